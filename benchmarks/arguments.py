@@ -18,7 +18,7 @@ def whole(least: int) -> Callable[[str], int]:
         try:
             number = int(text)
         except ValueError:
-            raise argparse.ArgumentTypeError(f"{text!r} is no whole number") from None
+            raise argparse.ArgumentTypeError(f"{text!r} is not a whole number") from None
         if number < least:
             raise argparse.ArgumentTypeError(f"{number} is less than {least}")
         return number
@@ -33,7 +33,7 @@ def seconds(least: float) -> Callable[[str], float]:
         try:
             number = float(text)
         except ValueError:
-            raise argparse.ArgumentTypeError(f"{text!r} is no number of seconds") from None
+            raise argparse.ArgumentTypeError(f"{text!r} is not a number of seconds") from None
         if not least <= number <= 86_400:
             raise argparse.ArgumentTypeError(f"{text} is not between {least:g} and 86400 s")
         return number

@@ -240,12 +240,12 @@ def test_a_body_that_cannot_be_decompressed_is_shown_as_a_problem(gantrymq, serv
     found = documents(gantrymq(*words, "--output", "json"))
     assert [each.get("body") for each in found] == ["one", None, "three"]
     assert (found[1]["queue_offset"], found[1]["body_base64"]) == (1, "ZGFtYWdlZA==")
-    assert "no zlib stream" in found[1]["body_problem"]
+    assert "is not a zlib stream" in found[1]["body_problem"]
     assert "body_problem" not in found[0]
     lines = gantrymq(*words).stdout.splitlines()
     assert len(lines) == 3
     assert "a:0 @1" in lines[1]
-    assert "no body can be shown: compressed body of 7 bytes is no zlib stream" in lines[1]
+    assert "no body can be shown: compressed body of 7 bytes is not a zlib stream" in lines[1]
 
 
 def test_message_pull_chooses_where_and_what(gantrymq):

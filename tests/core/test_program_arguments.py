@@ -26,7 +26,7 @@ pytestmark = pytest.mark.skipif(
         ("benchmarks/bench_send_python.py --seconds 0", "argument --seconds: 0 is not between 0.1 and 86400 s"),
         ("benchmarks/bench_consume_java.py --messages 5", "--warmup 200000: of 5 messages none would count"),
         ("benchmarks/bench_client_brokers.py --cells 2", "argument --cells: invalid choice: '2'"),
-        ("benchmarks/bench_idle.py --consumers many", "argument --consumers: 'many' is no whole number"),
+        ("benchmarks/bench_idle.py --consumers many", "argument --consumers: 'many' is not a whole number"),
         ("benchmarks/bench_store.py --batch 0", "argument --batch: 0 is less than 1"),
         ("benchmarks/bench_flat_log.py --largest-mb 0", "argument --largest-mb: 0 is less than 1"),
         ("benchmarks/bench_cold_backlog.py --seconds 0", "argument --seconds: 0 is not between 1 and 86400 s"),

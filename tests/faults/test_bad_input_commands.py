@@ -96,7 +96,7 @@ def test_bi131_a_body_that_cannot_be_decompressed(server, row):
 
 def why(message):
     """zlib's message, which depends on its version"""
-    return message["body_problem"].partition("is no zlib stream: ")[2]
+    return message["body_problem"].partition("is not a zlib stream: ")[2]
 
 
 def test_bi132_a_check_of_a_store_that_is_open(server, row):

@@ -72,7 +72,7 @@ def test_bi269_a_body_that_cannot_be_decompressed(row):
     assert bodies("keep") == ([b"one", SPOILT, b"three"], problem)
     with pytest.raises(FormatError) as refused:
         bodies("fail")
-    why = problem.partition("is no zlib stream: ")[2]
+    why = problem.partition("is not a zlib stream: ")[2]
     row.check(str(refused.value), "raises", topic="Odd", queue=1, offset=8, size=len(SPOILT), why=why)
 
 

@@ -187,7 +187,7 @@ def test_bi79_the_name_servers_port_is_taken(refuses, tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("host", "why"), [("192.0.2.1", "Cannot assign requested address"), ("no..host", "this is no host name")]
+    ("host", "why"), [("192.0.2.1", "Cannot assign requested address"), ("no..host", "this is not a host name")]
 )
 def test_bi80_an_address_that_is_not_of_this_host(program, row, tmp_path, host, why):
     words = ("--set", f"bindAddress={host}", "--store", tmp_path / "store")

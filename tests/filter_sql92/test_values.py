@@ -44,7 +44,7 @@ def test_integers(text, value):
     ],
 )
 def test_no_integers(text):
-    with pytest.raises(EvaluationFailed, match="is no whole number of 32 bits"):
+    with pytest.raises(EvaluationFailed, match="is not a whole number of 32 bits"):
         to_integer(text, 32)
 
 
@@ -117,7 +117,7 @@ def test_nan_is_a_double():
     ],
 )
 def test_no_doubles(text):
-    with pytest.raises(EvaluationFailed, match="is no number"):
+    with pytest.raises(EvaluationFailed, match="is not a number"):
         to_double(text)
 
 

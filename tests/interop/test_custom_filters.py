@@ -122,7 +122,7 @@ def test_a_body_that_is_json_is_looked_into(client: Client) -> None:
     assert client.pull('JSON_BODY:: customer.country = "DE"')["bodies"] == sorted([GERMAN, GERMAN_TOO])
     assert client.pull("JSON_BODY:: n = 3")["bodies"] == [FRENCH]
     refused = client.pull("JSON_BODY:: n = three")
-    assert (refused["code"], "'three' is no JSON value" in str(refused["message"])) == (23, True)
+    assert (refused["code"], "'three' is not a JSON value" in str(refused["message"])) == (23, True)
 
 
 def test_a_push_consumer_subscribes_to_it(client: Client) -> None:

@@ -76,7 +76,7 @@ def test_pages_have_every_message_once_the_soonest_first(gantrymq_simulation, mo
         ({"source": "stars"}, "source=stars is not a source of delays; there is levels"),
         ({"place": "1:2;3"}, "place=1:2;3 is not a valid place"),
         ({"most": "0"}, "most=0 is not between 1 and 256"),
-        ({"untilMs": "soon"}, "untilMs=soon is no whole number"),
+        ({"untilMs": "soon"}, "untilMs=soon is not a whole number"),
     ],
 )
 def test_what_cannot_be_asked(gantrymq_simulation, fields, words):

@@ -89,17 +89,17 @@ def test_a_body_that_cannot_be_decompressed_is_told_and_kept(session, broker, tm
         good, bad = messages(session, given).orderBy("queueOffset").collect()
         assert (bytes(good.body), good.bodyProblem, good.sysFlag) == (b"good", None, 0)
         assert (bad.body, bad.sysFlag) == (None, flags)
-        assert "is no LZ4 frame" in bad.bodyProblem
+        assert "is not an LZ4 frame" in bad.bodyProblem
     kept = session.read.parquet(folder).where("bodyProblem is not null").collect()
     assert [bytes(row.body) for row in kept] == [b"no frame of LZ4"]
     for given in (live, stored):
         failing = attrs.evolve(given, options={"bodyProblems": "fail"})
         with pytest.raises(
-            Exception, match="topic Bad, queue 0, offset 1: compressed body of 15 bytes is no LZ4 frame"
+            Exception, match="topic Bad, queue 0, offset 1: compressed body of 15 bytes is not an LZ4 frame"
         ):
             messages(session, failing, ("body",)).collect()
     broker.create_topic("Target", 1)
-    with pytest.raises(Exception, match="the body could not be read: compressed body of 15 bytes is no LZ4 frame"):
+    with pytest.raises(Exception, match="the body could not be read: compressed body of 15 bytes is not an LZ4 frame"):
         replay(rows_to_replay(session, Input(topics=("Bad",), archive=folder)), "Target", broker.namesrv, None)
 
 

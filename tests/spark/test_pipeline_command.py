@@ -176,7 +176,7 @@ def test_name_servers_of_live_topics_are_found_as_by_other_commands(arguments, e
 @pytest.mark.parametrize(
     ("arguments", "says"),
     [
-        (["--since", "soon"], "'soon' is no time; expected one such as"),
+        (["--since", "soon"], "'soon' is not a time; expected one such as"),
         (["--until", "-5 parsecs"], "'5 parsecs' is not a duration"),
         (["--option", "x"], "'x' is not an option; write KEY=VALUE"),
         (["--option", "=x"], "'=x' is not an option; write KEY=VALUE"),

@@ -129,9 +129,9 @@ def test_bodies_are_decompressed_and_the_flag_says_so():
 @pytest.mark.parametrize(
     ("flag", "packed", "words"),
     [
-        (COMPRESSED, b"plain", "compressed body of 5 bytes is no zlib stream"),
+        (COMPRESSED, b"plain", "compressed body of 5 bytes is not a zlib stream"),
         (COMPRESSED, zlib.compress(b"0123456789" * 100)[:-5], "is cut short"),
-        (COMPRESSED | COMPRESSION_LZ4, b"no frame of LZ4", "is no LZ4 frame"),
+        (COMPRESSED | COMPRESSION_LZ4, b"no frame of LZ4", "is not an LZ4 frame"),
         (COMPRESSED | COMPRESSION_ZSTD, zstandard.compress(b"0123456789" * 100)[:-3], "Zstandard"),
         (COMPRESSED | COMPRESSION_LZ4, "no lz4.frame", "needs a package: pip install lz4"),
         (COMPRESSED | COMPRESSION_ZSTD, "no zstandard", "needs a package: pip install zstandard"),

@@ -136,7 +136,7 @@ def test_a_name_that_is_no_light_queue_is_refused(rig, name):
     async def case(bench):
         refused, taken = bench.store.put([fanned("%LMQ%a", name), fanned("%LMQ%a")])
         assert (refused.status, taken.queue_offset) == (ILLEGAL, 0)
-        assert "is no light queue" in refused.problem
+        assert "is not a light queue" in refused.problem
         assert bench.store.read(taken.log_offset).properties["INNER_MULTI_QUEUE_OFFSET"] == "0"
 
     rig.run(case, **LIGHT)

@@ -103,7 +103,7 @@ def test_messages_are_extracted_as_json_lines_or_text(small):
     assert one["keys"] == "key-5 all"
     assert "Orders:1 @0" in run("extract", small.root, "-k", "key-1").stdout
     assert "nothing found" in run("extract", small.root, "-t", "No", code=1).stderr
-    assert "is no time; expected one such as" in run("extract", small.root, "--from-time", "soon", code=2).stderr
+    assert "is not a time; expected one such as" in run("extract", small.root, "--from-time", "soon", code=2).stderr
     assert len(documents("extract", small.root, "--from-time", "2026-11-20 00:00:00", "--max", 3)) == 3
 
 

@@ -133,7 +133,7 @@ def test_operators_see_what_is_undecided_given_up_and_committed():
 @pytest.mark.parametrize(
     ("code", "ext", "body", "words"),
     [
-        (RequestCode.RESUME_CHECK_HALF_MESSAGE, {"msgId": "xyz"}, None, "xyz is no offset id"),
+        (RequestCode.RESUME_CHECK_HALF_MESSAGE, {"msgId": "xyz"}, None, "xyz is not an offset id"),
         (
             RequestCode.RESUME_CHECK_HALF_MESSAGE,
             {"msgId": "7F00000100002A9F0000000000000000"},

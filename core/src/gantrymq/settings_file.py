@@ -55,7 +55,7 @@ def read_settings_file(files: Files, path: Path) -> list[Line]:
         raise ConfigError(f"cannot read the settings file {path}: {reason}") from problem
     marked = raw.startswith((b"\xff\xfe", b"\xfe\xff"))
     if marked or b"\0" in raw:
-        what = "UTF-16" if marked or raw.count(0) > len(raw) // 3 else "no text"
+        what = "UTF-16" if marked or raw.count(0) > len(raw) // 3 else "not text"
         raise ConfigError(f"the settings file {path} is {what}; save it as UTF-8, with lines such as {EXAMPLE}")
     try:
         text = raw.decode("utf-8-sig")
@@ -70,7 +70,7 @@ def read_settings_file(files: Files, path: Path) -> list[Line]:
 
 def not_a_setting(where: str, key: str) -> ConfigError:
     """Return the error for a line that starts with *key*."""
-    return ConfigError(f"{where}: {key[:40]!r} is no setting; a settings file has lines such as {EXAMPLE}")
+    return ConfigError(f"{where}: {key[:40]!r} is not a setting; a settings file has lines such as {EXAMPLE}")
 
 
 def parse_properties(text: str, name: str) -> Iterator[Line]:

@@ -38,7 +38,7 @@ def _dumped(value: Any) -> bytes:
 
 
 def _refuse(word: str) -> Any:
-    raise ValueError(f"{word} is no JSON")
+    raise ValueError(f"{word} is not JSON")
 
 
 loads: Callable[[bytes | bytearray | memoryview | str], Any] = _loads

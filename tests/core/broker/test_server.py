@@ -120,7 +120,7 @@ def test_port_0_takes_a_free_one_and_advertises_it(broker):
 
 
 def test_an_advertised_name_is_refused_because_message_ids_carry_addresses(plugins):
-    with pytest.raises(ConfigError, match="brokerIP1=my-host is no IP address"):
+    with pytest.raises(ConfigError, match="brokerIP1=my-host is not an IP address"):
         run_broker(plugins, None, brokerIP1="my-host")
 
 

@@ -199,7 +199,9 @@ def test_bars_without_a_tag_are_refused():
         parse_tags("||")
 
 
-@pytest.mark.parametrize(("flags", "word"), [(0x301, "no zlib stream"), (0x001, "no zlib stream"), (0x401, "0x400")])
+@pytest.mark.parametrize(
+    ("flags", "word"), [(0x301, "not a zlib stream"), (0x001, "not a zlib stream"), (0x401, "0x400")]
+)
 def test_a_body_that_cannot_be_decompressed_is_given_as_it_is_stored(record, flags, word):
     body = record(queue_offset=1) + record(queue_offset=2, body=b"damaged", sys_flag=flags) + record(queue_offset=3)
     before, spoilt, behind = decode_messages(body, "b")

@@ -35,7 +35,7 @@ def test_milliseconds_and_local_times():
 
 @pytest.mark.parametrize("text", ["-10", "-10 m", "10m", "-10y", "-m", "--10m", "-١m", "", "yesterday"])
 def test_anything_else_is_refused_with_what_is_expected(text):
-    with pytest.raises(click.BadParameter, match="is no time; expected one such as .* or -10m for ten minutes ago"):
+    with pytest.raises(click.BadParameter, match="is not a time; expected one such as .* or -10m for ten minutes ago"):
         read_time_ms(text)
 
 

@@ -124,7 +124,7 @@ def test_a_byte_order_mark_is_no_part_of_the_first_key():
         ("brokerName=a\n".encode("utf-16-be"), "UTF-16"),
         ("brokerName=a\n".encode("utf-16-le"), "UTF-16"),
         (b"\xfe\xff" + "Köln=港".encode("utf-16-be"), "UTF-16"),
-        (b"\x7fELF\x02\x01\x01\x00 and much more text", "no text"),
+        (b"\x7fELF\x02\x01\x01\x00 and much more text", "not text"),
     ],
 )
 def test_a_file_that_is_no_utf_8_text_is_named_as_what_it_is(raw, what):
@@ -147,7 +147,7 @@ def test_a_line_that_is_no_setting_is_named(text, number, word):
     with pytest.raises(ConfigError) as caught:
         read_settings_file(OneFile(text.encode()), Path("broker.conf"))
     assert str(caught.value) == (
-        f"broker.conf line {number}: {word!r} is no setting; a settings file has lines such as brokerName=broker-a"
+        f"broker.conf line {number}: {word!r} is not a setting; a settings file has lines such as brokerName=broker-a"
     )
 
 

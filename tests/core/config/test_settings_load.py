@@ -113,7 +113,9 @@ def test_one_key_that_rocketmq_knows_makes_a_settings_file(key):
 def test_a_line_without_a_separator_is_refused_unless_its_key_is_known():
     known = Line("brokerName", "a", 1, bare=True)
     assert build(file_layer("broker.conf", [known])).settings.text("brokerName") == "a"
-    with pytest.raises(ConfigError, match="broker.conf line 2: 'hello' is no setting; a settings file has lines such"):
+    with pytest.raises(
+        ConfigError, match="broker.conf line 2: 'hello' is not a setting; a settings file has lines such"
+    ):
         build(file_layer("broker.conf", [known, Line("hello", "world", 2, bare=True)]))
 
 

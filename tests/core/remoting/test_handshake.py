@@ -34,7 +34,7 @@ async def test_a_proxy_header_of_somebody_else_closes_and_is_told(rig, recorder,
     assert transport.lost and handler.batches == []
     assert connection.peer == ("10.0.0.9", 4711)
     (line,) = caplog.messages
-    assert "sends a PROXY header and is no proxy; if it is one, add 10.0.0.9 to proxyProtocolAddresses" in line
+    assert "sends a PROXY header and is not a proxy; if it is one, add 10.0.0.9 to proxyProtocolAddresses" in line
 
 
 ASKING = b"\0\0\0\x04\x01\0\0\0\0\0\0\x03\x01\x05\0\0\0\x01\x82\x84\x86"  # SETTINGS acknowledged; GET / on stream 1

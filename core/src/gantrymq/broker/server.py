@@ -291,7 +291,9 @@ def identified(world: World, settings: Settings, bound: tuple[str, int]) -> Iden
     try:
         pack_host(host, bound[1])
     except ValueError as error:
-        raise ConfigError(f"brokerIP1={host} is no IP address; message ids carry it, so a name will not do") from error
+        raise ConfigError(
+            f"brokerIP1={host} is not an IP address; message ids contain it, so a host name cannot be used"
+        ) from error
     return Identity(
         settings.text("brokerClusterName"),
         settings.text("brokerName") or world.host_name,

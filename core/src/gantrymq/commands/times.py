@@ -22,7 +22,7 @@ def read_duration_ms(text: str, **where: Any) -> int:
     """
     if found := _AWAY.fullmatch(f"+{text}"):
         return int(found[1]) * _UNIT_MS[found[2]]
-    raise click.BadParameter(f"{text!r} is no duration; expected one such as 500ms, 10s, 5m, 2h or 1d", **where)
+    raise click.BadParameter(f"{text!r} is not a duration; expected one such as 500ms, 10s, 5m, 2h or 1d", **where)
 
 
 def read_time_ms(text: str, now_ms: int | None = None, *, times: str = TIMES, **where: Any) -> int:
@@ -44,5 +44,5 @@ def read_time_ms(text: str, now_ms: int | None = None, *, times: str = TIMES, **
         return int(datetime.fromisoformat(text).timestamp() * 1000)
     except (ValueError, OverflowError, OSError):
         raise click.BadParameter(
-            f"{text!r} is no time; expected one such as {times} (ms, s, m, h, d)", **where
+            f"{text!r} is not a time; expected one such as {times} (ms, s, m, h, d)", **where
         ) from None

@@ -61,7 +61,7 @@ def _inflate(body: bytes | memoryview) -> bytes:
     try:
         plain = stream.decompress(body, MAX_BODY_BYTES)
     except zlib.error as problem:
-        raise FormatError(f"compressed body of {len(body)} bytes is no zlib stream: {problem}") from None
+        raise FormatError(f"compressed body of {len(body)} bytes is not a zlib stream: {problem}") from None
     return _check_complete(plain, stream.eof, len(body), "zlib")
 
 
@@ -71,7 +71,7 @@ def _unpack_lz4(body: bytes) -> bytes:
     try:
         plain = bytes(stream.decompress(body, max_length=MAX_BODY_BYTES))
     except RuntimeError as problem:
-        raise FormatError(f"compressed body of {len(body)} bytes is no LZ4 frame: {problem}") from None
+        raise FormatError(f"compressed body of {len(body)} bytes is not an LZ4 frame: {problem}") from None
     return _check_complete(plain, bool(stream.eof), len(body), "LZ4")
 
 
@@ -81,7 +81,7 @@ def _unpack_zstd(body: bytes) -> bytes:
         promised = int(zstandard.get_frame_parameters(body).content_size)  # may be unknown
         plain = bytes(zstandard.ZstdDecompressor().stream_reader(body).read(MAX_BODY_BYTES))
     except zstandard.ZstdError as problem:
-        raise FormatError(f"compressed body of {len(body)} bytes is no Zstandard frame: {problem}") from None
+        raise FormatError(f"compressed body of {len(body)} bytes is not a Zstandard frame: {problem}") from None
     finished = len(plain) == promised if promised != zstandard.CONTENTSIZE_UNKNOWN else len(plain) < MAX_BODY_BYTES
     return _check_complete(plain, finished, len(body), "Zstandard")
 

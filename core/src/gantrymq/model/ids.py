@@ -44,18 +44,18 @@ def parse_offset_id(text: str) -> tuple[str, int, int]:
         ValueError: *text* does not consist of 32 or 56 hexadecimal digits.
     """
     if not isinstance(text, str):
-        raise ValueError(f"message id {text!r} is no text")
+        raise ValueError(f"message id {text!r} is not text")
     if len(text) not in (32, 56):
         raise ValueError(f"message id {text!r} has {len(text)} characters; an offset id has 32 (IPv4) or 56 (IPv6)")
     if not _HEX.fullmatch(text):
-        raise ValueError(f"message id {text!r} has characters that are no hexadecimal digits")
+        raise ValueError(f"message id {text!r} has characters that are not hexadecimal digits")
     raw = bytes.fromhex(text)
     host, port = unpack_host(raw[:-8])
     return host, port, _OFFSET.unpack(raw[-8:])[0]
 
 
 def is_offset_id(text: str) -> bool:
-    """Whether *text* can be an offset id. A unique id has the same length, but its port field is no valid port."""
+    """Whether *text* can be an offset id. A unique id has the same length, but its port field is not a valid port."""
     try:
         _, port, log_offset = parse_offset_id(text)
     except ValueError:

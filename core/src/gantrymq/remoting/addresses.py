@@ -18,7 +18,7 @@ def parse_address(text: str) -> tuple[str, int]:
     try:
         return hosts.parse_address(text)
     except ValueError as error:
-        raise LocalProtocolError(f"{text!r} is no address: expected host:port") from error
+        raise LocalProtocolError(f"{text!r} is not an address: expected host:port") from error
 
 
 def packed_host(host: str, port: int) -> bytes:

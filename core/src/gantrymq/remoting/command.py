@@ -332,10 +332,10 @@ def _decode_odd_json(header: bytes, body: bytes | None) -> Command:
     """Decode a header that Java accepts but does not write. Numbers in ext values keep their exact text."""
     fields = _loads(header, raw_numbers=True)
     if not isinstance(fields, dict):
-        raise RemoteProtocolError(f"command header is no JSON object: {header[:40]!r}")
+        raise RemoteProtocolError(f"command header is not a JSON object: {header[:40]!r}")
     ext = fields.get("extFields")
     if ext is not None and not isinstance(ext, dict):
-        raise RemoteProtocolError(f"extFields is no JSON object: {ext!r:.40}")
+        raise RemoteProtocolError(f"extFields is not a JSON object: {ext!r:.40}")
     remark = fields.get("remark")
     return Command(
         _number(fields, "code"),

@@ -37,7 +37,7 @@ class TrustedProxies:
         """
         if not self._known(host):
             raise RemoteProtocolError(
-                f"the peer sends a PROXY header and is no proxy; if it is one, add {host} to {PROXY_SETTING.key}"
+                f"the peer sends a PROXY header and is not a proxy; if it is one, add {host} to {PROXY_SETTING.key}"
             )
 
     def _known(self, host: str) -> bool:

@@ -26,7 +26,7 @@ def test_a_pull_with_the_filter_type_returns_only_what_matches(gantrymq_broker):
 
 def test_a_bad_expression_is_refused_with_the_reason(gantrymq_broker):
     gantrymq_broker.send("Paint", b"x")
-    with pytest.raises(BrokerRefused, match="is no prefix expression"):
+    with pytest.raises(BrokerRefused, match="is not a prefix expression"):
         gantrymq_broker.pull("Paint", "colour", "PREFIX")
 
 

@@ -67,7 +67,7 @@ class _Compiler:
                 return _is_null(self.operand(inner), negated)
             case nodes.TextMatch(inner, operator, search, negated):
                 return self._text_match(inner, operator, search, negated)
-        raise TypeError(f"{type(node).__name__} is no condition")
+        raise TypeError(f"{type(node).__name__} is not a condition")
 
     def operand(self, node: Expression) -> Operand:
         match node:

@@ -62,7 +62,7 @@ def _primary(node: Expression) -> str:
             return str(value)
         case nodes.Double(value):
             return repr(value)
-    raise TypeError(f"{type(node).__name__} is no part of an expression")
+    raise TypeError(f"{type(node).__name__} is not a part of an expression")
 
 
 def _not(negated: bool) -> str:

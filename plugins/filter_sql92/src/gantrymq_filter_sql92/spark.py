@@ -92,7 +92,7 @@ def _condition(node: Expression, properties: Column) -> Column:
             return _code(~unknown if negated else unknown)
         case nodes.TextMatch(inner, sign, search, negated):
             return _text_match(_value(inner, properties), sign, search, negated)
-    raise TypeError(f"{type(node).__name__} is no condition")
+    raise TypeError(f"{type(node).__name__} is not a condition")
 
 
 def _value(node: Expression, properties: Column) -> Value:

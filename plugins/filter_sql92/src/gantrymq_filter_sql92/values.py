@@ -50,7 +50,7 @@ def to_integer(text: str, bits: int) -> int:
         value = int(text) if len(text) <= _MANY_DIGITS else _of_many_digits(text)
         if -(1 << bits - 1) <= value < 1 << bits - 1:
             return value
-    raise EvaluationFailed(f"{text[:40]!a} is no whole number of {bits} bits")
+    raise EvaluationFailed(f"{text[:40]!a} is not a whole number of {bits} bits")
 
 
 def _of_many_digits(text: str) -> int:
@@ -80,7 +80,7 @@ def to_double(text: str) -> float:
         except OverflowError:
             value = math.inf
         return -value if match[1] == "-" else value
-    raise EvaluationFailed(f"{text[:40]!a} is no number")
+    raise EvaluationFailed(f"{text[:40]!a} is not a number")
 
 
 def to_boolean(text: str) -> bool:

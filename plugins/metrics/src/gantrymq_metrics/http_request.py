@@ -59,7 +59,7 @@ class RequestHead:
             return None
         words = bytes(self._gathered[:end]).split(b"\r\n", 1)[0].split(b" ")
         if len(words) != 3 or not words[2].startswith(b"HTTP/1."):
-            return refuse(400, "this is no HTTP/1.1 request")
+            return refuse(400, "this is not an HTTP/1.1 request")
         if words[0] != b"GET":
             return refuse(405, "only GET is served here")
         return words[1].split(b"?", 1)[0].decode("latin-1")

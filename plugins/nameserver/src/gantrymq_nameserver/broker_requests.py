@@ -167,4 +167,4 @@ def _data_version(request: Command) -> DataVersion | None:
     try:
         return DataVersion.from_json(read_object(request, "data version"))
     except FormatError as error:
-        raise RequestError(f"the body is no data version: {error}") from error
+        raise RequestError(f"the body is not a data version: {error}") from error

@@ -153,4 +153,4 @@ def _queue_data(route: dict[str, Any]) -> list[QueueData]:
             for members in objects_in(route, "queueDatas")
         ]
     except FormatError as error:
-        raise RequestError(f"the body is no topic route: its queueDatas cannot be read: {error}") from error
+        raise RequestError(f"the body is not a topic route: its queueDatas cannot be read: {error}") from error

@@ -99,7 +99,7 @@ class PendingRequests:
 def _number(name: str, text: str, least: int, most: int) -> int:
     number = whole_number(text)
     if number is None:
-        raise InvalidParameter(f"{name}={text} is no whole number")
+        raise InvalidParameter(f"{name}={text} is not a whole number")
     if not least <= number <= most:
         raise InvalidParameter(f"{name}={text} is not between {least} and {most}")
     return number

@@ -31,7 +31,7 @@ def _file_store(value: Value) -> str | None:
 def _whole_batch_entries(value: Value) -> str | None:
     if isinstance(value, int) and value % BATCH_ENTRY_BYTES:
         fitting = value - value % BATCH_ENTRY_BYTES
-        return f"{value} is no multiple of {BATCH_ENTRY_BYTES}, the size of an entry; {fitting} is"
+        return f"{value} is not a multiple of {BATCH_ENTRY_BYTES}, the size of an entry; {fitting} is"
     return None
 
 

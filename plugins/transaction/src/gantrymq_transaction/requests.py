@@ -66,7 +66,7 @@ class TransactionRequests:
         try:
             log_offset = parse_offset_id(header.msg_id)[2]
         except ValueError as problem:
-            raise RequestRefused(SYSTEM_ERROR, f"{header.msg_id} is no offset id: {problem}") from None
+            raise RequestRefused(SYSTEM_ERROR, f"{header.msg_id} is not an offset id: {problem}") from None
         record = await view(broker, log_offset)
         if record is None or record.topic != CHECK_MAX_TIME_TOPIC or real_queue(record.properties) is None:
             raise RequestRefused(

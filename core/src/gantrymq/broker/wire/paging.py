@@ -31,7 +31,7 @@ def page(
         try:
             seen = DataVersion.from_json(loose_json.loads(seen_version))
         except (FormatError, AttributeError) as error:
-            raise InvalidParameter(f"dataVersion {seen_version[:100]!r} is no JSON object") from error
+            raise InvalidParameter(f"dataVersion {seen_version[:100]!r} is not a JSON object") from error
         if seen != version:
             start = 0
     size = min(MAX_PAGE, most) if most else MAX_PAGE

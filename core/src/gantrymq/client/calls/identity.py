@@ -114,7 +114,7 @@ def parse_unique_id(text: str) -> UniqueId:
         ValueError: not 32 (IPv4) or 56 (IPv6) hexadecimal characters; other clients may use other formats.
     """
     if not isinstance(text, str):
-        raise ValueError(f"{text!r} is no text")
+        raise ValueError(f"{text!r} is not text")
     if len(text) not in (32, 56):
         raise ValueError(f"{text!r} has {len(text)} characters; a unique id has 32 (IPv4) or 56 (IPv6)")
     raw = bytes.fromhex(text)

@@ -92,7 +92,7 @@ async def _addresses(host: str) -> list[str]:
             host or None, None, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
         )
     except UnicodeError as error:
-        raise socket.gaierror(socket.EAI_NONAME, "this is no host name") from error
+        raise socket.gaierror(socket.EAI_NONAME, "this is not a host name") from error
     return list(dict.fromkeys(str(info[4][0]) for info in found))
 
 

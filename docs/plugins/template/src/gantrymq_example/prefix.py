@@ -65,6 +65,6 @@ class PrefixFilter:
         name, mark, prefix = expression.partition("=")
         if not mark or not name.strip():
             raise SubscriptionParseFailed(
-                f"{expression!r} is no prefix expression; write name=prefix, such as colour=bl"
+                f"{expression!r} is not a prefix expression; write name=prefix, such as colour=bl"
             )
         return BeginsWith(name.strip(), prefix)

@@ -75,7 +75,7 @@ def view(message_id: str, topic: str | None, namesrv: str, output: str) -> None:
     by_place = is_offset_id(message_id)
     if not by_place and topic is None:
         raise click.UsageError(
-            f"{message_id} is no offset id; if it is the unique id that a client gave, name the topic: "
+            f"{message_id} is not an offset id; if it is the unique id that a client gave, name the topic: "
             f"gantrymq message view {message_id} -t TOPIC"
         )
 

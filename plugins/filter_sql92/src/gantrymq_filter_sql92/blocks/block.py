@@ -89,7 +89,7 @@ def read_block(data: bytes) -> Block:
     """
     body = data[_BODY_AT:]
     if not data.startswith(MAGIC) or len(body) < _HEAD.size or _CRC.unpack_from(data, len(MAGIC))[0] != crc32(body):
-        raise FormatError(f"{len(data)} bytes are no block filter, or a damaged one")
+        raise FormatError(f"{len(data)} bytes are not a block filter, or a damaged one")
     first, entries, log_offset, store_timestamp, length = _HEAD.unpack_from(body)
     end = _HEAD.size + length
     try:

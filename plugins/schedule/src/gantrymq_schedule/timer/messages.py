@@ -72,7 +72,9 @@ def requested_ms(own: Mapping[str, str], now_ms: int) -> int:
     text = own[name]
     sign = text[:1] in ("+", "-")
     if not text.isascii() or not text[sign:].isdecimal() or len(text) > 20:
-        raise MessageIllegal(f"{name}={text[:40]} is no whole number; give milliseconds, or seconds in TIMER_DELAY_SEC")
+        raise MessageIllegal(
+            f"{name}={text[:40]} is not a whole number; give milliseconds, or seconds in TIMER_DELAY_SEC"
+        )
     number = int(text)
     if name == props.TIMER_DELAY_SEC:
         number *= 1000

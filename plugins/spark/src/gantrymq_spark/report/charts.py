@@ -82,7 +82,7 @@ def _mark(axis: Any, values: Sequence[float]) -> None:
 
 
 def _broken(points: Sequence[tuple[int, float]], step_us: int) -> tuple[list[datetime], list[float]]:
-    """Times and values to draw, with a value that is no number wherever a step is missing."""
+    """Times and values to draw, with NaN for each missing step."""
     times: list[datetime] = []
     values: list[float] = []
     before = points[0][0]

@@ -195,7 +195,7 @@ class TargetedAppender:
         for name in names:
             light = self._queues.make(name, LIGHT_QUEUE_ID) if is_light(name) else "its name lacks %LMQ% in front"
             if isinstance(light, str):
-                return f"{props.INNER_MULTI_DISPATCH} names {name!r}, which is no light queue: {light}"
+                return f"{props.INNER_MULTI_DISPATCH} names {name!r}, which is not a light queue: {light}"
             text.append(str(offsets.setdefault(light, light.next_offset)))
         own = props.decode(message.properties)
         own[props.INNER_MULTI_QUEUE_OFFSET] = SEPARATOR.join(text)
