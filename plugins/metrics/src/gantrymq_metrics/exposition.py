@@ -53,11 +53,14 @@ def families(snapshot: MetricsSnapshot) -> Iterator[Metric]:
 def _broker(snapshot: MetricsSnapshot) -> Iterator[Metric]:
     make, figures = MetricBuilder(snapshot), snapshot.figures
     yield make.broker_gauge(
-        "rocketmq_broker_tps", "Messages stored a second, last minute.", figures.put.messages_per_s, as_exporter=True
+        "rocketmq_broker_tps",
+        "Messages stored per second, over the last minute.",
+        figures.put.messages_per_s,
+        as_exporter=True,
     )
     yield make.broker_gauge(
         "rocketmq_broker_qps",
-        "Messages delivered a second, last minute.",
+        "Messages delivered per second, over the last minute.",
         figures.got.messages_per_s,
         as_exporter=True,
     )
@@ -70,21 +73,30 @@ def _broker(snapshot: MetricsSnapshot) -> Iterator[Metric]:
     )
     pulls = [(("found",), figures.pulls_found), (("nothing",), figures.pulls_missed)]
     yield make.counter("gantrymq_pulls_total", "Pulls that were answered, by outcome.", ("outcome",), pulls)
-    yield make.broker_gauge("gantrymq_pulls_held", "Pulls that wait for a message now.", figures.pulls_held)
+    yield make.broker_gauge("gantrymq_pulls_held", "Pulls that are waiting for a message.", figures.pulls_held)
     yield make.broker_gauge("gantrymq_connections", "Open connections with at least one request.", figures.connections)
     errors = figures.plugin_errors.items()
-    yield make.counter("gantrymq_plugin_errors_total", "Times a plugin's part raised.", ("kind", "name"), errors)
+    yield make.counter(
+        "gantrymq_plugin_errors_total", "Exceptions raised by parts of plugins.", ("kind", "name"), errors
+    )
     unwritten = [((name,), 1) for name in figures.unwritten]
     yield make.gauge(
         "gantrymq_file_unwritten",
-        "Tables whose file cannot be written, it is tried again; 1 each.",
+        "1 for each table whose file cannot be written; writing is retried.",
         ("file",),
         unwritten,
     )
     parked = [((name,), 1) for name in figures.parked]
-    yield make.gauge("gantrymq_dispatcher_parked", "Plugins' dispatchers that raised; 1 each.", ("dispatcher",), parked)
+    yield make.gauge(
+        "gantrymq_dispatcher_parked", "1 for each dispatcher that raised and is suspended.", ("dispatcher",), parked
+    )
     servers = [((address,), float(problem is None)) for address, problem in figures.name_servers.items()]
-    yield make.gauge("gantrymq_registered", "1 for a name server that has this broker.", ("nameserver",), servers)
+    yield make.gauge(
+        "gantrymq_registered",
+        "1 for each name server where this broker is registered, else 0.",
+        ("nameserver",),
+        servers,
+    )
 
 
 def _topics(snapshot: MetricsSnapshot) -> Iterator[Metric]:
@@ -104,14 +116,14 @@ def _topics(snapshot: MetricsSnapshot) -> Iterator[Metric]:
     )
     yield make.gauge(
         "rocketmq_producer_tps",
-        "Messages stored a second, last minute.",
+        "Messages stored per second, over the last minute.",
         topic,
         [((name,), each.messages_per_s) for name, each in puts.items()],
         as_exporter=True,
     )
     yield make.gauge(
         "rocketmq_producer_message_size",
-        "Bytes stored a second, last minute.",
+        "Bytes stored per second, over the last minute.",
         topic,
         [((name,), each.bytes_per_s) for name, each in puts.items()],
         as_exporter=True,
@@ -139,14 +151,14 @@ def _groups(snapshot: MetricsSnapshot) -> Iterator[Metric]:
     )
     yield make.gauge(
         "rocketmq_consumer_tps",
-        "Messages delivered a second, last minute.",
+        "Messages delivered per second, over the last minute.",
         exporter,
         [(key, each.messages_per_s) for key, each in gets.items()],
         as_exporter=True,
     )
     yield make.gauge(
         "rocketmq_consumer_message_size",
-        "Bytes delivered a second, last minute.",
+        "Bytes delivered per second, over the last minute.",
         exporter,
         [(key, each.bytes_per_s) for key, each in gets.items()],
         as_exporter=True,
@@ -174,40 +186,54 @@ def _store(snapshot: MetricsSnapshot) -> Iterator[Metric]:
     system_got = sum(flow.messages for (topic, _), flow in figures.gets.items() if snapshot.is_own_topic(topic))
     runtime = "rocketmq_brokeruntime_"
     for name, text, value in (
-        ("commitlog_minoffset", "Where the log begins, bytes.", state.min_log_offset),
-        ("commitlog_maxoffset", "Where the log ends, bytes.", state.max_log_offset),
-        ("commitlog_disk_ratio", "Used part of the store's file system.", used),
-        ("consumequeue_disk_ratio", "Used part of the store's file system, which has the queues too.", used),
+        ("commitlog_minoffset", "Log offset of the start of the log, bytes.", state.min_log_offset),
+        ("commitlog_maxoffset", "Log offset of the end of the log, bytes.", state.max_log_offset),
+        ("commitlog_disk_ratio", "Used share of the store's file system, 0 to 1.", used),
+        ("consumequeue_disk_ratio", "As commitlog_disk_ratio: the queues are on the same file system.", used),
         ("commitlogdir_capacity_total", "Size of the store's file system, bytes.", disk.total),
-        ("commitlogdir_capacity_free", "Bytes of it that the store may still use.", disk.usable),
+        ("commitlogdir_capacity_free", "Bytes of the store's file system that the store may still use.", disk.usable),
         ("remain_howmanydata_toflush", "Bytes not durable yet.", state.max_log_offset - state.flushed_offset),
         ("dispatch_behind_bytes", "Bytes not visible to consumers yet.", state.max_log_offset - state.published_offset),
         ("putmessage_times_total", "Messages stored since the start.", put.messages),
-        ("put_message_size_total", "Bytes of their records.", put.size),
+        ("put_message_size_total", "Bytes of the records of messages stored since the start.", put.size),
         (
             "msg_put_total_today_now",
             "Messages stored since the start, without system topics.",
             put.messages - system_put,
         ),
-        ("msg_puttotal_todaymorning", "Its value at the last midnight.", put_at_midnight.today),
-        ("msg_puttotal_yesterdaymorning", "Its value at the midnight before.", put_at_midnight.yesterday),
+        ("msg_puttotal_todaymorning", "Messages stored since the start, at the last midnight.", put_at_midnight.today),
+        (
+            "msg_puttotal_yesterdaymorning",
+            "Messages stored since the start, at the midnight before the last.",
+            put_at_midnight.yesterday,
+        ),
         (
             "msg_gettotal_today_now",
             "Messages delivered since the start, without system topics.",
             got.messages - system_got,
         ),
-        ("msg_gettotal_todaymorning", "Its value at the last midnight.", got_at_midnight.today),
-        ("msg_gettotal_yesterdaymorning", "Its value at the midnight before.", got_at_midnight.yesterday),
+        (
+            "msg_gettotal_todaymorning",
+            "Messages delivered since the start, at the last midnight.",
+            got_at_midnight.today,
+        ),
+        (
+            "msg_gettotal_yesterdaymorning",
+            "Messages delivered since the start, at the midnight before the last.",
+            got_at_midnight.yesterday,
+        ),
     ):
         yield make.broker_gauge(runtime + name, text, value, as_exporter=True)
     yield make.broker_gauge(
         "gantrymq_store_flushed_offset", "Everything before it is durable, bytes.", state.flushed_offset
     )
-    yield make.broker_gauge("gantrymq_store_writable", "1 while the store takes writes.", state.refusal is None)
+    yield make.broker_gauge("gantrymq_store_writable", "1 while the store accepts writes.", state.refusal is None)
     refusals = [((state.refusal_cause or "other",), 1.0)] if state.refusal is not None else []
     yield make.gauge("gantrymq_store_refusal", "1 for the cause for which writes are refused.", ("cause",), refusals)
     yield make.counter("gantrymq_store_syncs_total", "Times the log was made durable.", (), [((), state.syncs)])
-    yield make.counter("gantrymq_store_sync_seconds_total", "Time that took.", (), [((), state.sync_s)])
+    yield make.counter(
+        "gantrymq_store_sync_seconds_total", "Seconds spent making the log durable.", (), [((), state.sync_s)]
+    )
 
 
 def _clients(snapshot: MetricsSnapshot) -> Iterator[Metric]:

@@ -34,7 +34,7 @@ SCHEMA: Final = (
         "maxErrorRateOfBloomFilter",
         "number",
         20,
-        "How much of what the bits let pass may be wrong, percent.",
+        "Accepted false positives of the bits, percent.",
         at_least=1,
         at_most=99,
         runtime=True,

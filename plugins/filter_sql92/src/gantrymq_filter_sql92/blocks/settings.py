@@ -32,7 +32,7 @@ SCHEMA: Final = (
         ERROR_PERCENT,
         "number",
         1,
-        "How many of the block filters that do not have a value say that they may, percent.",
+        "Accepted false positives of block filters, percent.",
         at_least=1,
         at_most=50,
         runtime=True,

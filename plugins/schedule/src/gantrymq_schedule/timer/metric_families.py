@@ -26,7 +26,9 @@ def timer_metrics(timers: Timers, broker: Broker) -> list[Callable[[], MetricFam
 
     def by_topic() -> MetricFamily:
         values: dict[tuple[str, ...], float] = {(topic,): each.count for topic, each in timers.topics().items()}
-        return MetricFamily("rocketmq_timing_messages", "Timed messages of a topic that wait.", ("topic",), values)
+        return MetricFamily(
+            "rocketmq_timing_messages", "Timed messages of a topic that are not delivered yet.", ("topic",), values
+        )
 
     def worst_s() -> MetricFamily:
         values: dict[tuple[str, ...], float] = {(): late.worst_lately_ms(clock.monotonic()) / 1000}
@@ -46,11 +48,15 @@ def timer_metrics(timers: Timers, broker: Broker) -> list[Callable[[], MetricFam
         worst_s,
         late_s,
         gauge("rocketmq_timer_enqueue_lag", "Messages that are not in the wheel.", "queue_behind", "timerOffsetBehind"),
-        gauge("rocketmq_timer_dequeue_lag", "Timed messages that wait.", "waiting", "timerCongestNum"),
+        gauge("rocketmq_timer_dequeue_lag", "Timed messages that are not delivered yet.", "waiting", "timerCongestNum"),
         gauge(
             "gantrymq_timed_behind_seconds", "Delay of the slot that is being delivered.", "behind_s", "timerReadBehind"
         ),
         count("rocketmq_timer_enqueue_total", "Timed messages that were put into the wheel.", "taken"),
         count("rocketmq_timer_dequeue_total", "Timed messages that were delivered.", "delivered"),
-        count("gantrymq_timed_given_up_total", "Timed messages that no store takes.", "given_up"),
+        count(
+            "gantrymq_timed_given_up_total",
+            "Timed messages that were dropped because the store refuses them.",
+            "given_up",
+        ),
     ]
