@@ -74,8 +74,8 @@ def _report_errors(ctx: click.Context) -> Iterator[None]:
         # An error of a setting starts with its source; if that is a flag ("--set listenPort: ..."), it is wrong usage.
         exit_code = 2 if isinstance(problem, ConfigError) and message.startswith("--") else problem.exit_code
         if "--output=json" in ctx.obj or ("--output", "json") in pairwise(ctx.obj):
-            told = {"error": type(problem).__name__, "message": message, "exit_code": exit_code}
-            print_json(told | ({"code": problem.response_code} if isinstance(problem, BrokerRefused) else {}))
+            document = {"error": type(problem).__name__, "message": message, "exit_code": exit_code}
+            print_json(document | ({"code": problem.response_code} if isinstance(problem, BrokerRefused) else {}))
         if isinstance(problem, click.ClickException):  # click prints it with the usage
             raise
         click.echo(f"gantrymq: {message}", err=True)

@@ -64,7 +64,7 @@ async def trim_freed_memory(world: World) -> None:
 async def _trim_periodically(world: World, unused_bytes: Callable[[], int], trim: Callable[[], object]) -> None:
     """Check periodically. Errors, such as too many open files, are logged when they change; checks continue."""
     freed: MemoryTrimmer | None = None
-    told = ""
+    last_error = ""
     while True:
         try:
             if freed is None:
@@ -72,8 +72,8 @@ async def _trim_periodically(world: World, unused_bytes: Callable[[], int], trim
             else:
                 await world.workers.run(freed.check)
         except Exception as error:
-            if told != str(error):
-                told = str(error)
+            if last_error != str(error):
+                last_error = str(error)
                 log.warning("freed memory cannot be given back to the system: %s; it is tried again", error)
         await world.clock.sleep(LOOK_S)
 

@@ -19,5 +19,5 @@ INDEX = "index"
 
 
 def can_be_folder(topic: str) -> bool:
-    """Whether *topic* is a valid name of one folder, without path traversal by a damaged or hostile record."""
+    """Return whether *topic* is a valid name of one folder, without path traversal by a damaged or hostile record."""
     return not ("/" in topic or "\\" in topic or "\0" in topic or topic in (".", ".."))

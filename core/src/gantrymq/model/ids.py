@@ -55,7 +55,7 @@ def parse_offset_id(text: str) -> tuple[str, int, int]:
 
 
 def is_offset_id(text: str) -> bool:
-    """Whether *text* can be an offset id. A unique id has the same length, but its port field is not a valid port."""
+    """Return whether *text* can be an offset id. A unique id has the same length, but not a valid port in its place."""
     try:
         _, port, log_offset = parse_offset_id(text)
     except ValueError:

@@ -23,12 +23,12 @@ SEPARATOR = ","
 
 
 def is_light(name: str) -> bool:
-    """Whether the topic or group *name* belongs to light queues."""
+    """Return whether the topic or group *name* belongs to light queues."""
     return name.startswith(LMQ_PREFIX)
 
 
 def fans_out(topic: str) -> bool:
-    """Whether messages of *topic* may be listed in light queues."""
+    """Return whether messages of *topic* may be listed in light queues."""
     return not topic.startswith((RETRY_PREFIX, SYSTEM_TOPIC_PREFIX)) and topic != SCHEDULE_TOPIC
 
 

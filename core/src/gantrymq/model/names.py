@@ -62,12 +62,12 @@ _LEGAL = re.compile(r"[%|a-zA-Z0-9_-]+\Z")
 
 
 def is_system_topic(topic: str) -> bool:
-    """Whether *topic* is a system topic."""
+    """Return whether *topic* is a system topic."""
     return topic in SYSTEM_TOPICS or topic.startswith(SYSTEM_TOPIC_PREFIX)
 
 
 def is_system_group(group: str) -> bool:
-    """Whether *group* is a system group."""
+    """Return whether *group* is a system group."""
     return group.startswith(SYSTEM_GROUP_PREFIX)
 
 

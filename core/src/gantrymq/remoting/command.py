@@ -311,7 +311,7 @@ def _not_text(ext: Mapping[str, object] | None) -> LocalProtocolError:
 
 
 def _plain(command: Command) -> bool:
-    """Whether numbers and strings have the right types; ``type`` is used as isinstance takes true for an int."""
+    """Return whether numbers and strings have the right types; ``type`` is used as isinstance takes true for an int."""
     remark = command.remark
     return (
         type(command.code) is type(command.version) is type(command.opaque) is type(command.flag) is int

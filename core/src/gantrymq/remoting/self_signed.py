@@ -20,7 +20,7 @@ VALID = datetime.timedelta(days=365)
 
 
 def available() -> bool:
-    """Whether ``cryptography`` is installed."""
+    """Return whether ``cryptography`` is installed."""
     return find_spec("cryptography") is not None
 
 

@@ -93,7 +93,7 @@ class TlsTransport(asyncio.Transport, asyncio.Protocol):
         self._below.abort()
 
     def is_closing(self) -> bool:
-        """Whether the transport is closed or closing."""
+        """Return whether the transport is closed or closing."""
         return self._closing or self._below.is_closing()
 
     def get_write_buffer_size(self) -> int:

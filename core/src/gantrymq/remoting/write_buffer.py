@@ -92,7 +92,7 @@ class WriteBuffer:
         return not self.has_room_for(0)
 
     def has_room_for(self, size: int) -> bool:
-        """Whether responses of *size* bytes may be added within the limits."""
+        """Return whether responses of *size* bytes may be added within the limits."""
         most = self._limits.pause_reading_bytes
         return self.unwritten_bytes + size <= (most // TIGHT_SHARE if self.tight else most)
 

@@ -15,7 +15,7 @@ _FULL = (errno.ENOSPC, getattr(errno, "EDQUOT", errno.ENOSPC))
 
 
 def is_disk_full(error: BaseException | None) -> bool:
-    """Whether *error* means that the disk or quota is full, a temporary condition."""
+    """Return whether *error* means that the disk or quota is full, a temporary condition."""
     return isinstance(error, OSError) and error.errno in _FULL
 
 

@@ -23,7 +23,7 @@ _BLANK = struct.Struct(">iI")
 
 
 def fits(record_bytes: int, bytes_left: int) -> bool:
-    """Whether a record (or a whole batch) fits into a file with *bytes_left*."""
+    """Return whether a record (or a whole batch) fits into a file with *bytes_left*."""
     return record_bytes + BLANK_BYTES <= bytes_left
 
 

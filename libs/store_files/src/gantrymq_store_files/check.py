@@ -149,7 +149,7 @@ def verified_queue_offset(piece: bytes, position: int, log_offset: int, size: in
 
 
 def head_is_sound(head: bytes, log_offset: int, file_bytes: int) -> bool:
-    """Whether *head*, the first `HEAD_BYTES` bytes of a log file, is that of its first record or of a blank."""
+    """Return whether *head*, the first `HEAD_BYTES` bytes of a log file, is that of its first record or of a blank."""
     if len(head) < HEAD_BYTES:
         return False
     size, magic = _START.unpack_from(head)
@@ -182,7 +182,7 @@ def _problem(record: RecordView, log_offset: int, check_crc: bool) -> str | None
 
 
 def _ends_in_zeros(buf: memoryview, position: int, size: int) -> bool:
-    """Whether a record of *size* bytes fits here and its last byte is zero, as after an interrupted write.
+    """Return whether a record of *size* bytes fits here and its last byte is zero, as after an interrupted write.
 
     A record without properties also ends in zeros; damage in it is taken for a torn write, which makes no difference.
     """

@@ -35,7 +35,7 @@ class Checkpoint(NamedTuple):
         return max(0, min(self.log_timestamp, self.queue_timestamp) - RECOVERY_MARGIN_MS)
 
     def ahead_of(self, newest_ms: int) -> bool:
-        """Whether it claims durable records newer than *newest_ms*, the time of the newest record."""
+        """Return whether it claims durable records newer than *newest_ms*, the time of the newest record."""
         return self.recovery_timestamp() > newest_ms
 
     def up_to(self, newest_ms: int) -> Checkpoint:

@@ -107,7 +107,7 @@ def units_in(data: bytes, addresses: Iterable[int], start: int, found: dict[int,
 
 
 def are_units(data: bytes, size: int) -> bool:
-    """Whether *data* consists of contiguous units of *size* bytes; budget 10 ns each."""
+    """Return whether *data* consists of contiguous units of *size* bytes; budget 10 ns each."""
     head, count = _HEAD.pack(size, 0, 0, size - MIN_UNIT_BYTES), len(data) // size
     return len(data) == size * count and all(data[at::size] == head[at : at + 1] * count for at in (0, 1, 18, 19))
 

@@ -58,5 +58,5 @@ def fillers(log_offset: int, size: int, store_timestamp: int, note: str) -> Iter
 
 
 def is_filler(record: RecordView) -> bool:
-    """Whether *record* replaces lost bytes."""
+    """Return whether *record* replaces lost bytes."""
     return record.topic == FILLER_TOPIC and record.sys_flag & TRANSACTION_MASK == TRANSACTION_ROLLBACK

@@ -118,7 +118,7 @@ def entry_seconds(store_timestamp: int, begin_timestamp: int) -> int:
 
 
 def overlaps(header: IndexHeader, begin_ms: int, end_ms: int) -> bool:
-    """Whether a file may contain messages stored in ``[begin_ms, end_ms]``."""
+    """Return whether a file may contain messages stored in ``[begin_ms, end_ms]``."""
     return begin_ms <= header.end_timestamp and end_ms >= header.begin_timestamp
 
 
@@ -157,5 +157,5 @@ def index_file_name(time_ms: int, utc_offset_ms: int) -> str:
 
 
 def is_index_file_name(name: str) -> bool:
-    """Whether *name* can be the name of an index file."""
+    """Return whether *name* can be the name of an index file."""
     return len(name) == NAME_DIGITS and name.isascii() and name.isdecimal()

@@ -260,7 +260,7 @@ class LogWalk:
         return None
 
     def _older(self, place: int, file_end: int) -> bool:
-        """Whether the record at *place* was stored before the previous records of the walk."""
+        """Return whether the record at *place* was stored before the previous records of the walk."""
         record = self._check(place, file_end).record
         return record is not None and record.store_timestamp < self._not_before
 

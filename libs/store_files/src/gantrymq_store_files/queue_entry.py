@@ -51,10 +51,10 @@ def read_entry(buf: bytes | bytearray | memoryview, index: int) -> QueueEntry | 
 
 
 def is_pre_blank(log_offset: int, size: int) -> bool:
-    """Whether an entry only pads the range below a queue's first message."""
+    """Return whether an entry only pads the range below a queue's first message."""
     return size == 0x7FFFFFFF and log_offset == 0
 
 
 def is_ext_address(tags_code: int) -> bool:
-    """Whether *tags_code* is the address of an ext unit instead of a code."""
+    """Return whether *tags_code* is the address of an ext unit instead of a code."""
     return tags_code <= MAX_EXT_ADDRESS

@@ -26,7 +26,7 @@ def crc_tail(record_without_tail: bytes | bytearray | memoryview) -> bytes:
 
 
 def record_crc_matches(raw: bytes | bytearray | memoryview) -> bool | None:
-    """Whether the check sum of record *raw* is right; None if it has none."""
+    """Return whether the check sum of record *raw* is right; None if it has none."""
     tail = bytes(raw[-CRC_TAIL_BYTES:])
     if not tail.startswith(CRC_TAIL_START) or not tail.endswith(b"\x02"):
         return None

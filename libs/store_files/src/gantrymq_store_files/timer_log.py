@@ -88,7 +88,7 @@ def blank(length: int) -> bytes:
 
 
 def is_blank(data: bytes | memoryview, at: int = 0) -> bool:
-    """Whether the rest of a file is unused from *at* on."""
+    """Return whether the rest of a file is unused from *at* on."""
     return len(data) - at >= _BLANK.size and _BLANK.unpack_from(data, at)[2] == _BLANK_MAGIC
 
 

@@ -28,7 +28,7 @@ ANSWER_S = 60.0  # virtual
 
 
 def plugin_with(make_service: Any) -> ModuleType:
-    """A plugin that offers the service under test."""
+    """Return a plugin that offers the service under test."""
     plugin = ModuleType("transaction_under_test")
 
     @hookimpl

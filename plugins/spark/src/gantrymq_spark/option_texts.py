@@ -49,7 +49,7 @@ class OptionTexts:
                 raise ConfigError(f"{owner} has no option {name}; {hint}")
 
     def __contains__(self, name: str) -> bool:
-        """Whether the option is given."""
+        """Return whether the option is given."""
         return name in self._texts
 
     def get(self, name: str, default: str = "") -> str:

@@ -45,7 +45,7 @@ class _Step:
     synced: bool = False
 
     def touches(self, other: _Step) -> bool:
-        """Whether one of the two depends on the other."""
+        """Return whether one of the two depends on the other."""
         return any(_is_in(mine, theirs) or _is_in(theirs, mine) for mine in self._paths() for theirs in other._paths())
 
     def _paths(self) -> tuple[Path, ...]:

@@ -123,7 +123,7 @@ class MmapStore(StoreOpening):
             self._locks.release()
 
     def _busy(self) -> bool:
-        """Whether a thread is working."""
+        """Return whether a thread is working."""
         return bool(self._cold.readers or self._cold.busy or self._log.ahead.busy or self._dropper.busy)
 
     def _leave_clean(self) -> None:

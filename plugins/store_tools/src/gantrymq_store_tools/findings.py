@@ -17,13 +17,13 @@ class ProgressListener:
     """Receives the progress of a long run; the base class ignores it."""
 
     def begin(self, what: str, total_bytes: int) -> None:
-        """A phase of the work begins, which reads about *total_bytes*."""
+        """Report the start of a phase, which reads about *total_bytes*."""
 
     def advance(self, read_bytes: int) -> None:
         """*read_bytes* more bytes were read."""
 
     def end(self) -> None:
-        """The phase that began last is finished."""
+        """Report the end of the phase that began last."""
 
 
 no_progress = ProgressListener()

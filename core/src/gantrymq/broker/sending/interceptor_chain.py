@@ -28,7 +28,7 @@ class InterceptorChain:
         self._stats = stats
 
     def __bool__(self) -> bool:
-        """Whether there is an interceptor."""
+        """Return whether there is an interceptor."""
         return bool(self._counted)
 
     def for_batch_entries(self) -> InterceptorChain:

@@ -25,22 +25,22 @@ class OffsetTarget:
 
     @classmethod
     def earliest(cls) -> Self:
-        """The oldest message still in each queue."""
+        """Return the target "oldest message of each queue"."""
         return cls(edge=EARLIEST)
 
     @classmethod
     def latest(cls) -> Self:
-        """The end of each queue, after all existing messages."""
+        """Return the target "end of each queue", after all existing messages."""
         return cls(edge=LATEST)
 
     @classmethod
     def at_time(cls, time_ms: int) -> Self:
-        """The first message of each queue that was stored at *time_ms* or later, milliseconds since the epoch."""
+        """Return the target "first message of each queue stored at *time_ms* or later"; ms since the epoch."""
         return cls(time_ms=time_ms)
 
     @classmethod
     def at_offset(cls, queue_offset: int) -> Self:
-        """The same queue offset in each queue."""
+        """Return the target "queue offset *queue_offset* of each queue"."""
         return cls(queue_offset=queue_offset)
 
     def at_once(self, min_offset: int, max_offset: int) -> int | None:

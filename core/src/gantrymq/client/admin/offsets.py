@@ -41,8 +41,8 @@ class OffsetCalls(AdminRequests):
         header = GetEarliestMsgStoretimeRequest(topic=queue.topic, queue_id=queue.queue_id, bname=queue.broker_name)
         address = await self._started().routes.find_broker(queue.topic, queue.broker_name, 0)
         reply = await self.request(address, RequestCode.GET_EARLIEST_MSG_STORETIME, header)
-        told = reply_header(EarliestStoreTimeResponse, reply, address).timestamp
-        return told if told >= 0 else None
+        stored_ms = reply_header(EarliestStoreTimeResponse, reply, address).timestamp
+        return stored_ms if stored_ms >= 0 else None
 
     async def committed_offset(self, group: str, queue: MessageQueue) -> int | None:
         """Return the group's offset in the queue, or None. RocketMQ 4.9 reports 0 for a new group too."""

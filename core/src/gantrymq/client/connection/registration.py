@@ -42,10 +42,10 @@ class BrokerListener(Protocol):
     """Listener for lost and new connections to masters."""
 
     def broker_lost(self, broker_name: str) -> None:
-        """The connection was lost: the broker may have stopped, and has forgotten this client."""
+        """Handle a lost connection: the broker may have stopped, and no longer knows this client."""
 
     def broker_back(self, broker_name: str) -> None:
-        """The broker answered the first heartbeat of a new connection."""
+        """Handle the response to the first heartbeat of a new connection."""
 
 
 class Registration:

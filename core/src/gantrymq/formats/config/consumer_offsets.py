@@ -89,7 +89,7 @@ class ConsumerOffsetsFile:
 
 
 def is_of_light_group(key: str, queues: Mapping[int, int]) -> bool:
-    """Whether "topic@group" with these offsets belongs to the table of light groups."""
+    """Return whether "topic@group" with these offsets belongs to the table of light groups."""
     return is_light(key.rpartition("@")[2]) and queues.keys() == {LIGHT_QUEUE_ID}
 
 

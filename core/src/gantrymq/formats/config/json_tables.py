@@ -49,7 +49,7 @@ def as_number(value: Any, what: str) -> int:
 
 
 def are_numbers(values: Iterable[Any]) -> bool:
-    """Whether all values are ints, the usual case in large tables."""
+    """Return whether all values are ints, the usual case in large tables."""
     return set(map(type, values)) <= _NUMBERS
 
 

@@ -238,7 +238,7 @@ def _to_int(text: str, limit: int) -> int:
 
 
 def _to_bool(text: str) -> bool:
-    """Whether *text* is the word true, in any case."""
+    """Return whether *text* is the word true, in any case."""
     return text == "true" or text.lower() == "true"
 
 

@@ -191,7 +191,7 @@ class RealFile:
         return self._fd
 
     def _has_room(self, length: int) -> bool:
-        """Whether the blocks are already allocated: XFS requires the same space again even if so."""
+        """Return whether the blocks are already allocated: XFS requires the same space again even if so."""
         stat = os.fstat(self._fd)
         return stat.st_size >= length and stat.st_blocks * 512 >= length
 

@@ -128,7 +128,7 @@ def held_of(status: os.stat_result) -> RealLock | None:
 
 
 def held_elsewhere(path: Path) -> bool:
-    """Whether another process holds a lock on *path*, without taking it. False if unknown.
+    """Return whether another process holds a lock on *path*, without taking it. False if unknown.
 
     Also False if this process holds it, as opening and closing the file would release the lock.
     """

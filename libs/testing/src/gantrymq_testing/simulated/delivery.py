@@ -46,6 +46,6 @@ class SeededDelivery:
         return self._random.uniform(*LATENCY_S)
 
     def read_size(self, link: Link, waiting: int) -> int:
-        """All waiting bytes, up to 256 KiB, or with probability 1/2 a part of them."""
+        """Return all waiting bytes, up to 256 KiB, or with probability 1/2 a part of them."""
         most = min(waiting, READ_BYTES)
         return most if self._random.random() < 0.5 else self._random.randint(1, most)

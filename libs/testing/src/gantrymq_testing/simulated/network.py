@@ -146,7 +146,7 @@ class SimulatedNetwork:
         return await handshake.made
 
     def own_address(self) -> str:
-        """The source host of connections made here."""
+        """Return the source host of connections made here."""
         return self._host
 
     def refuse(self, question: Callable[[Link], bool]) -> None:

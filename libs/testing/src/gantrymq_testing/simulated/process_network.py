@@ -50,7 +50,7 @@ class ProcessNetwork:
         return transport, cast(_Guard, guard).inner
 
     def own_address(self) -> str:
-        """The address of the process's host."""
+        """Return the address of the process's host."""
         return self._inner.own_address()
 
     def break_off(self) -> None:

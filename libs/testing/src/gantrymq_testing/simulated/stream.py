@@ -19,10 +19,10 @@ class Sender(Protocol):
     """The writing end."""
 
     def drained(self) -> None:
-        """Bytes have left the stream."""
+        """Handle the delivery of bytes from the stream."""
 
     def lose(self, error: Exception | None) -> None:
-        """The connection was lost."""
+        """Handle the loss of the connection."""
 
 
 class Receiver(Protocol):
@@ -41,7 +41,7 @@ class Receiver(Protocol):
         """Called when no more bytes will arrive."""
 
     def lose(self, error: Exception | None) -> None:
-        """The connection was lost."""
+        """Handle the loss of the connection."""
 
 
 class Stream:

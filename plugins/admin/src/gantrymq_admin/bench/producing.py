@@ -13,7 +13,7 @@ MODES = ("sync", "async", "oneway", "batch")
 
 
 def messages_of(mode: str, batch: int) -> int:
-    """Number of messages per call."""
+    """Return the number of messages per call."""
     return batch if mode == "batch" else 1
 
 

@@ -124,7 +124,7 @@ def plan(
 
 
 def document(made: Plan) -> dict[str, Any]:
-    """The assignment as JSON.
+    """Return the assignment as JSON.
 
         {"queues": 8,
          "members": [{"member": "c1", "change": null, "before": [{"broker": "a", "queue": 0}, ...], "after": [...]}],

@@ -87,15 +87,15 @@ def _passes(broker: Broker, subscription: Subscription, data: FilterData | None)
 
 def _told(record: RecordView, tags_code: int, unit: ExtUnit | None, passes: Passes | None) -> dict[str, Any]:
     """Return the members of one entry."""
-    told = {"physicOffset": record.log_offset, "physicSize": record.total_size, "tagsCode": tags_code}
+    entry_members = {"physicOffset": record.log_offset, "physicSize": record.total_size, "tagsCode": tags_code}
     if unit is None:
-        return {**told, "eval": False}
-    told["eval"] = passes is not None and passes(unit)
+        return {**entry_members, "eval": False}
+    entry_members["eval"] = passes is not None and passes(unit)
     members = {"msgStoreTime": unit.store_timestamp, "size": unit.size, "tagsCode": unit.tags_code}
     if not unit.bits:
-        return {**told, "extendDataJson": dumps(members).decode()}
+        return {**entry_members, "extendDataJson": dumps(members).decode()}
     with_bits = {"filterBitMap": b64encode(unit.bits).decode(), **members}
-    return {**told, "extendDataJson": dumps(with_bits).decode(), "bitMap": _printed(unit.bits)}
+    return {**entry_members, "extendDataJson": dumps(with_bits).decode(), "bitMap": _printed(unit.bits)}
 
 
 def _printed(bits: bytes) -> str:

@@ -117,10 +117,10 @@ class TimerDelivery:
 
 def _known(message: StoreMessage, known: Counter[tuple[str, ...]]) -> bool:
     """Return whether *message* is among *known*, and remove one occurrence if so."""
-    told = delivery_key(message.topic, message.queue_id, message.properties)
-    if told is None or not known[told]:
+    key = delivery_key(message.topic, message.queue_id, message.properties)
+    if key is None or not known[key]:
         return False
-    known[told] -= 1
+    known[key] -= 1
     return True
 
 
@@ -128,7 +128,7 @@ def _deliveries(store: MessageStore, start: int, end: int) -> Counter[tuple[str,
     """Return the keys of timer deliveries in ``[start, end)`` of the commit log. Runs in a worker."""
     found: Counter[tuple[str, ...]] = Counter()
     for entry in store.scan(max(start, store.state().min_log_offset), end):
-        told = delivery_key(entry.topic, entry.queue_id, entry.properties)
-        if told is not None:
-            found[told] += 1
+        key = delivery_key(entry.topic, entry.queue_id, entry.properties)
+        if key is not None:
+            found[key] += 1
     return found

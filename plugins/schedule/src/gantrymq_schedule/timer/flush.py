@@ -74,7 +74,7 @@ class TimerFlusher:
             return
         before, clock = state.checkpoint_files.checkpoint, state.clock
         read_tick = clock.read_tick
-        told = TimerCheckpoint(
+        new_checkpoint = TimerCheckpoint(
             read_tick * clock.precision_ms,
             state.log_end,
             state.queue_offset,
@@ -89,7 +89,7 @@ class TimerFlusher:
         await state.broker.store.flushed(state.delivery.end)
         run = state.broker.world.workers.run
         await run(state.files.sync)
-        await run(state.checkpoint_files.save, told, metrics)
+        await run(state.checkpoint_files.save, new_checkpoint, metrics)
         if clock.held:
             state.wake.set()
         clock.saved_tick = read_tick

@@ -78,10 +78,10 @@ class WheelRebuild:
         slot_ms, from_slot = waited
         if topic == TIMER_QUEUE.topic and (self._first_ms is None or slot_ms < self._first_ms):
             self._first_ms = slot_ms
-        told = delivery_key(topic, queue_id, properties)
-        if told is None:
+        key = delivery_key(topic, queue_id, properties)
+        if key is None:
             return
-        self.known[told] += 1
+        self.known[key] += 1
         if from_slot and topic != TIMER_QUEUE.topic and slot_ms >= self._out_ms:
             self._out_ms, self._out_at = slot_ms, log_offset
             if slot_ms - self._pruned_ms > MARGIN_MS:
@@ -90,7 +90,7 @@ class WheelRebuild:
     def _prune(self, slot_ms: int) -> None:
         """Discard deliveries from slots that count as delivered completely."""
         self._pruned_ms = slot_ms
-        self.known = Counter({told: count for told, count in self.known.items() if int(told[4]) >= self._begin_ms})
+        self.known = Counter({key: count for key, count in self.known.items() if int(key[4]) >= self._begin_ms})
 
     @property
     def _begin_ms(self) -> int:

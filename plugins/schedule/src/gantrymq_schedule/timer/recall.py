@@ -159,10 +159,10 @@ class Recall:
         if not self._timers.in_time(int(handle.time) - 1):
             raise RequestRefused(ILLEGAL_OPERATION, "recall failed: the message became due while the recall was stored")
         region = broker.settings.text("regionId")
-        told = {"msgId": handle.unique_id, "MSG_REGION": region}
+        reply_fields = {"msgId": handle.unique_id, "MSG_REGION": region}
         if unconfirmed is not None:
-            return response_to(request, unconfirmed.response_code, f"recall stored, but: {unconfirmed}", told)
-        return response_to(request, 0, None, told)
+            return response_to(request, unconfirmed.response_code, f"recall stored, but: {unconfirmed}", reply_fields)
+        return response_to(request, 0, None, reply_fields)
 
     @staticmethod
     async def _store(broker: Broker, marker: StoreMessage) -> GantryError | None:

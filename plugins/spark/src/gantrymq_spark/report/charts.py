@@ -97,7 +97,7 @@ def _broken(points: Sequence[tuple[int, float]], step_us: int) -> tuple[list[dat
 
 
 def _figure(height: float, unit: str) -> tuple[Any, Any]:
-    """A figure of *height* inches and its axes; the unit is above them, where it has room."""
+    """Return a figure of *height* inches and its axes; the unit is above them, where it has room."""
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
@@ -112,7 +112,7 @@ def _figure(height: float, unit: str) -> tuple[Any, Any]:
 
 
 def _svg(figure: Any, label: Callable[[Callable[[str], str]], None]) -> str:
-    """The figure as SVG.
+    """Return the figure as SVG.
 
     Args:
         figure: without names.
@@ -140,7 +140,7 @@ def _no_math(figure: Any) -> None:
 
 
 def _as_wide(name: str) -> str:
-    """A text about as wide as *name* in a browser: East Asian letters, twice as wide, may lack in the font here."""
+    """Return a text about as wide as *name* in a browser; the font used here may lack East Asian letters."""
     return "".join("00" if unicodedata.east_asian_width(letter) in "WF" else letter for letter in _short(name))
 
 

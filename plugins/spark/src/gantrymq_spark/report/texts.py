@@ -16,7 +16,7 @@ __all__ = ["decimals", "moment", "source_of", "verdict_of", "with_article"]
 
 
 def decimals(value: float) -> str:
-    """A number with two decimals, or with two digits if they would all be zeros: a rate of a rare message is not 0."""
+    """Format a number with two decimals, or with two significant digits if these would be zeros, as for a low rate."""
     if value == 0 or abs(value) >= 0.01 or not math.isfinite(value):
         return f"{value:,.2f}"
     places = 1 - math.floor(math.log10(abs(value)))

@@ -242,7 +242,7 @@ class Checkpointer:
             await slices.item_done()
 
     def _changed(self, offset: int) -> bool:
-        """Whether anything else changed: records in no queue, files of a killed process, the log's start."""
+        """Return whether anything else changed: records in no queue, files of a killed process, the log's start."""
         many = any(table.many for table in self._queues.file_tables)
         return many or offset != self.durable_offset or self._log.min_offset != self._log_min
 

@@ -55,7 +55,7 @@ class SavedPoint:
     ext: SavedQueues  # position after the last unit
 
     def belongs_to(self, checkpoint: Checkpoint) -> bool:
-        """Whether no other broker used the store since: RocketMQ's *checkpoint* is not newer than this one."""
+        """Return whether no other broker used the store since: RocketMQ's *checkpoint* is not newer than this one."""
         return checkpoint.log_timestamp <= self.log_timestamp and checkpoint.queue_timestamp <= self.queue_timestamp
 
 

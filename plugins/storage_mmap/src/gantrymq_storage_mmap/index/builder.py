@@ -189,7 +189,7 @@ class IndexBuilder:
                 self._arm(0.0)
 
     def _ready(self) -> bool:
-        """Whether the newest file accepts entries; if not, its slots are being loaded or written."""
+        """Return whether the newest file accepts entries; if not, its slots are being loaded or written."""
         if self._marking:
             return False
         newest = self.files.newest

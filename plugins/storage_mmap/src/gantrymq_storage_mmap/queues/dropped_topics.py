@@ -98,7 +98,7 @@ class DroppedTopics:
         return self._offset(self._places[at])[0] if there else 0
 
     def holds(self, topic: str, log_offset: int) -> bool:
-        """Whether the record at *log_offset* belongs to a deleted topic."""
+        """Return whether the record at *log_offset* belongs to a deleted topic."""
         return log_offset < self.before(topic)
 
     # --- lines ------------------------------------------------------------------------------------------------------

@@ -43,7 +43,7 @@ class EntryRepairer:
     _repaired_at: dict[_Place, float] = attrs.field(factory=dict, init=False)  # monotonic times
 
     def can_repair(self, queue: ConsumeQueue | BatchQueue, number: int) -> bool:
-        """Whether `repair` of that entry may help."""
+        """Return whether `repair` of that entry may help."""
         done = self._repaired_at.get(self._place(queue, number))
         return not queue.dropped and (done is None or self._clock.monotonic() - done > AGAIN_S)
 
@@ -87,7 +87,7 @@ class EntryRepairer:
 
 
 def is_impossible(log_offset: int, size: int, log_end: int) -> bool:
-    """Whether an entry refers to data that was never in the log: the entry was lost or overwritten."""
+    """Return whether an entry refers to data that was never in the log: the entry was lost or overwritten."""
     return (size <= 0 or log_offset < 0 or log_offset + size > log_end) and not is_pre_blank(log_offset, size)
 
 

@@ -206,7 +206,7 @@ def _places(count: int) -> struct.Struct:
 
 
 def _far_apart(entries: bytes, indexes: Sequence[int]) -> bool:
-    """Whether blocks of the log would contain few of the records at *indexes* of *entries*."""
+    """Return whether blocks of the log would contain few of the records at *indexes* of *entries*."""
     count = len(indexes)
     if count <= FEW:
         return True

@@ -73,12 +73,12 @@ class Selection:
         self.wrong = False  # whether an entry refers to data that was never in the log
 
     def full(self, log_offset: int, size: int) -> bool:
-        """Whether the entry exceeds the limits."""
+        """Return whether the entry exceeds the limits."""
         most_bytes, most = self._near if log_offset >= self._memory_from else self._far
         return self.count > 0 and (self.size + size > most_bytes or self.count >= most)
 
     def present(self, log_offset: int, size: int) -> bool:
-        """Whether the record can be in the log."""
+        """Return whether the record can be in the log."""
         log = self._log
         return log.min_offset <= log_offset < log_offset + size <= log.end and not is_pre_blank(log_offset, size)
 

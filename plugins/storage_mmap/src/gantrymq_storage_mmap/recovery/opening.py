@@ -102,7 +102,7 @@ class StoreOpening(StoreParts):
         return index
 
     def _is_current(self, saved: SavedPoint, checkpoint: Checkpoint) -> bool:
-        """Whether *saved* is current (no other broker used the store) and fits the log and the settings."""
+        """Return whether *saved* is current (no other broker used the store) and fits the log and the settings."""
         log = self._log
         return (
             saved.belongs_to(checkpoint)

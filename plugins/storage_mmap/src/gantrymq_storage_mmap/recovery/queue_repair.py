@@ -141,7 +141,7 @@ class RebuiltEntries:
         return self.hole.high - self.count - self.lost if self.hole.front else self.first
 
     def already_listed(self) -> bool:
-        """Whether the files already refer to every record of the hole; then it is the log that lost records."""
+        """Return whether the files already refer to every record of the hole; then it is the log that lost records."""
         view, unit, skipped = self.hole.view, self.hole.view.unit, self.begin - self.first
         stored = view.read_all(self.first + skipped, len(self.entries) // unit - skipped)
         pairs = zip(_split(self.entries[skipped * unit :], unit), _split(stored, unit), strict=False)
@@ -195,7 +195,7 @@ class QueueRepair:
     _delay_levels_ms: Sequence[int]
 
     def is_consistent(self, view: RepairView, log_end: int) -> bool:
-        """Whether the edges of the files are valid and in order. Budget: 12 us a file, for ten thousand queues."""
+        """Return whether the edges of the files are valid and in order. Budget: 12 us per file."""
         previous = 0
         for first, end in view.files():
             for entry in view.edges(first, end):
@@ -267,7 +267,7 @@ class QueueRepair:
         return found
 
     def _holds(self, view: RepairView, number: int, source: CommitLogSource, log_end: int) -> bool:
-        """Whether an entry refers to a record with its queue offset, or to one that has left the log."""
+        """Return whether an entry refers to a record with its queue offset, or to one that has left the log."""
         entry, queue = view.entry(number), view.queue
         if entry is None or entry[0] + entry[1] > log_end:
             return False

@@ -192,14 +192,14 @@ class Recovery:
         return start
 
     def _holds_newest(self, saved: SavedPoint) -> bool:
-        """Whether the newest record in *saved* is sound, or has left the log."""
+        """Return whether the newest record in *saved* is sound, or has left the log."""
         place, size = saved.newest[:2]
         if place < self._log.min_offset:
             return True
         return check_offset(self._source, place, check_crc=self._options.check_crc).size == size
 
     def _has_newest_queued(self, known: tuple[int, int]) -> bool:
-        """Whether the record of the newest queue entry is in the log; if not, the stop was not clean."""
+        """Return whether the record of the newest queue entry is in the log; if not, the stop was not clean."""
         found = check_offset(self._source, known[0], check_crc=self._options.check_crc)
         if found.record is not None and found.size == known[1]:
             self.newest, self.last_timestamp = known, found.record.store_timestamp

@@ -51,7 +51,7 @@ class LogHoles:
         self.found.append(hole)
 
     def hold(self, log_offset: int) -> bool:
-        """Whether the record at *log_offset* was lost."""
+        """Return whether the record at *log_offset* was lost."""
         index = bisect_right(self.found, log_offset, key=lambda hole: hole.log_offset) - 1
         return index >= 0 and log_offset < self.found[index].end
 
@@ -207,7 +207,7 @@ class ConsumeQueueRequeue(Requeue[ConsumeQueue]):
         return entry_of(data.ljust(ENTRY_BYTES, b"\0"))
 
     def _holds_more(self, queue_offset: int) -> bool:
-        """Whether the files hold anything from *queue_offset* on."""
+        """Return whether the files hold anything from *queue_offset* on."""
         if self._seen_from <= queue_offset <= self._seen_to:
             return len(self._seen) > (queue_offset - self._seen_from) * ENTRY_BYTES
         return bool(self._look(queue_offset, queue_offset + LOOK_ENTRIES))
@@ -242,7 +242,7 @@ class ConsumeQueueRequeue(Requeue[ConsumeQueue]):
         return first_false(before, low, high)
 
     def _refers_to(self, queue_offset: int, entry: DispatchEntry) -> bool:
-        """Whether the entry at *queue_offset* in the files refers to the record."""
+        """Return whether the entry at *queue_offset* in the files refers to the record."""
         if queue_offset > MAX_QUEUE_OFFSET:
             return False
         found = self._existing(queue_offset)

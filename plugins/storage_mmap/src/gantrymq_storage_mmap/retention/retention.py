@@ -209,7 +209,7 @@ class Retention:
         return False
 
     async def _entries_are_durable(self) -> bool:
-        """Whether the queue entries of the oldest log file are durable.
+        """Return whether the queue entries of the oldest log file are durable.
 
         Without the records they could not be rebuilt, and a queue would lose its offsets. If the disk has no space for
         them, deleting must still be possible to free some: then only the queue offsets are saved.

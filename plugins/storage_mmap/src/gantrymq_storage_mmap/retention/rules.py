@@ -113,7 +113,7 @@ def refusal_for(rules: RetentionRules, disks: DiskState) -> Refusal | None:
 
 
 def is_near(rules: RetentionRules, disks: DiskState) -> bool:
-    """Whether a limit may be reached soon."""
+    """Return whether a limit may be reached soon."""
     if any(used_percent(disk) > rules.forced_percent - NEAR_PERCENT for disk in (disks.log_disk, disks.queue_disk)):
         return True
     ahead = NEAR_FILES * rules.log_file_bytes
