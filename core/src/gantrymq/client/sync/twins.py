@@ -639,7 +639,7 @@ class Admin(SyncBaseClient[AsyncAdmin]):
         return self._portal.call(lambda: self._wrapped.kv_value(namespace, key))
 
     def put_kv_value(self, namespace: str, key: str, value: str) -> None:
-        """Set a value at every configured name server; after an error, earlier servers have it."""
+        """Set a value at every configured name server; after an error, servers earlier in the list have the value."""
         return self._portal.call(lambda: self._wrapped.put_kv_value(namespace, key, value))
 
     def delete_kv_value(self, namespace: str, key: str) -> None:
