@@ -2,7 +2,7 @@
 
     python .ci/check_groups.py .tox
 
-Reads tox's output in the folder: ``result-quick.json`` and ``result-full.json`` (``tox --result-json``) list the
+Reads tox's output in the folder: ``result-quick.json`` and others (``tox --result-json``) list the
 environments and the exit codes of their commands; ``reports/<environment>.xml`` is pytest's count. Environments of a
 Python that is not installed are not expected; neither are ``interop`` without Java, Node and Go, ``spark`` without Java
 17, and ``sanitize`` without its libraries. In environments with everything installed, a test file with every test
@@ -26,7 +26,7 @@ from javas import no_spark
 from pythons import PYTHONS, installed
 from sanitize import libraries
 
-RESULTS = ("result-quick.json", "result-full.json")
+RESULTS = ("result-quick.json", "result-full.json", "result-timed.json")
 
 
 class Count(NamedTuple):
