@@ -45,7 +45,8 @@ def new(kind: str, name: str, into: Path | None, output: str) -> None:
     if output == "json":
         print_json({"folder": str(folder), "files": sorted(made)})
         return
-    click.echo(f"{folder} has a plugin that works; try it:\n\n  cd {folder}\n  pip install -e '.[test]'\n  pytest")
+    steps = f"cd {folder}\n  pip install -e '.[test]'\n  pytest && mypy"
+    click.echo(f"{folder} has a plugin that works; try it:\n\n  {steps}")
 
 
 def _refuse_taken(word: str) -> None:
