@@ -106,6 +106,7 @@ class RealFile:
         try:
             size = os.preadv(self._fd, (data,), position, _NOWAIT)
         except OSError as error:
+            # The first page is not cached; if a later one is not, the result is short.
             if error.errno == errno.EAGAIN:
                 return None
             if error.errno not in (errno.EOPNOTSUPP, errno.ENOSYS, errno.EINVAL):
@@ -118,6 +119,7 @@ class RealFile:
         """Write all of *data* at *position*. Raises OSError (ENOSPC, EIO, EROFS)."""
         try:
             written = _pwrite(self._fd, data, position)
+            # Linux writes at most 2 GiB - 4 KiB per call, and only a part if the disk fills up meanwhile.
             while written < len(data):
                 written += _pwrite(self._fd, memoryview(data)[written:], position + written)
         except OSError as error:
@@ -208,6 +210,7 @@ def sync_descriptor(descriptor: int) -> None:
     """Make the data of *descriptor* durable, with the metadata needed to read it."""
     if sys.platform == "darwin":
         try:
+            # fsync of macOS may leave the data in the drive's cache.
             fcntl.fcntl(descriptor, fcntl.F_FULLFSYNC)
         except OSError:  # network file systems support only fsync
             os.fsync(descriptor)

@@ -86,12 +86,14 @@ class RealFiles:
         temporary = path.with_name(path.name + ".tmp")
         with self._replacing:
             try:
+                # Synced before the rename: otherwise a crash could leave the new name with empty content.
                 _write_synced(temporary, data)
                 os.replace(temporary, path)
             except BaseException:
                 with contextlib.suppress(OSError):
                     os.unlink(temporary)
                 raise
+        # The rename itself is durable only with the folder.
         self.sync_dir(path.parent)
 
     def rename(self, old: Path, new: Path) -> None:

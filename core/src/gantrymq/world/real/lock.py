@@ -63,6 +63,7 @@ def acquire(path: Path, content: bytes) -> RealLock | None:
         OSError: the file cannot be created or written.
     """
     with _guard:
+        # Before the file is opened: closing that descriptor again would release the lock.
         if _find(path) is not None:
             return None
         descriptor = os.open(path, os.O_RDWR | os.O_CREAT | getattr(os, "O_BINARY", 0), 0o666)
@@ -70,6 +71,7 @@ def acquire(path: Path, content: bytes) -> RealLock | None:
             if not _try_lock(descriptor):
                 os.close(descriptor)
                 return None
+            # Only now: until it is locked, the content belongs to the process that holds it.
             os.ftruncate(descriptor, 0)
             os.write(descriptor, content)
             os.fsync(descriptor)

@@ -215,10 +215,12 @@ class Checkpointer:
         publisher, pending = self._publisher, self._queues.pending
         if pending.misplaced is not None:  # an entry is in no queue, so the next start must read its record again
             raise StoreError(pending.misplaced)
+        # Taken together, before anything is awaited: entries that arrive meanwhile belong to the next checkpoint.
         offset, timestamp = publisher.published_offset, publisher.published_timestamp
         newest = (*publisher.newest, timestamp)
         marks = {segments: segments.end for segments in pending.unsynced}
         await self._clock.sleep(0)  # collecting 40,000 files is a full step of the event loop
+        # The log first: after a crash no durable entry may refer to a record that was lost.
         await self._flusher.flushed(offset)
         log_timestamp = self._flusher.flushed_timestamp
         await self._write(marks)
@@ -233,6 +235,7 @@ class Checkpointer:
         )
         point = self._point(offset, newest, checkpoint, index.note, ends)
         await self._sync(index)
+        # Saved after the sync, because the next start takes entries before the saved offset for durable.
         await self._workers.run(self._save, point, checkpoint)
         self.durable_offset, self.checkpoint = offset, checkpoint
         self._newest, self._index_note, self._log_min = newest, index.note, point.log_min
@@ -265,6 +268,7 @@ class Checkpointer:
             for table in self._queues.file_tables:
                 table.end_sync(failed=failed)
             if failed:
+                # After a failed sync Linux marks the pages clean, so a second sync alone would succeed without them.
                 self._queues.pending.rewrite()
                 self._index.checkpoint_failed(index)
         self._index.checkpointed(index)
@@ -283,6 +287,7 @@ class Checkpointer:
 
     def _make_durable(self, work: _Work, index: IndexCheckpoint | None) -> None:
         """Runs in a thread."""
+        # syncfs also covers names, and files that this process has closed or never opened.
         if work.many and self._volumes:
             for volume in self._volumes:
                 volume.sync()
@@ -297,6 +302,7 @@ class Checkpointer:
             for folder in (segments.files.folder, segments.folder.parent, segments.folder)
         )
         for folder in (*work.folders, *inherited, *(index.folders if index is not None else ())):
+            # The folder of a topic that was deleted meanwhile was moved away.
             if self._files.stat(folder) is not None:
                 self._files.sync_dir(folder)
 

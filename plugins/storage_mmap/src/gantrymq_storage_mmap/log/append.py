@@ -161,6 +161,7 @@ class Appender(TargetedAppender):
                     if obstacle is not None:
                         results.append(obstacle)
                         continue
+            # RocketMQ's CommitLog gives them queue offset 0, as they enter no queue. Rolled back (12) has this bit too.
             queue_offset = 0 if sys_flag & TRANSACTION_PREPARED else queue.next_offset
             tags_code = message.tags_code if message.queue_targets is None else tags_code_of(message, now)
             try:

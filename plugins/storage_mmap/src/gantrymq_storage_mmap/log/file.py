@@ -131,6 +131,7 @@ def load_log_files(files: Files, folder: Path, file_bytes: int) -> list[LogFile]
         start = file_start(name)
         if start is None:
             raise StoreLayoutError(f"{path} does not belong in a commit log folder; move the file away")
+        # A crash came between the creation of the file and the sync of its length; no record is in it.
         if stat.size == 0 and name == names[-1]:
             files.remove(path)
             continue

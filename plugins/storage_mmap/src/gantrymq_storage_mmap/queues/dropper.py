@@ -152,6 +152,7 @@ class QueueDropper:
         if not gone:
             return None
         try:
+            # The moves first: otherwise a crash could leave a partly deleted folder under its topic's name.
             for folder in dict.fromkeys((self._aside, *left)):
                 if self._files.stat(folder) is not None:
                     self._files.sync_dir(folder)

@@ -96,6 +96,7 @@ class QueueCleaner:
         )
         for queue in list(self._queues.by_name.values()):
             await slices.item_done()
+            # The file of the last entry stays, so that the queue keeps its offsets without any message.
             last = max(queue.written_offset - 1, 0) * ENTRY_BYTES
             keep = min(queue.min_offset * ENTRY_BYTES, last) // file_bytes * file_bytes
             trimmed[queue] = keep

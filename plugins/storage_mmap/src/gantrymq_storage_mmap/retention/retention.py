@@ -175,6 +175,7 @@ class Retention:
                     break
                 await self._delete_first()
                 deleted += 1
+                # Writes are refused for lack of space: check now whether this deletion made enough.
                 if self._watch.refusal() is not None:
                     self._watch.tick()
         finally:
@@ -188,6 +189,7 @@ class Retention:
     async def _plan(self, most: int, *, manual: bool) -> DeletionPlan:
         """Return what to delete in the present state of the disk, at most *most* files."""
         durable, world = self._durable(), self._world
+        # The last file receives the next records.
         candidates = [file.path for file in self._log.files[:-1][:most] if file.end <= durable]
         if not candidates:
             return DeletionPlan(0, "")
@@ -238,6 +240,7 @@ class Retention:
                     found = queue.first_from(found, file.end)
                 queue.min_offset, queue.oldest = found, oldest if found == minimum else -1
             await slices.item_done()
+        # Closing the last descriptor of an unlinked file frees its blocks, which may take long.
         await world.workers.run(old.close)
 
 
