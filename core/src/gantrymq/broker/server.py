@@ -126,6 +126,7 @@ class BrokerServer:
         await state.load()
         self._closing.append(state.close)
         offset_commits = OffsetCommits(self.store, tables, lambda: state.commits_refusal)
+        # After a crash a queue may end before a committed offset; the group would miss what is stored there later.
         if not report.clean:
             await self._clamp_offsets(offset_commits)
         await self.store.clean(Cleaning.RESERVE_TIMES)  # topic attributes were not loaded when the store opened
@@ -179,6 +180,7 @@ class BrokerServer:
         serving()
         self._closing.append(client.close)
         parts.registration.start()
+        # Appended last and so stopped first: name servers stop naming this broker before it refuses requests.
         self._closing.append(parts.registration.stop)
         tables.topics.on_change(lambda topic: parts.registration.topic_changed(topic.name))
         await parts.registration.registered()

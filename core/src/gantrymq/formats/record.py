@@ -264,6 +264,7 @@ def iter_records(buf: Buffer) -> Iterator[RecordView]:
 
 def body_crc(body: Buffer) -> int:
     """Return the checksum of a stored body: CRC-32 without its top bit, 0 for an empty body."""
+    # RocketMQ's UtilAll.crc32 clears the bit, as an int of Java would be negative with it.
     return crc32(body) & 0x7FFFFFFF
 
 

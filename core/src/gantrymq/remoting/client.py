@@ -113,6 +113,7 @@ class RemotingClient:
             self._attempts[address] = attempt
             attempt.add_done_callback(lambda done: self._settle(address, done))
         try:
+            # Callers share the attempt, so the cancellation of one must not end it.
             return await asyncio.shield(attempt)
         except asyncio.CancelledError:
             if attempt.cancelled():
@@ -163,6 +164,7 @@ class RemotingClient:
         try:
             connection = await opening
         except asyncio.CancelledError:
+            # Cancelled by `close`, which sets `_closed` first; otherwise by the timer.
             if self._closed:
                 opening.cancel()
                 raise

@@ -123,6 +123,7 @@ class TlsTransport(asyncio.Transport, asyncio.Protocol):
         if self._closing:
             return
         stream = self._stream
+        # What is flushed afterwards may be the alert of a failed handshake, which tells the peer the reason.
         plain = stream.receive(data)
         self._flush()
         if self._settled is not None:

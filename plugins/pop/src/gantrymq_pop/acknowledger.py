@@ -147,6 +147,7 @@ class Acknowledger:
             under_way = asyncio.get_running_loop().create_task(self._changed(key, handle, offset, invisible_ms))
             self._changing[message] = under_way
             under_way.add_done_callback(lambda done: self._changing.pop(message))
+        # A cancelled caller must not cancel the change: others may wait for it, and its two records belong together.
         return await asyncio.shield(under_way)
 
     async def _changed(
@@ -159,9 +160,12 @@ class Acknowledger:
         if settled or (unknown and handle.due_ms <= now_ms):
             return NewInvisibleTime(now_ms, invisible_ms)  # finished: another checkpoint would duplicate it
         again = CheckpointKey(key.topic, key.group, key.queue_id, offset, now_ms, key.broker_name)
+        # Two changes of a message within one millisecond would otherwise have the same key.
         while self._revive.pending(handle.revive_queue, again) is not None:
             again = again._replace(pop_time=again.pop_time + 1)
         entries: list[RoutedEntry] = [(handle.revive_queue, Checkpoint(again, invisible_ms, (offset,), again=True))]
+        # Acknowledged after the new checkpoint, as in ChangeInvisibleTimeProcessor: a crash in between repeats the
+        # message instead of losing it.
         old = Acknowledgement(key, (offset,))
         if not unknown:
             entries.append((handle.revive_queue, old))

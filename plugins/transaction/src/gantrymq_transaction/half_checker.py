@@ -307,6 +307,7 @@ class HalfChecker:
         """Read the op queue to find out whether unconfirmed appends were stored."""
         broker, ledger = self._broker, self._ledger
         published = broker.store.state().published_offset
+        # Selected before the op queue is read, so that the reading covers their op messages.
         clear = [append for append in self._writer.uncertain if append.log_end <= published]
         end = broker.bounds(OP_QUEUE).max_offset
         slices = TimeSlices(broker.world.clock, SLICE)

@@ -151,6 +151,7 @@ class Registration:
                 address, request(RequestCode.UNREGISTER_BROKER, header.to_ext()), timeout_s=UNREGISTER_TIMEOUT_S
             )
             for address, loop in self._loops.items()
+            # a name server that never accepted a registration has nothing to remove
             if loop.first.is_set()
         ]
         for outcome in await asyncio.gather(*asked, return_exceptions=True):
@@ -243,6 +244,7 @@ class _Loop:
     async def stop(self) -> None:
         if self._task is not None:
             self._task.cancel()
+            # Unlike await, this raises neither the cancellation nor an error of the task.
             await asyncio.wait([self._task])
         self._telling.set()
         self._queued.set()
@@ -250,6 +252,7 @@ class _Loop:
     async def _run(self) -> None:
         failures = 0
         while True:
+            # Cleared first, so that a wake during the registration starts another one.
             self._wanted.clear()
             try:
                 await self._tell()

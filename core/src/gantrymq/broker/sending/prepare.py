@@ -137,6 +137,7 @@ class SendPreparation:
             now_ms = request.born_timestamp or self._world.clock.now_ms()
             request = request._replace(born_host=self._store_host, born_timestamp=now_ms)
         queue_id = request.queue_id
+        # RocketMQ's AbstractSendMessageProcessor (msgCheck) accepts ids below the larger of both numbers.
         if queue_id >= topic.write_queues and queue_id >= topic.read_queues:
             raise InvalidParameter(
                 f"queueId {queue_id} is outside topic {topic.name}, which has {topic.write_queues} write and "

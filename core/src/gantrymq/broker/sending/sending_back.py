@@ -144,6 +144,7 @@ def own_properties(record: RecordView, level: int) -> dict[str, str]:
     """Return the properties for the copy of *record*, including its original topic and offset id."""
     own = dict(record.properties)
     own.setdefault(props.RETRY_TOPIC, record.topic)
+    # as consumerSendMsgBack of RocketMQ's AbstractSendMessageProcessor does
     own[props.WAIT] = "false"
     own[props.DELAY] = str(level)
     own.setdefault(props.ORIGIN_MESSAGE_ID, offset_id(bytes(record.store_host), record.log_offset))

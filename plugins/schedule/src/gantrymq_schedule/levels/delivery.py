@@ -108,6 +108,7 @@ class LevelDelivery:
             end()
         if self._tasks:
             deliver, saving = self._tasks
+            # Not cancelled: its append may be stored already, and the messages would be delivered again.
             await asyncio.wait([deliver])
             saving.cancel()
             await asyncio.wait([saving])
@@ -264,10 +265,12 @@ class LevelDelivery:
         """Save changed offsets once the delivered messages are durable; failures are logged and retried."""
         if not self._unsaved:
             return
+        # Before anything is awaited, so that a change during the write is saved next time.
         self._unsaved = False
         self._file.version.next(self._clock.now_ms())
         text, world = self._file.to_text(), self._broker.world
         try:
+            # Otherwise a crash could lose messages that the saved offsets count as delivered.
             await self._broker.store.flushed(self._log_end)
             await world.workers.run(save, world.files, self._path, text)
         except (GantryError, OSError) as error:

@@ -99,6 +99,7 @@ class LogFlusher:
         if self._syncing or self.failure is not None or self.flushed_offset >= self._log.end:
             return
         self._syncing = True
+        # Noted before the sync, which need not cover bytes that are appended while it runs.
         target, timestamp = self._log.end, self._log.last_timestamp
         files = self._log.between(self.flushed_offset, target)
         began = self._clock.monotonic()
