@@ -147,6 +147,28 @@ def test_a_change_during_a_save_is_saved_next(room):
     room(main)
 
 
+def test_a_topic_that_changes_again_while_it_is_written_does_not_count_as_saved(room):
+    async def main(room):
+        seen = []
+
+        class Late:
+            async def run(self, work, *args):
+                seen.append(room.state.is_saved("T"))
+                if len(seen) == 1:
+                    room.topics.put(TopicConfig("T", perm=4))  # after the copy was made
+                return await room.world.workers.run(work, *args)
+
+        room.state._writes._world = attrs.evolve(room.world, workers=Late())
+        room.topics.put(TopicConfig("T"))
+        await room.state.saved()
+        await room.state.saved()
+        assert seen[:2] == [False, False]
+        assert room.state.is_saved("T")
+        assert room.on_disk("topics.json")["topicConfigTable"]["T"]["perm"] == 4
+
+    room(main)
+
+
 def test_a_save_that_fails_is_told_to_those_who_wait_and_tried_again(room):
     async def main(room):
         room.files.refused = {"topics.json"}

@@ -83,7 +83,8 @@ class StateFiles:
         self._offset_texts = OffsetTextCache()
         self._dirty: set[str] = set()  # files for the next save
         self._writes = StateWriter(world, folder, reserve)
-        self._unsaved_topics: set[str] = set()
+        self._unsaved_topics: set[str] = set()  # changed since the last copy for their file was made
+        self._topics_in_write: set[str] = set()  # changed before that copy, which is not on disk yet
         self._waiting: list[tuple[frozenset[str], Saved]] = []  # callbacks with the files they wait for
         self._saving: asyncio.Task[None] | None = None
         self._retry: Timer | None = None
@@ -165,7 +166,7 @@ class StateFiles:
 
     def is_saved(self, topic: str) -> bool:
         """Return whether the file has the current state of this topic."""
-        return topic not in self._unsaved_topics
+        return topic not in self._unsaved_topics and topic not in self._topics_in_write
 
     def when_saved(self, done: Saved, *, offsets: bool = False) -> None:
         """Call ``done(error)`` once all changes of topics and groups so far are on disk or failed to be written.
@@ -226,7 +227,9 @@ class StateFiles:
         dirty, self._dirty = self._dirty, set()
         if waiting:
             dirty |= self.failing.keys()
-        topics = set(self._unsaved_topics)
+        if TOPICS in dirty:
+            self._topics_in_write |= self._unsaved_topics
+            self._unsaved_topics = set()
         problems: dict[str, StoreError] = {}
         for name in sorted(dirty):
             failed = await self._writes.write(name, self._text_to_make(name))
@@ -234,7 +237,7 @@ class StateFiles:
                 problems[name] = failed
                 self._offsets.dirty = self._offsets.dirty or name == self._offsets_name
         if TOPICS not in self.failing:
-            self._unsaved_topics -= topics
+            self._topics_in_write.clear()
         if self.failing and self._retry is None:
             self._retry = self._world.clock.call_later(RETRY_S, self._try_again)
         for names, done in waiting:
