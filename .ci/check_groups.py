@@ -2,11 +2,11 @@
 
     python .ci/check_groups.py .tox
 
-Reads tox's output in the folder: ``result-quick.json`` and others (``tox --result-json``) list the
-environments and the exit codes of their commands; ``reports/<environment>.xml`` is pytest's count. Environments of a
-Python that is not installed are not expected; neither are ``interop`` without Java, Node and Go, ``spark`` without Java
-17, and ``sanitize`` without its libraries. In environments with everything installed, a test file with every test
-skipped counts as a group that ran nothing.
+Reads tox's output in the folder: ``result-quick.json`` and others (``tox --result-json``) list the environments and the
+exit codes of their commands; ``reports/<environment>.xml`` is pytest's count. Environments of a Python that is not
+installed are not expected; neither are ``interop`` without Java, Node and Go, ``spark`` without Java 17, and
+``sanitize`` without its libraries. In environments with everything installed, a test file with every test skipped
+counts as a group that ran nothing.
 """
 
 from __future__ import annotations
@@ -77,8 +77,8 @@ def read_results(work_dir: Path) -> tuple[dict[str, list[dict[str, Any]]], list[
     ended, unwritten = {}, []
     for name in RESULTS:
         if (path := work_dir / name).exists():
-            environments = json.loads(path.read_text()).get("testenvs", {})
-            ended |= {each: ran["test"] for each, ran in environments.items() if ran.get("test")}
+            listed = json.loads(path.read_text()).get("testenvs", {})
+            ended |= {each: ran["test"] for each, ran in listed.items() if ran.get("test")}
         else:
             unwritten.append(f"{path} does not exist: tox ended before it wrote its results")
     return ended, unwritten

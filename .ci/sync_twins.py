@@ -159,22 +159,12 @@ def source() -> str:
                 wanted |= names_in(each.args) | names_in(each.returns)
                 defaults |= names_in(*each.args.defaults, *each.args.kw_defaults)
     known = {name: home for name, home in homes.items() if name in wanted | defaults}
-    known |= {name: f"gantrymq.client.{home}" for name, home in SETTINGS.items() if name in wanted}
     text = HEAD.format(
         defaults="\n".join(imports({name: home for name, home in known.items() if name in defaults})),
         types="\n".join(f"    {line}" for line in imports({n: h for n, h in known.items() if n not in defaults})),
         names=", ".join(f'"{name}"' for name in sorted(twin.name for twin in TWINS)),
     )
     return laid_out(text + "".join(classes))
-
-
-SETTINGS = {
-    "ProducerSettings": "sending.producer_settings",
-    "ConsumerSettings": "group.settings",
-    "LitePullSettings": "group.settings",
-    "PopSettings": "pop.consumer",
-    "ReaderSettings": "reading.reader",
-}
 
 
 def methods_of(module: ast.Module, twin: Twin) -> list[ast.FunctionDef | ast.AsyncFunctionDef]:

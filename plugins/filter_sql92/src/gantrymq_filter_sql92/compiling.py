@@ -84,16 +84,12 @@ class _Compiler:
 
     def _comparison(self, node: nodes.Comparison) -> Condition:
         match node:
-            case nodes.Comparison(nodes.Property(name), "=" | "<>" as operator, nodes.Text(text)) if is_plain_utf8(
-                text
-            ):
-                return equals_text(self._lookups[name], text.encode(), operator == "<>")
-            case nodes.Comparison(nodes.Property(name), operator, nodes.Integer(is_long=False, value=value)):
-                return compare_integer(self._lookups[name], operator, value)
-            case nodes.Comparison(
-                nodes.Property(name), operator, nodes.Negative(nodes.Integer(is_long=False, value=value))
-            ):
-                return compare_integer(self._lookups[name], operator, -value)
+            case nodes.Comparison(nodes.Property(name), "=" | "<>" as sign, nodes.Text(text)) if is_plain_utf8(text):
+                return equals_text(self._lookups[name], text.encode(), sign == "<>")
+            case nodes.Comparison(nodes.Property(name), sign, nodes.Integer(is_long=False, value=value)):
+                return compare_integer(self._lookups[name], sign, value)
+            case nodes.Comparison(nodes.Property(name), sign, nodes.Negative(nodes.Integer(is_long=False, value=n))):
+                return compare_integer(self._lookups[name], sign, -n)
         left, right = self.operand(node.left), self.operand(node.right)
         if node.operator == "=":
             return _equal(left, right)

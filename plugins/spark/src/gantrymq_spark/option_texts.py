@@ -15,7 +15,7 @@ from gantrymq_spark.batches import BODY_PROBLEMS
 from gantrymq_spark.columns import selected
 from gantrymq_spark.live.times import duration_ms
 
-__all__ = ["OptionTexts"]
+__all__ = ["OptionTexts", "columns_of"]
 
 _SIZE: Final = re.compile(r"([1-9][0-9]{0,14})([kmg]?)b?", re.ASCII)
 _UNITS: Final = {"": 1, "k": 1024, "m": 1024**2, "g": 1024**3}
@@ -56,11 +56,15 @@ class OptionTexts:
         """Return the text without blanks around it."""
         return self._texts.get(name, default).strip()
 
+    def raw(self, name: str) -> str | None:
+        """Return the text as it was given; None if it was not."""
+        return self._texts.get(name)
+
     def text(self, name: str) -> str | None:
         """Return a text that may be absent but not empty."""
         if name in self and not self.get(name):
             raise ConfigError(f"option {name} is empty; write a text or remove it")
-        return self._texts.get(name)
+        return self.raw(name)
 
     @overload
     def flag(self, name: str, default: bool) -> bool: ...
@@ -120,10 +124,7 @@ class OptionTexts:
 
     def columns(self) -> tuple[str, ...]:
         """Return the columns of option ``columns``; all of them without it."""
-        try:
-            return selected(self._texts.get("columns"))
-        except InvalidParameter as problem:
-            raise ConfigError(f"option {problem}") from None
+        return columns_of(self._texts.get("columns"))
 
     def body_problems(self) -> str:
         """Return the option ``bodyProblems``, one of `BODY_PROBLEMS`."""
@@ -131,3 +132,11 @@ class OptionTexts:
         if text.lower() not in BODY_PROBLEMS:
             raise ConfigError(f"option bodyProblems: {text!r} is not one of {', '.join(BODY_PROBLEMS)}")
         return text.lower()
+
+
+def columns_of(text: str | None) -> tuple[str, ...]:
+    """Return the columns that *text* names, all columns for None. Raises ConfigError."""
+    try:
+        return selected(text)
+    except InvalidParameter as problem:
+        raise ConfigError(f"option {problem}") from None

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 from collections import OrderedDict
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any, TypeVar
 
 from gantrymq.broker.counted_plugins import counted
@@ -132,10 +133,7 @@ class Filters:
                 f"the broker does not support consumer to filter message by {subscription.type}"
                 f"{nearest(subscription.type, self._types)}; no plugin serves this type (see gantrymq plugins)",
             )
-
-        def failed() -> None:
-            self._failed(subscription.type)
-
+        failed = partial(self._failed, subscription.type)
         try:
             compiled: MessageFilter | None = counted(self._guard, failed)(subscription, kind)
             if compiled is None:

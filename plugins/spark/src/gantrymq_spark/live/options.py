@@ -25,7 +25,7 @@ from gantrymq_spark.live.starting_offsets import (
     read_time,
     read_times,
 )
-from gantrymq_spark.option_texts import OptionTexts
+from gantrymq_spark.option_texts import OptionTexts, columns_of
 
 __all__ = ["DEFAULT_GROUP", "OPTIONS", "LiveOptions", "QueueSelection", "read_columns", "read_options"]
 
@@ -194,7 +194,7 @@ def _ending(texts: OptionTexts) -> StartingOffsets:
 
 def read_columns(given: Mapping[str, str]) -> tuple[str, ...]:
     """Return the columns of option ``columns``, all columns without it. Raises ConfigError."""
-    return OptionTexts({name: text for name, text in given.items() if name.lower() == "columns"}, OPTIONS, "").columns()
+    return columns_of(next((text for name, text in given.items() if name.lower() == "columns"), None))
 
 
 def _filter(texts: OptionTexts) -> tuple[str, str]:

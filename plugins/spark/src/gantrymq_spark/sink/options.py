@@ -68,10 +68,11 @@ def read_options(given: Mapping[str, str], *, streaming: bool, environ: Mapping[
         raise ConfigError("option jobId is for batch queries, a stream's ids contain the query's id; remove it")
     if "idColumn" in texts and texts.flag("sinkIds") is False:
         raise ConfigError("options idColumn and sinkIds=false cannot be set together; remove one of them")
+    topic = texts.raw("topic")
     return SinkOptions(
         namesrv=texts.name_servers(environ),
         tls=texts.flag("tls"),
-        topic=texts.legal("topic", texts.get("topic"), names.check_topic) if "topic" in texts else None,
+        topic=None if topic is None else texts.legal("topic", topic, names.check_topic),
         group=texts.legal("group", texts.get("group", DEFAULT_GROUP), names.check_group),
         batch_messages=texts.count("batchMessages", 10_000) or DEFAULT_MESSAGES,
         batch_bytes=texts.count("batchBytes", MAX_BYTES) or DEFAULT_BYTES,
