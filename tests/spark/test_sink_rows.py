@@ -187,6 +187,7 @@ def test_frames_that_cannot_be_sent(columns, given, words):
     [
         ({"topics": "T"}, "no option topics; did you mean topic"),
         ({"topic": "a b"}, "option topic: .*a b"),
+        ({"topic": " T "}, "option topic"),
         ({"group": ""}, "option group: "),
         ({"batchMessages": "0"}, "option batchMessages: '0' is not a count; write a number from 1 to 10000"),
         ({"brokerWait": "soon"}, "option brokerWait: 'soon' is not a duration"),
