@@ -40,6 +40,7 @@ from gantrymq.interfaces import BitMaps, Gate, MessageStore, MetricFamily, Trans
 from gantrymq.model import names
 from gantrymq.plugins import Plugins
 from gantrymq.remoting.client import RemotingClient
+from gantrymq.remoting.sliced_responses import SlicedResponses
 from gantrymq.world import World
 
 __all__ = ["BrokerResources", "Parts", "gates_of"]
@@ -74,6 +75,7 @@ class Parts:
         self.clients, self.locks, self.stats = tables.clients, tables.locks, tables.stats
         self.offset_commits, self.dispatchers = resources.offset_commits, resources.dispatchers
         self.clean_start, self.started_ms = resources.clean_start, world.clock.now_ms()
+        self.sliced_responses = SlicedResponses(world.clock)
         name_servers = name_servers_of(settings)
         self.registration = Registration(
             client,

@@ -14,7 +14,7 @@ from gantrymq import strict_json
 from gantrymq.errors import FormatError
 from gantrymq.loose_json.keys import ObjectKey
 
-__all__ = ["dumps", "dumps_plain", "dumps_standard"]
+__all__ = ["dumps", "dumps_key", "dumps_plain", "dumps_standard"]
 
 _SAFE_INTEGER: Final = (1 << 53) - 1  # larger integers are quoted in the browser-compatible form
 
@@ -34,6 +34,13 @@ def dumps(value: Any, *, sort: bool = False, keep_nulls: bool = False) -> bytes:
         FormatError: the value is nested too deep.
     """
     return "".join(_Writer(_quote, sort=sort, keep_nulls=keep_nulls).parts(value)).encode()
+
+
+def dumps_key(key: Any) -> bytes:
+    """Write a key of an object like ``dumps(sort=True)``. Raises TypeError if it is not a str, int or ObjectKey."""
+    out: list[str] = []
+    _Writer(_quote, sort=True)._key(key, out)
+    return "".join(out).encode()
 
 
 def dumps_plain(value: Any) -> bytes:

@@ -2,7 +2,7 @@
 
 The table is saved to consumerOffset.json every ``flushConsumerOffsetInterval`` and at shutdown. Changes since the last
 save are tracked, because encoding the whole table takes long. Positions of pulls and pending resets are kept only in
-memory. Entries of one topic can be found without a scan.
+memory. Entries of one topic or group can be found without a scan.
 
 Source: apache/rocketmq broker/.../offset/ConsumerOffsetManager.java.
 """
@@ -37,6 +37,7 @@ class ConsumerOffsets:
         """*version_step*: number of commits per increment of the data version."""
         self._table: dict[str, dict[int, int]] = {}
         self._keys_of: dict[str, dict[str, None]] = {}  # topic to its keys in the table
+        self._keys_of_group: dict[str, dict[str, None]] = {}
         self._version_step = version_step
         self._now_ms = now_ms
         self._commits = 0
@@ -56,9 +57,9 @@ class ConsumerOffsets:
     def load(self, table: dict[str, dict[int, int]], version: DataVersion) -> None:
         """Use *table*, the content of consumerOffset.json. All entries count as changed."""
         self._table, self.version = table, version
-        self._keys_of = {}
+        self._keys_of, self._keys_of_group = {}, {}
         for key in table:
-            self._keys_of.setdefault(key.partition(AT)[0], {})[key] = None
+            self._add_key(key)
         self._changed, self._gone = dict.fromkeys(table), {}
 
     def take_changes(self) -> OffsetChanges:
@@ -167,11 +168,9 @@ class ConsumerOffsets:
         if queues is not None:
             self._new(topic + AT + target, dict(queues))
 
-    def lower(self, lowest: dict[int, int], topic: str, group: str, min_offset: Callable[[int], int]) -> None:
-        """Update *lowest*, by queue id, with lower offsets of *group* that are not below the queue's minimum."""
-        for queue_id, queue_offset in self._table.get(topic + AT + group, {}).items():
-            if queue_offset >= min_offset(queue_id):
-                lowest[queue_id] = min(queue_offset, lowest.get(queue_id, queue_offset))
+    def of_group(self, topic: str, group: str) -> dict[int, int]:
+        """Return a copy of the committed offsets of *group* for *topic*, by queue id."""
+        return dict(self._table.get(topic + AT + group, ()))
 
     def forget_topic(self, topic: str) -> None:
         """Remove the committed offsets for a deleted topic.
@@ -195,7 +194,7 @@ class ConsumerOffsets:
 
     def forget_group(self, group: str) -> None:
         """Remove the committed offsets of a deleted group."""
-        self._drop(key for key in self._table if key.split(AT)[1:2] == [group])
+        self._drop(self._keys_of_group.get(group, ()))
         kept: list[dict[str, dict[_Place, Any]]] = [self._pulled, self._resets]
         for tables in kept:
             for topic, table in list(tables.items()):
@@ -206,35 +205,40 @@ class ConsumerOffsets:
 
     def topics_of(self, group: str) -> list[str]:
         """Return the topics with committed offsets of a group."""
-        return [topic for topic, keys in self._keys_of.items() for owner in _groups(keys) if owner == group]
+        return [key.partition(AT)[0] for key in self._keys_of_group.get(group, ())]
 
     def groups_of(self, topic: str) -> list[str]:
         """Return the groups with committed offsets for a topic."""
-        return list(_groups(self._keys_of.get(topic, ())))
+        return [group for key in self._keys_of.get(topic, ()) if (group := _group(key)) is not None]
 
     def _new(self, key: str, queues: dict[int, int]) -> dict[int, int]:
         """Add *queues* to the table."""
         self._table[key] = queues
-        self._keys_of.setdefault(key.partition(AT)[0], {})[key] = None
+        self._add_key(key)
         self._changed[key] = None
         self.dirty = True
         return queues
 
+    def _add_key(self, key: str) -> None:
+        self._keys_of.setdefault(key.partition(AT)[0], {})[key] = None
+        group = _group(key)
+        if group is not None:
+            self._keys_of_group.setdefault(group, {})[key] = None
+
     def _drop(self, keys: Iterable[str]) -> None:
         for key in list(keys):
             del self._table[key]
-            topic = key.partition(AT)[0]
-            del self._keys_of[topic][key]
-            if not self._keys_of[topic]:
-                del self._keys_of[topic]
+            for index, name in ((self._keys_of, key.partition(AT)[0]), (self._keys_of_group, _group(key))):
+                if name is not None:
+                    del index[name][key]
+                    if not index[name]:
+                        del index[name]
             self._changed.pop(key, None)
             self._gone[key] = None
             self.dirty = True
 
 
-def _groups(keys: Iterable[str]) -> Iterator[str]:
-    """Iterate over the groups in keys of one topic."""
-    for key in keys:
-        parts = key.split(AT)
-        if len(parts) >= 2:
-            yield parts[1]
+def _group(key: str) -> str | None:
+    """Return the group of a key of the table; None if it has no group."""
+    parts = key.split(AT)
+    return parts[1] if len(parts) >= 2 else None

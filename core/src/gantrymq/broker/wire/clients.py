@@ -13,6 +13,7 @@ from gantrymq.broker.tables.clients import BROADCASTING, ConsumerGroup
 from gantrymq.broker.wire.responses import ok, with_json
 from gantrymq.errors import RequestRefused
 from gantrymq.interfaces import Connection, ConsumerHeartbeat, Heartbeat
+from gantrymq.loose_json import Items
 from gantrymq.model.json_members import flag_in, number_in, object_in, objects_in, text_in
 from gantrymq.model.queue import MessageQueue
 from gantrymq.model.subscription import Subscription
@@ -85,6 +86,7 @@ class ClientRequests:
         self._clients = parts.clients
         self._filters = parts.filters
         self._locks = parts.locks
+        self._sliced = parts.sliced_responses.make
         parts.clients.on_change(self._tell_members)
 
     @serves(RequestCode.HEART_BEAT)
@@ -134,10 +136,10 @@ class ClientRequests:
         return ok(asked)
 
     @serves(RequestCode.LOCK_BATCH_MQ)
-    def lock(self, asked: Command, connection: Connection) -> Command:
+    async def lock(self, asked: Command, connection: Connection) -> Command:
         """41: lock queues for an ordered consumer."""
-        granted = self._locks.lock(*_queues_of(asked))
-        return with_json(asked, {"lockOKMQSet": [queue.to_json() for queue in granted]})
+        granted = Items(queue.to_json() for queue in self._locks.lock(*_queues_of(asked)))
+        return await self._sliced(asked, connection, {"lockOKMQSet": granted})
 
     @serves(RequestCode.UNLOCK_BATCH_MQ)
     def unlock(self, asked: Command, connection: Connection) -> Command:

@@ -6,6 +6,8 @@ Source: apache/rocketmq broker/.../processor/AdminBrokerProcessor.java.
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator, Sequence
+from operator import itemgetter
 from typing import Any
 
 from gantrymq.broker.parts import Parts
@@ -14,6 +16,7 @@ from gantrymq.broker.wire.paging import ITEMS_TOGETHER, page
 from gantrymq.broker.wire.responses import ok, with_json
 from gantrymq.errors import ConsumerNotOnline, FormatError, GroupNotExist, InvalidParameter, RequestRefused
 from gantrymq.interfaces import Connection
+from gantrymq.loose_json import Entries, Items
 from gantrymq.model.group import GroupConfig
 from gantrymq.model.hosts import format_address
 from gantrymq.model.json_members import objects_in
@@ -41,6 +44,7 @@ class GroupRequests:
         self._clients = parts.clients
         self._clock = parts.world.clock
         self._offsets = parts.offsets
+        self._sliced = parts.sliced_responses.make
         self._state = parts.state
         self._delete = parts.delete_group
 
@@ -67,22 +71,36 @@ class GroupRequests:
         return ok(asked)
 
     @serves(RequestCode.GET_ALL_SUBSCRIPTIONGROUP_CONFIG)
-    def all_configs(self, asked: Command, connection: Connection) -> Command:
+    async def all_configs(self, asked: Command, connection: Connection) -> Command:
         """201: return all groups, or a page of them."""
         header = GetAllSubscriptionGroupConfigRequest.from_ext(asked.ext)
-        table = {name: group.to_json() for name, group in self._groups.view.items()}
+        listed: Iterable[str] = self._groups.view
         ext = None
         if header.group_seq is not None:
-            table, total = page(
-                table, header.group_seq, header.max_group_num, header.data_version, self._groups.version
+            listed, total = page(
+                listed, header.group_seq, header.max_group_num, header.data_version, self._groups.version
             )
             ext = {"totalGroupNum": str(total)}
+        groups = sorted(listed)
         body = {
             "dataVersion": self._groups.version.to_json(),
-            "forbiddenTable": {group: topics for group, topics in self._groups.forbidden.items() if group in table},
-            "subscriptionGroupTable": table,
+            "forbiddenTable": Entries(self._forbidden(groups)),
+            "subscriptionGroupTable": Entries(self._configs(groups)),
         }
-        return with_json(asked, body, ext)
+        return await self._sliced(asked, connection, body, ext)
+
+    def _forbidden(self, groups: Sequence[str]) -> Iterator[tuple[str, dict[str, int]]]:
+        for group in groups:
+            topics = self._groups.forbidden.get(group)
+            if topics is not None:
+                yield group, topics
+
+    def _configs(self, groups: Sequence[str]) -> Iterator[tuple[str, dict[str, Any]]]:
+        """Iterate over *groups*, except for those deleted meanwhile."""
+        for group in groups:
+            config = self._groups.view.get(group)
+            if config is not None:
+                yield group, config.to_json()
 
     @serves(RequestCode.GET_SUBSCRIPTIONGROUP_CONFIG)
     def config(self, asked: Command, connection: Connection) -> Command:
@@ -101,37 +119,39 @@ class GroupRequests:
         return ok(asked)
 
     @serves(RequestCode.GET_CONSUMER_CONNECTION_LIST)
-    def consumer_connections(self, asked: Command, connection: Connection) -> Command:
+    async def consumer_connections(self, asked: Command, connection: Connection) -> Command:
         """203: return members and subscriptions of a consumer group."""
         name = GetConsumerConnectionListRequest.from_ext(asked.ext).consumer_group
         online = self._clients.consumer_group(name)
         if online is None:
             raise ConsumerNotOnline(f"the consumer group[{name}] not online")
         body = {
-            "connectionSet": [_connection(member) for member in online.members.values()],
+            "connectionSet": Items(map(_connection, list(online.members.values()))),
             "consumeFromWhere": online.consume_from_where,
             "consumeType": online.consume_type,
             "messageModel": online.message_model,
-            "subscriptionTable": {topic: each.to_json() for topic, each in online.subscriptions.items()},
+            "subscriptionTable": Entries(
+                (topic, each.to_json()) for topic, each in sorted(online.subscriptions.items(), key=itemgetter(0))
+            ),
         }
-        return with_json(asked, body)
+        return await self._sliced(asked, connection, body)
 
     @serves(RequestCode.GET_PRODUCER_CONNECTION_LIST)
-    def producer_connections(self, asked: Command, connection: Connection) -> Command:
+    async def producer_connections(self, asked: Command, connection: Connection) -> Command:
         """204: return the members of a producer group."""
         name = GetProducerConnectionListRequest.from_ext(asked.ext).producer_group
         members = self._clients.producers(name)
         if not members:
             raise RequestRefused(1, f"the producer group[{name}] not exist")
-        return with_json(asked, {"connectionSet": [_connection(member) for member in members]})
+        return await self._sliced(asked, connection, {"connectionSet": Items(map(_connection, members))})
 
     @serves(RequestCode.GET_ALL_PRODUCER_INFO)
-    def all_producers(self, asked: Command, connection: Connection) -> Command:
+    async def all_producers(self, asked: Command, connection: Connection) -> Command:
         """328: return the members of all producer groups."""
-        groups = self._clients.producer_groups()
-        return with_json(
-            asked, {"data": {group: [_producer(each) for each in members] for group, members in groups.items()}}
-        )
+        groups = sorted(self._clients.producer_groups())
+        online = ((group, members) for group in groups if (members := self._clients.producers(group)))
+        data = Entries((group, Items(map(_producer, members))) for group, members in online)
+        return await self._sliced(asked, connection, {"data": data})
 
     @serves(RequestCode.UPDATE_AND_GET_GROUP_FORBIDDEN)
     async def forbid(self, asked: Command, connection: Connection) -> Command:
@@ -155,19 +175,21 @@ class GroupRequests:
         return with_json(asked, body)
 
     @serves(RequestCode.QUERY_TOPIC_CONSUME_BY_WHO)
-    def groups_of_topic(self, asked: Command, connection: Connection) -> Command:
+    async def groups_of_topic(self, asked: Command, connection: Connection) -> Command:
         """300: return the groups that subscribe to a topic or have committed offsets for it."""
         topic = QueryTopicConsumeByWhoRequest.from_ext(asked.ext).topic
         online = [group.name for group in self._clients.consumer_groups() if topic in group.subscriptions]
-        return with_json(asked, {"groupList": list(dict.fromkeys([*online, *self._offsets.groups_of(topic)]))})
+        groups = dict.fromkeys([*online, *self._offsets.groups_of(topic)])
+        return await self._sliced(asked, connection, {"groupList": Items(groups)})
 
     @serves(RequestCode.QUERY_TOPICS_BY_CONSUMER)
-    def topics_of_group(self, asked: Command, connection: Connection) -> Command:
+    async def topics_of_group(self, asked: Command, connection: Connection) -> Command:
         """343: return the topics that a group subscribes to or has committed offsets for."""
         name = QueryTopicsByConsumerRequest.from_ext(asked.ext).group
         online = self._clients.consumer_group(name)
         subscribed = list(online.subscriptions) if online is not None else []
-        return with_json(asked, {"topicList": list(dict.fromkeys([*subscribed, *self._offsets.topics_of(name)]))})
+        topics = dict.fromkeys([*subscribed, *self._offsets.topics_of(name)])
+        return await self._sliced(asked, connection, {"topicList": Items(topics)})
 
 
 def _group(members: Any) -> GroupConfig:

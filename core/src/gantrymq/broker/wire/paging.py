@@ -5,7 +5,7 @@ Source: apache/rocketmq broker/.../processor/AdminBrokerProcessor.java (getAllTo
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Iterable
 
 from gantrymq import loose_json
 from gantrymq.errors import FormatError, InvalidParameter
@@ -16,11 +16,11 @@ ITEMS_TOGETHER = 16  # items of a long list to process without yielding
 
 
 def page(
-    table: dict[str, Any], start: int, most: int | None, seen_version: str | None, version: DataVersion
-) -> tuple[dict[str, Any], int]:
-    """Return the entries from *start* on, and the total number of entries.
+    names: Iterable[str], start: int, most: int | None, seen_version: str | None, version: DataVersion
+) -> tuple[list[str], int]:
+    """Return the names from *start* on, and the total number of names.
 
-    If *seen_version* (JSON text) differs from *version*, start again at the first entry.
+    If *seen_version* (JSON text) differs from *version*, start again at the first name.
 
     Raises:
         InvalidParameter: *start* or *most* is negative, or the version is not JSON.
@@ -35,4 +35,5 @@ def page(
         if seen != version:
             start = 0
     size = min(MAX_PAGE, most) if most else MAX_PAGE
-    return dict(list(table.items())[start : start + size]), len(table)
+    listed = list(names)
+    return listed[start : start + size], len(listed)

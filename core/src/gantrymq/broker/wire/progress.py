@@ -6,15 +6,19 @@ queryConsumeTimeSpan, queryCorrectionOffset, cloneGroupOffset), broker/.../offse
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import AsyncGenerator, Iterable, Iterator
+from typing import Any, NamedTuple
+
+import attrs
 
 from gantrymq.broker.parts import Parts
 from gantrymq.broker.wire.offsets import first_store_time, store_time_at
 from gantrymq.broker.wire.paging import ITEMS_TOGETHER
-from gantrymq.broker.wire.responses import ok, queue_key, with_table
+from gantrymq.broker.wire.responses import ok, queue_texts
 from gantrymq.errors import TopicNotExist
 from gantrymq.interfaces import Connection
-from gantrymq.model.queue import MessageQueue, Queue
+from gantrymq.loose_json import Entries, Items, RawJson
+from gantrymq.model.queue import Queue
 from gantrymq.model.topic import TopicConfig
 from gantrymq.remoting.codes import RequestCode
 from gantrymq.remoting.command import Command
@@ -37,7 +41,7 @@ class ProgressRequests:
     def __init__(self, parts: Parts) -> None:
         self._identity = parts.identity
         self._clock = parts.world.clock
-        self._workers = parts.world.workers
+        self._sliced = parts.sliced_responses.make
         self._store = parts.store
         self._topics = parts.topics
         self._groups = parts.groups
@@ -50,15 +54,24 @@ class ProgressRequests:
         """208: return the progress of one group, for the given topics or all with committed offsets."""
         header = GetConsumeStatsRequest.from_ext(asked.ext)
         group = header.consumer_group
-        named = [header.topic, *(header.topic_list or "").split(";")]
-        table: dict[Any, Any] = {}
+        named = [each for each in (header.topic, *(header.topic_list or "").split(";")) if each]
+        topics = list[TopicConfig]()
         tps = 0.0
-        for name in [each for each in named if each] or self._offsets.topics_of(group):
+        slices = TimeSlices(self._clock, ITEMS_TOGETHER)
+        for name in dict.fromkeys(named or self._offsets.topics_of(group)):
             topic = self._followed(group, name)
             if topic is not None:
-                table |= await self._queues(group, topic, topic.read_queues, pulled=True)
+                topics.append(topic)
                 tps += self._stats.group_get_tps(name, group)
-        return await with_table(asked, {"consumeTps": tps, "offsetTable": table}, self._workers)
+            await slices.item_done()
+        body = {"consumeTps": tps, "offsetTable": Entries(self._rows(group, topics))}
+        return await self._sliced(asked, connection, body)
+
+    async def _rows(self, group: str, topics: Iterable[TopicConfig]) -> AsyncGenerator[tuple[RawJson, RawJson], None]:
+        for topic in topics:
+            async for key, progress in self._queues(group, topic, topic.read_queues):
+                pulled = max(progress.consumed, self._offsets.last_pull(group, progress.queue).next_offset)
+                yield key, progress.text(pulled)
 
     @serves(RequestCode.GET_BROKER_CONSUME_STATS)
     async def of_all(self, asked: Command, connection: Connection) -> Command:
@@ -67,29 +80,34 @@ class ProgressRequests:
         As in Java, all pull offsets are 0, so totalInflightDiff is minus the sum of all consumer offsets.
         """
         only_ordered = GetBrokerConsumeStatsRequest.from_ext(asked.ext).is_order
-        groups: list[dict[str, Any]] = []
-        behind = in_flight = 0
-        slices = TimeSlices(self._clock, ITEMS_TOGETHER)
+        return await self._sliced(asked, connection, Entries(self._members_of_all(only_ordered)))
+
+    async def _members_of_all(self, only_ordered: bool) -> AsyncGenerator[tuple[str, Any], None]:
+        totals = _Totals()
+        yield "brokerAddr", self._identity.address
+        yield "consumeStatsList", Items(self._each_group(only_ordered, totals))
+        yield "totalDiff", totals.behind
+        yield "totalInflightDiff", -totals.consumed
+
+    def _each_group(self, only_ordered: bool, totals: _Totals) -> Iterator[Entries]:
         for group in list(self._groups.view):
-            found = []
-            for name in self._offsets.topics_of(group):
-                topic = self._followed(group, name)
-                if topic is None or (only_ordered and not topic.order):
-                    continue
-                table = await self._queues(group, topic, topic.write_queues, pulled=False)
-                found.append({"consumeTps": self._stats.group_get_tps(name, group), "offsetTable": table})
-                behind += sum(each["brokerOffset"] - each["consumerOffset"] for each in table.values())
-                in_flight += sum(each["pullOffset"] - each["consumerOffset"] for each in table.values())
-                await slices.item_done()
-            groups.append({group: found})
-            await slices.item_done()
-        body = {
-            "brokerAddr": self._identity.address,
-            "consumeStatsList": groups,
-            "totalDiff": behind,
-            "totalInflightDiff": in_flight,
-        }
-        return await with_table(asked, body, self._workers)
+            if group in self._groups.view:  # not deleted meanwhile
+                yield Entries([(group, Items(self._each_topic(group, only_ordered, totals)))])
+
+    def _each_topic(self, group: str, only_ordered: bool, totals: _Totals) -> Iterator[Entries]:
+        for name in self._offsets.topics_of(group):
+            topic = self._followed(group, name)
+            if topic is not None and (topic.order or not only_ordered):
+                rows = Entries(self._rows_without_pulls(group, topic, totals))
+                yield Entries([("consumeTps", self._stats.group_get_tps(name, group)), ("offsetTable", rows)])
+
+    async def _rows_without_pulls(
+        self, group: str, topic: TopicConfig, totals: _Totals
+    ) -> AsyncGenerator[tuple[RawJson, RawJson], None]:
+        async for key, progress in self._queues(group, topic, topic.write_queues):
+            totals.behind += progress.end - progress.consumed
+            totals.consumed += progress.consumed
+            yield key, progress.text(0)
 
     @serves(RequestCode.QUERY_CONSUME_TIME_SPAN)
     async def time_span(self, asked: Command, connection: Connection) -> Command:
@@ -98,11 +116,14 @@ class ProgressRequests:
         topic = self._topics.get(header.topic)
         if topic is None:
             raise TopicNotExist(f"topic {header.topic} does not exist on this broker; see: gantrymq topic list")
-        spans, slices = [], TimeSlices(self._clock, ITEMS_TOGETHER)
+        return await self._sliced(asked, connection, {"consumeTimeSpanSet": Items(self._spans(header.group, topic))})
+
+    async def _spans(self, group: str, topic: TopicConfig) -> AsyncGenerator[RawJson, None]:
+        text_of = queue_texts(topic.name, self._identity.broker_name)
         for queue_id in range(topic.write_queues):
             queue = Queue(topic.name, queue_id)
             bounds = self._store.bounds(queue)
-            committed = self._offsets.committed(header.group, queue)
+            committed = self._offsets.committed(group, queue)
             earliest = await first_store_time(self._store, queue)
             consumed = earliest
             if committed is not None and committed > 0:
@@ -110,17 +131,11 @@ class ProgressRequests:
             delay = 0
             if (committed or 0) < bounds.max_offset:
                 delay = self._clock.now_ms() - await store_time_at(self._store, queue, committed or 0)
-            spans.append(
-                {
-                    "consumeTimeStamp": consumed,
-                    "delayTime": delay,
-                    "maxTimeStamp": await store_time_at(self._store, queue, bounds.max_offset - 1),
-                    "messageQueue": self._of_cluster(queue).to_json(),
-                    "minTimeStamp": earliest,
-                }
+            newest = await store_time_at(self._store, queue, bounds.max_offset - 1)
+            yield RawJson(
+                f'{{"consumeTimeStamp":{consumed},"delayTime":{delay},"maxTimeStamp":{newest},'
+                f'"messageQueue":{text_of(queue_id)},"minTimeStamp":{earliest}}}'
             )
-            await slices.item_done()
-        return await with_table(asked, {"consumeTimeSpanSet": spans}, self._workers)
 
     @serves(RequestCode.QUERY_CORRECTION_OFFSET)
     async def correction(self, asked: Command, connection: Connection) -> Command:
@@ -131,29 +146,32 @@ class ProgressRequests:
         header = QueryCorrectionOffsetRequest.from_ext(asked.ext)
         without = {each.strip() for each in (header.filter_groups or "").split(",")}
 
-        def min_offset(queue_id: int) -> int:
-            return self._store.bounds(Queue(header.topic, queue_id)).min_offset
+        def shown(queue_id: int) -> int:
+            committed = self._offsets.committed(header.compare_group, Queue(header.topic, queue_id))
+            lags = committed is not None and lowest[queue_id] > committed
+            return _NO_LONGER_THERE if lags else lowest[queue_id]
 
         lowest: dict[int, int] = {}
-        slices = TimeSlices(self._clock, 1)
+        slices = TimeSlices(self._clock, ITEMS_TOGETHER)
         for group in self._offsets.groups_of(header.topic):
-            if group not in without:
-                self._offsets.lower(lowest, header.topic, group, min_offset)
+            committed_by_queue = self._offsets.of_group(header.topic, group) if group not in without else {}
+            for queue_id, queue_offset in committed_by_queue.items():
+                if queue_offset >= self._store.bounds(Queue(header.topic, queue_id)).min_offset:
+                    lowest[queue_id] = min(queue_offset, lowest.get(queue_id, queue_offset))
                 await slices.item_done()
-        for queue_id, queue_offset in lowest.items():
-            committed = self._offsets.committed(header.compare_group, Queue(header.topic, queue_id))
-            if committed is not None and queue_offset > committed:
-                lowest[queue_id] = _NO_LONGER_THERE
-        return await with_table(asked, {"correctionOffsets": lowest}, self._workers)
+        offsets = Entries((queue_id, shown(queue_id)) for queue_id in sorted(lowest))
+        return await self._sliced(asked, connection, {"correctionOffsets": offsets})
 
     @serves(RequestCode.CLONE_GROUP_OFFSET)
-    def clone(self, asked: Command, connection: Connection) -> Command:
+    async def clone(self, asked: Command, connection: Connection) -> Command:
         """314: copy a group's offsets to another group, for one topic or all."""
         header = CloneGroupOffsetRequest.from_ext(asked.ext)
+        slices = TimeSlices(self._clock, ITEMS_TOGETHER)
         for name in [header.topic] if header.topic else self._offsets.topics_of(header.src_group):
             known = self._topics.get(name) is not None
             if known and (header.offline or self._followed(header.src_group, name) is not None):
                 self._offsets.copy(name, header.src_group, header.dest_group)
+            await slices.item_done()
         return ok(asked)
 
     def _followed(self, group: str, name: str) -> TopicConfig | None:
@@ -163,22 +181,38 @@ class ProgressRequests:
             return None
         return self._topics.get(name)
 
-    def _of_cluster(self, queue: Queue) -> MessageQueue:
-        return MessageQueue(queue.topic, self._identity.broker_name, queue.queue_id)
-
-    async def _queues(self, group: str, topic: TopicConfig, count: int, *, pulled: bool) -> dict[Any, Any]:
-        """Return the offsets by queue."""
-        table: dict[Any, Any] = {}
-        slices = TimeSlices(self._clock, ITEMS_TOGETHER)
+    async def _queues(
+        self, group: str, topic: TopicConfig, count: int
+    ) -> AsyncGenerator[tuple[RawJson, _QueueProgress], None]:
+        """Yield the first *count* queues of a topic, as JSON, with the group's progress."""
+        text_of = queue_texts(topic.name, self._identity.broker_name)
         for queue_id in range(count):
             queue = Queue(topic.name, queue_id)
             consumed = max(0, self._offsets.committed(group, queue) or 0)
             stored_ms = await store_time_at(self._store, queue, consumed - 1) if consumed else 0
-            table[queue_key(self._of_cluster(queue))] = {
-                "brokerOffset": self._store.bounds(queue).max_offset,
-                "consumerOffset": consumed,
-                "lastTimestamp": max(0, stored_ms),
-                "pullOffset": max(consumed, self._offsets.last_pull(group, queue).next_offset) if pulled else 0,
-            }
-            await slices.item_done()
-        return table
+            end = self._store.bounds(queue).max_offset
+            yield text_of(queue_id), _QueueProgress(queue, consumed, end, max(0, stored_ms))
+
+
+@attrs.define
+class _Totals:
+    """Sums over the queues of all groups."""
+
+    behind: int = 0
+    consumed: int = 0
+
+
+class _QueueProgress(NamedTuple):
+    """Progress of a group in one queue."""
+
+    queue: Queue
+    consumed: int  # committed offset, 0 if there is none
+    end: int  # of the queue
+    stored_ms: int  # store time of the last consumed message, 0 if there is none
+
+    def text(self, pulled: int) -> RawJson:
+        """Return the JSON object of 208 and 317."""
+        return RawJson(
+            f'{{"brokerOffset":{self.end},"consumerOffset":{self.consumed},"lastTimestamp":{self.stored_ms},'
+            f'"pullOffset":{pulled}}}'
+        )

@@ -9,11 +9,11 @@ from collections.abc import AsyncIterator
 from typing import Any
 
 from gantrymq.broker.parts import Parts
-from gantrymq.broker.wire.responses import with_json
 from gantrymq.errors import InvalidParameter, RequestRefused
 from gantrymq.formats.record import RecordView, iter_records
 from gantrymq.formats.tags_code import delay_levels_of, tags_code_of
 from gantrymq.interfaces import Connection, GetLimit, GetResult
+from gantrymq.loose_json import Items
 from gantrymq.model.queue import Queue
 from gantrymq.remoting.codes import RequestCode
 from gantrymq.remoting.command import Command
@@ -29,6 +29,7 @@ class QueueEntryRequests:
     def __init__(self, parts: Parts) -> None:
         self._store = parts.store
         self._topics = parts.topics
+        self._sliced = parts.sliced_responses.make
         self._clients = parts.clients
         self._levels_ms = delay_levels_of(parts.settings)
 
@@ -62,7 +63,7 @@ class QueueEntryRequests:
             body["filterData"] = "null" if subscription else f"{header.consumer_group}@{topic.name} is not online!"
             if subscription is not None:
                 body["subscriptionData"] = subscription.to_json()
-        return with_json(asked, {**body, "queueData": found})
+        return await self._sliced(asked, connection, {**body, "queueData": Items(found)})
 
     async def _records(self, queue: Queue, queue_offset: int, count: int) -> AsyncIterator[RecordView]:
         while count > 0:

@@ -9,19 +9,20 @@ broker/.../client/net/Broker2Client.java (resetOffset).
 
 from __future__ import annotations
 
-from functools import partial
+from collections.abc import Iterator
 
 from gantrymq.broker.parts import Parts
-from gantrymq.broker.wire.responses import queue_key, with_table
+from gantrymq.broker.wire.responses import queue_texts
 from gantrymq.errors import ConsumerNotOnline, GroupNotExist, InvalidParameter, RequestRefused, TopicNotExist
 from gantrymq.interfaces import BoundaryType, Connection
-from gantrymq.loose_json import ObjectKey, dumps
-from gantrymq.model.queue import MessageQueue, Queue
+from gantrymq.loose_json import Entries, Items, RawJson, dumps_in_slices
+from gantrymq.model.queue import Queue
 from gantrymq.model.topic import TopicConfig
 from gantrymq.remoting.codes import LanguageCode, RequestCode
 from gantrymq.remoting.command import Command, request
 from gantrymq.remoting.headers.clients import ResetOffsetRequest
 from gantrymq.remoting.serving import serves
+from gantrymq.remoting.sliced_responses import MAX_BODY_BYTES
 from gantrymq.world.time_slices import TimeSlices
 
 QUEUES_TOGETHER = 64  # queues to process without yielding
@@ -33,6 +34,7 @@ class ResetRequests:
     def __init__(self, parts: Parts) -> None:
         self._world = parts.world
         self._identity = parts.identity
+        self._sliced = parts.sliced_responses.make
         self._settings = parts.settings
         self._store = parts.store
         self._topics = parts.topics
@@ -51,7 +53,7 @@ class ResetRequests:
             found = await self._here(topic, header)
         else:
             found = await self._at_members(topic, header, in_list_form=asked.language == LanguageCode.CPP)
-        return await with_table(asked, {"offsetTable": await self._by_key(topic, found)}, self._world.workers)
+        return await self._sliced(asked, connection, {"offsetTable": Entries(self._by_queue(topic, found))})
 
     async def _here(self, topic: TopicConfig, header: ResetOffsetRequest) -> dict[int, int]:
         if self._groups.known(header.group) is None:
@@ -110,10 +112,9 @@ class ResetRequests:
                 f"Consumer not online, so can not reset offset, Group: {header.group} Topic: {topic.name} "
                 f"Timestamp: {header.timestamp}"
             )
-        table: object = await self._by_key(topic, found)
-        if in_list_form:
-            table = [{**self._of(topic, i).to_json(), "offset": found[i]} for i in found]
-        body = await self._world.workers.run(partial(dumps, {"offsetTable": table}, sort=True))
+        table = Items(self._listed(topic, found)) if in_list_form else Entries(self._by_queue(topic, found))
+        members = Entries([("offsetTable", table)])
+        body = await dumps_in_slices(members, self._slices().item_done, max_bytes=MAX_BODY_BYTES)
         ext = ResetOffsetRequest(
             topic=topic.name, group=header.group, timestamp=header.timestamp, is_force=header.is_force
         ).to_ext()
@@ -121,15 +122,19 @@ class ResetRequests:
             member.oneway(request(RequestCode.RESET_CONSUMER_CLIENT_OFFSET, ext, body, oneway=True))
         return found
 
-    async def _by_key(self, topic: TopicConfig, found: dict[int, int]) -> dict[ObjectKey, int]:
-        table, slices = dict[ObjectKey, int](), self._slices()
+    def _by_queue(self, topic: TopicConfig, found: dict[int, int]) -> Iterator[tuple[RawJson, int]]:
+        text_of = queue_texts(topic.name, self._identity.broker_name)
         for queue_id in sorted(found):
-            table[queue_key(self._of(topic, queue_id))] = found[queue_id]
-            await slices.item_done()
-        return table
+            yield text_of(queue_id), found[queue_id]
+
+    def _listed(self, topic: TopicConfig, found: dict[int, int]) -> Iterator[dict[str, str | int]]:
+        for queue_id, queue_offset in found.items():
+            yield {
+                "brokerName": self._identity.broker_name,
+                "offset": queue_offset,
+                "queueId": queue_id,
+                "topic": topic.name,
+            }
 
     def _slices(self) -> TimeSlices:
         return TimeSlices(self._world.clock, QUEUES_TOGETHER)
-
-    def _of(self, topic: TopicConfig, queue_id: int) -> MessageQueue:
-        return MessageQueue(topic.name, self._identity.broker_name, queue_id)

@@ -5,15 +5,13 @@ Source: apache/rocketmq remoting/.../netty/NettyRemotingAbstract.java (processRe
 
 from __future__ import annotations
 
-from functools import partial
+from collections.abc import Callable
 from typing import Any
 
 from gantrymq import loose_json
 from gantrymq.errors import GantryError
-from gantrymq.loose_json import ObjectKey
-from gantrymq.model.queue import MessageQueue
+from gantrymq.loose_json import RawJson
 from gantrymq.remoting.command import Command, response_to
-from gantrymq.world import Workers
 
 
 def ok(request: Command, ext: dict[str, str] | None = None, body: bytes | None = None) -> Command:
@@ -22,13 +20,11 @@ def ok(request: Command, ext: dict[str, str] | None = None, body: bytes | None =
 
 
 def with_json(request: Command, body: Any, ext: dict[str, str] | None = None) -> Command:
-    """Return a success response with a JSON body like fastjson's: members sorted by name, nulls omitted."""
+    """Return a success response with a JSON body like fastjson's: members sorted by name, nulls omitted.
+
+    For short bodies; those that grow with a table are written by `SlicedResponses`.
+    """
     return response_to(request, 0, None, ext, loose_json.dumps(body, sort=True))
-
-
-async def with_table(request: Command, body: Any, workers: Workers) -> Command:
-    """Return a response like `with_json`, encoding the body in a worker: it may have many queues, at 20 us each."""
-    return response_to(request, 0, None, None, await workers.run(partial(loose_json.dumps, body, sort=True)))
 
 
 def refusal(request: Command, error: GantryError, ext: dict[str, str] | None = None) -> Command:
@@ -36,6 +32,8 @@ def refusal(request: Command, error: GantryError, ext: dict[str, str] | None = N
     return response_to(request, error.response_code, str(error), ext)
 
 
-def queue_key(queue: MessageQueue) -> ObjectKey:
-    """Return a queue as the key of a JSON table."""
-    return ObjectKey({"brokerName": queue.broker_name, "queueId": queue.queue_id, "topic": queue.topic})
+def queue_texts(topic: str, broker_name: str) -> Callable[[int], RawJson]:
+    """Return a function that returns the JSON object of a topic's queue, twenty times as fast as `loose_json.dumps`."""
+    before = f'{{"brokerName":{loose_json.dumps(broker_name).decode()},"queueId":'
+    after = f',"topic":{loose_json.dumps(topic).decode()}}}'
+    return lambda queue_id: RawJson(f"{before}{queue_id}{after}")

@@ -31,6 +31,10 @@ _LONG: Final = frozenset(  # codes with potentially long responses
     {
         RequestCode.QUERY_MESSAGE,
         RequestCode.VIEW_MESSAGE_BY_ID,
+        RequestCode.GET_ALL_TOPIC_CONFIG,
+        RequestCode.GET_ALL_SUBSCRIPTIONGROUP_CONFIG,
+        RequestCode.GET_ALL_CONSUMER_OFFSET,
+        RequestCode.GET_ALL_PRODUCER_INFO,
         RequestCode.GET_TOPIC_STATS_INFO,
         RequestCode.GET_CONSUME_STATS,
         RequestCode.GET_BROKER_CONSUME_STATS,

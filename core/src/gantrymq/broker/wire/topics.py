@@ -6,18 +6,20 @@ Source: apache/rocketmq broker/.../processor/AdminBrokerProcessor.java.
 from __future__ import annotations
 
 import logging
+from collections.abc import AsyncGenerator, Iterable, Iterator
 from typing import Any
 
 from gantrymq.broker.parts import Parts
 from gantrymq.broker.wire.offsets import store_time_at
 from gantrymq.broker.wire.paging import ITEMS_TOGETHER, page
-from gantrymq.broker.wire.responses import ok, queue_key, with_json, with_table
+from gantrymq.broker.wire.responses import ok, queue_texts, with_json
 from gantrymq.errors import InvalidParameter, TopicNotExist
 from gantrymq.interfaces import Connection
+from gantrymq.loose_json import Entries, RawJson
 from gantrymq.model import names
 from gantrymq.model.data_version import DataVersion
 from gantrymq.model.json_members import objects_in
-from gantrymq.model.queue import MessageQueue, Queue
+from gantrymq.model.queue import Queue
 from gantrymq.model.topic import TopicConfig
 from gantrymq.remoting.bodies import members_of, object_body_of
 from gantrymq.remoting.codes import RequestCode
@@ -62,6 +64,7 @@ class TopicRequests:
         self._topics = parts.topics
         self._delete_topic = parts.delete_topic
         self._put_tps = parts.stats.topic_put_tps
+        self._sliced = parts.sliced_responses.make
         self._saved = parts.state.saved
         self._told = parts.registration.told
 
@@ -103,24 +106,31 @@ class TopicRequests:
         return ok(asked)
 
     @serves(RequestCode.GET_ALL_TOPIC_CONFIG)
-    def all_configs(self, asked: Command, connection: Connection) -> Command:
+    async def all_configs(self, asked: Command, connection: Connection) -> Command:
         """21: return all topics, or a page of them."""
         header = GetAllTopicConfigRequest.from_ext(asked.ext)
-        table = {name: topic.to_json() for name, topic in self._topics.view.items()}
+        listed: Iterable[str] = self._topics.view
         ext = {}
         if header.topic_seq is not None:
-            table, total = page(
-                table, header.topic_seq, header.max_topic_num, header.data_version, self._topics.version
+            listed, total = page(
+                listed, header.topic_seq, header.max_topic_num, header.data_version, self._topics.version
             )
             ext["totalTopicNum"] = str(total)
         body = {
             "dataVersion": self._topics.version.to_json(),
             "mappingDataVersion": DataVersion().to_json(),
-            "topicConfigTable": table,
+            "topicConfigTable": Entries(self._configs(sorted(listed))),
             "topicQueueMappingDetailMap": {},
             "topicQueueMappingInfoMap": {},
         }
-        return with_json(asked, body, ext)
+        return await self._sliced(asked, connection, body, ext)
+
+    def _configs(self, listed: Iterable[str]) -> Iterator[tuple[str, dict[str, Any]]]:
+        """Iterate over the topics with these names, except for those deleted meanwhile."""
+        for name in listed:
+            topic = self._topics.view.get(name)
+            if topic is not None:
+                yield name, topic.to_json()
 
     @serves(RequestCode.GET_TOPIC_CONFIG)
     def config(self, asked: Command, connection: Connection) -> Command:
@@ -132,23 +142,24 @@ class TopicRequests:
     async def stats(self, asked: Command, connection: Connection) -> Command:
         """202: return offsets and last update time of a topic's queues."""
         topic = self._required(GetTopicStatsInfoRequest.from_ext(asked.ext).topic)
-        table: dict[Any, Any] = {}
-        slices = TimeSlices(self._world.clock, ITEMS_TOGETHER)
+        body = {"offsetTable": Entries(self._queues(topic)), "topicPutTps": self._put_tps(topic.name)}
+        return await self._sliced(asked, connection, body)
+
+    async def _queues(self, topic: TopicConfig) -> AsyncGenerator[tuple[RawJson, RawJson], None]:
+        text_of = queue_texts(topic.name, self._identity.broker_name)
         for queue_id in range(max(topic.write_queues, topic.read_queues)):
             queue = Queue(topic.name, queue_id)
             bounds = self._store.bounds(queue)
             updated = 0
             if bounds.max_offset > bounds.min_offset:
                 updated = max(0, await store_time_at(self._store, queue, bounds.max_offset - 1))
-            key = queue_key(MessageQueue(topic.name, self._identity.broker_name, queue_id))
-            table[key] = {
-                "lastUpdateTimestamp": updated,
-                "maxOffset": bounds.max_offset,
-                "minOffset": max(0, bounds.min_offset),
-            }
-            await slices.item_done()
-        body = {"offsetTable": table, "topicPutTps": self._put_tps(topic.name)}
-        return await with_table(asked, body, self._world.workers)
+            yield (
+                text_of(queue_id),
+                RawJson(
+                    f'{{"lastUpdateTimestamp":{updated},"maxOffset":{bounds.max_offset},'
+                    f'"minOffset":{max(0, bounds.min_offset)}}}'
+                ),
+            )
 
     @serves(RequestCode.DELETE_TOPIC_IN_BROKER)
     async def delete(self, asked: Command, connection: Connection) -> Command:

@@ -36,7 +36,7 @@ from gantrymq.model.property_order import java_map_order
 CONSUMER_OFFSETS = "consumerOffset.json"
 LIGHT_CONSUMER_OFFSETS = "lmqConsumerOffset.json"
 
-_LIGHT_MEMBER = "lmqOffsetTable"
+LIGHT_OFFSETS = "lmqOffsetTable"
 _MEMBERS = frozenset(("dataVersion", "groupTopicMap", "offsetTable"))
 _JAVA_BUCKETS = 16  # an empty HashMap, HashSet or ConcurrentHashMap
 
@@ -58,11 +58,11 @@ class ConsumerOffsetsFile:
             FormatError: a member has the wrong type; the message names it.
         """
         name = LIGHT_CONSUMER_OFFSETS if light else CONSUMER_OFFSETS
-        known = _MEMBERS | {_LIGHT_MEMBER} if light else _MEMBERS
+        known = _MEMBERS | {LIGHT_OFFSETS} if light else _MEMBERS
         found = cls(version=data_version(members, name), kept=unknown(members, known), light=light)
         if light:
-            for key, queue_offset in table(members, _LIGHT_MEMBER, name).items():
-                found.offsets[key] = {LIGHT_QUEUE_ID: as_number(queue_offset, f"{name}: {_LIGHT_MEMBER} of {key}")}
+            for key, queue_offset in table(members, LIGHT_OFFSETS, name).items():
+                found.offsets[key] = {LIGHT_QUEUE_ID: as_number(queue_offset, f"{name}: {LIGHT_OFFSETS} of {key}")}
         for key, queues in table(members, "offsetTable", name).items():
             if isinstance(queues, dict) and are_numbers(queues) and are_numbers(queues.values()):
                 found.offsets[key] = queues
@@ -83,7 +83,7 @@ class ConsumerOffsetsFile:
                 key: queues[LIGHT_QUEUE_ID] for key, queues in offsets.items() if is_of_light_group(key, queues)
             }
             offsets = {key: queues for key, queues in offsets.items() if key not in of_light}
-            known[_LIGHT_MEMBER] = of_light
+            known[LIGHT_OFFSETS] = of_light
         known |= {"groupTopicMap": topics_by_group(offsets), "offsetTable": offsets}
         return in_order(known, self.kept)
 
