@@ -46,7 +46,7 @@ def cost(running: RunningBroker, expression: str, pulls: int) -> float:
     asked = PullRequest("readers", "T", 0, 0, expression=expression, expression_type="TAG", max_count=MESSAGES)
 
     async def work() -> float:
-        pull, begun = running.broker.pull, time.thread_time()
+        pull, begun = running.broker.messages.pull, time.thread_time()
         for _ in range(pulls):
             found = await pull(asked)
         assert found.messages == MESSAGES

@@ -108,7 +108,7 @@ def namesrv(tmp_path_factory):
     async def work():
         sent = await running.cluster.send("T", b"dead")
         await running.cluster.send("T", b"later", system_properties={"DELAY": "18"})
-        await running.broker.send(SendRequest("PG", "T", b"half", HALF, queue_id=0, sys_flag=4))
+        await running.broker.messages.send(SendRequest("PG", "T", b"half", HALF, queue_id=0, sys_flag=4))
         async with Client(running.namesrv) as client, client.admin as admin:
             subscription = {"topic": "T", "subString": "*", "subVersion": 1, "expressionType": "TAG"}
             consumer = {"groupName": "CG", "subscriptionDataSet": [subscription]}

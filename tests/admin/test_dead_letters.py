@@ -120,7 +120,7 @@ def test_one_letter_is_shown_whole(command, dead):
 
 
 def test_a_group_without_dead_letters_and_an_unknown_group(server, command):
-    server.call(server.broker.create_topic, TopicConfig("%RETRY%CG", 1, 1))
+    server.call(server.broker.topics.put, TopicConfig("%RETRY%CG", 1, 1))
     server.run(_until_routed(server, "%RETRY%CG"))
     assert command("list")["dead_letters"] == 0
     assert command("resend", "--all")["resent"] == 0
@@ -139,7 +139,7 @@ async def _until_routed(server, topic):
 
 def test_a_topic_that_may_not_be_read_is_named_with_what_opens_it(server, command, dead):
     dead(1)
-    server.call(server.broker.create_topic, TopicConfig("%DLQ%CG", 1, 1, 2))
+    server.call(server.broker.topics.put, TopicConfig("%DLQ%CG", 1, 1, 2))
     said = command("list", code=1)
     assert "topic %DLQ%CG is for writing only" in said
     assert "gantrymq topic create -t '%DLQ%CG' -r 1 -w 1 --perm 6" in said
@@ -172,7 +172,7 @@ def pop_letters(server, *marks):
 
     async def fill():
         kept = [StoreMessage("%DLQ%CG", 0, b"p", b"RETRY_TOPIC\x01%%RETRY%%CG%sT\x02" % mark) for mark in marks]
-        await server.broker.put_all(kept)
+        await server.broker.messages.put_all(kept)
 
     server.run(fill())
 
@@ -271,10 +271,10 @@ def test_many_letters_are_read_page_by_page(server, command, dead):
 
     async def fill():
         letters = [StoreMessage("%DLQ%CG", 0, b"x", b"RETRY_TOPIC\x01T\x02") for _ in range(2000)]
-        await server.broker.put_all(letters)
+        await server.broker.messages.put_all(letters)
 
     server.run(fill())
     assert command("resend", "--all", "--dry-run")["resent"] == 2001
     assert command("resend", "--all", "--max", "1500")["resent"] == 1500
-    assert server.call(server.broker.bounds, Queue("%RETRY%CG", 0)).max_offset == 1500
+    assert server.call(server.broker.store.bounds, Queue("%RETRY%CG", 0)).max_offset == 1500
     assert len(server.pull("%RETRY%CG")) == 1500

@@ -78,7 +78,7 @@ def setting(gantrymq_broker_factory):
 
 def committed(command, group="CG", queues=2):
     running = command.running
-    return [running.call(running.broker.committed, group, Queue("T", queue_id)) for queue_id in range(queues)]
+    return [running.call(running.broker.offsets.committed, group, Queue("T", queue_id)) for queue_id in range(queues)]
 
 
 @pytest.mark.parametrize(("to", "there"), [("earliest", 0), ("latest", 5), ("3", 3), ("2020-01-01", 0)])
@@ -108,7 +108,7 @@ def test_members_that_are_online_do_not_undo_it(setting):
     found = command("reset", "CG", "-t", "T", "--to", "2")
     assert (found["online"], found["by"], committed(command)) == (1, ["broker"], [2, 2])
     running = command.running
-    running.call(running.broker.commit, "CG", Queue("T", 0), 5)  # of a member that has not met it yet
+    running.call(running.broker.offsets.commit, "CG", Queue("T", 0), 5)  # of a member that has not met it yet
     assert committed(command) == [2, 2]
     assert 220 not in [each.code for each in member.asked]
     member.leave()
@@ -118,7 +118,7 @@ def test_members_of_a_broker_that_leaves_it_to_them_are_told(setting):
     command = setting(**MEMBERS_KEEP)
     running = command.running
     for queue_id in range(2):
-        running.call(running.broker.commit, "CG", Queue("T", queue_id), 4)
+        running.call(running.broker.offsets.commit, "CG", Queue("T", queue_id), 4)
     member = Member(running, "CG", "T")
     found = command("reset", "CG", "-t", "T", "--to", "earliest")
     assert (found["by"], found["read_again"]) == (["members"], 8)
@@ -156,24 +156,24 @@ def test_a_thousand_queues(setting):
 def test_a_group_starts_where_another_is(setting):
     command = setting()
     running = command.running
-    running.call(running.broker.commit, "CG", Queue("T", 0), 3)
+    running.call(running.broker.offsets.commit, "CG", Queue("T", 0), 3)
     assert command("clone", "CG", "Copy", "--dry-run")["topics"][0]["skipped"] == 3
-    assert running.call(running.broker.group, "Copy") is None
+    assert running.call(running.broker.groups.get, "Copy") is None
     found = command("clone", "CG", "Copy")
     assert [(each["topic"], len(each["queues"])) for each in found["topics"]] == [("T", 1)]
     assert committed(command, "Copy") == [3, None]
-    assert running.call(running.broker.group, "Copy").retry_max_times == 16
+    assert running.call(running.broker.groups.get, "Copy").retry_max_times == 16
 
 
 def test_a_clone_says_that_attributes_stay_behind(setting):
     running = setting().running
-    config = running.call(running.broker.require_group, "CG")
+    config = running.call(running.broker.groups.require, "CG")
     config.attributes["color"] = "red"
-    running.call(running.broker.commit, "CG", Queue("T", 0), 3)
+    running.call(running.broker.offsets.commit, "CG", Queue("T", 0), 3)
     done = CliRunner().invoke(main, ["group", "clone", "CG", "Copy", "-n", running.namesrv])
     assert done.exit_code == 0
     assert "attributes of CG are not cloned to Copy: color" in done.stderr
-    assert running.call(running.broker.group, "Copy").attributes == {}
+    assert running.call(running.broker.groups.get, "Copy").attributes == {}
 
 
 def test_tables_are_for_people(setting):

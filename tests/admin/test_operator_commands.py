@@ -88,7 +88,7 @@ def test_progress_adds_up_what_is_behind(server, online, command):
     assert command("group", "progress", "-g", "CG") == {"group": "CG", "behind": 0, "queues": []}
     for _ in range(4):
         server.send("T", b"body")
-    server.call(server.broker.commit, "CG", Queue("T", 0), 1)
+    server.call(server.broker.offsets.commit, "CG", Queue("T", 0), 1)
     found = command("group", "progress", "-g", "CG")
     assert found["behind"] == 3
     assert [(each["queue"], each["committed"]) for each in found["queues"]] == [(0, 1), (1, 0)]
@@ -101,7 +101,7 @@ def test_progress_of_an_unknown_group_is_an_error(command):
 
 
 def test_progress_of_a_deleted_group_shows_the_offsets_that_are_left(server, online, command):
-    server.call(server.broker.commit, "CG", Queue("T", 0), 0)
+    server.call(server.broker.offsets.commit, "CG", Queue("T", 0), 0)
     command("group", "delete", "-g", "CG")
     assert [each["topic"] for each in command("group", "progress", "-g", "CG")["queues"]] == ["T", "T"]
 
@@ -112,7 +112,7 @@ def test_progress_on_another_topic_says_where_the_group_has_committed(server, on
         return done.stderr or done.stdout.splitlines(keepends=True)[-1]
 
     assert said() == said("-t", "T") == "CG has committed nothing yet\n"
-    server.call(server.broker.commit, "CG", Queue("T", 0), 0)
+    server.call(server.broker.offsets.commit, "CG", Queue("T", 0), 0)
     assert said("-t", "T") == "CG is 0 messages behind\n"
     assert said("-t", "Other") == "CG has committed nothing on topic Other; it has on T\n"
 

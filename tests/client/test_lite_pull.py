@@ -411,7 +411,7 @@ def test_changed_queues_of_a_topic_are_told():
             assert len(now) == 2
             await cluster.world.clock.sleep(61)
             assert told == []
-            cluster.broker.create_topic(TopicConfig(TOPIC, read_queues=5, write_queues=5))
+            cluster.broker.topics.put(TopicConfig(TOPIC, read_queues=5, write_queues=5))
             await cluster.world.clock.sleep(61)
             assert told == [(TOPIC, 5)]
 

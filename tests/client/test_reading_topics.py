@@ -94,7 +94,7 @@ def test_a_loop_that_follows_gets_what_comes_also_in_new_queues():
             await sent(cluster, 5, first=10)
             await clock.sleep(1)
             assert sorted(seen) == [10, 11, 12, 13, 14]
-            cluster.broker.create_topic(TopicConfig(TOPIC, read_queues=4, write_queues=4))
+            cluster.broker.topics.put(TopicConfig(TOPIC, read_queues=4, write_queues=4))
             await cluster.put(TOPIC, b"20", queue_id=3)
             await clock.sleep(40)
             assert seen[5:] == [20]

@@ -50,7 +50,7 @@ def test_more_entries_than_wait_in_memory_survive_a_kill_and_a_power_cut(starts:
 
         async def look(life: Life) -> None:
             for queue in (MAIN, *(Queue(name, 0) for name in LIGHT)):
-                assert life.broker.bounds(queue) == (0, RECORDS), queue
+                assert life.broker.store.bounds(queue) == (0, RECORDS), queue
             for queue_offset in range(0, RECORDS, 97):
                 for queue in (MAIN, Queue(LIGHT[queue_offset % len(LIGHT)], 0)):
                     assert await story.at(life, queue, queue_offset) == (queue_offset, b"%04d" % queue_offset)

@@ -24,7 +24,7 @@ LOG = "gantrymq_diagnosis.service"
 
 
 async def topic(cluster, queues=4, name="T"):
-    cluster.broker.create_topic(TopicConfig(name, queues, queues))
+    cluster.broker.topics.put(TopicConfig(name, queues, queues))
 
 
 def warnings(caplog):
@@ -90,10 +90,10 @@ def test_refuse_keeps_the_second_one_out_of_all_its_groups_until_it_agrees(besid
             assert "consumerConflictPolicy=refuse" in answer.remark
             await cluster.world.clock.sleep(30)
             await one.join("CG")
-        assert [each.client_id for each in cluster.broker.consumers("CG")] == ["one"]
-        assert cluster.broker.consumers("Else") == ()
+        assert [each.client_id for each in cluster.broker.clients.consumers("CG")] == ["one"]
+        assert cluster.broker.clients.consumers("Else") == ()
         assert (await other.join("CG")).code == 0
-        assert len(cluster.broker.consumers("CG")) == 2
+        assert len(cluster.broker.clients.consumers("CG")) == 2
 
     with caplog.at_level(logging.WARNING, LOG):
         beside(work, consumerConflictPolicy="refuse")
@@ -119,7 +119,7 @@ def test_what_a_plugin_says_of_a_group_is_told_of_it_alone(beside):
         await topic(cluster, 2)
         labels = ("type", "group", "topic")
         why = {("X", "CG", "T"): "filter X of group CG on topic T is suspended", ("X", "Else", "T"): "another one"}
-        cluster.broker.register_metrics(
+        cluster.broker.metrics.register(
             lambda: MetricFamily("gantrymq_things_off", "Things.", labels, dict.fromkeys(why, 1), sentences=why)
         )
         one = client_of("one")
@@ -199,7 +199,7 @@ def test_left_members_lock_holders_and_resets(beside):
         await two.join()
         await cluster.put("T", b"x")
         await two.pull(0, 0)
-        cluster.broker.lock_queues("CG", "dead", [MessageQueue("T", "broker-a", 1)])
+        cluster.broker.locks.lock("CG", "dead", [MessageQueue("T", "broker-a", 1)])
         cluster.server.tables.offsets.reset("CG", Queue("T", 2), 0)
         await two.remoting.close()
         await cluster.world.clock.sleep(1)
@@ -221,7 +221,7 @@ def test_groups_and_topics_that_are_switched_off(beside):
         async def reason():
             return (await one.explain())[1]["T", 0]["reason"]
 
-        config = tables.groups.known("CG")
+        config = tables.groups.get("CG")
         tables.groups.put(attrs.evolve(config, consume_enable=False))
         assert await reason() == "group-disabled"
         tables.groups.put(config)
@@ -260,7 +260,7 @@ def test_retries_and_dead_letters(beside):
     async def work(cluster, client_of):
         one = client_of("one")
         await one.join()
-        cluster.broker.create_topic(TopicConfig("%DLQ%CG", 1, 1))
+        cluster.broker.topics.put(TopicConfig("%DLQ%CG", 1, 1))
         await cluster.put("%DLQ%CG", b"dead")
         await cluster.put("%RETRY%CG", b"now")
         waiting = {"REAL_TOPIC": "%RETRY%CG", "REAL_QID": "0"}
@@ -335,7 +335,7 @@ def test_what_plugins_show_is_told_and_conflicts_are_among_it(beside):
         await other.join(expression="A", messageModel="BROADCASTING")
         found = (await shown())["gantrymq_group_conflicts"]
         assert (found["value"], found["counts"]) == (2, False)
-        assert {shown.name: dict(shown.values) for shown in cluster.broker.metrics().plugin_metrics}[
+        assert {shown.name: dict(shown.values) for shown in cluster.broker.metrics.snapshot().plugin_metrics}[
             "gantrymq_group_conflicts"
         ] == {("CG",): 2}
         await other.remoting.close()
@@ -361,7 +361,7 @@ def test_what_plugins_show_is_read_alone_and_in_short_steps(beside, monkeypatch)
             return look
 
         for number in range(100):
-            cluster.broker.register_metrics(figure(number))
+            cluster.broker.metrics.register(figure(number))
 
         async def others():
             nonlocal together
@@ -437,7 +437,7 @@ def test_a_group_whose_pops_came_back_and_that_pulls_nothing(beside):
         await topic(cluster)
         one = client_of("one")
         await one.join()
-        cluster.broker.create_topic(TopicConfig("%RETRY%CG_T", 1, 1))
+        cluster.broker.topics.put(TopicConfig("%RETRY%CG_T", 1, 1))
         await cluster.put("T", b"x")
         await cluster.put("%RETRY%CG_T", b"x")
         found, queues = await one.explain()

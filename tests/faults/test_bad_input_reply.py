@@ -207,7 +207,7 @@ def test_bi152_a_reset_to_an_offset_that_a_queue_does_not_have(tmp_path, row):
 def test_bi153_a_reset_of_a_group_that_is_not_there(tmp_path, row):
     with commands(tmp_path) as (running, command):
         row.check(*command("reset", "Nobody", "-t", "T", "--to", "latest"), group="Nobody")
-        assert running.call(running.broker.group, "Nobody") is None
+        assert running.call(running.broker.groups.get, "Nobody") is None
 
 
 def test_bi154_a_reset_of_a_queue_that_is_not_there(tmp_path, row):
@@ -235,4 +235,4 @@ def test_bi156_a_group_cloned_to_itself(tmp_path, row):
 def test_bi157_a_clone_of_a_group_that_committed_nothing(tmp_path, row):
     with commands(tmp_path) as (running, command):
         row.check(*command("clone", "CG", "Copy"), group="CG")
-        assert running.call(running.broker.group, "Copy") is None
+        assert running.call(running.broker.groups.get, "Copy") is None

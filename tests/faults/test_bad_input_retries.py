@@ -92,7 +92,7 @@ def says(gantrymq_broker_factory, row):
 
     def check(*words, topic=None, **values):
         if topic is not None:
-            server.call(server.broker.create_topic, topic)
+            server.call(server.broker.topics.put, topic)
         done = CliRunner().invoke(main, ["group", "dlq", *words, "-n", server.namesrv])
         row.check(done.stderr.removeprefix("gantrymq: "), f"exit {done.exit_code}", **values)
 

@@ -50,7 +50,7 @@ async def units(cluster, topic="T"):
 
 
 def shown(cluster, name=ASKED):
-    (found,) = [each for each in cluster.broker.metrics().plugin_metrics if each.name == name]
+    (found,) = [each for each in cluster.broker.metrics.snapshot().plugin_metrics if each.name == name]
     return {outcome: value for (outcome,), value in found.values.items()}
 
 

@@ -29,15 +29,15 @@ def service_of(cluster):
 async def put(cluster, values, topic="T", queue_id=0):
     for value in values:
         text = property_text.encode({"a": str(value), "n": "1"})
-        await cluster.broker.put(StoreMessage(topic, queue_id, b"%d" % len(str(value)), text))
+        await cluster.broker.messages.put(StoreMessage(topic, queue_id, b"%d" % len(str(value)), text))
 
 
 async def pulled(cluster, expression, queue=T0, group="G"):
     """Values of ``a`` that a group gets from a queue, from its beginning to its end."""
     found, offset = [], 0
-    cluster.broker.require_group(group)
-    while offset < cluster.broker.bounds(queue).max_offset:
-        answer = await cluster.broker.pull(
+    cluster.broker.groups.require(group)
+    while offset < cluster.broker.store.bounds(queue).max_offset:
+        answer = await cluster.broker.messages.pull(
             PullRequest(group, *queue, offset, expression=expression, expression_type="SQL92")
         )
         assert answer.next_offset > offset, answer
@@ -75,7 +75,7 @@ def test_the_second_pull_skips(gantrymq_simulation):
         before = counts.skipped
         assert await pulled(cluster, "n = 2 OR a = 'z'") == []
         assert counts.skipped - before == 6
-        shown = {each.name: each.values for each in cluster.broker.metrics().plugin_metrics}
+        shown = {each.name: each.values for each in cluster.broker.metrics.snapshot().plugin_metrics}
         assert shown["gantrymq_filter_blocks_skipped_total"] == {(): counts.skipped}
         assert shown["gantrymq_filter_blocks"] == {(): 6}
 

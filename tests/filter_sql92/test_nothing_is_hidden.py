@@ -85,8 +85,8 @@ class Rig:
         return next(each for each in self.plugins.services if each.name == name)
 
     def make_topic(self):
-        if self.broker.topic("T") is None:
-            self.process.enter(self.broker.create_topic, TopicConfig("T", 1, 1))
+        if self.broker.topics.get("T") is None:
+            self.process.enter(self.broker.topics.put, TopicConfig("T", 1, 1))
 
     # --- events -----------------------------------------------------------------------------------------------------
 
@@ -99,7 +99,7 @@ class Rig:
                 found = {"a": self.rng.choice(few), "n": str(self.rng.randrange(9))}
                 if self.rng.random() < 0.1:
                     found["b"] = self.rng.choice(("late", ""))
-                await self.broker.put(StoreMessage("T", 0, b"", property_text.encode(found)))
+                await self.broker.messages.put(StoreMessage("T", 0, b"", property_text.encode(found)))
                 if self.rng.random() < 0.1:
                     await self.process.world.clock.sleep(0.003)
 
@@ -179,7 +179,7 @@ class Rig:
     # --- checks -----------------------------------------------------------------------------------------------------
 
     async def look(self):
-        if self.broker.topic("T") is None or not self.broker.bounds(T0).max_offset:
+        if self.broker.topics.get("T") is None or not self.broker.store.bounds(T0).max_offset:
             return
         everything = await self.pulled("Reader", "*", "TAG")
         for group, expression in self.wanted.items():
@@ -192,12 +192,12 @@ class Rig:
 
     async def pulled(self, group, expression, kind):
         """Queue offset and log offset, and properties."""
-        self.process.enter(self.broker.require_group, group)
-        found, bounds = [], self.broker.bounds(T0)
+        self.process.enter(self.broker.groups.require, group)
+        found, bounds = [], self.broker.store.bounds(T0)
         offset = bounds.min_offset
         while offset < bounds.max_offset:
             answer = await self.process.run(
-                self.broker.pull(PullRequest(group, *T0, offset, expression=expression, expression_type=kind))
+                self.broker.messages.pull(PullRequest(group, *T0, offset, expression=expression, expression_type=kind))
             )
             assert answer.next_offset > offset, answer
             offset = answer.next_offset

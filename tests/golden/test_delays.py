@@ -104,7 +104,7 @@ def test_what_java_left_pending_fires_once_and_what_it_delivered_does_not(golden
                     await world.clock.sleep(0.01)
                 keys.append(sorted(record.properties["KEYS"] for record in await cluster.pull("GoldenDelay")))
                 await cluster.restart()
-            return keys, cluster.broker.bounds(Queue(SCHEDULE_TOPIC, 0)).max_offset
+            return keys, cluster.broker.store.bounds(Queue(SCHEDULE_TOPIC, 0)).max_offset
         finally:
             await cluster.stop()
 

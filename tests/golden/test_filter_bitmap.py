@@ -84,10 +84,10 @@ async def _read(broker, group: str, expression: str) -> list[tuple[int, int]]:
     """Queue and offset of every message that a group gets by the pulls of a client that sends its subscription."""
     found = []
     for queue_id in (0, 1):
-        offset, end = 0, broker.bounds(Queue(TOPIC, queue_id)).max_offset
+        offset, end = 0, broker.store.bounds(Queue(TOPIC, queue_id)).max_offset
         while offset < end:
             request = PullRequest(group, TOPIC, queue_id, offset, expression=expression, expression_type="SQL92")
-            answer = await broker.pull(request)
+            answer = await broker.messages.pull(request)
             for buffer in answer.buffers:
                 found += [(record.queue_id, record.queue_offset) for record in iter_records(buffer)]
             assert answer.next_offset > offset
@@ -96,7 +96,9 @@ async def _read(broker, group: str, expression: str) -> list[tuple[int, int]]:
 
 
 def _asked(running: RunningBroker) -> dict[str, float]:
-    (shown,) = [each for each in running.call(lambda: running.broker.metrics().plugin_metrics) if each.name == ASKED]
+    (shown,) = [
+        each for each in running.call(lambda: running.broker.metrics.snapshot().plugin_metrics) if each.name == ASKED
+    ]
     return {outcome: value for (outcome,), value in shown.values.items()}
 
 

@@ -63,11 +63,11 @@ def test_what_a_java_broker_had_not_revived_yet_comes_back(golden_copy):
     taken_over = (*TAKEN_OVER, "mappedFileSizeTimerLog")
     sizes = {key: int(value) for key, value in scenario.conf.items() if key in taken_over and value.isdecimal()}
     with RunningBroker(scenario.folder, {"store": "mmap", "brokerName": "broker-a", **sizes}) as broker:
-        (retry,) = [name for name in broker.call(broker.broker.topics) if producer_topic(name, GROUP) != name]
+        (retry,) = [name for name in broker.broker.topics.view if producer_topic(name, GROUP) != name]
         queue = Queue(retry, 0)
 
         async def until_back():
-            while broker.cluster.broker.bounds(queue).max_offset < 12:
+            while broker.cluster.broker.store.bounds(queue).max_offset < 12:
                 await broker.cluster.world.clock.sleep(0.05)
 
         broker.run(until_back())
@@ -75,12 +75,12 @@ def test_what_a_java_broker_had_not_revived_yet_comes_back(golden_copy):
         assert [summary(each) for each in sorted(after, key=summary)] == [
             summary(each) for each in sorted(before, key=summary)
         ]
-        assert broker.call(broker.broker.committed, GROUP, queue) == 6
+        assert broker.call(broker.broker.offsets.committed, GROUP, queue) == 6
     assert REVIVE in path.read_text()
 
 
 def messages(broker, queue):
-    found = broker.run(broker.broker.get(queue, 0, GetLimit(32)))
+    found = broker.run(broker.broker.messages.get(queue, 0, GetLimit(32)))
     return [record for buffer in found.buffers for record in iter_records(buffer)]
 
 

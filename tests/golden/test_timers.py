@@ -117,7 +117,7 @@ def test_what_java_left_pending_fires_once_at_its_time(golden_copy, tmp_path, qu
             for pause_s in (90, HOUR_S, 24 * HOUR_S, 36 * HOUR_S, 12 * HOUR_S + 60):
                 await world.clock.sleep(pause_s)
                 await cluster.restart()
-            return await cluster.pull("GoldenTimer"), cluster.broker.bounds(Queue(TIMER_TOPIC, 0))
+            return await cluster.pull("GoldenTimer"), cluster.broker.store.bounds(Queue(TIMER_TOPIC, 0))
         finally:
             await cluster.stop()
 

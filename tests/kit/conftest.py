@@ -69,7 +69,7 @@ class Served:
         return sorted(each.body.decode() for each in self.running.pull(TOPIC, expression, kind))
 
     def shown(self, name):
-        figures = {each.name: each for each in self.running.call(self.running.broker.metrics).plugin_metrics}
+        figures = {each.name: each for each in self.running.call(self.running.broker.metrics.snapshot).plugin_metrics}
         return dict(figures[f"gantrymq_custom_filter{name}"].values)
 
 

@@ -124,10 +124,10 @@ def test_pulls_that_come_together_are_served_in_turns_and_none_is_answered_with_
             pass
 
     async def pulls():
-        queues = [queue for queue in range(4) if broker.bounds(Queue("T", queue)).max_offset]
+        queues = [queue for queue in range(4) if broker.store.bounds(Queue("T", queue)).max_offset]
         named = {"expression": "CONTAINS:: b", "expression_type": "SQL92"}
         asked = [PullRequest(GROUP, "T", queue, 0, **named) for queue in queues * 3]
-        return await asyncio.gather(*map(broker.pull, asked))
+        return await asyncio.gather(*map(broker.messages.pull, asked))
 
     served.kind.before = spin
     for answer in served.running.run(pulls()):

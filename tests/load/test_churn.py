@@ -65,7 +65,7 @@ def objects() -> Counter[str]:
 
 
 def tables(cluster: Any) -> dict[str, int]:
-    server, parts = cluster.server, cluster.broker._parts
+    server, parts = cluster.server, cluster.broker.metrics._parts
     routes = cluster._name_server.service.tables
     return {
         "topics": len(server.tables.topics.view),

@@ -24,7 +24,7 @@ class Broker:
     """A broker with store times of 1000 ms times the queue offset; `asked` records the reads."""
 
     def __init__(self):
-        self.world = SimpleNamespace(clock=Clock())
+        self.world, self.messages = SimpleNamespace(clock=Clock()), self
         self.asked, self.broken = [], set()
 
     async def get(self, queue, queue_offset, limit):

@@ -88,14 +88,14 @@ def test_output_of_plugins_follows_the_rest(beside, scrape):
         name = "tides"
 
         async def start(self, broker):
-            broker.register_metrics(
+            broker.metrics.register(
                 lambda: MetricFamily("gantrymq_tide_metres", "Tides.", ("place",), {("Cuxhaven",): 1.5, ("Brest",): 3})
             )
-            broker.register_metrics(lambda: MetricFamily("gantrymq_moons_total", "Moons.", (), {(): 13}, counter=True))
-            broker.register_metrics(
+            broker.metrics.register(lambda: MetricFamily("gantrymq_moons_total", "Moons.", (), {(): 13}, counter=True))
+            broker.metrics.register(
                 lambda: MetricFamily("rocketmq_group_diff_of_moons", "None.", (), {(): 1}, as_exporter=True)
             )
-            broker.register_metrics(lambda: MetricFamily("rocketmq_timing_moons", "Moons.", ("topic",), {("M",): 2}))
+            broker.metrics.register(lambda: MetricFamily("rocketmq_timing_moons", "Moons.", ("topic",), {("M",): 2}))
 
         async def stop(self):
             pass
@@ -176,7 +176,7 @@ def test_pulls_and_commits_are_counted_by_group_and_what_is_left_is_its_lag(besi
         for _ in range(5):
             await cluster.send("Orders", b"x")
         await cluster.pull("Orders")
-        cluster.broker.commit("readers", Queue("Orders", 0), 2)
+        cluster.broker.offsets.commit("readers", Queue("Orders", 0), 2)
         await cluster.world.clock.sleep(4)
         return await scrape(cluster, service)
 
@@ -198,10 +198,10 @@ def test_pulls_and_commits_are_counted_by_group_and_what_is_left_is_its_lag(besi
 def test_messages_to_be_tried_again_and_dead_letters(beside, scrape):
     async def fail(cluster, service):
         for name in ("%RETRY%readers", "%DLQ%readers"):
-            cluster.broker.create_topic(TopicConfig(name, 1, 1))
+            cluster.broker.topics.put(TopicConfig(name, 1, 1))
             for _ in range(3):
                 await cluster.put(name, b"x")
-        cluster.broker.commit("readers", Queue("%RETRY%readers", 0), 1)
+        cluster.broker.offsets.commit("readers", Queue("%RETRY%readers", 0), 1)
         return await scrape(cluster, service)
 
     figures = beside(fail)
@@ -220,9 +220,9 @@ def test_messages_that_were_pulled_and_are_not_committed_are_in_flight(beside, s
         client = RemotingClient(cluster.world)
         connection = await client.connect(cluster.broker_address)
         await connection.call(request(11, PULL), 10.0)
-        cluster.broker.commit("readers", Queue("Orders", 0), 2)
+        cluster.broker.offsets.commit("readers", Queue("Orders", 0), 2)
         found = await scrape(cluster, service)
-        cluster.broker.commit("readers", Queue("Orders", 0), 5)
+        cluster.broker.offsets.commit("readers", Queue("Orders", 0), 5)
         await client.close()
         return found, await scrape(cluster, service)
 
@@ -236,7 +236,7 @@ def test_messages_that_a_plugin_says_are_in_flight_are_added_to_those_pulled(bes
     async def show(cluster, service):
         labels = ("topic", "consumer_group", "is_retry", "is_system")
         values = {("Orders", "poppers", "false", "false"): 2, ("Orders", "poppers", "true", "false"): 1}
-        cluster.broker.register_metrics(
+        cluster.broker.metrics.register(
             lambda: MetricFamily("rocketmq_consumer_inflight_messages", "Out.", labels, values)
         )
         return await scrape(cluster, service)
@@ -251,7 +251,7 @@ def test_messages_that_became_dead_letters_are_counted(beside, scrape):
     async def fail(cluster, service):
         await cluster.create_topic("Orders", 1)
         await cluster.put("Orders", b"x")
-        cluster.broker.require_group("readers")
+        cluster.broker.groups.require("readers")
         client = RemotingClient(cluster.world)
         connection = await client.connect(cluster.broker_address)
         back = {"offset": "0", "group": "readers", "delayLevel": "-1", "originMsgId": "", "originTopic": "Orders"}
@@ -271,8 +271,8 @@ def test_a_group_that_has_everything_is_not_late(beside, scrape):
     async def consume(cluster, service):
         await cluster.create_topic("Orders", 1)
         await cluster.send("Orders", b"x")
-        cluster.broker.commit("readers", Queue("Orders", 0), 1)
-        cluster.broker.commit("gone", Queue("Nowhere", 0), 1)
+        cluster.broker.offsets.commit("readers", Queue("Orders", 0), 1)
+        cluster.broker.offsets.commit("gone", Queue("Nowhere", 0), 1)
         return await scrape(cluster, service)
 
     figures = beside(consume)
@@ -284,7 +284,7 @@ def test_a_group_that_has_everything_is_not_late(beside, scrape):
 def test_today_is_told_from_yesterday(beside, scrape):
     async def two_days(cluster, service):
         await cluster.create_topic("Orders", 1)
-        stats = cluster.broker._parts.stats
+        stats = cluster.broker.metrics._parts.stats
         for count, days in ((3, 1), (2, 1), (1, 0)):
             for _ in range(count):
                 await cluster.send("Orders", b"x")
@@ -316,7 +316,7 @@ def test_members_of_consumer_groups_are_counted(beside, scrape):
 def test_errors_of_plugins_are_counted_by_kind_and_name(beside, scrape):
     async def fail(cluster, service):
         for kind, name in (("gate", "replicas"), ("filter", "SQL92"), ("gate", "replicas")):
-            cluster.broker._parts.stats.plugin_failed(kind, name)
+            cluster.broker.metrics._parts.stats.plugin_failed(kind, name)
         return await scrape(cluster, service)
 
     figures = beside(fail)
@@ -343,7 +343,7 @@ def test_pulls_that_wait_are_shown_while_they_do(beside, scrape):
 def test_names_with_quotes_and_line_ends_do_not_break_the_text(beside, scrape):
     async def commit(cluster, service):
         await cluster.create_topic("Orders", 1)
-        cluster.broker.commit('a"b\\c\nd', Queue("Orders", 0), 0)
+        cluster.broker.offsets.commit('a"b\\c\nd', Queue("Orders", 0), 0)
         return await scrape(cluster, service)
 
     assert beside(commit)("rocketmq_consumer_offset", group='a"b\\c\nd') == 0
@@ -425,13 +425,13 @@ def test_twenty_thousand_queues_are_read_in_short_steps(beside, monkeypatch):
     """The number of queues read per turn of the event loop is bounded, also with lag on all of them."""
 
     async def work(cluster, service):
-        cluster.broker.create_topic(TopicConfig("Wide", 20_000, 20_000))
+        cluster.broker.topics.put(TopicConfig("Wide", 20_000, 20_000))
         for start in range(0, 20_000, 1000):
             letters = [StoreMessage("Wide", start + at, b"x", b"") for at in range(1000)]
-            await cluster.broker.put_all(letters)
-        cluster.broker.commit("readers", Queue("Wide", 0), 0)
+            await cluster.broker.messages.put_all(letters)
+        cluster.broker.offsets.commit("readers", Queue("Wide", 0), 0)
         looks = most = 0
-        bounds = cluster.broker.bounds
+        bounds = cluster.broker.store.bounds
 
         def counting(queue):
             nonlocal looks, most

@@ -54,8 +54,8 @@ class Rig:
         await self.process.run(self.server.start())
         self.broker = cluster.broker
         self.down_until_ms = self.clock.now_ms() + 500
-        if self.broker.topic("T") is None:
-            self.process.enter(self.broker.create_topic, TopicConfig("T", QUEUES, QUEUES))
+        if self.broker.topics.get("T") is None:
+            self.process.enter(self.broker.topics.put, TopicConfig("T", QUEUES, QUEUES))
 
     async def trouble(self):
         for _ in range(self.crashes):
@@ -138,7 +138,7 @@ def test_nothing_is_lost_and_nothing_comes_twice_before_its_time(seed, crashes):
         await rig.produce()
         await trouble
         await asyncio.gather(*consumers)
-        offsets = [rig.broker.bounds(Queue("T", each)).max_offset for each in range(QUEUES)]
+        offsets = [rig.broker.store.bounds(Queue("T", each)).max_offset for each in range(QUEUES)]
         await rig.process.run(rig.server.stop())
         return SimpleNamespace(problems=rig.problems, late=rig.lateness, stored=sum(offsets), seen=len(rig.hidden))
 

@@ -53,7 +53,7 @@ def test_more_pops_than_may_wait_are_told_so(popped):
 def test_what_is_out_is_counted_until_it_is_acknowledged_or_comes_back(popped):
     async def main(client):
         def in_flight():
-            (found,) = [each for each in client.cluster.broker.plugin_metrics() if each.name == IN_FLIGHT]
+            (found,) = [each for each in client.cluster.broker.metrics.of_plugins() if each.name == IN_FLIGHT]
             return dict(found.values)
 
         await client.send(b"1", b"2", b"3")
@@ -119,7 +119,7 @@ def test_a_revive_log_that_lost_its_end_is_written_on(popped):
         broker = client.cluster.broker
         for each in range(8):
             queue = Queue("rmq_sys_REVIVE_LOG_DefaultCluster", each)
-            broker.commit(REVIVE_GROUP, queue, broker.bounds(queue).max_offset)
+            broker.offsets.commit(REVIVE_GROUP, queue, broker.store.bounds(queue).max_offset)
         await client.cluster.restart()
         await client.send(b"1")
         assert (await client.pop(invisible=2000)).bodies == [b"1"]
@@ -171,7 +171,11 @@ def test_acknowledgements_of_a_checkpoint_that_a_timer_brings_go_the_same_way(po
         handle = f"0 {now - 1000} 9000 3 0 broker-a 0 0"
         assert (await client.ask(200051, {**ext, "extraInfo": handle})).code == 0
         broker = client.cluster.broker
-        found = [await broker.get(Queue(name, each), 0, GetLimit()) for name in broker.topics() for each in range(8)]
+        found = [
+            await broker.messages.get(Queue(name, each), 0, GetLimit())
+            for name in broker.topics.view
+            for each in range(8)
+        ]
         records = b"".join(bytes(buffer) for each in found for buffer in each.buffers)
         assert b"TIMER_DELIVER_MS\x01%d\x02" % (now + 8000) in records
 

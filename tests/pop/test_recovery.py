@@ -65,7 +65,7 @@ def test_a_topic_made_anew_is_read_from_its_start_and_its_messages_come_once():
             await pop_all(client, 40, but=0)
             assert (await client.ask(215, {"topic": "T"})).code == 0
             await client.clock.sleep(5)
-            rig.process.enter(rig.broker.create_topic, TopicConfig("T", 3, 3))
+            rig.process.enter(rig.broker.topics.put, TopicConfig("T", 3, 3))
             await client.clock.sleep(SAVED_S)
             await send(client, 50)
             await client.clock.sleep(SAVED_S)
@@ -73,7 +73,7 @@ def test_a_topic_made_anew_is_read_from_its_start_and_its_messages_come_once():
             await client.clock.sleep(2)
             await rig.start()
             await pop_all(client, 50, but=-1)
-            assert rig.broker.committed("CG", Queue("T", 0)) == 50
+            assert rig.broker.offsets.committed("CG", Queue("T", 0)) == 50
             await client.clock.sleep(700)
             assert (await client.pop()).code == 210  # records of the old topic refer to no message of the new one
             await rig.process.run(rig.server.stop())

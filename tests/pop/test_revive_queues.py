@@ -26,7 +26,7 @@ def lives(root, *parts):
         for count, work in parts:
             cluster = Cluster(world, root, {"store": "mmap", **({} if count is None else {"reviveQueueNum": count})})
             await cluster.start()
-            if cluster.broker.topic("T") is None:
+            if cluster.broker.topics.get("T") is None:
                 await cluster.create_topic("T", 2)
             async with PopClient(cluster) as client:
                 await work(client)
@@ -38,7 +38,7 @@ def lives(root, *parts):
 def written(client):
     """The number of records in each queue of the revive log."""
     broker = client.cluster.broker
-    return [broker.bounds(Queue(TOPIC, each)).max_offset for each in range(broker.topic(TOPIC).read_queues)]
+    return [broker.store.bounds(Queue(TOPIC, each)).max_offset for each in range(broker.topics.get(TOPIC).read_queues)]
 
 
 async def pops(client, count, **more):
@@ -91,7 +91,7 @@ def test_a_topic_of_a_java_broker_with_more_queues_is_read_whole(tmp_path):
     """A checkpoint may still be on its way to one of them, through the timer."""
 
     async def java(client):
-        client.cluster.broker.create_topic(TopicConfig(TOPIC, 16, 16))
+        client.cluster.broker.topics.put(TopicConfig(TOPIC, 16, 16))
 
     async def ours(client):
         assert len(written(client)) == 16

@@ -2,7 +2,7 @@
 
 import pytest
 
-from gantrymq.broker.facade import BrokerFacade
+from gantrymq.broker.messages import BrokerMessages
 from gantrymq.errors import StoreError
 from gantrymq.interfaces import PutResult, PutStatus
 from gantrymq.model import properties as property_text
@@ -13,7 +13,7 @@ from gantrymq_pop.revive_log import ReviveLog
 @pytest.fixture
 def put_all(monkeypatch):
     """Runs a function before every append: ``set(work)``; *work* gets the messages and their storing function."""
-    stores = BrokerFacade.put_all
+    stores = BrokerMessages.put_all
     now = []
 
     def put(self, messages, *, skip_interceptors=False):
@@ -22,7 +22,7 @@ def put_all(monkeypatch):
 
         return now[-1](messages, store) if now else store()
 
-    monkeypatch.setattr(BrokerFacade, "put_all", put)
+    monkeypatch.setattr(BrokerMessages, "put_all", put)
     return lambda work: now.append(work) if work else now.clear()
 
 
@@ -145,7 +145,7 @@ def test_what_is_deleted_while_its_messages_are_read_is_not_made_again(popped, m
         await client.send(b"1")
         assert (await client.pop(invisible=2000)).bodies == [b"1"]
         await client.clock.sleep(5)
-        assert not [name for name in client.cluster.broker.topics() if name.startswith("%RETRY%CG")]
+        assert not [name for name in client.cluster.broker.topics.view if name.startswith("%RETRY%CG")]
         assert not [queue for queue in client.cluster.store.queues() if queue.topic.startswith("%RETRY%CG")]
 
     popped(main)

@@ -5,7 +5,7 @@ import base64
 
 import pytest
 
-from gantrymq.broker.facade import BrokerFacade
+from gantrymq.broker.messages import BrokerMessages
 from gantrymq.loose_json import dumps
 from gantrymq.model.queue import Queue
 from gantrymq_pop.checkpoints import MOST
@@ -27,19 +27,15 @@ def test_an_entry_of_a_batch_that_cannot_be_taken_leaves_the_others_alone(popped
 
 
 def test_two_changes_at_once_have_one_outcome(popped, monkeypatch):
-    stores = BrokerFacade.put_all
+    async def main(client):
+        stores = BrokerMessages.put_all
 
-    def slow(self, messages, *, skip_interceptors=False):
-        async def store():
+        async def slow(self, messages, *, skip_interceptors=False):
             results = await stores(self, messages, skip_interceptors=skip_interceptors)
-            await self.world.clock.sleep(0.03)
+            await client.clock.sleep(0.03)
             return results
 
-        return store()
-
-    monkeypatch.setattr(BrokerFacade, "put_all", slow)
-
-    async def main(client):
+        monkeypatch.setattr(BrokerMessages, "put_all", slow)
         await client.send(b"1")
         (message,) = (await client.pop()).messages
         first = asyncio.ensure_future(client.change(message, 20_000))
@@ -95,7 +91,7 @@ def test_many_that_are_due_together_come_back_within_a_second(popped):
         for _ in range(pops):
             assert (await client.pop(most=1, invisible=begun + 60_000 - client.clock.now_ms())).code == 0
         await client.clock.sleep((begun + 61_000 - client.clock.now_ms()) / 1000)
-        assert client.cluster.broker.bounds(Queue("%RETRY%CG_T", 0)).max_offset == pops
+        assert client.cluster.broker.store.bounds(Queue("%RETRY%CG_T", 0)).max_offset == pops
 
     pytest.importorskip("gantrymq_storage_mmap")
     popped(main, settings={"store": "mmap"})

@@ -54,7 +54,7 @@ def test_an_answer_says_what_became_of_the_reply(replying, seed):
         assert {code for _, _, code in answers} <= {0, 1}
         assert set(reached) <= {(number, client_id) for number, client_id, _ in answers}, "pushed to another client"
         assert taken <= set(reached), "told that it was taken, and nobody had it"
-        found = await cluster.broker.get(KEPT, 0, GetLimit(1000))
+        found = await cluster.broker.messages.get(KEPT, 0, GetLimit(1000))
         kept = [int(bytes(record.body)) for buffer in found.buffers for record in iter_records(buffer)]
         assert sorted(kept) == sorted(number for number, _, _ in answers), "kept once each"
         assert taken and len(taken) < len(answers)

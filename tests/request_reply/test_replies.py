@@ -17,7 +17,7 @@ TO_P1 = {"MSG_TYPE": "reply", "REPLY_TO_CLIENT": "p1", "CORRELATION_ID": "c-1", 
 
 async def kept(cluster):
     """The records of the reply topic."""
-    found = await cluster.broker.get(KEPT, 0, GetLimit(100))
+    found = await cluster.broker.messages.get(KEPT, 0, GetLimit(100))
     return [record for buffer in found.buffers for record in iter_records(buffer)]
 
 
@@ -249,7 +249,9 @@ def test_a_topic_that_is_not_there_is_made_as_a_send_makes_it(replying):
         asker, replier = peer(), peer()
         await asker.produce("p1")
         assert (await replier.reply(TO_P1, topic="shop%DefaultCluster_REPLY_TOPIC")).code == 0
-        assert cluster.broker.topic("shop%DefaultCluster_REPLY_TOPIC").write_queues == 4
-        assert cluster.broker.bounds(Queue("shop%DefaultCluster_REPLY_TOPIC", 0)).max_offset == len(asker.asked) == 1
+        assert cluster.broker.topics.get("shop%DefaultCluster_REPLY_TOPIC").write_queues == 4
+        assert (
+            cluster.broker.store.bounds(Queue("shop%DefaultCluster_REPLY_TOPIC", 0)).max_offset == len(asker.asked) == 1
+        )
 
     replying(main)

@@ -24,7 +24,7 @@ class Failing:
 
     def __init__(self, broker):
         self.inner, self.store, self.world = broker, broker.store, broker.world
-        self.topic = broker.topic
+        self.topics, self.messages = broker.topics, self
         self.failures = []
 
     async def put_all(self, messages, *, skip_interceptors=False):

@@ -57,7 +57,7 @@ def test_a_message_comes_when_its_level_s_time_is_up(gantrymq_simulation):
         (late,) = [each for each in await cluster.pull("T", "A") if each.body == b"later"]
         assert 0 <= late.store_timestamp - sent_ms - 10_000 <= 50
         assert late.properties["DELAY"] == "3"
-        assert cluster.broker.bounds(Queue(SCHEDULE_TOPIC, 2)) == (0, 1)
+        assert cluster.broker.store.bounds(Queue(SCHEDULE_TOPIC, 2)) == (0, 1)
 
     gantrymq_simulation(main)
 
@@ -127,10 +127,12 @@ def test_the_delays_of_a_batch_s_entries_are_not_read_and_a_batch_cannot_be_dela
     async def main(cluster):
         await cluster.create_topic("T", 1)
         body = encode_batch([BatchEntry(0, b"one", props.encode({"DELAY": "3"})), BatchEntry(0, b"two", b"")])
-        await cluster.broker.send(SendRequest("G", "T", body, batch=True))
+        await cluster.broker.messages.send(SendRequest("G", "T", body, batch=True))
         assert bodies(await cluster.pull("T")) == [b"one", b"two"]
         with pytest.raises(Exception, match="DELAY=3: a batch cannot be delayed; send the messages one by one"):
-            await cluster.broker.send(SendRequest("G", "T", body, props.encode_text({"DELAY": "3"}), batch=True))
+            await cluster.broker.messages.send(
+                SendRequest("G", "T", body, props.encode_text({"DELAY": "3"}), batch=True)
+            )
 
     gantrymq_simulation(main)
 
@@ -209,7 +211,7 @@ def test_a_message_of_a_topic_that_is_unknown_but_was_not_deleted_is_stored(gant
         cluster.server.tables.topics.delete("T")
         await cluster.restart()
         await cluster.world.clock.sleep(10)
-        assert cluster.broker.topic("T") is None
+        assert cluster.broker.topics.get("T") is None
         assert cluster.store.bounds(Queue("T", 0)).max_offset == 1
 
     gantrymq_simulation(main, settings={"store": "mmap"})
@@ -235,13 +237,13 @@ def test_what_cannot_be_stored_is_left_behind_and_does_not_stop_its_level(gantry
         queue = Queue(SCHEDULE_TOPIC, 0)
         topics = ("RMQ_SYS_TRANS_HALF_TOPIC", "RMQ_SYS_TRANS_OP_HALF_TOPIC", SCHEDULE_TOPIC)
         for own in ({"REAL_TOPIC": "T"}, *({"REAL_TOPIC": topic, "REAL_QID": "0"} for topic in topics)):
-            await cluster.broker.put(StoreMessage(*queue, b"no", props.encode(own), tags_code=1))
+            await cluster.broker.messages.put(StoreMessage(*queue, b"no", props.encode(own), tags_code=1))
         await cluster.send(**delayed(b"good", 1))
         await cluster.world.clock.sleep(1.2)
         assert bodies(await cluster.pull("T")) == [b"good"]
-        shown = {each.name: each.values for each in cluster.broker.metrics().plugin_metrics}
+        shown = {each.name: each.values for each in cluster.broker.metrics.snapshot().plugin_metrics}
         assert shown["gantrymq_delayed_left_behind_total"] == {(): 4}
-        assert cluster.broker.bounds(queue).max_offset == 5
+        assert cluster.broker.store.bounds(queue).max_offset == 5
         assert shown["gantrymq_delayed_delivered_total"] == {(): 1}
         assert shown["gantrymq_delayed_waiting"][("1",)] == 0
         assert 0 <= shown["gantrymq_delayed_late_seconds_worst"][()] <= 0.1
@@ -267,7 +269,7 @@ def test_what_cannot_be_read_is_left_behind_and_said_by_its_offset(gantrymq_simu
             await cluster.send(**delayed(body, 1))
         await cluster.world.clock.sleep(2)
         assert bodies(await cluster.pull("T")) == [b"0", b"2", b"3"]
-        shown = {each.name: each.values for each in cluster.broker.metrics().plugin_metrics}
+        shown = {each.name: each.values for each in cluster.broker.metrics.snapshot().plugin_metrics}
         assert shown["gantrymq_delayed_left_behind_total"] == {(): 1}
 
     gantrymq_simulation(main, settings={"store": "memory"})
@@ -459,7 +461,7 @@ def test_messages_that_cannot_tell_hide_no_delivered_ones_behind_them(gantrymq_s
             waits = StoreMessage(
                 SCHEDULE_TOPIC, 0, b"x", props.encode(each), queue_targets=QueueTargets(due_in_ms=1000)
             )
-            await cluster.broker.put(waits)
+            await cluster.broker.messages.put(waits)
         await cluster.world.clock.sleep(3)
         assert len(await cluster.pull("T")) == 4
         assert [await positions(cluster.broker, (1, start)) for start in range(5)] == [[5]] * 5
@@ -471,12 +473,14 @@ def test_a_delivered_message_is_known_whatever_its_queue_adds_and_its_writer_lef
     async def main(cluster):
         broker = cluster.broker
         await cluster.create_topic("T", 1)
-        broker.create_topic(TopicConfig("B", 1, 1, attributes={"queue.type": "BatchCQ"}))
+        broker.topics.put(TopicConfig("B", 1, 1, attributes={"queue.type": "BatchCQ"}))
         texts = ["UNIQ_KEY\x01P1\x02", "UNIQ_KEY\x01P2\x02INNER_MULTI_DISPATCH\x01%LMQ%a\x02"]
         for level, (topic, text) in enumerate(zip("BT", texts, strict=True), 1):
-            await broker.send(SendRequest("g", topic, b"x", f"{text}DELAY\x01{level}\x02", queue_id=0))
+            await broker.messages.send(SendRequest("g", topic, b"x", f"{text}DELAY\x01{level}\x02", queue_id=0))
         old = b"UNIQ_KEY\x01P3\x02DELAY\x013\x02REAL_TOPIC\x01T\x02REAL_QID\x010"
-        await broker.put(StoreMessage(SCHEDULE_TOPIC, 2, b"x", old, queue_targets=QueueTargets(due_in_ms=10_000)))
+        await broker.messages.put(
+            StoreMessage(SCHEDULE_TOPIC, 2, b"x", old, queue_targets=QueueTargets(due_in_ms=10_000))
+        )
         await cluster.world.clock.sleep(20)
         progress = service_of(cluster)._levels.positions
         assert [progress.position(level) for level in (1, 2, 3)] == [1, 1, 1]

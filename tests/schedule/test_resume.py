@@ -98,12 +98,14 @@ def test_each_try_of_a_message_is_told_from_those_before(gantrymq_simulation):
         await cluster.create_topic("T", 1)
         text = props.encode({"UNIQ_KEY": "u", "DELAY": "1", "REAL_TOPIC": "T", "REAL_QID": "0"})
         for tries in range(3):
-            await broker.put(
+            await broker.messages.put(
                 StoreMessage(SCHEDULE_TOPIC, 0, b"%d" % tries, text, queue_targets=QueueTargets(due_in_ms=1000))
             )
             await clock.sleep(1.5)
         await levels_of(cluster).stop()
-        await broker.put(StoreMessage(SCHEDULE_TOPIC, 0, b"3", text, queue_targets=QueueTargets(due_in_ms=1000)))
+        await broker.messages.put(
+            StoreMessage(SCHEDULE_TOPIC, 0, b"3", text, queue_targets=QueueTargets(due_in_ms=1000))
+        )
         await clock.sleep(1.5)
         for start in range(4):
             found = await find_delivered(broker, [SavedLevel(1, start, 1000)], (1000,), lambda: False)
@@ -125,7 +127,7 @@ def test_what_was_delivered_after_one_that_the_store_refused_is_known(gantrymq_s
             waits = StoreMessage(
                 SCHEDULE_TOPIC, 0, b"%d" % number, props.encode(own), queue_targets=QueueTargets(due_in_ms=1000)
             )
-            await broker.put(waits)
+            await broker.messages.put(waits)
         levels = levels_of(cluster)
         store = levels._store
 

@@ -121,7 +121,7 @@ def test_a_recall_is_stored_as_java_stores_it(gantrymq_simulation):
         await cluster.create_topic("A", 1)
         sent = await cluster.send("A", b"recalled", system_properties={"TIMER_DELAY_SEC": "3"})
         await ask(cluster, RECALL, topic="A", recallHandle=sent.recall_handle, producerGroup="g")
-        found = await cluster.broker.get(Queue("rmq_sys_wheel_timer", 0), 1, GetLimit(1))
+        found = await cluster.broker.messages.get(Queue("rmq_sys_wheel_timer", 0), 1, GetLimit(1))
         (record,) = iter_records(found.buffers[0])
         return bytes(record.properties_bytes)
 
@@ -134,10 +134,10 @@ def test_a_send_is_answered_with_the_handle(gantrymq_simulation):
     async def work(cluster):
         await cluster.create_topic("A", 1)
         asked = SendRequest("g", "A", b"x", "UNIQ_KEY\x01id1\x02TIMER_DELAY_SEC\x015\x02", queue_id=0)
-        answer = await cluster.broker.send(asked)
-        plain = await cluster.broker.send(SendRequest("g", "A", b"x", "UNIQ_KEY\x01id2\x02", queue_id=0))
+        answer = await cluster.broker.messages.send(asked)
+        plain = await cluster.broker.messages.send(SendRequest("g", "A", b"x", "UNIQ_KEY\x01id2\x02", queue_id=0))
         now_ms = cluster.world.clock.now_ms()
-        return answer, plain, now_ms, cluster.broker.metrics().broker
+        return answer, plain, now_ms, cluster.broker.registration.broker_name
 
     answer, plain, now_ms, broker = gantrymq_simulation(work)
     handle = decode_handle(answer.fields["recallHandle"])
@@ -182,7 +182,7 @@ def test_operators_see_how_timers_are(gantrymq_simulation):
         await cluster.world.clock.sleep(3)
         table = json.loads((await ask(cluster, 28)).body)["table"]
         checkpoint = (await ask(cluster, 60)).body
-        shown = {each.name: each.values for each in cluster.broker.metrics().plugin_metrics}
+        shown = {each.name: each.values for each in cluster.broker.metrics.snapshot().plugin_metrics}
         return table, bytes(checkpoint), shown
 
     table, checkpoint, shown = gantrymq_simulation(work)
@@ -218,10 +218,10 @@ def test_a_message_that_its_topic_refuses_is_left_out_and_the_others_come(gantry
         sent = [("A", "id1", ""), ("B", "id2", "INNER_NUM\x013\x02"), ("A", "id3", "")]
         for topic, unique_id, more in sent:
             own = f"UNIQ_KEY\x01{unique_id}\x02{more}TIMER_DELAY_SEC\x012\x02"
-            await cluster.broker.put(StoreMessage(topic, 0, unique_id.encode(), own.encode()))
-        cluster.broker.create_topic(TopicConfig("B", 1, 1, attributes={"queue.type": "BatchCQ"}))
+            await cluster.broker.messages.put(StoreMessage(topic, 0, unique_id.encode(), own.encode()))
+        cluster.broker.topics.put(TopicConfig("B", 1, 1, attributes={"queue.type": "BatchCQ"}))
         await cluster.world.clock.sleep(5)
-        shown = {each.name: each.values for each in cluster.broker.metrics().plugin_metrics}
+        shown = {each.name: each.values for each in cluster.broker.metrics.snapshot().plugin_metrics}
         return await bodies(cluster), shown
 
     found, shown = gantrymq_simulation(work, settings={"store": "mmap"})
@@ -234,10 +234,10 @@ def test_what_was_sent_to_the_timer_queue_itself_goes_to_no_topic_of_the_broker(
     async def work(cluster):
         await cluster.create_topic("A", 1)
         own = {"TIMER_OUT_MS": "1000", "REAL_TOPIC": topic, "REAL_QID": "0"}
-        await cluster.broker.put(StoreMessage(*TIMER_QUEUE, b"x", props.encode(own)))
+        await cluster.broker.messages.put(StoreMessage(*TIMER_QUEUE, b"x", props.encode(own)))
         await cluster.send("A", b"good", system_properties={"TIMER_DELAY_SEC": "1"})
         await cluster.world.clock.sleep(4)
-        return await bodies(cluster), cluster.broker.bounds(Queue(topic, 0)).max_offset
+        return await bodies(cluster), cluster.broker.store.bounds(Queue(topic, 0)).max_offset
 
     found, end = gantrymq_simulation(work)
     assert found == [b"good"]
@@ -281,7 +281,7 @@ def test_a_recall_that_was_not_confirmed_is_answered_as_a_send_is(gantrymq_simul
         monkeypatch.setattr(pipeline, "_gates", (SimpleNamespace(name="late", passed=late),))
         plain = None
         if problem is None:
-            plain = (await cluster.broker.send(SendRequest("g", "A", b"x", "", queue_id=0))).unconfirmed
+            plain = (await cluster.broker.messages.send(SendRequest("g", "A", b"x", "", queue_id=0))).unconfirmed
         recall = await ask(cluster, RECALL, topic="A", recallHandle=sent.recall_handle)
         monkeypatch.undo()
         await clock.sleep(30)

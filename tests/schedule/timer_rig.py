@@ -68,6 +68,9 @@ class RigLog:
 
     # --- as a store
 
+    def bounds(self, queue):
+        return Bounds(0, len(self.queues.get(queue, ())))
+
     def state(self):
         return SimpleNamespace(max_log_offset=self.end, min_log_offset=0)
 
@@ -102,18 +105,13 @@ class RigBroker:
         self.world, self.store = world, log
         self.settings = Settings(SCHEMA, settings)
         self.log, self.root = log, ROOT
-
-    def metrics(self):
-        return SimpleNamespace(broker="broker-a")
-
-    def topic(self, name):
-        return None
-
-    def create_topic(self, topic):
-        """Unused here."""
-
-    def bounds(self, queue):
-        return Bounds(0, len(self.log.queues.get(queue, ())))
+        self.registration = SimpleNamespace(broker_name="broker-a")
+        self.topics = SimpleNamespace(
+            get=lambda name: None,
+            put=lambda topic: None,
+            on_deleted=lambda callback: None,
+        )
+        self.messages = self
 
     async def get(self, queue, queue_offset, limit):
         found = self.log.queues.get(queue, [])[queue_offset : queue_offset + self.log.random.randrange(1, 5)]
@@ -128,9 +126,6 @@ class RigBroker:
     def on_arrival(self, callback, queue=None):
         self.log.listeners.append(callback)
         return lambda: self.log.listeners.remove(callback)
-
-    def on_deleted(self, callback):
-        """No topic is deleted here."""
 
 
 class SetClock:

@@ -53,11 +53,13 @@ class Client:
 
     async def send(self, sys_flag, **own):
         text = "".join(f"{name}\x01{value}\x02" for name, value in {"UNIQ_KEY": IDENTITY, **own}.items())
-        answer = await self.cluster.broker.send(SendRequest("PG", "T", BODY, text, queue_id=0, sys_flag=sys_flag))
+        answer = await self.cluster.broker.messages.send(
+            SendRequest("PG", "T", BODY, text, queue_id=0, sys_flag=sys_flag)
+        )
         return answer.results[0]
 
     async def stored(self, queue):
-        found = await self.cluster.broker.get(queue, 0, GetLimit(32))
+        found = await self.cluster.broker.messages.get(queue, 0, GetLimit(32))
         return [record for buffer in found.buffers for record in iter_records(buffer)]
 
     async def commit(self, bits, **own):

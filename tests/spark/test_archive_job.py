@@ -81,7 +81,7 @@ def test_a_body_that_cannot_be_decompressed_is_told_and_kept(session, broker, tm
     folder, flags = str(tmp_path / "archive"), COMPRESSED | COMPRESSION_LZ4
     broker.create_topic("Bad", 1)
     broker.put("Bad", b"good")
-    broker.run(broker.cluster.broker.put(StoreMessage("Bad", 0, b"no frame of LZ4", b"", sys_flag=flags)))
+    broker.run(broker.cluster.broker.messages.put(StoreMessage("Bad", 0, b"no frame of LZ4", b"", sys_flag=flags)))
     live = Input(topics=("Bad",), namesrv=broker.namesrv)
     stored = Input(topics=("Bad",), store=broker.settings.text("storePathRootDir"))
     assert archive(session, live, folder).messages == 2

@@ -79,7 +79,7 @@ def test_a_batch_has_every_message_with_every_column_as_a_consumer_gets_it():
 @pytest.mark.parametrize("given", [{}, {"maxRecordsPerPartition": "3"}, {"tags": "t1"}])
 def test_messages_of_inner_batches_are_rows_of_their_own(given):
     async def case(cluster):
-        cluster.broker.create_topic(TopicConfig("T", 1, 1, attributes={"queue.type": "BatchCQ"}))
+        cluster.broker.topics.put(TopicConfig("T", 1, 1, attributes={"queue.type": "BatchCQ"}))
         await cluster.world.clock.sleep(2)
         async with Client(cluster.namesrv, world=cluster.world) as client, client.producer("GID_B") as producer:
             for first in (0, 5, 10):

@@ -55,7 +55,7 @@ def test_put_stores_as_plugins_do(gantrymq_broker):
     assert result.queue_offset == 0
     (message,) = gantrymq_broker.pull("Orders")
     assert (message.queue_id, message.tags, message.properties["colour"]) == (1, "A", "red")
-    assert gantrymq_broker.broker.topic("Orders").read_queues == 2
+    assert gantrymq_broker.broker.topics.get("Orders").read_queues == 2
 
 
 def test_asynchronous_code_uses_clients_on_its_own_loop(gantrymq_broker):
@@ -151,7 +151,7 @@ def test_a_restart_of_the_store_in_memory_keeps_topics_and_no_messages(gantrymq_
     gantrymq_broker.send("Orders", b"one")
     gantrymq_broker.restart()
     assert bodies(gantrymq_broker.pull("Orders")) == []
-    assert gantrymq_broker.broker.topic("Orders").read_queues == 2
+    assert gantrymq_broker.broker.topics.get("Orders").read_queues == 2
 
 
 def test_hours_pass_at_once_in_a_simulation(gantrymq_simulation):

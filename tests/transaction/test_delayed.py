@@ -148,7 +148,7 @@ def test_what_waits_is_stored_as_java_stores_it():
         producer = await bench.producer()
         half = await bench.half(producer, b"one", {"DELAY": "2"})
         await producer.end(half, COMMIT)
-        found = await bench.cluster.broker.get(Queue(SCHEDULE_TOPIC, 1), 0, GetLimit(1))
+        found = await bench.cluster.broker.messages.get(Queue(SCHEDULE_TOPIC, 1), 0, GetLimit(1))
         (waiting,) = iter_records(found.buffers[0])
         assert (waiting.sys_flag & 12, waiting.prepared_offset) == (8, half.log_offset)
         assert waiting.properties["REAL_TOPIC"] == TOPIC
@@ -181,7 +181,7 @@ def test_a_power_cut_between_the_message_and_its_op_message_yields_one(tmp_path,
         producer = await bench.producer()
         half = await bench.half(producer, b"one", wish)
         assert await producer.end(half, COMMIT) == 0
-        op = await bench.cluster.broker.get(Queue(OP_TOPIC, 0), 0, GetLimit(1))
+        op = await bench.cluster.broker.messages.get(Queue(OP_TOPIC, 0), 0, GetLimit(1))
         return half, bench.cluster.store.state().max_log_offset - op.size
 
     half, end = on_disk(commit, transactionCheckInterval=10**6)

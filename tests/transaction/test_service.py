@@ -366,7 +366,7 @@ def test_undecided_transactions_are_among_the_figures():
     async def main(desk, service):
         await half(desk)
         await desk.clock.sleep(31)
-        shown = {each.name: each.values for each in service.broker.metrics().plugin_metrics}
+        shown = {each.name: each.values for each in service.broker.metrics.snapshot().plugin_metrics}
         assert shown["gantrymq_transactions_undecided"] == {(): 1}
         assert shown["gantrymq_transactions_oldest_seconds"][()] == pytest.approx(31, abs=2)
 
@@ -421,7 +421,7 @@ def test_a_copy_that_is_decided_while_the_store_is_asked_about_another():
 
 def test_commits_for_a_topic_of_a_type_share_an_append():
     async def main(desk, service):
-        service.broker.create_topic(TopicConfig("T", 4, 4, attributes={"message.type": "TRANSACTION"}))
+        service.broker.topics.put(TopicConfig("T", 4, 4, attributes={"message.type": "TRANSACTION"}))
         ended = [await half(desk, number) for number in range(40)]
         await asyncio.gather(*(end(desk, fields, COMMIT) for fields in ended))
         assert len(await in_queue(desk, OP_TOPIC)) < 10

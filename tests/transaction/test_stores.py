@@ -63,7 +63,7 @@ def test_pending_transactions_of_a_java_broker_are_known(tmp_path):
         assert {each["producer_group"] for each in page["transactions"]} == {"PG_tx"}
         given_up = (await listed(bench, given_up=True))["transactions"]
         assert {each["checks"] for each in given_up} == {3}
-        committed = bench.cluster.broker.committed("CID_RMQ_SYS_TRANS", Queue(HALF_TOPIC, 0))
+        committed = bench.cluster.broker.offsets.committed("CID_RMQ_SYS_TRANS", Queue(HALF_TOPIC, 0))
         assert committed == 42
 
     run(tmp_path, work, **GOLDEN_SIZES, transactionCheckInterval=10**6)
@@ -79,7 +79,7 @@ def test_a_log_that_ends_inside_the_commit_yields_one_message(tmp_path, kept):
         half = await bench.half(producer, b"one")
         half_end = bench.cluster.store.state().max_log_offset
         assert await producer.end(half, COMMIT) == 0
-        op = await bench.cluster.broker.get(Queue(OP_TOPIC, 0), 0, GetLimit(1))
+        op = await bench.cluster.broker.messages.get(Queue(OP_TOPIC, 0), 0, GetLimit(1))
         op_start = bench.cluster.store.state().max_log_offset - op.size
         return half, {"half": half_end, "half and message": op_start, "all": None}[kept]
 

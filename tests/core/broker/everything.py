@@ -24,11 +24,11 @@ class Copier:
 
     async def start(self, broker):
         self.broker, self.told, self.woken, self.guarded = broker, [], 0, False
-        self.stop_hearing = broker.on_arrival(self.arrived, FROM)
-        broker.on_connection_closed(lambda connection: self.told.append(("closed", connection.notes)))
+        self.stop_hearing = broker.messages.on_arrival(self.arrived, FROM)
+        broker.clients.on_gone(lambda connection: self.told.append(("closed", connection.notes)))
         self.unwanted = ""
-        broker.on_heartbeat(self.heard)
-        broker.on_subscriptions_changed(lambda group: self.told.append(("subscribed", group)))
+        broker.clients.on_heartbeat(self.heard)
+        broker.clients.on_group_changed(lambda group: self.told.append(("subscribed", group)))
 
     async def stop(self):
         self.stop_hearing()
@@ -49,21 +49,25 @@ class Copier:
 
     async def copy(self, group):
         """Copy the messages that match the subscription of *group*."""
-        (consumer, *_) = self.broker.consumers(group)
-        wanted = self.broker.subscription(group, TO.topic)
-        match = self.broker.filter_of(wanted)
+        (consumer, *_) = self.broker.clients.consumers(group)
+        wanted = self.broker.clients.subscription(group, TO.topic)
+        match = self.broker.filters.compiled(wanted)
         queue = MessageQueue(TO.topic, "broker-a", TO.queue_id)
-        if not self.broker.lock_queues(group, consumer.client_id, [queue]):
+        if not self.broker.locks.lock(group, consumer.client_id, [queue]):
             raise NoPermission("another client holds the queue")
-        held = self.broker.hold(TO, self.broker.bounds(TO).max_offset, match, 60, consumer.connection, self.wake)
+        held = self.broker.held_pulls.hold(
+            TO, self.broker.store.bounds(TO).max_offset, match, 60, consumer.connection, self.wake
+        )
         request = PullRequest(group, FROM.topic, FROM.queue_id, 0, expression=wanted.expression)
-        pulled = await self.broker.pull(request)
+        pulled = await self.broker.messages.pull(request)
         bodies = [b"%d of %d" % (number, pulled.messages) for number in range(pulled.messages)]
         host = self.broker.store_host
-        results = await self.broker.put_all([StoreMessage(TO.topic, 0, body, b"", store_host=host) for body in bodies])
-        await self.broker.send(SendRequest("copier", TO.topic, b"done", queue_id=0))
-        self.broker.unlock_queues(group, consumer.client_id, [queue])
-        return held, len(results), self.broker.producers("copier")
+        results = await self.broker.messages.put_all(
+            [StoreMessage(TO.topic, 0, body, b"", store_host=host) for body in bodies]
+        )
+        await self.broker.messages.send(SendRequest("copier", TO.topic, b"done", queue_id=0))
+        self.broker.locks.unlock(group, consumer.client_id, [queue])
+        return held, len(results), self.broker.clients.producers("copier")
 
     def wake(self):
         self.woken += 1

@@ -28,12 +28,12 @@ class MemoryTransactions:
     async def start(self, broker):
         self.broker = broker
         for topic in (HALF_TOPIC, OP_TOPIC):
-            broker.create_topic(TopicConfig(topic, 1, 1))
-        self.arrived(None, broker.bounds(Queue(HALF_TOPIC, 0)).max_offset)
-        for offset in range(broker.bounds(Queue(OP_TOPIC, 0)).max_offset):
-            found = await broker.get(Queue(OP_TOPIC, 0), offset, GetLimit(1))
+            broker.topics.put(TopicConfig(topic, 1, 1))
+        self.arrived(None, broker.store.bounds(Queue(HALF_TOPIC, 0)).max_offset)
+        for offset in range(broker.store.bounds(Queue(OP_TOPIC, 0)).max_offset):
+            found = await broker.messages.get(Queue(OP_TOPIC, 0), offset, GetLimit(1))
             self.open.discard(int(bytes(read_record(found.buffers[0]).body)))
-        broker.on_arrival(self.arrived, Queue(HALF_TOPIC, 0))
+        broker.messages.on_arrival(self.arrived, Queue(HALF_TOPIC, 0))
 
     async def stop(self):
         pass
@@ -50,7 +50,7 @@ class MemoryTransactions:
         return message
 
     async def end(self, request: EndTransaction):
-        half = self.broker.read(request.half_log_offset)
+        half = self.broker.messages.read(request.half_log_offset)
         own = {} if half is None or half.topic != HALF_TOPIC else props.decode(half.properties_bytes)
         if own.get("PGROUP") != request.producer_group or half.queue_offset != request.half_queue_offset:
             raise RequestRefused(1, f"no half message of {request.producer_group} at {request.half_log_offset}")
@@ -73,7 +73,7 @@ class MemoryTransactions:
             store_host=self.broker.store_host,
             prepared_offset=half.log_offset,
         )
-        results = await self.broker.put_all([real, op] if request.decision == COMMIT else [op])
+        results = await self.broker.messages.put_all([real, op] if request.decision == COMMIT else [op])
         for result in results:
             if result.status is not PutStatus.OK:
                 raise RequestRefused(result.status.value, result.problem)
@@ -82,10 +82,10 @@ class MemoryTransactions:
     async def check(self, now_ms):
         self.checks += 1
         for queue_offset in sorted(self.open):
-            found = await self.broker.get(Queue(HALF_TOPIC, 0), queue_offset, GetLimit(1))
+            found = await self.broker.messages.get(Queue(HALF_TOPIC, 0), queue_offset, GetLimit(1))
             half = read_record(found.buffers[0])
             own = props.decode(half.properties_bytes)
-            for producer in self.broker.producers(own["PGROUP"])[:1]:
+            for producer in self.broker.clients.producers(own["PGROUP"])[:1]:
                 fields = {
                     "tranStateTableOffset": str(queue_offset),
                     "commitLogOffset": str(half.log_offset),

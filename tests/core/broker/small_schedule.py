@@ -40,7 +40,7 @@ class SmallSchedule:
 
     async def start(self, broker):
         self.broker = broker
-        self.stop_hearing = broker.on_arrival(self.arrived)
+        self.stop_hearing = broker.messages.on_arrival(self.arrived)
         self.seen = {}
 
     async def stop(self):
@@ -56,11 +56,11 @@ class SmallSchedule:
         self.delivering = asyncio.ensure_future(self.deliver(queue, at))
 
     async def deliver(self, queue: Queue, at: int):
-        found = await self.broker.get(queue, at, GetLimit(1))
+        found = await self.broker.messages.get(queue, at, GetLimit(1))
         (record,) = iter_records(b"".join(map(bytes, found.buffers)))
         own = record.properties
         self.delivers = True
-        await self.broker.put(
+        await self.broker.messages.put(
             StoreMessage(
                 own["REAL_TOPIC"],
                 int(own["REAL_QID"]),

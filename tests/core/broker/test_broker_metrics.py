@@ -51,7 +51,7 @@ def parts():
         groups=groups,
         offsets=offsets,
         identity=Identity("C", "broker-a", 0, "127.0.0.1", 10911),
-        held=SimpleNamespace(count=3),
+        held_pulls=SimpleNamespace(count=3),
         dispatchers=SimpleNamespace(parked={"index": "OSError: no"}),
         state=SimpleNamespace(failing={"topics.json": "it cannot be written"}),
         registration=SimpleNamespace(states=lambda: {"127.0.0.1:9876": None}),

@@ -4,7 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from gantrymq.broker.tables.clients import ClientTable, Member
+from gantrymq.broker.settings import SCHEMA
+from gantrymq.broker.tables.clients import ClientTable
+from gantrymq.broker.tables.groups import GroupTable
+from gantrymq.broker.tables.topics import TopicTable
+from gantrymq.config import Settings
+from gantrymq.interfaces import OnlineClient
 from gantrymq.model.subscription import Subscription
 
 
@@ -14,13 +19,14 @@ class FakeConnection:
 
 @pytest.fixture
 def clients(clock):
-    return ClientTable(clock.now_ms)
+    settings = Settings(SCHEMA)
+    return ClientTable(clock, TopicTable(settings, clock.now_ms), GroupTable(settings, clock.now_ms))
 
 
 @pytest.fixture
 def told(clients):
     names = []
-    clients.on_change(lambda group: names.append(group.name))
+    clients.on_group_changed(names.append)
     return names
 
 
@@ -32,7 +38,7 @@ def join(clients, clock):
             wanted = [Subscription(topic, "*", "TAG", version, group) for topic, version in subscriptions]
         return clients.register_consumer(
             group,
-            Member(connection, client_id, "JAVA", 479, clock.now_ms()),
+            OnlineClient(connection, client_id, "JAVA", 479, clock.now_ms()),
             consume_type="CONSUME_PASSIVELY",
             message_model="CLUSTERING",
             consume_from_where="CONSUME_FROM_LAST_OFFSET",
@@ -47,7 +53,7 @@ def test_listeners_hear_of_joining_and_leaving_not_of_each_heartbeat(clients, jo
     assert join("CG", connection)
     assert not join("CG", connection)
     assert told == ["CG"]
-    clients.connection_lost(connection)
+    clients.gone(connection)
     assert told == ["CG", "CG"]
     assert clients.consumer_group("CG") is None
 
@@ -86,7 +92,7 @@ def test_leaving_names_its_groups(clients, join, told, clock):
     connection = FakeConnection()
     join("A", connection)
     join("B", connection)
-    clients.register_producer("PG", Member(connection, "c1", "JAVA", 479, clock.now_ms()))
+    clients.register_producer("PG", OnlineClient(connection, "c1", "JAVA", 479, clock.now_ms()))
     clients.unregister(connection, None, "A")
     assert clients.consumer_group("A") is None
     assert list(clients.consumer_group("B").members) == [connection]
@@ -101,7 +107,7 @@ def test_a_member_that_leaves_does_not_take_the_others_along(clients, join):
     first, second = FakeConnection(), FakeConnection()
     join("CG", first, "c1")
     join("CG", second, "c2")
-    clients.connection_lost(first)
+    clients.gone(first)
     assert clients.consumer_group("CG").client_ids() == ["c2"]
 
 
@@ -115,7 +121,7 @@ def test_who_is_silent_for_too_long_is_named_once(clients, join, clock):
     assert clients.silent(120_000) == []
     clock.advance(0.001)
     assert clients.silent(120_000) == [old]
-    clients.register_producer("PG", Member(old, "c1", "JAVA", 479, clock.now_ms()))
+    clients.register_producer("PG", OnlineClient(old, "c1", "JAVA", 479, clock.now_ms()))
     assert clients.silent(120_000) == []  # its producer was heard
 
 
@@ -124,11 +130,11 @@ def test_the_groups_of_a_connection_are_known_until_it_leaves_them(clients, cloc
     join("CG", connection)
     join("CG", other, "c2")
     for group in ("P", "Q"):
-        clients.register_producer(group, Member(connection, "c1", "JAVA", 479, clock.now_ms()))
+        clients.register_producer(group, OnlineClient(connection, "c1", "JAVA", 479, clock.now_ms()))
     assert clients.groups_of(connection) == ({"P", "Q"}, {"CG"})
     clients.unregister(connection, "P", "CG")
     assert clients.groups_of(connection) == ({"Q"}, set())
-    clients.connection_lost(connection)
+    clients.gone(connection)
     assert clients.groups_of(connection) == (set(), set())
     assert clients.producer_groups() == {}
     assert clients.groups_of(other) == (set(), {"CG"})
@@ -137,9 +143,9 @@ def test_the_groups_of_a_connection_are_known_until_it_leaves_them(clients, cloc
 def test_a_producer_is_found_by_its_client_id_the_latest_connection_first(clients):
     first, second = FakeConnection(), FakeConnection()
     for connection, group in ((first, "PG"), (second, "PG"), (first, "PG"), (first, "other")):
-        clients.register_producer(group, Member(connection, "c1", "JAVA", 479, 0))
+        clients.register_producer(group, OnlineClient(connection, "c1", "JAVA", 479, 0))
     assert clients.producer("c1").connection is second
-    clients.connection_lost(second)
+    clients.gone(second)
     assert clients.producer("c1").connection is first
     clients.unregister(first, "PG", None)
     assert clients.producer("c1").connection is first
@@ -150,9 +156,9 @@ def test_a_producer_is_found_by_its_client_id_the_latest_connection_first(client
 def test_a_connection_is_found_by_the_client_id_that_it_said_last(clients):
     connection = FakeConnection()
     for client_id in ("c1", "c2"):
-        clients.register_producer("PG", Member(connection, client_id, "JAVA", 479, 0))
+        clients.register_producer("PG", OnlineClient(connection, client_id, "JAVA", 479, 0))
     assert (clients.producer("c1"), clients.producer("c2").connection) == (None, connection)
-    clients.connection_lost(connection)
+    clients.gone(connection)
     assert clients.producer("c2") is None
 
 

@@ -10,10 +10,10 @@ from broker_desk import pull_ext
 
 from gantrymq.broker.counted_plugins import (
     CountedGate,
+    Listeners,
     counted,
     counted_handler,
     counted_interceptor,
-    counted_listener,
     name_of,
 )
 from gantrymq.broker.counting.stats import Stats
@@ -58,9 +58,9 @@ class Listener:
     name = "listener"
 
     async def start(self, broker):
-        broker.on_arrival(self.arrived)
-        broker.on_arrival(self.heard_too)
-        broker.on_acknowledged(self.acknowledged)
+        broker.messages.on_arrival(self.arrived)
+        broker.messages.on_arrival(self.heard_too)
+        broker.messages.on_acknowledged(self.acknowledged)
         self.heard = []
 
     async def stop(self):
@@ -102,7 +102,7 @@ class Dispatcher:
 def errors(desk):
     """The counts in the form shown to plugins."""
     broker = desk.server._plugins.services[0].broker
-    return dict(broker.metrics().plugin_errors)
+    return dict(broker.metrics.snapshot().plugin_errors)
 
 
 class Watcher:
@@ -151,12 +151,16 @@ def test_a_plain_function_that_raises_cancelled_error_has_failed():
         (counted_interceptor(cancelled, stats), 1),
         (counted(cancelled, lambda: failures.append("guard")), 4),
         (counted_handler(7777, cancelled, stats), 2),
-        (counted_listener(cancelled, stats), 2),
     ):
         with pytest.raises(RuntimeError, match="cancelled raised CancelledError") as failed:
             call(*[None] * given)
         assert isinstance(failed.value.__cause__, asyncio.CancelledError)
     assert failures == ["guard"]
+    heard, listeners = [], Listeners("tests", lambda *failed: failures.append(failed))
+    listeners.add(cancelled)
+    listeners.add(heard.append)
+    listeners.call(1)
+    assert (failures[1:], heard) == ([("listener", name_of(cancelled))], [1])
 
 
 def test_a_handler_that_raises_at_once_or_later(run):
@@ -177,7 +181,7 @@ def tide():
 
 def test_a_figure_that_raises(run):
     async def main(desk):
-        desk.server._plugins.services[0].broker.register_metrics(tide)
+        desk.server._plugins.services[0].broker.metrics.register(tide)
         assert errors(desk) == {}
         assert errors(desk) == {("figure", f"{__name__}.tide"): 1}
 

@@ -33,7 +33,7 @@ def run(plugins):
 
 async def topics(desk):
     for name in "AB":
-        everything.copier.broker.create_topic(TopicConfig(name, 1, 1))
+        everything.copier.broker.topics.put(TopicConfig(name, 1, 1))
     await desk.heartbeat("CG", "B")
 
 
@@ -59,14 +59,14 @@ def test_who_reads_for_a_group_keeps_its_place_and_its_counters(run):
     async def main(desk, copier):
         await topics(desk)
         broker, queue = copier.broker, everything.FROM
-        assert broker.require_group("New").name == "New"
-        assert (broker.broadcasts("CG"), broker.broadcasts("New")) == (False, False)
+        assert broker.groups.require("New").name == "New"
+        assert (broker.clients.broadcasts("CG"), broker.clients.broadcasts("New")) == (False, False)
         await desk.send("A", b"one")
         desk.tables.offsets.reset("CG", queue, 0)
-        assert [broker.take_reset("CG", queue) for _ in range(2)] == [0, None]
-        broker.count_delivery("CG", "A", 3, 300)
+        assert [broker.offsets.take_reset("CG", queue) for _ in range(2)] == [0, None]
+        broker.metrics.count_delivery("CG", "A", 3, 300)
         assert (desk.tables.stats.got.total, desk.tables.stats.got.bytes) == (3, 300)
-        assert [each.queue_id for each in await broker.cluster_queues("A")] == [0]
+        assert [each.queue_id for each in await broker.registration.cluster_queues("A")] == [0]
         with pytest.raises(RequestRefused, match="no installed plugin offers the allocation strategy AVG"):
             broker.allocation("AVG")
 
@@ -77,10 +77,10 @@ def test_a_queue_that_another_client_holds_is_left_alone(run):
     async def main(desk, copier):
         await topics(desk)
         queue = MessageQueue("B", "broker-a", 0)
-        assert copier.broker.lock_queues("CG", "other", [queue]) == [queue]
+        assert copier.broker.locks.lock("CG", "other", [queue]) == [queue]
         with pytest.raises(NoPermission):
             await copier.copy("CG")
-        copier.broker.unlock_queues("CG", "other", [queue])
+        copier.broker.locks.unlock("CG", "other", [queue])
         assert (await copier.copy("CG"))[1] == 0
 
     run(main)
@@ -119,9 +119,9 @@ def test_a_guard_sees_requests_of_core_and_keeps_what_it_learns_of_a_connection(
 def test_a_pull_that_waits_ends_with_its_connection(run):
     async def main(desk, copier):
         await topics(desk)
-        (consumer,) = copier.broker.consumers("CG")
+        (consumer,) = copier.broker.clients.consumers("CG")
         request = PullRequest("CG", "A", 0, 0, sys_flag=PULL_SUBSCRIPTION | PULL_SUSPEND, suspend_ms=60_000)
-        waiting = asyncio.ensure_future(copier.broker.pull(request, consumer.connection))
+        waiting = asyncio.ensure_future(copier.broker.messages.pull(request, consumer.connection))
         await desk.clock.sleep(1)
         assert not waiting.done()
         await desk.client.close()
@@ -136,9 +136,9 @@ def test_what_raises_when_it_is_woken_keeps_nobody_else_waiting(run):
     async def main(desk, copier):
         await topics(desk)
         woken = []
-        match = copier.broker.filter_of(Subscription("A"))
+        match = copier.broker.filters.compiled(Subscription("A"))
         for wake in (lambda: 1 / 0, lambda: woken.append("second")):
-            assert copier.broker.hold(everything.FROM, 0, match, 60, None, wake)
+            assert copier.broker.held_pulls.hold(everything.FROM, 0, match, 60, None, wake)
         assert (await desk.send("A")).code == 0
         assert woken == ["second"]
         assert sum(desk.tables.stats.plugin_errors.values()) == 1
@@ -151,7 +151,7 @@ def test_what_the_store_refuses_of_several_is_said_and_the_others_are_stored(run
         await topics(desk)
         desk.server.settings.set("maxMessageSize", 1024, "test")
         bodies = (b"one", b"x" * 2000, b"three")
-        results = await copier.broker.put_all([StoreMessage("A", 0, body, b"") for body in bodies])
+        results = await copier.broker.messages.put_all([StoreMessage("A", 0, body, b"") for body in bodies])
         assert [result.status for result in results] == [PutStatus.OK, PutStatus.MESSAGE_ILLEGAL, PutStatus.OK]
         assert [bytes(each.body) for each in records(await desk.pull("A"))] == [b"one", b"three"]
 
@@ -162,22 +162,22 @@ def test_a_producer_is_found_by_its_client_id(run):
     async def main(desk, copier):
         body = dumps({"clientID": "c1", "producerDataSet": [{"groupName": "PG"}]})
         assert (await desk.ask(34, None, body)).code == 0
-        (member,) = copier.broker.producers("PG")
-        assert copier.broker.producer("c1") == member
-        assert copier.broker.producer("c2") is None
+        (member,) = copier.broker.clients.producers("PG")
+        assert copier.broker.clients.producer("c1") == member
+        assert copier.broker.clients.producer("c2") is None
 
     run(main)
 
 
 def test_the_topic_of_a_send_is_made_and_checked_without_the_send(run):
     async def main(desk, copier):
-        made = copier.broker.topic_for_send(SendRequest("PG", "New", b"", default_topic_queues=3))
-        assert (made.write_queues, copier.broker.topic("New")) == (3, made)
+        made = copier.broker.messages.topic_for_send(SendRequest("PG", "New", b"", default_topic_queues=3))
+        assert (made.write_queues, copier.broker.topics.get("New")) == (3, made)
         with pytest.raises(NoPermission):
-            copier.broker.topic_for_send(SendRequest("PG", "SCHEDULE_TOPIC_XXXX", b""))
+            copier.broker.messages.topic_for_send(SendRequest("PG", "SCHEDULE_TOPIC_XXXX", b""))
         desk.server.settings.set("autoCreateTopicEnable", False, "test")
         with pytest.raises(TopicNotExist):
-            copier.broker.topic_for_send(SendRequest("PG", "Other", b""))
+            copier.broker.messages.topic_for_send(SendRequest("PG", "Other", b""))
 
     run(main)
 
@@ -213,7 +213,7 @@ def test_a_heartbeat_that_is_refused_makes_no_member(run):
         other = desk.peer()
         answer = await other.heartbeat("Else", client_id="c2")
         assert (answer.code, answer.remark) == (16, "you are not wanted")
-        assert copier.broker.consumers("Else") == ()
+        assert copier.broker.clients.consumers("Else") == ()
         assert not desk.tables.stats.plugin_errors
         assert (await other.heartbeat("Else", client_id="c3")).code == 0
 
@@ -225,7 +225,7 @@ def test_a_check_of_heartbeats_that_breaks_is_counted(run):
         await topics(desk)
         copier.told = None
         assert (await desk.peer().heartbeat("Else")).code == 1
-        assert copier.broker.consumers("Else") == ()
+        assert copier.broker.clients.consumers("Else") == ()
         assert {kind for kind, _ in desk.tables.stats.plugin_errors} == {"listener"}
 
     run(main)
@@ -234,26 +234,28 @@ def test_a_check_of_heartbeats_that_breaks_is_counted(run):
 def test_how_a_group_reads_a_queue(run):
     async def main(desk, copier):
         await topics(desk)
-        queue, reading = everything.TO, copier.broker.queue_status
-        never = reading("CG", queue)
-        assert (never.last.next_offset, never.last.by, never.held, never.reset) == (-1, None, [], None)
-        assert (never.locked_by, never.allowed) == (None, True)
+        broker, queue = copier.broker, everything.TO
+        held, lock = broker.held_pulls.of, MessageQueue("B", "broker-a", 0)
+        never = broker.offsets.last_pull("CG", queue)
+        assert (never.next_offset, never.by, held("CG", queue)) == (-1, None, [])
+        assert (broker.offsets.pending_reset("CG", queue), broker.locks.holder("CG", lock)) == (None, None)
+        assert broker.groups.may_read("CG", "B")
         for _ in range(2):
             await desk.send("B")
         await desk.pull("B")
-        (consumer,) = copier.broker.consumers("CG")
-        last = reading("CG", queue).last
+        (consumer,) = broker.clients.consumers("CG")
+        last = broker.offsets.last_pull("CG", queue)
         assert (last.next_offset, last.by, last.checked, last.matched) == (2, consumer.connection.peer, 0, 0)
         waiting = asyncio.ensure_future(desk.pull("B", 2, wait_s=30))
         await desk.clock.sleep(1)
-        assert reading("CG", queue).held == [consumer.connection]
-        assert reading("Else", queue).held == []
+        assert held("CG", queue) == [consumer.connection]
+        assert held("Else", queue) == []
         await desk.send("B")
         await waiting
         desk.tables.offsets.reset("CG", queue, 1)
-        copier.broker.lock_queues("CG", "c9", [MessageQueue("B", "broker-a", 0)])
+        broker.locks.lock("CG", "c9", [lock])
         await desk.ask(353, {"group": "CG", "topic": "B", "readable": "false"})
-        found = reading("CG", queue)
-        assert (found.reset, found.locked_by, found.allowed) == (1, "c9", False)
+        assert (broker.offsets.pending_reset("CG", queue), broker.locks.holder("CG", lock)) == (1, "c9")
+        assert not broker.groups.may_read("CG", "B")
 
     run(main)

@@ -34,7 +34,7 @@ def test_a_group_is_made_on_first_use_with_rocketmq_s_defaults(groups):
 
 
 def test_looking_without_use_makes_nothing(groups):
-    assert groups.known("CG") is None
+    assert groups.get("CG") is None
     assert "CG" not in groups.view
 
 
@@ -76,18 +76,18 @@ def test_a_deleted_group_takes_its_prohibitions_along(groups):
 def test_attributes_that_a_change_does_not_name_stay(groups):
     groups.update([GroupConfig("CG", attributes={"+filter": "TAG:: A"})])
     groups.update([GroupConfig("CG", retry_max_times=3)])
-    group = groups.known("CG")
+    group = groups.get("CG")
     assert (group.retry_max_times, group.attributes) == (3, {"filter": "TAG:: A"})
     groups.update([group])  # unchanged since it was read
-    assert groups.known("CG").attributes == {"filter": "TAG:: A"}
+    assert groups.get("CG").attributes == {"filter": "TAG:: A"}
     groups.update([GroupConfig("CG", attributes={"-filter": ""})])
-    assert groups.known("CG").attributes == {}
+    assert groups.get("CG").attributes == {}
 
 
 def test_changes_of_one_group_in_one_request_add_up(groups):
     groups.update([GroupConfig("CG", attributes={"+filter": "TAG:: A"}), GroupConfig("CG", retry_max_times=3)])
-    assert groups.known("CG").attributes == {"filter": "TAG:: A"}
-    assert groups.known("CG").retry_max_times == 3
+    assert groups.get("CG").attributes == {"filter": "TAG:: A"}
+    assert groups.get("CG").retry_max_times == 3
 
 
 @pytest.mark.parametrize(
@@ -104,13 +104,13 @@ def test_an_attribute_that_cannot_be_kept_is_refused(groups, name, changes, word
     groups.put(GroupConfig("Old"))
     with pytest.raises(RequestRefused, match=word):
         groups.update([GroupConfig("Before"), GroupConfig(name, retry_max_times=3, attributes=changes)])
-    assert groups.known("Before") is groups.known("New") is None
-    assert groups.known("Old").retry_max_times == 16
+    assert groups.get("Before") is groups.get("New") is None
+    assert groups.get("Old").retry_max_times == 16
 
 
 def test_what_earlier_versions_stored_can_be_changed(groups):
     stored = {"+filter": "TAG:: A", "+no.such": "1"}
     groups.load({"CG": GroupConfig("CG", attributes=stored)}, {}, DataVersion())
-    assert groups.known("CG").attributes == {"filter": "TAG:: A", "no.such": "1"}
+    assert groups.get("CG").attributes == {"filter": "TAG:: A", "no.such": "1"}
     groups.update([GroupConfig("CG", attributes={"-no.such": "", "-filter": ""})])
-    assert groups.known("CG").attributes == {}
+    assert groups.get("CG").attributes == {}

@@ -42,7 +42,7 @@ class Bench:
         self.woken = []
 
     def hold(self, name, *, queue=QUEUE, wanted=0, match=None, timeout_s=15, connection=None):
-        return self.held.hold(queue, wanted, match or Match(), timeout_s, connection, lambda: self.woken.append(name))
+        return self.held.add(queue, wanted, match or Match(), timeout_s, connection, lambda: self.woken.append(name))
 
 
 @pytest.fixture
@@ -146,7 +146,7 @@ def test_who_is_woken_may_hold_again_at_once(bench):
         bench.woken.append("first")
         bench.hold("second", wanted=1)
 
-    bench.held.hold(QUEUE, 0, Match(), 15, None, again)
+    bench.held.add(QUEUE, 0, Match(), 15, None, again)
     bench.held.arrived([entry()])
     assert bench.woken == ["first"]
     bench.held.arrived([entry(queue_offset=1)])
@@ -199,7 +199,7 @@ def test_an_untagged_inner_batch_wakes_holds_with_any_tag(bench):
 
 def test_who_waits_awaited_is_told_that_the_connection_closed(bench):
     lost, told = Open(), []
-    bench.held.hold(QUEUE, 0, Match(), 15, lost, lambda: told.append("woken"), lambda: told.append("lost"))
+    bench.held.add(QUEUE, 0, Match(), 15, lost, lambda: told.append("woken"), lambda: told.append("lost"))
     bench.held.connection_lost(lost)
     bench.clock.advance(60)
     assert told == ["lost"]

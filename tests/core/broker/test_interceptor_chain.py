@@ -68,9 +68,9 @@ def test_sends_batches_and_what_plugins_put_obey_the_same_rule(broker, plugins, 
         await desk.send("T", b"single", properties="RED\x011\x02")
         await desk.send_batch("T", [(b"entry", text(RED="1")), (b"other", b"")])
         put = putting.broker
-        await put.put(StoreMessage("T", 0, b"put", text(RED="1")))
-        await put.put_all([StoreMessage("T", 0, b"put too", text(RED="1")), StoreMessage("T", 0, b"not", b"")])
-        await put.put_all([StoreMessage("T", 0, b"seen before", text(RED="1"))], skip_interceptors=True)
+        await put.messages.put(StoreMessage("T", 0, b"put", text(RED="1")))
+        await put.messages.put_all([StoreMessage("T", 0, b"put too", text(RED="1")), StoreMessage("T", 0, b"not", b"")])
+        await put.messages.put_all([StoreMessage("T", 0, b"seen before", text(RED="1"))], skip_interceptors=True)
         assert len(records(await desk.pull("T"))) == 8
 
     broker(main, plugins=attrs.evolve(plugins, interceptors=(red,), services=(putting,)))

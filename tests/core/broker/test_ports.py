@@ -79,7 +79,7 @@ def test_nobody_is_served_before_every_service_has_started(plugins):
         async def start(self, broker):
             self.task = asyncio.ensure_future(send(broker.world, "10.0.0.1:10911"))
             await broker.world.clock.sleep(5.0)
-            asked.append(("served while it starts", self.task.done(), broker.topic("T")))
+            asked.append(("served while it starts", self.task.done(), broker.topics.get("T")))
 
         async def stop(self):
             pass

@@ -68,12 +68,12 @@ def test_light_topics_and_groups_are_there_without_being_kept():
     topic = topics.get("%LMQ%a")
     assert (topic.read_queues, topic.write_queues, topic.perm) == (1, 1, 6)
     assert topics.for_send("%LMQ%a", "TBW102", 4, unit=False, peer="p") == topic
-    assert groups.find("%LMQ%g") == groups.known("%LMQ%g") == GroupConfig("%LMQ%g")
+    assert groups.find("%LMQ%g") == groups.get("%LMQ%g") == GroupConfig("%LMQ%g")
     assert (dict(topics.view), dict(groups.view)) == ({}, {})
     with pytest.raises(InvalidParameter, match="light queue"):
         topics.update(TopicConfig("%LMQ%a"), {})
     off = TopicTable(settings(False), lambda: 1), GroupTable(settings(False), lambda: 1)
-    assert (off[0].get("%LMQ%a"), off[1].known("%LMQ%g")) == (None, None)
+    assert (off[0].get("%LMQ%a"), off[1].get("%LMQ%g")) == (None, None)
 
 
 @pytest.mark.parametrize(

@@ -134,7 +134,7 @@ def test_a_retry_topic_needs_its_group_which_is_made_where_that_may_be(broker):
 
     async def main(desk):
         assert (await desk.send("%RETRY%CG", default_topic_queue_nums=3)).code == 0
-        assert desk.tables.groups.known("CG").retry_max_times == 16
+        assert desk.tables.groups.get("CG").retry_max_times == 16
         return desk.tables.topics.get("%RETRY%CG")
 
     topic = broker(main)

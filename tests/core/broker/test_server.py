@@ -144,20 +144,20 @@ def with_service(plugins, main, **more):
 
 def test_a_plugin_stores_and_reads_through_the_broker(plugins):
     async def main(desk, facade):
-        facade.create_topic(TopicConfig("T", 2, 2))
+        facade.topics.put(TopicConfig("T", 2, 2))
         heard = []
-        facade.on_arrival(lambda queue, offset: heard.append((queue, offset)))
-        result = await facade.put(StoreMessage("T", 1, b"body", b"TAGS\x01a\x02"))
+        facade.messages.on_arrival(lambda queue, offset: heard.append((queue, offset)))
+        result = await facade.messages.put(StoreMessage("T", 1, b"body", b"TAGS\x01a\x02"))
         queue = Queue("T", 1)
         assert heard == [(queue, 1)]
-        assert facade.bounds(queue) == (0, 1)
-        assert bytes(facade.read(result.log_offset).body) == b"body"
-        assert (await facade.get(queue, 0, GetLimit())).count == 1
-        assert facade.topic("T").write_queues == 2
-        assert "T" in facade.topics()
-        facade.commit("CG", queue, 1)
-        assert facade.committed("CG", queue) == 1
-        assert facade.group("CG") is None
+        assert facade.store.bounds(queue) == (0, 1)
+        assert bytes(facade.messages.read(result.log_offset).body) == b"body"
+        assert (await facade.messages.get(queue, 0, GetLimit())).count == 1
+        assert facade.topics.get("T").write_queues == 2
+        assert "T" in facade.topics.view
+        facade.offsets.commit("CG", queue, 1)
+        assert facade.offsets.committed("CG", queue) == 1
+        assert facade.groups.get("CG") is None
         folder = facade.state_folder("plugin")
         assert folder == facade.root / "plugins" / "plugin"
         assert facade.root == desk.server.root
@@ -168,9 +168,9 @@ def test_a_plugin_stores_and_reads_through_the_broker(plugins):
 def test_a_plugin_reaches_the_clients_of_a_group(plugins):
     async def main(desk, facade):
         await desk.heartbeat("CG")
-        (consumer,) = facade.consumers("CG")
+        (consumer,) = facade.clients.consumers("CG")
         assert (consumer.client_id, consumer.connection.closed) == ("c1", False)
-        assert list(facade.consumers("Unknown")) == list(facade.producers("CG")) == []
+        assert list(facade.clients.consumers("Unknown")) == list(facade.clients.producers("CG")) == []
 
     with_service(plugins, main)
 
@@ -185,8 +185,8 @@ def test_interceptors_change_what_is_stored(plugins):
 
     async def main(desk, facade):
         assert (await desk.send("T", properties="DELAY\x013\x02")).code == 0  # another process owns the delay now
-        assert facade.bounds(Queue("T", 0)).max_offset == 0
-        assert facade.bounds(Queue("TBW102", 0)).max_offset == 1
+        assert facade.store.bounds(Queue("T", 0)).max_offset == 0
+        assert facade.store.bounds(Queue("TBW102", 0)).max_offset == 1
 
     with_service(plugins, main, interceptors=(Moves(),))
 

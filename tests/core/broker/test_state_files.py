@@ -105,7 +105,7 @@ def test_what_was_saved_is_there_after_a_restart(room):
         await room.restart()
         assert room.topics.get("T") == TopicConfig("T", 3, 5, attributes={"message.type": "FIFO"})
         assert room.topics.version == before
-        assert room.groups.known("CG").retry_max_times == 3
+        assert room.groups.get("CG").retry_max_times == 3
         assert not room.groups.may_read("CG", "T")
         assert room.offsets.committed("CG", Queue("T", 1)) == 9
 

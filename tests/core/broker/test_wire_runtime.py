@@ -187,11 +187,11 @@ def test_what_plugins_show_under_a_key_is_in_the_table(broker, plugins):
         name = "showing"
 
         async def start(self, broker):
-            broker.register_metrics(lambda: MetricFamily("a", "A.", (), {(): 7}, runtime_key="timerCongestNum"))
-            broker.register_metrics(
+            broker.metrics.register(lambda: MetricFamily("a", "A.", (), {(): 7}, runtime_key="timerCongestNum"))
+            broker.metrics.register(
                 lambda: MetricFamily("b", "B.", (), {(): 8}, runtime_rows={"scheduleMessageOffset_3": "1,2"})
             )
-            broker.register_metrics(lambda: 1 / 0)
+            broker.metrics.register(lambda: 1 / 0)
 
         async def stop(self):
             """Nothing to end."""

@@ -224,7 +224,7 @@ def test_a_message_that_was_taken_before_its_topic_is_deleted_makes_no_queue_of_
 
     async def main(cluster):
         await cluster.create_topic("T", 1)
-        parts, answers = cluster.broker._parts, []
+        parts, answers = cluster.broker.metrics._parts, []
         parts.pipeline.submit([StoreMessage("T", 0, b"body", b"")], lambda *answer: answers.append(answer))
         await parts._forget_topic("T")
         await cluster.world.clock.sleep(1)
@@ -239,9 +239,9 @@ def test_a_message_that_waits_until_its_topic_is_on_disk_is_refused_if_that_is_d
 
     async def main(cluster):
         await cluster.create_topic("T", 1)
-        stored = asyncio.ensure_future(cluster.broker.put_all([StoreMessage("T", 0, b"body", b"")]))
+        stored = asyncio.ensure_future(cluster.broker.messages.put_all([StoreMessage("T", 0, b"body", b"")]))
         await asyncio.sleep(0)
-        await cluster.broker._parts.delete_topic("T")
+        await cluster.broker.metrics._parts.delete_topic("T")
         with pytest.raises(TopicNotExist, match="topic T was deleted before the message was stored"):
             await stored
         assert not [queue for queue in cluster.store.queues() if queue.topic == "T"]

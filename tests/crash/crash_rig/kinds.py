@@ -63,8 +63,8 @@ class Kinds:
     async def run(self, operations: int, pause_s: float = 0.25) -> None:
         """Work, resting up to *pause_s* between two operations, and close."""
         for name in TOPICS.values():
-            if self.broker.topic(name) is None:
-                self.broker.create_topic(TopicConfig(name, QUEUES, QUEUES))
+            if self.broker.topics.get(name) is None:
+                self.broker.topics.put(TopicConfig(name, QUEUES, QUEUES))
         helpers = [asyncio.ensure_future(each()) for each in (self._beat, self._consume, self._pop)]
         try:
             names = list(STEPS)
@@ -211,7 +211,7 @@ class Kinds:
 
     async def _consume_some(self, queue: Queue) -> None:
         if queue not in self._positions:
-            self._positions[queue] = self.broker.committed(CONSUMERS, queue) or 0
+            self._positions[queue] = self.broker.offsets.committed(CONSUMERS, queue) or 0
         start = self._positions[queue]
         header = {"consumerGroup": CONSUMERS, "topic": queue.topic, "queueId": "0", "maxMsgNums": "32", "sysFlag": "4"}
         header |= {"queueOffset": str(start), "commitOffset": "0", "suspendTimeoutMillis": "0", "subscription": "*"}

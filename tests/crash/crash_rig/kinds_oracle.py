@@ -51,9 +51,9 @@ async def records_of(life: Life) -> dict[str, list[RecordView]]:
         if queue.topic.startswith(INNER):
             continue
         records = found.setdefault(queue.topic, [])
-        at, end = life.broker.bounds(queue)
+        at, end = life.broker.store.bounds(queue)
         while at < end:
-            result = await life.broker.get(queue, at, GetLimit())
+            result = await life.broker.messages.get(queue, at, GetLimit())
             records += [read_record(bytes(r.raw)) for raw in result.buffers for r in iter_records(raw)]
             assert result.next_offset > at, f"{queue} at {at}: {result.status}"
             at = result.next_offset
@@ -187,8 +187,8 @@ def judge_commits(
     life: Life, ledger: KindsLedger, ends: list[float], interval_s: float, findings: Findings, *, may_lose: bool
 ) -> None:
     """`judge_offsets` of a broker that has just started; where messages may be lost offsets end with their queues."""
-    committed = {queue: life.broker.committed(CONSUMERS, queue) or 0 for queue in ledger.highest}
-    most = {queue: life.broker.bounds(queue).max_offset for queue in ledger.highest} if may_lose else {}
+    committed = {queue: life.broker.offsets.committed(CONSUMERS, queue) or 0 for queue in ledger.highest}
+    most = {queue: life.broker.store.bounds(queue).max_offset for queue in ledger.highest} if may_lose else {}
     judge_offsets(committed, most, ledger, ends, interval_s, findings)
 
 

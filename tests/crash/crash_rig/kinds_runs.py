@@ -227,9 +227,9 @@ async def producers_of(life: Life) -> tuple[str, ...]:
     """Return the groups that have half messages in the store."""
     groups: set[str] = set()
     queue = Queue(HALF_TOPIC, 0)
-    at, end = life.broker.bounds(queue)
+    at, end = life.broker.store.bounds(queue)
     while at < end:
-        result = await life.broker.get(queue, at, GetLimit())
+        result = await life.broker.messages.get(queue, at, GetLimit())
         groups |= {r.properties.get("PGROUP", "") for raw in result.buffers for r in iter_records(raw)}
         at = result.next_offset
     return tuple(sorted(groups - {"", "KPG"}))

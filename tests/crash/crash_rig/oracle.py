@@ -217,7 +217,7 @@ def _judge_light(content: Content, ledger: Ledger, findings: Findings, may_lack:
 
 
 def _judge_topics(life: Life, ledger: Ledger, findings: Findings) -> None:
-    there = set(life.broker.topics())
+    there = set(life.broker.topics.view)
     for topic in ledger.topics - there - {ledger.deleting}:
         findings.wrong("topics", topic)
 
@@ -245,17 +245,17 @@ def _judge_consumers(life: Life, ledger: Ledger, content: Content, findings: Fin
         if queue.topic == ledger.deleting:
             continue
         for queue_offset, body in seen.items():
-            expired = ledger.cleaned and queue_offset < life.broker.bounds(queue).min_offset
+            expired = ledger.cleaned and queue_offset < life.broker.store.bounds(queue).min_offset
             if content.get(queue, {}).get(queue_offset) != body and not may_lose and not expired:
                 findings.wrong("unseen", f"{body[:8]!r} of {queue} at {queue_offset}")
-    for topic in life.broker.topics():
+    for topic in life.broker.topics.view:
         for queue in [Queue(topic, number) for number in range(8)]:
-            committed = life.broker.committed(GROUP, queue)
+            committed = life.broker.offsets.committed(GROUP, queue)
             if committed is None or topic == ledger.deleting:
                 continue
             if committed > ledger.committed.get(queue, 0):
                 findings.wrong("passed", f"{queue}: {committed}, the group committed {ledger.committed.get(queue, 0)}")
-            bounds = life.broker.bounds(queue)
+            bounds = life.broker.store.bounds(queue)
             if committed > bounds.max_offset:
                 findings.wrong("passed", f"{queue}: {committed} is behind the end, {bounds.max_offset}")
             for queue_offset, body in content.get(queue, {}).items():
@@ -276,7 +276,7 @@ async def judge_rebuilt(world: World, disk: SimulatedFiles, start: Start, findin
     bounds: dict[Queue, tuple[int, int]] = {}
 
     async def look(life: Life) -> None:
-        bounds.update({queue: life.broker.bounds(queue) for queue in life.broker.store.queues()})
+        bounds.update({queue: life.broker.store.bounds(queue) for queue in life.broker.store.queues()})
         await life.world.clock.sleep(30)  # an index catches up in the background
 
     await Life(world, bare, again, None, ALL_KINDS).run(look)

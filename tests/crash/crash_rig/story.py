@@ -75,8 +75,8 @@ class Story:
 
     async def send(self, life: Life, queue: Queue, count: int = 1, *, size: int = 400, pause_s: float = 0.0) -> None:
         """Send messages one by one; acknowledged ones are recorded, the others are `refused`."""
-        if life.broker.topic(queue.topic) is None:
-            life.broker.create_topic(TopicConfig(queue.topic, read_queues=4, write_queues=4))
+        if life.broker.topics.get(queue.topic) is None:
+            life.broker.topics.put(TopicConfig(queue.topic, read_queues=4, write_queues=4))
         for _ in range(count):
             await self.put(life, self.message(queue, size))
             if pause_s:
@@ -85,7 +85,7 @@ class Story:
     async def put(self, life: Life, message: StoreMessage) -> None:
         """Send one message."""
         try:
-            result = await life.broker.put(message)
+            result = await life.broker.messages.put(message)
         except GantryError as error:
             self.refused.append(str(error))
             return
@@ -107,7 +107,7 @@ class Story:
             bodies = list(content.get(queue, {}).values())
             assert len(set(bodies)) == len(bodies), f"{queue} has a message twice"
             wrong = [at for at, body in kept.items() if await self.at(life, queue, at) != (at, body)]
-            bounds = life.broker.bounds(queue)
+            bounds = life.broker.store.bounds(queue)
             assert not wrong, f"{queue}: {wrong} of {len(kept)} are gone or elsewhere, it is {bounds}; {self.said}"
             assert bounds.max_offset > max(kept, default=-1)
         await self.go_on(life)
@@ -115,7 +115,7 @@ class Story:
     @staticmethod
     async def at(life: Life, queue: Queue, queue_offset: int) -> tuple[int, bytes]:
         """The message that a consumer gets at *queue_offset*: its own queue offset, and its body."""
-        result = await life.broker.get(queue, queue_offset, GetLimit(1))
+        result = await life.broker.messages.get(queue, queue_offset, GetLimit(1))
         records = [record for buffer in result.buffers for record in iter_records(buffer)]
         return (records[0].queue_offset, bytes(records[0].body)) if records else (-1, b"")
 

@@ -163,7 +163,7 @@ class Day:
     async def hand_in(self, message: StoreMessage, sent: Sequence[Sent]) -> None:
         """Send one record, and record the acknowledgement of its messages, or the error."""
         try:
-            result = await self.broker.put(message)
+            result = await self.broker.messages.put(message)
         except GantryError as error:
             self.ledger.refusals += [str(error)] * len(sent)
             self._sync_failed |= self.broker.store.state().refusal_cause == "sync_failed"
@@ -226,7 +226,7 @@ async def send_what_raises(day: Day) -> None:
     bad = day.queue()
     message = StoreMessage(bad.topic, bad.queue_id, "no bytes", b"")  # type: ignore[arg-type]
     puts: list[Coroutine[Any, Any, object]] = [day.put(each) for each in good]
-    puts.insert(day.rng.randrange(len(puts) + 1), day.broker.put(message))
+    puts.insert(day.rng.randrange(len(puts) + 1), day.broker.messages.put(message))
     outcomes = await asyncio.gather(*puts, return_exceptions=True)
     if all(outcome is None for outcome in outcomes):
         day.ledger.problems.append("refusal: a message whose body is no bytes was taken")
@@ -244,9 +244,9 @@ async def set_clock(day: Day) -> None:
 async def read(day: Day) -> None:
     """Continue to read as a consumer."""
     queue = day.readable()
-    least = day.broker.bounds(queue).min_offset
+    least = day.broker.store.bounds(queue).min_offset
     at = max(least, day.positions.get(queue, least))
-    result = await day.broker.get(queue, at, GetLimit(day.rng.randint(1, 12)))
+    result = await day.broker.messages.get(queue, at, GetLimit(day.rng.randint(1, 12)))
     for buffer in result.buffers:
         for record in iter_records(buffer):
             for queue_offset, body in messages_in(queue, record):
@@ -259,7 +259,7 @@ async def commit(day: Day) -> None:
     """A consumer commits everything it has read."""
     for queue, at in day.positions.items():
         day.ledger.committed[queue] = max(at, day.ledger.committed.get(queue, 0))
-        day.broker.commit(GROUP, queue, at)
+        day.broker.offsets.commit(GROUP, queue, at)
 
 
 async def wait(day: Day) -> None:

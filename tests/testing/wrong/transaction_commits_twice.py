@@ -11,7 +11,7 @@ from memory_transactions import MemoryTransactions
 
 class Twice(MemoryTransactions):
     async def end(self, request):
-        half = self.broker.read(request.half_log_offset)
+        half = self.broker.messages.read(request.half_log_offset)
         if half is not None:
             self.open.add(half.queue_offset)
             request = request._replace(producer_group=half.properties.get("PGROUP", ""))

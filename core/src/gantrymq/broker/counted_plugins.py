@@ -11,9 +11,10 @@ from __future__ import annotations
 
 import asyncio
 import inspect
+import logging
 from collections.abc import Awaitable, Callable, Mapping
 from functools import partial
-from typing import Any, TypeVar
+from typing import Any, Generic, ParamSpec, TypeVar
 
 from gantrymq.broker.counting.stats import Stats
 from gantrymq.errors import GantryError
@@ -22,18 +23,24 @@ from gantrymq.remoting.codes import request_name
 from gantrymq.remoting.command import Command
 
 __all__ = [
+    "CountFailure",
     "CountedGate",
     "CountedGuard",
+    "Listeners",
     "counted",
     "counted_handler",
     "counted_interceptor",
     "counted_later",
-    "counted_listener",
+    "logged_listener",
     "name_of",
 ]
 
 
 Answer = TypeVar("Answer")
+Event = ParamSpec("Event")
+CountFailure = Callable[[str, str], object]  # kind and name of the plugin's object
+
+log = logging.getLogger(__name__)
 
 
 class CountedGate:
@@ -121,9 +128,35 @@ def counted_interceptor(inner: Interceptor, stats: Stats) -> Callable[[StoreMess
     return counted(inner, partial(stats.plugin_failed, "interceptor", name_of(inner)))
 
 
-def counted_listener(inner: Callable[..., Any], stats: Stats) -> Callable[..., Any]:
-    """Wrap a listener for arrivals, acknowledgements, connections or subscriptions."""
-    return counted(inner, partial(stats.plugin_failed, "listener", name_of(inner)), refusals=())
+def logged_listener(inner: Callable[Event, object], failed: CountFailure, event: str) -> Callable[Event, None]:
+    """Wrap a listener so that its exceptions are counted and logged, and not raised; *event*: for the log line."""
+
+    def call(*args: Event.args, **kwargs: Event.kwargs) -> None:
+        try:
+            inner(*args, **kwargs)
+        except (Exception, asyncio.CancelledError):
+            failed("listener", name_of(inner))
+            log.exception("a listener for %s failed: %s", event, name_of(inner))
+
+    return call
+
+
+class Listeners(Generic[Event]):
+    """Listeners for one kind of event, called in the order in which they were added."""
+
+    def __init__(self, event: str, failed: CountFailure = lambda kind, name: None) -> None:
+        self._event = event
+        self._failed = failed
+        self._listeners: list[Callable[Event, None]] = []
+
+    def add(self, listener: Callable[Event, object]) -> None:
+        """Call *listener* with each event from now on."""
+        self._listeners.append(logged_listener(listener, self._failed, self._event))
+
+    def call(self, *args: Event.args, **kwargs: Event.kwargs) -> None:
+        """Call every listener."""
+        for listener in tuple(self._listeners):
+            listener(*args, **kwargs)
 
 
 def name_of(registered: object) -> str:

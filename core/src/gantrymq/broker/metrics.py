@@ -1,12 +1,42 @@
-"""Snapshot of the broker's metrics (`gantrymq.interfaces.BrokerMetrics`)."""
+"""Metrics of the broker and of its plugins (`gantrymq.interfaces.Metrics`)."""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
+from functools import partial
+
+from gantrymq.broker.counted_plugins import counted, name_of
 from gantrymq.broker.counting.plugin_metrics import read_metrics
 from gantrymq.broker.counting.sliding_sums import BYTES, MESSAGES, MINUTE, SlidingSums
 from gantrymq.broker.parts import Parts
 from gantrymq.broker.tables.offsets import AT
-from gantrymq.interfaces import BrokerMetrics, MidnightCounts, OnlineGroup, Throughput
+from gantrymq.broker.wire.router import RequestRouter
+from gantrymq.interfaces import BrokerMetrics, MetricFamily, MidnightCounts, OnlineGroup, Throughput
+
+
+class MetricsReader:
+    """Reads and registers metrics (`gantrymq.interfaces.Metrics`)."""
+
+    def __init__(self, parts: Parts, router: RequestRouter) -> None:
+        self._parts = parts
+        self._router = router
+
+    def snapshot(self) -> BrokerMetrics:
+        """Return a snapshot of the broker's metrics."""
+        return collect_metrics(self._parts, self._router.connections)
+
+    def of_plugins(self) -> Iterator[MetricFamily]:
+        """Iterate over the metrics of plugins."""
+        return read_metrics(tuple(self._parts.plugin_metrics))
+
+    def register(self, read: Callable[[], MetricFamily]) -> None:
+        """Add a metric of a plugin."""
+        failed = partial(self._parts.stats.plugin_failed, "figure", name_of(read))
+        self._parts.plugin_metrics.append(counted(read, failed))
+
+    def count_delivery(self, group: str, topic: str, messages: int, size: int) -> None:
+        """Count messages that a plugin delivered to a group."""
+        self._parts.stats.pulled(messages, topic, group, size)
 
 
 def collect_metrics(parts: Parts, connections: int) -> BrokerMetrics:
@@ -29,7 +59,7 @@ def collect_metrics(parts: Parts, connections: int) -> BrokerMetrics:
         dead_letters=dict(stats.dead_letters),
         pulls_found=stats.found.total,
         pulls_missed=stats.missed.total,
-        pulls_held=parts.held.count,
+        pulls_held=parts.held_pulls.count,
         connections=connections,
         groups=len(parts.groups.view),
         producers={group: len(members) for group, members in clients.producer_groups().items()},

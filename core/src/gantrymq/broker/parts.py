@@ -13,16 +13,16 @@ from functools import partial
 import attrs
 
 from gantrymq.broker.consuming.filters import Filters
-from gantrymq.broker.consuming.heartbeats import Heartbeats
 from gantrymq.broker.consuming.held_pulls import HeldPulls
 from gantrymq.broker.consuming.offset_commits import OffsetCommits
 from gantrymq.broker.consuming.pull import Pulls
 from gantrymq.broker.consuming.query import view_message
 from gantrymq.broker.counted_plugins import CountedGate
 from gantrymq.broker.identity import Identity
+from gantrymq.broker.messages import BrokerMessages
 from gantrymq.broker.queue_kinds import serves_light_queues
-from gantrymq.broker.registering.cluster_queues import ClusterQueues
 from gantrymq.broker.registering.registration import Registration
+from gantrymq.broker.sending.arrivals import Arrivals
 from gantrymq.broker.sending.dispatchers import Dispatchers, SyncFlushGate
 from gantrymq.broker.sending.interceptor_chain import InterceptorChain
 from gantrymq.broker.sending.pipeline import Pipeline
@@ -86,27 +86,30 @@ class Parts:
             period_s=settings.number("registerNameServerPeriod") / 1000,
             timeout_s=settings.number("registerBrokerTimeoutMills") / 1000,
         )
-        self.cluster_queues = ClusterQueues(identity, tables.topics, client, name_servers)
-        self.plugin_metrics: list[Callable[[], MetricFamily]] = []  # see `Broker.register_metrics`
+        self.plugin_metrics: list[Callable[[], MetricFamily]] = []  # see `MetricsReader.register`
         self._build_consuming(resources)
         self._build_sending(resources)
         self._deletions = Deletions(self._forget_topic, partial(resources.state.saved, offsets=True))
-        self.deleted: list[Callable[[str, str], object]] = []  # listeners of plugins, see `Broker.on_deleted`
 
     def _build_consuming(self, resources: BrokerResources) -> None:
         settings, tables, stats = resources.settings, resources.tables, resources.tables.stats
-        self.held = HeldPulls(resources.store, resources.world.clock, light=serves_light_queues(settings))
+        self.held_pulls = HeldPulls(
+            resources.store,
+            resources.world.clock,
+            light=serves_light_queues(settings),
+            failed=stats.plugin_failed,
+        )
         self.filters = Filters(
             settings,
             {name: build() for name, build in resources.plugins.filters.items()},
             lambda name: stats.plugin_failed("filter", name),
         )
         tables.groups.attributes_changed = self.filters.forget
-        self.heartbeats = Heartbeats(resources.world.clock, tables)
         self.pulls = Pulls(
-            settings, resources.world.clock, resources.store, tables, self.offset_commits, self.filters, self.held
+            settings, resources.world.clock, resources.store, tables, self.offset_commits, self.filters, self.held_pulls
         )
-        tables.topics.on_change(lambda topic: self.held.topic_changed(topic.name))
+        tables.clients.on_gone(self.held_pulls.connection_lost)
+        tables.topics.on_change(lambda topic: self.held_pulls.topic_changed(topic.name))
 
     def _build_sending(self, resources: BrokerResources) -> None:
         world, settings, tables, stats = resources.world, resources.settings, resources.tables, resources.tables.stats
@@ -118,7 +121,7 @@ class Parts:
             resources.world.clock,
             settings.number("syncFlushTimeout") / 1000,
         )
-        for listener in (resources.dispatchers.published, stats.published, self.held.arrived):
+        for listener in (resources.dispatchers.published, stats.published, self.held_pulls.arrived):
             self.pipeline.on_published(listener)
         self.pipeline.on_acknowledged(stats.put_times.acknowledged)
         self.transactions = (
@@ -131,6 +134,16 @@ class Parts:
             world, settings, self.identity, tables, self.interceptors, target_selector, self.transactions
         )
         self.sends = Sends(tables, self.preparation, self.pipeline, resources.state, self.interceptors, target_selector)
+        arrivals = Arrivals(self.pipeline, settings, stats.plugin_failed)
+        self.messages = BrokerMessages(
+            resources.store,
+            self.sends,
+            self.preparation,
+            self.pulls,
+            self.pipeline,
+            arrivals,
+            stats.plugin_failed,
+        )
         view, host = partial(view_message, resources.store), self.identity.packed_host
         self.sending_back = SendingBack(world, settings, view, tables, self.sends, self.interceptors, host)
 
@@ -171,7 +184,7 @@ class Parts:
             self.offsets.forget_group(name)
             self.state.offsets_due()
             self.stats.forget_group(name)
-            self._tell_deleted("", name)
+            self.groups.deleted(name)
         await asyncio.gather(*deleted, self.state.saved(offsets=clean_offsets))
 
     def _retry_topics(self, group: str, topics: Iterable[str]) -> list[str]:
@@ -184,13 +197,9 @@ class Parts:
         own = retry_topic.removeprefix(names.RETRY_PREFIX)
         parts = own.split("_")
         pairs = [("_".join(parts[:cut]), "_".join(parts[cut:])) for cut in range(1, len(parts))]
-        return self.groups.known(own) is not None or any(
+        return self.groups.get(own) is not None or any(
             other != group and other in self.offsets.groups_of(topic) for other, topic in pairs
         )
-
-    def _tell_deleted(self, topic: str, group: str) -> None:
-        for listener in self.deleted:
-            listener(topic, group)
 
     def _forget_topic(self, name: str) -> Awaitable[None]:
         """Delete a topic in one step of the loop. The awaitable is done when the removal of its queues is durable."""
@@ -203,9 +212,9 @@ class Parts:
         self.stats.forget(name)
         self.preparation.forget(name)
         self.filters.forget(name)
-        self.held.topic_changed(name)
+        self.held_pulls.topic_changed(name)
         self.registration.topic_deleted()
-        self._tell_deleted(name, "")
+        self.topics.deleted(name)
         return dropped
 
     def permission_changed(self) -> None:
@@ -215,7 +224,7 @@ class Parts:
 
     async def answer_waiting(self) -> None:
         """Accept no more messages, and respond to all waiting pulls and sends."""
-        self.held.close()
+        self.held_pulls.close()
         await self.pipeline.close()
 
     def close(self) -> None:

@@ -254,7 +254,7 @@ class BrokerServer:
         self.tables.locks.forget_lapsed()
         for connection in self.tables.clients.silent(self.settings.number("channelExpiredTimeout")):
             log.warning("%s:%d sent no heartbeat for too long and is closed", *connection.peer)
-            self.tables.clients.connection_lost(connection)
+            self.tables.clients.leave_all(connection)
             connection.close()
 
 

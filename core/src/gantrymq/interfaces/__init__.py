@@ -4,14 +4,25 @@ A hook (`gantrymq.hooks`) registers objects with these interfaces once at startu
 """
 
 from gantrymq.interfaces.allocation import AllocationStrategy
-from gantrymq.interfaces.broker import Broker, ConsumerHeartbeat, Heartbeat, OnlineClient
+from gantrymq.interfaces.broker import Broker
+from gantrymq.interfaces.clients import Clients, ConsumerHeartbeat, Heartbeat, OnlineClient
 from gantrymq.interfaces.connection import Connection
+from gantrymq.interfaces.consuming import Filters, HeldPulls, Offsets, QueueLocks
 from gantrymq.interfaces.dispatch import DispatchEntry, Dispatcher
 from gantrymq.interfaces.extension_points import Gate, Guard, Handler, Interceptor, Service
 from gantrymq.interfaces.filtering import BitMaps, ExtUnit, FilterType, MessageFilter, PropertiesFilter
-from gantrymq.interfaces.metrics import BrokerMetrics, MetricFamily, MidnightCounts, OnlineGroup, Throughput
+from gantrymq.interfaces.messages import Messages
+from gantrymq.interfaces.metrics import (
+    BrokerMetrics,
+    MetricFamily,
+    Metrics,
+    MidnightCounts,
+    OnlineGroup,
+    Throughput,
+)
 from gantrymq.interfaces.name_servers import NameServer, NameServerKind
-from gantrymq.interfaces.pulling import LastPull, PullAnswer, PullRequest, QueueStatus
+from gantrymq.interfaces.pulling import LastPull, PullAnswer, PullRequest
+from gantrymq.interfaces.registration import Registration
 from gantrymq.interfaces.registries import (
     AllocationRegistry,
     CommandRegistry,
@@ -47,6 +58,7 @@ from gantrymq.interfaces.store import (
     StoreMessage,
     StoreState,
 )
+from gantrymq.interfaces.topics_and_groups import Groups, Topics
 from gantrymq.interfaces.transactions import EndTransaction, Outcome, TransactionService
 
 __all__ = [
@@ -59,6 +71,7 @@ __all__ = [
     "BrokerMetrics",
     "CleanReport",
     "Cleaning",
+    "Clients",
     "CommandRegistry",
     "ConfigRegistry",
     "Connection",
@@ -70,27 +83,33 @@ __all__ = [
     "ExtUnit",
     "FilterRegistry",
     "FilterType",
+    "Filters",
     "Gate",
     "GateRegistry",
     "GetLimit",
     "GetResult",
     "GetStatus",
+    "Groups",
     "Guard",
     "GuardRegistry",
     "Handler",
     "HandlerRegistry",
     "Heartbeat",
+    "HeldPulls",
     "Interceptor",
     "InterceptorRegistry",
     "LastPull",
     "MessageFilter",
     "MessageStore",
+    "Messages",
     "MetricFamily",
+    "Metrics",
     "MidnightCounts",
     "MovedMessage",
     "NameServer",
     "NameServerKind",
     "NameServerRegistry",
+    "Offsets",
     "OnlineClient",
     "OnlineGroup",
     "Outcome",
@@ -100,9 +119,10 @@ __all__ = [
     "PutResult",
     "PutStatus",
     "QueryResult",
-    "QueueStatus",
+    "QueueLocks",
     "QueueTargets",
     "RecoveryReport",
+    "Registration",
     "SendAnswer",
     "SendRequest",
     "Service",
@@ -112,6 +132,7 @@ __all__ = [
     "StoreRegistry",
     "StoreState",
     "Throughput",
+    "Topics",
     "TransactionRegistry",
     "TransactionService",
 ]

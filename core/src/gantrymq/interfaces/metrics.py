@@ -6,7 +6,8 @@ minute in steps of ten seconds, so they lag by up to one step.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
+from typing import Protocol
 
 import attrs
 
@@ -39,7 +40,7 @@ class MidnightCounts:
 
 @attrs.frozen
 class MetricFamily:
-    """A metric of a plugin with its labelled values (`Broker.register_metrics`)."""
+    """A metric of a plugin with its labelled values (`Metrics.register`)."""
 
     name: str  # rocketmq-exporter's or RocketMQ's name if it has one, else with the prefix gantrymq_
     help: str  # one sentence
@@ -80,3 +81,23 @@ class BrokerMetrics:
     name_servers: Mapping[str, str | None]  # address to error; None: this broker is registered there
     plugin_metrics: tuple[MetricFamily, ...] = ()  # by plugins
     dead_letters: Mapping[tuple[str, str], int] = attrs.field(factory=dict)  # since the start, by topic and group
+
+
+class Metrics(Protocol):
+    """Counters of the broker, and metrics of plugins; `Broker.metrics`."""
+
+    def snapshot(self) -> BrokerMetrics:
+        """Return a snapshot of the broker's metrics; for monitoring, too expensive to call per message."""
+
+    def of_plugins(self) -> Iterator[MetricFamily]:
+        """Iterate over the metrics of plugins. Each is read when it is yielded, so the caller may yield to the loop."""
+
+    def register(self, read: Callable[[], MetricFamily]) -> None:
+        """Add a metric of a plugin: *read* is called for each snapshot.
+
+        It must return immediately, from memory. If it raises, the exception is logged and counted, and the metric is
+        omitted.
+        """
+
+    def count_delivery(self, group: str, topic: str, messages: int, size: int) -> None:
+        """Count messages that a plugin delivered to a group, *size* bytes in total, like those of pulls."""

@@ -5,9 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from gantrymq.interfaces.connection import Connection
-
-__all__ = ["LastPull", "PullAnswer", "PullRequest", "QueueStatus"]
+__all__ = ["LastPull", "PullAnswer", "PullRequest"]
 
 
 class PullRequest(NamedTuple):
@@ -52,13 +50,3 @@ class LastPull:
         self.at = 0.0  # monotonic s
         self.by: tuple[str, int] | None = None  # the peer if the pull came over a connection
         self.checked = self.matched = 0  # messages checked by filters; filters that accept all are not counted
-
-
-class QueueStatus(NamedTuple):
-    """State of a group's consumption of one queue."""
-
-    last: LastPull  # read-only
-    held: Sequence[Connection | None]  # connections of waiting pulls
-    reset: int | None  # queue offset of a pending reset, for the next pull
-    locked_by: str | None  # client id of the lock's owner
-    allowed: bool  # False if the group is forbidden to read the topic

@@ -173,7 +173,7 @@ class Cluster:
         Raises:
             NoRoute: the name server did not know it after ROUTE_S seconds.
         """
-        self.broker.create_topic(TopicConfig(name, read_queues=queues, write_queues=queues))
+        self.broker.topics.put(TopicConfig(name, read_queues=queues, write_queues=queues))
         deadline = self.world.clock.monotonic() + ROUTE_S
         async with Client(self.namesrv, world=self.world) as client, client.admin as admin:
             while True:
@@ -211,7 +211,7 @@ class Cluster:
         if tags:
             text[property_text.TAGS] = tags
         message = StoreMessage(topic, queue_id, body, property_text.encode(text), tags_code=tags_code(tags))
-        return await self.broker.put(message)
+        return await self.broker.messages.put(message)
 
     async def pull(self, topic: str, expression: str = ALL, expression_type: str = TAG) -> list[ReceivedMessage]:
         """Return every message of *topic* that matches *expression*, queue by queue.

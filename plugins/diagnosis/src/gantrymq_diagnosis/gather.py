@@ -12,11 +12,11 @@ import attrs
 
 from gantrymq.errors import FormatError, GantryError
 from gantrymq.formats.record import read_record
-from gantrymq.interfaces import Broker, GetLimit, OnlineClient, QueueStatus
+from gantrymq.interfaces import Broker, GetLimit, OnlineClient
 from gantrymq.loose_json import loads
 from gantrymq.model.hosts import format_address
 from gantrymq.model.names import DLQ_PREFIX, RETRY_PREFIX, retry_topic
-from gantrymq.model.queue import Queue
+from gantrymq.model.queue import MessageQueue, Queue
 from gantrymq.model.topic import PERM_READ, TopicConfig
 from gantrymq.world.time_slices import TimeSlices
 from gantrymq_diagnosis.facts import GroupFacts, MemberFacts, QueueFacts, Told, TopicFacts
@@ -42,7 +42,7 @@ class Facts(NamedTuple):
 
 async def gather(broker: Broker, watch: Watch, group: str, only: str | None = None) -> Facts:
     """Gather the facts of a group; *only*: of one topic."""
-    online = broker.consumers(group)
+    online = broker.clients.consumers(group)
     says = {each.connection: watch.says(group, each.connection) for each in online}
     names = {each.connection.peer: each.client_id for each in online}
     broadcasting = any(each is not None and each.message_model == BROADCASTING for each in says.values())
@@ -57,13 +57,12 @@ async def gather(broker: Broker, watch: Watch, group: str, only: str | None = No
     topics, queues = list[TopicFacts](), list[QueueFacts]()
     reads: dict[str, set[str]] = {each.client_id: set() for each in online}
     for name in sorted(names_of_topics):
-        config = broker.topic(name)
+        config = broker.topics.get(name)
         topic = _topic(broker, group, name, config, pops or name in popped)
         topics.append(topic)
         for queue_id in sorted({*range(topic.read_queues), *committed.get(name, ())}):
             queue = Queue(name, queue_id)
-            reading = broker.queue_status(group, queue)
-            fact = await _queue(broker, topic, queue, reading, committed.get(name, {}), names, broadcasting)
+            fact = await _queue(broker, group, topic, queue, committed.get(name, {}), names, broadcasting)
             queues.append(fact)
             for reader in (*fact.held_by, fact.pulled_by):
                 if reader in reads:
@@ -82,9 +81,9 @@ async def _committed(broker: Broker, group: str) -> dict[str, dict[int, int]]:
     """Return topic to queue id to committed offset, of existing topics."""
     slices = TimeSlices(broker.world.clock, QUEUES_TOGETHER)
     found: dict[str, dict[int, int]] = {}
-    for name, config in list(broker.topics().items()):
+    for name, config in list(broker.topics.view.items()):
         for queue_id in range(max(config.read_queues, config.write_queues)):
-            offset = broker.committed(group, Queue(name, queue_id))
+            offset = broker.offsets.committed(group, Queue(name, queue_id))
             if offset is not None:
                 found.setdefault(name, {})[queue_id] = offset
             await slices.item_done()
@@ -94,35 +93,36 @@ async def _committed(broker: Broker, group: str) -> dict[str, dict[int, int]]:
 def _topic(broker: Broker, group: str, name: str, config: TopicConfig | None, pops: bool) -> TopicFacts:
     if config is None:
         return TopicFacts(name, exists=False, read_queues=0)
-    subscription = broker.subscription(group, name)
+    subscription = broker.clients.subscription(group, name)
     return TopicFacts(
         name,
         readable=config.readable,
         read_queues=config.read_queues,
         expression=None if subscription is None else subscription.expression,
-        allowed=broker.queue_status(group, Queue(name, 0)).allowed,
+        allowed=broker.groups.may_read(group, name),
         popped=pops or _popped_before(broker, group, config),
     )
 
 
 def _popped_before(broker: Broker, group: str, topic: TopicConfig) -> bool:
     """Return whether pops of the group were revived, and no member has pulled since the start."""
-    if not any(broker.topic(each) is not None for each in _pop_retry_topics(group, topic.name)):
+    if not any(broker.topics.get(each) is not None for each in _pop_retry_topics(group, topic.name)):
         return False
     queues = (Queue(topic.name, queue_id) for queue_id in range(topic.read_queues))
-    return all(broker.queue_status(group, queue).last.next_offset < 0 for queue in queues)
+    return all(broker.offsets.last_pull(group, queue).next_offset < 0 for queue in queues)
 
 
 async def _queue(
     broker: Broker,
+    group: str,
     topic: TopicFacts,
     queue: Queue,
-    reading: QueueStatus,
     committed: Mapping[int, int],
     names: Mapping[tuple[str, int], str],
     broadcasting: bool,
 ) -> QueueFacts:
-    clock, bounds, last = broker.world.clock, broker.bounds(queue), reading.last
+    clock, bounds, last = broker.world.clock, broker.store.bounds(queue), broker.offsets.last_pull(group, queue)
+    holder = broker.locks.holder(group, MessageQueue(queue.topic, broker.registration.broker_name, queue.queue_id))
     pulled = last.next_offset >= 0
     begin = committed.get(queue.queue_id)
     if begin is None and broadcasting and pulled:
@@ -137,12 +137,14 @@ async def _queue(
         pulled_ms_ago=round((clock.monotonic() - last.at) * 1000) if pulled else None,
         pulled_by="" if last.by is None else names.get(last.by, format_address(*last.by)),
         puller_online=last.by is None or last.by in names,
-        held_by=tuple(names.get(each.peer, each.address) for each in reading.held if each is not None),
+        held_by=tuple(
+            names.get(each.peer, each.address) for each in broker.held_pulls.of(group, queue) if each is not None
+        ),
         checked=last.checked,
         matched=last.matched,
-        reset=reading.reset,
-        locked_by=reading.locked_by,
-        holder_online=reading.locked_by in names.values(),
+        reset=broker.offsets.pending_reset(group, queue),
+        locked_by=holder,
+        holder_online=holder in names.values(),
     )
     if not fact.behind:
         return fact
@@ -165,7 +167,7 @@ async def _group(
     members: Iterable[MemberFacts],
     topics: Iterable[str],
 ) -> GroupFacts:
-    config = broker.group(group)
+    config = broker.groups.get(group)
     retries = await waiting_retries(broker, group)
     retry_topics = [retry_topic(group), *(each for topic in topics for each in _pop_retry_topics(group, topic))]
     return GroupFacts(
@@ -187,7 +189,7 @@ async def _group(
 async def _told(broker: Broker, group: str) -> tuple[Told, ...]:
     """Return what metrics of plugins report about a group."""
     slices, found = TimeSlices(broker.world.clock, FIGURES_TOGETHER), list[Told]()
-    for each in broker.plugin_metrics():
+    for each in broker.metrics.of_plugins():
         for labels, sentence in each.sentences.items():
             named = dict(zip(each.labels, labels, strict=True))
             if named.get("group") == group:
@@ -204,25 +206,27 @@ def _pop_retry_topics(group: str, topic: str) -> tuple[str, str]:
 
 def _behind(broker: Broker, group: str, topic: str) -> int:
     """Return the lag of a group on a topic in messages."""
-    config = broker.topic(topic)
+    config = broker.topics.get(topic)
     count = 0
     for queue in (Queue(topic, queue_id) for queue_id in range(0 if config is None else config.read_queues)):
-        bounds = broker.bounds(queue)
-        count += max(0, bounds.max_offset - max(broker.committed(group, queue) or 0, bounds.min_offset))
+        bounds = broker.store.bounds(queue)
+        count += max(0, bounds.max_offset - max(broker.offsets.committed(group, queue) or 0, bounds.min_offset))
     return count
 
 
 def _kept(broker: Broker, topic: str) -> int:
     """Return the number of messages on a topic."""
-    config = broker.topic(topic)
-    found = [broker.bounds(Queue(topic, queue_id)) for queue_id in range(0 if config is None else config.read_queues)]
+    config = broker.topics.get(topic)
+    found = [
+        broker.store.bounds(Queue(topic, queue_id)) for queue_id in range(0 if config is None else config.read_queues)
+    ]
     return sum(bounds.max_offset - bounds.min_offset for bounds in found)
 
 
 async def _stored_ms(broker: Broker, queue: Queue, queue_offset: int) -> int | None:
     """Return the store time of one message, None if it cannot be read."""
     try:
-        found = await broker.get(queue, queue_offset, GetLimit(1))
+        found = await broker.messages.get(queue, queue_offset, GetLimit(1))
         return read_record(found.buffers[0]).store_timestamp if found.count else None
     except GantryError:
         return None

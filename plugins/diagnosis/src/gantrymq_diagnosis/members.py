@@ -71,10 +71,10 @@ class MemberQuestions:
         header = ConsumeMessageDirectlyRequest.from_ext(asked.ext)
         broker_name = broker.settings.text("brokerName") or broker.world.host_name
         ext = {**(asked.ext or {}), "brokerName": broker_name}
-        topic = broker.topic(header.topic) if header.topic else None
+        topic = broker.topics.get(header.topic) if header.topic else None
         if topic is not None:
             ext["topicSysFlag"] = str(topic.sys_flag)
-        group = broker.group(header.consumer_group)
+        group = broker.groups.get(header.consumer_group)
         if group is not None:
             ext["groupSysFlag"] = str(group.sys_flag)
         body: bytes | memoryview | None = asked.body
@@ -83,7 +83,7 @@ class MemberQuestions:
                 _, _, log_offset = parse_offset_id(header.msg_id)
             except ValueError as error:
                 raise InvalidParameter(f"msgId: {error}") from error
-            record = broker.read(log_offset)
+            record = broker.messages.read(log_offset)
             if record is None:
                 raise RequestRefused(
                     1, f"there is no message at {header.msg_id} (log offset {log_offset}) on this broker"
@@ -95,7 +95,7 @@ class MemberQuestions:
     async def status(self, asked: Command, connection: Connection) -> Command:
         """223: return the offsets in memory of members, or of the one at clientAddr, without silent ones."""
         header = GetConsumerStatusRequest.from_ext(asked.ext, asked.code)
-        online = self._running().consumers(header.group)
+        online = self._running().clients.consumers(header.group)
         if not online:
             raise RequestRefused(1, f"No Any Consumer online in the consumer group: [{header.group}]")
         members = [each for each in online if header.client_addr in (None, "", each.client_id)]
@@ -124,7 +124,7 @@ class MemberQuestions:
     async def _pass_on(
         self, asked: Command, group: str, client_id: str, ext: dict[str, str], body: bytes | memoryview | None
     ) -> Command:
-        member = next((each for each in self._running().consumers(group) if each.client_id == client_id), None)
+        member = next((each for each in self._running().clients.consumers(group) if each.client_id == client_id), None)
         if member is None:
             raise RequestRefused(1, f"The Consumer <{group}> <{client_id}> not online")
         answer = await self._answer(group, member, request(asked.code, ext, body), ANSWER_S)

@@ -42,9 +42,9 @@ class DiagnosisService:
     async def start(self, broker: Broker) -> None:
         """Start observing heartbeats."""
         self._broker, self._watch = broker, Watch()
-        broker.on_heartbeat(self.heard)
-        broker.on_connection_closed(self._watch.closed)
-        broker.register_metrics(self._conflicts)
+        broker.clients.on_heartbeat(self.heard)
+        broker.clients.on_gone(self._watch.closed)
+        broker.metrics.register(self._conflicts)
         self.members.start(broker)
 
     async def stop(self) -> None:
@@ -68,7 +68,7 @@ class DiagnosisService:
             says = watch.statement(connection, heartbeat.client_id, connection.address, heard)
             if watch.heard(connection, group, says, now_s):
                 continue
-            present = {each.connection for each in broker.consumers(group) if not each.connection.closed}
+            present = {each.connection for each in broker.clients.consumers(group) if not each.connection.closed}
             found = watch.check(connection, group, says, present, now_s)
             refuse = bool(found) and broker.settings.text(POLICY) == REFUSE
             for conflict in watch.news(group, found, now_s):
@@ -85,7 +85,7 @@ class DiagnosisService:
         broker = self._broker
         for group in self._watch.disputed() if broker is not None else ():
             assert broker is not None
-            standing = self._watch.conflicts(group, [each.connection for each in broker.consumers(group)])
+            standing = self._watch.conflicts(group, [each.connection for each in broker.clients.consumers(group)])
             if standing:
                 values[(group,)] = len(standing)
             else:
@@ -99,7 +99,7 @@ class DiagnosisService:
         if broker is None:
             raise _stopping()
         found, slices = list[dict[str, object]](), TimeSlices(broker.world.clock, FIGURES_TOGETHER)
-        for each in broker.plugin_metrics():
+        for each in broker.metrics.of_plugins():
             value = sum(each.values.values())
             said = sorted(each.sentences.values())[:MOST_SENTENCES]
             shown = {"name": each.name, "help": each.help, "counts": each.counter, "value": value, "sentences": said}
@@ -121,9 +121,9 @@ class DiagnosisService:
         group, topic = (asked.ext or {}).get("consumerGroup", ""), (asked.ext or {}).get("topic") or None
         if not group:
             raise RequestRefused(1, "EXPLAIN_GROUP (65021): consumerGroup is missing; name the group to explain")
-        if broker.group(group) is None and not broker.consumers(group):
+        if broker.groups.get(group) is None and not broker.clients.consumers(group):
             raise GroupNotExist(f"there is no group {group} at this broker; see: gantrymq group list")
-        if topic is not None and broker.topic(topic) is None:
+        if topic is not None and broker.topics.get(topic) is None:
             raise TopicNotExist(f"topic {topic} does not exist on this broker; see: gantrymq topic list")
         facts = await gather(broker, self._watch, group, topic)
         broker_name = broker.settings.text("brokerName") or broker.world.host_name

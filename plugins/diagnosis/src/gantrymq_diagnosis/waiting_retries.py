@@ -44,12 +44,12 @@ async def waiting_retries(broker: Broker, group: str) -> WaitingRetries:
     count, more, first_ms = 0, False, None
     for index, delay_ms in enumerate(delay_levels_of(broker.settings)):
         queue = Queue(SCHEDULE_TOPIC, index)
-        bounds = broker.bounds(queue)
+        bounds = broker.store.bounds(queue)
         at = max(bounds.min_offset, bounds.max_offset - LOOKED_AT)
         cut = at > bounds.min_offset  # earlier entries may be pending too
         while at < bounds.max_offset:
             try:
-                found = await broker.get(queue, at, GetLimit(32))
+                found = await broker.messages.get(queue, at, GetLimit(32))
             except GantryError:
                 break
             if not found.count:

@@ -58,7 +58,7 @@ class OldestMessages:
 async def _stored_ms(broker: Broker, queue: Queue, queue_offset: int) -> int | None:
     """Return the store time of one message, None if it cannot be read."""
     try:
-        found = await broker.get(queue, queue_offset, GetLimit(1))
+        found = await broker.messages.get(queue, queue_offset, GetLimit(1))
         return read_record(found.buffers[0]).store_timestamp if found.count else None
     except GantryError:
         return None

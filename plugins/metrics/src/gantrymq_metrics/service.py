@@ -52,7 +52,7 @@ class MetricsService:
         if broker.settings.text(TYPE) not in PROMETHEUS:
             return
         self._broker = broker
-        host = broker.settings.text(HOST).strip() or broker.metrics().address.rpartition(":")[0].strip("[]")
+        host = broker.settings.text(HOST).strip() or broker.metrics.snapshot().address.rpartition(":")[0].strip("[]")
         port = broker.settings.number(PORT)
         server = HttpServer(broker.world, {"/metrics": self._metrics, "/healthz": self._health})
         try:
@@ -65,7 +65,7 @@ class MetricsService:
             return
         self._server = server
         self._send_times = SendTimes()
-        broker.on_acknowledged(self._send_times.acknowledged)
+        broker.messages.on_acknowledged(self._send_times.acknowledged)
         log.info("metrics are on http://%s/metrics", format_address(*self.address))
 
     async def stop(self) -> None:
@@ -123,7 +123,7 @@ def health(broker: Broker) -> dict[str, Any]:
     servers are configured and none of them has the broker registered. A single failing name server of several is
     reported in ``nameServers`` only.
     """
-    figures = broker.metrics()
+    figures = broker.metrics.snapshot()
     problems = []
     refusal = broker.store.state().refusal
     if refusal is not None:

@@ -55,12 +55,12 @@ class MetricsSnapshot:
 
 async def take_snapshot(broker: Broker, send_times: SendTimes, oldest: OldestMessages) -> MetricsSnapshot:
     """Read everything: about 2 us per queue, and up to READS messages. Yields to the event loop in between."""
-    figures = broker.metrics()
+    figures = broker.metrics.snapshot()
     ends: dict[str, int] = {}
     dead_letters: dict[str, int] = {}
     slices = TimeSlices(broker.world.clock, QUEUES_TOGETHER)
     for queue in broker.store.queues():
-        bounds = broker.bounds(queue)
+        bounds = broker.store.bounds(queue)
         ends[queue.topic] = ends.get(queue.topic, 0) + bounds.max_offset
         if queue.topic.startswith(DLQ_PREFIX):
             group = queue.topic.removeprefix(DLQ_PREFIX)
@@ -72,10 +72,10 @@ async def take_snapshot(broker: Broker, send_times: SendTimes, oldest: OldestMes
         ends=ends,
         lags=await _all_lags(broker, figures, oldest),
         disk=broker.world.files.disk_use(broker.root),
-        topics=len(broker.topics()),
+        topics=len(broker.topics.view),
         permission=broker.settings.number("brokerPermission"),
         send_times=send_times.histogram(),
-        is_own_topic=broker.is_own_topic,
+        is_own_topic=broker.topics.is_own,
         dead_letters=dead_letters,
     )
 
@@ -87,7 +87,7 @@ async def _all_lags(broker: Broker, figures: BrokerMetrics, oldest: OldestMessag
     wanted: dict[GroupQueue, int] = {}
     slices = TimeSlices(broker.world.clock, QUEUES_TOGETHER)
     for (topic, group), offsets in figures.committed.items():
-        if broker.topic(topic) is not None:
+        if broker.topics.get(topic) is not None:
             queues, *more = await _lag(broker, topic, group, offsets, slices)
             counts[topic, group] = more[0], more[1]
             lag[topic, group] = queues
@@ -106,17 +106,17 @@ async def _lag(
     broker: Broker, topic: str, group: str, offsets: Mapping[int, int], slices: TimeSlices
 ) -> tuple[dict[GroupQueue, int], int, int]:
     """Return the next offset of a group in each queue with unconsumed messages, their number, and those in flight."""
-    config = broker.topic(topic)
+    config = broker.topics.get(topic)
     queues: dict[GroupQueue, int] = {}
     count = in_flight = 0
     for queue_id in range(0 if config is None else config.read_queues):
         queue = Queue(topic, queue_id)
-        bounds = broker.bounds(queue)
+        bounds = broker.store.bounds(queue)
         begin = max(offsets.get(queue_id, 0), bounds.min_offset)
         if begin < bounds.max_offset:
             queues[group, queue] = begin
             count += bounds.max_offset - begin
-            pulled = broker.queue_status(group, queue).last.next_offset
+            pulled = broker.offsets.last_pull(group, queue).next_offset
             if queue_id in offsets:
                 in_flight += max(0, min(pulled, bounds.max_offset) - begin)
         await slices.item_done()

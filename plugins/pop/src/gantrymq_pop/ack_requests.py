@@ -165,7 +165,7 @@ class AckRequests:
         if topic is None:
             raise MessageIllegal(f"BATCH_ACK_MESSAGE: {kind!r} is not a kind of topic; use 0, 1 or 2")
         checked_queue(self._broker, topic, queue_id, None, to_end=True)
-        bounds = self._broker.bounds(Queue(topic, queue_id))
+        bounds = self._broker.store.bounds(Queue(topic, queue_id))
         offsets = tuple(each for each in _offsets(start, bits) if bounds.min_offset <= each <= bounds.max_offset)
         return _key(topic, group, queue_id, handle), handle, offsets
 

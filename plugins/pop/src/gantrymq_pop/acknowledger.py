@@ -137,7 +137,7 @@ class Acknowledger:
         now_ms = self._clock.now_ms()
         if handle.revive_queue == ORDERED:
             place = (key.topic, key.group, key.queue_id)
-            committed = self._broker.committed(key.group, Queue(key.topic, key.queue_id))
+            committed = self._broker.offsets.committed(key.group, Queue(key.topic, key.queue_id))
             if committed is None or offset >= committed:
                 self._orders.visible_later(place, offset, handle.pop_time, now_ms + invisible_ms)
             return NewInvisibleTime(handle.pop_time, now_ms + invisible_ms - handle.pop_time)
@@ -189,7 +189,7 @@ class Acknowledger:
 
     def _in_order(self, key: CheckpointKey, pop_time: int, offset: int) -> None:
         queue = Queue(key.topic, key.queue_id)
-        committed = self._broker.committed(key.group, queue)
+        committed = self._broker.offsets.committed(key.group, queue)
         if committed is not None and offset < committed:
             return
         place = (key.topic, key.group, key.queue_id)
@@ -201,7 +201,7 @@ class Acknowledger:
                 "POP_CK as the message had it"
             ) from None
         if position is not None:
-            self._broker.commit(key.group, queue, position)
+            self._broker.offsets.commit(key.group, queue, position)
             if self._orders.blocked_until_ms(place, None, self._clock.now_ms()) is None:
                 self._notify(key.topic, key.group)
 
@@ -280,7 +280,7 @@ def checked_queue(broker: Broker, topic: str, queue_id: int, offset: int | None,
         TopicNotExist, MessageIllegal: the topic or queue does not exist.
         RequestRefused: the message does not exist (code 208).
     """
-    config = broker.topic(topic)
+    config = broker.topics.get(topic)
     if config is None:
         raise TopicNotExist(
             f"topic {topic} does not exist on this broker; name the topic that the message was popped from, see: "
@@ -292,7 +292,7 @@ def checked_queue(broker: Broker, topic: str, queue_id: int, offset: int | None,
             "that the message was popped from"
         )
     if offset is not None:
-        bounds = broker.bounds(Queue(topic, queue_id))
+        bounds = broker.store.bounds(Queue(topic, queue_id))
         if not bounds.min_offset <= offset < bounds.max_offset + to_end:
             raise RequestRefused(
                 NO_MESSAGE,

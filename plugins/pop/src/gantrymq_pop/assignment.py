@@ -46,7 +46,8 @@ class Assignment:
         self._modes = RequestModes()
         self._saving = asyncio.Lock()
         self._deleted: list[tuple[str, str]] = []  # deleted topics and groups with modes to remove
-        broker.on_deleted(lambda topic, group: self._deleted.append((topic, group)))
+        broker.topics.on_deleted(lambda topic: self._deleted.append((topic, "")))
+        broker.groups.on_deleted(lambda group: self._deleted.append(("", group)))
 
     def load(self) -> None:
         """Load the saved modes. Raises FormatError if file and backup cannot be read."""
@@ -63,11 +64,11 @@ class Assignment:
         body = object_body_of(request)
         topic, group, client_id = (text_in(body, name, "") for name in ("topic", "consumerGroup", "clientId"))
         mode = self._modes.get(topic, group) or self._default(topic)
-        queues = sorted(await self._broker.cluster_queues(topic))
+        queues = sorted(await self._broker.registration.cluster_queues(topic))
         if not queues:
             return response_to(request, 0, None, None, dumps({}))  # without a list the member keeps its queues
         if body.get("messageModel") != BROADCASTING and self._broker.settings.flag("serverLoadBalancerEnable"):
-            members = sorted({each.client_id for each in self._broker.consumers(group)})
+            members = sorted({each.client_id for each in self._broker.clients.consumers(group)})
             if not members:
                 raise RequestRefused(
                     1,
@@ -100,13 +101,13 @@ class Assignment:
             raise NoPermission(
                 f"retry topic is not allowed to set mode: {topic} is read as its group reads; name a topic of producers"
             )
-        if self._broker.topic(topic) is None:
+        if self._broker.topics.get(topic) is None:
             raise TopicNotExist(f"topic[{topic}] not exist; create it with: gantrymq topic create -t {topic}")
         try:
             mode = RequestMode.from_json(body)
         except FormatError as error:
             raise InvalidParameter(str(error)) from None
-        self._broker.require_group(group)
+        self._broker.groups.require(group)
         await self._change(lambda modes: modes.set(topic, group, mode))
         return response_to(request)
 

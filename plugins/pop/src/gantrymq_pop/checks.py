@@ -46,7 +46,7 @@ class PopChecks:
 
     def checked_topic(self, name: str, queue_id: int) -> TopicConfig:
         """Return a readable topic that has the queue. Raises TopicNotExist, NoPermission, InvalidParameter."""
-        topic = self._broker.topic(name)
+        topic = self._broker.topics.get(name)
         if topic is None:
             raise TopicNotExist(
                 f"topic {name} does not exist on this broker; create it with: gantrymq topic create -t {name}"
@@ -65,12 +65,12 @@ class PopChecks:
 
     def check_group(self, name: str) -> None:
         """Raise GroupNotExist or NoPermission if the group may not pop."""
-        if not self._broker.require_group(name).consume_enable:
+        if not self._broker.groups.require(name).consume_enable:
             raise NoPermission(
                 f"consumer group {name} is switched off (consumeEnable=false); switch it on with: gantrymq group "
                 f"create -g {name} --consume"
             )
-        if self._broker.broadcasts(name):
+        if self._broker.clients.broadcasts(name):
             raise NoPermission(
                 f"consumer group {name} consumes by broadcasting, and what is popped goes to one member; pop with "
                 "another group, or let this one consume by CLUSTERING"
@@ -81,7 +81,7 @@ class PopChecks:
         expression, kind = (header.exp, header.exp_type or TAG) if header.exp else (ALL, TAG)
         subscription = Subscription(header.topic, expression, kind, 0, header.consumer_group)
         try:
-            return self._broker.filter_of(subscription)
+            return self._broker.filters.compiled(subscription)
         except SubscriptionParseFailed:
             raise
         except RequestRefused as error:

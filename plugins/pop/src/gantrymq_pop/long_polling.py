@@ -52,7 +52,7 @@ class LongPolling:
         self._count = 0
         self._places = 0
         self.closed = False
-        broker.on_connection_closed(self._connection_closed)
+        broker.clients.on_gone(self._connection_closed)
 
     def wait(self, place: PollingKey, connection: Connection, seconds: float, wake: Callable[[], None]) -> bool:
         """Call *wake* once, when something arrives or after *seconds*; never after *connection* closed.
@@ -108,11 +108,11 @@ class LongPolling:
                 self._unlisten(topic)
 
     def _listen(self, topic: str) -> None:
-        config = self._broker.topic(topic)
+        config = self._broker.topics.get(topic)
         queues = config.read_queues if config is not None else 0
         if len(self._listening.get(topic, ())) != queues:
             self._unlisten(topic)
-            listen = self._broker.on_arrival
+            listen = self._broker.messages.on_arrival
             self._listening[topic] = [listen(self._arrived, Queue(topic, each)) for each in range(queues)]
 
     def _unlisten(self, topic: str) -> None:

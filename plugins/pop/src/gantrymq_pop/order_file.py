@@ -41,11 +41,11 @@ class OrderFile:
     async def save(self) -> None:
         """Save the table if it changed; a failed save is retried the next time."""
         broker, table = self._broker, self._table
-        topics = broker.topics()
+        topics = broker.topics.view
 
         def there(key: tuple[str, str, int]) -> bool:
             topic = topics.get(key[0])
-            return topic is not None and key[2] < topic.read_queues and broker.group(key[1]) is not None
+            return topic is not None and key[2] < topic.read_queues and broker.groups.get(key[1]) is not None
 
         table.clean(there, broker.world.clock.now_ms())
         if not table.dirty:

@@ -109,7 +109,7 @@ class PopReader:
         for queue in self._queues_to_read(request, topic, chance):
             state = self._state(request.consumer_group, queue, request.init_mode)
             if (request.consumer_group, queue) in self._cold:
-                rest += 0 if request.order else self._broker.bounds(queue).max_offset - state.next
+                rest += 0 if request.order else self._broker.store.bounds(queue).max_offset - state.next
                 busy = True
                 continue
             if request.order:
@@ -119,7 +119,7 @@ class PopReader:
                     free_at = at if free_at is None else min(at, free_at)
                     continue
             if left <= 0:
-                rest += max(0, self._broker.bounds(queue).max_offset - state.next)
+                rest += max(0, self._broker.store.bounds(queue).max_offset - state.next)
                 continue
             try:
                 part, remaining = await self._read(request, queue, state, left, match)
@@ -161,8 +161,8 @@ class PopReader:
             remaining = self._lag(group, queue)
             rest += max(0, remaining)
             if remaining > 0 and most > 0:
-                begin = self._broker.bounds(queue).max_offset - remaining
-                result = await self._broker.get(queue, begin, GetLimit(most))
+                begin = self._broker.store.bounds(queue).max_offset - remaining
+                result = await self._broker.messages.get(queue, begin, GetLimit(most))
                 found.append(result)
                 most -= result.count
         return found, rest
@@ -203,7 +203,7 @@ class PopReader:
                 names = [one] if self._lag(group, Queue(one, 0)) > 0 else [other]
         found: list[Queue] = []
         for name in names:
-            config = self._broker.topic(name)
+            config = self._broker.topics.get(name)
             if config is not None:
                 found += [Queue(name, each) for each in range(config.read_queues)]
         return found
@@ -212,14 +212,14 @@ class PopReader:
 
     def _state(self, group: str, queue: Queue, init_mode: int) -> PopQueue:
         """Return the group's pop state of a queue; a reset, or a commit by another request, creates a new one."""
-        reset = self._broker.take_reset(group, queue)
+        reset = self._broker.offsets.take_reset(group, queue)
         if reset is not None:
             self._orders.clear((queue.topic, group, queue.queue_id))
             self._queues.pop((group, queue), None)
-        committed = self._broker.committed(group, queue)
+        committed = self._broker.offsets.committed(group, queue)
         if committed is None:
             committed = self._first(queue, init_mode)
-            self._broker.commit(group, queue, committed)
+            self._broker.offsets.commit(group, queue, committed)
         state = self._queues.get((group, queue))
         if state is None or state.committed != committed:
             state = self._queues[group, queue] = PopQueue(committed)
@@ -227,7 +227,7 @@ class PopReader:
 
     def _first(self, queue: Queue, init_mode: int) -> int:
         """Return the start offset of a new group."""
-        bounds = self._broker.bounds(queue)
+        bounds = self._broker.store.bounds(queue)
         if init_mode == INIT_MIN or kind_of(queue.topic) != "0":
             return bounds.min_offset
         if self._settings.flag("initPopOffsetByCheckMsgInMem") and bounds.min_offset <= 0:
@@ -240,9 +240,9 @@ class PopReader:
 
     def _lag(self, group: str, queue: Queue) -> int:
         """Return the number of messages that the group has not popped yet."""
-        bounds = self._broker.bounds(queue)
+        bounds = self._broker.store.bounds(queue)
         state = self._queues.get((group, queue))
-        committed = self._broker.committed(group, queue)
+        committed = self._broker.offsets.committed(group, queue)
         if committed is None:
             return bounds.max_offset - bounds.min_offset
         at = state.next if state is not None and state.committed == committed else committed
@@ -255,7 +255,7 @@ class PopReader:
         if position == state.committed:
             return
         try:
-            self._broker.commit(group, queue, position)
+            self._broker.offsets.commit(group, queue, position)
             state.committed = position
         except RequestError as error:  # the checkpoints are stored, so the next pop continues all the same
             log.warning("%s", error)
@@ -271,7 +271,7 @@ class PopReader:
         found = await self._got(group, queue, state, start, most, match)
         if found.status in _MISPLACED and found.next_offset != start and end is None:
             log.info("group %s pops %s at %d, not %d: %s", group, queue, found.next_offset, start, found.status.name)
-            self._broker.commit(group, queue, found.next_offset)
+            self._broker.offsets.commit(group, queue, found.next_offset)
             state = self._state(group, queue, request.init_mode)
             start = found.next_offset
             found = await self._got(group, queue, state, start, most, match)
@@ -303,7 +303,7 @@ class PopReader:
     def _skip(self, request: PopRequest, queue: Queue, state: PopQueue, start: int, end: int) -> None:
         """Skip [start, end), which has no messages for the group."""
         if request.order:
-            self._broker.commit(request.consumer_group, queue, end)
+            self._broker.offsets.commit(request.consumer_group, queue, end)
             return
         state.skipped(start, end)
         self._commit(request.consumer_group, queue, state)
@@ -373,7 +373,7 @@ class PopReader:
         as_they_are = self._settings.flag("popResponseReturnActualRetryTopic")
         for part in parts:
             topic, size = part.queue.topic, sum(map(len, part.buffers))
-            self._broker.count_delivery(request.consumer_group, topic, len(part.offsets), size)
+            self._broker.metrics.count_delivery(request.consumer_group, topic, len(part.offsets), size)
             kind = kind_of(part.queue.topic)
             if kind == "0" or as_they_are:
                 buffers += part.buffers

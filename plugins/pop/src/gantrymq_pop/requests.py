@@ -154,7 +154,7 @@ class PopRequests:
         if header.poll_time <= 0 or left_ms <= NEARLY_MS or self._waiting.closed:
             return POLLING_TIMEOUT
         seconds = min(left_ms / 1000, LONGEST_S)
-        topic = self._broker.topic(header.topic)
+        topic = self._broker.topics.get(header.topic)
         arrived = topic is not None and self._popping.has_message(
             header.consumer_group, topic, header.queue_id, header.attempt_id, order=False
         )  # a message may have arrived in a queue that was read before the last one

@@ -59,7 +59,7 @@ def _buckets_for(count: int) -> int:
 
 def make_retry_topic(broker: Broker, topic: str, group: str) -> None:
     """Create a retry topic with one queue, which the group reads from the first message."""
-    if broker.topic(topic) is None:
-        broker.create_topic(TopicConfig(topic, read_queues=1, write_queues=1))
-        if broker.committed(group, Queue(topic, 0)) is None:
-            broker.commit(group, Queue(topic, 0), 0)
+    if broker.topics.get(topic) is None:
+        broker.topics.put(TopicConfig(topic, read_queues=1, write_queues=1))
+        if broker.offsets.committed(group, Queue(topic, 0)) is None:
+            broker.offsets.commit(group, Queue(topic, 0), 0)

@@ -74,21 +74,23 @@ class ReviveLog:
         self._timer: Timer | None = None
         self._ticking: asyncio.Task[None] | None = None
         self._stopped = True  # until the log is read; otherwise acknowledged messages would be revived
-        self._endings = [broker.on_arrival(self._arrived, Queue(self.topic, each)) for each in range(self.queues)]
+        self._endings = [
+            broker.messages.on_arrival(self._arrived, Queue(self.topic, each)) for each in range(self.queues)
+        ]
 
     def _served_queues(self) -> int:
         """Return the number of queues to serve: the setting, or more if it, or another broker's, was higher before."""
-        config = self._broker.topic(self.topic)
+        config = self._broker.topics.get(self.topic)
         there = [queue.queue_id + 1 for queue in self._broker.store.queues() if queue.topic == self.topic]
         count = max(self.written_queues, *there, 0 if config is None else config.read_queues)
         if config is None or config.read_queues < count:
-            self._broker.create_topic(TopicConfig(self.topic, count, count))
+            self._broker.topics.put(TopicConfig(self.topic, count, count))
         return count
 
     def _begin(self, queue_id: int) -> int:
         queue = Queue(self.topic, queue_id)
-        done = self._broker.committed(REVIVE_GROUP, queue)
-        bounds = self._broker.bounds(queue)
+        done = self._broker.offsets.committed(REVIVE_GROUP, queue)
+        bounds = self._broker.store.bounds(queue)
         begin = bounds.min_offset if done is None else max(bounds.min_offset, done + 1)
         return min(begin, bounds.max_offset)  # a power loss may remove entries before the committed position
 
@@ -103,7 +105,7 @@ class ReviveLog:
 
     def caught_up(self, revive_queue: int) -> bool:
         """Return whether all records of the queue were read into memory."""
-        end = self._broker.bounds(Queue(self.topic, revive_queue)).max_offset
+        end = self._broker.store.bounds(Queue(self.topic, revive_queue)).max_offset
         return self._logs[revive_queue].next_offset >= end
 
     async def catch_up(self, seen: Callable[[Checkpoint], None] = lambda checkpoint: None) -> None:
@@ -140,7 +142,7 @@ class ReviveLog:
             else:
                 messages.append(ack_message(each.key, each.offsets, self.topic, revive_queue, now_ms, host))
         results = list(
-            await self._broker.put_all(messages, skip_interceptors=True)
+            await self._broker.messages.put_all(messages, skip_interceptors=True)
         )  # own records, and copies of messages seen before
         ends: dict[int, int] = {}
         for (revive_queue, each), result in zip(entries, results[len(first) :], strict=True):
@@ -154,13 +156,13 @@ class ReviveLog:
     def counted(self, revive_queue: int, end: int) -> None:
         """Record that the groups' offsets cover the log before *end*, or will before they are saved."""
         with contextlib.suppress(RequestError):  # if this offset cannot be committed, those of groups cannot either
-            self._broker.commit(KNOWN_GROUP, Queue(self.topic, revive_queue), end)
+            self._broker.offsets.commit(KNOWN_GROUP, Queue(self.topic, revive_queue), end)
 
     async def write_late(self, revive_queue: int, entry: Acknowledgement, due_ms: int) -> PutResult:
         """Store an acknowledgement through the timer, for a checkpoint that waits there: it arrives after it."""
         now_ms, host = self._clock.now_ms(), self._broker.store_host
         message = ack_message(entry.key, entry.offsets, self.topic, revive_queue, now_ms, host)
-        return await self._broker.put(delayed_until(message, due_ms))
+        return await self._broker.messages.put(delayed_until(message, due_ms))
 
     def _feed(self, revive_queue: int, stored: PutResult, entry: ReviveEntry) -> None:
         queue, queue_offset = self._logs[revive_queue], stored.queue_offset
@@ -196,7 +198,7 @@ class ReviveLog:
         """Read the next page. Return whether there was a record."""
         await asyncio.sleep(0)
         queue = Queue(self.topic, revive_queue)
-        found = await self._broker.get(queue, self._logs[revive_queue].next_offset, READ)
+        found = await self._broker.messages.get(queue, self._logs[revive_queue].next_offset, READ)
         return self._take(revive_queue, found, seen)
 
     def _take(
@@ -221,7 +223,7 @@ class ReviveLog:
 
     def _is_news(self, revive_queue: int, queue_offset: int, read: ReviveRecord) -> bool:
         """Return whether the saved offset of the group may not cover this checkpoint; used while starting."""
-        known = self._broker.committed(KNOWN_GROUP, Queue(self.topic, revive_queue)) or 0
+        known = self._broker.offsets.committed(KNOWN_GROUP, Queue(self.topic, revive_queue)) or 0
         again = isinstance(read.entry, Checkpoint) and read.entry.again
         return not (read.by_timer or again) and queue_offset >= known
 
@@ -230,8 +232,8 @@ class ReviveLog:
         queue = self._logs[revive_queue]
         offset = queue.next_offset
         place = Queue(self.topic, revive_queue)
-        while offset < self._broker.bounds(place).max_offset:
-            found = await self._broker.get(place, offset, READ)
+        while offset < self._broker.store.bounds(place).max_offset:
+            found = await self._broker.messages.get(place, offset, READ)
             for buffer in found.buffers:
                 for record in iter_records(buffer):
                     read = read_revive_record(record, self._broker_name)
@@ -348,7 +350,7 @@ class ReviveLog:
         return done
 
     def _knows(self, topic: str, group: str) -> bool:
-        return self._broker.topic(topic) is not None and self._broker.group(group) is not None
+        return self._broker.topics.get(topic) is not None and self._broker.groups.get(group) is not None
 
     async def _give_back(self, revive_queue: int, pending: PendingCheckpoint, topic: str) -> bool:
         """Copy messages into the group's retry topic.
@@ -396,7 +398,7 @@ class ReviveLog:
 
     async def _message(self, queue: Queue, offset: int) -> RecordView | None:
         """Return the message at *offset*, None if it was deleted."""
-        found = await self._broker.get(queue, offset, GetLimit(1))
+        found = await self._broker.messages.get(queue, offset, GetLimit(1))
         if found.status is not GetStatus.FOUND:
             return None
         record = next(iter_records(found.buffers[0]))
@@ -406,7 +408,7 @@ class ReviveLog:
         for revive_queue, queue in enumerate(self._logs):
             position = queue.position
             if position >= 0 and position != self._committed[revive_queue]:
-                self._broker.commit(REVIVE_GROUP, Queue(self.topic, revive_queue), position)
+                self._broker.offsets.commit(REVIVE_GROUP, Queue(self.topic, revive_queue), position)
                 self._committed[revive_queue] = position
 
     async def stop(self) -> None:

@@ -81,7 +81,7 @@ class PopService:
         self._requests = PopRequests(broker, self._popping, self._waiting)
         about = AckRequests(broker, broker_name, self._acking, self._revive)
         self._handlers = {**handlers_of(self._requests), **handlers_of(about), **handlers_of(self._assignment)}
-        broker.register_metrics(lambda: in_flight_metric(self._revive.in_flight, broker.is_own_topic))
+        broker.metrics.register(lambda: in_flight_metric(self._revive.in_flight, broker.topics.is_own))
         self._timer = broker.world.clock.call_later(TIDY_S, self._tidy)
 
     async def stop(self) -> None:
@@ -109,20 +109,20 @@ class PopService:
 
         await self._revive.catch_up(seen)
         for (group, queue), end in ends.items():
-            committed = self._broker.committed(group, queue)
-            if self._broker.topic(queue.topic) is not None and (committed is None or committed < end):
+            committed = self._broker.offsets.committed(group, queue)
+            if self._broker.topics.get(queue.topic) is not None and (committed is None or committed < end):
                 try:
-                    self._broker.commit(group, queue, end)
+                    self._broker.offsets.commit(group, queue, end)
                 except RequestError as error:
                     log.warning("group %s of %s continues at its saved offset: %s", group, queue, error)
         for revive_queue in range(self._revive.queues):
-            end = self._broker.bounds(Queue(self._revive.topic, revive_queue)).max_offset
+            end = self._broker.store.bounds(Queue(self._revive.topic, revive_queue)).max_offset
             if end:  # otherwise the group would exist before it has an offset
                 self._revive.counted(revive_queue, end)
 
     def _tidy(self) -> None:
         async def tidy() -> None:
-            topics = self._broker.topics()
+            topics = self._broker.topics.view
             self._popping.forget(topics.__contains__)
             self._waiting.tidy()
             await self._order_file.save()

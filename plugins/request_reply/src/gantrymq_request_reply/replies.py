@@ -98,7 +98,7 @@ class ReplyService:
             ext |= {"msgId": "0", "queueId": str(queue_id), "queueOffset": "0"}
         if settings.flag(STORE):
             try:
-                kept = await self._broker.put(
+                kept = await self._broker.messages.put(
                     stored_reply(header, queue_id, own, body, connection.peer_packed_host, self._broker.store_host)
                 )
             except GantryError as error:
@@ -121,7 +121,7 @@ class ReplyService:
         if not body:
             raise MessageIllegal(f"the reply for topic {header.topic} has no body; a body of 1 byte or more is needed")
         broker = self._broker
-        topic = broker.topic_for_send(
+        topic = broker.messages.topic_for_send(
             SendRequest(
                 header.producer_group,
                 header.topic,
@@ -165,7 +165,7 @@ class ReplyService:
         client_id = own.get(REPLY_TO_CLIENT)
         if client_id is None:
             raise RequestRefused(1, f"reply message properties[{REPLY_TO_CLIENT}] is null")
-        producer = broker.producer(client_id)
+        producer = broker.clients.producer(client_id)
         if producer is None:
             raise RequestRefused(1, f"push reply message fail, channel of <{client_id}> not found.")
         if producer.connection.response_limiter.busy:

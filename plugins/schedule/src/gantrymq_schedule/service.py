@@ -51,7 +51,7 @@ class Schedule:
         self._levels = levels
         self._pending = {"levels": PendingLevels(broker, levels.positions, delays_ms)}
         for figure in level_metrics(levels, broker):
-            broker.register_metrics(figure)
+            broker.metrics.register(figure)
         self.interceptor.levels = LevelTable(delays_ms)
         try:
             await self.timers.start(broker)
@@ -61,7 +61,7 @@ class Schedule:
         if self.timers.enabled:
             self._pending["timers"] = PendingTimers(self.timers)
             for figure in timer_metrics(self.timers, broker):
-                broker.register_metrics(figure)
+                broker.metrics.register(figure)
 
     async def stop(self) -> None:
         """Stop delivering and save the positions. Idempotent."""

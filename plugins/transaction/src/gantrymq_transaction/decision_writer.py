@@ -175,7 +175,7 @@ class DecisionWriter:
         for message in batch[1:]:
             message.same_file_as_previous = True
         try:
-            return self._broker.put_all(batch, skip_interceptors=all(each.kind is not False for each in group))
+            return self._broker.messages.put_all(batch, skip_interceptors=all(each.kind is not False for each in group))
         except RequestError:  # an interceptor refused one of them, so none is stored
             return None
         except Exception:  # stored one by one, the other messages succeed
@@ -222,7 +222,9 @@ class DecisionWriter:
 
     async def _put(self, message: StoreMessage) -> PutResult:
         """Store one message; interceptors are skipped for messages of this plugin's own topics."""
-        (result,) = await self._broker.put_all([as_submitted(message)], skip_interceptors=message.topic in _OWN)
+        (result,) = await self._broker.messages.put_all(
+            [as_submitted(message)], skip_interceptors=message.topic in _OWN
+        )
         if result.status is not PutStatus.OK:
             if result.status is PutStatus.MESSAGE_ILLEGAL:
                 log.warning(

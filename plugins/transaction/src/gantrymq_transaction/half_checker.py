@@ -65,7 +65,7 @@ class UncertainChecks(NamedTuple):
 
 async def uncertain_checks(broker: Broker) -> UncertainChecks:
     """Return the half messages written within `UNSURE_MS` of the newest one; none after a normal stop."""
-    end = broker.bounds(HALF_QUEUE).max_offset
+    end = broker.store.bounds(HALF_QUEUE).max_offset
     if not broker.clean_start:
         async for newest in read_from(broker, HALF_QUEUE, end - 1, end, TimeSlices(broker.world.clock, SLICE)):
             return UncertainChecks(end, newest.store_timestamp - UNSURE_MS)
@@ -94,7 +94,7 @@ class HalfChecker:
     async def round(self, now_ms: int) -> None:
         """Check every undecided message once."""
         broker, ledger = self._broker, self._ledger
-        bounds = broker.bounds(HALF_QUEUE)
+        bounds = broker.store.bounds(HALF_QUEUE)
         ledger.settle_before(bounds.min_offset)
         await self._resolve_uncertain()
         self.save_positions()
@@ -134,7 +134,7 @@ class HalfChecker:
     def save_positions(self) -> None:
         """Move both positions, and commit them once the messages before them are durable."""
         broker, ledger = self._broker, self._ledger
-        ledger.advance(broker.bounds(HALF_QUEUE).max_offset)
+        ledger.advance(broker.store.bounds(HALF_QUEUE).max_offset)
         state = broker.store.state()
         if self._moved is None or self._moved.log_end <= state.flushed_offset:
             self._commit(self._moved)
@@ -148,9 +148,9 @@ class HalfChecker:
         broker = self._broker
         if progress is not None:
             for queue, offset in ((HALF_QUEUE, progress.half_offset), (OP_QUEUE, progress.op_offset)):
-                known = broker.committed(GROUP, queue)
-                if offset != (broker.bounds(queue).min_offset if known is None else known):
-                    broker.commit(GROUP, queue, offset)
+                known = broker.offsets.committed(GROUP, queue)
+                if offset != (broker.store.bounds(queue).min_offset if known is None else known):
+                    broker.offsets.commit(GROUP, queue, offset)
 
     # ----------------------------------------------------------------------------------------------------------------
 
@@ -203,7 +203,7 @@ class HalfChecker:
 
     def _judge(self, half: RecordView, now_ms: int, rules: CheckRules) -> Verdict:
         own, ledger = half.properties, self._ledger
-        held_up = self._broker.bounds(HALF_QUEUE).max_offset - half.queue_offset
+        held_up = self._broker.store.bounds(HALF_QUEUE).max_offset - half.queue_offset
         return judge_check(
             own,
             born_ms=half.born_timestamp,
@@ -240,8 +240,8 @@ class HalfChecker:
                 "TRANS_CHECK_MAX_TIME_TOPIC (gantrymq transactions resume)",
                 *(own.get(props.UNIQ_KEY), own.get(props.PRODUCER_GROUP), checks),
             )
-            if self._broker.topic(CHECK_MAX_TIME_TOPIC) is None:
-                self._broker.create_topic(TopicConfig(CHECK_MAX_TIME_TOPIC, 1, 1))
+            if self._broker.topics.get(CHECK_MAX_TIME_TOPIC) is None:
+                self._broker.topics.put(TopicConfig(CHECK_MAX_TIME_TOPIC, 1, 1))
             return self._submit(half, given_up(half, own), own, ask=False)
         oldest.append(half.born_timestamp)
         ask = verdict is Verdict.ASK
@@ -296,7 +296,7 @@ class HalfChecker:
 
     def _producer(self, own: dict[str, str]) -> Connection | None:
         """Return a connection to a live producer of the message's group, in round-robin order."""
-        online = self._broker.producers(own.get(props.PRODUCER_GROUP, ""))
+        online = self._broker.clients.producers(own.get(props.PRODUCER_GROUP, ""))
         for number in range(len(online)):
             connection = online[(self._turn + number) % len(online)].connection
             if not connection.closed and not connection.response_limiter.busy:  # busy: it does not read its responses
@@ -309,7 +309,7 @@ class HalfChecker:
         published = broker.store.state().published_offset
         # Selected before the op queue is read, so that the reading covers their op messages.
         clear = [append for append in self._writer.uncertain if append.log_end <= published]
-        end = broker.bounds(OP_QUEUE).max_offset
+        end = broker.store.bounds(OP_QUEUE).max_offset
         slices = TimeSlices(broker.world.clock, SLICE)
         for start, stop in [*((each, each + 1) for each in ledger.unread_ops(SLICE)), (ledger.ops_seen, end)]:
             async for op in read_from(broker, OP_QUEUE, start, stop, slices):

@@ -57,7 +57,7 @@ async def page(service: RocketTransactions, wanted: TransactionQuery) -> dict[st
     broker, ledger = service.broker, service.ledger
     slices = TimeSlices(broker.world.clock, SLICE)
     queue = GIVEN_UP_QUEUE if wanted.given_up else HALF_QUEUE
-    end = broker.bounds(queue).max_offset
+    end = broker.store.bounds(queue).max_offset
     found: list[dict[str, Any]] = []
     start, left = wanted.start, LOOKED_AT
     while start < end and left > 0 and len(found) < wanted.most:

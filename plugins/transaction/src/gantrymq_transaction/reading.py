@@ -44,7 +44,7 @@ async def read_from(
         most: messages per read.
     """
     while start < end:
-        found = await broker.get(queue, start, GetLimit(min(most, end - start), SLICE_BYTES))
+        found = await broker.messages.get(queue, start, GetLimit(min(most, end - start), SLICE_BYTES))
         if found.status is not GetStatus.FOUND:
             if found.next_offset <= start:
                 return

@@ -85,7 +85,7 @@ class TransactionRequests:
                 f"the message of {header.msg_id} was born {age_ms // 3600_000} hours ago; half messages older than "
                 f"{keep_hours} hours (fileReservedTime) are given up at once, so no check would be sent",
             )
-        (result,) = await broker.put_all([resumed(record)], skip_interceptors=True)
+        (result,) = await broker.messages.put_all([resumed(record)], skip_interceptors=True)
         if result.status is not PutStatus.OK:
             raise RequestRefused(result.status.value, result.problem)
         return response_to(request)

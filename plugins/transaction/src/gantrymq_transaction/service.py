@@ -53,10 +53,10 @@ class RocketTransactions:
 
     async def start(self, broker: Broker) -> None:
         """Find the undecided transactions."""
-        half, op = broker.bounds(HALF_QUEUE), broker.bounds(OP_QUEUE)
+        half, op = broker.store.bounds(HALF_QUEUE), broker.store.bounds(OP_QUEUE)
         ledger = Ledger(
-            max(half.min_offset, broker.committed(GROUP, HALF_QUEUE) or 0),
-            max(op.min_offset, broker.committed(GROUP, OP_QUEUE) or 0),
+            max(half.min_offset, broker.offsets.committed(GROUP, HALF_QUEUE) or 0),
+            max(op.min_offset, broker.offsets.committed(GROUP, OP_QUEUE) or 0),
         )
         slices = TimeSlices(broker.world.clock, SLICE)
         async for each in read_from(broker, OP_QUEUE, ledger.op_offset, op.max_offset, slices, most=1024):
@@ -133,7 +133,7 @@ class RocketTransactions:
         running = self._running
         if running is None:
             return UndecidedStats(0, None)
-        count = running.ledger.undecided(running.broker.bounds(HALF_QUEUE).max_offset)
+        count = running.ledger.undecided(running.broker.store.bounds(HALF_QUEUE).max_offset)
         return UndecidedStats(count, running.checker.oldest_born_ms if count else None)
 
     def _now(self) -> _Running:

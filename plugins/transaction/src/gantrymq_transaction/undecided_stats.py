@@ -32,5 +32,5 @@ def register_transaction_metrics(broker: Broker, undecided: Callable[[], Undecid
         text = "Age of the oldest transaction that the last check left undecided."
         return MetricFamily("gantrymq_transactions_oldest_seconds", text, (), {(): age_s})
 
-    broker.register_metrics(count)
-    broker.register_metrics(oldest)
+    broker.metrics.register(count)
+    broker.metrics.register(oldest)

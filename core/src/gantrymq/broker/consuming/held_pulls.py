@@ -10,9 +10,11 @@ Source: apache/rocketmq broker/.../longpolling/PullRequestHoldService.java.
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Sequence
 from typing import Final
 
+from gantrymq.broker.counted_plugins import CountFailure, logged_listener
 from gantrymq.errors import FilterFailed
 from gantrymq.interfaces import Connection, DispatchEntry, MessageFilter, MessageStore
 from gantrymq.model.light_queues import LIGHT_QUEUE_ID
@@ -53,9 +55,17 @@ class Hold:
 class HeldPulls:
     """Holds by topic and queue, so that arrivals and changes of other topics cost nothing."""
 
-    def __init__(self, store: MessageStore, clock: Clock, *, light: bool = False) -> None:
-        """*light*: messages may also arrive in light queues."""
+    def __init__(
+        self,
+        store: MessageStore,
+        clock: Clock,
+        *,
+        light: bool = False,
+        failed: CountFailure = lambda kind, name: None,
+    ) -> None:
+        """*light*: messages may also arrive in light queues; *failed* counts exceptions of plugins."""
         self._light = light
+        self._failed = failed
         self._store = store
         self._clock = clock
         self._by_topic: dict[str, dict[int, dict[Hold, None]]] = {}  # topic to queue id to holds; no empty tables
@@ -64,6 +74,29 @@ class HeldPulls:
         self._closed = False
 
     def hold(
+        self,
+        queue: Queue,
+        queue_offset: int,
+        match: MessageFilter,
+        timeout_s: float,
+        connection: Connection | None,
+        wake: Callable[[], object],
+    ) -> bool:
+        """Call *wake* of a plugin when a message arrives, soon if one exists already, or at the timeout."""
+        logged = logged_listener(wake, self._failed, f"messages of {queue}")
+
+        def wake_up() -> None:
+            if connection is None or not connection.closed:
+                logged()
+
+        if connection is not None and connection.closed:
+            return False
+        if self._store.bounds(queue).max_offset > queue_offset:
+            asyncio.get_running_loop().call_soon(wake_up)
+            return True
+        return self.add(queue, queue_offset, match, timeout_s, connection, wake_up)
+
+    def add(
         self,
         queue: Queue,
         wanted: int,

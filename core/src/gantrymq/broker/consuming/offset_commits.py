@@ -11,7 +11,7 @@ from collections.abc import Callable
 
 from gantrymq.broker.tables import Tables
 from gantrymq.errors import GroupNotExist, InvalidParameter, QueryNotFound, ServiceNotAvailable, TopicNotExist
-from gantrymq.interfaces import MessageStore
+from gantrymq.interfaces import LastPull, MessageStore
 from gantrymq.model.names import LMQ_PREFIX
 from gantrymq.model.queue import Queue
 
@@ -19,7 +19,7 @@ __all__ = ["OffsetCommits"]
 
 
 class OffsetCommits:
-    """Checked access to committed offsets, for clients and plugins."""
+    """Checked access to committed offsets, for clients and plugins; `gantrymq.interfaces.Offsets`."""
 
     def __init__(self, store: MessageStore, tables: Tables, refusal: Callable[[], str | None]) -> None:
         """*refusal*: returns the reason why commits are currently refused, or None."""
@@ -59,6 +59,22 @@ class OffsetCommits:
             )
         return 0
 
+    def committed(self, group: str, queue: Queue) -> int | None:
+        """Return the committed offset, or None."""
+        return self._offsets.committed(group, queue)
+
+    def last_pull(self, group: str, queue: Queue) -> LastPull:
+        """Return the last pull of the queue by the group; read-only."""
+        return self._offsets.last_pull(group, queue)
+
+    def pending_reset(self, group: str, queue: Queue) -> int | None:
+        """Return the pending reset for the group's next pull, or None."""
+        return self._offsets.pending_reset(group, queue)
+
+    def take_reset(self, group: str, queue: Queue) -> int | None:
+        """Return a pending reset once, or None."""
+        return self._offsets.take_reset(group, queue)
+
     def commit_of_client(self, group: str, queue: Queue, queue_offset: int) -> None:
         """Store an offset that a client commits with a request of its own.
 
@@ -69,7 +85,7 @@ class OffsetCommits:
             InvalidParameter: the topic has no such queue.
             RequestError: same as `commit`.
         """
-        if self._groups.known(group) is None:
+        if self._groups.get(group) is None:
             raise GroupNotExist(f"Group {group} not exist!")
         topic = self._topics.get(queue.topic)
         if topic is None:

@@ -245,7 +245,7 @@ class Pulls:
             wake()
             return True
         timeout_s = timeout_ms / 1000
-        return self._held.hold(queue, at, match, timeout_s, requester.connection, wake, requester.lost, request.group)
+        return self._held.add(queue, at, match, timeout_s, requester.connection, wake, requester.lost, request.group)
 
     def _in_turn(self, request: PullRequest, requester: Requester, *, may_hold: bool) -> None:
         """Attempt the pull after the peer has read the previous responses."""
@@ -319,7 +319,7 @@ class Pulls:
                 f"consumer group {request.group} has no member here yet; heartbeats come every 30 s"
             )
         if online.message_model == BROADCASTING:
-            config = self._groups.known(request.group)
+            config = self._groups.get(request.group)
             if config is not None and not config.consume_broadcast_enable:
                 raise PullForbidden(4, f"consumer group {request.group} may not consume by broadcasting")
         if not self._groups.may_read(request.group, request.topic):

@@ -1,4 +1,4 @@
-"""Reading the metrics of plugins (`Broker.register_metrics`)."""
+"""Reading the metrics of plugins (`gantrymq.interfaces.Metrics.register`)."""
 
 from __future__ import annotations
 

@@ -28,6 +28,7 @@ from typing import Any, Final
 
 from gantrymq import loose_json
 from gantrymq.broker.identity import Identity
+from gantrymq.broker.registering.cluster_queues import ClusterQueues
 from gantrymq.broker.registering.register_messages import RegisterMessages
 from gantrymq.broker.tables.topics import TopicTable
 from gantrymq.errors import BrokerRefused, ClientError, FormatError, GantryError
@@ -54,7 +55,7 @@ OTHERS_S = 1.0  # maximum time a start waits for further name servers after the 
 
 
 class Registration:
-    """Keeps the registrations of one broker up to date."""
+    """Keeps the registrations of one broker up to date; `gantrymq.interfaces.Registration`."""
 
     def __init__(
         self,
@@ -75,6 +76,8 @@ class Registration:
         self._timeout_s = timeout_s
         self._messages = RegisterMessages(world, identity, topics)
         self._loops = {address: _Loop(self, address) for address in name_servers}
+        self.cluster, self.broker_name, self.address = identity.cluster, identity.broker_name, identity.address
+        self.cluster_queues = ClusterQueues(identity, topics, client, name_servers).readable
         client.on_close(self._lost)
 
     def start(self) -> None:

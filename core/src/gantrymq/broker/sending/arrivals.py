@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable, Sequence
 from operator import itemgetter
-from typing import Any
 
-from gantrymq.broker.counted_plugins import counted_listener
-from gantrymq.broker.counting.stats import Stats
+from gantrymq.broker.counted_plugins import CountFailure, logged_listener
 from gantrymq.broker.queue_kinds import serves_light_queues
 from gantrymq.broker.sending.pipeline import Pipeline
 from gantrymq.config import Settings
@@ -18,9 +15,7 @@ from gantrymq.model.queue import Queue
 
 __all__ = ["Arrivals"]
 
-log = logging.getLogger(__name__)
-
-Listener = Callable[[Queue, int], Any]
+Listener = Callable[[Queue, int], object]
 
 _topic_of = itemgetter(DispatchEntry._fields.index("topic"))
 
@@ -28,17 +23,18 @@ _topic_of = itemgetter(DispatchEntry._fields.index("topic"))
 class Arrivals:
     """Calls listeners for each queue with new messages, once per publication."""
 
-    def __init__(self, pipeline: Pipeline, settings: Settings, stats: Stats) -> None:
-        self._stats = stats
+    def __init__(self, pipeline: Pipeline, settings: Settings, failed: CountFailure) -> None:
+        """*failed* counts exceptions of listeners."""
+        self._failed = failed
         self._light = serves_light_queues(settings)
         self._of_all: dict[Listener, None] = {}
         self._of_queue: dict[Queue, dict[Listener, None]] = {}
         self._topics: set[str] = set()  # topics in _of_queue
         pipeline.on_published(self._published)
 
-    def tell(self, callback: Listener, queue: Queue | None = None) -> Callable[[], None]:
+    def add(self, callback: Listener, queue: Queue | None = None) -> Callable[[], None]:
         """Call *callback* with queue and new maximum offset. Return a function that removes it."""
-        listener = counted_listener(callback, self._stats)
+        listener = logged_listener(callback, self._failed, "new messages")
         if queue is None:
             self._of_all[listener] = None
             return lambda: self._of_all.pop(listener, None)
@@ -67,7 +63,4 @@ class Arrivals:
             }
         for queue, max_offset in newest.items():
             for listener in [*self._of_all, *self._of_queue.get(queue, ())]:
-                try:
-                    listener(queue, max_offset)
-                except Exception:
-                    log.exception("a plugin's listener failed on new messages of %s", queue)
+                listener(queue, max_offset)

@@ -22,9 +22,10 @@ class Tables:
 
     def __init__(self, world: World, settings: Settings) -> None:
         now_ms = world.clock.now_ms
-        self.topics = TopicTable(settings, now_ms)
-        self.groups = GroupTable(settings, now_ms)
+        self.stats = Stats(lambda name: self.topics.is_own(name))
+        failed = self.stats.plugin_failed
+        self.topics = TopicTable(settings, now_ms, failed)
+        self.groups = GroupTable(settings, now_ms, failed)
         self.offsets = ConsumerOffsets(settings.number("consumerOffsetUpdateVersionStep"), now_ms)
-        self.clients = ClientTable(partial(monotonic_ms, world.clock))
+        self.clients = ClientTable(world.clock, self.topics, self.groups, failed)
         self.locks = QueueLocks(partial(monotonic_ms, world.clock))
-        self.stats = Stats(self.topics.is_own)

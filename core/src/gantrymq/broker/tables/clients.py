@@ -2,31 +2,32 @@
 
 A member is a connection: a client with two connections counts twice until the older one is closed.
 
-Source: apache/rocketmq broker/.../client/ConsumerManager.java, ConsumerGroupInfo.java, ProducerManager.java.
+Source: apache/rocketmq broker/.../client/ConsumerManager.java, ConsumerGroupInfo.java, ProducerManager.java,
+broker/.../processor/ClientManageProcessor.java (heartBeat).
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence, Set
+from functools import partial
+from typing import Final
 
 import attrs
 
-from gantrymq.interfaces.connection import Connection
+from gantrymq.broker.counted_plugins import CountFailure, Listeners, counted, name_of
+from gantrymq.broker.tables.groups import GroupTable
+from gantrymq.broker.tables.topics import TopicTable
+from gantrymq.errors import RequestRefused
+from gantrymq.interfaces import Connection, Heartbeat, OnlineClient
+from gantrymq.model import names
 from gantrymq.model.subscription import Subscription
+from gantrymq.world import Clock
+from gantrymq.world.clock import monotonic_ms
 
 BROADCASTING = "BROADCASTING"
 CONSUME_ACTIVELY = "CONSUME_ACTIVELY"
-
-
-@attrs.define(eq=False)
-class Member:
-    """One connection of one client in one group."""
-
-    connection: Connection
-    client_id: str
-    language: str  # enum name
-    version: int  # of the client's protocol
-    heard_ms: int  # time of the last heartbeat, wall clock
+MAX_GROUPS: Final = 1000  # per connection and kind; clients have a few, and RocketMQ has no limit
+MAX_GROUP_LENGTH: Final = 10_000  # characters; RocketMQ's clients allow 255, its broker has no limit
 
 
 @attrs.define
@@ -37,7 +38,7 @@ class ConsumerGroup:
     consume_type: str = "CONSUME_PASSIVELY"
     message_model: str = "CLUSTERING"
     consume_from_where: str = "CONSUME_FROM_LAST_OFFSET"
-    members: dict[Connection, Member] = attrs.field(factory=dict)
+    members: dict[Connection, OnlineClient] = attrs.field(factory=dict)
     subscriptions: dict[str, Subscription] = attrs.field(factory=dict)
     fingerprint: int = 0  # of the last full version 2 heartbeat
 
@@ -63,25 +64,108 @@ class ConsumerGroup:
 
 
 class ClientTable:
-    """Online producer and consumer groups.
+    """Online producer and consumer groups; `gantrymq.interfaces.Clients`."""
 
-    Listeners (`on_change`) are called when the members or subscribed topics of a consumer group change.
-    """
-
-    def __init__(self, monotonic_ms: Callable[[], int]) -> None:
-        self._now_ms = monotonic_ms
+    def __init__(
+        self,
+        clock: Clock,
+        topics: TopicTable,
+        groups: GroupTable,
+        failed: CountFailure = lambda kind, name: None,
+    ) -> None:
+        """*failed* counts exceptions of listeners."""
+        self._clock = clock
+        self._now_ms = partial(monotonic_ms, clock)
+        self._topics = topics
+        self._groups = groups
+        self._failed = failed
         self._heard: dict[Connection, int] = {}  # time of the last heartbeat
         self._consumers: dict[str, ConsumerGroup] = {}
-        self._producers: dict[str, dict[Connection, Member]] = {}
+        self._producers: dict[str, dict[Connection, OnlineClient]] = {}
         self._produces: dict[Connection, set[str]] = {}  # the producer groups of a connection
         self._consumes: dict[Connection, set[str]] = {}
-        self._by_client_id: dict[str, dict[Connection, Member]] = {}  # producers, in order of registration
+        self._by_client_id: dict[str, dict[Connection, OnlineClient]] = {}  # producers, in order of registration
         self._named: dict[Connection, str] = {}  # client ids of producers
-        self._listeners: list[Callable[[ConsumerGroup], None]] = []
+        self._checks: list[Callable[[Heartbeat, Connection], object]] = []
+        self._gone = Listeners[[Connection]]("closed connections", failed)
+        self._changed = Listeners[[str]]("changed consumer groups", failed)
 
-    def on_change(self, listener: Callable[[ConsumerGroup], None]) -> None:
-        """Call *listener* with the group after each change."""
-        self._listeners.append(listener)
+    def on_heartbeat(self, check: Callable[[Heartbeat, Connection], object]) -> None:
+        """Call *check* with each heartbeat; it may refuse it."""
+        self._checks.append(counted(check, partial(self._failed, "listener", name_of(check))))
+
+    def on_gone(self, callback: Callable[[Connection], object]) -> None:
+        """Call *callback* with each closed connection."""
+        self._gone.add(callback)
+
+    def on_group_changed(self, callback: Callable[[str], object]) -> None:
+        """Call *callback* with a consumer group after its members or topics change."""
+        self._changed.add(callback)
+
+    def heartbeat(self, heartbeat: Heartbeat, connection: Connection) -> bool:
+        """Register a client in its groups."""
+        self._check_count(heartbeat, connection)
+        for check in self._checks:
+            check(heartbeat, connection)
+        fingerprint = heartbeat.fingerprint
+        member = OnlineClient(
+            connection, heartbeat.client_id, heartbeat.language, heartbeat.version, self._clock.now_ms()
+        )
+        changed = fingerprint == 0
+        for group, consume_type, message_model, from_where, unit_mode, subscriptions in heartbeat.consumers:
+            config = self._groups.find(group)
+            if config is None:
+                continue
+            ordered = any(self._topics.is_ordered(each.topic) for each in subscriptions or ())
+            self._topics.create_retry(names.retry_topic(group), config.retry_queues, unit=unit_mode, ordered=ordered)
+            online = self._consumers.get(group)
+            if fingerprint and (online is None or online.fingerprint != fingerprint):
+                changed = True
+            self.register_consumer(
+                group,
+                member,
+                consume_type=consume_type,
+                message_model=message_model,
+                consume_from_where=from_where,
+                subscriptions=subscriptions,
+            )
+            online = self._consumers.get(group)
+            if online is not None and subscriptions is not None:
+                online.fingerprint = fingerprint
+        for group in heartbeat.producers:
+            self.register_producer(group, member)
+        return changed
+
+    def _check_count(self, heartbeat: Heartbeat, connection: Connection) -> None:
+        in_producers, in_consumers = self.groups_of(connection)
+        consumers = [each.group for each in heartbeat.consumers]
+        for what, wanted, known in (
+            ("producer", heartbeat.producers, in_producers),
+            ("consumer", consumers, in_consumers),
+        ):
+            count = len(known | set(wanted))
+            if count > MAX_GROUPS:
+                raise RequestRefused(1, f"a connection may be in {MAX_GROUPS} {what} groups, not in {count}")
+            longest = max(map(len, wanted), default=0)
+            if longest > MAX_GROUP_LENGTH:
+                raise RequestRefused(
+                    1, f"a {what} group's name has {longest} characters, the limit is {MAX_GROUP_LENGTH}"
+                )
+
+    def consumers(self, group: str) -> Sequence[OnlineClient]:
+        """Return the members of a consumer group, in order of registration."""
+        online = self._consumers.get(group)
+        return list(online.members.values()) if online is not None else ()
+
+    def broadcasts(self, group: str) -> bool:
+        """Return whether an online group consumes in broadcasting mode."""
+        online = self._consumers.get(group)
+        return online is not None and online.message_model == BROADCASTING
+
+    def subscription(self, group: str, topic: str) -> Subscription | None:
+        """Return the subscription of an online group to a topic."""
+        online = self._consumers.get(group)
+        return online.subscriptions.get(topic) if online is not None else None
 
     def consumer_group(self, group: str) -> ConsumerGroup | None:
         """Return the online group, or None."""
@@ -91,16 +175,16 @@ class ClientTable:
         """Return all online consumer groups."""
         return list(self._consumers.values())
 
-    def producers(self, group: str) -> Sequence[Member]:
+    def producers(self, group: str) -> Sequence[OnlineClient]:
         """Return the members of a producer group."""
         return list(self._producers.get(group, {}).values())
 
-    def producer(self, client_id: str) -> Member | None:
+    def producer(self, client_id: str) -> OnlineClient | None:
         """Return the producer with this client id; the most recent one if there are several."""
         found = self._by_client_id.get(client_id)
         return next(reversed(found.values())) if found else None
 
-    def producer_groups(self) -> dict[str, Sequence[Member]]:
+    def producer_groups(self) -> dict[str, Sequence[OnlineClient]]:
         """Return all online producer groups."""
         return {group: list(members.values()) for group, members in self._producers.items()}
 
@@ -108,7 +192,7 @@ class ClientTable:
         """Return the producer groups and the consumer groups of a connection."""
         return self._produces.get(connection, frozenset()), self._consumes.get(connection, frozenset())
 
-    def register_producer(self, group: str, member: Member) -> None:
+    def register_producer(self, group: str, member: OnlineClient) -> None:
         """Register a producer's heartbeat."""
         self._heard[member.connection] = self._now_ms()
         self._produces.setdefault(member.connection, set()).add(group)
@@ -122,7 +206,7 @@ class ClientTable:
     def register_consumer(
         self,
         group: str,
-        member: Member,
+        member: OnlineClient,
         *,
         consume_type: str,
         message_model: str,
@@ -143,7 +227,7 @@ class ClientTable:
         known.members[member.connection] = member
         changed = subscriptions is not None and known.subscribe(subscriptions)
         if joined or changed:
-            self._tell(known)
+            self._changed.call(known.name)
         return joined or changed
 
     def unregister(self, connection: Connection, producer_group: str | None, consumer_group: str | None) -> None:
@@ -153,8 +237,13 @@ class ClientTable:
         if consumer_group:
             self._leave_consumers(consumer_group, connection)
 
-    def connection_lost(self, connection: Connection) -> None:
-        """Remove a closed connection from all groups."""
+    def gone(self, connection: Connection) -> None:
+        """Remove a closed connection from all groups, and report it to the listeners."""
+        self.leave_all(connection)
+        self._gone.call(connection)
+
+    def leave_all(self, connection: Connection) -> None:
+        """Remove a connection from all groups."""
         for group in list(self._produces.get(connection, ())):
             self._leave_producers(group, connection)
         for group in [group for group in self._consumers if group in self._consumes.get(connection, ())]:
@@ -187,7 +276,7 @@ class ClientTable:
             return
         if not known.members:
             del self._consumers[group]
-        self._tell(known)
+        self._changed.call(known.name)
 
     def _forget(self, groups_of: dict[Connection, set[str]], connection: Connection, group: str) -> None:
         """Remove *group* from the groups of *connection*, and the connection if it is in no group."""
@@ -198,7 +287,3 @@ class ClientTable:
                 del groups_of[connection]
         if connection not in self._produces and connection not in self._consumes:
             self._heard.pop(connection, None)
-
-    def _tell(self, group: ConsumerGroup) -> None:
-        for listener in self._listeners:
-            listener(group)

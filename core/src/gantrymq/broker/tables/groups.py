@@ -10,6 +10,7 @@ from types import MappingProxyType
 
 import attrs
 
+from gantrymq.broker.counted_plugins import CountFailure, Listeners
 from gantrymq.broker.queue_kinds import serves_light_queues
 from gantrymq.broker.tables.attributes import GROUP_ATTRIBUTES, changed_attributes
 from gantrymq.broker.tables.config_checks import check_limit, check_readable
@@ -26,7 +27,10 @@ FORBID_READ_BIT = 2  # bit in forbiddenTable that forbids a group to read a topi
 class GroupTable:
     """Every consumer group of this broker."""
 
-    def __init__(self, settings: Settings, now_ms: Callable[[], int]) -> None:
+    def __init__(
+        self, settings: Settings, now_ms: Callable[[], int], failed: CountFailure = lambda kind, name: None
+    ) -> None:
+        """*failed* counts exceptions of listeners."""
         self._settings = settings
         self._now_ms = now_ms
         self._light = serves_light_queues(settings)
@@ -34,12 +38,21 @@ class GroupTable:
         self._listeners: list[Callable[[], None]] = []
         self.attributes_changed: Callable[[str], object] = lambda group: None
         self.forbidden: dict[str, dict[str, int]] = {}  # group -> topic -> bits
+        self._deleted = Listeners[[str]]("deleted groups", failed)
         self.version = DataVersion()
         self.view: Mapping[str, GroupConfig] = MappingProxyType(self._groups)
 
     def on_change(self, listener: Callable[[], None]) -> None:
         """Call *listener* after every change."""
         self._listeners.append(listener)
+
+    def on_deleted(self, callback: Callable[[str], object]) -> None:
+        """Call *callback* with the name of each deleted group that lost its offsets."""
+        self._deleted.add(callback)
+
+    def deleted(self, name: str) -> None:
+        """Report that the group and everything that belongs to it are deleted."""
+        self._deleted.call(name)
 
     def load(
         self, groups: Mapping[str, GroupConfig], forbidden: Mapping[str, Mapping[str, int]], version: DataVersion
@@ -56,14 +69,14 @@ class GroupTable:
         for name in names.SYSTEM_GROUPS:
             self._groups.setdefault(name, GroupConfig(name))
 
-    def known(self, name: str) -> GroupConfig | None:
+    def get(self, name: str) -> GroupConfig | None:
         """Return the group if it exists. Groups of light queues (``%LMQ%``) exist implicitly and are not stored."""
         group = self._groups.get(name)
         return GroupConfig(name) if group is None and self._light and is_light(name) else group
 
     def find(self, name: str) -> GroupConfig | None:
         """Return the group, creating it with defaults if allowed, else None."""
-        group = self.known(name)
+        group = self.get(name)
         if group is not None:
             return group
         if not (self._settings.flag("autoCreateSubscriptionGroup") or names.is_system_group(name)):

@@ -109,7 +109,7 @@ class ConsumerOffsets:
         """Return the last pull of the queue by the group; read-only."""
         return self._pulled.get(queue.topic, {}).get((group, queue.queue_id), _NEVER)
 
-    def waiting_reset(self, group: str, queue: Queue) -> int | None:
+    def pending_reset(self, group: str, queue: Queue) -> int | None:
         """Return the pending reset for the group's next pull, or None."""
         return self._resets.get(queue.topic, {}).get((group, queue.queue_id))
 

@@ -10,6 +10,7 @@ from types import MappingProxyType
 
 import attrs
 
+from gantrymq.broker.counted_plugins import CountFailure, Listeners
 from gantrymq.broker.queue_kinds import serves_light_queues
 from gantrymq.broker.tables.attributes import TOPIC_ATTRIBUTES, changed_attributes
 from gantrymq.broker.tables.config_checks import check_limit, check_readable
@@ -28,19 +29,31 @@ Changed = Callable[[TopicConfig], None]
 class TopicTable:
     """Every topic of this broker. ``on_change`` listeners persist and register the changes."""
 
-    def __init__(self, settings: Settings, now_ms: Callable[[], int]) -> None:
+    def __init__(
+        self, settings: Settings, now_ms: Callable[[], int], failed: CountFailure = lambda kind, name: None
+    ) -> None:
+        """*failed* counts exceptions of listeners."""
         self._settings = settings
         self._now_ms = now_ms
         self._topics: dict[str, TopicConfig] = {}
         self._listeners: list[Changed] = []
         self._light = serves_light_queues(settings)
         self._own: frozenset[str] = frozenset()
+        self._deleted = Listeners[[str]]("deleted topics", failed)
         self.version = DataVersion()
         self.view: Mapping[str, TopicConfig] = MappingProxyType(self._topics)
 
     def on_change(self, listener: Changed) -> None:
         """Call *listener* with the new configuration after every change except deletions."""
         self._listeners.append(listener)
+
+    def on_deleted(self, callback: Callable[[str], object]) -> None:
+        """Call *callback* with the name of each deleted topic."""
+        self._deleted.add(callback)
+
+    def deleted(self, name: str) -> None:
+        """Report that the topic and everything that belongs to it are deleted."""
+        self._deleted.call(name)
 
     def load(self, topics: Mapping[str, TopicConfig], version: DataVersion) -> None:
         """Load the content of topics.json."""

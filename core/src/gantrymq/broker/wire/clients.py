@@ -9,7 +9,6 @@ from __future__ import annotations
 from typing import Any, Final
 
 from gantrymq.broker.parts import Parts
-from gantrymq.broker.tables.clients import BROADCASTING, ConsumerGroup
 from gantrymq.broker.wire.responses import ok, with_json
 from gantrymq.errors import RequestRefused
 from gantrymq.interfaces import Connection, ConsumerHeartbeat, Heartbeat
@@ -81,13 +80,12 @@ class ClientRequests:
 
     def __init__(self, parts: Parts) -> None:
         self._settings = parts.settings
-        self._heartbeats = parts.heartbeats
         self._groups = parts.groups
         self._clients = parts.clients
         self._filters = parts.filters
         self._locks = parts.locks
         self._sliced = parts.sliced_responses.make
-        parts.clients.on_change(self._tell_members)
+        parts.clients.on_group_changed(self._tell_members)
 
     @serves(RequestCode.HEART_BEAT)
     def heartbeat(self, asked: Command, connection: Connection) -> Command:
@@ -102,7 +100,7 @@ class ClientRequests:
             raise RequestRefused(1, f"a heartbeat of {said} groups and subscriptions, at most {MAX_SAID} are allowed")
         consumers = [_consumer(data, without_subscriptions) for data in groups]
         producers = [text_in(data, "groupName", "") for data in objects_in(body, "producerDataSet")]
-        changed = self._heartbeats.heartbeat(
+        changed = self._clients.heartbeat(
             Heartbeat(client_id, language_name(asked.language), asked.version, producers, consumers, fingerprint),
             connection,
         )
@@ -147,16 +145,16 @@ class ClientRequests:
         self._locks.unlock(*_queues_of(asked))
         return ok(asked)
 
-    def _tell_members(self, group: ConsumerGroup) -> None:
+    def _tell_members(self, group: str) -> None:
         """Send the one-way request 40 to all members of a changed group."""
-        config = self._groups.known(group.name)
+        config = self._groups.get(group)
         wanted = self._settings.flag("notifyConsumerIdsChangedEnable") and (config is None or config.notify_ids_changed)
-        if not wanted or group.message_model == BROADCASTING:
+        if not wanted or self._clients.broadcasts(group):
             return
-        for connection in list(group.members):
+        for member in self._clients.consumers(group):
             notice = request(
                 RequestCode.NOTIFY_CONSUMER_IDS_CHANGED,
-                NotifyConsumerIdsChangedRequest(consumer_group=group.name).to_ext(),
+                NotifyConsumerIdsChangedRequest(consumer_group=group).to_ext(),
                 oneway=True,
             )
-            connection.notice(notice, group.name)
+            member.connection.notice(notice, group)

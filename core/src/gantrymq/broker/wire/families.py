@@ -58,5 +58,4 @@ def serve(router: RequestRouter, parts: Parts) -> None:
     stats, plugins = parts.stats, parts.plugins
     router.add({code: counted_handler(code, each, stats) for code, each in plugins.handlers.items()})
     router.guard([CountedGuard(each, stats) for each in plugins.guards])
-    router.on_connection_lost(parts.clients.connection_lost)
-    router.on_connection_lost(parts.held.connection_lost)
+    router.on_connection_lost(parts.clients.gone)

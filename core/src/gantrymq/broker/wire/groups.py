@@ -11,11 +11,10 @@ from operator import itemgetter
 from typing import Any
 
 from gantrymq.broker.parts import Parts
-from gantrymq.broker.tables.clients import Member
 from gantrymq.broker.wire.paging import ITEMS_TOGETHER, page
 from gantrymq.broker.wire.responses import ok, with_json
 from gantrymq.errors import ConsumerNotOnline, FormatError, GroupNotExist, InvalidParameter, RequestRefused
-from gantrymq.interfaces import Connection
+from gantrymq.interfaces import Connection, OnlineClient
 from gantrymq.loose_json import Entries, Items
 from gantrymq.model.group import GroupConfig
 from gantrymq.model.hosts import format_address
@@ -106,7 +105,7 @@ class GroupRequests:
     def config(self, asked: Command, connection: Connection) -> Command:
         """352: return one group."""
         name = GetSubscriptionGroupConfigRequest.from_ext(asked.ext).group
-        group = self._groups.known(name)
+        group = self._groups.get(name)
         if group is None:
             raise GroupNotExist(f"No group in this broker: {name}")
         return with_json(asked, group.to_json())
@@ -201,7 +200,7 @@ def _group(members: Any) -> GroupConfig:
         raise InvalidParameter(f"group {members['groupName']}: {error}") from error
 
 
-def _connection(member: Member) -> dict[str, Any]:
+def _connection(member: OnlineClient) -> dict[str, Any]:
     return {
         "clientAddr": format_address(*member.connection.peer),
         "clientId": member.client_id,
@@ -210,7 +209,7 @@ def _connection(member: Member) -> dict[str, Any]:
     }
 
 
-def _producer(member: Member) -> dict[str, Any]:
+def _producer(member: OnlineClient) -> dict[str, Any]:
     return {
         "clientId": member.client_id,
         "language": member.language,

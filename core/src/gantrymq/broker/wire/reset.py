@@ -56,7 +56,7 @@ class ResetRequests:
         return await self._sliced(asked, connection, {"offsetTable": Entries(self._by_queue(topic, found))})
 
     async def _here(self, topic: TopicConfig, header: ResetOffsetRequest) -> dict[int, int]:
-        if self._groups.known(header.group) is None:
+        if self._groups.get(header.group) is None:
             raise GroupNotExist(
                 f"consumer group {header.group} does not exist on this broker; see: gantrymq group list"
             )

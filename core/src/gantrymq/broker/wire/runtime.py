@@ -47,7 +47,7 @@ class RuntimeRequests:
         self._store = parts.store
         self._stats = parts.stats
         self._plugin_metrics = parts.plugin_metrics
-        self._held = parts.held
+        self._held = parts.held_pulls
         self._offsets = parts.offsets
         self._settings = parts.settings
         self._light = serves_light_queues(parts.settings)

@@ -27,7 +27,7 @@ class BitMapCounters:
 
 
 def bit_map_metrics(counts: BitMapCounters) -> list[Callable[[], MetricFamily]]:
-    """Return the metrics for `Broker.register_metrics`."""
+    """Return the metrics for `Metrics.register`."""
 
     def asked() -> MetricFamily:
         text = "Messages that pulls filtering by SQL92 looked at: what became of them at the filter bit map."

@@ -54,17 +54,17 @@ class QueueEntries:
         if broker is None:
             raise RequestRefused(1, "the broker is stopping; ask again once it is back")
         header = QueryConsumeQueueRequest.from_ext(asked.ext)
-        topic = broker.topic(header.topic or "")
+        topic = broker.topics.get(header.topic or "")
         if topic is None or not 0 <= header.queue_id < max(topic.read_queues, topic.write_queues):
             raise RequestRefused(1, f"{header.queue_id}@{header.topic} is not exist!")
         if header.index < 0 or header.count < 0:
             raise InvalidParameter(f"index {header.index} and count {header.count} may not be negative")
         queue = Queue(topic.name, header.queue_id)
-        bounds = broker.bounds(queue)
+        bounds = broker.store.bounds(queue)
         body: dict[str, Any] = {"maxQueueIndex": bounds.max_offset, "minQueueIndex": bounds.min_offset}
         passes: Passes | None = None
         if header.consumer_group:
-            subscription = broker.subscription(header.consumer_group, topic.name)
+            subscription = broker.clients.subscription(header.consumer_group, topic.name)
             data = self._data(topic.name, header.consumer_group)
             if subscription is None:
                 body["filterData"] = f"{header.consumer_group}@{topic.name} is not online!"
@@ -80,7 +80,7 @@ class QueueEntries:
 def _passes(broker: Broker, subscription: Subscription, data: FilterData | None) -> Passes:
     """Return the result of the group's entry filter for an entry."""
     if subscription.type == TAG:
-        match = broker.filter_of(subscription)
+        match = broker.filters.compiled(subscription)
         return lambda unit: match.accepts_all or match.match_entry(unit.tags_code, unit)
     return lambda unit: data is None or data.may_match(unit.bits, unit.store_timestamp) is not False
 

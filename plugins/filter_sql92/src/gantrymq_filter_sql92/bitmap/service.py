@@ -104,11 +104,12 @@ class FilterBitMap:
         self._size_shown()
         self._revision, self._makes = broker.settings.revision, broker.settings.flag("enableCalcFilterBitMap")
         await self._make_for_all()
-        broker.on_heartbeat(self._heard)
-        broker.on_subscriptions_changed(self._group_changed)
-        broker.on_deleted(self._deleted)
+        broker.clients.on_heartbeat(self._heard)
+        broker.clients.on_group_changed(self._group_changed)
+        broker.topics.on_deleted(lambda topic: self._deleted(topic, ""))
+        broker.groups.on_deleted(lambda group: self._deleted("", group))
         for figure in bit_map_metrics(self.counts):
-            broker.register_metrics(figure)
+            broker.metrics.register(figure)
         self._timer = world.clock.call_later(TICK_S, self._tick)
 
     async def stop(self) -> None:
@@ -170,7 +171,7 @@ class FilterBitMap:
 
     def _group_changed(self, group: str) -> None:
         broker = self._broker
-        if broker is not None and not broker.consumers(group):
+        if broker is not None and not broker.clients.consumers(group):
             self._table.gone(group, self._now_ms(broker))
 
     def _deleted(self, topic: str, group: str) -> None:

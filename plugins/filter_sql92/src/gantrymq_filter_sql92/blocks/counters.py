@@ -24,7 +24,7 @@ class BlockCounters:
 
 
 def block_metrics(counts: BlockCounters, kept: Callable[[], int]) -> list[Callable[[], MetricFamily]]:
-    """Return the metrics for `Broker.register_metrics`.
+    """Return the metrics for `Metrics.register`.
 
     Args:
         counts: the counters, read at each scrape.

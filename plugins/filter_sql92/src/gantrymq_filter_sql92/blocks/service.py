@@ -81,7 +81,7 @@ class BlockFilters:
         if broker is None or keys is None or not broker.settings.flag(ENABLED):
             return queue_offset, EVERYTHING
         table, counts = self._table, self.counts
-        table.is_of(queue.topic, broker.topic(queue.topic))
+        table.is_of(queue.topic, broker.topics.get(queue.topic))
         number = queue_offset // self._entries
         left = max(1, MOST_KEYS_CHECKED // max(1, len(keys)))
         known = False
@@ -116,7 +116,7 @@ class BlockFilters:
     def _complete(self, queue: Queue) -> int:
         """Return the number of complete blocks of a queue, from offset 0 on."""
         assert self._broker is not None
-        return self._broker.bounds(queue).max_offset // self._entries
+        return self._broker.store.bounds(queue).max_offset // self._entries
 
     # --- life cycle -------------------------------------------------------------------------------------------------
 
@@ -126,8 +126,8 @@ class BlockFilters:
         folder = broker.state_folder("filter_sql92") / "blocks"
         self._files = BlockFiles(broker.world.files, folder, self._entries)
         for figure in block_metrics(self.counts, lambda: len(self._table)):
-            broker.register_metrics(figure)
-        broker.on_deleted(lambda topic, group: self._table.deleted(topic))
+            broker.metrics.register(figure)
+        broker.topics.on_deleted(self._table.deleted)
         self._broker = broker
         self._timer = broker.world.clock.call_later(TICK_S, self._tick)
 
@@ -202,7 +202,7 @@ class BlockFilters:
         """Load the filter of a block and the following filters on disk; build it if there is none."""
         queue, number = work
         names = self._table.names(queue.topic, broker.world.clock.monotonic() - WANTED_S)
-        topic = broker.topic(queue.topic)
+        topic = broker.topics.get(queue.topic)
         if topic is None or not names or not self._lacks(queue, number, names):
             return
         loaded, damaged = await broker.world.workers.run(self._files.load, queue, number, LOADED_AT_ONCE)
@@ -212,7 +212,7 @@ class BlockFilters:
         if self._lacks(queue, number, names):
             known = self._table.get(queue, number)
             block_made = await self._made(broker, queue, number, names | (known.names if known else frozenset()))
-            if block_made is not None and broker.topic(queue.topic) is topic and self._broker is broker:
+            if block_made is not None and broker.topics.get(queue.topic) is topic and self._broker is broker:
                 self._table.is_of(queue.topic, topic)
                 self._table.add(queue, number, block_made)
                 self.counts.made += 1
@@ -227,11 +227,11 @@ class BlockFilters:
 
     async def _take_in(self, broker: Broker, queue: Queue, block: Block) -> None:
         """Use a filter from disk if its block still ends with the same message."""
-        number, topic = block.first // self._entries, broker.topic(queue.topic)
+        number, topic = block.first // self._entries, broker.topics.get(queue.topic)
         if not self._lacks(queue, number, block.names):
             return
         last = await last_message(broker.store, queue, block.first + block.entries - 1)
-        if broker.topic(queue.topic) is not topic or self._broker is not broker:
+        if broker.topics.get(queue.topic) is not topic or self._broker is not broker:
             return
         if last == block.last:
             self._table.is_of(queue.topic, topic)
@@ -256,7 +256,7 @@ class BlockFilters:
         firsts: dict[Queue, int] = {}
         try:
             for queue in await run(self._files.queues):
-                topic, bounds = broker.topic(queue.topic), broker.bounds(queue)
+                topic, bounds = broker.topics.get(queue.topic), broker.store.bounds(queue)
                 gone = topic is None or not bounds.max_offset
                 await run(self._files.clean, queue, None if gone else bounds.min_offset)
                 firsts[queue] = bounds.min_offset // self._entries

@@ -53,9 +53,9 @@ class CustomFilters:
         self._turn = TurnBudget(self._budget_s, asyncio.get_running_loop().call_soon)
         self._watchdog = Watchdog(self._turn, self._stuck_s, self._monotonic)
         self._counts, self._filters = {}, {}
-        broker.guard_filters(self.compile)
+        broker.filters.guard_with(self.compile)
         for metric in self._metrics():
-            broker.register_metrics(metric)
+            broker.metrics.register(metric)
 
     async def stop(self) -> None:
         """Stop the watchdog."""
@@ -73,7 +73,7 @@ class CustomFilters:
         if wanted is None:
             return own
         try:
-            of_group = self._broker.filter_of(wanted)
+            of_group = self._broker.filters.compiled(wanted)
         except RequestError as error:
             raise SubscriptionParseFailed(
                 f"attribute {ATTRIBUTE} of group {subscription.group} is {wanted.type}:: {wanted.expression}: {error}"
@@ -113,7 +113,7 @@ class CustomFilters:
 
     def _of_group(self, subscription: Subscription) -> Subscription | None:
         """Return the subscription of the group's attribute; None without one, or if it equals *subscription*."""
-        group = self._broker.group(subscription.group)
+        group = self._broker.groups.get(subscription.group)
         if group is None or subscription.topic.startswith(RETRY_PREFIX):
             return None
         text = group.attributes.get(ATTRIBUTE)

@@ -83,7 +83,7 @@ class LevelDelivery:
         there = {level_of(queue) for queue in broker.store.queues() if queue.topic == SCHEDULE_TOPIC}
         for level in sorted(there | set(range(1, len(self._delays_ms) + 1))):
             queue = queue_of(level)
-            low, high = broker.bounds(queue)
+            low, high = broker.store.bounds(queue)
             known = level <= len(self._delays_ms)
             delay_ms = self._delays_ms[level - 1] if known else None
             position = max(self._file.offsets.get(level, 0), low)
@@ -96,7 +96,7 @@ class LevelDelivery:
                 position = low
             self.positions.add_level(level, delay_ms, position, high)
             if known:
-                self._hearing.append(broker.on_arrival(self._arrived, queue))
+                self._hearing.append(broker.messages.on_arrival(self._arrived, queue))
         loop = asyncio.get_running_loop()
         self._tasks = [loop.create_task(self._deliver_all()), loop.create_task(self._save_periodically())]
 
@@ -247,7 +247,7 @@ class LevelDelivery:
         if not messages:
             return ()
         try:
-            return await self._broker.put_all(messages, skip_interceptors=True)
+            return await self._broker.messages.put_all(messages, skip_interceptors=True)
         except RequestError as error:
             if len(messages) == 1 or error.retriable:
                 status = PutStatus.SERVICE_NOT_AVAILABLE if error.retriable else PutStatus.MESSAGE_ILLEGAL

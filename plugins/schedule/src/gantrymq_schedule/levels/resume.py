@@ -112,7 +112,7 @@ async def _first_delivery(broker: Broker, stopped: SavedLevel, delays_ms: tuple[
     begins: list[int] = []
     for target, time_ms in targets.items():
         at = await store.offset_at(target, time_ms, BoundaryType.LOWER)
-        if at < broker.bounds(target).max_offset:
+        if at < broker.store.bounds(target).max_offset:
             read = await read_from(broker, target, at, _FIRST, delays_ms)
             begins.append(read.records[0][0].log_offset if read.records else 0)
     return max(min(begins), due.records[0][0].log_offset) if begins else None
@@ -155,7 +155,7 @@ class _Level:
 
     async def _read_on(self) -> bool:
         """Read more messages of the level. Return whether there were any."""
-        end = min(self._broker.bounds(self._queue).max_offset, self._last + AHEAD)
+        end = min(self._broker.store.bounds(self._queue).max_offset, self._last + AHEAD)
         if self._read_to >= end:
             return False
         read = await read_from(self._broker, self._queue, self._read_to, _READ, self._delays_ms)

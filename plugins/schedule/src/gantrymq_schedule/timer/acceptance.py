@@ -25,7 +25,7 @@ class Acceptance:
     def __init__(self, broker: Broker, slot_count: Callable[[int], int]) -> None:
         """*slot_count* returns how many messages wait in the slot of a tick."""
         self._broker = broker
-        self._name = broker.metrics().broker
+        self._name = broker.registration.broker_name
         self._precision_ms = keys.precision(broker.settings)
         self._slot_count = slot_count
 

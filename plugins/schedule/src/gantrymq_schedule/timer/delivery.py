@@ -89,7 +89,7 @@ class TimerDelivery:
     async def _stored(self, messages: Sequence[StoreMessage]) -> Sequence[PutResult]:
         """Store *messages* as one append, or one by one if the broker refuses one of them. Return a result for each."""
         try:
-            return await self._broker.put_all(messages, skip_interceptors=True)
+            return await self._broker.messages.put_all(messages, skip_interceptors=True)
         except RequestError as error:
             if error.retriable:
                 raise

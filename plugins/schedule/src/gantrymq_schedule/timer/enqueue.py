@@ -46,7 +46,7 @@ class TimerEnqueuer:
 
     def behind(self) -> int:
         """Return how many messages of the timer queue are not enqueued yet."""
-        return self._state.broker.bounds(TIMER_QUEUE).max_offset - self._state.queue_offset
+        return self._state.broker.store.bounds(TIMER_QUEUE).max_offset - self._state.queue_offset
 
     async def enqueue(self, now_ms: int) -> None:
         """Enqueue the next messages; deliver messages with a past slot directly, where recalls have no effect.
@@ -57,7 +57,7 @@ class TimerEnqueuer:
         """
         state = self._state
         broker = state.broker
-        bounds = broker.bounds(TIMER_QUEUE)
+        bounds = broker.store.bounds(TIMER_QUEUE)
         if state.queue_offset < bounds.min_offset:
             log.warning(
                 "timed messages %d to %d were deleted from the log before they were enqueued",
@@ -65,7 +65,7 @@ class TimerEnqueuer:
                 bounds.min_offset,
             )
             state.queue_offset = bounds.min_offset
-        found = await broker.get(TIMER_QUEUE, state.queue_offset, TOGETHER)
+        found = await broker.messages.get(TIMER_QUEUE, state.queue_offset, TOGETHER)
         if found.status is not GetStatus.FOUND:
             if found.next_offset <= state.queue_offset:
                 raise StoreError(f"{TIMER_QUEUE} at {state.queue_offset}: {found.status.name}")

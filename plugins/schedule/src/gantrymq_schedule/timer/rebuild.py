@@ -48,9 +48,9 @@ class WheelRebuild:
             StoreError: the disk cannot be read.
         """
         store = broker.store
-        bounds = broker.bounds(TIMER_QUEUE)
+        bounds = broker.store.bounds(TIMER_QUEUE)
         await store.flushed(store.state().max_log_offset)
-        found = await broker.get(TIMER_QUEUE, bounds.min_offset, GetLimit(1))
+        found = await broker.messages.get(TIMER_QUEUE, bounds.min_offset, GetLimit(1))
         first = next((record.log_offset for each in found.buffers for record in iter_records(each)), None)
         end = store.state().max_log_offset
         begin = store.state().min_log_offset if first is None else first

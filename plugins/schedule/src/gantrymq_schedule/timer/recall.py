@@ -136,10 +136,10 @@ class Recall:
                 "recall failed: this broker does not accept messages yet (startAcceptSendRequestTimeStamp)"
             )
         header = RecallMessageRequest.from_ext(request.ext)
-        if broker.topic(header.topic) is None:
+        if broker.topics.get(header.topic) is None:
             raise TopicNotExist(f"recall failed: topic {header.topic} does not exist on this broker")
         handle = decode_handle(header.recall_handle)
-        broker_name = broker.metrics().broker
+        broker_name = broker.registration.broker_name
         if handle.topic != header.topic:
             raise RequestRefused(
                 ILLEGAL_OPERATION, f"recall failed: the handle is for topic {handle.topic}, not for {header.topic}"
@@ -168,7 +168,7 @@ class Recall:
     async def _store(broker: Broker, marker: StoreMessage) -> GantryError | None:
         """Store *marker*. Return the error if it is stored but unconfirmed. Raises RequestRefused if not stored."""
         try:
-            (result,) = await broker.put_all([marker])
+            (result,) = await broker.messages.put_all([marker])
         except (RequestError, StoreError) as error:
             if error.response_code in _UNCONFIRMED:
                 return error

@@ -52,12 +52,14 @@ class TimerState:
         for topic, change in changes.items():
             self.waiting += change
             metrics, broker = self.checkpoint_files.metrics, self.broker
-            gone = topic not in metrics.topics and broker.topic(topic) is None and broker.store.dropped_at(topic) > 0
+            gone = (
+                topic not in metrics.topics and broker.topics.get(topic) is None and broker.store.dropped_at(topic) > 0
+            )
             if not gone:  # the count of a deleted topic was removed at the deletion
                 metrics.add(topic, change, now_ms)
 
-    def forget(self, topic: str, group: str) -> None:
-        """Remove the count of a deleted topic; called for deleted groups too."""
+    def forget(self, topic: str) -> None:
+        """Remove the count of a deleted topic."""
         self.checkpoint_files.metrics.forget(topic, self.broker.world.clock.now_ms())
         self.changed.set()
 

@@ -92,8 +92,8 @@ class Timers:
         if not broker.settings.flag(keys.ENABLED):
             self.broker = broker
             return
-        if broker.topic(TIMER_QUEUE.topic) is None:
-            broker.create_topic(TopicConfig(TIMER_QUEUE.topic, 1, 1))
+        if broker.topics.get(TIMER_QUEUE.topic) is None:
+            broker.topics.put(TopicConfig(TIMER_QUEUE.topic, 1, 1))
         try:
             self._state, self._enqueuer = await _open_state(broker, "")
         except OSError as error:
@@ -104,8 +104,8 @@ class Timers:
         self._create_workers()
         if self._state.checkpoint_files.checkpoint.delivered_from < 0:
             await self._save()  # after a kill before the first save it would be unknown where deliveries began
-        self._stop_hearing = broker.on_arrival(self._arrived, TIMER_QUEUE)
-        broker.on_deleted(self._state.forget)
+        self._stop_hearing = broker.messages.on_arrival(self._arrived, TIMER_QUEUE)
+        broker.topics.on_deleted(self._state.forget)
         loop = asyncio.get_running_loop()
         self._tasks = [loop.create_task(self._run()), loop.create_task(self._flusher.run())]
 
@@ -179,7 +179,7 @@ class Timers:
         await self._state.slot_counts.apply_limit(self.read_tick)
         now_ms = self._state.broker.world.clock.now_ms()
         self._turn_ms = max(self._turn_ms, now_ms)
-        end = self._state.broker.bounds(TIMER_QUEUE).max_offset
+        end = self._state.broker.store.bounds(TIMER_QUEUE).max_offset
         took = self._state.queue_offset < end
         while self._state.queue_offset < end and self._running:
             await self._enqueuer.enqueue(now_ms)
@@ -291,7 +291,7 @@ async def _open_state(broker: Broker, damage: str) -> tuple[TimerState, TimerEnq
     run, root, precision_ms = world.workers.run, broker.root, keys.precision(settings)
     files = WheelFiles(world.files, root, settings.number(keys.FILE_BYTES), precision_ms)
     checkpoint_files = TimerCheckpointFiles(world.files, root)
-    bounds, now_ms = broker.bounds(TIMER_QUEUE), world.clock.now_ms()
+    bounds, now_ms = broker.store.bounds(TIMER_QUEUE), world.clock.now_ms()
     damage = (
         damage
         or await run(checkpoint_files.load)

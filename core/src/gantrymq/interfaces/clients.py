@@ -1,0 +1,88 @@
+"""Connected clients: what their heartbeats say, and queries about them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple, Protocol
+
+import attrs
+
+from gantrymq.interfaces.connection import Connection
+from gantrymq.model.subscription import Subscription
+
+__all__ = ["Clients", "ConsumerHeartbeat", "Heartbeat", "OnlineClient"]
+
+
+@attrs.define(eq=False)
+class OnlineClient:
+    """One connection of one client in one group, as described by its last heartbeat."""
+
+    connection: Connection
+    client_id: str
+    language: str  # RocketMQ's name for it
+    version: int  # protocol version of the client
+    heard_ms: int  # time of the last heartbeat, wall clock
+
+
+class ConsumerHeartbeat(NamedTuple):
+    """The part of a heartbeat about one consumer group."""
+
+    group: str
+    consume_type: str
+    message_model: str
+    consume_from_where: str
+    unit_mode: bool
+    subscriptions: Sequence[Subscription] | None  # None: unchanged
+
+
+class Heartbeat(NamedTuple):
+    """A heartbeat of a client."""
+
+    client_id: str
+    language: str  # RocketMQ's name for it
+    version: int  # protocol version of the client
+    producers: Sequence[str]  # groups
+    consumers: Sequence[ConsumerHeartbeat]
+    fingerprint: int = 0  # hash of the subscriptions; 0 from clients without heartbeat version 2
+
+
+class Clients(Protocol):
+    """Connected producers and consumers; `Broker.clients`."""
+
+    def heartbeat(self, heartbeat: Heartbeat, connection: Connection) -> bool:
+        """Register a client in its groups. Return whether its next heartbeat must have the full subscriptions.
+
+        Raises:
+            RequestRefused: code 1, the connection would be in too many groups; the client joins none of them.
+            GantryError: a plugin refuses the heartbeat; the client joins no group.
+        """
+
+    def unregister(self, connection: Connection, producer_group: str | None, consumer_group: str | None) -> None:
+        """Remove a client from the given groups."""
+
+    def gone(self, connection: Connection) -> None:
+        """Remove a closed connection from all groups, and end what waits for it."""
+
+    def producers(self, group: str) -> Sequence[OnlineClient]:
+        """Return the connected producers of a group, in order of registration."""
+
+    def producer(self, client_id: str) -> OnlineClient | None:
+        """Return the connected producer with this client id in any group; the most recent one if there are several."""
+
+    def consumers(self, group: str) -> Sequence[OnlineClient]:
+        """Return the connected consumers of a group, in order of registration."""
+
+    def broadcasts(self, group: str) -> bool:
+        """Return whether an online group consumes in broadcasting mode."""
+
+    def subscription(self, group: str, topic: str) -> Subscription | None:
+        """Return the subscription of an online group to a topic."""
+
+    def on_heartbeat(self, check: Callable[[Heartbeat, Connection], Any]) -> None:
+        """Call *check* with each heartbeat before it is processed. If it raises, the heartbeat is refused."""
+
+    def on_gone(self, callback: Callable[[Connection], Any]) -> None:
+        """Call *callback* with each closed connection that has sent a request. Exceptions are logged."""
+
+    def on_group_changed(self, callback: Callable[[str], Any]) -> None:
+        """Call *callback* with a consumer group after its members or topics change. Exceptions are logged."""
