@@ -95,9 +95,9 @@ def test_an_error_between_two_items_closes_the_generators():
 
 def test_a_document_that_is_too_long_ends_early():
     closed = []
-    with pytest.raises(FormatError, match="more than 5000 bytes"):
+    with pytest.raises(FormatError, match="limit of 5000 bytes"):
         written(Items(numbers(10**9, closed)), max_bytes=5000)
     assert closed == [10**9]
-    with pytest.raises(FormatError, match="more than 4 bytes"):
+    with pytest.raises(FormatError, match="limit of 4 bytes"):
         written(Items([12, 3]), max_bytes=4)
     assert written(Items([12, 3]), max_bytes=6) == b"[12,3]"

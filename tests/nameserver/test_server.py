@@ -15,6 +15,8 @@ from gantrymq.remoting.client import RemotingClient
 from gantrymq.remoting.command import Command, request
 from gantrymq.remoting.connection import Connection
 from gantrymq.remoting.server import RemotingServer
+from gantrymq.remoting.sliced_responses import MAX_ITEMS
+from gantrymq.world.time_slices import TimeSlices
 from gantrymq_nameserver.server import NameServer
 from gantrymq_nameserver.settings import name_server_settings
 
@@ -265,5 +267,40 @@ def test_an_answer_over_the_frame_limit_becomes_an_error(run):
             assert (await town.client().call(address, command)).code == 0
         answer = await town.client().call(address, request(206))
         assert (answer.code, "limit" in (answer.remark or "")) == (1, True)
+
+    run(play)
+
+
+def test_lists_of_thousands_of_names_are_made_in_slices(run, monkeypatch):
+    async def play(town: Town) -> None:
+        address = await town.name_server()
+        names = [f"T{number:05}" for number in range(3000)]
+        command = registration()
+        command.body = dumps({"topicConfigSerializeWrapper": {"topicConfigTable": {name: {} for name in names}}})
+        client, other = town.client(), town.client()
+        assert (await client.call(address, command)).code == 0
+        items = slices = 0
+        item_done, sleep = TimeSlices.item_done, town.world.clock.sleep
+
+        async def counted(self: TimeSlices) -> None:
+            nonlocal items
+            items += 1
+            await item_done(self)
+
+        async def slept(seconds: float) -> None:
+            nonlocal slices
+            slices += not seconds
+            await sleep(seconds)
+
+        monkeypatch.setattr(TimeSlices, "item_done", counted)
+        monkeypatch.setattr(town.world.clock, "sleep", slept)
+        for code, ext in ((206, None), (224, {"cluster": "C"})):
+            items = slices = 0
+            listed, _ = await asyncio.gather(
+                client.call(address, request(code, ext)), other.call(address, request(106))
+            )
+            assert listed.payload == dumps({"topicList": names})
+            assert items == len(names) + 1
+            assert slices >= items // MAX_ITEMS
 
     run(play)

@@ -238,8 +238,8 @@ def test_an_answer_that_does_not_fit_into_a_frame_is_refused(broker, monkeypatch
         answer = await desk.ask(317, {"isOrder": "false"})
         assert answer.code == 1
         assert answer.remark == (
-            "GET_BROKER_CONSUME_STATS: the response does not fit into a frame: the JSON has more than 10000 bytes; ask "
-            "for a part"
+            "GET_BROKER_CONSUME_STATS: the response does not fit into a frame (the JSON is over the limit of 10000 "
+            "bytes); ask for a part"
         )
         assert (await desk.ask(21, {"topicSeq": "0", "maxTopicNum": "10"})).code == 0
 

@@ -128,7 +128,7 @@ class _SlicedWriter:
         self._joined.append(joined)
         self._left -= len(joined)
         if self._left < 0:
-            raise FormatError(f"the JSON has more than {self._max_bytes} bytes")
+            raise FormatError(f"the JSON is over the limit of {self._max_bytes} bytes")
 
 
 def _text(value: Any) -> bytes:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping
-from typing import Any, Final, Protocol
+from typing import Any, Final
 
 from gantrymq.errors import ConnectionLost, FormatError, RequestRefused
 from gantrymq.loose_json import Entries, dumps_in_slices
@@ -25,11 +25,6 @@ MAX_ITEMS: Final = 64  # of a slice
 MAX_BODY_BYTES: Final = MAX_FRAME_BYTES - 64 * 1024  # the rest is for the header
 
 
-class _Closable(Protocol):
-    @property
-    def closed(self) -> bool: ...
-
-
 class SlicedResponses:
     """Creates the long responses of one server, a few at a time; the others wait in the order of their requests."""
 
@@ -40,7 +35,7 @@ class SlicedResponses:
     async def make(
         self,
         request: Command,
-        connection: _Closable,
+        connection: object,
         body: Entries | Mapping[str, Any],
         ext: dict[str, str] | None = None,
     ) -> Command:
@@ -55,7 +50,7 @@ class SlicedResponses:
 
             async def item_done() -> None:
                 await slices.item_done()
-                if connection.closed:
+                if getattr(connection, "closed", False):
                     raise ConnectionLost(f"the peer of {request_name(request.code)} has closed the connection")
 
             members = body if isinstance(body, Entries) else Entries.of(body)
@@ -63,6 +58,6 @@ class SlicedResponses:
                 written = await dumps_in_slices(members, item_done, max_bytes=MAX_BODY_BYTES)
             except FormatError as error:
                 raise RequestRefused(
-                    1, f"{request_name(request.code)}: the response does not fit into a frame: {error}; ask for a part"
+                    1, f"{request_name(request.code)}: the response does not fit into a frame ({error}); ask for a part"
                 ) from error
             return response_to(request, 0, None, ext, written)

@@ -25,6 +25,10 @@ class TopicCount:
     count: int
     changed_ms: int
 
+    def to_json(self) -> dict[str, int]:
+        """Return the members as RocketMQ writes them."""
+        return {"count": self.count, "timeStamp": self.changed_ms}
+
 
 @attrs.define
 class TimerMetrics:
@@ -45,8 +49,8 @@ class TimerMetrics:
             self.version.next(now_ms)
 
     def to_json(self) -> dict[str, Any]:
-        """Return the members as RocketMQ writes them, also in the answer to request 61."""
-        counts = {name: {"count": each.count, "timeStamp": each.changed_ms} for name, each in self.topics.items()}
+        """Return the members as RocketMQ writes them."""
+        counts = {name: each.to_json() for name, each in self.topics.items()}
         return {"dataVersion": self.version.to_json(), "timingCount": counts}
 
     def encode(self) -> bytes:

@@ -10,7 +10,6 @@ import asyncio
 import logging
 from typing import Any, Final
 
-from gantrymq import loose_json
 from gantrymq.errors import (
     CallTimeout,
     ConnectionLost,
@@ -21,6 +20,7 @@ from gantrymq.errors import (
     ServiceNotAvailable,
 )
 from gantrymq.interfaces import Broker, Connection, OnlineClient
+from gantrymq.loose_json import Entries, loads
 from gantrymq.model.ids import parse_offset_id
 from gantrymq.remoting.codes import RequestCode
 from gantrymq.remoting.command import Command, request, response_to
@@ -30,6 +30,7 @@ from gantrymq.remoting.headers.clients import (
     GetConsumerStatusRequest,
 )
 from gantrymq.remoting.serving import serves
+from gantrymq.remoting.sliced_responses import SlicedResponses
 
 __all__ = ["ANSWER_S", "STATUS_S", "MemberQuestions"]
 
@@ -105,16 +106,17 @@ class MemberQuestions:
             *(self._answer(header.group, each, request(code, ext), STATUS_S) for each in members),
             return_exceptions=True,
         )
-        table: dict[str, Any] = {}
+        broker, table = self._running(), dict[str, Any]()
         for member, answer in zip(members, answers, strict=True):
             if isinstance(answer, RequestRefused):
                 log.warning("offsets of group %s on %s: %s", header.group, header.topic, answer)
             elif isinstance(answer, BaseException):
                 raise answer
             elif answer.code == 0 and answer.payload:
-                table[member.client_id] = _offsets(answer, member)
-        body = loose_json.dumps({"consumerTable": table, "messageQueueTable": {}}, sort=True)
-        return response_to(asked, 0, None, None, body)
+                table[member.client_id] = await broker.world.workers.run(_offsets, answer, member)
+        of_members = Entries((client_id, Entries(table[client_id].items())) for client_id in sorted(table))
+        body = {"consumerTable": of_members, "messageQueueTable": {}}
+        return await SlicedResponses(broker.world.clock).make(asked, connection, body)
 
     def _running(self) -> Broker:
         if self._broker is None:
@@ -153,9 +155,11 @@ def _stopping() -> RequestError:
     return ServiceNotAvailable("this broker is stopping and asks no member any more; ask again when it is back")
 
 
-def _offsets(answer: Command, member: OnlineClient) -> Any:
+def _offsets(answer: Command, member: OnlineClient) -> dict[Any, Any]:
+    """Return the offsets in a member's answer. Runs in a thread: there may be thousands of queues."""
     try:
-        body = loose_json.loads(answer.payload)
+        body = loads(answer.payload)
     except FormatError as error:
         raise RequestRefused(1, f"{member.client_id} answered what is not JSON: {error}") from error
-    return body.get("messageQueueTable") or {} if isinstance(body, dict) else {}
+    table = body.get("messageQueueTable") if isinstance(body, dict) else None
+    return table if isinstance(table, dict) else {}

@@ -8,11 +8,12 @@ from __future__ import annotations
 
 from gantrymq.config import Settings
 from gantrymq.errors import QueryNotFound
-from gantrymq.loose_json import dumps
+from gantrymq.loose_json import Entries
 from gantrymq.remoting.bodies import properties_of
 from gantrymq.remoting.codes import RequestCode
 from gantrymq.remoting.command import Command, response_to
 from gantrymq.remoting.serving import serves
+from gantrymq.remoting.sliced_responses import SlicedResponses
 from gantrymq.settings_file import properties_text
 from gantrymq.world import World
 from gantrymq_nameserver import runtime_config
@@ -30,6 +31,7 @@ class OperatorRequests:
 
     def __init__(self, world: World, kv: KvConfig, settings: Settings) -> None:
         self._world = world
+        self._sliced = SlicedResponses(world.clock).make
         self._kv = kv
         self._settings = settings
 
@@ -54,12 +56,12 @@ class OperatorRequests:
         return response_to(request)
 
     @serves(RequestCode.GET_KVLIST_BY_NAMESPACE)
-    def _namespace(self, request: Command, connection: object) -> Command:
+    async def _namespace(self, request: Command, connection: object) -> Command:
         header = GetKvlistByNamespaceRequest.from_ext(request.ext)
         table = self._kv.namespace(header.namespace)
         if table is None:
             raise QueryNotFound(f"No config item, Namespace: {header.namespace}")
-        return response_to(request, body=dumps({"table": table}))
+        return await self._sliced(request, connection, {"table": Entries(table.items())})
 
     @serves(RequestCode.UPDATE_NAMESRV_CONFIG)
     async def _update_settings(self, request: Command, connection: object) -> Command:

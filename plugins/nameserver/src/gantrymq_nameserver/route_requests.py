@@ -10,7 +10,7 @@ from typing import Any
 
 from gantrymq.config import Settings
 from gantrymq.errors import FormatError, RequestError, TopicNotExist
-from gantrymq.loose_json import dumps, dumps_standard
+from gantrymq.loose_json import Items, dumps, dumps_standard
 from gantrymq.model.json_members import COUNT, number_in, objects_in, text_in
 from gantrymq.remoting.codes import RequestCode
 from gantrymq.remoting.command import Command, response_to
@@ -20,6 +20,7 @@ from gantrymq.remoting.headers.nameserver import (
     RegisterTopicInNamesrvRequest,
 )
 from gantrymq.remoting.serving import serves
+from gantrymq.remoting.sliced_responses import SlicedResponses
 from gantrymq.world import Clock
 from gantrymq_nameserver import topics
 from gantrymq_nameserver.handlers import read_object, wants_standard_json
@@ -42,6 +43,7 @@ class RouteRequests:
         self._kv = kv
         self._settings = settings
         self._clock = clock
+        self._sliced = SlicedResponses(clock).make
         self._started = clock.monotonic()
 
     @serves(RequestCode.GET_ROUTEINFO_BY_TOPIC)
@@ -101,43 +103,48 @@ class RouteRequests:
     # --- topic lists ------------------------------------------------------------------------------------------------
 
     @serves(RequestCode.GET_ALL_TOPIC_LIST_FROM_NAMESERVER)
-    def _all_topics(self, request: Command, connection: object) -> Command:
+    async def _all_topics(self, request: Command, connection: object) -> Command:
         self._check_enabled("enableAllTopicList")
-        return _topic_list(request, topics.all_topics(self._tables))
+        return await self._topic_list(request, connection, topics.all_topics(self._tables))
 
     @serves(RequestCode.GET_TOPICS_BY_CLUSTER)
-    def _topics_of_cluster(self, request: Command, connection: object) -> Command:
+    async def _topics_of_cluster(self, request: Command, connection: object) -> Command:
         self._check_enabled("enableTopicList")
         header = GetTopicsByClusterRequest.from_ext(request.ext)
-        return _topic_list(request, topics.topics_of_cluster(self._tables, header.cluster))
+        return await self._topic_list(request, connection, topics.topics_of_cluster(self._tables, header.cluster))
 
     @serves(RequestCode.GET_SYSTEM_TOPIC_LIST_FROM_NS)
-    def _system_topics(self, request: Command, connection: object) -> Command:
-        return _topic_list(request, *topics.system_topics(self._tables))
+    async def _system_topics(self, request: Command, connection: object) -> Command:
+        return await self._topic_list(request, connection, *topics.system_topics(self._tables))
 
     @serves(RequestCode.GET_UNIT_TOPIC_LIST)
-    def _unit_topics(self, request: Command, connection: object) -> Command:
-        return self._topics_where(request, lambda data: data.is_unit)
+    async def _unit_topics(self, request: Command, connection: object) -> Command:
+        return await self._topics_where(request, connection, lambda data: data.is_unit)
 
     @serves(RequestCode.GET_HAS_UNIT_SUB_TOPIC_LIST)
-    def _topics_with_unit_subscription(self, request: Command, connection: object) -> Command:
-        return self._topics_where(request, lambda data: data.has_unit_subscription)
+    async def _topics_with_unit_subscription(self, request: Command, connection: object) -> Command:
+        return await self._topics_where(request, connection, lambda data: data.has_unit_subscription)
 
     @serves(RequestCode.GET_HAS_UNIT_SUB_UNUNIT_TOPIC_LIST)
-    def _other_topics_with_unit_subscription(self, request: Command, connection: object) -> Command:
-        return self._topics_where(request, lambda data: data.has_unit_subscription and not data.is_unit)
+    async def _other_topics_with_unit_subscription(self, request: Command, connection: object) -> Command:
+        return await self._topics_where(
+            request, connection, lambda data: data.has_unit_subscription and not data.is_unit
+        )
 
-    def _topics_where(self, request: Command, matches: Callable[[QueueData], bool]) -> Command:
+    async def _topics_where(
+        self, request: Command, connection: object, matches: Callable[[QueueData], bool]
+    ) -> Command:
         self._check_enabled("enableTopicList")
-        return _topic_list(request, topics.topics_where(self._tables, matches))
+        return await self._topic_list(request, connection, topics.topics_where(self._tables, matches))
 
     def _check_enabled(self, key: str) -> None:
         if not self._settings.flag(key):
             raise RequestError(f"disable: {key}=false in the name server's settings")
 
-
-def _topic_list(request: Command, names: list[str], broker_address: str | None = None) -> Command:
-    return response_to(request, body=dumps({"brokerAddr": broker_address, "topicList": names}))
+    async def _topic_list(
+        self, request: Command, connection: object, names: list[str], broker_address: str | None = None
+    ) -> Command:
+        return await self._sliced(request, connection, {"brokerAddr": broker_address, "topicList": Items(names)})
 
 
 def _queue_data(route: dict[str, Any]) -> list[QueueData]:

@@ -9,11 +9,12 @@ import asyncio
 import errno
 import logging
 from collections.abc import Awaitable
+from typing import Final
 
 from gantrymq.config import Settings
-from gantrymq.errors import ConfigError, LocalProtocolError
+from gantrymq.errors import ConfigError, ConnectionLost, LocalProtocolError
 from gantrymq.remoting.admission import admission_of
-from gantrymq.remoting.codes import ResponseCode
+from gantrymq.remoting.codes import RequestCode, ResponseCode
 from gantrymq.remoting.command import Command, response_to
 from gantrymq.remoting.connection import Connection
 from gantrymq.remoting.limits import Limits, connections_within
@@ -28,6 +29,17 @@ __all__ = ["NameServer"]
 log = logging.getLogger(__name__)
 
 _KNOWN = "gantrymq_nameserver"  # marks connections with a close callback
+
+_LONG: Final = frozenset(  # codes with potentially long responses
+    {
+        RequestCode.GET_ALL_TOPIC_LIST_FROM_NAMESERVER,
+        RequestCode.GET_TOPICS_BY_CLUSTER,
+        RequestCode.GET_UNIT_TOPIC_LIST,
+        RequestCode.GET_HAS_UNIT_SUB_TOPIC_LIST,
+        RequestCode.GET_HAS_UNIT_SUB_UNUNIT_TOPIC_LIST,
+        RequestCode.GET_KVLIST_BY_NAMESPACE,
+    }
+)
 
 SHARE_ALONE, SHARE_BESIDE = 7 / 8, 1 / 8  # of the process's descriptors, for connections
 
@@ -138,4 +150,8 @@ def _reply(connection: Connection, request: Command, answer: Command) -> None:
 
 
 async def _reply_later(connection: Connection, request: Command, answer: Awaitable[Command]) -> None:
-    _reply(connection, request, await answer)
+    try:
+        settled = await (connection.response_limiter.run(answer) if request.code in _LONG else answer)
+    except ConnectionLost:
+        return
+    _reply(connection, request, settled)

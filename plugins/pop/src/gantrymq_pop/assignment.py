@@ -17,7 +17,7 @@ from typing import Any, Final
 from gantrymq.errors import FormatError, InvalidParameter, NoPermission, RequestRefused, TopicNotExist
 from gantrymq.formats.config import load, pretty, save
 from gantrymq.interfaces import AllocationStrategy, Broker, Connection
-from gantrymq.loose_json import dumps
+from gantrymq.loose_json import Entries, Items
 from gantrymq.model.json_members import text_in
 from gantrymq.model.names import RETRY_PREFIX
 from gantrymq.model.queue import MessageQueue
@@ -25,6 +25,7 @@ from gantrymq.remoting.bodies import object_body_of
 from gantrymq.remoting.codes import RequestCode
 from gantrymq.remoting.command import Command, response_to
 from gantrymq.remoting.serving import serves
+from gantrymq.remoting.sliced_responses import SlicedResponses
 from gantrymq_pop.request_modes import POP, PULL, RequestMode, RequestModes
 
 __all__ = ["Assignment", "shares"]
@@ -43,7 +44,8 @@ class Assignment:
         self._broker = broker
         self._files = broker.world.files
         self._path = folder / FILE
-        self._modes = RequestModes()
+        self._sliced = SlicedResponses(broker.world.clock).make
+        self._modes = RequestModes()  # replaced by each change, so that a copy is not needed to read it
         self._saving = asyncio.Lock()
         self._deleted: list[tuple[str, str]] = []  # deleted topics and groups with modes to remove
         broker.topics.on_deleted(lambda topic: self._deleted.append((topic, "")))
@@ -66,7 +68,7 @@ class Assignment:
         mode = self._modes.get(topic, group) or self._default(topic)
         queues = sorted(await self._broker.registration.cluster_queues(topic))
         if not queues:
-            return response_to(request, 0, None, None, dumps({}))  # without a list the member keeps its queues
+            return response_to(request, 0, None, None, b"{}")  # without a list the member keeps its queues
         if body.get("messageModel") != BROADCASTING and self._broker.settings.flag("serverLoadBalancerEnable"):
             members = sorted({each.client_id for each in self._broker.clients.consumers(group)})
             if not members:
@@ -80,14 +82,8 @@ class Assignment:
                 queues = shares(strategy, group, client_id, queues, members, mode.share_queues)
             else:
                 queues = strategy.allocate(group, client_id, queues, members)
-        found = [
-            {
-                "messageQueue": {"brokerName": each.broker_name, "queueId": each.queue_id, "topic": each.topic},
-                "mode": mode.name,
-            }
-            for each in dict.fromkeys(queues)
-        ]
-        return response_to(request, 0, None, None, dumps({"messageQueueAssignments": found}, sort=True))
+        found = Items({"messageQueue": each.to_json(), "mode": mode.name} for each in dict.fromkeys(queues))
+        return await self._sliced(request, connection, {"messageQueueAssignments": found})
 
     @serves(RequestCode.SET_MESSAGE_REQUEST_MODE)
     async def set_mode(self, request: Command, connection: Connection) -> Command:
@@ -130,18 +126,22 @@ class Assignment:
     async def _change(self, change: Callable[[RequestModes], None]) -> None:
         """Apply *change* to a copy of the modes, save it, then use it. Raises OSError."""
         async with self._saving:
-            modes, before = RequestModes(), self._modes.to_json()
-            modes.load(before)
-            change(modes)
-            after = modes.to_json()
-            if after != before:
-                await self._broker.world.workers.run(save, self._files, self._path, pretty(after))
-            self._modes = modes
+            self._modes = await self._broker.world.workers.run(self._changed, self._modes, change)
+
+    def _changed(self, before: RequestModes, change: Callable[[RequestModes], None]) -> RequestModes:
+        """Return a changed copy of *before*, saved if it differs. Runs in a thread: there may be thousands of modes."""
+        modes = before.copy()
+        change(modes)
+        if modes != before:
+            save(self._files, self._path, pretty(modes.to_json()))
+        return modes
 
     @serves(RequestCode.GET_ALL_MESSAGE_REQUEST_MODE)
-    def all_modes(self, request: Command, connection: Connection) -> Command:
+    async def all_modes(self, request: Command, connection: Connection) -> Command:
         """Answer request 402: all request modes by topic and group."""
-        return response_to(request, 0, None, None, dumps(self._modes.to_json(), sort=True))
+        modes = self._modes
+        topics = Entries((topic, modes.of_topic(topic)) for topic in sorted(modes.topics))
+        return await self._sliced(request, connection, {"messageRequestModeMap": topics})
 
     def _default(self, topic: str) -> RequestMode:
         settings = self._broker.settings

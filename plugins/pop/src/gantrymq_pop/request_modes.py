@@ -8,6 +8,7 @@ SetMessageRequestModeRequestBody.java.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, Final, NamedTuple
 
 from gantrymq.errors import FormatError
@@ -62,22 +63,37 @@ class RequestModes:
             if not groups:
                 del self._modes[each]
 
+    @property
+    def topics(self) -> Sequence[str]:
+        """The topics with a mode of any group."""
+        return list(self._modes)
+
+    def of_topic(self, topic: str) -> dict[str, Any]:
+        """Return the modes of one topic by group, as in the file."""
+        return {
+            group: {
+                "consumerGroup": group,
+                "mode": mode.name,
+                "popShareQueueNum": mode.share_queues,
+                "topic": topic,
+            }
+            for group, mode in self._modes[topic].items()
+        }
+
     def to_json(self) -> dict[str, Any]:
         """Return the contents of the file and of request 402, with sorted members as in RocketMQ."""
-        return {
-            "messageRequestModeMap": {
-                topic: {
-                    group: {
-                        "consumerGroup": group,
-                        "mode": mode.name,
-                        "popShareQueueNum": mode.share_queues,
-                        "topic": topic,
-                    }
-                    for group, mode in groups.items()
-                }
-                for topic, groups in self._modes.items()
-            }
-        }
+        return {"messageRequestModeMap": {topic: self.of_topic(topic) for topic in self._modes}}
+
+    def copy(self) -> RequestModes:
+        """Return an independent copy."""
+        copied = RequestModes()
+        copied._modes = {topic: dict(groups) for topic, groups in self._modes.items()}
+        return copied
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, RequestModes) and self._modes == other._modes
+
+    __hash__ = None  # type: ignore[assignment]  # it can be changed
 
     def load(self, members: dict[Any, Any]) -> None:
         """Load the contents of the file.

@@ -18,13 +18,14 @@ from gantrymq.formats.config import pretty
 from gantrymq.formats.record import RecordView, iter_records
 from gantrymq.formats.tags_code import delay_levels_of, tags_code_of
 from gantrymq.interfaces import Broker, Connection, ExtUnit, GetLimit, GetResult
-from gantrymq.loose_json import dumps
+from gantrymq.loose_json import Items, dumps
 from gantrymq.model.queue import Queue
 from gantrymq.model.subscription import TAG, Subscription
 from gantrymq.remoting.codes import RequestCode
-from gantrymq.remoting.command import Command, response_to
+from gantrymq.remoting.command import Command
 from gantrymq.remoting.headers.groups import QueryConsumeQueueRequest
 from gantrymq.remoting.serving import serves
+from gantrymq.remoting.sliced_responses import SlicedResponses
 from gantrymq_filter_sql92.bitmap.filter_data import FilterData
 
 __all__ = ["QueueEntries"]
@@ -73,8 +74,8 @@ class QueueEntries:
                 body["filterData"] = "null" if data is None else pretty(data.to_json())
                 passes = _passes(broker, subscription, data)
         entries = _entries(broker, queue, header.index, min(header.count, MAX_ENTRIES))
-        body["queueData"] = [_told(*entry, passes) async for entry in entries]
-        return response_to(asked, 0, None, None, dumps(body, sort=True))
+        body["queueData"] = Items([_told(*entry, passes) async for entry in entries])
+        return await SlicedResponses(broker.world.clock).make(asked, connection, body)
 
 
 def _passes(broker: Broker, subscription: Subscription, data: FilterData | None) -> Passes:

@@ -5,11 +5,11 @@ Source: apache/rocketmq broker/.../processor/AdminBrokerProcessor.java (getTimer
 
 from __future__ import annotations
 
-import json
-
 from gantrymq.errors import RequestRefused
-from gantrymq.interfaces import Connection
+from gantrymq.interfaces import Broker, Connection
+from gantrymq.loose_json import Entries
 from gantrymq.remoting.command import Command, response_to
+from gantrymq.remoting.sliced_responses import SlicedResponses
 from gantrymq_schedule.timer.settings import ENABLED
 from gantrymq_schedule.timer.timers import Timers
 from gantrymq_store_files.timer_checkpoint import TIMER_CHECKPOINT_FIELDS_BYTES, encode_timer_checkpoint
@@ -25,16 +25,20 @@ class TimerRequests:
 
     def checkpoint(self, request: Command, connection: Connection) -> Command:
         """Answer request 60: the last saved checkpoint, 56 bytes."""
-        self._refuse_without()
+        self._broker()
         body = encode_timer_checkpoint(self._timers.checkpoint())[:TIMER_CHECKPOINT_FIELDS_BYTES]
         return response_to(request, 0, None, None, body)
 
-    def metrics(self, request: Command, connection: Connection) -> Command:
+    async def metrics(self, request: Command, connection: Connection) -> Command:
         """Answer request 61: the number of waiting messages by topic."""
-        self._refuse_without()
-        body = json.dumps(self._timers.metrics_json(), separators=(",", ":")).encode()
-        return response_to(request, 0, None, None, body)
+        clock = self._broker().world.clock
+        metrics = self._timers.metrics()
+        counts = Entries((name, each.to_json()) for name, each in list(metrics.topics.items()))
+        body = {"dataVersion": metrics.version.to_json(), "timingCount": counts}
+        return await SlicedResponses(clock).make(request, connection, body)
 
-    def _refuse_without(self) -> None:
-        if not self._timers.enabled:
+    def _broker(self) -> Broker:
+        broker = self._timers.broker
+        if broker is None or not self._timers.enabled:
             raise RequestRefused(1, f"there are no timers on this broker ({ENABLED}=false)")
+        return broker

@@ -43,7 +43,7 @@ from gantrymq_schedule.timer.wheel_clock import IDLE_TICKS, REACH, WheelClock
 from gantrymq_schedule.timer.wheel_files import WheelDamage, WheelFiles
 from gantrymq_store_files.timer_checkpoint import TimerCheckpoint
 from gantrymq_store_files.timer_log import TimerEntry
-from gantrymq_store_files.timer_metrics import TopicCount
+from gantrymq_store_files.timer_metrics import TimerMetrics, TopicCount
 from gantrymq_store_files.timer_wheel import SLOTS, Slot
 
 __all__ = ["Timers"]
@@ -240,13 +240,13 @@ class Timers:
         """Return the last saved checkpoint."""
         return self._state.checkpoint_files.checkpoint
 
-    def metrics_json(self) -> Mapping[str, object]:
-        """Return the number of waiting messages by topic in the form of request 61."""
-        return self._state.checkpoint_files.metrics.to_json()
+    def metrics(self) -> TimerMetrics:
+        """Return the numbers of waiting messages by topic, with their version."""
+        return self._state.checkpoint_files.metrics
 
     def topics(self) -> Mapping[str, TopicCount]:
         """Return the number of waiting messages by topic."""
-        return self._state.checkpoint_files.metrics.topics
+        return self.metrics().topics
 
     def in_time(self, slot_ms: int) -> bool:
         """Return whether everything in the timer queue now reaches the slot of *slot_ms* before it is due."""
