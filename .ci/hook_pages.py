@@ -1,4 +1,4 @@
-"""Update the signatures on the pages of docs/plugins/hooks from the code.
+"""Update the signatures on the pages of docs/plugins/hooks, and on that of the raw log, from the code.
 
     python .ci/hook_pages.py
 
@@ -29,7 +29,8 @@ BLOCK = re.compile(r"(?<=^```python\n)(.*?)(?=^```$)", re.DOTALL | re.MULTILINE)
 
 def main() -> None:
     known = declarations()
-    for page in sorted((ROOT / "docs/plugins/hooks").glob("gantry_*.md")):
+    folder = ROOT / "docs/plugins"
+    for page in (*sorted(folder.glob("hooks/gantry_*.md")), folder / "raw_log.md"):
         text = page.read_text()
         head, example = text.split("## Example\n")
         head = BLOCK.sub(lambda block: rewritten(block[1], known), head)

@@ -187,6 +187,7 @@ class Rig:
         self.workers = RigWorkers()
         self.said = []
         self.bit_maps = {}
+        self.batch_topics = frozenset()  # as in the broker's topics
         world = real_world()
         self.clock = StandingClock(world.clock)
         self.world = attrs.evolve(world, clock=self.clock, workers=self.workers, files=RigFiles(self.faults))
@@ -195,7 +196,7 @@ class Rig:
         """A store that is not started; small files unless *settings* say otherwise."""
         sizes = {"mappedFileSizeCommitLog": 8192, "mappedFileSizeConsumeQueue": 400, **settings}
         given = self.world, self.root, Settings(KEYS, sizes), self.said.append, progress
-        return MmapStore(StoreContext(*given, bit_maps=self.bit_maps))
+        return MmapStore(StoreContext(*given, has_batch_queues=self.batch_topics.__contains__, bit_maps=self.bit_maps))
 
     def run(self, case, **settings):
         """Run ``case(bench)`` with an open store, which is stopped cleanly afterwards."""

@@ -15,17 +15,21 @@ from gantrymq.world.real import real_world
 from gantrymq_storage_mmap.queues import pending_entries
 from gantrymq_storage_mmap.settings import SCHEMA
 from gantrymq_storage_mmap.store import MmapStore
-from gantrymq_testing import StoreContract
+from gantrymq_testing import RawLogContract, StoreContract
 from gantrymq_testing.simulated import SimulatedFiles
 
 BROKER_KEYS = (Setting("maxMessageSize", "number", 4 * 1024**2, "declared by the broker"),)
 
 
-class TestContract(StoreContract):
+class MmapStoreCases:
     sizes: dict[str, Any] = {"mappedFileSizeCommitLog": 4 * 1024**2}
 
     def make_store(self, world: World, root: Path, **settings: Any) -> MessageStore:
         return MmapStore(StoreContext(world, root, Settings((*SCHEMA, *BROKER_KEYS), {**self.sizes, **settings})))
+
+
+class TestContract(MmapStoreCases, StoreContract):
+    pass
 
 
 class TestContractWithTinyFiles(TestContract):
@@ -56,3 +60,20 @@ class TestContractInMemory(TestContract):
     def make_world(self) -> World:
         world = real_world()
         return attrs.evolve(world, files=SimulatedFiles(world.clock.now_ms))
+
+
+class TestRawLog(MmapStoreCases, RawLogContract):
+    """Log files of a few records, queue files of five entries, index files of twenty keys."""
+
+    sizes = {
+        "mappedFileSizeCommitLog": 4096,
+        "mappedFileSizeConsumeQueue": 100,
+        "maxHashSlotNum": 50,
+        "maxIndexNum": 20,
+    }
+
+
+class TestRawLogReadCold(TestRawLog):
+    """Nothing is hot: every read of the log uses a thread."""
+
+    sizes = {**TestRawLog.sizes, "hotReadWindow": 0}

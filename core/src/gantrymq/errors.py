@@ -217,6 +217,10 @@ class StoreDamaged(StoreError):
     """Bytes before the end of the log are corrupt in a way that an interrupted write cannot cause."""
 
 
+class LogMismatch(StoreError):
+    """A log offset is outside the raw log or not at a record, or bytes do not continue it."""
+
+
 # --- client ---------------------------------------------------------------------------------------------------------
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 
 import pytest
-from fake_store import FakeGate, FakeStore, put
+from fake_store import FakeGate, FakeStore, entry, put
 
 from gantrymq.broker.sending.pipeline import FlushTimeout, Pipeline
 from gantrymq.errors import ServiceNotAvailable, StoreError
@@ -439,3 +439,76 @@ def test_a_gate_that_opens_during_the_stop_has_its_senders_answered(bench):
         assert ("a", ["OK"]) in bench.calls
 
     bench(main, timeout_s=5.0)
+
+
+# --- changes of the raw log -----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("gated", [True, False])
+def test_copied_records_pass_the_gates_and_are_published(bench, gated):
+    async def main(bench):
+        bench.store.put([message(), message()])  # stands for `append_raw`
+        bench.pipeline.appended_raw(200)
+        await bench.turns()
+        if gated:
+            assert bench.names() == ["put", "gate"]
+            bench.gate.open()
+            await bench.turns()
+        assert bench.calls[-2:] == [("publish", 200), ("heard", 2)]
+
+    bench(main, gated=gated)
+
+
+def test_what_a_limit_held_back_is_published_when_it_moves(bench):
+    async def main(bench):
+        bench.submit("a", message())
+        await bench.turns()
+        bench.gate.open()
+        await bench.turns()
+        bench.store.unpublished = bench.store.unpublished or [entry(log_offset=0)]
+        bench.pipeline.limit_moved()
+        assert bench.calls[-2:] == [("publish", 100), ("heard", 1)]
+
+    bench(main)
+
+
+def test_sends_that_are_cut_off_fail_and_an_old_gate_confirms_nothing_new(bench):
+    async def main(bench):
+        bench.submit("kept", message())
+        await bench.turns()
+        bench.submit("removed", message())
+        await bench.turns()
+        bench.store.end, bench.store.unpublished = 100, bench.store.unpublished[:1]
+        bench.pipeline.truncated(100)
+        assert bench.calls[-1] == ("removed", "StoreError")
+        bench.submit("new", message())
+        await bench.turns()
+        bench.gate.open()  # the gate that was asked before the truncation
+        await bench.turns()
+        assert bench.names()[-2:] == ["put", "gate"]
+        bench.gate.open()
+        await bench.turns()
+        assert bench.names()[-4:] == ["publish", "heard", "kept", "new"]
+        assert ("publish", 200) in bench.calls
+
+    bench(main)
+
+
+def test_a_gate_that_fails_because_of_a_truncation_fails_no_other_send(bench):
+    async def main(bench):
+        bench.submit("removed", message())
+        await bench.turns()
+        bench.store.end, bench.store.unpublished = 0, []
+        bench.pipeline.truncated(0)
+        bench.submit("new", message())
+        await bench.turns()
+        bench.gate.open(StoreError("the position is gone"))
+        await bench.turns()
+        bench.gate.open()
+        await bench.turns()
+        assert [call for call in bench.calls if call[0] in ("removed", "new")] == [
+            ("removed", "StoreError"),
+            ("new", ["OK"]),
+        ]
+
+    bench(main)

@@ -97,6 +97,13 @@ def test_the_signatures_on_a_page_are_those_of_the_code(hook, in_the_code):
     assert shown == now, "bring the page up to date with: python .ci/hook_pages.py"
 
 
+def test_the_signatures_on_the_page_of_the_raw_log_are_those_of_the_code(in_the_code):
+    interface = (ROOT / "docs/plugins/raw_log.md").read_text().split("## Reading")[0]
+    shown = declared(code_in(interface))
+    assert list(shown) == ["LogRange", "Segment", "RawLog"]
+    assert shown == {name: in_the_code[name] for name in shown}, "run: python .ci/hook_pages.py"
+
+
 @pytest.mark.parametrize("hook", HOOKS)
 def test_a_page_shows_the_registry_that_the_hook_is_handed(hook):
     registry = vars(hooks)[hook].__annotations__["registry"]

@@ -124,6 +124,11 @@ class Parts:
         for listener in (resources.dispatchers.published, stats.published, self.held_pulls.arrived):
             self.pipeline.on_published(listener)
         self.pipeline.on_acknowledged(stats.put_times.acknowledged)
+        if (raw_log := resources.store.raw_log) is not None:
+            raw_log.on_appended(self.pipeline.appended_raw)
+            raw_log.on_limit_moved(self.pipeline.limit_moved)
+            raw_log.on_truncated(self.pipeline.truncated)
+            raw_log.on_truncated(resources.dispatchers.truncated)
         self.transactions = (
             None
             if resources.transactions is None

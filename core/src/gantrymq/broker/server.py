@@ -67,7 +67,10 @@ class BrokerServer:
         self.root = store_root(world, settings)
         self.tables = Tables(world, settings)
         self._plugins = plugins
-        self._context = StoreContext(world, self.root, settings, log.warning, log.info, self.tables.topics.reserve_ms)
+        topics = self.tables.topics
+        self._context = StoreContext(
+            world, self.root, settings, log.warning, log.info, topics.reserve_ms, topics.has_batch_queues
+        )
         self.store: MessageStore = plugins.store(settings.text("store"))(self._context)
         self._transactions = select_transaction_service(settings, plugins)
         self._closing: list[Callable[[], Awaitable[Any]]] = []  # in order of opening

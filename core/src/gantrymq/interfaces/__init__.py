@@ -11,6 +11,7 @@ from gantrymq.interfaces.consuming import Filters, HeldPulls, Offsets, QueueLock
 from gantrymq.interfaces.dispatch import DispatchEntry, Dispatcher
 from gantrymq.interfaces.extension_points import Gate, Guard, Handler, Interceptor, Service
 from gantrymq.interfaces.filtering import BitMaps, ExtUnit, FilterType, MessageFilter, PropertiesFilter
+from gantrymq.interfaces.log import LogRange, RawLog, Segment
 from gantrymq.interfaces.messages import Messages
 from gantrymq.interfaces.metrics import (
     BrokerMetrics,
@@ -99,6 +100,7 @@ __all__ = [
     "Interceptor",
     "InterceptorRegistry",
     "LastPull",
+    "LogRange",
     "MessageFilter",
     "MessageStore",
     "Messages",
@@ -121,8 +123,10 @@ __all__ = [
     "QueryResult",
     "QueueLocks",
     "QueueTargets",
+    "RawLog",
     "RecoveryReport",
     "Registration",
+    "Segment",
     "SendAnswer",
     "SendRequest",
     "Service",

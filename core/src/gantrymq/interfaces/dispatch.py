@@ -25,7 +25,7 @@ class Dispatcher(Protocol):
         """Handle *entries* in log order; each is delivered at least once."""
 
     def truncate(self, log_offset: int) -> None:
-        """Discard everything at and after *log_offset*, where recovery truncated the log."""
+        """Discard everything at and after *log_offset*, where the log was or will be truncated."""
 
     def flush(self) -> None:
         """Make ``position`` durable."""

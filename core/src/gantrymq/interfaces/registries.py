@@ -34,6 +34,7 @@ class StoreContext:
     log: Callable[[str], Any] = lambda sentence: None  # report one sentence to the operator
     progress: Callable[[str], Any] = lambda sentence: None  # report progress, at most once a second
     reserve_ms: Callable[[str], int] = lambda topic: -1  # retention of a topic, ms; -1: same as the log
+    has_batch_queues: Callable[[str], bool] = lambda topic: False  # whether a topic has queue.type=BatchCQ
     bit_maps: BitMaps = attrs.field(factory=dict)  # functions for the bits of each new ext unit
 
 

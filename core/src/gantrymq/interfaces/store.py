@@ -15,6 +15,7 @@ import attrs
 from gantrymq.formats.record import RecordView
 from gantrymq.interfaces.dispatch import DispatchEntry
 from gantrymq.interfaces.filtering import MessageFilter
+from gantrymq.interfaces.log import RawLog
 from gantrymq.model.queue import Queue
 
 
@@ -230,6 +231,10 @@ class StoreState:
 
 class MessageStore(Protocol):
     """A message log with queues as views."""
+
+    @property
+    def raw_log(self) -> RawLog | None:
+        """The log as bytes; None if the store does not offer it."""
 
     async def start(self) -> RecoveryReport:
         """Lock, load and recover. Raises StoreError if the store must not be used."""

@@ -25,16 +25,16 @@ from gantrymq.interfaces import (
     PutResult,
     PutStatus,
     QueryResult,
+    RawLog,
     RecoveryReport,
     StoreContext,
     StoreMessage,
     StoreState,
 )
 from gantrymq.model.queue import Queue
-from gantrymq.model.sys_flag import TRANSACTION_MASK, TRANSACTION_PREPARED, TRANSACTION_ROLLBACK
+from gantrymq_storage_memory.raw_log import MemoryRawLog, end_of, has_queue_entry, start_of
 from gantrymq_store_files.index_hash import index_keys
 
-_start_of = attrgetter("log_offset")
 _time_of = attrgetter("store_timestamp")
 
 MAX_TOPIC_BYTES = 255
@@ -50,21 +50,18 @@ class _Done:
         yield
 
 
-class MemoryStore:
+class MemoryStore(MemoryRawLog):
     """A `MessageStore` in memory."""
 
     def __init__(self, context: StoreContext) -> None:
-        settings = context.settings
+        super().__init__(context.log)
         self._now_ms = context.world.clock.now_ms
-        self._settings = settings
-        self._log: list[DispatchEntry] = []  # everything appended
-        self._records: dict[int, bytes] = {}  # by log offset
-        self._published = 0  # number of published entries of the log
-        self._queues: dict[Queue, list[DispatchEntry]] = {}  # published entries; index = queue offset
-        self._next: dict[Queue, int] = {}
-        self._dropped: dict[str, int] = {}  # topic to the log's end when it was last dropped
-        self._store_time = 0
-        self._refusal: str | None = "the store is not started"
+        self._settings = context.settings
+
+    @property
+    def raw_log(self) -> RawLog:
+        """The log as bytes."""
+        return self
 
     async def start(self) -> RecoveryReport:
         """Open for writing; there is nothing to recover."""
@@ -91,34 +88,35 @@ class MemoryStore:
 
     def publish(self, up_to: int) -> Sequence[DispatchEntry]:
         """Add queue entries of records that end at or before *up_to*."""
+        if self.visibility_limit is not None:
+            up_to = min(up_to, self.visibility_limit)
         first = self._published
-        while self._published < len(self._log) and _end_of(self._log[self._published]) <= up_to:
+        while self._published < len(self._log) and end_of(self._log[self._published]) <= up_to:
             entry = self._log[self._published]
             self._published += 1
-            queue = Queue(entry.topic, entry.queue_id)
-            if _has_queue_entry(entry.sys_flag) and entry.log_offset >= self._dropped.get(entry.topic, 0):
-                self._queues.setdefault(queue, []).append(entry)
+            if has_queue_entry(entry.sys_flag) and entry.log_offset >= self._dropped.get(entry.topic, 0):
+                self._list(entry)
         return self._log[first : self._published]
 
     def get(self, queue: Queue, queue_offset: int, limit: GetLimit, match: MessageFilter | None) -> GetResult:
         """Read from *queue_offset*."""
         entries = self._queues.get(queue, [])
-        end = len(entries)
+        start, end = self.bounds(queue)
         if end == 0:
             return GetResult(GetStatus.NO_MESSAGE_IN_QUEUE, 0, 0, 0)
-        if queue_offset < 0:
-            return GetResult(GetStatus.OFFSET_TOO_SMALL, 0, 0, end)
+        if queue_offset < start:
+            return GetResult(GetStatus.OFFSET_TOO_SMALL, start, start, end)
         if queue_offset == end:
-            return GetResult(GetStatus.OFFSET_OVERFLOW_ONE, queue_offset, 0, end)
+            return GetResult(GetStatus.OFFSET_OVERFLOW_ONE, queue_offset, start, end)
         if queue_offset > end:
-            return GetResult(GetStatus.OFFSET_OVERFLOW_BADLY, end, 0, end)
+            return GetResult(GetStatus.OFFSET_OVERFLOW_BADLY, end, start, end)
         found: list[bytes] = []
         size = 0
         next_offset = queue_offset
-        for entry in entries[queue_offset : queue_offset + MAX_EXAMINED]:
+        for entry in entries[queue_offset - start : queue_offset - start + MAX_EXAMINED]:
             if found and (len(found) >= limit.max_count or size + entry.size > limit.max_bytes):
                 break
-            record = self._records[entry.log_offset]
+            record = self._record(entry)
             try:
                 fits = match is None or match.accepts_all or _matches(match, entry, record)
             except FilterBudgetExceeded:
@@ -128,12 +126,13 @@ class MemoryStore:
                 found.append(record)
                 size += len(record)
         status = GetStatus.FOUND if found else GetStatus.NO_MATCHED_MESSAGE
-        return GetResult(status, next_offset, 0, end, found, len(found), size)
+        return GetResult(status, next_offset, start, end, found, len(found), size)
 
     def read(self, log_offset: int) -> RecordView | None:
         """Return the published record at *log_offset*."""
-        record = self._records.get(log_offset)
-        return None if record is None or log_offset >= self._published_offset() else read_record(record)
+        number = bisect_left(self._log, log_offset, key=start_of)
+        found = number < self._published and self._log[number].log_offset == log_offset
+        return read_record(self._record(self._log[number])) if found else None
 
     def view(self, log_offset: int) -> RecordView | None:
         """Like `read`."""
@@ -142,11 +141,12 @@ class MemoryStore:
     def scan(self, start: int, end: int) -> Iterator[DispatchEntry]:
         """Iterate over published records that start in ``[start, end)``."""
         published = self._log[: self._published]
-        yield from published[bisect_left(published, start, key=_start_of) : bisect_left(published, end, key=_start_of)]
+        yield from published[bisect_left(published, start, key=start_of) : bisect_left(published, end, key=start_of)]
 
     def bounds(self, queue: Queue) -> Bounds:
-        """Return the offsets of a queue; its start is always 0."""
-        return Bounds(0, len(self._queues.get(queue, ())))
+        """Return the offsets of a queue; it starts above 0 only if the log was copied from elsewhere."""
+        start = self._first.get(queue, 0)
+        return Bounds(start, start + len(self._queues.get(queue, ())))
 
     def queues(self) -> Sequence[Queue]:
         """Return every queue with a message."""
@@ -154,17 +154,17 @@ class MemoryStore:
 
     async def offset_at(self, queue: Queue, time_ms: int, edge: BoundaryType) -> int:
         """Return the queue offset for a store time."""
-        entries = self._queues.get(queue, [])
+        entries, start = self._queues.get(queue, []), self.bounds(queue).min_offset
         if edge is BoundaryType.LOWER:
-            return bisect_left(entries, time_ms, key=_time_of)
-        return max(0, bisect_right(entries, time_ms, key=_time_of) - 1)
+            return start + bisect_left(entries, time_ms, key=_time_of)
+        return start + max(0, bisect_right(entries, time_ms, key=_time_of) - 1)
 
     def query(self, topic: str, key: str, begin_ms: int, end_ms: int, limit: int) -> QueryResult:
         """Return the newest *limit* records with *key*, oldest first, by checking every record."""
         published = self._log[: self._published]
         text = key.encode("utf-8", "surrogatepass")
         found = [
-            self._records[entry.log_offset]
+            self._record(entry)
             for entry in published
             if entry.topic == topic
             and begin_ms <= entry.store_timestamp <= end_ms
@@ -181,10 +181,7 @@ class MemoryStore:
 
     def drop(self, topic: str) -> Awaitable[None]:
         """Forget the queues of *topic*; its records stay readable by log offset."""
-        self._dropped[topic] = self._end()
-        for queue in [queue for queue in self._next if queue.topic == topic]:
-            del self._next[queue]
-            self._queues.pop(queue, None)
+        self._drop(topic, self._end())
         return _Done()
 
     def dropped_at(self, topic: str) -> int:
@@ -198,7 +195,7 @@ class MemoryStore:
     def state(self) -> StoreState:
         """Return positions and refusals."""
         cause = "" if self._refusal is None else "not_running"
-        return StoreState(0, self._end(), self._end(), self._published_offset(), self._refusal, cause)
+        return StoreState(self._base, self._end(), self._end(), self._published_offset(), self._refusal, cause)
 
     def _put_group(self, group: Sequence[StoreMessage]) -> list[PutResult]:
         results: list[PutResult] = []
@@ -212,8 +209,8 @@ class MemoryStore:
                 result = result._replace(problem=f"{which}: {result.problem}")
             for _ in results:
                 entry = self._log.pop()
-                del self._records[entry.log_offset]
-                if _has_queue_entry(entry.sys_flag):
+                del self._bytes[-entry.size :]
+                if has_queue_entry(entry.sys_flag):
                     self._next[Queue(entry.topic, entry.queue_id)] -= 1
             return [result] * len(group)
         return results
@@ -223,7 +220,7 @@ class MemoryStore:
             return PutResult(PutStatus.SERVICE_NOT_AVAILABLE, 0, 0, 0, 0, self._refusal)
         self._store_time = max(self._store_time, self._now_ms())
         queue = Queue(message.topic, message.queue_id)
-        queued = _has_queue_entry(message.sys_flag)
+        queued = has_queue_entry(message.sys_flag)
         due_in_ms = message.queue_targets.due_in_ms if message.queue_targets is not None else None
         queue_offset = self._next.get(queue, 0) if queued else 0
         log_offset = self._end()
@@ -247,7 +244,7 @@ class MemoryStore:
             )
         except FormatError as problem:
             return PutResult(PutStatus.MESSAGE_ILLEGAL, 0, 0, 0, 0, str(problem))
-        self._records[log_offset] = record
+        self._bytes += record
         self._log.append(
             DispatchEntry(
                 message.topic,
@@ -280,23 +277,8 @@ class MemoryStore:
         if length > MAX_TOPIC_BYTES:
             raise FormatError(f"topic of {length} bytes; the longest allowed is {MAX_TOPIC_BYTES}")
 
-    def _end(self) -> int:
-        return _end_of(self._log[-1]) if self._log else 0
-
-    def _published_offset(self) -> int:
-        return _end_of(self._log[self._published - 1]) if self._published else 0
-
-
-def _has_queue_entry(sys_flag: int) -> bool:
-    """False for prepared and rolled back messages (store/.../DefaultMessageStore.java, CommitLogDispatcher...)."""
-    return sys_flag & TRANSACTION_MASK not in (TRANSACTION_PREPARED, TRANSACTION_ROLLBACK)
-
 
 def _matches(match: MessageFilter, entry: DispatchEntry, record: bytes) -> bool:
     if not match.match_entry(entry.tags_code, None):
         return False
     return not match.needs_message or match.match_message(read_record(record))
-
-
-def _end_of(entry: DispatchEntry) -> int:
-    return entry.log_offset + entry.size

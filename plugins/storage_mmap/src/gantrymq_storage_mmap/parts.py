@@ -9,6 +9,7 @@ from gantrymq_storage_mmap.index.builder import IndexBuilder
 from gantrymq_storage_mmap.index.files import IndexFiles
 from gantrymq_storage_mmap.index.query import IndexReader
 from gantrymq_storage_mmap.log.append import Appender
+from gantrymq_storage_mmap.log.append_raw import RawAppender
 from gantrymq_storage_mmap.log.commit_log import CommitLog
 from gantrymq_storage_mmap.log.file import LogFile
 from gantrymq_storage_mmap.log.flush import LogFlusher
@@ -35,6 +36,8 @@ from gantrymq_storage_mmap.retention.queue_cleaning import QueueCleaner
 from gantrymq_storage_mmap.retention.retention import Retention
 from gantrymq_storage_mmap.retention.settings import check_quota, read_rules
 from gantrymq_storage_mmap.store_locks import StoreLocks
+from gantrymq_storage_mmap.truncation import Truncation
+from gantrymq_store_files.log_listeners import LogListeners
 
 __all__ = ["StoreParts"]
 
@@ -42,7 +45,7 @@ COLD_READS = 2  # concurrent; the other threads are for syncs that senders wait 
 _MAX_BODY_BYTES = 4 * 1024**2  # if no setting maxMessageSize is declared
 
 
-class StoreParts:
+class StoreParts(LogListeners):
     """The parts of a store and their connections."""
 
     def __init__(self, context: StoreContext) -> None:
@@ -51,6 +54,7 @@ class StoreParts:
         Raises:
             ConfigError: the settings contradict each other.
         """
+        super().__init__(context.log)
         self._context = context
         world = context.world
         self._files, self._workers, self._clock = world.files, world.workers, world.clock
@@ -77,18 +81,29 @@ class StoreParts:
         self._dropper = QueueDropper(
             files, workers, self._root / DROPPED_FOLDER, self._queues, self._dropped, self._report
         )
-        self._publisher = Publisher(self._queues.pending)
+        self._publisher = Publisher(self._queues.pending, repeats=options.light_queues)
         self._entry_writer = EntryWriter(self._queues.pending, clock, options.queue_flush_interval_ms)
         self._writes = LogWriter()
         self._appender = Appender(
             self._log, self._queues, self._publisher, self._writes, clock.now_ms, self._max_body_bytes, options
+        )
+        self._raw_appender = RawAppender(
+            self._log,
+            self._queues,
+            self._dropper,
+            self._publisher,
+            self._writes,
+            options,
+            self._context.has_batch_queues,
+            self._report,
         )
         self._flusher = LogFlusher(self._log, workers, clock, self._settings)
         self._cold = cold = BoundedWorkers(workers, COLD_READS)
         self._damaged = DamagedRecords(self._report)
         self._read_ahead = read_ahead = ReadAhead(self._log, cold, options, clock.monotonic)
         blocks = ColdBlocks(self._log)
-        scan = MessageScan(self._log, blocks, NeedleHits(self._log, blocks))
+        needle_hits = NeedleHits(self._log, blocks)
+        scan = MessageScan(self._log, blocks, needle_hits)
         queue_repair = QueueRepair(self._log, self._dropped, options.delay_levels_ms)
         entry_repairer = EntryRepairer(queue_repair, cold, clock, self._publisher, self._report)
         self._reader = QueueReader(self._log, cold, options, read_ahead, self._damaged, blocks, scan, entry_repairer)
@@ -106,6 +121,19 @@ class StoreParts:
         self._index_reader = IndexReader(self._log, cold, self._index, options.most_found)
         self._checkpointer = Checkpointer(
             world, options, self._log, self._queues, self._publisher, self._flusher, self._index, self._report
+        )
+        self._truncation = Truncation(
+            files,
+            workers,
+            clock,
+            self._log,
+            self._queues,
+            self._dropped,
+            self._publisher,
+            self._flusher,
+            self._index,
+            self._checkpointer,
+            (blocks, needle_hits, read_ahead),
         )
         self._wire_retention()
 
@@ -125,6 +153,7 @@ class StoreParts:
             self._watch,
             queue_cleaner,
             index,
+            self.floor,
             report,
         )
 

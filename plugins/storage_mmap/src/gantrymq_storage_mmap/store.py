@@ -21,6 +21,7 @@ from gantrymq.interfaces import (
     PutResult,
     PutStatus,
     QueryResult,
+    RawLog,
     RecoveryReport,
     StoreContext,
     StoreMessage,
@@ -30,9 +31,9 @@ from gantrymq.model.queue import Queue
 from gantrymq_storage_mmap.log.append_targeted import refused
 from gantrymq_storage_mmap.log.source import entries_between
 from gantrymq_storage_mmap.queues.batch_queue import BatchQueue
+from gantrymq_storage_mmap.raw_log import StoreWithRawLog
 from gantrymq_storage_mmap.reading.cold_record import CachedReads, DiskReads, HotReads, NotInMemory, read_cold
 from gantrymq_storage_mmap.reading.time_search import search
-from gantrymq_storage_mmap.recovery.opening import StoreOpening
 from gantrymq_storage_mmap.retention.rules import Refusal
 from gantrymq_store_files.index_hash import forget_topics
 
@@ -42,7 +43,7 @@ _NOT_RUNNING = "the store is not running"
 _HOT = HotReads()
 
 
-class MmapStore(StoreOpening):
+class MmapStore(StoreWithRawLog):
     """`gantrymq.interfaces.MessageStore` over RocketMQ's files."""
 
     def __init__(self, context: StoreContext) -> None:
@@ -52,8 +53,12 @@ class MmapStore(StoreOpening):
             ConfigError: the settings contradict each other.
         """
         super().__init__(context)
-        self._unreadable = f"the store {self._root} cannot be read"
         self._running = False
+
+    @property
+    def raw_log(self) -> RawLog:
+        """The log as bytes."""
+        return self
 
     # --- start and stop ---------------------------------------------------------------------------------------------
 
@@ -101,6 +106,7 @@ class MmapStore(StoreOpening):
         try:
             await self._retention.stop()
             await self._flusher.stop()
+            self._limit = None
             self.publish(self._log.end)
             self._index.add((), self._log.end)
             await self._index.stop()
@@ -109,7 +115,7 @@ class MmapStore(StoreOpening):
             self._log.ahead.close()
             while self._busy():
                 await self._clock.sleep(0.001)
-            if self._writes.refusal is None:
+            if self._writes.refusal is None and self._truncation.refusal is None:
                 await self._workers.run(self._leave_clean)
         except (GantryError, OSError) as error:
             self._report(f"the store {self._root} was not stopped cleanly, its next start recovers: {error}")
@@ -156,10 +162,12 @@ class MmapStore(StoreOpening):
 
     def publish(self, up_to: int) -> Sequence[DispatchEntry]:
         """Make records that end at or before *up_to* visible; see `Publisher.publish`."""
-        entries = self._publisher.publish(up_to)
-        if self._options.light_queues and entries:  # entries in light queues follow the entry of the record's own queue
+        entries = self._publisher.publish(up_to if self._limit is None else min(up_to, self._limit))
+        if self._publisher.repeats and entries:
             entries = [e for n, e in enumerate(entries) if not n or e.log_offset != entries[n - 1].log_offset]
         self._index.add(entries, self._publisher.published_offset)
+        if self._sealed_to >= 0:
+            self._seal()
         return entries
 
     def refusal(self) -> str | None:
@@ -170,6 +178,8 @@ class MmapStore(StoreOpening):
     def _refused(self) -> Refusal | None:
         if not self._running:
             return Refusal("not_running", _NOT_RUNNING)
+        if (problem := self._truncation.refusal) is not None:
+            return Refusal("truncating", problem)
         if (failure := self._flusher.failure) is not None:
             return Refusal("sync_failed", failure)
         if (full := self._watch.refusal()) is not None:

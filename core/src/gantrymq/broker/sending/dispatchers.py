@@ -35,6 +35,7 @@ class Dispatchers:
     def __init__(self, store: MessageStore, dispatchers: Sequence[Dispatcher], workers: Workers) -> None:
         self._store = store
         self._workers = workers
+        self._all = tuple(dispatchers)
         self._running = list(dispatchers)
         self.parked: dict[str, str] = {}  # suspended dispatchers: name to reason
 
@@ -52,6 +53,11 @@ class Dispatchers:
         """Pass newly published entries to the dispatchers."""
         for dispatcher in list(self._running):
             self._guarded(dispatcher, lambda each: each.dispatch(entries))
+
+    def truncated(self, log_offset: int) -> None:
+        """Truncate every dispatcher, suspended ones included, before the log is truncated at *log_offset*."""
+        for dispatcher in self._all:
+            self._guarded(dispatcher, lambda each: each.truncate(log_offset))
 
     def flush(self) -> None:
         """Make every position durable; called every FLUSH_S to keep the replay after a crash short."""
@@ -74,7 +80,8 @@ class Dispatchers:
             self._park(dispatcher, error)
 
     def _park(self, dispatcher: Dispatcher, error: Exception) -> None:
-        self._running.remove(dispatcher)
+        if dispatcher in self._running:
+            self._running.remove(dispatcher)
         self.parked[dispatcher.name] = f"{type(error).__name__}: {error}"
         log.error(
             "dispatcher %s is suspended until the next start; its position is kept", dispatcher.name, exc_info=error

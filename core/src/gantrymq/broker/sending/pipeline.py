@@ -68,6 +68,7 @@ class Pipeline:
         self._waiters: deque[_Waiter] = deque()
         self._appended = 0  # log offset after the newest record
         self._published = 0
+        self._truncations = 0
         self._pump: asyncio.Task[None] | None = None
         self._timer: Timer | None = None
         self._listeners: list[Published] = []
@@ -130,6 +131,33 @@ class Pipeline:
     def append_now(self) -> None:
         """Append submitted messages before the caller changes the tables that they were checked against."""
         self._append()
+
+    # --- changes of the raw log -------------------------------------------------------------------------------------
+
+    def appended_raw(self, log_end: int) -> None:
+        """Take records that were appended to the raw log up to *log_end* through the gates, and publish them."""
+        self._appended = log_end
+        if self._gates:
+            self._start_pump()
+        else:
+            self._published_problem()
+
+    def limit_moved(self) -> None:
+        """Publish what has passed its gates and was above the visibility limit of the raw log."""
+        if self._published:
+            self._publish(self._published)
+
+    def truncated(self, log_offset: int) -> None:
+        """Fail the sends whose messages at or after *log_offset* were removed from the log."""
+        self._truncations += 1  # gates that are being waited for must not confirm what is appended from now on
+        self._appended, self._published = min(self._appended, log_offset), min(self._published, log_offset)
+        self._timed = deque(each for each in self._timed if each[0] <= log_offset)
+        removed = [waiter for waiter in self._waiters if waiter.end > log_offset]
+        self._waiters = deque(waiter for waiter in self._waiters if waiter.end <= log_offset)
+        for waiter in removed:
+            if waiter.done is not None:
+                _answer(waiter.done, waiter.results, StoreError("the message was removed: the log was truncated"))
+        self._have_answered()
 
     def _schedule(self) -> None:
         if not self._scheduled:
@@ -222,24 +250,31 @@ class Pipeline:
                 answered = True
         if answered:
             self._have_answered()
+        self._start_pump()
+        if self._waiters and self._timer is None:
+            self._timer = self._clock.call_later(self._gate_timeout_s, self._answer_late)
+
+    def _start_pump(self) -> None:
         if self._appended > self._published and self._pump is None:
             self._pump = self._loop.create_task(self._pass_gates())
             self._pump.add_done_callback(self._pump_ended)
-        if self._waiters and self._timer is None:
-            self._timer = self._clock.call_later(self._gate_timeout_s, self._answer_late)
 
     async def _pass_gates(self) -> None:
         try:
             while self._published < self._appended:
-                target = self._appended
+                target, truncations = self._appended, self._truncations
                 try:
                     for gate in self._gates:
                         await gate.passed(target)
                 except GantryError as error:
+                    if truncations != self._truncations:
+                        continue
                     log.error("messages up to log offset %d cannot be acknowledged: %s", target, error)
                     self._answer(self._appended, error)
                     self._timed.clear()
                     return
+                if truncations != self._truncations:
+                    continue
                 self._publish(target)
                 self._answer(target, None)
                 self._measure(target)

@@ -91,6 +91,11 @@ class TopicTable:
         text = topic.attributes.get("reserve.time", "") if topic is not None else ""
         return int(text) if text.isascii() and text.isdecimal() else -1
 
+    def has_batch_queues(self, name: str) -> bool:
+        """Return whether the topic has batch queues (``queue.type=BatchCQ``)."""
+        topic = self._topics.get(name)
+        return topic is not None and topic.has_batch_queues
+
     def put(self, topic: TopicConfig) -> None:
         """Create or replace a topic for the broker itself.
 

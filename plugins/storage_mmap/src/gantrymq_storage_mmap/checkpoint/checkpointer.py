@@ -79,6 +79,7 @@ class Checkpointer:
     ) -> None:
         """Nothing runs before `start`. *report* is called with one sentence when a checkpoint fails."""
         self.durable_offset = 0  # every record before it is durable, including its entries
+        self.log_end: int | None = None  # offset at which the log is being truncated
         self.checkpoint = Checkpoint()  # content of RocketMQ's checkpoint file
         self._files, self._workers, self._clock = world.files, world.workers, world.clock
         self._options = options
@@ -94,7 +95,7 @@ class Checkpointer:
         self._volumes: list[Volume] = []
         self._timer: Timer | None = None
         self._task: asyncio.Task[None] | None = None
-        self._one = asyncio.Lock()  # held while the checkpoint files are prepared and written
+        self.lock = asyncio.Lock()  # held while the checkpoint files are prepared and written
         self._requested = False  # start another checkpoint when the current one has ended
         self._begun_at = 0.0
         self._problem = ""
@@ -165,8 +166,8 @@ class Checkpointer:
         self.halt()
         if self._task is not None:
             await self._task
-        async with self._one:
-            await self._take()
+        async with self.lock:
+            await self.take()
         refusal = self._queues.pending.refusal
         if refusal is not None:
             raise StoreError(refusal)
@@ -186,8 +187,8 @@ class Checkpointer:
 
     async def _run(self) -> None:
         try:
-            async with self._one:
-                await self._take(idle=True)
+            async with self.lock:
+                await self.take(idle=True)
             self._problem = ""
         except (GantryError, OSError) as error:
             if self._problem != str(error):
@@ -204,8 +205,12 @@ class Checkpointer:
 
     # --- one checkpoint ---------------------------------------------------------------------------------------------
 
-    async def _take(self, *, idle: bool = False) -> None:
-        """Take a checkpoint; if *idle*, only if something changed since the last one.
+    async def write_pending(self) -> None:
+        """Write the pending entries of all queues. Raises StoreError."""
+        await self._write(list(self._queues.pending.unsynced))
+
+    async def take(self, *, idle: bool = False) -> None:
+        """Take a checkpoint, while `lock` is held; if *idle*, only if something changed since the last one.
 
         Raises:
             OSError: the disk failed.
@@ -335,7 +340,7 @@ class Checkpointer:
 
         Otherwise a queue could reuse queue offsets after a crash. Return False if the disk is full.
         """
-        async with self._one:
+        async with self.lock:
             ends = await self._ends(lambda segments: segments.end)
             point = self._point(self.durable_offset, self._newest, self.checkpoint, self._index_note, ends)
             try:
@@ -375,9 +380,10 @@ class Checkpointer:
         index_note: dict[str, Any],
         ends: _Ends,
     ) -> SavedPoint:
-        log_min, *queues = ends
+        log_min, queues, batch_queues, ext = ends
         times = (checkpoint.log_timestamp, checkpoint.queue_timestamp)
-        return SavedPoint(offset, newest, log_min, *times, self._queues.file_bytes, index_note, *queues)
+        files = self._queues.file_bytes
+        return SavedPoint(offset, newest, log_min, *times, files, index_note, queues, batch_queues, ext, self.log_end)
 
 
 def _sync_segments(files: Files, segments: SegmentedFile) -> None:

@@ -14,6 +14,9 @@ Every record before *offset* is durable, and so is every queue entry, ext unit a
 crash the log is read from there. Queues without records after *offset* end where this file says and need not be
 searched; so queue offsets are not reused even if the files of a queue are lost.
 
+While the log is being truncated, the document also has ``"logEnd": <log offset>`` after *index*: nothing from there on
+belongs to the log any more.
+
 RocketMQ ignores the file. If a Java broker used the store since, it has changed the times in ``checkpoint``, and this
 file is not used: the ends of queues are searched for, and recovery begins where RocketMQ's would.
 """
@@ -53,6 +56,7 @@ class SavedPoint:
     queues: SavedQueues  # [minimum, end], queue offsets
     batch_queues: SavedQueues  # [first, end], numbers of entries
     ext: SavedQueues  # position after the last unit
+    log_end: int | None = None  # the log is being truncated there, which the next start completes
 
     def belongs_to(self, checkpoint: Checkpoint) -> bool:
         """Return whether no other broker used the store since: RocketMQ's *checkpoint* is not newer than this one."""
@@ -81,6 +85,7 @@ def read_point(files: Files, root: Path, report: Callable[[str], object]) -> Sav
             found["queues"],
             found["batchQueues"],
             found["ext"],
+            found.get("logEnd"),
         )
     except (ValueError, TypeError, KeyError, AttributeError) as problem:
         report(f"{path} cannot be used ({problem}); searching for the ends of the queues")
@@ -114,6 +119,8 @@ def write_point(files: Files, root: Path, point: SavedPoint) -> None:
         "fileBytes": point.file_bytes,
         "index": point.index,
     }
+    if point.log_end is not None:
+        head["logEnd"] = point.log_end
     parts = [json.dumps(head, ensure_ascii=False)[:-1]]
     for name, topics in (("queues", point.queues), ("batchQueues", point.batch_queues), ("ext", point.ext)):
         rows = (f"{json.dumps(topic, ensure_ascii=False)}: {json.dumps(ids)}" for topic, ids in topics.items())

@@ -144,6 +144,14 @@ class IndexBuilder:
         if self._timer is None:
             self._arm(PAUSE_S)
 
+    def cut(self, log_offset: int) -> None:
+        """Forget the messages at and after *log_offset*. The index then lags, if a file with others was removed."""
+        self._published = min(self._published, log_offset)
+        if self._running:
+            self._start_lagging()
+            self.files.cut(log_offset)
+            self._arm(0.0)
+
     @property
     def lag(self) -> int:
         """Bytes of published log that are neither indexed nor waiting in memory."""

@@ -22,7 +22,7 @@ from gantrymq.interfaces import DispatchEntry
 from gantrymq.world import Clock, Files, Workers
 from gantrymq_storage_mmap.index.checkpoint import FileCheckpoint, IndexCheckpoint, index_state
 from gantrymq_storage_mmap.index.file import IndexFile, IndexPosition
-from gantrymq_storage_mmap.index.folder import LoadedIndex
+from gantrymq_storage_mmap.index.folder import LoadedIndex, index_end
 from gantrymq_store_files.index import IndexHeader, IndexLayout, index_file_name
 from gantrymq_store_files.index_hash import hash_entries
 
@@ -177,6 +177,19 @@ class IndexFiles:
             self._names_changed(self._folder)
             self._remove(gone)
         return len(gone)
+
+    def cut(self, log_offset: int) -> None:
+        """Remove every file with a message at or after *log_offset*; what the others lack has to be added again."""
+        headers = [file.header for file in self.all]
+        first = next(
+            (n for n, header in enumerate(headers) if header.index_count > 1 and header.end_offset >= log_offset),
+            len(headers),
+        )
+        gone, self.all = self.all[first:], self.all[:first]
+        self.place = index_end(self.all) if gone else min(self.place, IndexPosition(log_offset))
+        if gone:
+            self._names_changed(self._folder)
+            self._remove(gone)
 
     # --- room -------------------------------------------------------------------------------------------------------
 

@@ -25,7 +25,7 @@ from gantrymq_storage_mmap.index.file import IndexFile, IndexPosition
 from gantrymq_storage_mmap.reading.cold_record import DiskReads
 from gantrymq_store_files.index import IndexHeader, IndexLayout, is_index_file_name
 
-__all__ = ["IndexLoader", "LoadedIndex"]
+__all__ = ["IndexLoader", "LoadedIndex", "index_end"]
 
 
 @attrs.frozen
@@ -61,7 +61,7 @@ class IndexLoader:
             self._look_through()
             full = [file for file in self._found if file.full]
             if full:
-                full[-1].end = _end(self._found[: len(full)])
+                full[-1].end = index_end(self._found[: len(full)])
             return LoadedIndex(
                 self._found, self._place(), full[-1].header.end_timestamp if full else 0, self._newest_name
             )
@@ -147,7 +147,7 @@ class IndexLoader:
         """Return the position from which the log has to be indexed."""
         note, newest = self._note, self._found[-1].path.name if self._found else ""
         noted = note is not None and note.file == newest and note.place.log_offset <= self._log_end
-        place = note.place if note is not None and noted else _end(self._found)
+        place = note.place if note is not None and noted else index_end(self._found)
         return place if place.log_offset >= self._log_min else IndexPosition(self._log_min)
 
 
@@ -162,7 +162,7 @@ def _contradiction(file: IndexFile, note: SavedIndexState) -> str:
     return f"ends at {at}, but the checkpoint says {min(end, note.place.log_offset)}"
 
 
-def _end(found: list[IndexFile]) -> IndexPosition:
+def index_end(found: list[IndexFile]) -> IndexPosition:
     """Return the position after the newest entry of *found*, counting the entries of its message."""
     newest, keys, read = -1, 0, DiskReads().index
     for file in reversed(found):

@@ -110,6 +110,21 @@ class CommitLog:
         if current is not None and 2 * (end - current.start) >= self.file_bytes:
             self.ahead.prepare(current.end)
 
+    def truncate(self, end: int, timestamp: int) -> list[LogFile]:
+        """Move the end back to *end*. Return the files that are removed, oldest first, to be deleted by the caller.
+
+        Args:
+            end: start of a record, or of the log.
+            timestamp: ms, store time of the newest record before *end*.
+        """
+        keep = max(bisect_left(self._starts, end), 1)  # without any file, the log would begin at 0 again
+        removed, self.files, self._starts = self.files[keep:], self.files[:keep], self._starts[:keep]
+        self._table = (self._starts, self.files)
+        self.end, self.last_timestamp = end, timestamp
+        self._hot_floor = min(self._hot_floor, end)
+        self.current = self.find(end)
+        return removed
+
     def drop_first(self) -> LogFile:
         """Remove the oldest file, whose name is already deleted, and return it. Threads may still read its bytes.
 

@@ -155,6 +155,13 @@ class Preallocation:
         self._failed, self.refusal = -1, None
         return ready
 
+    def restart(self, start: int) -> None:
+        """Forget all files after the one at *start*, to be deleted by the caller. No thread is working."""
+        self._in_use = start
+        if self._ready is not None:
+            self._ready.close()
+            self._ready = None
+
     def retry(self) -> None:
         """Repeat a failed creation; `refusal` becomes None when it succeeds."""
         if self._failed >= 0:

@@ -51,8 +51,11 @@ class BatchQueue(SegmentedFile):
         return self.end // BATCH_ENTRY_BYTES
 
     def add(self, entry: DispatchEntry, packed: bytes) -> bool:
-        """Append the *packed* entry of a record; return False if its queue offset is not the next one."""
-        if entry.queue_offset != self.max_offset and self.number_end > self.first:
+        """Append the *packed* entry of a record; return False if its queue offset comes before the next one.
+
+        Copied records may leave out queue offsets that the original has lost.
+        """
+        if entry.queue_offset < self.max_offset and self.number_end > self.first:
             return False
         self.list(entry, packed)
         return True

@@ -83,14 +83,21 @@ class DroppedTopics:
         self._files.replace(self._path, text)
 
     def cut(self, log_end: int) -> None:
-        """Limit the noted offsets to *log_end*, after a power cut removed the unsynced end of the log. Raises OSError.
+        """`limit` the noted offsets, and save them if they have changed. Raises OSError."""
+        text = self.limit(log_end)
+        if text is not None:
+            self.save(text)
+
+    def limit(self, log_end: int) -> bytes | None:
+        """Limit the noted offsets to *log_end*, where the log was cut. Return the text to save, None if all are below.
 
         New records after *log_end* belong to the recreated topic, not to the deleted one.
         """
         before = read_dropped_topics(self.text())
-        if any(offset > log_end for offset in before.values()):
-            self._fill({topic: min(offset, log_end) for topic, offset in before.items()})
-            self.save(self.text())
+        if all(offset <= log_end for offset in before.values()):
+            return None
+        self._fill({topic: min(offset, log_end) for topic, offset in before.items()})
+        return self.text()
 
     def before(self, topic: str) -> int:
         """Return the log offset before which all records of *topic* are deleted; 0 if none are."""

@@ -5,7 +5,7 @@ A published entry is appended to its queue's in-memory tail, which cannot fail; 
 
 from __future__ import annotations
 
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from collections.abc import Sequence
 
 from gantrymq.interfaces import DispatchEntry
@@ -17,11 +17,13 @@ __all__ = ["Publisher"]
 class Publisher:
     """Entries that are appended but not yet visible, in log order."""
 
-    def __init__(self, pending: PendingEntries) -> None:
-        """*pending* receives the published entries."""
+    def __init__(self, pending: PendingEntries, *, repeats: bool = False) -> None:
+        """*pending* receives the published entries; *repeats*: see there."""
         self.published_offset = 0  # log offset after the newest visible record
         self.published_timestamp = 0  # ms, store time of that record
         self.newest = (-1, 0)  # log offset and size of that record
+        # whether a record may have several entries, as in light queues, which follow that of its own queue
+        self.repeats = repeats
         self._entries: list[DispatchEntry] = []
         self._targets: list[Target] = []
         self._packed: list[bytes] = []
@@ -55,6 +57,19 @@ class Publisher:
         self.published_timestamp = last.store_timestamp
         self.newest = (last.log_offset, last.size)
         return entries
+
+    def cut(self, log_offset: int) -> None:
+        """Forget the unpublished records at and after *log_offset*, and take back their queue offsets."""
+        first = bisect_left(self._entries, log_offset, key=_start)
+        removed = list(zip(self._entries[first:], self._targets[first:], strict=True))
+        for entry, queue in reversed(removed):
+            if queue is not None:
+                queue.next_offset = entry.queue_offset
+        del self._entries[first:], self._targets[first:], self._packed[first:]
+
+
+def _start(entry: DispatchEntry) -> int:
+    return entry.log_offset
 
 
 def _end(entry: DispatchEntry) -> int:

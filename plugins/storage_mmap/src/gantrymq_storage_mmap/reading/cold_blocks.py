@@ -73,6 +73,10 @@ class ColdBlocks:
             queue_offset += 1
         return b"".join(parts)
 
+    def clear(self) -> None:
+        """Forget all blocks, because the log was truncated."""
+        self._blocks.clear()
+
     def holding(self, start: int, end: int, *, alone: bool = False) -> Block | None:
         """Return a block with bytes ``[start, end)`` of the log; None if they are not in memory.
 

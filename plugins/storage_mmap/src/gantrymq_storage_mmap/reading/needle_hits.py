@@ -87,6 +87,10 @@ class NeedleHits:
             position = searched.end
         return NeedleMatches(list(found), len(offsets), reads)
 
+    def clear(self) -> None:
+        """Forget all ranges, because the log was truncated."""
+        self._ranges.clear()
+
     def _searched(self, needles: Needles, number: int, position: int) -> SearchedRange | None:
         """Search the range around *position*; None if it is not in memory."""
         block = self._blocks.shared(position, position + 1)

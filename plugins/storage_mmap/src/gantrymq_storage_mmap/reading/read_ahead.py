@@ -96,6 +96,10 @@ class ReadAhead:
         for key in [key for key in self._streams if key[0].topic == topic]:
             del self._streams[key]
 
+    def clear(self) -> None:
+        """Forget all streams, because the log was truncated."""
+        self._streams.clear()
+
     def _forget_old(self, now: float) -> None:
         """Make room for one more stream: remove ended streams, which are the oldest, and those beyond the limit."""
         while self._streams:

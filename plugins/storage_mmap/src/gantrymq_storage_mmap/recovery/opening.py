@@ -9,7 +9,7 @@ import attrs
 
 from gantrymq.interfaces import RecoveryReport
 from gantrymq.world import is_disk_full
-from gantrymq_storage_mmap.checkpoint.saved_point import SavedPoint, read_point
+from gantrymq_storage_mmap.checkpoint.saved_point import SavedPoint, read_point, write_point
 from gantrymq_storage_mmap.index.file import IndexPosition
 from gantrymq_storage_mmap.index.folder import IndexLoader, LoadedIndex
 from gantrymq_storage_mmap.log.file import load_log_files
@@ -17,6 +17,7 @@ from gantrymq_storage_mmap.log.source import next_record
 from gantrymq_storage_mmap.parts import StoreParts
 from gantrymq_storage_mmap.queues.loading import QueueLoader
 from gantrymq_storage_mmap.recovery.recovery import Recovery
+from gantrymq_storage_mmap.truncation import clear_after_end, cut_log_files
 from gantrymq_store_files.checkpoint import CHECKPOINT_BYTES, Checkpoint, decode_checkpoint, encode_checkpoint
 
 __all__ = ["OpenedStore", "StoreOpening"]
@@ -47,6 +48,15 @@ class StoreOpening(StoreParts):
         self._dropped.load(self._log.min_offset)
         self._dropper.load()
         self._checkpointer.watch()
+        notes: list[str] = []
+        saved = read_point(files, root, notes.append) if stat is not None else None
+        if saved is not None and not self._is_current(saved, checkpoint):
+            saved = None
+        log_end = saved.log_end if saved is not None and self._log.files else None
+        if log_end is not None:
+            notes.append(f"the log is truncated at {log_end}, which the last stop had interrupted")
+            self._log.truncate(log_end, 0)
+            cut_log_files(files, self._log, log_end)
         recovery = Recovery(
             files,
             self._clock,
@@ -62,11 +72,15 @@ class StoreOpening(StoreParts):
             recovery.note(
                 f"{root / 'checkpoint'} has {len(data)} bytes where {CHECKPOINT_BYTES} belong; it is rewritten"
             )
-        saved = read_point(files, root, recovery.note) if stat is not None else None
-        if saved is not None and not self._is_current(saved, checkpoint):
-            saved = None
+        for sentence in notes:
+            recovery.note(sentence)
         loader = QueueLoader(files, root, self._queues, self._dropped, self._dropper.move_aside)
         loader.load(saved)
+        if saved is not None and log_end is not None:
+            for segments in self._queues.segmented_files():
+                clear_after_end(files, segments)
+            saved = attrs.evolve(saved, log_end=None)
+            write_point(files, root, saved)
         if clean:
             self._mark_open()
         report = recovery.run(clean, checkpoint, saved, loader.newest)

@@ -18,7 +18,8 @@ CleanConsumeQueueService), MappedFileQueue.java (deleteExpiredFileByTime).
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import asynccontextmanager
 from functools import partial
 from pathlib import Path
 
@@ -61,6 +62,7 @@ class Retention:
     _watch: DiskWatch
     _queue_cleaner: QueueCleaner
     _index: IndexFiles
+    _floor: Callable[[int], int]  # returns the log offset from which readers need the log, at most the argument
     _report: Callable[[str], object]  # called with one sentence for each run that deleted something or failed
     # whether a minimum advanced since queue files and index were cleaned
     _moved: bool = attrs.field(default=True, init=False)
@@ -70,6 +72,8 @@ class Retention:
     _rounds: int = attrs.field(default=0, init=False)  # remaining rounds of an operator's request
     _stopped: bool = attrs.field(default=True, init=False)
     _problem: str = attrs.field(default="", init=False)
+    _suspended: int = attrs.field(default=0, init=False)
+    _lock: asyncio.Lock = attrs.field(factory=asyncio.Lock, init=False)
 
     def start(self) -> None:
         """Start checking the disk and cleaning."""
@@ -95,6 +99,18 @@ class Retention:
         while self._watch.busy:
             await self._world.clock.sleep(0.001)
 
+    @asynccontextmanager
+    async def suspended(self) -> AsyncIterator[None]:
+        """Delete nothing inside this context; a current run ends as soon as it can."""
+        self._suspended += 1
+        if self._resting is not None:
+            _wake(self._resting)
+        try:
+            async with self._lock:
+                yield
+        finally:
+            self._suspended -= 1
+
     async def clean(self, what: Cleaning) -> CleanReport:
         """Clean on request of an operator or the broker.
 
@@ -102,9 +118,11 @@ class Retention:
             OSError: the disk failed.
         """
         if what is Cleaning.EXPIRED_QUEUES:
-            return CleanReport(queues=await self._queue_cleaner.remove_expired())
+            async with self._lock:
+                return CleanReport(queues=await self._queue_cleaner.remove_expired())
         if what is Cleaning.RESERVE_TIMES:
-            moved = await self._queue_cleaner.by_reserve_time()
+            async with self._lock:
+                moved = await self._queue_cleaner.by_reserve_time()
             self._moved = self._moved or moved > 0
             return CleanReport(queues=moved)
         plan = await self._plan(MANUAL_ROUNDS * self._watch.rules.batch_max, manual=True)
@@ -136,12 +154,16 @@ class Retention:
             timer = self._world.clock.call_later(pause_ms / 1000, _wake, resting)
             await resting
             timer.cancel()
-        return not self._stopped
+        return not self._stopped and not self._suspended
 
     # --- one run ----------------------------------------------------------------------------------------------------
 
     async def _run(self, regular: bool) -> None:
         """Clean once; only a *regular* run applies the topics' reserve times."""
+        async with self._lock:
+            await self._clean_all(regular)
+
+    async def _clean_all(self, regular: bool) -> None:
         try:
             while (deleted := await self._clean_log()) and self._rounds and not self._stopped:
                 self._moved = True
@@ -171,7 +193,7 @@ class Retention:
             while deleted < plan.files and not self._stopped:
                 if deleted and not await self._pause("deleteCommitLogFilesInterval"):
                     break
-                if not await self._wait_for_entries():
+                if not await self._wait_for_entries() or self._floor(self._log.files[0].end) < self._log.files[0].end:
                     break
                 await self._delete_first()
                 deleted += 1
@@ -188,7 +210,7 @@ class Retention:
 
     async def _plan(self, most: int, *, manual: bool) -> DeletionPlan:
         """Return what to delete in the present state of the disk, at most *most* files."""
-        durable, world = self._durable(), self._world
+        durable, world = self._floor(self._durable()), self._world
         # The last file receives the next records.
         candidates = [file.path for file in self._log.files[:-1][:most] if file.end <= durable]
         if not candidates:
