@@ -11,53 +11,64 @@ from typing import Any, Final
 
 from gantrymq import strict_json
 from gantrymq.errors import FormatError
-from gantrymq.loose_json.keys import MAX_DEPTH, MAX_LOOSE_CHARS, ObjectKey
+from gantrymq.loose_json.keys import MAX_DEPTH, MAX_LOOSE_VALUES, ObjectKey
 from gantrymq.loose_json.references import Resolver
 
-__all__ = ["loads", "loads_strict", "object_key"]
+__all__ = ["ReadBudget", "loads", "loads_strict", "object_key"]
+
+
+class ReadBudget:
+    """Number of values that may still be read one by one, which takes about 2 us each."""
+
+    __slots__ = ("left",)
+
+    def __init__(self, left: int = MAX_LOOSE_VALUES) -> None:
+        self.left = left
+
+    def spend(self) -> None:
+        """Count one value. Raises FormatError if it is one too many."""
+        self.left -= 1
+        if self.left < 0:
+            raise FormatError("JSON that is not strict has too many values, see MAX_LOOSE_VALUES")
 
 
 def loads(data: bytes | bytearray | memoryview | str, *, raw_numbers: bool = False) -> Any:
     """Read one JSON value, strict or in fastjson's dialect.
+
+    Strict text is read in one step, at 10 ns per byte; other text in many short ones, so that a thread that reads it
+    does not stop the other threads.
 
     Args:
         data: UTF-8 bytes or text.
         raw_numbers: return numbers as their original text, which signatures cover.
     Raises:
         FormatError: the text is not UTF-8, not JSON in either form, has trailing characters, is nested deeper than
-            `MAX_DEPTH`, contains a `$ref` without target or to itself, or is longer than `MAX_LOOSE_CHARS` and not
-            strict apart from keys that are integers or flat objects. The message gives the position in characters.
+            `MAX_DEPTH`, contains a `$ref` without target or to itself, or is not strict and has more than
+            `MAX_LOOSE_VALUES` values. Objects and lists that are strict, or have only integers, and contain no others,
+            count as one. The message gives the position in characters.
     """
     try:
         value = _STRICT_RAW.decode(_text(data)) if raw_numbers else strict_json.loads(data)
     except (ValueError, RecursionError):
         text = _text(data)
-        value = None if raw_numbers else _read_keys(text)
-        if value is None:
-            if len(text) > MAX_LOOSE_CHARS:
-                raise FormatError(
-                    f"JSON that is not strict may have {MAX_LOOSE_CHARS} characters, this text has {len(text)}"
-                ) from None
-            return _resolved(*_read_loose(text, raw_numbers))
+        reader = _Reader(text, ReadBudget(), flat=not raw_numbers, raw=raw_numbers)
+        return _resolved(reader.document(), "$ref" in text)
     return _resolved(value, _mentions_ref(data))
 
 
-def loads_strict(data: bytes | str) -> Any:
-    """Read one JSON value that is strict except for keys that are integers or flat objects. ``$ref`` is not resolved.
+def loads_strict(data: bytes | str, budget: ReadBudget) -> Any:
+    """Read one JSON value that is strict except for keys that are integers or objects. ``$ref`` is not resolved.
 
-    For untrusted text that may be large at little cost for the sender, such as a compressed body. Reading takes about
-    10 ns per byte, while `loads` may take 1 us per byte, and references may expand to many times their length.
+    For untrusted text that may be large at little cost for the sender, such as a compressed body: references may
+    expand to many times their length, and *budget*, which several calls may share, bounds the time.
 
     Raises:
-        FormatError: the text is not UTF-8 or not such JSON.
+        FormatError: the text is not UTF-8 or not such JSON, or the budget is spent.
     """
     try:
         return strict_json.loads(data)
-    except (ValueError, RecursionError) as error:
-        value = _read_keys(_text(data))
-        if value is None:
-            raise FormatError(f"JSON: {error}") from error
-        return value
+    except (ValueError, RecursionError):
+        return _Reader(_text(data), budget, strict=True).document()
 
 
 def object_key(key: Any) -> ObjectKey:
@@ -105,82 +116,17 @@ def _mentions_ref(data: bytes | bytearray | memoryview | str) -> bool:
     return b"$ref" in (data.tobytes() if isinstance(data, memoryview) else data)
 
 
-# Bare integer keys and flat objects as keys are by far the most common deviation (offset tables of any size). Text
-# without other deviations is converted to strict JSON and parsed by orjson: such keys are quoted with a prefix, a mark
-# that the text does not contain, and converted back afterwards. An object key is replaced by two marks and its index in
-# a list. An object with integer keys and values becomes one list: {0:5,1:6} is parsed as {"<mark>":[0,5,1,6]}.
-_MARK: Final = "\ue000"
-_MARK_ESCAPED = re.compile(r"\\ue000", re.IGNORECASE)
-_ESCAPE = re.compile(r"\\.", re.DOTALL)
-_MOST_PARTS: Final = 2_000_000  # quotes or escapes in the text, about 0.3 us each
-_END_OF_KEY = re.compile(r"[^}]*\}(?=[ \t\r\n]*:)")
-_PAIR = r"[ \t\r\n]*+-?[0-9]++[ \t\r\n]*+:[ \t\r\n]*+-?[0-9]++[ \t\r\n]*+"
+# Objects and lists that contain no others are most of a long text, such as a table of offsets. They are found by a
+# pattern and read by orjson; an object with integer keys and values is read as one list, {0:5,1:6} as [0,5,1,6].
+_INSIDE: Final = r"""[^{}\[\]"']*+(?:"[^"\\]*+(?:\\.[^"\\]*+)*+"[^{}\[\]"']*+)*+"""
+_FLAT_OBJECT = re.compile(rf"\{{{_INSIDE}\}}", re.DOTALL)
+_FLAT_LIST = re.compile(rf"\[{_INSIDE}\]", re.DOTALL)
+_PAIR: Final = r"[ \t\r\n]*+-?[0-9]++[ \t\r\n]*+:[ \t\r\n]*+-?[0-9]++[ \t\r\n]*+"
 _INTEGERS = re.compile(rf"\{{({_PAIR}(?:,{_PAIR})*+)\}}")
 _ONLY_INTEGERS: Final = {int}
-_BARE_KEY = re.compile(r"([{,]\s*)(-?\d+)(?=\s*:)", re.ASCII)
-_QUOTED_KEY: Final = rf'\1"{_MARK}\2"'
-
-
-def _read_keys(text: str) -> Any:
-    """Read text that is strict except for integer keys and flat objects as keys. Return None for other text."""
-    if _MARK in text or _MARK_ESCAPED.search(text) or max(text.count("\\"), text.count('"')) > _MOST_PARTS:
-        return None
-    if '\\"' in text:
-        text = _ESCAPE.sub(lambda found: "\\u0022" if found.group() == '\\"' else found.group(), text)
-    parts = text.split('"')  # every second part is the inside of a string, as there are no escaped quotes
-    try:
-        parts, keys = _without_objects(parts)
-        parts[::2] = [_quote_keys(part) if part.rfind(":") > 0 else part for part in parts[::2]]
-        return _restore(strict_json.loads('"'.join(parts)), keys)
-    except (ValueError, RecursionError, IndexError):
-        return None
-
-
-def _without_objects(parts: list[str]) -> tuple[list[str], list[ObjectKey]]:
-    """Replace each object in key position by its index in the returned list of keys."""
-    kept: list[str] = []
-    keys: list[ObjectKey] = []
-    opened, brace = -1, -1  # the part with the last opening brace, and its position there
-    for place, part in enumerate(parts):
-        if not place % 2:
-            found = _END_OF_KEY.match(part) if "}" in part else None
-            if found is not None and opened >= 0 and "{" not in found.group():
-                head, part = kept[opened], part[found.end() :]
-                key = '"'.join([head[brace:], *kept[opened + 1 :], found.group()])
-                keys.append(ObjectKey(strict_json.loads(key)))
-                kept[opened:] = [head[:brace], f"{_MARK}{_MARK}{len(keys) - 1}"]
-            if "{" in part:
-                opened, brace = len(kept), part.rindex("{")
-        kept.append(part)
-    return kept, keys
-
-
-def _quote_keys(part: str) -> str:
-    """Quote the bare keys of text without strings."""
-    pieces = _INTEGERS.split(part)  # every second piece is the inside of an object of integers
-    pieces[::2] = [_BARE_KEY.sub(_QUOTED_KEY, piece) if ":" in piece else piece for piece in pieces[::2]]
-    pieces[1::2] = [f'{{"{_MARK}":[{inside.replace(":", ",")}]}}' for inside in pieces[1::2]]
-    return "".join(pieces)
-
-
-def _restore(value: Any, keys: list[ObjectKey]) -> Any:
-    if isinstance(value, dict):
-        if _MARK in value:
-            integers = value[_MARK]
-            if set(map(type, integers)) != _ONLY_INTEGERS:
-                raise ValueError("an integer of more than 64 bits")
-            return dict(zip(integers[::2], integers[1::2], strict=True))
-        return {
-            _key(key, keys) if key[:1] == _MARK else key: (
-                _restore(member, keys) if isinstance(member, dict | list) else member
-            )
-            for key, member in value.items()
-        }
-    return [_restore(item, keys) for item in value] if isinstance(value, list) else value
-
-
-def _key(marked: str, keys: list[ObjectKey]) -> int | ObjectKey:
-    return keys[int(marked[2:])] if marked[1:2] == _MARK else int(marked[1:])
+_COMMAS = re.compile(r"[, \t\r\n\f\b]*")
+_STRICT_SCALAR = re.compile(r'"[^"\\]*+(?:\\.[^"\\]*+)*+"|[^\s,:{}\[\]"]++', re.DOTALL)
+_MISSING: Final[Any] = object()
 
 
 def _resolved(value: Any, mentions_ref: bool) -> Any:
@@ -192,25 +138,36 @@ def _resolved(value: Any, mentions_ref: bool) -> Any:
         raise FormatError("JSON with references is nested too deep to follow them") from None
 
 
-def _read_loose(text: str, raw_numbers: bool) -> tuple[Any, bool]:
-    """Return the value, and whether it may contain references."""
-    reader = _Reader(text, raw_numbers)
-    value = reader.value(reader.skip(0), 0)
-    end = reader.skip(reader.end)
-    if end != len(text):
-        raise FormatError(f"JSON has trailing text at {end}: {text[end : end + 20]!r}")
-    return value, "$ref" in text
-
-
 class _Reader:
     """Recursive-descent parser. Each method starts at a position and sets ``end`` to the next one."""
 
-    __slots__ = ("_raw", "_text", "end")
+    __slots__ = ("_budget", "_flat", "_raw", "_strict", "_text", "end")
 
-    def __init__(self, text: str, raw_numbers: bool) -> None:
+    def __init__(
+        self, text: str, budget: ReadBudget, *, flat: bool = True, strict: bool = False, raw: bool = False
+    ) -> None:
+        """Create a reader at the start.
+
+        Args:
+            budget: see `ReadBudget`.
+            flat: read objects and lists without others by orjson.
+            strict: refuse everything that is not strict, except for keys.
+            raw: return numbers as text.
+        """
         self._text = text
-        self._raw = raw_numbers
+        self._budget = budget
+        self._flat = flat
+        self._strict = strict
+        self._raw = raw
         self.end = 0
+
+    def document(self) -> Any:
+        """Read the whole text."""
+        value = self.value(self.skip(0), 0)
+        end = self.skip(self.end)
+        if end != len(self._text):
+            raise FormatError(f"JSON has trailing text at {end}: {self._text[end : end + 20]!r}")
+        return value
 
     def fail(self, at: int, expected: str) -> FormatError:
         seen = repr(self._text[at : at + 20]) if at < len(self._text) else "the end"
@@ -221,13 +178,20 @@ class _Reader:
         return found.end() if found else at
 
     def value(self, at: int, depth: int) -> Any:
+        self._budget.spend()
         char = self._text[at : at + 1]
-        if char in _PLAIN:
-            return self.string(at)
         if char in ("{", "["):
+            if self._flat:
+                value = self.flat(at, char)
+                if value is not _MISSING:
+                    return value
             if depth >= MAX_DEPTH:
                 raise FormatError(f"JSON at {at}: nested deeper than {MAX_DEPTH}")
             return self.members(at, depth + 1) if char == "{" else self.items(at, depth + 1)
+        if self._strict:
+            return self.strict_scalar(at)
+        if char in _PLAIN:
+            return self.string(at)
         number = _NUMBER.match(self._text, at)
         if number:
             return self.number(number)
@@ -236,6 +200,32 @@ class _Reader:
             self.end = word.end()
             return _WORDS[word.group()]
         raise self.fail(at, "a value")
+
+    def flat(self, at: int, char: str) -> Any:
+        """Read an object or list that contains no others. Return `_MISSING` for another, or one that is not strict."""
+        found = (_FLAT_OBJECT if char == "{" else _FLAT_LIST).match(self._text, at)
+        if found is None:
+            return _MISSING
+        try:
+            value = strict_json.loads(found.group())
+        except ValueError:
+            integers = _INTEGERS.match(self._text, at)
+            if integers is None:
+                return _MISSING
+            value = _pairs(integers[1])
+        if value is not _MISSING:
+            self.end = found.end()
+        return value
+
+    def strict_scalar(self, at: int) -> Any:
+        found = _STRICT_SCALAR.match(self._text, at)
+        try:
+            value = strict_json.loads(found.group() if found else "")
+        except ValueError:
+            raise self.fail(at, "a value") from None
+        assert found is not None  # an empty text is no value
+        self.end = found.end()
+        return value
 
     def number(self, found: re.Match[str]) -> Any:
         text, self.end = found.group(), found.end()
@@ -262,6 +252,7 @@ class _Reader:
             if text[at] == quote:
                 self.end = at + 1
                 return _pair_surrogates("".join(pieces))
+            self._budget.spend()
             at = self.escape(at + 1, pieces)
 
     def escape(self, at: int, pieces: list[str]) -> int:
@@ -279,42 +270,49 @@ class _Reader:
 
     def items(self, at: int, depth: int) -> list[Any]:
         values: list[Any] = []
-        at = self.skip(at + 1)
-        while True:
-            while self._text[at : at + 1] == ",":
-                at = self.skip(at + 1)
-            if self._text[at : at + 1] == "]":
-                self.end = at + 1
-                return values
+        at = self.separator(at + 1, "]", first=True)
+        while self._text[at : at + 1] != "]":
             values.append(self.value(at, depth))
-            at = self.skip(self.end)
-            if self._text[at : at + 1] not in (",", "]"):
-                raise self.fail(at, ", or ]")
+            at = self.separator(self.end, "]", first=False)
+        self.end = at + 1
+        return values
 
     def members(self, at: int, depth: int) -> dict[Any, Any]:
         values: dict[Any, Any] = {}
-        at = self.skip(at + 1)
-        while True:
-            while self._text[at : at + 1] == ",":
-                at = self.skip(at + 1)
-            if self._text[at : at + 1] == "}":
-                self.end = at + 1
-                return values
+        at = self.separator(at + 1, "}", first=True)
+        while self._text[at : at + 1] != "}":
             key = self.key(at, depth)
             at = self.skip(self.end)
             if self._text[at : at + 1] != ":":
                 raise self.fail(at, ":")
             values[key] = self.value(self.skip(at + 1), depth)
-            at = self.skip(self.end)
-            if self._text[at : at + 1] not in (",", "}"):
-                raise self.fail(at, ", or }")
+            at = self.separator(self.end, "}", first=False)
+        self.end = at + 1
+        return values
+
+    def separator(self, at: int, close: str, *, first: bool) -> int:
+        """Return the position of the next member, or of *close*. Further commas are skipped, if not strict."""
+        begin = self.skip(at)
+        found = _COMMAS.match(self._text, begin)
+        end = found.end() if found else begin
+        closes = self._text[end : end + 1] == close
+        if end == begin and not first and not closes:
+            raise self.fail(begin, f", or {close}")
+        if self._strict and self._text.count(",", begin, end) != (0 if first or closes else 1):
+            raise self.fail(begin, f"a value or {close}" if first else f"one comma or {close}")
+        return end
 
     def key(self, at: int, depth: int) -> Any:
         char = self._text[at : at + 1]
-        if char in _PLAIN:
-            return self.string(at)
         if char == "{":
             return ObjectKey(self.value(at, depth))
+        if self._strict:
+            key = self.strict_scalar(at)
+            if type(key) is not str and type(key) is not int:
+                raise self.fail(at, "a key")
+            return key
+        if char in _PLAIN:
+            return self.string(at)
         number = _NUMBER.match(self._text, at)
         if number:
             value = self.number(number)
@@ -324,6 +322,17 @@ class _Reader:
             self.end = name.end()
             return name.group()
         raise self.fail(at, "a key")
+
+
+def _pairs(inside: str) -> dict[int, int] | Any:
+    """Return the object with these pairs of integers, `_MISSING` if one is not strict or has more than 64 bits."""
+    try:
+        integers = strict_json.loads(f"[{inside.replace(':', ',')}]")
+    except ValueError:
+        return _MISSING
+    if set(map(type, integers)) != _ONLY_INTEGERS:
+        return _MISSING
+    return dict(zip(integers[::2], integers[1::2], strict=True))
 
 
 def _pair_surrogates(text: str) -> str:

@@ -21,7 +21,7 @@ import zlib
 from typing import Any, Final
 
 from gantrymq.errors import FormatError, RequestError
-from gantrymq.loose_json import int_keys, loads, loads_strict
+from gantrymq.loose_json import ReadBudget, int_keys, loads, loads_strict
 from gantrymq.model.data_version import DataVersion
 from gantrymq.model.json_members import COUNT, number_in, texts_in
 from gantrymq.model.topic import TopicConfig
@@ -106,13 +106,13 @@ def _check_count(count: int, what: str) -> None:
 
 
 def _read_compressed(body: bytes, *, with_mappings: bool) -> RegistrationBody:
-    blocks = _Blocks(_inflate(body))
-    version = DataVersion.from_json(_object(loads_strict(blocks.block())))
-    topics = [_topic_of_text(blocks.block().decode()) for _ in range(blocks.count("topics"))]
-    servers = list(texts_in({"filterServerList": loads_strict(blocks.block())}, "filterServerList"))
+    blocks, budget = _Blocks(_inflate(body)), ReadBudget()
+    version = DataVersion.from_json(_object(loads_strict(blocks.block(), budget)))
+    topics = [_topic_of_text(blocks.block().decode(), budget) for _ in range(blocks.count("topics"))]
+    servers = list(texts_in({"filterServerList": loads_strict(blocks.block(), budget)}, "filterServerList"))
     mappings = []
     if with_mappings:
-        mappings = [_mapping(_object(loads_strict(blocks.block()))) for _ in range(blocks.count("mappings"))]
+        mappings = [_mapping(_object(loads_strict(blocks.block(), budget))) for _ in range(blocks.count("mappings"))]
     return RegistrationBody(
         topics={topic.name: topic for topic in topics if topic is not None},
         version=version,
@@ -155,7 +155,7 @@ class _Blocks:
         return self._data[start : self._at]
 
 
-def _topic_of_text(text: str) -> TopicConfig | None:
+def _topic_of_text(text: str, budget: ReadBudget) -> TopicConfig | None:
     """Parse one topic line; None for a line with fewer than five words, which RocketMQ skips.
 
     Raises:
@@ -170,7 +170,7 @@ def _topic_of_text(text: str) -> TopicConfig | None:
     attributes: dict[str, Any] = {}
     if len(words) > 5:
         try:
-            attributes = _object(loads_strict(words[5]))
+            attributes = _object(loads_strict(words[5], budget))
         except FormatError:
             attributes = {}  # cut at a space; the topic itself is complete
     return TopicConfig(
