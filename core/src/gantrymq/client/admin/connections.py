@@ -7,6 +7,7 @@ ConsumerRunningInfo,ProcessQueueInfo,ConsumeStatus,ConsumeMessageDirectlyResult}
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import partial
 from typing import Any, Final
 
 import attrs
@@ -139,15 +140,17 @@ class ConnectionCalls(AdminRequests):
         """Return the connections of a consumer group to one broker, or None without any."""
         header = GetConsumerConnectionListRequest(consumer_group=group)
         try:
-            found = await self.request_json(
-                address, RequestCode.GET_CONSUMER_CONNECTION_LIST, header, what="connections"
+            return await self._read(
+                address,
+                RequestCode.GET_CONSUMER_CONNECTION_LIST,
+                header,
+                partial(_clients, group=group),
+                what=f"the connections of group {group}",
             )
         except BrokerRefused as problem:
             if problem.response_code == ResponseCode.CONSUMER_NOT_ONLINE:
                 return None
             raise
-        with parsing(f"the connections of group {group}"):
-            return _clients(found, group)
 
     async def producer_connections(self, address: str, group: str) -> tuple[GroupClient, ...]:
         """Return the connections of a producer group to one broker, sorted by id.
@@ -156,18 +159,13 @@ class ConnectionCalls(AdminRequests):
             BrokerRefused: there is none.
         """
         header = GetProducerConnectionListRequest(producer_group=group)
-        found = await self.request_json(address, RequestCode.GET_PRODUCER_CONNECTION_LIST, header, what="connections")
-        with parsing(f"the connections of group {group}"):
-            return _sorted(_client(each, "clientAddr") for each in found.get("connectionSet") or ())
+        code, what = RequestCode.GET_PRODUCER_CONNECTION_LIST, f"the connections of group {group}"
+        return await self._read(address, code, header, _connections, what=what)
 
     async def producers(self, address: str) -> dict[str, tuple[GroupClient, ...]]:
         """Return every producer group connected to one broker, sorted by name, with its connections."""
-        found = await self.request_json(address, RequestCode.GET_ALL_PRODUCER_INFO, what="producers")
-        with parsing(f"the producers of {address}"):
-            return {
-                str(group): _sorted(_client(each, "remoteIP") for each in members or ())
-                for group, members in sorted((found.get("data") or {}).items())
-            }
+        code = RequestCode.GET_ALL_PRODUCER_INFO
+        return await self._read(address, code, None, _producers, what=f"the producers of {address}")
 
     async def running_info(self, address: str, group: str, client_id: str, *, stacks: bool = False) -> RunningInfo:
         """Query a member of a consumer group, through a broker, for its state.
@@ -222,10 +220,21 @@ def _client(members: dict[Any, Any], address: str) -> GroupClient:
     )
 
 
+def _connections(members: dict[Any, Any]) -> tuple[GroupClient, ...]:
+    return _sorted(_client(each, "clientAddr") for each in members.get("connectionSet") or ())
+
+
+def _producers(members: dict[Any, Any]) -> dict[str, tuple[GroupClient, ...]]:
+    return {
+        str(group): _sorted(_client(each, "remoteIP") for each in listed or ())
+        for group, listed in sorted((members.get("data") or {}).items())
+    }
+
+
 def _clients(members: dict[Any, Any], group: str) -> GroupClients:
     wanted = [Subscription.from_json(each, group) for each in (members.get("subscriptionTable") or {}).values()]
     return GroupClients(
-        _sorted(_client(each, "clientAddr") for each in members.get("connectionSet") or ()),
+        _connections(members),
         str(members.get("consumeType") or ""),
         str(members.get("messageModel") or ""),
         str(members.get("consumeFromWhere") or ""),

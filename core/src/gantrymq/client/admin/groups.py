@@ -5,6 +5,9 @@ Sources: apache/rocketmq tools/.../admin/DefaultMQAdminExtImpl.java, client/.../
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Any
+
 from gantrymq.client.admin.clusters import ClusterCalls
 from gantrymq.client.admin.errors import RequestNotServed, parsing
 from gantrymq.client.argument_types import check_kind
@@ -31,10 +34,8 @@ class GroupCalls(ClusterCalls):
 
     async def groups(self, address: str) -> dict[str, GroupConfig]:
         """Return every group that one broker knows, sorted by name, system groups included."""
-        found = await self.request_json(address, RequestCode.GET_ALL_SUBSCRIPTIONGROUP_CONFIG, what="groups")
-        with parsing(f"the groups of {address}"):
-            table = found.get("subscriptionGroupTable") or {}
-            return {str(name): GroupConfig.from_json(table[name], str(name)) for name in sorted(table)}
+        code = RequestCode.GET_ALL_SUBSCRIPTIONGROUP_CONFIG
+        return await self._read(address, code, None, _configs, what=f"the groups of {address}")
 
     async def group_config(self, address: str, group: str) -> GroupConfig:
         """Return the settings of a group at one broker; from a broker before 5.0, all groups are fetched.
@@ -100,3 +101,8 @@ class GroupCalls(ClusterCalls):
         with parsing(f"the subscription of group {group} at {address}"):
             data = found.get("subscriptionData")
             return None if data is None else Subscription.from_json(data, group)
+
+
+def _configs(members: Mapping[Any, Any]) -> dict[str, GroupConfig]:
+    table = members.get("subscriptionGroupTable") or {}
+    return {str(name): GroupConfig.from_json(table[name], str(name)) for name in sorted(table)}

@@ -7,11 +7,11 @@ remoting/.../protocol/body/QueueTimeSpan.java.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import partial
 from typing import Any
 
 import attrs
 
-from gantrymq.client.admin.errors import parsing
 from gantrymq.client.admin.requests import AdminRequests
 from gantrymq.loose_json import object_key
 from gantrymq.model.queue import MessageQueue
@@ -66,38 +66,42 @@ class ProgressCalls(AdminRequests):
             topic: None for every topic that it has offsets for.
         """
         header = GetConsumeStatsRequest(consumer_group=group, topic=topic)
-        members = await self.request_json(address, RequestCode.GET_CONSUME_STATS, header, what="consume stats")
-        with parsing(f"consume stats of {address}"):
-            return _progress(members)
+        return await self._read(
+            address, RequestCode.GET_CONSUME_STATS, header, _progress, what=f"consume stats of {address}"
+        )
 
     async def broker_progress(self, address: str) -> dict[str, dict[MessageQueue, QueueProgress]]:
         """Return the progress of every group in the queues of one broker, sorted by group; without pulled offsets."""
-        members = await self.request_json(
-            address, RequestCode.GET_BROKER_CONSUME_STATS, GetBrokerConsumeStatsRequest(), what="consume stats"
-        )
-        found: dict[str, dict[MessageQueue, QueueProgress]] = {}
-        with parsing(f"consume stats of {address}"):
-            for entry in members.get("consumeStatsList") or ():
-                for group, topics in entry.items():
-                    for stats in topics:
-                        found.setdefault(str(group), {}).update(_progress(stats))
-        return {group: dict(sorted(queues.items())) for group, queues in sorted(found.items())}
+        header, code = GetBrokerConsumeStatsRequest(), RequestCode.GET_BROKER_CONSUME_STATS
+        return await self._read(address, code, header, _progress_of_all, what=f"consume stats of {address}")
 
     async def group_times(self, address: str, group: str, topic: str) -> dict[MessageQueue, QueueTimes]:
         """Return the progress of *group* in a topic's queues at one broker, in store times, sorted."""
         header = QueryConsumeTimeSpanRequest(topic=topic, group=group)
-        members = await self.request_json(address, RequestCode.QUERY_CONSUME_TIME_SPAN, header, what="time spans")
-        with parsing(f"the time spans of {address}"):
-            found = {
-                MessageQueue.from_json({"topic": topic, **each["messageQueue"]}): QueueTimes(
-                    int(each.get("minTimeStamp") or -1),
-                    int(each.get("maxTimeStamp") or -1),
-                    int(each.get("consumeTimeStamp") or -1),
-                    max(0, int(each.get("delayTime") or 0)),
-                )
-                for each in members.get("consumeTimeSpanSet") or ()
-            }
-        return dict(sorted(found.items()))
+        code, what = RequestCode.QUERY_CONSUME_TIME_SPAN, f"the time spans of {address}"
+        return await self._read(address, code, header, partial(_times, topic), what=what)
+
+
+def _progress_of_all(members: Mapping[Any, Any]) -> dict[str, dict[MessageQueue, QueueProgress]]:
+    found: dict[str, dict[MessageQueue, QueueProgress]] = {}
+    for entry in members.get("consumeStatsList") or ():
+        for group, topics in entry.items():
+            for stats in topics:
+                found.setdefault(str(group), {}).update(_progress(stats))
+    return {group: dict(sorted(queues.items())) for group, queues in sorted(found.items())}
+
+
+def _times(topic: str, members: Mapping[Any, Any]) -> dict[MessageQueue, QueueTimes]:
+    found = {
+        MessageQueue.from_json({"topic": topic, **each["messageQueue"]}): QueueTimes(
+            int(each.get("minTimeStamp") or -1),
+            int(each.get("maxTimeStamp") or -1),
+            int(each.get("consumeTimeStamp") or -1),
+            max(0, int(each.get("delayTime") or 0)),
+        )
+        for each in members.get("consumeTimeSpanSet") or ()
+    }
+    return dict(sorted(found.items()))
 
 
 def _progress(members: Mapping[Any, Any]) -> dict[MessageQueue, QueueProgress]:

@@ -21,7 +21,7 @@ from gantrymq.remoting.wrong_port import NAME_SERVER_CODES
 __all__ = ["AdminRequests", "each"]
 
 ADMIN_TIMEOUT_S: Final = 5.0  # as DefaultMQAdminExt
-LONG_BYTES: Final = 256 * 1024  # responses from this size are decoded in a thread
+LONG_BYTES: Final = 64 * 1024  # responses from this size are decoded in a thread; on the loop they take some 5 ms
 AT_ONCE: Final = 64  # concurrent requests to one broker
 
 Given = TypeVar("Given")
@@ -70,10 +70,36 @@ class AdminRequests(Part):
             AnswerUnreadable: the response is not a JSON object.
             as `request`: all other errors.
         """
-        reply, what = await self.request(address, code, header, body), f"{what} of {address}"
+        return await self._parsed(await self.request(address, code, header, body), f"{what} of {address}", _unchanged)
+
+    async def _read(
+        self,
+        address: str,
+        code: RequestCode,
+        header: Header | None,
+        parse: Callable[[dict[Any, Any]], Got],
+        *,
+        what: str,
+    ) -> Got:
+        """Send a request and return the result of *parse* for the JSON object in its response.
+
+        Raises:
+            AnswerUnreadable: the response is not a JSON object, or *parse* failed; *what* names it.
+            as `request`: all other errors.
+        """
+        return await self._parsed(await self.request(address, code, header), what, parse)
+
+    async def _parsed(self, reply: Command, what: str, parse: Callable[[dict[Any, Any]], Got]) -> Got:
+        """Return the result of *parse* for the JSON object in *reply*. A long one is read and parsed in a thread."""
+
+        def read() -> Got:
+            members = members_of(reply, what)
+            with parsing(what):
+                return parse(members)
+
         if len(reply.payload) < LONG_BYTES:
-            return members_of(reply, what)
-        return await self._started().world.workers.run(members_of, reply, what)  # a second for 10 MB
+            return read()
+        return await self._started().world.workers.run(read)
 
     async def _request_name_server(
         self, code: RequestCode, header: Header | None, server: str | None = None
@@ -103,6 +129,10 @@ class AdminRequests(Part):
         if for_name_servers != (reply.code == ResponseCode.SUCCESS):  # every name server serves GET_BROKER_CLUSTER_INFO
             kind = NotANameServer if for_name_servers else NotABroker
         return kind(code, address, refusal.remark)
+
+
+def _unchanged(members: dict[Any, Any]) -> dict[Any, Any]:
+    return members
 
 
 def members_of(reply: Command, what: str) -> dict[Any, Any]:

@@ -7,12 +7,14 @@ Sources: apache/rocketmq tools/.../admin/DefaultMQAdminExtImpl.java, client/.../
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Any
+
 import attrs
 
 from gantrymq.client.admin.clusters import ClusterCalls
 from gantrymq.client.admin.errors import parsing
 from gantrymq.client.admin.headers import TopicsOfClusterRequest
-from gantrymq.client.admin.requests import members_of
 from gantrymq.client.argument_types import check_kind
 from gantrymq.client.routing.routes import TopicRoute, parse_route
 from gantrymq.loose_json import object_key
@@ -20,7 +22,7 @@ from gantrymq.model import names
 from gantrymq.model.queue import MessageQueue
 from gantrymq.model.topic import TopicConfig
 from gantrymq.remoting.codes import RequestCode
-from gantrymq.remoting.command import Command
+from gantrymq.remoting.headers.base import Header
 from gantrymq.remoting.headers.nameserver import DeleteTopicInNamesrvRequest, GetRouteinfoByTopicRequest
 from gantrymq.remoting.headers.topics import (
     CreateTopicRequest,
@@ -54,12 +56,16 @@ class TopicCalls(ClusterCalls):
 
     async def topics(self, server: str | None = None) -> tuple[str, ...]:
         """Return the names of all topics, sorted. *server* and errors as for `clusters`."""
-        return _topics(await self._request_name_server(RequestCode.GET_ALL_TOPIC_LIST_FROM_NAMESERVER, None, server))
+        return await self._topics(RequestCode.GET_ALL_TOPIC_LIST_FROM_NAMESERVER, None, server)
 
     async def topics_of_cluster(self, cluster: str) -> tuple[str, ...]:
         """Return the names of the topics of *cluster*, sorted. Raises as `clusters`."""
         header = TopicsOfClusterRequest(cluster=cluster)
-        return _topics(await self._request_name_server(RequestCode.GET_TOPICS_BY_CLUSTER, header))
+        return await self._topics(RequestCode.GET_TOPICS_BY_CLUSTER, header)
+
+    async def _topics(self, code: RequestCode, header: Header | None, server: str | None = None) -> tuple[str, ...]:
+        reply = await self._request_name_server(code, header, server)
+        return await self._parsed(reply, "the topics of a name server", _names)
 
     async def route(self, topic: str) -> TopicRoute:
         """Return the route of one topic.
@@ -133,10 +139,8 @@ class TopicCalls(ClusterCalls):
 
     async def topic_configs(self, address: str) -> dict[str, TopicConfig]:
         """Return every topic that one broker knows, sorted by name, system topics included."""
-        found = await self.request_json(address, RequestCode.GET_ALL_TOPIC_CONFIG, what="topics")
-        with parsing(f"the topics of {address}"):
-            table = found.get("topicConfigTable") or {}
-            return {str(name): TopicConfig.from_json(table[name], str(name)) for name in sorted(table)}
+        code = RequestCode.GET_ALL_TOPIC_CONFIG
+        return await self._read(address, code, None, _configs, what=f"the topics of {address}")
 
     async def delete_topic(self, topic: str, cluster: str | None = None) -> tuple[str, ...]:
         """Delete a topic at the masters of a cluster, then at every name server.
@@ -164,15 +168,8 @@ class TopicCalls(ClusterCalls):
             BrokerRefused: code 17, the broker does not know the topic.
         """
         header = GetTopicStatsInfoRequest(topic=topic)
-        members = await self.request_json(address, RequestCode.GET_TOPIC_STATS_INFO, header, what="topic stats")
-        with parsing(f"topic stats of {address}"):
-            found = {
-                MessageQueue.from_json(object_key(key)): QueueStats(
-                    int(stats["minOffset"]), int(stats["maxOffset"]), int(stats.get("lastUpdateTimestamp") or 0)
-                )
-                for key, stats in (members.get("offsetTable") or {}).items()
-            }
-        return dict(sorted(found.items()))
+        code = RequestCode.GET_TOPIC_STATS_INFO
+        return await self._read(address, code, header, _stats, what=f"topic stats of {address}")
 
     async def topic_status(self, topic: str) -> dict[MessageQueue, QueueStats]:
         """Return the offsets of a topic's queues at every broker of its route, sorted.
@@ -193,6 +190,20 @@ class TopicCalls(ClusterCalls):
         return tuple(sorted({str(group) for group in found.get("groupList") or ()}))
 
 
-def _topics(reply: Command) -> tuple[str, ...]:
-    listed = members_of(reply, "the topics of a name server").get("topicList") or ()
-    return tuple(sorted({str(topic) for topic in listed}))
+def _names(members: Mapping[Any, Any]) -> tuple[str, ...]:
+    return tuple(sorted({str(topic) for topic in members.get("topicList") or ()}))
+
+
+def _configs(members: Mapping[Any, Any]) -> dict[str, TopicConfig]:
+    table = members.get("topicConfigTable") or {}
+    return {str(name): TopicConfig.from_json(table[name], str(name)) for name in sorted(table)}
+
+
+def _stats(members: Mapping[Any, Any]) -> dict[MessageQueue, QueueStats]:
+    found = {
+        MessageQueue.from_json(object_key(key)): QueueStats(
+            int(stats["minOffset"]), int(stats["maxOffset"]), int(stats.get("lastUpdateTimestamp") or 0)
+        )
+        for key, stats in (members.get("offsetTable") or {}).items()
+    }
+    return dict(sorted(found.items()))
