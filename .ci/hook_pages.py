@@ -3,7 +3,7 @@
     python .ci/hook_pages.py
 
 The blocks under "Signature" and "Interface" of a page are regenerated for the names in them, from `gantrymq.hooks`,
-`gantrymq.interfaces` and four other classes. Needs ruff on the path, for the layout.
+`gantrymq.interfaces` and some other modules. Needs ruff on the path, for the layout.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ DECLARING = [
     SOURCE / "model" / "queue.py",
     SOURCE / "formats" / "dispatch_entry.py",
     SOURCE / "formats" / "ext_unit.py",
+    SOURCE / "remoting" / "serving.py",
     *SOURCE.glob("interfaces/*.py"),
 ]
 SHOWN_DUNDERS = ("__init__", "__call__")

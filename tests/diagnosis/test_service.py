@@ -347,7 +347,7 @@ def test_what_plugins_show_is_told_and_conflicts_are_among_it(beside):
 
 def test_what_plugins_show_is_read_alone_and_in_short_steps(beside, monkeypatch):
     async def work(cluster, client_of):
-        monkeypatch.setattr(cluster.broker, "metrics", None)  # figures of every topic and queue are not requested
+        monkeypatch.setattr(cluster.broker.metrics, "snapshot", None)  # it reads every topic
         read = together = most = 0
 
         def figure(number):

@@ -9,6 +9,7 @@ from gantrymq.model.hosts import pack_host, parse_address
 from gantrymq.model.properties import decode_text
 from gantrymq.remoting.codes import RequestCode
 from gantrymq.remoting.headers.send import read_send_header
+from gantrymq.remoting.pushes import reply_command
 
 reply_message = pytest.importorskip("gantrymq_request_reply.reply_message")
 
@@ -38,6 +39,7 @@ def test_a_push_is_java_s(java):
     header = read_send_header(reply)
     hosts = [pack_host(*parse_address(java.ext[name])) for name in ("bornHost", "storeHost")]
     own = {**decode_text(header.properties), **BROKERS}
-    ours = reply_message.push_request(header, own, reply.payload, *hosts, int(java.ext["storeTimestamp"]))
+    pushed = reply_message.pushed_reply(header, own, reply.payload, *hosts, int(java.ext["storeTimestamp"]))
+    ours = reply_command(pushed)
     assert ours.ext == java.ext
     assert ours.payload == java.payload

@@ -13,6 +13,7 @@ from gantrymq.model.names import CHECK_MAX_TIME_TOPIC, HALF_TOPIC, OP_TOPIC
 from gantrymq.model.property_order import ordered_text
 from gantrymq.remoting.command import decode
 from gantrymq.remoting.frame import FrameDecoder
+from gantrymq.remoting.pushes import check_command
 from gantrymq_transaction import messages
 from gantrymq_transaction.half_text import TRANSACTION_ID, HalfTextWriter
 from gantrymq_transaction.rules import CHECK_TIMES, checks_of
@@ -126,7 +127,7 @@ def test_checks(log):
         copy = at[int(asked.ext["commitLogOffset"])]
         copies = by_key[copy.properties[props.UNIQ_KEY]]
         half = copies[copies.index(copy) - 1]
-        ours = messages.check_request(
+        ours = messages.check_of(
             half,
             copy.properties,
             messages.real_queue(half.properties),
@@ -134,9 +135,10 @@ def test_checks(log):
             pack_host("127.0.0.2", 20911),
             "broker-a",
         )
-        assert bytes(ours.body) == bytes(asked.payload)
-        assert ours.ext == asked.ext
-        assert ours.flag == asked.flag
+        command = check_command(ours)
+        assert bytes(command.body) == bytes(asked.payload)
+        assert command.ext == asked.ext
+        assert command.flag == asked.flag
         checks += 1
     assert checks == 21
 

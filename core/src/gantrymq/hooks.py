@@ -20,13 +20,13 @@ if TYPE_CHECKING:  # commands of plugins start 15 ms faster without importing th
         FilterRegistry,
         GateRegistry,
         GuardRegistry,
-        HandlerRegistry,
         InterceptorRegistry,
         NameServerRegistry,
         ServiceRegistry,
         StoreRegistry,
         TransactionRegistry,
     )
+    from gantrymq.remoting.serving import HandlerRegistry
 
 PROJECT = "gantrymq"
 

@@ -12,11 +12,11 @@ from gantrymq.broker.counted_plugins import (
     CountedGate,
     Listeners,
     counted,
-    counted_handler,
     counted_interceptor,
     name_of,
 )
 from gantrymq.broker.counting.stats import Stats
+from gantrymq.broker.wire.families import counted_handler
 from gantrymq.errors import RequestRefused, StoreError
 from gantrymq.plugins import Plugins
 

@@ -21,6 +21,7 @@ DECLARING = [
     SOURCE / "model" / "queue.py",
     SOURCE / "formats" / "dispatch_entry.py",
     SOURCE / "formats" / "ext_unit.py",
+    SOURCE / "remoting" / "serving.py",
     *sorted(SOURCE.glob("interfaces/*.py")),
 ]
 

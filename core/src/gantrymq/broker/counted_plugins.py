@@ -10,7 +10,6 @@ RuntimeError. Otherwise no ``except Exception`` would catch it, and waiting call
 from __future__ import annotations
 
 import asyncio
-import inspect
 import logging
 from collections.abc import Awaitable, Callable, Mapping
 from functools import partial
@@ -18,9 +17,7 @@ from typing import Any, Generic, ParamSpec, TypeVar
 
 from gantrymq.broker.counting.stats import Stats
 from gantrymq.errors import GantryError
-from gantrymq.interfaces import Connection, Gate, Guard, Handler, Interceptor, StoreMessage
-from gantrymq.remoting.codes import request_name
-from gantrymq.remoting.command import Command
+from gantrymq.interfaces import ClientChannel, Gate, Guard, Interceptor, StoreMessage
 
 __all__ = [
     "CountFailure",
@@ -28,7 +25,6 @@ __all__ = [
     "CountedGuard",
     "Listeners",
     "counted",
-    "counted_handler",
     "counted_interceptor",
     "counted_later",
     "logged_listener",
@@ -67,24 +63,11 @@ class CountedGuard:
         self.order = inner.order
         self._check = counted(inner, lambda: stats.plugin_failed("guard", name_of(inner)))
 
-    def __call__(self, code: int, fields: Mapping[str, str], body: bytes | memoryview, connection: Connection) -> None:
+    def __call__(
+        self, code: int, fields: Mapping[str, str], body: bytes | memoryview, connection: ClientChannel
+    ) -> None:
         """Accept the request, or raise."""
         self._check(code, fields, body, connection)
-
-
-def counted_handler(code: int, inner: Handler, stats: Stats) -> Handler:
-    """Wrap the handler of request *code*; the code is its name."""
-
-    def failed() -> None:
-        stats.plugin_failed("handler", request_name(code))
-
-    called = counted(inner, failed)
-
-    def serve(asked: Command, connection: Connection) -> Command | Awaitable[Command | None] | None:
-        answer = called(asked, connection)
-        return answer if answer is None or not inspect.isawaitable(answer) else counted_later(answer, failed)
-
-    return serve
 
 
 def counted(

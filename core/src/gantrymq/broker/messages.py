@@ -13,7 +13,7 @@ from gantrymq.broker.sending.send import Sends
 from gantrymq.errors import RequestRefused
 from gantrymq.formats.record import RecordView
 from gantrymq.interfaces import (
-    Connection,
+    ClientChannel,
     GetLimit,
     GetResult,
     MessageStore,
@@ -74,7 +74,7 @@ class BrokerMessages:
         """Store several messages in one append."""
         return self._sends.put(messages, skip_interceptors=skip_interceptors)
 
-    async def pull(self, request: PullRequest, connection: Connection | None = None) -> PullAnswer:
+    async def pull(self, request: PullRequest, connection: ClientChannel | None = None) -> PullAnswer:
         """Pull like a client."""
         return await self._pulls.pull(request, connection)
 

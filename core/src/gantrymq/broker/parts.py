@@ -36,6 +36,7 @@ from gantrymq.broker.tables import Tables
 from gantrymq.broker.tables.deletions import Deletions
 from gantrymq.broker.tables.state_files import StateFiles
 from gantrymq.config import Settings
+from gantrymq.errors import PluginError
 from gantrymq.interfaces import BitMaps, Gate, MessageStore, MetricFamily, TransactionService
 from gantrymq.model import names
 from gantrymq.plugins import Plugins
@@ -43,7 +44,9 @@ from gantrymq.remoting.client import RemotingClient
 from gantrymq.remoting.sliced_responses import SlicedResponses
 from gantrymq.world import World
 
-__all__ = ["BrokerResources", "Parts", "gates_of"]
+__all__ = ["BrokerResources", "Parts", "gates_of", "select_transaction_service"]
+
+DEFAULT_TRANSACTIONS = "rocketmq"
 
 
 @attrs.frozen
@@ -241,3 +244,23 @@ def gates_of(settings: Settings, plugged: Sequence[Gate], store: MessageStore) -
     """Return the gates of acknowledgements: the sync if flushDiskType is SYNC_FLUSH, then those of plugins."""
     own: list[Gate] = [SyncFlushGate(store)] if settings.text("flushDiskType") == "SYNC_FLUSH" else []
     return [*own, *plugged]
+
+
+def select_transaction_service(settings: Settings, plugins: Plugins) -> TransactionService | None:
+    """Return the configured transaction service, else the default one, else the only one, else None.
+
+    Raises:
+        PluginError: the configured service is not installed, or several are installed and none is configured.
+    """
+    named = settings.text("transaction")
+    if not named and DEFAULT_TRANSACTIONS in plugins.transactions:
+        named = DEFAULT_TRANSACTIONS
+    if named:
+        if named not in plugins.transactions:
+            raise PluginError(f"transaction={named}: no installed plugin offers a transaction service of that name")
+        return plugins.transactions[named]()
+    if len(plugins.transactions) > 1:
+        raise PluginError(
+            f"several plugins offer transactions ({', '.join(plugins.transactions)}); set transaction= to one of them"
+        )
+    return next((build() for build in plugins.transactions.values()), None)

@@ -20,11 +20,10 @@ from gantrymq.broker.consuming.offset_commits import OffsetCommits
 from gantrymq.broker.counting.stats import SAMPLE_S, local_day
 from gantrymq.broker.facade import BrokerFacade
 from gantrymq.broker.identity import Identity
-from gantrymq.broker.parts import BrokerResources, Parts
+from gantrymq.broker.parts import BrokerResources, Parts, select_transaction_service
 from gantrymq.broker.ports import Ports
 from gantrymq.broker.queue_kinds import serves_light_queues
 from gantrymq.broker.sending.dispatchers import FLUSH_S, Dispatchers
-from gantrymq.broker.sending.transactions import select_transaction_service
 from gantrymq.broker.settings import name_servers_of
 from gantrymq.broker.tables import Tables
 from gantrymq.broker.tables.disk_reserve import DiskReserve

@@ -5,11 +5,11 @@ A hook (`gantrymq.hooks`) registers objects with these interfaces once at startu
 
 from gantrymq.interfaces.allocation import AllocationStrategy
 from gantrymq.interfaces.broker import Broker
+from gantrymq.interfaces.client_channel import ClientChannel
 from gantrymq.interfaces.clients import Clients, ConsumerHeartbeat, Heartbeat, OnlineClient
-from gantrymq.interfaces.connection import Connection
 from gantrymq.interfaces.consuming import Filters, HeldPulls, Offsets, QueueLocks
 from gantrymq.interfaces.dispatch import DispatchEntry, Dispatcher
-from gantrymq.interfaces.extension_points import Gate, Guard, Handler, Interceptor, Service
+from gantrymq.interfaces.extension_points import Gate, Guard, Interceptor, Service
 from gantrymq.interfaces.filtering import BitMaps, ExtUnit, FilterType, MessageFilter, PropertiesFilter
 from gantrymq.interfaces.log import LogRange, RawLog, Segment
 from gantrymq.interfaces.messages import Messages
@@ -32,7 +32,6 @@ from gantrymq.interfaces.registries import (
     FilterRegistry,
     GateRegistry,
     GuardRegistry,
-    HandlerRegistry,
     InterceptorRegistry,
     NameServerRegistry,
     ServiceRegistry,
@@ -72,10 +71,10 @@ __all__ = [
     "BrokerMetrics",
     "CleanReport",
     "Cleaning",
+    "ClientChannel",
     "Clients",
     "CommandRegistry",
     "ConfigRegistry",
-    "Connection",
     "ConsumerHeartbeat",
     "DispatchEntry",
     "Dispatcher",
@@ -93,8 +92,6 @@ __all__ = [
     "Groups",
     "Guard",
     "GuardRegistry",
-    "Handler",
-    "HandlerRegistry",
     "Heartbeat",
     "HeldPulls",
     "Interceptor",

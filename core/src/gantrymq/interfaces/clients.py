@@ -7,7 +7,7 @@ from typing import Any, NamedTuple, Protocol
 
 import attrs
 
-from gantrymq.interfaces.connection import Connection
+from gantrymq.interfaces.client_channel import ClientChannel
 from gantrymq.model.subscription import Subscription
 
 __all__ = ["Clients", "ConsumerHeartbeat", "Heartbeat", "OnlineClient"]
@@ -17,7 +17,7 @@ __all__ = ["Clients", "ConsumerHeartbeat", "Heartbeat", "OnlineClient"]
 class OnlineClient:
     """One connection of one client in one group, as described by its last heartbeat."""
 
-    connection: Connection
+    connection: ClientChannel
     client_id: str
     language: str  # RocketMQ's name for it
     version: int  # protocol version of the client
@@ -49,7 +49,7 @@ class Heartbeat(NamedTuple):
 class Clients(Protocol):
     """Connected producers and consumers; `Broker.clients`."""
 
-    def heartbeat(self, heartbeat: Heartbeat, connection: Connection) -> bool:
+    def heartbeat(self, heartbeat: Heartbeat, connection: ClientChannel) -> bool:
         """Register a client in its groups. Return whether its next heartbeat must have the full subscriptions.
 
         Raises:
@@ -57,10 +57,10 @@ class Clients(Protocol):
             GantryError: a plugin refuses the heartbeat; the client joins no group.
         """
 
-    def unregister(self, connection: Connection, producer_group: str | None, consumer_group: str | None) -> None:
+    def unregister(self, connection: ClientChannel, producer_group: str | None, consumer_group: str | None) -> None:
         """Remove a client from the given groups."""
 
-    def gone(self, connection: Connection) -> None:
+    def gone(self, connection: ClientChannel) -> None:
         """Remove a closed connection from all groups, and end what waits for it."""
 
     def producers(self, group: str) -> Sequence[OnlineClient]:
@@ -78,10 +78,10 @@ class Clients(Protocol):
     def subscription(self, group: str, topic: str) -> Subscription | None:
         """Return the subscription of an online group to a topic."""
 
-    def on_heartbeat(self, check: Callable[[Heartbeat, Connection], Any]) -> None:
+    def on_heartbeat(self, check: Callable[[Heartbeat, ClientChannel], Any]) -> None:
         """Call *check* with each heartbeat before it is processed. If it raises, the heartbeat is refused."""
 
-    def on_gone(self, callback: Callable[[Connection], Any]) -> None:
+    def on_gone(self, callback: Callable[[ClientChannel], Any]) -> None:
         """Call *callback* with each closed connection that has sent a request. Exceptions are logged."""
 
     def on_group_changed(self, callback: Callable[[str], Any]) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from typing import Protocol
 
-from gantrymq.interfaces.connection import Connection
+from gantrymq.interfaces.client_channel import ClientChannel
 from gantrymq.interfaces.filtering import FilterType, MessageFilter
 from gantrymq.interfaces.pulling import LastPull
 from gantrymq.model.queue import MessageQueue, Queue
@@ -64,7 +64,7 @@ class HeldPulls(Protocol):
         queue_offset: int,
         match: MessageFilter,
         timeout_s: float,
-        connection: Connection | None,
+        connection: ClientChannel | None,
         wake: Callable[[], None],
     ) -> bool:
         """Call *wake* once: when a matching message at *queue_offset* or later arrives, or at the timeout.
@@ -81,7 +81,7 @@ class HeldPulls(Protocol):
             is closed, or the broker is stopping.
         """
 
-    def of(self, group: str, queue: Queue) -> Sequence[Connection | None]:
+    def of(self, group: str, queue: Queue) -> Sequence[ClientChannel | None]:
         """Return the connections of the waiting pulls of *group* from a queue; None for pulls without a connection."""
 
 

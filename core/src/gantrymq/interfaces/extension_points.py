@@ -2,22 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Mapping
 from typing import TYPE_CHECKING, Protocol
 
-from gantrymq.interfaces.connection import Connection
+from gantrymq.interfaces.client_channel import ClientChannel
 from gantrymq.interfaces.store import StoreMessage
-from gantrymq.remoting.command import Command
 
 if TYPE_CHECKING:
     from gantrymq.interfaces.broker import Broker
 
-__all__ = ["Gate", "Guard", "Handler", "Interceptor", "Service"]
-
-Handler = Callable[[Command, Connection], Command | Awaitable[Command | None] | None]
-"""Handler of one request code. It returns the response, an awaitable of it, or None (directly or awaited) if the
-response is sent through ``connection.reply``, or never for one-way requests. If it raises a GantryError, the response
-has its code and text."""
+__all__ = ["Gate", "Guard", "Interceptor", "Service"]
 
 
 class Interceptor(Protocol):
@@ -47,14 +41,16 @@ class Guard(Protocol):
 
     order: int  # guards run in ascending order; equal numbers conflict
 
-    def __call__(self, code: int, fields: Mapping[str, str], body: bytes | memoryview, connection: Connection) -> None:
+    def __call__(
+        self, code: int, fields: Mapping[str, str], body: bytes | memoryview, connection: ClientChannel
+    ) -> None:
         """Accept a request, or raise a GantryError, which becomes the response.
 
         Args:
             code: the request code.
             fields: header fields by name; those of a send may have names of one letter, see request 310.
             body: the request body, maybe empty; it must not be kept after the call.
-            connection: the connection of the request; use `Connection.notes` for state of the connection.
+            connection: the connection of the request; use its ``notes`` for state of the connection.
         """
 
 

@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, Protocol
 
 from gantrymq.formats.record import RecordView
-from gantrymq.interfaces.connection import Connection
+from gantrymq.interfaces.client_channel import ClientChannel
 from gantrymq.interfaces.pulling import PullAnswer, PullRequest
 from gantrymq.interfaces.sending import SendAnswer, SendRequest
 from gantrymq.interfaces.store import GetLimit, GetResult, PutResult, StoreMessage
@@ -59,7 +59,7 @@ class Messages(Protocol):
             StoreError: a gate failed or took too long.
         """
 
-    async def pull(self, request: PullRequest, connection: Connection | None = None) -> PullAnswer:
+    async def pull(self, request: PullRequest, connection: ClientChannel | None = None) -> PullAnswer:
         """Pull like a client, with its checks and filter. Wait for messages as long as the request allows.
 
         Args:

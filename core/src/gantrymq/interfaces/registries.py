@@ -11,7 +11,7 @@ import attrs
 from gantrymq.config import Setting, Settings
 from gantrymq.interfaces.allocation import AllocationStrategy
 from gantrymq.interfaces.dispatch import Dispatcher
-from gantrymq.interfaces.extension_points import Gate, Guard, Handler, Interceptor, Service
+from gantrymq.interfaces.extension_points import Gate, Guard, Interceptor, Service
 from gantrymq.interfaces.filtering import BitMaps, FilterType
 from gantrymq.interfaces.name_servers import NameServerKind
 from gantrymq.interfaces.store import MessageStore
@@ -50,13 +50,6 @@ class ObjectRegistry(Protocol[Made]):
 
     def add(self, each: Made) -> None:
         """Register an object. Raises PluginConflict if its key is taken."""
-
-
-class HandlerRegistry(Protocol):
-    """Handlers by request code."""
-
-    def add(self, code: int, handler: Handler) -> None:
-        """Serve *code*. Raises PluginConflict if another plugin already serves it."""
 
 
 class CommandRegistry(Protocol):

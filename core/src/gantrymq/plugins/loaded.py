@@ -21,7 +21,6 @@ if TYPE_CHECKING:
         FilterType,
         Gate,
         Guard,
-        Handler,
         Interceptor,
         MessageStore,
         NameServerKind,
@@ -29,6 +28,7 @@ if TYPE_CHECKING:
         StoreContext,
         TransactionService,
     )
+    from gantrymq.remoting.serving import Handler
 
 STORE_TO_INSTALL = "gantrymq-storage-mmap"
 ALLOCATION_TO_INSTALL = "gantrymq-allocate"

@@ -14,7 +14,7 @@ from gantrymq.config import Setting
 from gantrymq.errors import PluginConflict, PluginError
 
 if TYPE_CHECKING:
-    from gantrymq.interfaces import Handler
+    from gantrymq.remoting.serving import Handler
 
 K = TypeVar("K", int, str)
 V = TypeVar("V")

@@ -2,7 +2,7 @@
 
     transport --bytes--> `Handshake` --> frames --> commands --+--> `RequestQueue` --> handler
                                                              +--> `PendingCalls`, which wait for responses
-    transport <--one write per loop iteration-- `WriteBuffer` <-- responses and requests (`Channel`)
+    transport <--one write per loop iteration-- `WriteBuffer` <-- responses and requests (`Channel`, `ClientPushes`)
 
 Reading from a peer pauses while that peer does not read (see `Limits`), so a slow peer only delays itself.
 
@@ -21,13 +21,13 @@ from typing import Any, Final, Protocol, cast
 from gantrymq.errors import RemoteProtocolError
 from gantrymq.remoting.admission import Admission
 from gantrymq.remoting.busy_poll import BusyPoll
-from gantrymq.remoting.channel import Channel
 from gantrymq.remoting.codes import FLAG_RESPONSE
 from gantrymq.remoting.command import Command
 from gantrymq.remoting.frame import FrameDecoder
 from gantrymq.remoting.handshake import Handshake
 from gantrymq.remoting.idle import IdleTimer
 from gantrymq.remoting.limits import Limits, UnfinishedFrames, UnwrittenBytes
+from gantrymq.remoting.pushes import ClientPushes
 from gantrymq.remoting.request_queue import RequestQueue
 from gantrymq.remoting.response_limiter import ResponseLimiter
 from gantrymq.remoting.sends import decode_all
@@ -55,7 +55,7 @@ class RequestHandler(Protocol):
         """
 
 
-class Connection(Channel, asyncio.Protocol):
+class Connection(ClientPushes, asyncio.Protocol):
     """A connection to a peer; created by `RemotingServer` and `RemotingClient` only.
 
     Attributes:

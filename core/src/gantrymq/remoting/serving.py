@@ -2,14 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any, Final, TypeVar
+from collections.abc import Awaitable, Callable
+from typing import Any, Final, Protocol, TypeVar
 
-__all__ = ["handlers_of", "serves"]
+from gantrymq.remoting.command import Command
+from gantrymq.remoting.connection import Connection
+
+__all__ = ["Handler", "HandlerRegistry", "handlers_of", "serves"]
 
 _CODES: Final = "served_codes"
 
 Method = TypeVar("Method", bound=Callable[..., Any])
+
+Handler = Callable[[Command, Connection], Command | Awaitable[Command | None] | None]
+"""Handler of one request code. It returns the response, an awaitable of it, or None (directly or awaited) if the
+response is sent through ``connection.reply``, or never for one-way requests. If it raises a GantryError, the response
+has its code and text."""
+
+
+class HandlerRegistry(Protocol):
+    """Handlers by request code."""
+
+    def add(self, code: int, handler: Handler) -> None:
+        """Serve *code*. Raises PluginConflict if another plugin already serves it."""
 
 
 def serves(*codes: int) -> Callable[[Method], Method]:

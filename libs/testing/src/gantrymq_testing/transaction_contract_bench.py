@@ -10,11 +10,11 @@ from gantrymq.client.message import ReceivedMessage
 from gantrymq.config import Value
 from gantrymq.formats.record import read_record
 from gantrymq.hooks import hookimpl
-from gantrymq.interfaces import Connection
 from gantrymq.loose_json import dumps
 from gantrymq.remoting.client import RemotingClient
 from gantrymq.remoting.codes import RequestCode
 from gantrymq.remoting.command import Command, request
+from gantrymq.remoting.connection import Connection
 from gantrymq.remoting.headers.send import SendMessageRequest
 from gantrymq_testing.cluster import Cluster
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections.abc import Coroutine
 from typing import Any, Final
 
 from gantrymq.errors import (
@@ -19,11 +20,13 @@ from gantrymq.errors import (
     RequestRefused,
     ServiceNotAvailable,
 )
-from gantrymq.interfaces import Broker, Connection, OnlineClient
+from gantrymq.interfaces import Broker, OnlineClient
 from gantrymq.loose_json import Entries, loads
 from gantrymq.model.ids import parse_offset_id
+from gantrymq.model.pushes import ClientAnswer, DirectConsumption
 from gantrymq.remoting.codes import RequestCode
-from gantrymq.remoting.command import Command, request, response_to
+from gantrymq.remoting.command import Command, response_to
+from gantrymq.remoting.connection import Connection
 from gantrymq.remoting.headers.clients import (
     ConsumeMessageDirectlyRequest,
     GetConsumerRunningInfoRequest,
@@ -47,7 +50,7 @@ class MemberQuestions:
     def __init__(self) -> None:
         """Create a forwarder without a broker."""
         self._broker: Broker | None = None
-        self._waiting: set[asyncio.Task[Command]] = set()
+        self._waiting: set[asyncio.Task[ClientAnswer]] = set()
 
     def start(self, broker: Broker) -> None:
         """Forward requests to the members at *broker*."""
@@ -63,21 +66,17 @@ class MemberQuestions:
     async def running_info(self, asked: Command, connection: Connection) -> Command:
         """307: return the state of one member as it reports it."""
         header = GetConsumerRunningInfoRequest.from_ext(asked.ext)
-        return await self._pass_on(asked, header.consumer_group, header.client_id, asked.ext or {}, asked.body)
+        group, member = self._member(header.consumer_group, header.client_id)
+        answer = member.connection.running_info(group, member.client_id, asked.ext or {}, ANSWER_S)
+        return _passed_on(asked, await self._answer(group, member, answer))
 
     @serves(RequestCode.CONSUME_MESSAGE_DIRECTLY)
     async def consume(self, asked: Command, connection: Connection) -> Command:
         """309: let one member consume a stored message now, and return its result."""
         broker = self._running()
         header = ConsumeMessageDirectlyRequest.from_ext(asked.ext)
-        broker_name = broker.settings.text("brokerName") or broker.world.host_name
-        ext = {**(asked.ext or {}), "brokerName": broker_name}
         topic = broker.topics.get(header.topic) if header.topic else None
-        if topic is not None:
-            ext["topicSysFlag"] = str(topic.sys_flag)
-        group = broker.groups.get(header.consumer_group)
-        if group is not None:
-            ext["groupSysFlag"] = str(group.sys_flag)
+        config = broker.groups.get(header.consumer_group)
         body: bytes | memoryview | None = asked.body
         if header.msg_id:
             try:
@@ -90,7 +89,17 @@ class MemberQuestions:
                     1, f"there is no message at {header.msg_id} (log offset {log_offset}) on this broker"
                 )
             body = bytes(record.raw)
-        return await self._pass_on(asked, header.consumer_group, header.client_id or "", ext, body)
+        group, member = self._member(header.consumer_group, header.client_id or "")
+        message = DirectConsumption(
+            group,
+            member.client_id,
+            body,
+            broker.registration.broker_name,
+            None if topic is None else topic.sys_flag,
+            None if config is None else config.sys_flag,
+        )
+        answer = member.connection.consume_directly(message, asked.ext or {}, ANSWER_S)
+        return _passed_on(asked, await self._answer(group, member, answer))
 
     @serves(RequestCode.INVOKE_BROKER_TO_GET_CONSUMER_STATUS)
     async def status(self, asked: Command, connection: Connection) -> Command:
@@ -100,10 +109,9 @@ class MemberQuestions:
         if not online:
             raise RequestRefused(1, f"No Any Consumer online in the consumer group: [{header.group}]")
         members = [each for each in online if header.client_addr in (None, "", each.client_id)]
-        ext = {"topic": header.topic, "group": header.group}
-        code = RequestCode.GET_CONSUMER_STATUS_FROM_CLIENT
+        questions = [each.connection.consumer_offsets(header.topic, header.group, STATUS_S) for each in members]
         answers = await asyncio.gather(
-            *(self._answer(header.group, each, request(code, ext), STATUS_S) for each in members),
+            *(self._answer(header.group, *each) for each in zip(members, questions, strict=True)),
             return_exceptions=True,
         )
         broker, table = self._running(), dict[str, Any]()
@@ -112,7 +120,7 @@ class MemberQuestions:
                 log.warning("offsets of group %s on %s: %s", header.group, header.topic, answer)
             elif isinstance(answer, BaseException):
                 raise answer
-            elif answer.code == 0 and answer.payload:
+            elif answer.code == 0 and answer.body:
                 table[member.client_id] = await broker.world.workers.run(_offsets, answer, member)
         of_members = Entries((client_id, Entries(table[client_id].items())) for client_id in sorted(table))
         body = {"consumerTable": of_members, "messageQueueTable": {}}
@@ -123,17 +131,16 @@ class MemberQuestions:
             raise _stopping()
         return self._broker
 
-    async def _pass_on(
-        self, asked: Command, group: str, client_id: str, ext: dict[str, str], body: bytes | memoryview | None
-    ) -> Command:
+    def _member(self, group: str, client_id: str) -> tuple[str, OnlineClient]:
         member = next((each for each in self._running().clients.consumers(group) if each.client_id == client_id), None)
         if member is None:
             raise RequestRefused(1, f"The Consumer <{group}> <{client_id}> not online")
-        answer = await self._answer(group, member, request(asked.code, ext, body), ANSWER_S)
-        return response_to(asked, answer.code, answer.remark, answer.ext, answer.body)
+        return group, member
 
-    async def _answer(self, group: str, member: OnlineClient, question: Command, timeout_s: float) -> Command:
-        call = asyncio.ensure_future(member.connection.call(question, timeout_s))
+    async def _answer(
+        self, group: str, member: OnlineClient, question: Coroutine[Any, Any, ClientAnswer]
+    ) -> ClientAnswer:
+        call = asyncio.ensure_future(question)
         self._waiting.add(call)
         try:
             return await call
@@ -155,10 +162,15 @@ def _stopping() -> RequestError:
     return ServiceNotAvailable("this broker is stopping and asks no member any more; ask again when it is back")
 
 
-def _offsets(answer: Command, member: OnlineClient) -> dict[Any, Any]:
+def _passed_on(asked: Command, answer: ClientAnswer) -> Command:
+    fields = None if answer.fields is None else dict(answer.fields)
+    return response_to(asked, answer.code, answer.remark, fields, answer.body)
+
+
+def _offsets(answer: ClientAnswer, member: OnlineClient) -> dict[Any, Any]:
     """Return the offsets in a member's answer. Runs in a thread: there may be thousands of queues."""
     try:
-        body = loads(answer.payload)
+        body = loads(answer.body or b"")
     except FormatError as error:
         raise RequestRefused(1, f"{member.client_id} answered what is not JSON: {error}") from error
     table = body.get("messageQueueTable") if isinstance(body, dict) else None

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from gantrymq.hooks import hookimpl
-from gantrymq.interfaces import ConfigRegistry, HandlerRegistry, ServiceRegistry
-from gantrymq.remoting.serving import handlers_of
+from gantrymq.interfaces import ConfigRegistry, ServiceRegistry
+from gantrymq.remoting.serving import HandlerRegistry, handlers_of
 from gantrymq_diagnosis.service import EXPLAIN_GROUP, SHOWN_FIGURES, DiagnosisService
 from gantrymq_diagnosis.settings import SCHEMA
 

@@ -8,9 +8,10 @@ from operator import itemgetter
 from typing import Final
 
 from gantrymq.errors import GroupNotExist, NoPermission, RequestRefused, TopicNotExist
-from gantrymq.interfaces import Broker, Connection, Heartbeat, MetricFamily
+from gantrymq.interfaces import Broker, ClientChannel, Heartbeat, MetricFamily
 from gantrymq.model import names
 from gantrymq.remoting.command import Command, response_to
+from gantrymq.remoting.connection import Connection
 from gantrymq.world.time_slices import TimeSlices
 from gantrymq_diagnosis.gather import FIGURES_TOGETHER, gather
 from gantrymq_diagnosis.members import MemberQuestions
@@ -52,7 +53,7 @@ class DiagnosisService:
         self._broker = None
         self.members.stop()
 
-    def heard(self, heartbeat: Heartbeat, connection: Connection) -> None:
+    def heard(self, heartbeat: Heartbeat, connection: ClientChannel) -> None:
         """Process a client's heartbeat; nothing happens if it repeats the last one.
 
         Raises:

@@ -11,12 +11,13 @@ from functools import lru_cache
 from typing import Any, Final
 
 from gantrymq.errors import FormatError, GantryError, MessageIllegal, RequestRefused
-from gantrymq.interfaces import Broker, Connection
+from gantrymq.interfaces import Broker
 from gantrymq.model.json_members import INT64, number_in, objects_in, text_in
 from gantrymq.model.queue import Queue
 from gantrymq.remoting.bodies import object_body_of
 from gantrymq.remoting.codes import RequestCode
 from gantrymq.remoting.command import Command, response_to
+from gantrymq.remoting.connection import Connection
 from gantrymq.remoting.serving import serves
 from gantrymq.world.time_slices import TimeSlices
 from gantrymq_pop.ack_responses import answer_all

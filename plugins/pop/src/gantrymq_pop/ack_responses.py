@@ -6,9 +6,9 @@ from collections.abc import Callable, Iterable
 from typing import Final
 
 from gantrymq.errors import GantryError
-from gantrymq.interfaces import Connection
 from gantrymq.remoting.codes import FLAG_ONEWAY, FLAG_RESPONSE, SERIALIZE_JSON
 from gantrymq.remoting.command import Command, encode, response_to
+from gantrymq.remoting.connection import Connection
 from gantrymq.remoting.frame import PREFIX
 
 __all__ = ["AckCallback", "WaitingRequest", "answer_all"]

@@ -16,7 +16,7 @@ from typing import Any, Final
 
 from gantrymq.errors import FormatError, InvalidParameter, NoPermission, RequestRefused, TopicNotExist
 from gantrymq.formats.config import load, pretty, save
-from gantrymq.interfaces import AllocationStrategy, Broker, Connection
+from gantrymq.interfaces import AllocationStrategy, Broker
 from gantrymq.loose_json import Entries, Items
 from gantrymq.model.json_members import text_in
 from gantrymq.model.names import RETRY_PREFIX
@@ -24,6 +24,7 @@ from gantrymq.model.queue import MessageQueue
 from gantrymq.remoting.bodies import object_body_of
 from gantrymq.remoting.codes import RequestCode
 from gantrymq.remoting.command import Command, response_to
+from gantrymq.remoting.connection import Connection
 from gantrymq.remoting.serving import serves
 from gantrymq.remoting.sliced_responses import SlicedResponses
 from gantrymq_pop.request_modes import POP, PULL, RequestMode, RequestModes

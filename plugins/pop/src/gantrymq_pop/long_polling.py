@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import NamedTuple
 
-from gantrymq.interfaces import Broker, Connection
+from gantrymq.interfaces import Broker, ClientChannel
 from gantrymq.model.queue import Queue
 from gantrymq.world import Timer
 
@@ -32,7 +32,7 @@ class WaitingPop:
 
     __slots__ = ("connection", "place", "timer", "wake")
 
-    def __init__(self, place: PollingKey, connection: Connection, wake: Callable[[], None]) -> None:
+    def __init__(self, place: PollingKey, connection: ClientChannel, wake: Callable[[], None]) -> None:
         self.place = place
         self.connection = connection
         self.wake = wake
@@ -47,14 +47,14 @@ class LongPolling:
         self._clock = broker.world.clock
         self._settings = broker.settings
         self._by_topic: dict[str, dict[PollingKey, dict[WaitingPop, None]]] = {}
-        self._of_connection: dict[Connection, dict[WaitingPop, None]] = {}
+        self._of_connection: dict[ClientChannel, dict[WaitingPop, None]] = {}
         self._listening: dict[str, list[Callable[[], None]]] = {}
         self._count = 0
         self._places = 0
         self.closed = False
         broker.clients.on_gone(self._connection_closed)
 
-    def wait(self, place: PollingKey, connection: Connection, seconds: float, wake: Callable[[], None]) -> bool:
+    def wait(self, place: PollingKey, connection: ClientChannel, seconds: float, wake: Callable[[], None]) -> bool:
         """Call *wake* once, when something arrives or after *seconds*; never after *connection* closed.
 
         Returns:
@@ -150,6 +150,6 @@ class LongPolling:
         if waiter.timer is not None:
             waiter.timer.cancel()
 
-    def _connection_closed(self, connection: Connection) -> None:
+    def _connection_closed(self, connection: ClientChannel) -> None:
         for waiter in list(self._of_connection.get(connection, ())):
             self._forget(waiter)

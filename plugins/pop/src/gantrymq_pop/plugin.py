@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from gantrymq.hooks import hookimpl
-from gantrymq.interfaces import ConfigRegistry, HandlerRegistry, ServiceRegistry
+from gantrymq.interfaces import ConfigRegistry, ServiceRegistry
+from gantrymq.remoting.serving import HandlerRegistry
 from gantrymq_pop.service import CODES, PopService
 from gantrymq_pop.settings import SCHEMA
 

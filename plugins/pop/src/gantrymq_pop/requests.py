@@ -14,10 +14,11 @@ from collections.abc import Callable, Coroutine
 from typing import Any, Final
 
 from gantrymq.errors import GantryError, InvalidParameter, RequestRefused, ServerFault
-from gantrymq.interfaces import Broker, Connection, MessageFilter
+from gantrymq.interfaces import Broker, MessageFilter
 from gantrymq.model.topic import TopicConfig
 from gantrymq.remoting.codes import RequestCode
 from gantrymq.remoting.command import Command, encode_head, response_to
+from gantrymq.remoting.connection import Connection
 from gantrymq.remoting.serving import serves
 from gantrymq_pop.checks import PopChecks, check_invisible
 from gantrymq_pop.headers import (

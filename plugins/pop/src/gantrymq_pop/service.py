@@ -14,11 +14,12 @@ from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 from gantrymq.errors import RequestError, ServiceNotAvailable
-from gantrymq.interfaces import Broker, Connection, Handler, MetricFamily
+from gantrymq.interfaces import Broker, MetricFamily
 from gantrymq.model.names import is_system_group
 from gantrymq.model.queue import Queue
 from gantrymq.remoting.command import Command
-from gantrymq.remoting.serving import handlers_of
+from gantrymq.remoting.connection import Connection
+from gantrymq.remoting.serving import Handler, handlers_of
 from gantrymq.world import Timer
 from gantrymq_pop.ack_requests import AckRequests
 from gantrymq_pop.acknowledger import Acknowledger

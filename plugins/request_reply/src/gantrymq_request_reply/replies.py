@@ -22,14 +22,16 @@ from gantrymq.errors import (
     RequestRefused,
     ServiceNotAvailable,
 )
-from gantrymq.interfaces import Broker, Connection, SendRequest
+from gantrymq.interfaces import Broker, SendRequest
 from gantrymq.model import properties as props
 from gantrymq.model.ids import OffsetIds
+from gantrymq.model.pushes import ClientAnswer
 from gantrymq.remoting.codes import RequestCode, ResponseCode
 from gantrymq.remoting.command import Command, response_to
+from gantrymq.remoting.connection import Connection
 from gantrymq.remoting.headers.send import SendMessageRequest, read_send_header
 from gantrymq.remoting.serving import serves
-from gantrymq_request_reply.reply_message import REPLY_TO_CLIENT, push_request, stored_reply
+from gantrymq_request_reply.reply_message import REPLY_TO_CLIENT, pushed_reply, stored_reply
 
 __all__ = ["ANSWER_S", "MOST_WAITING", "SETTINGS", "ReplyService"]
 
@@ -48,7 +50,7 @@ class ReplyService:
     name = "request_reply"
 
     def __init__(self) -> None:
-        self._waiting: set[asyncio.Task[Command]] = set()
+        self._waiting: set[asyncio.Task[ClientAnswer]] = set()
         self._served: set[asyncio.Task[object] | None] = set()  # tasks that are serving replies
         self._stopped = False
 
@@ -172,10 +174,10 @@ class ReplyService:
             raise RequestRefused(1, f"push reply message to {client_id} fail: it does not read what it is sent")
         if self._stopped:
             raise _stopping(client_id)
-        command = push_request(
+        reply = pushed_reply(
             header, own, body, connection.peer_packed_host, broker.store_host, broker.world.clock.now_ms()
         )
-        call = asyncio.ensure_future(producer.connection.call(command, ANSWER_S))
+        call = asyncio.ensure_future(producer.connection.deliver_reply(reply, ANSWER_S))
         self._waiting.add(call)
         try:
             answer = await call

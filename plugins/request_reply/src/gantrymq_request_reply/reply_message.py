@@ -18,13 +18,11 @@ from gantrymq.formats.tags_code import tags_code
 from gantrymq.interfaces import StoreMessage
 from gantrymq.model import properties as props
 from gantrymq.model import sys_flag
-from gantrymq.model.hosts import host_text
 from gantrymq.model.property_order import ordered_text
-from gantrymq.remoting.codes import RequestCode
-from gantrymq.remoting.command import Command, request
+from gantrymq.model.pushes import PushedReply
 from gantrymq.remoting.headers.send import SendMessageRequest
 
-__all__ = ["REPLY_TO_CLIENT", "push_request", "stored_reply"]
+__all__ = ["REPLY_TO_CLIENT", "pushed_reply", "stored_reply"]
 
 REPLY_TO_CLIENT = "REPLY_TO_CLIENT"
 PUSH_REPLY_TIME = "PUSH_REPLY_TIME"
@@ -32,39 +30,38 @@ PUSH_REPLY_TIME = "PUSH_REPLY_TIME"
 _KEPT_BITS = sys_flag.COMPRESSED | sys_flag.COMPRESSION_MASK
 
 
-def push_request(
+def pushed_reply(
     header: SendMessageRequest,
     own: Mapping[str, str],
     body: bytes | memoryview,
     born_host: bytes,
     store_host: bytes,
     now_ms: int,
-) -> Command:
-    """Return the request that pushes a reply to its producer.
+) -> PushedReply:
+    """Return the reply to deliver to the producer.
 
     Args:
         header: header of the reply.
         own: properties of the reply, including those added by the broker.
         born_host, store_host: packed addresses of the replying consumer and of this broker.
     """
-    text = ordered_text({**own, PUSH_REPLY_TIME: str(now_ms)}).decode("utf-8", "surrogatepass")
-    fields = {
-        "producerGroup": header.producer_group,
-        "topic": header.topic,
-        "defaultTopic": header.default_topic,
-        "defaultTopicQueueNums": str(header.default_topic_queue_nums),
-        "queueId": str(header.queue_id),
-        "sysFlag": str(header.sys_flag),
-        "bornTimestamp": str(header.born_timestamp),
-        "flag": str(header.flag),
-        "properties": text,
-        "reconsumeTimes": str(header.reconsume_times),
-        "unitMode": "true" if header.unit_mode else "false",
-        "bornHost": host_text(born_host),
-        "storeHost": host_text(store_host),
-        "storeTimestamp": str(now_ms),
-    }
-    return request(RequestCode.PUSH_REPLY_MESSAGE_TO_CLIENT, fields, body)
+    return PushedReply(
+        header.producer_group,
+        header.topic,
+        header.default_topic,
+        header.default_topic_queue_nums,
+        header.queue_id,
+        header.sys_flag,
+        header.flag,
+        header.born_timestamp,
+        ordered_text({**own, PUSH_REPLY_TIME: str(now_ms)}).decode("utf-8", "surrogatepass"),
+        header.reconsume_times,
+        bool(header.unit_mode),
+        body,
+        born_host,
+        store_host,
+        now_ms,
+    )
 
 
 def stored_reply(

@@ -18,10 +18,10 @@ from typing import Any, Final, NamedTuple, Protocol
 
 from gantrymq.errors import InvalidParameter, ServiceNotAvailable
 from gantrymq.formats.record import RecordView
-from gantrymq.interfaces import Connection
 from gantrymq.model import properties as props
 from gantrymq.model.json_members import whole_number
 from gantrymq.remoting.command import Command, response_to
+from gantrymq.remoting.connection import Connection
 
 __all__ = ["PENDING", "PendingPage", "PendingRequests", "PendingSource", "describe_pending"]
 

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from gantrymq.hooks import hookimpl
-from gantrymq.interfaces import ConfigRegistry, HandlerRegistry, InterceptorRegistry, ServiceRegistry
+from gantrymq.interfaces import ConfigRegistry, InterceptorRegistry, ServiceRegistry
 from gantrymq.remoting.codes import RequestCode
+from gantrymq.remoting.serving import HandlerRegistry
 from gantrymq_schedule.pending import PENDING, PendingRequests
 from gantrymq_schedule.service import Schedule
 from gantrymq_schedule.settings import SCHEMA

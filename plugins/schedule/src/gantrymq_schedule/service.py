@@ -7,8 +7,9 @@ from collections.abc import Mapping, Sequence
 
 from gantrymq.config import Settings
 from gantrymq.formats.tags_code import delay_levels_of
-from gantrymq.interfaces import Broker, Connection
+from gantrymq.interfaces import Broker
 from gantrymq.remoting.command import Command, response_to
+from gantrymq.remoting.connection import Connection
 from gantrymq_schedule.interceptor import DelayInterceptor
 from gantrymq_schedule.levels.delivery import LevelDelivery
 from gantrymq_schedule.levels.offsets_file import DelayOffsetsFile

@@ -20,7 +20,7 @@ from typing import Final, NamedTuple
 
 from gantrymq.errors import GantryError, RequestRefused
 from gantrymq.formats.record import RecordView
-from gantrymq.interfaces import Broker, Connection, PutResult, StoreMessage
+from gantrymq.interfaces import Broker, ClientChannel, PutResult, StoreMessage
 from gantrymq.model import properties as props
 from gantrymq.model.names import CHECK_MAX_TIME_TOPIC
 from gantrymq.model.topic import TopicConfig
@@ -28,7 +28,7 @@ from gantrymq.world.time_slices import TimeSlices
 from gantrymq_transaction.copies import committed_message, identity_of
 from gantrymq_transaction.decision_writer import DecisionWriter
 from gantrymq_transaction.ledger import Ledger
-from gantrymq_transaction.messages import check_request, given_up, offsets_in_op, real_queue, renewed
+from gantrymq_transaction.messages import check_of, given_up, offsets_in_op, real_queue, renewed
 from gantrymq_transaction.reading import HALF_QUEUE, OP_QUEUE, SLICE, read_from, read_these
 from gantrymq_transaction.rules import CHECK_TIMES, CheckRules, Verdict, checks_of, judge_check
 from gantrymq_transaction.settings import CHECK_MAX, TIMEOUT
@@ -291,10 +291,10 @@ class HalfChecker:
             return False
         self._turn += 1
         host = self._broker.store_host
-        producer.oneway(check_request(half, own, queue, copy, host, self._broker_name))
+        producer.check_transaction(check_of(half, own, queue, copy, host, self._broker_name))
         return True
 
-    def _producer(self, own: dict[str, str]) -> Connection | None:
+    def _producer(self, own: dict[str, str]) -> ClientChannel | None:
         """Return a connection to a live producer of the message's group, in round-robin order."""
         online = self._broker.clients.producers(own.get(props.PRODUCER_GROUP, ""))
         for number in range(len(online)):

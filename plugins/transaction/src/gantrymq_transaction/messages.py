@@ -32,15 +32,14 @@ from gantrymq.model import properties as props
 from gantrymq.model.ids import offset_id
 from gantrymq.model.names import CHECK_MAX_TIME_TOPIC, HALF_TOPIC, OP_TOPIC
 from gantrymq.model.property_order import ordered_text
+from gantrymq.model.pushes import TransactionCheck
 from gantrymq.model.sys_flag import TRANSACTION_COMMIT, TRANSACTION_MASK
-from gantrymq.remoting.codes import RequestCode
-from gantrymq.remoting.command import Command, request
 from gantrymq_transaction.rules import CHECK_TIMES
 
 __all__ = [
     "as_submitted",
     "asks_for_delay",
-    "check_request",
+    "check_of",
     "committed",
     "given_up",
     "offsets_in_op",
@@ -175,10 +174,10 @@ def offsets_in_op(op: RecordView) -> list[int]:
     return [int(piece) for piece in bytes(op.body).split(b",") if _NUMBER.match(piece)]
 
 
-def check_request(
+def check_of(
     half: RecordView, own: Mapping[str, str], queue: tuple[str, int], copy: PutResult, host: bytes, broker_name: str
-) -> Command:
-    """Return the request that checks a transaction with its producer (39).
+) -> TransactionCheck:
+    """Return the question for the producer of a transaction.
 
     Args:
         half: the half message before this check.
@@ -205,13 +204,5 @@ def check_request(
         prepared_offset=half.prepared_offset,
     )
     unique_id = own.get(props.UNIQ_KEY, "")
-    fields = {
-        "topic": HALF_TOPIC,
-        "tranStateTableOffset": str(copy.queue_offset),
-        "commitLogOffset": str(copy.log_offset),
-        "msgId": unique_id,
-        "transactionId": unique_id,
-        "offsetMsgId": offset_id(host, copy.log_offset),
-        "bname": broker_name,
-    }
-    return request(RequestCode.CHECK_TRANSACTION_STATE, fields, shown, oneway=True)
+    place = offset_id(host, copy.log_offset)
+    return TransactionCheck(HALF_TOPIC, copy.queue_offset, copy.log_offset, unique_id, place, broker_name, shown)

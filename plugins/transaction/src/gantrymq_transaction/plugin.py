@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 from gantrymq.hooks import hookimpl
 
 if TYPE_CHECKING:
-    from gantrymq.interfaces import CommandRegistry, ConfigRegistry, HandlerRegistry, TransactionRegistry
+    from gantrymq.interfaces import CommandRegistry, ConfigRegistry, TransactionRegistry
+    from gantrymq.remoting.serving import HandlerRegistry
     from gantrymq_transaction.requests import TransactionRequests
 
 NAME = "rocketmq"

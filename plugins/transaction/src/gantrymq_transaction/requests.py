@@ -17,12 +17,13 @@ from typing import Final
 
 from gantrymq import loose_json
 from gantrymq.errors import RequestRefused, ServiceNotAvailable
-from gantrymq.interfaces import Connection, PutStatus
+from gantrymq.interfaces import PutStatus
 from gantrymq.model.ids import parse_offset_id
 from gantrymq.model.names import CHECK_MAX_TIME_TOPIC
 from gantrymq.remoting.bodies import object_body_of
 from gantrymq.remoting.codes import RequestCode
 from gantrymq.remoting.command import Command, response_to
+from gantrymq.remoting.connection import Connection
 from gantrymq.remoting.headers.base import RequestHeader, header_of
 from gantrymq.remoting.serving import serves
 from gantrymq_transaction.copies import committed_message, identity_of

@@ -16,7 +16,7 @@ from typing import Final
 
 from gantrymq.broker.counted_plugins import CountFailure, logged_listener
 from gantrymq.errors import FilterFailed
-from gantrymq.interfaces import Connection, DispatchEntry, MessageFilter, MessageStore
+from gantrymq.interfaces import ClientChannel, DispatchEntry, MessageFilter, MessageStore
 from gantrymq.model.light_queues import LIGHT_QUEUE_ID
 from gantrymq.model.queue import Queue
 from gantrymq.model.sys_flag import INNER_BATCH
@@ -37,7 +37,7 @@ class Hold:
         queue: Queue,
         wanted: int,
         match: MessageFilter,
-        connection: Connection | None,
+        connection: ClientChannel | None,
         wake: Callable[[], None],
         lost: Callable[[], object],
         group: str,
@@ -69,7 +69,7 @@ class HeldPulls:
         self._store = store
         self._clock = clock
         self._by_topic: dict[str, dict[int, dict[Hold, None]]] = {}  # topic to queue id to holds; no empty tables
-        self._by_connection: dict[Connection | None, set[Hold]] = {}
+        self._by_connection: dict[ClientChannel | None, set[Hold]] = {}
         self.count = 0
         self._closed = False
 
@@ -79,7 +79,7 @@ class HeldPulls:
         queue_offset: int,
         match: MessageFilter,
         timeout_s: float,
-        connection: Connection | None,
+        connection: ClientChannel | None,
         wake: Callable[[], object],
     ) -> bool:
         """Call *wake* of a plugin when a message arrives, soon if one exists already, or at the timeout."""
@@ -102,7 +102,7 @@ class HeldPulls:
         wanted: int,
         match: MessageFilter,
         timeout_s: float,
-        connection: Connection | None,
+        connection: ClientChannel | None,
         wake: Callable[[], None],
         lost: Callable[[], object] = lambda: None,
         group: str = "",
@@ -126,7 +126,7 @@ class HeldPulls:
         hold.timer = self._clock.call_later(min(timeout_s, MAX_HOLD_S), self._release, hold)
         return True
 
-    def of(self, group: str, queue: Queue) -> list[Connection | None]:
+    def of(self, group: str, queue: Queue) -> list[ClientChannel | None]:
         """Return the connections of the waiting pulls of *group* from a queue."""
         holds = self._by_topic.get(queue.topic, {}).get(queue.queue_id, ())
         return [hold.connection for hold in holds if hold.group == group]
@@ -158,7 +158,7 @@ class HeldPulls:
             for hold in list(holds):
                 self._release(hold)
 
-    def connection_lost(self, connection: Connection) -> None:
+    def connection_lost(self, connection: ClientChannel) -> None:
         """Remove the holds of a closed connection without a response."""
         for hold in self._by_connection.pop(connection, set()):
             if self._remove(hold):

@@ -37,7 +37,7 @@ from gantrymq.errors import (
 )
 from gantrymq.interfaces import (
     Bounds,
-    Connection,
+    ClientChannel,
     GetLimit,
     GetResult,
     GetStatus,
@@ -86,7 +86,7 @@ Respond = Callable[[PullAnswer | GantryError], None]
 class Requester(NamedTuple):
     """The origin of a pull and the callbacks for its response."""
 
-    connection: Connection | None
+    connection: ClientChannel | None
     respond: Respond
     lost: Callable[[], object] = lambda: None  # called instead of *respond* when the connection closes
 
@@ -117,7 +117,7 @@ class Pulls:
         self._stats = tables.stats
         self._tasks: set[asyncio.Future[Any]] = set()
 
-    async def pull(self, request: PullRequest, connection: Connection | None = None) -> PullAnswer:
+    async def pull(self, request: PullRequest, connection: ClientChannel | None = None) -> PullAnswer:
         """Serve one pull, waiting for messages as long as it allows.
 
         Raises:
@@ -129,7 +129,7 @@ class Pulls:
         self._serve(request, Requester(connection, respond, partial(respond, gone)))
         return await future
 
-    def serve(self, request: PullRequest, connection: Connection | None, respond: Respond) -> None:
+    def serve(self, request: PullRequest, connection: ClientChannel | None, respond: Respond) -> None:
         """Check a pull and call *respond* once, now or later, but never after *connection* is closed.
 
         Raises:
@@ -335,5 +335,5 @@ class Pulls:
         return subscription
 
 
-async def _awaited(result: Awaitable[GetResult], connection: Connection | None) -> GetResult:
+async def _awaited(result: Awaitable[GetResult], connection: ClientChannel | None) -> GetResult:
     return await (result if connection is None else connection.response_limiter.run(result))

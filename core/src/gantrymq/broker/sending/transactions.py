@@ -12,14 +12,11 @@ from collections.abc import Awaitable, Callable
 from gantrymq.broker.counted_plugins import counted, counted_later, name_of
 from gantrymq.broker.counting.stats import Stats
 from gantrymq.config import Settings
-from gantrymq.errors import GantryError, PluginError
+from gantrymq.errors import GantryError
 from gantrymq.interfaces import EndTransaction, Outcome, StoreMessage, TransactionService
-from gantrymq.plugins import Plugins
 from gantrymq.world import Clock, Timer
 
-__all__ = ["Transactions", "select_transaction_service"]
-
-DEFAULT = "rocketmq"
+__all__ = ["Transactions"]
 
 log = logging.getLogger(__name__)
 
@@ -80,23 +77,3 @@ class Transactions:
         self._checking = None
         if not self._closed:
             self.start()
-
-
-def select_transaction_service(settings: Settings, plugins: Plugins) -> TransactionService | None:
-    """Return the configured transaction service, else the default one, else the only one, else None.
-
-    Raises:
-        PluginError: the configured service is not installed, or several are installed and none is configured.
-    """
-    named = settings.text("transaction")
-    if not named and DEFAULT in plugins.transactions:
-        named = DEFAULT
-    if named:
-        if named not in plugins.transactions:
-            raise PluginError(f"transaction={named}: no installed plugin offers a transaction service of that name")
-        return plugins.transactions[named]()
-    if len(plugins.transactions) > 1:
-        raise PluginError(
-            f"several plugins offer transactions ({', '.join(plugins.transactions)}); set transaction= to one of them"
-        )
-    return next((build() for build in plugins.transactions.values()), None)

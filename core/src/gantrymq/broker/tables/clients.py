@@ -18,7 +18,7 @@ from gantrymq.broker.counted_plugins import CountFailure, Listeners, counted, na
 from gantrymq.broker.tables.groups import GroupTable
 from gantrymq.broker.tables.topics import TopicTable
 from gantrymq.errors import RequestRefused
-from gantrymq.interfaces import Connection, Heartbeat, OnlineClient
+from gantrymq.interfaces import ClientChannel, Heartbeat, OnlineClient
 from gantrymq.model import names
 from gantrymq.model.subscription import Subscription
 from gantrymq.world import Clock
@@ -38,7 +38,7 @@ class ConsumerGroup:
     consume_type: str = "CONSUME_PASSIVELY"
     message_model: str = "CLUSTERING"
     consume_from_where: str = "CONSUME_FROM_LAST_OFFSET"
-    members: dict[Connection, OnlineClient] = attrs.field(factory=dict)
+    members: dict[ClientChannel, OnlineClient] = attrs.field(factory=dict)
     subscriptions: dict[str, Subscription] = attrs.field(factory=dict)
     fingerprint: int = 0  # of the last full version 2 heartbeat
 
@@ -79,22 +79,22 @@ class ClientTable:
         self._topics = topics
         self._groups = groups
         self._failed = failed
-        self._heard: dict[Connection, int] = {}  # time of the last heartbeat
+        self._heard: dict[ClientChannel, int] = {}  # time of the last heartbeat
         self._consumers: dict[str, ConsumerGroup] = {}
-        self._producers: dict[str, dict[Connection, OnlineClient]] = {}
-        self._produces: dict[Connection, set[str]] = {}  # the producer groups of a connection
-        self._consumes: dict[Connection, set[str]] = {}
-        self._by_client_id: dict[str, dict[Connection, OnlineClient]] = {}  # producers, in order of registration
-        self._named: dict[Connection, str] = {}  # client ids of producers
-        self._checks: list[Callable[[Heartbeat, Connection], object]] = []
-        self._gone = Listeners[[Connection]]("closed connections", failed)
+        self._producers: dict[str, dict[ClientChannel, OnlineClient]] = {}
+        self._produces: dict[ClientChannel, set[str]] = {}  # the producer groups of a connection
+        self._consumes: dict[ClientChannel, set[str]] = {}
+        self._by_client_id: dict[str, dict[ClientChannel, OnlineClient]] = {}  # producers, in order of registration
+        self._named: dict[ClientChannel, str] = {}  # client ids of producers
+        self._checks: list[Callable[[Heartbeat, ClientChannel], object]] = []
+        self._gone = Listeners[[ClientChannel]]("closed connections", failed)
         self._changed = Listeners[[str]]("changed consumer groups", failed)
 
-    def on_heartbeat(self, check: Callable[[Heartbeat, Connection], object]) -> None:
+    def on_heartbeat(self, check: Callable[[Heartbeat, ClientChannel], object]) -> None:
         """Call *check* with each heartbeat; it may refuse it."""
         self._checks.append(counted(check, partial(self._failed, "listener", name_of(check))))
 
-    def on_gone(self, callback: Callable[[Connection], object]) -> None:
+    def on_gone(self, callback: Callable[[ClientChannel], object]) -> None:
         """Call *callback* with each closed connection."""
         self._gone.add(callback)
 
@@ -102,7 +102,7 @@ class ClientTable:
         """Call *callback* with a consumer group after its members or topics change."""
         self._changed.add(callback)
 
-    def heartbeat(self, heartbeat: Heartbeat, connection: Connection) -> bool:
+    def heartbeat(self, heartbeat: Heartbeat, connection: ClientChannel) -> bool:
         """Register a client in its groups."""
         self._check_count(heartbeat, connection)
         for check in self._checks:
@@ -136,7 +136,7 @@ class ClientTable:
             self.register_producer(group, member)
         return changed
 
-    def _check_count(self, heartbeat: Heartbeat, connection: Connection) -> None:
+    def _check_count(self, heartbeat: Heartbeat, connection: ClientChannel) -> None:
         in_producers, in_consumers = self.groups_of(connection)
         consumers = [each.group for each in heartbeat.consumers]
         for what, wanted, known in (
@@ -188,7 +188,7 @@ class ClientTable:
         """Return all online producer groups."""
         return {group: list(members.values()) for group, members in self._producers.items()}
 
-    def groups_of(self, connection: Connection) -> tuple[Set[str], Set[str]]:
+    def groups_of(self, connection: ClientChannel) -> tuple[Set[str], Set[str]]:
         """Return the producer groups and the consumer groups of a connection."""
         return self._produces.get(connection, frozenset()), self._consumes.get(connection, frozenset())
 
@@ -230,31 +230,31 @@ class ClientTable:
             self._changed.call(known.name)
         return joined or changed
 
-    def unregister(self, connection: Connection, producer_group: str | None, consumer_group: str | None) -> None:
+    def unregister(self, connection: ClientChannel, producer_group: str | None, consumer_group: str | None) -> None:
         """Remove a connection from the given groups."""
         if producer_group:
             self._leave_producers(producer_group, connection)
         if consumer_group:
             self._leave_consumers(consumer_group, connection)
 
-    def gone(self, connection: Connection) -> None:
+    def gone(self, connection: ClientChannel) -> None:
         """Remove a closed connection from all groups, and report it to the listeners."""
         self.leave_all(connection)
         self._gone.call(connection)
 
-    def leave_all(self, connection: Connection) -> None:
+    def leave_all(self, connection: ClientChannel) -> None:
         """Remove a connection from all groups."""
         for group in list(self._produces.get(connection, ())):
             self._leave_producers(group, connection)
         for group in [group for group in self._consumers if group in self._consumes.get(connection, ())]:
             self._leave_consumers(group, connection)
 
-    def silent(self, older_than_ms: int) -> list[Connection]:
+    def silent(self, older_than_ms: int) -> list[ClientChannel]:
         """Return the connections with a last heartbeat more than *older_than_ms* ago."""
         limit = self._now_ms() - older_than_ms
         return [connection for connection, at in self._heard.items() if at < limit]
 
-    def _leave_producers(self, group: str, connection: Connection) -> None:
+    def _leave_producers(self, group: str, connection: ClientChannel) -> None:
         self._forget(self._produces, connection, group)
         if connection in self._named and connection not in self._produces:
             self._forget_name(connection)
@@ -262,14 +262,14 @@ class ClientTable:
         if members is not None and members.pop(connection, None) is not None and not members:
             del self._producers[group]
 
-    def _forget_name(self, connection: Connection) -> None:
+    def _forget_name(self, connection: ClientChannel) -> None:
         client_id = self._named.pop(connection)
         known = self._by_client_id[client_id]
         del known[connection]
         if not known:
             del self._by_client_id[client_id]
 
-    def _leave_consumers(self, group: str, connection: Connection) -> None:
+    def _leave_consumers(self, group: str, connection: ClientChannel) -> None:
         self._forget(self._consumes, connection, group)
         known = self._consumers.get(group)
         if known is None or known.members.pop(connection, None) is None:
@@ -278,7 +278,7 @@ class ClientTable:
             del self._consumers[group]
         self._changed.call(known.name)
 
-    def _forget(self, groups_of: dict[Connection, set[str]], connection: Connection, group: str) -> None:
+    def _forget(self, groups_of: dict[ClientChannel, set[str]], connection: ClientChannel, group: str) -> None:
         """Remove *group* from the groups of *connection*, and the connection if it is in no group."""
         groups = groups_of.get(connection)
         if groups is not None:

@@ -11,17 +11,17 @@ from typing import Any, Final
 from gantrymq.broker.parts import Parts
 from gantrymq.broker.wire.responses import ok, with_json
 from gantrymq.errors import RequestRefused
-from gantrymq.interfaces import Connection, ConsumerHeartbeat, Heartbeat
+from gantrymq.interfaces import ConsumerHeartbeat, Heartbeat
 from gantrymq.loose_json import Items
 from gantrymq.model.json_members import flag_in, number_in, object_in, objects_in, text_in
 from gantrymq.model.queue import MessageQueue
 from gantrymq.model.subscription import Subscription
 from gantrymq.remoting.bodies import members_of, object_body_of
 from gantrymq.remoting.codes import LanguageCode, RequestCode
-from gantrymq.remoting.command import Command, request
+from gantrymq.remoting.command import Command
+from gantrymq.remoting.connection import Connection
 from gantrymq.remoting.headers.clients import (
     GetConsumerListByGroupRequest,
-    NotifyConsumerIdsChangedRequest,
     UnregisterClientRequest,
 )
 from gantrymq.remoting.serving import serves
@@ -146,15 +146,10 @@ class ClientRequests:
         return ok(asked)
 
     def _tell_members(self, group: str) -> None:
-        """Send the one-way request 40 to all members of a changed group."""
+        """Notify all members of a changed group."""
         config = self._groups.get(group)
         wanted = self._settings.flag("notifyConsumerIdsChangedEnable") and (config is None or config.notify_ids_changed)
         if not wanted or self._clients.broadcasts(group):
             return
         for member in self._clients.consumers(group):
-            notice = request(
-                RequestCode.NOTIFY_CONSUMER_IDS_CHANGED,
-                NotifyConsumerIdsChangedRequest(consumer_group=group).to_ext(),
-                oneway=True,
-            )
-            member.connection.notice(notice, group)
+            member.connection.members_changed(group)

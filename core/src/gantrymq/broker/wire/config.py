@@ -15,12 +15,12 @@ from gantrymq.broker.parts import Parts
 from gantrymq.broker.wire.responses import ok
 from gantrymq.config import Value
 from gantrymq.errors import ConfigError, NoPermission
-from gantrymq.interfaces import Connection
 from gantrymq.loose_json import dumps
 from gantrymq.model.data_version import DataVersion
 from gantrymq.remoting.bodies import properties_of
 from gantrymq.remoting.codes import RequestCode, request_name
 from gantrymq.remoting.command import Command
+from gantrymq.remoting.connection import Connection
 from gantrymq.remoting.serving import serves
 from gantrymq.settings_file import properties_text
 from gantrymq.settings_known import is_rocketmq_key, refusal

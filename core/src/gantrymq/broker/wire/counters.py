@@ -15,9 +15,9 @@ from gantrymq.broker.counting.sliding_sums import BYTES, DAY, HOUR, MESSAGES, MI
 from gantrymq.broker.parts import Parts
 from gantrymq.broker.wire.responses import with_json
 from gantrymq.errors import RequestRefused
-from gantrymq.interfaces import Connection
 from gantrymq.remoting.codes import RequestCode
 from gantrymq.remoting.command import Command
+from gantrymq.remoting.connection import Connection
 from gantrymq.remoting.headers.admin import ViewBrokerStatsDataRequest
 from gantrymq.remoting.serving import serves
 

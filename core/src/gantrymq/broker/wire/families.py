@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import inspect
+from collections.abc import Awaitable
 from typing import Final
 
-from gantrymq.broker.counted_plugins import CountedGuard, counted_handler
+from gantrymq.broker.counted_plugins import CountedGuard, counted, counted_later
+from gantrymq.broker.counting.stats import Stats
 from gantrymq.broker.parts import Parts
 from gantrymq.broker.wire.clients import ClientRequests
 from gantrymq.broker.wire.config import ConfigRequests
@@ -23,7 +26,10 @@ from gantrymq.broker.wire.send import SendRequests
 from gantrymq.broker.wire.sending_back import SendingBackRequests
 from gantrymq.broker.wire.topics import TopicRequests
 from gantrymq.broker.wire.transactions import TransactionRequests
-from gantrymq.remoting.serving import handlers_of
+from gantrymq.remoting.codes import request_name
+from gantrymq.remoting.command import Command
+from gantrymq.remoting.connection import Connection
+from gantrymq.remoting.serving import Handler, handlers_of
 
 __all__ = ["serve"]
 
@@ -59,3 +65,18 @@ def serve(router: RequestRouter, parts: Parts) -> None:
     router.add({code: counted_handler(code, each, stats) for code, each in plugins.handlers.items()})
     router.guard([CountedGuard(each, stats) for each in plugins.guards])
     router.on_connection_lost(parts.clients.gone)
+
+
+def counted_handler(code: int, inner: Handler, stats: Stats) -> Handler:
+    """Wrap the handler of request *code*; the code is its name."""
+
+    def failed() -> None:
+        stats.plugin_failed("handler", request_name(code))
+
+    called = counted(inner, failed)
+
+    def serve(asked: Command, connection: Connection) -> Command | Awaitable[Command | None] | None:
+        answer = called(asked, connection)
+        return answer if answer is None or not inspect.isawaitable(answer) else counted_later(answer, failed)
+
+    return serve

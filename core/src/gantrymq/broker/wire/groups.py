@@ -14,7 +14,7 @@ from gantrymq.broker.parts import Parts
 from gantrymq.broker.wire.paging import ITEMS_TOGETHER, page
 from gantrymq.broker.wire.responses import ok, with_json
 from gantrymq.errors import ConsumerNotOnline, FormatError, GroupNotExist, InvalidParameter, RequestRefused
-from gantrymq.interfaces import Connection, OnlineClient
+from gantrymq.interfaces import OnlineClient
 from gantrymq.loose_json import Entries, Items
 from gantrymq.model.group import GroupConfig
 from gantrymq.model.hosts import format_address
@@ -22,6 +22,7 @@ from gantrymq.model.json_members import objects_in
 from gantrymq.remoting.bodies import object_body_of
 from gantrymq.remoting.codes import RequestCode
 from gantrymq.remoting.command import Command
+from gantrymq.remoting.connection import Connection
 from gantrymq.remoting.headers.clients import GetConsumerConnectionListRequest, GetProducerConnectionListRequest
 from gantrymq.remoting.headers.groups import (
     DeleteSubscriptionGroupRequest,

@@ -19,10 +19,11 @@ from collections.abc import Awaitable, Sequence
 
 from gantrymq.broker.parts import Parts
 from gantrymq.broker.wire.responses import ok, with_json
-from gantrymq.interfaces import Cleaning, Connection
+from gantrymq.interfaces import Cleaning
 from gantrymq.model.data_version import DataVersion
 from gantrymq.remoting.codes import RequestCode, request_name
 from gantrymq.remoting.command import Command, response_to
+from gantrymq.remoting.connection import Connection
 from gantrymq.remoting.headers.admin import CleanRequest, ResetMasterFlushOffsetRequest
 from gantrymq.remoting.serving import serves
 from gantrymq.world.time_slices import TimeSlices

@@ -10,10 +10,11 @@ from gantrymq.broker.queue_kinds import reported_min_offset
 from gantrymq.broker.wire.responses import ok
 from gantrymq.errors import InvalidParameter
 from gantrymq.formats.record import read_record
-from gantrymq.interfaces import BoundaryType, Connection, GetLimit, MessageStore
+from gantrymq.interfaces import BoundaryType, GetLimit, MessageStore
 from gantrymq.model.queue import Queue
 from gantrymq.remoting.codes import RequestCode
 from gantrymq.remoting.command import Command
+from gantrymq.remoting.connection import Connection
 from gantrymq.remoting.headers.offsets import (
     GetEarliestMsgStoretimeRequest,
     GetMaxOffsetRequest,

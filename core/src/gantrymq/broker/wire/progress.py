@@ -16,12 +16,12 @@ from gantrymq.broker.wire.offsets import first_store_time, store_time_at
 from gantrymq.broker.wire.paging import ITEMS_TOGETHER
 from gantrymq.broker.wire.responses import ok, queue_texts
 from gantrymq.errors import TopicNotExist
-from gantrymq.interfaces import Connection
 from gantrymq.loose_json import Entries, Items, RawJson
 from gantrymq.model.queue import Queue
 from gantrymq.model.topic import TopicConfig
 from gantrymq.remoting.codes import RequestCode
 from gantrymq.remoting.command import Command
+from gantrymq.remoting.connection import Connection
 from gantrymq.remoting.headers.groups import (
     CloneGroupOffsetRequest,
     GetBrokerConsumeStatsRequest,

@@ -9,9 +9,10 @@ from gantrymq.broker.consuming.pull import PullForbidden
 from gantrymq.broker.parts import Parts
 from gantrymq.broker.wire.responses import refusal
 from gantrymq.errors import GantryError
-from gantrymq.interfaces import Connection, PullAnswer, PullRequest
+from gantrymq.interfaces import PullAnswer, PullRequest
 from gantrymq.remoting.codes import RequestCode
 from gantrymq.remoting.command import Command
+from gantrymq.remoting.connection import Connection
 from gantrymq.remoting.headers.pull import PullMessageRequest
 from gantrymq.remoting.responses import encode_pull_head
 from gantrymq.remoting.serving import serves

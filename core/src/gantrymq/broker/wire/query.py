@@ -11,9 +11,10 @@ from gantrymq.broker.consuming.query import view_message
 from gantrymq.broker.parts import Parts
 from gantrymq.broker.wire.responses import refusal
 from gantrymq.errors import RequestRefused
-from gantrymq.interfaces import Connection, QueryResult
+from gantrymq.interfaces import QueryResult
 from gantrymq.remoting.codes import RequestCode, ResponseCode
 from gantrymq.remoting.command import Command, encode_head, response_to
+from gantrymq.remoting.connection import Connection
 from gantrymq.remoting.headers.pull import QueryMessageRequest, QueryMessageResponse, ViewMessageByIdRequest
 from gantrymq.remoting.responses import encode_query_head
 from gantrymq.remoting.serving import serves

@@ -12,11 +12,12 @@ from gantrymq.broker.parts import Parts
 from gantrymq.errors import InvalidParameter, RequestRefused
 from gantrymq.formats.record import RecordView, iter_records
 from gantrymq.formats.tags_code import delay_levels_of, tags_code_of
-from gantrymq.interfaces import Connection, GetLimit, GetResult
+from gantrymq.interfaces import GetLimit, GetResult
 from gantrymq.loose_json import Items
 from gantrymq.model.queue import Queue
 from gantrymq.remoting.codes import RequestCode
 from gantrymq.remoting.command import Command
+from gantrymq.remoting.connection import Connection
 from gantrymq.remoting.headers.groups import QueryConsumeQueueRequest
 from gantrymq.remoting.serving import serves
 

@@ -14,15 +14,16 @@ from collections.abc import Iterator
 from gantrymq.broker.parts import Parts
 from gantrymq.broker.wire.responses import queue_texts
 from gantrymq.errors import ConsumerNotOnline, GroupNotExist, InvalidParameter, RequestRefused, TopicNotExist
-from gantrymq.interfaces import BoundaryType, Connection
-from gantrymq.loose_json import Entries, Items, RawJson, dumps_in_slices
-from gantrymq.model.queue import Queue
+from gantrymq.interfaces import BoundaryType
+from gantrymq.loose_json import Entries, RawJson
+from gantrymq.model.pushes import OffsetReset
+from gantrymq.model.queue import MessageQueue, Queue
 from gantrymq.model.topic import TopicConfig
 from gantrymq.remoting.codes import LanguageCode, RequestCode
-from gantrymq.remoting.command import Command, request
+from gantrymq.remoting.command import Command
+from gantrymq.remoting.connection import Connection
 from gantrymq.remoting.headers.clients import ResetOffsetRequest
 from gantrymq.remoting.serving import serves
-from gantrymq.remoting.sliced_responses import MAX_BODY_BYTES
 from gantrymq.world.time_slices import TimeSlices
 
 QUEUES_TOGETHER = 64  # queues to process without yielding
@@ -96,7 +97,7 @@ class ResetRequests:
     async def _at_members(
         self, topic: TopicConfig, header: ResetOffsetRequest, *, in_list_form: bool
     ) -> dict[int, int]:
-        """Notify every member (220, one-way); without force, offsets are only lowered."""
+        """Notify every member; without force, offsets are only lowered."""
         found, slices = dict[int, int](), self._slices()
         for queue_id in range(topic.write_queues):
             queue = Queue(topic.name, queue_id)
@@ -112,29 +113,16 @@ class ResetRequests:
                 f"Consumer not online, so can not reset offset, Group: {header.group} Topic: {topic.name} "
                 f"Timestamp: {header.timestamp}"
             )
-        table = Items(self._listed(topic, found)) if in_list_form else Entries(self._by_queue(topic, found))
-        members = Entries([("offsetTable", table)])
-        body = await dumps_in_slices(members, self._slices().item_done, max_bytes=MAX_BODY_BYTES)
-        ext = ResetOffsetRequest(
-            topic=topic.name, group=header.group, timestamp=header.timestamp, is_force=header.is_force
-        ).to_ext()
+        queues = {MessageQueue(topic.name, self._identity.broker_name, at): found[at] for at in sorted(found)}
+        reset = OffsetReset(topic.name, header.group, header.timestamp, header.is_force, queues, as_list=in_list_form)
         for member in list(online.members):
-            member.oneway(request(RequestCode.RESET_CONSUMER_CLIENT_OFFSET, ext, body, oneway=True))
+            await member.reset_offsets(reset)
         return found
 
     def _by_queue(self, topic: TopicConfig, found: dict[int, int]) -> Iterator[tuple[RawJson, int]]:
         text_of = queue_texts(topic.name, self._identity.broker_name)
         for queue_id in sorted(found):
             yield text_of(queue_id), found[queue_id]
-
-    def _listed(self, topic: TopicConfig, found: dict[int, int]) -> Iterator[dict[str, str | int]]:
-        for queue_id, queue_offset in found.items():
-            yield {
-                "brokerName": self._identity.broker_name,
-                "offset": queue_offset,
-                "queueId": queue_id,
-                "topic": topic.name,
-            }
 
     def _slices(self) -> TimeSlices:
         return TimeSlices(self._world.clock, QUEUES_TOGETHER)

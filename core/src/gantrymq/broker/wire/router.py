@@ -16,11 +16,12 @@ from typing import Final
 
 from gantrymq.broker.wire.responses import refusal
 from gantrymq.errors import GantryError, GoAway, RequestNotSupported, ServerFault, install_command
-from gantrymq.interfaces import Guard, Handler
+from gantrymq.interfaces import Guard
 from gantrymq.remoting.codes import VERSION_5_3_1, RequestCode, request_name
 from gantrymq.remoting.command import Command
 from gantrymq.remoting.connection import Connection
 from gantrymq.remoting.sends import SEND_CODES, SendCommand
+from gantrymq.remoting.serving import Handler
 from gantrymq.remoting.wrong_port import broker_port_message
 
 log = logging.getLogger(__name__)

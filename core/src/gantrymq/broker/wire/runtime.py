@@ -15,11 +15,11 @@ from gantrymq.broker.queue_kinds import serves_light_queues
 from gantrymq.broker.wire.disk_figures import disk_figures
 from gantrymq.broker.wire.responses import with_json
 from gantrymq.formats.config.consumer_offsets import LIGHT_OFFSETS, is_of_light_group, topics_by_group
-from gantrymq.interfaces import Connection
 from gantrymq.loose_json import Entries, Items, RawJson
 from gantrymq.model.light_queues import LIGHT_QUEUE_ID
 from gantrymq.remoting.codes import RequestCode
 from gantrymq.remoting.command import Command
+from gantrymq.remoting.connection import Connection
 from gantrymq.remoting.serving import serves
 from gantrymq.remoting.sliced_responses import MAX_ITEMS
 from gantrymq.world.time_slices import TimeSlices

@@ -12,10 +12,11 @@ from gantrymq.broker.parts import Parts
 from gantrymq.broker.wire.responses import refusal
 from gantrymq.broker.wire.send_templates import SendTemplateCache
 from gantrymq.errors import GantryError
-from gantrymq.interfaces import Connection, PutResult, PutStatus, SendAnswer, SendRequest
+from gantrymq.interfaces import PutResult, PutStatus, SendAnswer, SendRequest
 from gantrymq.model.ids import OffsetIds
 from gantrymq.remoting.codes import RequestCode
 from gantrymq.remoting.command import Command, response_to
+from gantrymq.remoting.connection import Connection
 from gantrymq.remoting.headers.send import read_send_header
 from gantrymq.remoting.responses import SendResponses
 from gantrymq.remoting.sends import SendCommand

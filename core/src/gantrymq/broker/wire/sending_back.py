@@ -8,9 +8,9 @@ from __future__ import annotations
 from gantrymq.broker.parts import Parts
 from gantrymq.broker.sending.sending_back import SendBack
 from gantrymq.broker.wire.responses import ok
-from gantrymq.interfaces import Connection
 from gantrymq.remoting.codes import RequestCode
 from gantrymq.remoting.command import Command
+from gantrymq.remoting.connection import Connection
 from gantrymq.remoting.headers.send import ConsumerSendMsgBackRequest
 from gantrymq.remoting.serving import serves
 

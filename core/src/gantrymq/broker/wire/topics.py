@@ -14,7 +14,6 @@ from gantrymq.broker.wire.offsets import store_time_at
 from gantrymq.broker.wire.paging import ITEMS_TOGETHER, page
 from gantrymq.broker.wire.responses import ok, queue_texts, with_json
 from gantrymq.errors import InvalidParameter, TopicNotExist
-from gantrymq.interfaces import Connection
 from gantrymq.loose_json import Entries, RawJson
 from gantrymq.model import names
 from gantrymq.model.data_version import DataVersion
@@ -24,6 +23,7 @@ from gantrymq.model.topic import TopicConfig
 from gantrymq.remoting.bodies import members_of, object_body_of
 from gantrymq.remoting.codes import RequestCode
 from gantrymq.remoting.command import Command
+from gantrymq.remoting.connection import Connection
 from gantrymq.remoting.headers.topics import (
     CreateTopicRequest,
     DeleteTopicInBrokerRequest,

@@ -10,9 +10,10 @@ from collections.abc import Awaitable, Mapping
 
 from gantrymq.broker.sending.transactions import Transactions
 from gantrymq.broker.wire.responses import ok
-from gantrymq.interfaces import Connection, EndTransaction, Outcome
+from gantrymq.interfaces import EndTransaction, Outcome
 from gantrymq.remoting.codes import RequestCode
 from gantrymq.remoting.command import Command
+from gantrymq.remoting.connection import Connection
 from gantrymq.remoting.headers.send import EndTransactionRequest
 from gantrymq.remoting.serving import serves
 

@@ -17,12 +17,13 @@ from gantrymq.errors import InvalidParameter, RequestRefused
 from gantrymq.formats.config import pretty
 from gantrymq.formats.record import RecordView, iter_records
 from gantrymq.formats.tags_code import delay_levels_of, tags_code_of
-from gantrymq.interfaces import Broker, Connection, ExtUnit, GetLimit, GetResult
+from gantrymq.interfaces import Broker, ExtUnit, GetLimit, GetResult
 from gantrymq.loose_json import Items, dumps
 from gantrymq.model.queue import Queue
 from gantrymq.model.subscription import TAG, Subscription
 from gantrymq.remoting.codes import RequestCode
 from gantrymq.remoting.command import Command
+from gantrymq.remoting.connection import Connection
 from gantrymq.remoting.headers.groups import QueryConsumeQueueRequest
 from gantrymq.remoting.serving import serves
 from gantrymq.remoting.sliced_responses import SlicedResponses

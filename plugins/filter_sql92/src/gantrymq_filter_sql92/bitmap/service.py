@@ -15,7 +15,7 @@ from collections.abc import Callable
 from typing import Final
 
 from gantrymq.errors import GantryError, StoreError
-from gantrymq.interfaces import Broker, Connection, Heartbeat, MessageFilter
+from gantrymq.interfaces import Broker, ClientChannel, Heartbeat, MessageFilter
 from gantrymq.model.names import RETRY_PREFIX
 from gantrymq.model.subscription import Subscription
 from gantrymq.world import Timer
@@ -157,7 +157,7 @@ class FilterBitMap:
 
     # --- events -----------------------------------------------------------------------------------------------------
 
-    def _heard(self, heartbeat: Heartbeat, connection: Connection) -> None:
+    def _heard(self, heartbeat: Heartbeat, connection: ClientChannel) -> None:
         """Apply the subscriptions of a client's heartbeat."""
         broker = self._broker
         if broker is None:

@@ -26,11 +26,12 @@ from gantrymq.errors import (
     TopicNotExist,
 )
 from gantrymq.formats.tags_code import tags_code
-from gantrymq.interfaces import Broker, Connection, PutStatus, StoreMessage
+from gantrymq.interfaces import Broker, PutStatus, StoreMessage
 from gantrymq.model import names
 from gantrymq.model import properties as props
 from gantrymq.remoting.codes import RequestCode, ResponseCode
 from gantrymq.remoting.command import Command, response_to
+from gantrymq.remoting.connection import Connection
 from gantrymq.remoting.headers.base import RequestHeader, header_of
 from gantrymq_schedule.timer import settings as keys
 from gantrymq_schedule.timer.messages import BORN_TIMESTAMP, DELETE_KEY, RECALL_TAG, delete_key

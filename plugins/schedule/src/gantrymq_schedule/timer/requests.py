@@ -6,9 +6,10 @@ Source: apache/rocketmq broker/.../processor/AdminBrokerProcessor.java (getTimer
 from __future__ import annotations
 
 from gantrymq.errors import RequestRefused
-from gantrymq.interfaces import Broker, Connection
+from gantrymq.interfaces import Broker
 from gantrymq.loose_json import Entries
 from gantrymq.remoting.command import Command, response_to
+from gantrymq.remoting.connection import Connection
 from gantrymq.remoting.sliced_responses import SlicedResponses
 from gantrymq_schedule.timer.settings import ENABLED
 from gantrymq_schedule.timer.timers import Timers
