@@ -46,8 +46,9 @@ async def by_pop(client, **option):
 
 def spoil(store, old, new):
     """Change the bytes *old* of the one record that has them."""
-    ((place, record),) = [(place, record) for place, record in store._records.items() if old in record]
-    store._records[place] = record.replace(old, new)
+    log = store._bytes
+    assert log.count(old) == 1
+    log[:] = log.replace(old, new)
 
 
 @pytest.mark.parametrize("consumed", [by_reader, by_consumer, by_lite_pull, by_pop])

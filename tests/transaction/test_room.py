@@ -21,7 +21,7 @@ NO_EXPIRY = {"channelExpiredTimeout": 8 * DAY_S * 1000}
 
 def in_queue(desk, topic):
     """Every record of queue 0 of *topic*."""
-    return [read_record(desk.server.store._records[entry.log_offset]) for entry in queue_of(desk, topic)]
+    return [read_record(desk.server.store._record(entry)) for entry in queue_of(desk, topic)]
 
 
 def queue_of(desk, topic):

@@ -25,13 +25,14 @@ from gantrymq.broker.ports import Ports
 from gantrymq.broker.queue_kinds import serves_light_queues
 from gantrymq.broker.sending.dispatchers import FLUSH_S, Dispatchers
 from gantrymq.broker.settings import name_servers_of
+from gantrymq.broker.store_features import batch_queues_problem, check_settings, check_topics
 from gantrymq.broker.tables import Tables
 from gantrymq.broker.tables.disk_reserve import DiskReserve
 from gantrymq.broker.tables.state_files import StateFiles
 from gantrymq.broker.wire.families import serve
 from gantrymq.broker.wire.router import RequestRouter
 from gantrymq.config import Settings
-from gantrymq.errors import ConfigError, StoreError
+from gantrymq.errors import ConfigError, PluginError, StoreError
 from gantrymq.formats.config import RESERVE
 from gantrymq.interfaces import Cleaning, MessageStore, RecoveryReport, StoreContext
 from gantrymq.model.hosts import pack_host
@@ -60,6 +61,7 @@ class BrokerServer:
 
         Raises:
             PluginError: the configured store or transaction service is not installed.
+            ConfigError: the store does not support a setting.
         """
         self.world = world
         self.settings = settings
@@ -68,9 +70,14 @@ class BrokerServer:
         self._plugins = plugins
         topics = self.tables.topics
         self._context = StoreContext(
-            world, self.root, settings, log.warning, log.info, topics.reserve_ms, topics.has_batch_queues
+            *(world, self.root, settings, log.warning, log.info),
+            reserve_ms=topics.reserve_ms,
+            has_batch_queues=topics.has_batch_queues,
+            store=self._wrapped_store,
         )
         self.store: MessageStore = plugins.store(settings.text("store"))(self._context)
+        check_settings(settings, self.store)
+        topics.batch_queues_problem = batch_queues_problem(settings, self.store)
         self._transactions = select_transaction_service(settings, plugins)
         self._closing: list[Callable[[], Awaitable[Any]]] = []  # in order of opening
         self._identity: Identity | None = None
@@ -85,6 +92,12 @@ class BrokerServer:
     def address(self) -> tuple[str, int]:
         """Advertised host and port; requires a started broker."""
         return self.identity.host, self.identity.port
+
+    def _wrapped_store(self, name: str) -> MessageStore:
+        """Create the store *name* for the configured one. Raises PluginError."""
+        if name == self.settings.text("store"):
+            raise PluginError(f"store={name} cannot wrap itself; name another store")
+        return self._plugins.store(name)(self._context)
 
     async def start(self, serving: Callable[[], object] = lambda: None) -> RecoveryReport:
         """Open the store, listen and register. Return once a name server has accepted the registration.
@@ -126,6 +139,7 @@ class BrokerServer:
             light=serves_light_queues(settings),
         )
         await state.load()
+        check_topics(tables.topics.batch_queues_problem, tables.topics.view.values())
         self._closing.append(state.close)
         offset_commits = OffsetCommits(self.store, tables, lambda: state.commits_refusal)
         # After a crash a queue may end before a committed offset; the group would miss what is stored there later.

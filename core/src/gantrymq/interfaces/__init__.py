@@ -55,6 +55,7 @@ from gantrymq.interfaces.store import (
     QueryResult,
     QueueTargets,
     RecoveryReport,
+    StoreFeature,
     StoreMessage,
     StoreState,
 )
@@ -129,6 +130,7 @@ __all__ = [
     "Service",
     "ServiceRegistry",
     "StoreContext",
+    "StoreFeature",
     "StoreMessage",
     "StoreRegistry",
     "StoreState",

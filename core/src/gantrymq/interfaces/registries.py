@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 import attrs
 
 from gantrymq.config import Setting, Settings
+from gantrymq.errors import PluginError
 from gantrymq.interfaces.allocation import AllocationStrategy
 from gantrymq.interfaces.dispatch import Dispatcher
 from gantrymq.interfaces.extension_points import Gate, Guard, Interceptor, Service
@@ -24,6 +25,10 @@ if TYPE_CHECKING:
 Made = TypeVar("Made", contravariant=True)
 
 
+def _no_store(name: str) -> MessageStore:
+    raise PluginError(f"store={name} cannot be wrapped: there are no other stores in this context")
+
+
 @attrs.frozen
 class StoreContext:
     """The arguments of a store factory."""
@@ -35,6 +40,8 @@ class StoreContext:
     progress: Callable[[str], Any] = lambda sentence: None  # report progress, at most once a second
     reserve_ms: Callable[[str], int] = lambda topic: -1  # retention of a topic, ms; -1: same as the log
     has_batch_queues: Callable[[str], bool] = lambda topic: False  # whether a topic has queue.type=BatchCQ
+    # create another installed store with the same context, for a store that wraps it; raises PluginError
+    store: Callable[[str], MessageStore] = _no_store
     bit_maps: BitMaps = attrs.field(factory=dict)  # functions for the bits of each new ext unit
 
 

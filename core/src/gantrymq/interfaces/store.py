@@ -7,7 +7,7 @@ visible. Nothing can be read by offset before it is published.
 from __future__ import annotations
 
 import enum
-from collections.abc import Awaitable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Iterator, Mapping, Sequence, Set
 from typing import NamedTuple, Protocol
 
 import attrs
@@ -17,6 +17,17 @@ from gantrymq.interfaces.dispatch import DispatchEntry
 from gantrymq.interfaces.filtering import MessageFilter
 from gantrymq.interfaces.log import RawLog
 from gantrymq.model.queue import Queue
+
+
+class StoreFeature(enum.Enum):
+    """What a store may support. The broker refuses settings, topics and requests that need something else."""
+
+    BATCH_QUEUES = "batch queues"  # topics with queue.type=BatchCQ: ``QueueTargets.batch``
+    LIGHT_QUEUES = "light queues"  # ``QueueTargets.light``
+    EXT_UNITS = "ext units"  # ``enableConsumeQueueExt``
+    KEYS = "queries by key"  # ``query``; half messages of transactions are found by it too
+    TIME = "offsets by time"  # ``offset_at``
+    RAW_LOG = "a raw log"  # ``raw_log`` is not None
 
 
 class QueueTargets(NamedTuple):
@@ -231,6 +242,10 @@ class StoreState:
 
 class MessageStore(Protocol):
     """A message log with queues as views."""
+
+    @property
+    def supports(self) -> Set[StoreFeature]:
+        """What the store supports. Methods for anything else are not called, except by plugins."""
 
     @property
     def raw_log(self) -> RawLog | None:

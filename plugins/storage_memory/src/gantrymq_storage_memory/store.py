@@ -28,6 +28,7 @@ from gantrymq.interfaces import (
     RawLog,
     RecoveryReport,
     StoreContext,
+    StoreFeature,
     StoreMessage,
     StoreState,
 )
@@ -57,6 +58,11 @@ class MemoryStore(MemoryRawLog):
         super().__init__(context.log)
         self._now_ms = context.world.clock.now_ms
         self._settings = context.settings
+
+    @property
+    def supports(self) -> frozenset[StoreFeature]:
+        """Only ordinary queues."""
+        return frozenset((StoreFeature.KEYS, StoreFeature.TIME, StoreFeature.RAW_LOG))
 
     @property
     def raw_log(self) -> RawLog:

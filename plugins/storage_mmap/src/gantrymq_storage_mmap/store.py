@@ -24,6 +24,7 @@ from gantrymq.interfaces import (
     RawLog,
     RecoveryReport,
     StoreContext,
+    StoreFeature,
     StoreMessage,
     StoreState,
 )
@@ -54,6 +55,11 @@ class MmapStore(StoreWithRawLog):
         """
         super().__init__(context)
         self._running = False
+
+    @property
+    def supports(self) -> frozenset[StoreFeature]:
+        """Everything."""
+        return frozenset(StoreFeature)
 
     @property
     def raw_log(self) -> RawLog:

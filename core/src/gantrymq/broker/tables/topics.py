@@ -35,6 +35,7 @@ class TopicTable:
         """*failed* counts exceptions of listeners."""
         self._settings = settings
         self._now_ms = now_ms
+        self.batch_queues_problem = ""  # why topics cannot have batch queues in this broker's store
         self._topics: dict[str, TopicConfig] = {}
         self._listeners: list[Changed] = []
         self._light = serves_light_queues(settings)
@@ -100,9 +101,11 @@ class TopicTable:
         """Create or replace a topic for the broker itself.
 
         Raises:
-            InvalidParameter: the configuration cannot be read back from topics.json.
+            InvalidParameter: the configuration cannot be read back from topics.json, or the store has no such queues.
         """
         check_readable(topic, "topic")
+        if self.batch_queues_problem and topic.has_batch_queues:
+            raise InvalidParameter(f"topic {topic.name}: {self.batch_queues_problem}")
         self._topics[topic.name] = topic
         self.version.next(self._now_ms())
         for listener in self._listeners:

@@ -7,10 +7,11 @@ from __future__ import annotations
 
 from gantrymq.broker.parts import Parts
 from gantrymq.broker.queue_kinds import reported_min_offset
+from gantrymq.broker.store_features import require
 from gantrymq.broker.wire.responses import ok
 from gantrymq.errors import InvalidParameter
 from gantrymq.formats.record import read_record
-from gantrymq.interfaces import BoundaryType, GetLimit, MessageStore
+from gantrymq.interfaces import BoundaryType, GetLimit, MessageStore, StoreFeature
 from gantrymq.model.queue import Queue
 from gantrymq.remoting.codes import RequestCode
 from gantrymq.remoting.command import Command
@@ -54,6 +55,7 @@ class OffsetRequests:
     @serves(RequestCode.SEARCH_OFFSET_BY_TIMESTAMP)
     async def search(self, asked: Command, connection: Connection) -> Command:
         """29: return the queue offset for a store time."""
+        require(self._store, StoreFeature.TIME)
         header = SearchOffsetByTimestampRequest.from_ext(asked.ext)
         boundary = (header.boundary_type or "LOWER").upper()
         if boundary not in BoundaryType.__members__:

@@ -9,9 +9,10 @@ from collections.abc import Awaitable
 
 from gantrymq.broker.consuming.query import view_message
 from gantrymq.broker.parts import Parts
+from gantrymq.broker.store_features import require
 from gantrymq.broker.wire.responses import refusal
 from gantrymq.errors import RequestRefused
-from gantrymq.interfaces import QueryResult
+from gantrymq.interfaces import QueryResult, StoreFeature
 from gantrymq.remoting.codes import RequestCode, ResponseCode
 from gantrymq.remoting.command import Command, encode_head, response_to
 from gantrymq.remoting.connection import Connection
@@ -30,6 +31,7 @@ class QueryRequests:
     @serves(RequestCode.QUERY_MESSAGE)
     def query(self, asked: Command, connection: Connection) -> Command | Awaitable[Command | None] | None:
         """12: query by key; for a unique key, which is marked in the request, the broker sets the limit."""
+        require(self._store, StoreFeature.KEYS)
         header = QueryMessageRequest.from_ext(asked.ext)
         limit = self._settings.number("defaultQueryMaxNum") if header.unique_key_query else header.max_num
         window = header.begin_timestamp, header.end_timestamp

@@ -12,9 +12,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from gantrymq.broker.parts import Parts
+from gantrymq.broker.store_features import require
 from gantrymq.broker.wire.responses import queue_texts
 from gantrymq.errors import ConsumerNotOnline, GroupNotExist, InvalidParameter, RequestRefused, TopicNotExist
-from gantrymq.interfaces import BoundaryType
+from gantrymq.interfaces import BoundaryType, StoreFeature
 from gantrymq.loose_json import Entries, RawJson
 from gantrymq.model.pushes import OffsetReset
 from gantrymq.model.queue import MessageQueue, Queue
@@ -92,6 +93,7 @@ class ResetRequests:
     async def _by_time(self, queue: Queue, timestamp: int) -> int:
         if timestamp < 0:
             return self._store.bounds(queue).max_offset
+        require(self._store, StoreFeature.TIME)
         return max(0, await self._store.offset_at(queue, timestamp, BoundaryType.LOWER))
 
     async def _at_members(
