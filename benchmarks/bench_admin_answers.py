@@ -205,7 +205,7 @@ class Bench:
                     await _all(connections, self._more_offsets())
                 if self._options.only in (0, row.code):
                     await self._row(row, name_server if row.at_name_server else connections[0], admin)
-        if not self._options.only:
+        if self._options.only in (0, Code.REGISTER_BROKER):
             await self._registration(connections[0])
         for connection in [*connections, *online, name_server]:
             connection.close()

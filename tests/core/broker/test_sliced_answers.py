@@ -6,15 +6,17 @@ import asyncio
 import inspect
 
 import pytest
-from broker_desk import body_of
+from broker_desk import ADDRESS, body_of
 
 from gantrymq.broker.wire import runtime
+from gantrymq.client import Client
 from gantrymq.errors import ClientError
 from gantrymq.loose_json import ObjectKey, dumps, loads
 from gantrymq.model.group import GroupConfig
 from gantrymq.model.queue import Queue
 from gantrymq.model.topic import TopicConfig
 from gantrymq.remoting import sliced_responses
+from gantrymq.remoting.codes import RequestCode
 from gantrymq.remoting.sliced_responses import MAX_AT_ONCE, MAX_ITEMS
 from gantrymq.world.time_slices import TimeSlices
 
@@ -37,17 +39,17 @@ REQUESTS = {  # code to fields, and the smallest number of items
 }
 
 
-async def fill(desk):
+async def fill(desk, topics=TOPICS, queues=QUEUES, number_of_groups=GROUPS):
     """Each topic has offsets of one group and of "reader", the first topic offsets of all groups."""
     tables = desk.tables
-    groups = [f"G{number:03}" for number in range(GROUPS)]
+    groups = [f"G{number:03}" for number in range(number_of_groups)]
     for name in ("reader", "copy", *groups):
         tables.groups.put(GroupConfig(name))
-    for number in range(TOPICS):
+    for number in range(topics):
         topic = f"T{number:03}"
-        tables.topics.put(TopicConfig(topic, QUEUES, QUEUES))
-        for queue_id in range(QUEUES):
-            tables.offsets.commit(groups[number % GROUPS], Queue(topic, queue_id), 0)
+        tables.topics.put(TopicConfig(topic, queues, queues))
+        for queue_id in range(queues):
+            tables.offsets.commit(groups[number % len(groups)], Queue(topic, queue_id), 0)
             tables.offsets.commit("reader", Queue(topic, queue_id), 0)
     for group in groups:
         tables.offsets.commit(group, Queue("T000", 0), 0)
@@ -253,3 +255,26 @@ def test_queues_have_the_names_of_their_topic_and_broker(broker):
         assert list(table) == [ObjectKey({"brokerName": 'b"r', "queueId": n, "topic": "T000"}) for n in range(2)]
 
     broker(main, brokerName='b"r')
+
+
+@pytest.mark.slow
+def test_our_client_reads_the_answers_of_a_large_broker(broker, monkeypatch):
+    topics, queues, groups = 5000, 8, 2000
+
+    async def main(desk):
+        await fill(desk, topics, queues, groups)
+        async with Client("10.0.0.9:9876", world=desk.world) as client, client.admin as admin:
+            pauses = Pauses(desk, monkeypatch)
+            assert len(await admin.topic_configs(ADDRESS)) >= topics
+            assert len(await admin.groups(ADDRESS)) >= groups
+            assert len(await admin.group_progress(ADDRESS, "reader")) == topics * queues
+            found = await admin.broker_progress(ADDRESS)
+            assert sum(map(len, found.values())) == 2 * topics * queues + (groups - 1) * queues
+            offsets = await admin.request_json(ADDRESS, RequestCode.GET_ALL_CONSUMER_OFFSET, what="offsets")
+            assert offsets["offsetTable"] == desk.tables.offsets.table
+            assert len(await admin.groups_of_topic(ADDRESS, "T000")) == groups + 2  # and "reader", "online"
+            assert len(await admin.topics_of_group(ADDRESS, "reader")) == topics
+            assert pauses.count > 4 * topics * queues // MAX_ITEMS
+            assert pauses.longest < 2 * MAX_ITEMS
+
+    broker(main)

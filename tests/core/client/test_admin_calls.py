@@ -207,3 +207,27 @@ def test_what_calls_return_is_frozen():
     assert len(classes) > 10
     for each in classes:
         assert each.__setattr__ is not object.__setattr__, each
+
+
+@pytest.mark.parametrize("rows", [3, 3000])
+def test_a_long_answer_is_read_and_parsed_in_a_thread(answered, monkeypatch, rows):
+    row = '{{"brokerName":"a","queueId":{},"topic":"T"}}:{{"brokerOffset":9,"consumerOffset":7,"pullOffset":8}}'
+    table = ",".join(row.format(number) for number in reversed(range(rows)))
+    body = f'{{"consumeTps":0.0,"offsetTable":{{{table}}}}}'.encode()
+    in_threads = []
+
+    async def call(admin):
+        workers = admin._started().world.workers
+        run = workers.run
+
+        async def counted(work, *args):
+            in_threads.append(await run(work, *args))
+            return in_threads[-1]
+
+        monkeypatch.setattr(workers, "run", counted)
+        return await admin.group_progress(A, "G")
+
+    found, _ = answered(208, body, call)
+    assert found == {MessageQueue("T", "a", number): QueueProgress(9, 7, 8, 0) for number in range(rows)}
+    assert list(found) == sorted(found)
+    assert in_threads == ([found] if rows == 3000 else [])
