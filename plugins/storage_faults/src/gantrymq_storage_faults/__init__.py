@@ -5,6 +5,7 @@ from gantrymq_storage_faults.files import FaultyFiles, flip_bit
 from gantrymq_storage_faults.machine import Machine, PowerCut
 from gantrymq_storage_faults.pages import PAGE_BYTES
 from gantrymq_storage_faults.plan import CHANGES, IMPLICIT_OPERATIONS, READS, Failure, FaultPlan, Slowness
+from gantrymq_storage_faults.raw_log import FaultyRawLog
 from gantrymq_storage_faults.workers import LateWorkers
 
 __all__ = [
@@ -16,6 +17,7 @@ __all__ = [
     "Failure",
     "FaultPlan",
     "FaultyFiles",
+    "FaultyRawLog",
     "LateWorkers",
     "Machine",
     "PowerCut",

@@ -114,7 +114,7 @@ class Truncation:
     async def _run(self, log_offset: int, tell: Callable[[], object]) -> None:
         log, publisher = self._log, self._publisher
         self._publisher.cut(log_offset)
-        cut: list[SegmentedFile] = []
+        cut: dict[SegmentedFile, int] = {}
         newest = publisher.newest[0]
         if log_offset < publisher.published_offset:
             await self._checkpointer.write_pending()
@@ -139,8 +139,12 @@ class Truncation:
         for cache in self._caches:
             cache.clear()
         noted = self._dropped.limit(log_offset)
-        for segments in cut:
-            segments.files.forget(segments)
+        slices = TimeSlices(self._clock, TURN_QUEUES)
+        for segments, old_end in cut.items():
+            file_bytes = segments.files.file_bytes
+            for start in range(-(-segments.end // file_bytes) * file_bytes, old_end, file_bytes):
+                segments.files.forget_file(segments, start)
+            await slices.item_done()
 
         def cut_files() -> list[SegmentedFile]:
             cut_log_files(self._files, log, log_offset)
@@ -153,9 +157,10 @@ class Truncation:
         for segments in await self._workers.run(cut_files):
             if isinstance(segments, ConsumeQueue):
                 segments.empty = True
-        for queue in self._queues.by_name.values():  # a copied queue without entries may begin anywhere
+        for queue in list(self._queues.by_name.values()):  # a copied queue without entries may begin anywhere
             if queue.empty and not queue.tail and queue.next_offset == queue.max_offset:
                 queue.begin_at(0)
+            await slices.item_done()
         self._checkpointer.log_end = None
         await self._checkpointer.take()
 
@@ -176,13 +181,13 @@ class Truncation:
         newest = max((kept for _, kept in ends), default=-1)
         return [(queue, end) for (queue, _), (end, _) in zip(found, ends, strict=True) if end is not None], newest
 
-    async def _cut_queues(self, ends: Sequence[tuple[ConsumeQueue | BatchQueue, int]]) -> list[SegmentedFile]:
-        """Cut the queues in memory, whose entries are all in files. Return what was cut."""
-        cut: list[SegmentedFile] = []
+    async def _cut_queues(self, ends: Sequence[tuple[ConsumeQueue | BatchQueue, int]]) -> dict[SegmentedFile, int]:
+        """Cut the queues in memory, whose entries are all in files. Return what was cut, with its old end."""
+        cut: dict[SegmentedFile, int] = {}
         pending, slices = self._queues.pending, TimeSlices(self._clock, TURN_QUEUES)
         for queue, end in ends:
             if not queue.dropped:
-                cut.append(queue)
+                cut[queue] = queue.end
                 pending.forget(queue)
                 if isinstance(queue, BatchQueue):
                     queue.settle(min(queue.first, end), end)
@@ -190,9 +195,9 @@ class Truncation:
                     if (ext := queue.ext) is not None:
                         before = queue.entry(end - 1) if end > queue.min_offset else None
                         position = next(iter(ext.starts()), 0) if before is None else ext.end_after(before[2])
+                        cut[ext] = ext.end
                         pending.forget(ext)
                         ext.cut(min(position, ext.end))
-                        cut.append(ext)
                     queue.cut(end * ENTRY_BYTES)
                     queue.next_offset = end
                     queue.warm_offset = min(queue.warm_offset, end)
