@@ -2,27 +2,44 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+
+import attrs
 
 from gantrymq.broker.consuming.pull import Pulls
+from gantrymq.broker.consuming.query import store_time_at, view_message
 from gantrymq.broker.counted_plugins import CountFailure, logged_listener
 from gantrymq.broker.sending.arrivals import Arrivals
 from gantrymq.broker.sending.pipeline import Pipeline
 from gantrymq.broker.sending.prepare import SendPreparation
 from gantrymq.broker.sending.send import Sends
-from gantrymq.errors import RequestRefused
+from gantrymq.broker.sending.sending_back import SendingBack
+from gantrymq.broker.sending.transactions import Transactions
+from gantrymq.broker.store_features import require
+from gantrymq.config import Settings
+from gantrymq.errors import RequestNotSupported, RequestRefused, install_command
 from gantrymq.formats.record import RecordView
 from gantrymq.interfaces import (
+    BoundaryType,
     ClientChannel,
+    EndTransaction,
     GetLimit,
     GetResult,
+    MessageRecall,
     MessageStore,
+    Outcome,
     PullAnswer,
     PullRequest,
     PutResult,
     PutStatus,
+    QueryResult,
+    RecallAnswer,
+    RecallRequest,
     SendAnswer,
+    SendBackRequest,
     SendRequest,
+    Service,
+    StoreFeature,
     StoreMessage,
 )
 from gantrymq.model.queue import Queue
@@ -31,27 +48,21 @@ from gantrymq.model.topic import TopicConfig
 __all__ = ["BrokerMessages"]
 
 
+@attrs.frozen
 class BrokerMessages:
     """Calls the part of the broker that implements each operation."""
 
-    def __init__(
-        self,
-        store: MessageStore,
-        sends: Sends,
-        preparation: SendPreparation,
-        pulls: Pulls,
-        pipeline: Pipeline,
-        arrivals: Arrivals,
-        failed: CountFailure,
-    ) -> None:
-        """*failed* counts exceptions of listeners."""
-        self._store = store
-        self._sends = sends
-        self._preparation = preparation
-        self._pulls = pulls
-        self._pipeline = pipeline
-        self._arrivals = arrivals
-        self._failed = failed
+    _store: MessageStore
+    _settings: Settings
+    _sends: Sends
+    _preparation: SendPreparation
+    _pulls: Pulls
+    _pipeline: Pipeline
+    _arrivals: Arrivals
+    _sending_back: SendingBack
+    _transactions: Transactions | None
+    _services: Iterable[Service]
+    _failed: CountFailure  # counts exceptions of listeners
 
     async def send(self, request: SendRequest) -> SendAnswer:
         """Send a message like a client."""
@@ -74,6 +85,27 @@ class BrokerMessages:
         """Store several messages in one append."""
         return self._sends.put(messages, skip_interceptors=skip_interceptors)
 
+    async def send_back(self, request: SendBackRequest) -> PutResult | None:
+        """Store a failed message for its next attempt or as a dead letter."""
+        return await self._sending_back.send_back(request)
+
+    def end_transaction(self, request: EndTransaction) -> Awaitable[Outcome]:
+        """Commit or roll back a transaction."""
+        if self._transactions is None:
+            raise RequestNotSupported(
+                f"no installed plugin offers transactions; install one with: {install_command('gantrymq-transaction')}"
+            )
+        return self._transactions.end(request)
+
+    async def recall(self, request: RecallRequest) -> RecallAnswer:
+        """Recall a waiting timed message."""
+        for service in self._services:
+            if isinstance(service, MessageRecall):
+                return await service.recall(request)
+        raise RequestNotSupported(
+            f"no installed plugin recalls messages; install one with: {install_command('gantrymq-schedule')}"
+        )
+
     async def pull(self, request: PullRequest, connection: ClientChannel | None = None) -> PullAnswer:
         """Pull like a client."""
         return await self._pulls.pull(request, connection)
@@ -86,6 +118,27 @@ class BrokerMessages:
     def read(self, log_offset: int) -> RecordView | None:
         """Return the record at *log_offset*."""
         return self._store.read(log_offset)
+
+    async def view(self, log_offset: int) -> RecordView:
+        """Return the message at *log_offset*, also from the disk."""
+        return await view_message(self._store, log_offset)
+
+    def query(
+        self, topic: str, key: str, begin_ms: int, end_ms: int, limit: int | None = None
+    ) -> QueryResult | Awaitable[QueryResult]:
+        """Find messages by key."""
+        require(self._store, StoreFeature.KEYS)
+        most = self._settings.number("defaultQueryMaxNum") if limit is None else limit
+        return self._store.query(topic, key, begin_ms, end_ms, most)
+
+    async def offset_at(self, queue: Queue, time_ms: int, edge: BoundaryType = BoundaryType.LOWER) -> int:
+        """Return the queue offset for a store time."""
+        require(self._store, StoreFeature.TIME)
+        return await self._store.offset_at(queue, time_ms, edge)
+
+    async def store_time(self, queue: Queue, queue_offset: int) -> int:
+        """Return the store time of one message of a queue."""
+        return await store_time_at(self._store, queue, queue_offset)
 
     def on_arrival(self, callback: Callable[[Queue, int], object], queue: Queue | None = None) -> Callable[[], None]:
         """Call *callback* with queue and new maximum offset after each publication."""

@@ -143,17 +143,21 @@ class Parts:
         )
         self.sends = Sends(tables, self.preparation, self.pipeline, resources.state, self.interceptors, target_selector)
         arrivals = Arrivals(self.pipeline, settings, stats.plugin_failed)
+        view, host = partial(view_message, resources.store), self.identity.packed_host
+        self.sending_back = SendingBack(world, settings, view, tables, self.sends, self.interceptors, host)
         self.messages = BrokerMessages(
             resources.store,
+            settings,
             self.sends,
             self.preparation,
             self.pulls,
             self.pipeline,
             arrivals,
+            self.sending_back,
+            self.transactions,
+            resources.plugins.services,
             stats.plugin_failed,
         )
-        view, host = partial(view_message, resources.store), self.identity.packed_host
-        self.sending_back = SendingBack(world, settings, view, tables, self.sends, self.interceptors, host)
 
     async def delete_topic(self, name: str) -> None:
         """Delete a topic with its configuration, its queues and the committed offsets for it.

@@ -22,6 +22,7 @@ from gantrymq.interfaces.metrics import (
     Throughput,
 )
 from gantrymq.interfaces.name_servers import NameServer, NameServerKind
+from gantrymq.interfaces.pop import InvisibleTime, PopAck, PopAnswer, PoppedBatch, PopRequest, PopService
 from gantrymq.interfaces.pulling import LastPull, PullAnswer, PullRequest
 from gantrymq.interfaces.registration import Registration
 from gantrymq.interfaces.registries import (
@@ -39,7 +40,14 @@ from gantrymq.interfaces.registries import (
     StoreRegistry,
     TransactionRegistry,
 )
-from gantrymq.interfaces.sending import SendAnswer, SendRequest
+from gantrymq.interfaces.sending import (
+    MessageRecall,
+    RecallAnswer,
+    RecallRequest,
+    SendAnswer,
+    SendBackRequest,
+    SendRequest,
+)
 from gantrymq.interfaces.store import (
     BoundaryType,
     Bounds,
@@ -97,9 +105,11 @@ __all__ = [
     "HeldPulls",
     "Interceptor",
     "InterceptorRegistry",
+    "InvisibleTime",
     "LastPull",
     "LogRange",
     "MessageFilter",
+    "MessageRecall",
     "MessageStore",
     "Messages",
     "MetricFamily",
@@ -113,6 +123,11 @@ __all__ = [
     "OnlineClient",
     "OnlineGroup",
     "Outcome",
+    "PopAck",
+    "PopAnswer",
+    "PopRequest",
+    "PopService",
+    "PoppedBatch",
     "PropertiesFilter",
     "PullAnswer",
     "PullRequest",
@@ -122,10 +137,13 @@ __all__ = [
     "QueueLocks",
     "QueueTargets",
     "RawLog",
+    "RecallAnswer",
+    "RecallRequest",
     "RecoveryReport",
     "Registration",
     "Segment",
     "SendAnswer",
+    "SendBackRequest",
     "SendRequest",
     "Service",
     "ServiceRegistry",

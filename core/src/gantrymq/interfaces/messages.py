@@ -8,8 +8,9 @@ from typing import Any, Protocol
 from gantrymq.formats.record import RecordView
 from gantrymq.interfaces.client_channel import ClientChannel
 from gantrymq.interfaces.pulling import PullAnswer, PullRequest
-from gantrymq.interfaces.sending import SendAnswer, SendRequest
-from gantrymq.interfaces.store import GetLimit, GetResult, PutResult, StoreMessage
+from gantrymq.interfaces.sending import RecallAnswer, RecallRequest, SendAnswer, SendBackRequest, SendRequest
+from gantrymq.interfaces.store import BoundaryType, GetLimit, GetResult, PutResult, QueryResult, StoreMessage
+from gantrymq.interfaces.transactions import EndTransaction, Outcome
 from gantrymq.model.queue import Queue
 from gantrymq.model.topic import TopicConfig
 
@@ -59,6 +60,35 @@ class Messages(Protocol):
             StoreError: a gate failed or took too long.
         """
 
+    async def send_back(self, request: SendBackRequest) -> PutResult | None:
+        """Store a failed message for its next attempt or as a dead letter, and return once it is acknowledged.
+
+        Return None, without storing it, if the group has no retry queues.
+
+        Raises:
+            GroupNotExist: the group does not exist.
+            NoPermission: broker or retry topic are not writable.
+            MessageIllegal: no plugin supports delays.
+            RequestRefused: code 1, there is no message, or it cannot be stored again.
+            StoreError: the disk cannot be read, or a gate failed or took too long.
+        """
+
+    def end_transaction(self, request: EndTransaction) -> Awaitable[Outcome]:
+        """Commit or roll back a transaction. An undecided state is checked again later.
+
+        Raises:
+            RequestNotSupported: no plugin offers transactions.
+            RequestError: the half message belongs to another producer, or there is none (when awaited).
+        """
+
+    async def recall(self, request: RecallRequest) -> RecallAnswer:
+        """Recall a waiting timed message.
+
+        Raises:
+            RequestNotSupported: no plugin recalls messages.
+            RequestError: a check failed, with RocketMQ's code; 604 if the message is due or the handle is not valid.
+        """
+
     async def pull(self, request: PullRequest, connection: ClientChannel | None = None) -> PullAnswer:
         """Pull like a client, with its checks and filter. Wait for messages as long as the request allows.
 
@@ -76,6 +106,39 @@ class Messages(Protocol):
 
     def read(self, log_offset: int) -> RecordView | None:
         """Return the record at *log_offset*."""
+
+    async def view(self, log_offset: int) -> RecordView:
+        """Return the message at *log_offset*, also from the disk, and of a deleted topic.
+
+        Raises:
+            RequestRefused: code 1, no message starts there.
+            StoreError: the disk cannot be read.
+        """
+
+    def query(
+        self, topic: str, key: str, begin_ms: int, end_ms: int, limit: int | None = None
+    ) -> QueryResult | Awaitable[QueryResult]:
+        """Return the newest *limit* records of a topic with a unique key or a KEYS entry, oldest first.
+
+        Args:
+            begin_ms, end_ms: window in store time, inclusive at both ends.
+            limit: None: ``defaultQueryMaxNum``.
+
+        Returns:
+            The result, or an awaitable of it if the disk must be read.
+
+        Raises:
+            RequestNotSupported: the store keeps no keys.
+        """
+
+    async def offset_at(self, queue: Queue, time_ms: int, edge: BoundaryType = BoundaryType.LOWER) -> int:
+        """Return the queue offset for a store time, clamped to the bounds.
+
+        Raises RequestNotSupported if the store does not support it.
+        """
+
+    async def store_time(self, queue: Queue, queue_offset: int) -> int:
+        """Return the store time (ms) of one message of a queue; -1 if there is none."""
 
     def on_arrival(self, callback: Callable[[Queue, int], Any], queue: Queue | None = None) -> Callable[[], None]:
         """Call *callback* with queue and new maximum offset after each publication. Its exceptions are logged.

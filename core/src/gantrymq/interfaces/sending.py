@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import NamedTuple
+from typing import NamedTuple, Protocol, runtime_checkable
 
-from gantrymq.errors import StoreError
+from gantrymq.errors import GantryError, StoreError
 from gantrymq.interfaces.store import PutResult
 
-__all__ = ["SendAnswer", "SendRequest"]
+__all__ = ["MessageRecall", "RecallAnswer", "RecallRequest", "SendAnswer", "SendBackRequest", "SendRequest"]
 
 
 class SendRequest(NamedTuple):
@@ -42,3 +42,38 @@ class SendAnswer(NamedTuple):
     results: Sequence[PutResult]  # one per message; one in total for an inner batch
     unconfirmed: StoreError | None = None  # stored, but a gate took longer than ``syncFlushTimeout``
     fields: Mapping[str, str] | None = None  # extra fields for the response header, see `MovedMessage`
+
+
+class SendBackRequest(NamedTuple):
+    """A request to take a message back from a consumer."""
+
+    group: str
+    log_offset: int  # of the consumed record, which may itself be a copy for an earlier failure
+    delay_level: int = 0  # of the next attempt; 0: the broker decides, negative: dead letter
+    max_reconsume_times: int | None = None
+    unit_mode: bool = False
+    client_version: int = 479  # protocol version of the client
+
+
+class RecallRequest(NamedTuple):
+    """A request to drop a timed message before it is due."""
+
+    topic: str
+    handle: str  # from the answer to the send
+    group: str | None  # producer group
+    born_host: bytes  # of the client, packed
+
+
+class RecallAnswer(NamedTuple):
+    """The result of a stored recall."""
+
+    message_id: str  # unique id of the recalled message
+    unconfirmed: GantryError | None = None  # stored, but a gate took too long
+
+
+@runtime_checkable
+class MessageRecall(Protocol):
+    """A service that recalls messages, such as ``schedule``."""
+
+    async def recall(self, request: RecallRequest) -> RecallAnswer:
+        """Recall a waiting timed message, see `Messages.recall`."""

@@ -5,13 +5,14 @@ Source: apache/rocketmq broker/.../processor/AckMessageProcessor.java, ChangeInv
 
 from __future__ import annotations
 
+import asyncio
 import base64
 import re
 from functools import lru_cache
 from typing import Any, Final
 
 from gantrymq.errors import FormatError, GantryError, MessageIllegal, RequestRefused
-from gantrymq.interfaces import Broker
+from gantrymq.interfaces import Broker, InvisibleTime, PopAck
 from gantrymq.model.json_members import INT64, number_in, objects_in, text_in
 from gantrymq.model.queue import Queue
 from gantrymq.remoting.bodies import object_body_of
@@ -20,7 +21,7 @@ from gantrymq.remoting.command import Command, response_to
 from gantrymq.remoting.connection import Connection
 from gantrymq.remoting.serving import serves
 from gantrymq.world.time_slices import TimeSlices
-from gantrymq_pop.ack_responses import answer_all
+from gantrymq_pop.ack_responses import AckCallback, WaitingRequest, answer_all
 from gantrymq_pop.acknowledger import NO_MESSAGE, Acknowledger, checked_queue
 from gantrymq_pop.checkpoints import MOST, CheckpointKey
 from gantrymq_pop.checks import check_invisible
@@ -62,7 +63,11 @@ class AckRequests:
     @serves(RequestCode.ACK_MESSAGE)
     def acknowledge(self, request: Command, connection: Connection) -> None:
         """Answer request 200051: acknowledge one message."""
-        group, topic, queue_id, text, offset = ack_of(request.ext)
+        self.start_ack(PopAck(*ack_of(request.ext)), (request, connection))
+
+    def start_ack(self, message: PopAck, answered: WaitingRequest | AckCallback) -> None:
+        """Acknowledge one message; *answered* is answered, or called, once this is stored. Raises as `ack`."""
+        group, topic, queue_id, offset, text = message
         checked_queue(self._broker, topic, queue_id, offset, to_end=True)
         shared, _, own = text.rpartition(" ")  # the handles of a pop are equal except for this offset
         whole = text if text.count(" ") != 7 or not own.isdecimal() else shared
@@ -71,7 +76,22 @@ class AckRequests:
         except MessageIllegal:
             self._handle(text)  # raises the error with the original text
             raise
-        self._acking.acknowledge(key, handle, (offset,), (request, connection))
+        self._acking.acknowledge(key, handle, (offset,), answered)
+
+    async def ack(self, message: PopAck) -> None:
+        """Acknowledge one message (`gantrymq.interfaces.PopService.ack`)."""
+        stored: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+
+        def answered(problem: GantryError | None) -> None:
+            if stored.done():
+                return
+            if problem is None:
+                stored.set_result(None)
+            else:
+                stored.set_exception(problem)
+
+        self.start_ack(message, answered)
+        await stored
 
     @serves(RequestCode.BATCH_ACK_MESSAGE)
     async def acknowledge_many(self, request: Command, connection: Connection) -> None:
@@ -108,17 +128,24 @@ class AckRequests:
     async def change(self, request: Command, connection: Connection) -> Command:
         """Answer request 200053: change the invisible time of a message."""
         header = ChangeRequest.from_ext(request.ext)
-        checked_queue(self._broker, header.topic, header.queue_id, header.offset, to_end=False)
-        check_invisible(header.invisible_time)
-        handle = self._handle(header.extra_info)
-        key = _key(header.topic, header.consumer_group, header.queue_id, handle)
-        changed = await self._acking.change(key, handle, header.offset, header.invisible_time)
+        message = PopAck(header.consumer_group, header.topic, header.queue_id, header.offset, header.extra_info)
+        changed = await self.change_invisible_time(message, header.invisible_time)
         ext = {
-            "popTime": str(changed.pop_time),
+            "popTime": str(changed.pop_ms),
             "invisibleTime": str(changed.invisible_ms),
-            "reviveQid": str(handle.revive_queue),
+            "reviveQid": str(changed.revive_queue),
         }
         return response_to(request, 0, None, ext)
+
+    async def change_invisible_time(self, message: PopAck, invisible_ms: int) -> InvisibleTime:
+        """Change the invisible time of a message (`gantrymq.interfaces.PopService.change_invisible_time`)."""
+        group, topic, queue_id, offset, text = message
+        checked_queue(self._broker, topic, queue_id, offset, to_end=False)
+        check_invisible(invisible_ms)
+        handle = self._handle(text)
+        key = _key(topic, group, queue_id, handle)
+        changed = await self._acking.change(key, handle, offset, invisible_ms)
+        return InvisibleTime(changed.pop_time, changed.invisible_ms, handle.revive_queue)
 
     @serves(RequestCode.POP_ROLLBACK)
     def rollback(self, request: Command, connection: Connection) -> Command:

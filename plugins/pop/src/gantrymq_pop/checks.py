@@ -15,10 +15,9 @@ from gantrymq.errors import (
     SubscriptionParseFailed,
     TopicNotExist,
 )
-from gantrymq.interfaces import Broker, MessageFilter
+from gantrymq.interfaces import Broker, MessageFilter, PopRequest
 from gantrymq.model.subscription import ALL, TAG, Subscription
 from gantrymq.model.topic import PERM_READ, TopicConfig
-from gantrymq_pop.headers import PopRequest
 from gantrymq_pop.long_polling import LongPolling
 
 __all__ = ["MOST_INVISIBLE_MS", "PopChecks", "check_invisible"]
@@ -76,10 +75,10 @@ class PopChecks:
                 "another group, or let this one consume by CLUSTERING"
             )
 
-    def filter(self, header: PopRequest) -> MessageFilter:
+    def filter(self, request: PopRequest) -> MessageFilter:
         """Return the filter of a pop. Raises SubscriptionParseFailed."""
-        expression, kind = (header.exp, header.exp_type or TAG) if header.exp else (ALL, TAG)
-        subscription = Subscription(header.topic, expression, kind, 0, header.consumer_group)
+        expression, kind = (request.expression, request.expression_type or TAG) if request.expression else (ALL, TAG)
+        subscription = Subscription(request.topic, expression, kind, 0, request.group)
         try:
             return self._broker.filters.compiled(subscription)
         except SubscriptionParseFailed:

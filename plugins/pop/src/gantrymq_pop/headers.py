@@ -18,13 +18,13 @@ __all__ = [
     "NotificationRequest",
     "PeekRequest",
     "PollingInfoRequest",
-    "PopRequest",
+    "PopRequestHeader",
     "ack_of",
 ]
 
 
 @header_of(RequestCode.POP_MESSAGE)
-class PopRequest(RequestHeader):
+class PopRequestHeader(RequestHeader):
     """Request 200050: pop messages."""
 
     consumer_group: str
@@ -52,17 +52,17 @@ class AckRequest(RequestHeader):
     offset: Int64
 
 
-def ack_of(ext: Mapping[str, str] | None) -> tuple[str, str, int, str, int]:
-    """Return group, topic, queue id, handle and offset of an acknowledgement: a fast path of `AckRequest`."""
+def ack_of(ext: Mapping[str, str] | None) -> tuple[str, str, int, int, str]:
+    """Return group, topic, queue id, offset and handle of an acknowledgement: a fast path of `AckRequest`."""
     try:
         fields = ext if type(ext) is dict else {}  # another type may hold texts that are too long
         queue_id, offset = fields["queueId"], fields["offset"]
         if queue_id.isdecimal() and offset.isdecimal() and len(queue_id) < 10 and len(offset) < 19:
-            return fields["consumerGroup"], fields["topic"], int(queue_id), fields["extraInfo"], int(offset)
+            return fields["consumerGroup"], fields["topic"], int(queue_id), int(offset), fields["extraInfo"]
     except KeyError:
         pass  # `AckRequest` raises the error below
     read = AckRequest.from_ext(ext)
-    return read.consumer_group, read.topic, read.queue_id, read.extra_info, read.offset
+    return read.consumer_group, read.topic, read.queue_id, read.offset, read.extra_info
 
 
 @header_of(RequestCode.CHANGE_MESSAGE_INVISIBLETIME)

@@ -30,12 +30,19 @@ class PollingKey(NamedTuple):
 class WaitingPop:
     """One waiting request."""
 
-    __slots__ = ("connection", "place", "timer", "wake")
+    __slots__ = ("connection", "lost", "place", "timer", "wake")
 
-    def __init__(self, place: PollingKey, connection: ClientChannel, wake: Callable[[], None]) -> None:
+    def __init__(
+        self,
+        place: PollingKey,
+        connection: ClientChannel,
+        wake: Callable[[], None],
+        lost: Callable[[], object],
+    ) -> None:
         self.place = place
         self.connection = connection
         self.wake = wake
+        self.lost = lost
         self.timer: Timer | None = None
 
 
@@ -54,11 +61,18 @@ class LongPolling:
         self.closed = False
         broker.clients.on_gone(self._connection_closed)
 
-    def wait(self, place: PollingKey, connection: ClientChannel, seconds: float, wake: Callable[[], None]) -> bool:
-        """Call *wake* once, when something arrives or after *seconds*; never after *connection* closed.
+    def wait(
+        self,
+        place: PollingKey,
+        connection: ClientChannel,
+        seconds: float,
+        wake: Callable[[], None],
+        lost: Callable[[], object] = lambda: None,
+    ) -> bool:
+        """Call *wake* once, when something arrives or after *seconds*; *lost* instead if *connection* closes before.
 
         Returns:
-            False if a limit is reached; *wake* is not called then.
+            False if a limit is reached; neither is called then.
         """
         places = self._by_topic.get(place.topic, {})
         waiters = places.get(place)
@@ -73,7 +87,7 @@ class LongPolling:
             self._places += 1
         elif len(waiters) >= number("popPollingSize"):
             return False
-        waiter = WaitingPop(place, connection, wake)
+        waiter = WaitingPop(place, connection, wake, lost)
         waiters[waiter] = None
         self._of_connection.setdefault(connection, {})[waiter] = None
         self._count += 1
@@ -153,3 +167,4 @@ class LongPolling:
     def _connection_closed(self, connection: ClientChannel) -> None:
         for waiter in list(self._of_connection.get(connection, ())):
             self._forget(waiter)
+            waiter.lost()

@@ -17,14 +17,23 @@ from collections.abc import Callable, Coroutine, Sequence
 from typing import Final, NamedTuple
 
 from gantrymq.errors import GantryError, RequestError, ServiceNotAvailable
-from gantrymq.interfaces import Broker, GetLimit, GetResult, GetStatus, MessageFilter, PutStatus
+from gantrymq.interfaces import (
+    Broker,
+    GetLimit,
+    GetResult,
+    GetStatus,
+    MessageFilter,
+    PopAnswer,
+    PoppedBatch,
+    PopRequest,
+    PutStatus,
+)
 from gantrymq.model.queue import Queue
 from gantrymq.model.topic import TopicConfig
 from gantrymq_pop.checkpoints import MOST, Acknowledgement, Checkpoint, CheckpointKey
-from gantrymq_pop.headers import PopRequest
 from gantrymq_pop.order_info import OrderTable
 from gantrymq_pop.pop_queue import PopQueue, PopRange
-from gantrymq_pop.pop_response import counts_info, offsets_info, rename_records, split_records, start_info
+from gantrymq_pop.pop_response import counts_info, rename_records, split_records
 from gantrymq_pop.receipt_handle import ORDERED
 from gantrymq_pop.revive_log import ReviveLog
 from gantrymq_pop.topics import kind_of, retry_topic
@@ -55,16 +64,20 @@ class QueueBatch(NamedTuple):
 class PopOutcome(NamedTuple):
     """Result of a pop."""
 
-    pop_time: int  # ms
+    broker_name: str
+    pop_ms: int
+    invisible_ms: int
     revive_queue: int
     rest: int  # messages left in the queues that were read
-    start_offsets: str
-    message_offsets: str
-    order_counts: str | None
+    batches: Sequence[PoppedBatch]
     buffers: Sequence[bytes | memoryview]  # empty if nothing was found
-    messages: int
+    order_counts: str | None
     busy: bool  # whether a queue was skipped and should be read again soon
     free_at_ms: int | None  # when the first blocked queue can be popped in order
+
+    def answer(self, code: int, remark: str) -> PopAnswer:
+        """Return the answer to the pop."""
+        return PopAnswer(code, remark, *self[:-2])
 
 
 class PopReader:
@@ -105,15 +118,15 @@ class PopReader:
         pop_time = self._clock.now_ms()
         parts: list[QueueBatch] = []
         counted: list[str] = []  # in order
-        left, rest, busy, free_at = request.max_msg_nums, 0, False, None
+        left, rest, busy, free_at = request.max_count, 0, False, None
         for queue in self._queues_to_read(request, topic, chance):
-            state = self._state(request.consumer_group, queue, request.init_mode)
-            if (request.consumer_group, queue) in self._cold:
+            state = self._state(request.group, queue, request.init_mode)
+            if (request.group, queue) in self._cold:
                 rest += 0 if request.order else self._broker.store.bounds(queue).max_offset - state.next
                 busy = True
                 continue
             if request.order:
-                key = (queue.topic, request.consumer_group, queue.queue_id)
+                key = (queue.topic, request.group, queue.queue_id)
                 at = self._orders.blocked_until_ms(key, request.attempt_id, pop_time)
                 if at is not None:
                     free_at = at if free_at is None else min(at, free_at)
@@ -124,7 +137,7 @@ class PopReader:
             try:
                 part, remaining = await self._read(request, queue, state, left, match)
             except BaseException:
-                self._failed(request.consumer_group, parts)
+                self._failed(request.group, parts)
                 raise
             rest += remaining
             if part is not None:
@@ -179,7 +192,7 @@ class PopReader:
         queues = self._queues_of(request.topic, topic, request.queue_id, chance)
         if request.order:
             return queues
-        retries = self._retry_queues(request.topic, request.consumer_group, first_form=chance % 2 == 0)
+        retries = self._retry_queues(request.topic, request.group, first_form=chance % 2 == 0)
         return [*retries, *queues] if chance < self._settings.number("popFromRetryProbability") else [*queues, *retries]
 
     def _queues_of(self, name: str, topic: TopicConfig, queue_id: int, begin: int) -> list[Queue]:
@@ -266,7 +279,7 @@ class PopReader:
         self, request: PopRequest, queue: Queue, state: PopQueue, most: int, match: MessageFilter
     ) -> tuple[QueueBatch | None, int]:
         """Read messages of a queue for the group. Return them, and the number of messages after them."""
-        group = request.consumer_group
+        group = request.group
         start, end = (state.committed, None) if request.order else state.ahead()
         found = await self._got(group, queue, state, start, most, match)
         if found.status in _MISPLACED and found.next_offset != start and end is None:
@@ -303,10 +316,10 @@ class PopReader:
     def _skip(self, request: PopRequest, queue: Queue, state: PopQueue, start: int, end: int) -> None:
         """Skip [start, end), which has no messages for the group."""
         if request.order:
-            self._broker.offsets.commit(request.consumer_group, queue, end)
+            self._broker.offsets.commit(request.group, queue, end)
             return
         state.skipped(start, end)
-        self._commit(request.consumer_group, queue, state)
+        self._commit(request.group, queue, state)
 
     # --- on record ----------------------------------------------------------------------------------------------------
 
@@ -318,9 +331,9 @@ class PopReader:
         Raises:
             RequestError: no checkpoint could be stored.
         """
-        group = request.consumer_group
+        group = request.group
         entries: list[tuple[int, Checkpoint | Acknowledgement]] = [
-            (revive_queue, Checkpoint(self._key(group, part, pop_time), request.invisible_time, tuple(part.offsets)))
+            (revive_queue, Checkpoint(self._key(group, part, pop_time), request.invisible_ms, tuple(part.offsets)))
             for part in parts
         ]
         problem = "the store refused its checkpoint"
@@ -354,8 +367,8 @@ class PopReader:
     def _in_order(self, request: PopRequest, part: QueueBatch, pop_time: int) -> list[str]:
         """Block the queue until the batch is acknowledged. Return the parts of orderCountInfo for the batch."""
         topic, queue_id = part.queue
-        key = (topic, request.consumer_group, queue_id)
-        counts = self._orders.popped(key, request.attempt_id, pop_time, request.invisible_time, part.offsets)
+        key = (topic, request.group, queue_id)
+        counts = self._orders.popped(key, request.attempt_id, pop_time, request.invisible_ms, part.offsets)
         return counts_info(topic, queue_id, counts)
 
     def _popped(
@@ -373,22 +386,25 @@ class PopReader:
         as_they_are = self._settings.flag("popResponseReturnActualRetryTopic")
         for part in parts:
             topic, size = part.queue.topic, sum(map(len, part.buffers))
-            self._broker.metrics.count_delivery(request.consumer_group, topic, len(part.offsets), size)
+            self._broker.metrics.count_delivery(request.group, topic, len(part.offsets), size)
             kind = kind_of(part.queue.topic)
             if kind == "0" or as_they_are:
                 buffers += part.buffers
             else:
-                handle_start = f"{part.start} {pop_time} {request.invisible_time} {revive_queue} {kind}"
+                handle_start = f"{part.start} {pop_time} {request.invisible_ms} {revive_queue} {kind}"
                 buffers += rename_records(part.buffers, request.topic, handle_start, self._broker_name)
         return PopOutcome(
+            self._broker_name,
             pop_time,
+            request.invisible_ms,
             revive_queue,
             rest,
-            ";".join(start_info(part.queue.topic, part.queue.queue_id, part.start) for part in parts),
-            ";".join(offsets_info(part.queue.topic, part.queue.queue_id, part.offsets) for part in parts),
-            order_counts,
+            [
+                PoppedBatch(part.queue.topic, kind_of(part.queue.topic), part.queue.queue_id, part.start, part.offsets)
+                for part in parts
+            ],
             buffers,
-            sum(len(part.offsets) for part in parts),
+            order_counts,
             busy,
             free_at,
         )

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from gantrymq.formats.record import encode_record, iter_records
-from gantrymq.interfaces import GetResult
+from gantrymq.interfaces import GetResult, PoppedBatch
 from gantrymq.model import properties as property_text
 from gantrymq.model.properties import MAX_BYTES, POP_CK
 from gantrymq_pop.order_info import OrderCounts
@@ -43,14 +43,14 @@ def split_records(found: GetResult, end: int | None) -> tuple[list[int], Buffers
     return offsets, buffers
 
 
-def start_info(topic: str, queue_id: int, start: int) -> str:
+def start_info(batch: PoppedBatch) -> str:
     """Return one part of startOffsetInfo."""
-    return f"{kind_of(topic)} {queue_id} {start}"
+    return f"{batch.kind} {batch.queue_id} {batch.start_offset}"
 
 
-def offsets_info(topic: str, queue_id: int, offsets: Sequence[int]) -> str:
+def offsets_info(batch: PoppedBatch) -> str:
     """Return one part of msgOffsetInfo."""
-    return f"{kind_of(topic)} {queue_id} {','.join(map(str, offsets))}"
+    return f"{batch.kind} {batch.queue_id} {','.join(map(str, batch.offsets))}"
 
 
 def counts_info(topic: str, queue_id: int, counts: OrderCounts) -> list[str]:

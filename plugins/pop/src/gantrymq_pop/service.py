@@ -13,8 +13,17 @@ from collections import Counter
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
-from gantrymq.errors import RequestError, ServiceNotAvailable
-from gantrymq.interfaces import Broker, MetricFamily
+from gantrymq.errors import GantryError, RequestError, ServiceNotAvailable
+from gantrymq.interfaces import (
+    Broker,
+    ClientChannel,
+    InvisibleTime,
+    MetricFamily,
+    PopAck,
+    PopAnswer,
+    PopRequest,
+    SendBackRequest,
+)
 from gantrymq.model.names import is_system_group
 from gantrymq.model.queue import Queue
 from gantrymq.remoting.command import Command
@@ -26,6 +35,7 @@ from gantrymq_pop.acknowledger import Acknowledger
 from gantrymq_pop.assignment import Assignment
 from gantrymq_pop.checkpoints import Checkpoint
 from gantrymq_pop.long_polling import LongPolling
+from gantrymq_pop.operations import Pops
 from gantrymq_pop.order_file import OrderFile
 from gantrymq_pop.order_info import OrderTable
 from gantrymq_pop.pop_reader import PopReader
@@ -42,7 +52,7 @@ TIDY_S: Final = 5.0
 
 
 class PopService:
-    """The service ``pop`` and its handlers."""
+    """The service ``pop`` (`gantrymq.interfaces.PopService`) and its handlers."""
 
     name = "pop"
 
@@ -53,12 +63,42 @@ class PopService:
 
     def serve(self, request: Command, connection: Connection) -> Any:
         """Answer a request with a code in `CODES`."""
-        handler = self._handlers.get(request.code)
-        if handler is None:
+        self._check_running()
+        return self._handlers[request.code](request, connection)
+
+    async def serve_pop(
+        self, request: PopRequest, client: ClientChannel, respond: Callable[[PopAnswer | GantryError], None]
+    ) -> None:
+        """Pop messages, or wait for some."""
+        self._check_running()
+        await self._pops.serve(request, client, respond)
+
+    async def receive(self, request: PopRequest, client: ClientChannel) -> PopAnswer:
+        """Pop messages, waiting as long as the request allows."""
+        self._check_running()
+        return await self._pops.receive(request, client)
+
+    async def ack(self, message: PopAck) -> None:
+        """Acknowledge a message."""
+        self._check_running()
+        await self._acks.ack(message)
+
+    async def change_invisible_time(self, message: PopAck, invisible_ms: int) -> InvisibleTime:
+        """Make a message visible again *invisible_ms* from now."""
+        self._check_running()
+        return await self._acks.change_invisible_time(message, invisible_ms)
+
+    async def forward_to_dead_letters(self, message: PopAck, log_offset: int) -> None:
+        """Store a copy of a message in the group's dead letter topic, then acknowledge it."""
+        self._check_running()
+        await self._broker.messages.send_back(SendBackRequest(message.group, log_offset, delay_level=-1))
+        await self._acks.ack(message)
+
+    def _check_running(self) -> None:
+        if not self._handlers:
             raise ServiceNotAvailable(
                 "pop consumption does not run on this broker now, which starts or stops; ask again in a moment"
             )
-        return handler(request, connection)
 
     async def start(self, broker: Broker) -> None:
         """Read the saved state and start serving.
@@ -79,9 +119,10 @@ class PopService:
         await self._recover()
         self._popping = PopReader(broker, broker_name, self._revive, orders, self._waiting.notify)
         self._acking = Acknowledger(broker, self._revive, orders, self._waiting.notify)
-        self._requests = PopRequests(broker, self._popping, self._waiting)
-        about = AckRequests(broker, broker_name, self._acking, self._revive)
-        self._handlers = {**handlers_of(self._requests), **handlers_of(about), **handlers_of(self._assignment)}
+        self._pops = Pops(broker, self._popping, self._waiting)
+        requests = PopRequests(broker, self._pops, self._popping, self._waiting)
+        self._acks = AckRequests(broker, broker_name, self._acking, self._revive)
+        self._handlers = {**handlers_of(requests), **handlers_of(self._acks), **handlers_of(self._assignment)}
         broker.metrics.register(lambda: in_flight_metric(self._revive.in_flight, broker.topics.is_own))
         self._timer = broker.world.clock.call_later(TIDY_S, self._tidy)
 
@@ -93,7 +134,7 @@ class PopService:
             await asyncio.wait([self._tidying])  # its errors are logged
         if not self._handlers:
             return
-        await self._requests.close()
+        await self._pops.close()
         await self._acking.close()
         await self._revive.stop()
         await self._order_file.save()

@@ -9,7 +9,6 @@ from gantrymq.remoting.serving import HandlerRegistry
 from gantrymq_schedule.pending import PENDING, PendingRequests
 from gantrymq_schedule.service import Schedule
 from gantrymq_schedule.settings import SCHEMA
-from gantrymq_schedule.timer.recall import Recall
 from gantrymq_schedule.timer.requests import TimerRequests
 from gantrymq_schedule.timer.settings import SCHEMA as TIMER_SCHEMA
 
@@ -45,6 +44,6 @@ def gantry_register_handlers(registry: HandlerRegistry) -> None:
     schedule = _of_this_load[0]
     registry.add(PENDING, PendingRequests(schedule.pending).serve)
     registry.add(RequestCode.GET_ALL_DELAY_OFFSET, schedule.delay_offsets)
-    registry.add(RequestCode.RECALL_MESSAGE, Recall(timers).serve)
+    registry.add(RequestCode.RECALL_MESSAGE, schedule.recalls.serve)
     registry.add(RequestCode.GET_TIMER_CHECK_POINT, requests.checkpoint)
     registry.add(RequestCode.GET_TIMER_METRICS, requests.metrics)

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 
 from gantrymq.config import Settings
 from gantrymq.formats.tags_code import delay_levels_of
-from gantrymq.interfaces import Broker
+from gantrymq.interfaces import Broker, RecallAnswer, RecallRequest
 from gantrymq.remoting.command import Command, response_to
 from gantrymq.remoting.connection import Connection
 from gantrymq_schedule.interceptor import DelayInterceptor
@@ -20,6 +20,7 @@ from gantrymq_schedule.pending import PendingSource
 from gantrymq_schedule.timer import settings as timers
 from gantrymq_schedule.timer.metric_families import timer_metrics
 from gantrymq_schedule.timer.pending import PendingTimers
+from gantrymq_schedule.timer.recall import Recall
 from gantrymq_schedule.timer.timers import Timers
 
 __all__ = ["Schedule", "warn_of_retention"]
@@ -37,6 +38,7 @@ class Schedule:
         self._pending: dict[str, PendingSource] = {}
         self.timers = Timers()
         self.interceptor.timers = self.timers
+        self.recalls = Recall(self.timers)
 
     async def start(self, broker: Broker) -> None:
         """Start delivering due messages.
@@ -75,6 +77,10 @@ class Schedule:
     def pending(self) -> Mapping[str, PendingSource]:
         """Return the sources of waiting messages by name; empty while the service is not running."""
         return self._pending
+
+    async def recall(self, request: RecallRequest) -> RecallAnswer:
+        """Recall a waiting timed message (`gantrymq.interfaces.MessageRecall`)."""
+        return await self.recalls.recall(request)
 
     def delay_offsets(self, request: Command, connection: Connection) -> Command:
         """Answer request 45: the offsets of the delay levels in the form of delayOffset.json."""

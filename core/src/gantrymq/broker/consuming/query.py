@@ -1,4 +1,4 @@
-"""Looking up a message by the log offset of its offset id.
+"""Looking up a message by the log offset of its offset id, and store times.
 
 Only the store is used, so messages of deleted topics can be found while they are in the log.
 
@@ -8,10 +8,11 @@ Source: apache/rocketmq broker/.../processor/QueryMessageProcessor.java.
 from __future__ import annotations
 
 from gantrymq.errors import RequestRefused
-from gantrymq.formats.record import RecordView
-from gantrymq.interfaces import MessageStore
+from gantrymq.formats.record import RecordView, read_record
+from gantrymq.interfaces import GetLimit, GetResult, MessageStore
+from gantrymq.model.queue import Queue
 
-__all__ = ["view_message"]
+__all__ = ["store_time_at", "view_message"]
 
 
 async def view_message(store: MessageStore, log_offset: int) -> RecordView:
@@ -31,3 +32,12 @@ async def view_message(store: MessageStore, log_offset: int) -> RecordView:
             f"{state.published_offset}",
         )
     return record
+
+
+async def store_time_at(store: MessageStore, queue: Queue, queue_offset: int) -> int:
+    """Return the store time (ms) of one message of a queue; -1 if there is none."""
+    found = store.get(queue, queue_offset, GetLimit(1), None)
+    result = found if isinstance(found, GetResult) else await found
+    if not result.buffers:
+        return -1
+    return read_record(result.buffers[0]).store_timestamp

@@ -17,7 +17,7 @@ SendMessageProcessor.java (handleRetryAndDLQ).
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
-from typing import Final, NamedTuple
+from typing import Final
 
 from gantrymq.broker.sending.interceptor_chain import InterceptorChain
 from gantrymq.broker.sending.prepare import most_tries
@@ -27,7 +27,7 @@ from gantrymq.config import Settings
 from gantrymq.errors import MessageIllegal, NoPermission, RequestRefused, install_command
 from gantrymq.formats.record import RecordView
 from gantrymq.formats.tags_code import tags_code
-from gantrymq.interfaces import PutResult, PutStatus, StoreMessage
+from gantrymq.interfaces import PutResult, PutStatus, SendBackRequest, StoreMessage
 from gantrymq.model import names
 from gantrymq.model import properties as props
 from gantrymq.model.ids import offset_id
@@ -36,20 +36,9 @@ from gantrymq.model.sys_flag import INNER_BATCH
 from gantrymq.model.topic import PERM_WRITE, TopicConfig
 from gantrymq.world import World
 
-__all__ = ["SendBack", "SendingBack", "copy_of", "delay_level", "own_properties"]
+__all__ = ["SendingBack", "copy_of", "delay_level", "own_properties"]
 
 FIRST_LEVEL: Final = 3  # 10 s with RocketMQ's levels
-
-
-class SendBack(NamedTuple):
-    """A request to take a message back from a consumer."""
-
-    group: str
-    log_offset: int  # of the consumed record, which may itself be a copy for an earlier failure
-    delay_level: int = 0
-    max_reconsume_times: int | None = None
-    unit_mode: bool = False
-    client_version: int = 479  # protocol version of the client
 
 
 def delay_level(asked: int, failed_before: int, most: int) -> int | None:
@@ -87,7 +76,7 @@ class SendingBack:
         self._interceptors = interceptors
         self._store_host = store_host
 
-    async def send_back(self, asked: SendBack) -> PutResult | None:
+    async def send_back(self, asked: SendBackRequest) -> PutResult | None:
         """Store a failed message for its next attempt or as a dead letter.
 
         Return None, without storing it, if the group has no retry queues.

@@ -5,13 +5,12 @@ Source: apache/rocketmq broker/.../processor/ConsumerManageProcessor.java, Admin
 
 from __future__ import annotations
 
+from gantrymq.broker.consuming.query import store_time_at
 from gantrymq.broker.parts import Parts
 from gantrymq.broker.queue_kinds import reported_min_offset
-from gantrymq.broker.store_features import require
 from gantrymq.broker.wire.responses import ok
 from gantrymq.errors import InvalidParameter
-from gantrymq.formats.record import read_record
-from gantrymq.interfaces import BoundaryType, GetLimit, MessageStore, StoreFeature
+from gantrymq.interfaces import BoundaryType
 from gantrymq.model.queue import Queue
 from gantrymq.remoting.codes import RequestCode
 from gantrymq.remoting.command import Command
@@ -33,6 +32,7 @@ class OffsetRequests:
     def __init__(self, parts: Parts) -> None:
         self._offset_commits = parts.offset_commits
         self._store = parts.store
+        self._messages = parts.messages
         self._topics = parts.topics
 
     @serves(RequestCode.QUERY_CONSUMER_OFFSET)
@@ -55,14 +55,12 @@ class OffsetRequests:
     @serves(RequestCode.SEARCH_OFFSET_BY_TIMESTAMP)
     async def search(self, asked: Command, connection: Connection) -> Command:
         """29: return the queue offset for a store time."""
-        require(self._store, StoreFeature.TIME)
         header = SearchOffsetByTimestampRequest.from_ext(asked.ext)
         boundary = (header.boundary_type or "LOWER").upper()
         if boundary not in BoundaryType.__members__:
             raise InvalidParameter(f"boundaryType {header.boundary_type!r} is neither LOWER nor UPPER")
-        found = await self._store.offset_at(
-            Queue(header.topic, header.queue_id), header.timestamp, BoundaryType[boundary]
-        )
+        queue = Queue(header.topic, header.queue_id)
+        found = await self._messages.offset_at(queue, header.timestamp, BoundaryType[boundary])
         return ok(asked, {"offset": str(found)})
 
     @serves(RequestCode.GET_MAX_OFFSET)
@@ -82,19 +80,6 @@ class OffsetRequests:
     async def earliest(self, asked: Command, connection: Connection) -> Command:
         """32: return the store time of the oldest message; -1 if there is none."""
         header = GetEarliestMsgStoretimeRequest.from_ext(asked.ext)
-        timestamp = await first_store_time(self._store, Queue(header.topic, header.queue_id))
+        queue = Queue(header.topic, header.queue_id)
+        timestamp = await store_time_at(self._store, queue, self._store.bounds(queue).min_offset)
         return ok(asked, {"timestamp": str(timestamp)})
-
-
-async def first_store_time(store: MessageStore, queue: Queue) -> int:
-    """Return the store time (ms) of a queue's oldest message; -1 if there is none."""
-    return await store_time_at(store, queue, store.bounds(queue).min_offset)
-
-
-async def store_time_at(store: MessageStore, queue: Queue, queue_offset: int) -> int:
-    """Return the store time (ms) of one message of a queue; -1 if there is none."""
-    found = store.get(queue, queue_offset, GetLimit(1), None)
-    result = found if isinstance(found, tuple) else await found
-    if not result.buffers:
-        return -1
-    return read_record(result.buffers[0]).store_timestamp

@@ -11,8 +11,8 @@ from typing import Any, NamedTuple
 
 import attrs
 
+from gantrymq.broker.consuming.query import store_time_at
 from gantrymq.broker.parts import Parts
-from gantrymq.broker.wire.offsets import first_store_time, store_time_at
 from gantrymq.broker.wire.paging import ITEMS_TOGETHER
 from gantrymq.broker.wire.responses import ok, queue_texts
 from gantrymq.errors import TopicNotExist
@@ -124,7 +124,7 @@ class ProgressRequests:
             queue = Queue(topic.name, queue_id)
             bounds = self._store.bounds(queue)
             committed = self._offsets.committed(group, queue)
-            earliest = await first_store_time(self._store, queue)
+            earliest = await store_time_at(self._store, queue, bounds.min_offset)
             consumed = earliest
             if committed is not None and committed > 0:
                 consumed = await store_time_at(self._store, queue, committed - 1)

@@ -7,12 +7,10 @@ from __future__ import annotations
 
 from collections.abc import Awaitable
 
-from gantrymq.broker.consuming.query import view_message
 from gantrymq.broker.parts import Parts
-from gantrymq.broker.store_features import require
 from gantrymq.broker.wire.responses import refusal
 from gantrymq.errors import RequestRefused
-from gantrymq.interfaces import QueryResult, StoreFeature
+from gantrymq.interfaces import QueryResult
 from gantrymq.remoting.codes import RequestCode, ResponseCode
 from gantrymq.remoting.command import Command, encode_head, response_to
 from gantrymq.remoting.connection import Connection
@@ -25,17 +23,15 @@ class QueryRequests:
     """Handlers for message queries."""
 
     def __init__(self, parts: Parts) -> None:
-        self._settings = parts.settings
-        self._store = parts.store
+        self._messages = parts.messages
 
     @serves(RequestCode.QUERY_MESSAGE)
     def query(self, asked: Command, connection: Connection) -> Command | Awaitable[Command | None] | None:
         """12: query by key; for a unique key, which is marked in the request, the broker sets the limit."""
-        require(self._store, StoreFeature.KEYS)
         header = QueryMessageRequest.from_ext(asked.ext)
-        limit = self._settings.number("defaultQueryMaxNum") if header.unique_key_query else header.max_num
+        limit = None if header.unique_key_query else header.max_num
         window = header.begin_timestamp, header.end_timestamp
-        found = self._store.query(header.topic, header.key, *window, limit)
+        found = self._messages.query(header.topic, header.key, *window, limit)
         if isinstance(found, QueryResult):
             return _answer(asked, connection, found)
         return _answer_later(asked, connection, found)
@@ -44,7 +40,7 @@ class QueryRequests:
     async def view(self, asked: Command, connection: Connection) -> None:
         """33: return the record at a log offset, of any topic."""
         header = ViewMessageByIdRequest.from_ext(asked.ext)
-        record = await view_message(self._store, header.offset)
+        record = await self._messages.view(header.offset)
         if not asked.is_oneway and not connection.closed:
             connection.reply_parts([encode_head(response_to(asked), len(record.raw)), record.raw])
 

@@ -6,8 +6,8 @@ Source: apache/rocketmq broker/.../processor/AbstractSendMessageProcessor.java (
 from __future__ import annotations
 
 from gantrymq.broker.parts import Parts
-from gantrymq.broker.sending.sending_back import SendBack
 from gantrymq.broker.wire.responses import ok
+from gantrymq.interfaces import SendBackRequest
 from gantrymq.remoting.codes import RequestCode
 from gantrymq.remoting.command import Command
 from gantrymq.remoting.connection import Connection
@@ -19,14 +19,14 @@ class SendingBackRequests:
     """Handler for messages sent back."""
 
     def __init__(self, parts: Parts) -> None:
-        self._sending_back = parts.sending_back
+        self._messages = parts.messages
 
     @serves(RequestCode.CONSUMER_SEND_MSG_BACK)
     async def send_back(self, asked: Command, connection: Connection) -> Command:
         """36: store a message again for its next attempt; respond when it is acknowledged."""
         header = ConsumerSendMsgBackRequest.from_ext(asked.ext)
-        await self._sending_back.send_back(
-            SendBack(
+        await self._messages.send_back(
+            SendBackRequest(
                 header.group,
                 header.offset,
                 header.delay_level,

@@ -9,8 +9,8 @@ import logging
 from collections.abc import AsyncGenerator, Iterable, Iterator
 from typing import Any
 
+from gantrymq.broker.consuming.query import store_time_at
 from gantrymq.broker.parts import Parts
-from gantrymq.broker.wire.offsets import store_time_at
 from gantrymq.broker.wire.paging import ITEMS_TOGETHER, page
 from gantrymq.broker.wire.responses import ok, queue_texts, with_json
 from gantrymq.errors import InvalidParameter, TopicNotExist

@@ -26,7 +26,7 @@ from gantrymq.errors import (
     TopicNotExist,
 )
 from gantrymq.formats.tags_code import tags_code
-from gantrymq.interfaces import Broker, PutStatus, StoreMessage
+from gantrymq.interfaces import Broker, PutStatus, RecallAnswer, RecallRequest, StoreMessage
 from gantrymq.model import names
 from gantrymq.model import properties as props
 from gantrymq.remoting.codes import RequestCode, ResponseCode
@@ -108,16 +108,29 @@ class RunningTimers(Protocol):
 
 
 class Recall:
-    """Handler of request 370."""
+    """Recalls messages, and serves request 370."""
 
     def __init__(self, timers: RunningTimers) -> None:
         self._timers = timers
 
     async def serve(self, request: Command, connection: Connection) -> Command:
-        """Store the marker, and answer with the id of the message.
+        """Answer request 370 with the id of the message.
 
         If the marker is stored but not confirmed by the disk or a slave, the response has code 10, 11 or 12, as for a
         send; a Java broker answers 0.
+        """
+        broker = self._checked()
+        header = RecallMessageRequest.from_ext(request.ext)
+        born_host = connection.peer_packed_host
+        answer = await self.recall(RecallRequest(header.topic, header.recall_handle, header.producer_group, born_host))
+        reply_fields = {"msgId": answer.message_id, "MSG_REGION": broker.settings.text("regionId")}
+        if answer.unconfirmed is not None:
+            remark = f"recall stored, but: {answer.unconfirmed}"
+            return response_to(request, answer.unconfirmed.response_code, remark, reply_fields)
+        return response_to(request, 0, None, reply_fields)
+
+    async def recall(self, request: RecallRequest) -> RecallAnswer:
+        """Store the marker.
 
         Raises:
             NoPermission: recalls are disabled.
@@ -126,24 +139,15 @@ class Recall:
             RequestRefused: the handle is not for this broker and topic, its time is past or too far ahead, or it became
                 due meanwhile (604); or the marker was not stored (1).
         """
-        broker = self._timers.broker
-        if broker is None or not broker.settings.flag(keys.RECALL):
-            raise NoPermission(
-                f"recall failed: recalls are disabled on this broker; set {keys.RECALL}=true to allow it"
-            )
+        broker = self._checked()
         now_ms = broker.world.clock.now_ms()
-        if now_ms < broker.settings.number("startAcceptSendRequestTimeStamp"):
-            raise ServiceNotAvailable(
-                "recall failed: this broker does not accept messages yet (startAcceptSendRequestTimeStamp)"
-            )
-        header = RecallMessageRequest.from_ext(request.ext)
-        if broker.topics.get(header.topic) is None:
-            raise TopicNotExist(f"recall failed: topic {header.topic} does not exist on this broker")
-        handle = decode_handle(header.recall_handle)
+        if broker.topics.get(request.topic) is None:
+            raise TopicNotExist(f"recall failed: topic {request.topic} does not exist on this broker")
+        handle = decode_handle(request.handle)
         broker_name = broker.registration.broker_name
-        if handle.topic != header.topic:
+        if handle.topic != request.topic:
             raise RequestRefused(
-                ILLEGAL_OPERATION, f"recall failed: the handle is for topic {handle.topic}, not for {header.topic}"
+                ILLEGAL_OPERATION, f"recall failed: the handle is for topic {handle.topic}, not for {request.topic}"
             )
         if handle.broker != broker_name:
             raise RequestRefused(
@@ -156,14 +160,23 @@ class Recall:
                 ILLEGAL_OPERATION,
                 f"recall failed: the time of the handle is {left_ms} ms ahead; 1 to {longest_ms - 1} can be recalled",
             )
-        unconfirmed = await self._store(broker, _marker(broker, handle, header.producer_group, connection, now_ms))
+        unconfirmed = await self._store(broker, _marker(broker, handle, request, now_ms))
         if not self._timers.in_time(int(handle.time) - 1):
             raise RequestRefused(ILLEGAL_OPERATION, "recall failed: the message became due while the recall was stored")
-        region = broker.settings.text("regionId")
-        reply_fields = {"msgId": handle.unique_id, "MSG_REGION": region}
-        if unconfirmed is not None:
-            return response_to(request, unconfirmed.response_code, f"recall stored, but: {unconfirmed}", reply_fields)
-        return response_to(request, 0, None, reply_fields)
+        return RecallAnswer(handle.unique_id, unconfirmed)
+
+    def _checked(self) -> Broker:
+        """Return the broker if it accepts recalls. Raises NoPermission or ServiceNotAvailable."""
+        broker = self._timers.broker
+        if broker is None or not broker.settings.flag(keys.RECALL):
+            raise NoPermission(
+                f"recall failed: recalls are disabled on this broker; set {keys.RECALL}=true to allow it"
+            )
+        if broker.world.clock.now_ms() < broker.settings.number("startAcceptSendRequestTimeStamp"):
+            raise ServiceNotAvailable(
+                "recall failed: this broker does not accept messages yet (startAcceptSendRequestTimeStamp)"
+            )
+        return broker
 
     @staticmethod
     async def _store(broker: Broker, marker: StoreMessage) -> GantryError | None:
@@ -179,16 +192,14 @@ class Recall:
         return None
 
 
-def _marker(
-    broker: Broker, handle: RecallHandle, group: str | None, connection: Connection, now_ms: int
-) -> StoreMessage:
+def _marker(broker: Broker, handle: RecallHandle, request: RecallRequest, now_ms: int) -> StoreMessage:
     own = {
         props.TAGS: RECALL_TAG,
         DELETE_KEY: delete_key(handle.topic, handle.unique_id),
         props.UNIQ_KEY: handle.unique_id,
         props.TIMER_DELIVER_MS: handle.time,
         BORN_TIMESTAMP: str(now_ms),
-        **({props.PRODUCER_GROUP: group} if group else {}),
+        **({props.PRODUCER_GROUP: request.group} if request.group else {}),
     }
     return StoreMessage(
         handle.topic,
@@ -197,7 +208,7 @@ def _marker(
         props.encode(own),
         tags_code=tags_code(RECALL_TAG),
         born_timestamp=now_ms,
-        born_host=connection.peer_packed_host,
+        born_host=request.born_host,
         store_host=broker.store_host,
     )
 

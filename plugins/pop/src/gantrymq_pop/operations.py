@@ -1,0 +1,198 @@
+"""Pops as operations: checks in RocketMQ's order, reading, and waiting for messages.
+
+Source: apache/rocketmq broker/.../processor/PopMessageProcessor.java, NotificationProcessor.java.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Coroutine
+from typing import Any, Final, NamedTuple, TypeVar
+
+from gantrymq.errors import ConnectionLost, GantryError, InvalidParameter, RequestRefused, ServerFault
+from gantrymq.interfaces import Broker, ClientChannel, MessageFilter, PopAnswer, PopRequest
+from gantrymq.model.topic import TopicConfig
+from gantrymq_pop.checks import PopChecks, check_invisible
+from gantrymq_pop.headers import NotificationRequest
+from gantrymq_pop.long_polling import LongPolling, PollingKey
+from gantrymq_pop.pop_reader import MOST, PopOutcome, PopReader
+
+__all__ = ["Pops", "Respond"]
+
+log = logging.getLogger(__name__)
+
+Answer = TypeVar("Answer")
+Respond = Callable[[Answer | GantryError], None]
+
+POLLING_FULL: Final = 209
+POLLING_TIMEOUT: Final = 210
+
+TOO_MANY: Final = (
+    "too many pops wait on this broker; pop again later, or let more wait with: gantrymq broker config set "
+    "popPollingSize=N (for one queue of a group), popPollingMapSize=N (queues of groups), maxPopPollingSize=N (in all)"
+)
+LATE_MS: Final = 500  # a pop that arrives this long after its deadline is refused
+NEARLY_MS: Final = 50  # a pop is not held for less than this
+LONGEST_S: Final = 600.0
+SOON_S: Final = 0.05
+MOST_ATTEMPTS: Final = 50  # reads of one pop while a filter rejects all messages
+
+
+class _Pop(NamedTuple):
+    request: PopRequest
+    client: ClientChannel
+    respond: Respond[PopAnswer]
+    abandoned: Callable[[], bool]
+
+
+class Pops:
+    """Serves pops and notifications of one broker."""
+
+    def __init__(self, broker: Broker, popping: PopReader, waiting: LongPolling) -> None:
+        self._broker = broker
+        self._clock = broker.world.clock
+        self._popping = popping
+        self._waiting = waiting
+        self.checks = PopChecks(broker, waiting)
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    async def serve(
+        self,
+        request: PopRequest,
+        client: ClientChannel,
+        respond: Respond[PopAnswer],
+        *,
+        abandoned: Callable[[], bool] = lambda: False,
+    ) -> None:
+        """Pop messages, or wait for some (`gantrymq.interfaces.PopService.serve_pop`).
+
+        *abandoned*: whether nobody waits for the answer any more; a held pop is then not repeated.
+        """
+        now_ms = self._clock.now_ms()
+        request = request._replace(born_ms=request.born_ms or now_ms)
+        if now_ms - request.born_ms - request.wait_ms > LATE_MS:
+            raise RequestRefused(
+                POLLING_TIMEOUT,
+                "this pop arrived after its time was up (bornTime + pollTime); compare the clocks of client "
+                "and broker, or "
+                "let it wait for longer",
+            )
+        self.checks.check_broker()
+        if not 1 <= request.max_count <= MOST:
+            raise InvalidParameter(f"maxMsgNums {request.max_count} is not between 1 and {MOST}; pop more often")
+        check_invisible(request.invisible_ms)
+        topic = self.checks.checked_topic(request.topic, request.queue_id)
+        self.checks.check_group(request.group)
+        pop = _Pop(request, client, respond, abandoned)
+        await self._attempt(pop, topic, self.checks.filter(request))
+
+    async def receive(self, request: PopRequest, client: ClientChannel) -> PopAnswer:
+        """Pop messages, waiting as long as the request allows."""
+        answered: asyncio.Future[PopAnswer] = asyncio.get_running_loop().create_future()
+
+        def respond(answer: PopAnswer | GantryError) -> None:
+            if answered.done():
+                return
+            if isinstance(answer, GantryError):
+                answered.set_exception(answer)
+            else:
+                answered.set_result(answer)
+
+        await self.serve(request, client, respond, abandoned=answered.done)
+        return await answered
+
+    def notified(self, request: NotificationRequest, client: ClientChannel, respond: Respond[dict[str, str]]) -> None:
+        """Call *respond* with the fields of the answer as soon as a pop would find messages, or at the deadline."""
+        topic = self.checks.checked_topic(request.topic, request.queue_id)
+        group, order = request.consumer_group, request.order
+        found = self._popping.has_message(group, topic, request.queue_id, request.attempt_id, order=order)
+        ext = {"hasMsg": "true" if found else "false"}
+        left_ms = request.born_time + request.poll_time - self._clock.now_ms()
+        if not found and request.poll_time > 0 and left_ms > NEARLY_MS and not self._waiting.closed:
+
+            async def again() -> None:
+                self.notified(request, client, respond)
+
+            place = PollingKey(request.topic, group, request.queue_id)
+            seconds = min(left_ms / 1000, LONGEST_S)
+            if self._waiting.wait(place, client, seconds, lambda: self._serve_later(respond, again())):
+                return
+            ext["pollingFull"] = "true"
+        if found:
+            self._waiting.notify(request.topic, group)  # another pop may wait for the same messages
+        respond(ext)
+
+    async def _attempt(self, pop: _Pop, topic: TopicConfig, match: MessageFilter) -> None:
+        request, client, respond, _ = pop
+        popped = await client.response_limiter.run(self._popping.pop(request, topic, match))
+        attempts = 1
+        while not popped.buffers and popped.rest > 0 and not popped.busy and attempts < MOST_ATTEMPTS:
+            await asyncio.sleep(0)
+            popped = await client.response_limiter.run(self._popping.pop(request, topic, match))
+            attempts += 1
+        if popped.buffers:
+            if popped.rest > 0:
+                self._waiting.notify(request.topic, request.group)
+            respond(popped.answer(0, "FOUND"))
+            return
+        code = self._hold(pop, popped)
+        if code is not None:
+            respond(popped.answer(code, TOO_MANY if code == POLLING_FULL else "NO_MESSAGE_IN_QUEUE"))
+
+    def _hold(self, pop: _Pop, popped: PopOutcome) -> int | None:
+        """Hold a pop until messages arrive. Return the response code if it cannot be held, else None."""
+        request, client, respond, _ = pop
+        now_ms = self._clock.now_ms()
+        left_ms = request.born_ms + request.wait_ms - now_ms
+        if request.wait_ms <= 0 or left_ms <= NEARLY_MS or self._waiting.closed:
+            return POLLING_TIMEOUT
+        seconds = min(left_ms / 1000, LONGEST_S)
+        topic = self._broker.topics.get(request.topic)
+        arrived = topic is not None and self._popping.has_message(
+            request.group, topic, request.queue_id, request.attempt_id, order=False
+        )  # a message may have arrived in a queue that was read before the last one
+        if popped.busy or popped.rest > 0 or (arrived and not request.order):
+            seconds = min(seconds, SOON_S)
+        if popped.free_at_ms is not None:
+            seconds = min(seconds, max(popped.free_at_ms - now_ms, 1) / 1000)
+        place = PollingKey(request.topic, request.group, request.queue_id)
+
+        def lost() -> None:
+            respond(ConnectionLost(f"{client.address} closed its connection while its pop waited"))
+
+        return None if self._waiting.wait(place, client, seconds, lambda: self._retry(pop), lost) else POLLING_FULL
+
+    def _retry(self, pop: _Pop) -> None:
+        request, _, respond, abandoned = pop
+
+        async def try_again() -> None:
+            if abandoned():
+                return
+            topic = self.checks.checked_topic(request.topic, request.queue_id)
+            self.checks.check_group(request.group)
+            await self._attempt(pop, topic, self.checks.filter(request))
+
+        self._serve_later(respond, try_again())
+
+    def _serve_later(self, respond: Respond[Any], serving: Coroutine[Any, Any, None]) -> None:
+        """Serve a held request; its errors are its answer."""
+
+        async def serve() -> None:
+            try:
+                await serving
+            except GantryError as error:
+                respond(error)
+            except Exception:
+                log.exception("a pop that waited failed")
+                respond(ServerFault())
+
+        task = asyncio.get_running_loop().create_task(serve())
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    async def close(self) -> None:
+        """Answer all held requests."""
+        self._waiting.close()
+        while self._tasks:
+            await asyncio.wait(list(self._tasks))

@@ -1,0 +1,232 @@
+"""Clients without a remoting frame: the broker's operations and its typed pushes serve every protocol alike."""
+
+from __future__ import annotations
+
+import asyncio
+from importlib.util import find_spec
+
+import pytest
+from memory_client import MemoryClient
+
+from gantrymq import loose_json
+from gantrymq.errors import ConnectionLost, RequestRefused
+from gantrymq.formats.record import iter_records
+from gantrymq.interfaces import (
+    EndTransaction,
+    Outcome,
+    PopRequest,
+    PullRequest,
+    RecallRequest,
+    SendBackRequest,
+    SendRequest,
+)
+from gantrymq.model.pushes import ClientAnswer
+from gantrymq.model.queue import Queue
+from gantrymq.model.sys_flag import TRANSACTION_PREPARED
+from gantrymq.remoting.client import RemotingClient
+from gantrymq.remoting.codes import RequestCode
+from gantrymq.remoting.command import request
+from gantrymq_testing.simulation import simulate_cluster
+
+PLUGINS = ("schedule", "transaction", "pop", "filter_tag", "request_reply", "diagnosis")
+pytestmark = pytest.mark.skipif(
+    any(find_spec(f"gantrymq_{each}") is None for each in PLUGINS), reason=f"needs the plugins {', '.join(PLUGINS)}"
+)
+
+COMMIT, ROLLBACK = 8, 12
+
+
+def bodies(answer):
+    return [bytes(record.body) for buffer in answer.buffers for record in iter_records(buffer)]
+
+
+def text(**own):
+    return "".join(f"{name}\x01{value}\x02" for name, value in own.items())
+
+
+def pull(group, queue_offset, **more):
+    return PullRequest(group, "T", 0, queue_offset, sys_flag=2 | 4, expression="*", **more)
+
+
+async def remote(cluster, code, ext, body=None):
+    return await RemotingClient(cluster.world).call(cluster.broker_address, request(code, ext, body))
+
+
+def test_a_consumer_pulls_commits_sends_back_and_leaves():
+    async def main(cluster):
+        broker = cluster.broker
+        await cluster.create_topic("T", 1)
+        one, two = MemoryClient(broker, "one", 1), MemoryClient(broker, "two", 2)
+        one.heartbeat(consumers=["CG"], topics=["T"])
+        two.heartbeat(consumers=["CG"], topics=["T"])
+        assert [each.client_id for each in broker.clients.consumers("CG")] == ["one", "two"]
+        assert one.heard("members_changed") == ["CG", "CG"]
+        waiting = asyncio.ensure_future(broker.messages.pull(pull("CG", 0, suspend_ms=10_000), one))
+        await cluster.world.clock.sleep(1)
+        await broker.messages.send(SendRequest("PG", "T", b"first", text(KEYS="k1")))
+        answer = await waiting
+        assert (bodies(answer), answer.next_offset) == ([b"first"], 1)
+        (record,) = iter_records(answer.buffers[0])
+        broker.offsets.commit("CG", Queue("T", 0), 1)
+        sent_back = await broker.messages.send_back(SendBackRequest("CG", record.log_offset, delay_level=1))
+        await cluster.world.clock.sleep(2)
+        (again,) = (await broker.messages.pull(PullRequest("CG", "%RETRY%CG", 0, 0), one)).buffers
+        (copy,) = iter_records(again)
+        assert (bytes(copy.body), copy.reconsume_times) == (b"first", 1)
+        assert sent_back.log_offset != copy.log_offset
+        found = broker.messages.query("T", "k1", 0, 2**62)
+        found = found if isinstance(found, tuple) else await found
+        assert len(found.records) == 1
+        assert bytes((await broker.messages.view(record.log_offset)).body) == b"first"
+        with pytest.raises(RequestRefused, match="no message starts at log offset 1"):
+            await broker.messages.view(1)
+        assert await broker.messages.offset_at(Queue("T", 0), 0) == 0
+        assert await broker.messages.store_time(Queue("T", 0), 0) == record.store_timestamp
+        held = asyncio.ensure_future(broker.messages.pull(pull("CG", 1, suspend_ms=10_000), two))
+        await cluster.world.clock.sleep(1)
+        assert broker.held_pulls.of("CG", Queue("T", 0)) == [two]
+        two.close()
+        with pytest.raises(ConnectionLost):
+            await held
+        assert [each.client_id for each in broker.clients.consumers("CG")] == ["one"]
+        assert one.heard("members_changed") == ["CG", "CG", "CG"]
+
+    simulate_cluster(main)
+
+
+@pytest.mark.parametrize("decision", [COMMIT, ROLLBACK])
+def test_a_transactional_producer_is_asked_and_decides(decision):
+    async def main(cluster):
+        broker = cluster.broker
+        await cluster.create_topic("T", 1)
+        producer = MemoryClient(broker, "producer")
+        producer.heartbeat(producers=["PG"])
+        own = text(UNIQ_KEY="id1", TRAN_MSG="true", PGROUP="PG")
+        await broker.messages.send(SendRequest("PG", "T", b"half", own, queue_id=0, sys_flag=TRANSACTION_PREPARED))
+        assert broker.store.bounds(Queue("T", 0)).max_offset == 0
+        await cluster.world.clock.sleep(20)
+        check = producer.heard("check_transaction")[0]
+        (record,) = iter_records(check.record)
+        assert (record.topic, bytes(record.body), check.transaction_id) == ("T", b"half", "id1")
+        end = EndTransaction("PG", check.half_queue_offset, check.half_log_offset, decision, True, "id1", "id1")
+        outcome = await broker.messages.end_transaction(end)
+        assert outcome is (Outcome.COMMITTED if decision == COMMIT else Outcome.ROLLED_BACK)
+        assert broker.store.bounds(Queue("T", 0)).max_offset == (decision == COMMIT)
+        asked = len(producer.heard("check_transaction"))
+        await cluster.world.clock.sleep(60)
+        assert len(producer.heard("check_transaction")) == asked
+
+    simulate_cluster(main, settings={"transactionCheckInterval": 5000, "transactionTimeOut": 3000})
+
+
+def test_a_popping_consumer_acknowledges_hides_and_gives_up():
+    async def main(cluster):
+        broker = cluster.broker
+        await cluster.create_topic("T", 1)
+        client, pop = MemoryClient(broker, "popper"), broker.service("pop")
+        wanted = PopRequest("CG", "T", max_count=1, invisible_ms=10_000, wait_ms=5000)
+        waiting = asyncio.ensure_future(pop.receive(wanted, client))
+        await cluster.world.clock.sleep(1)
+        for body in (b"1", b"2", b"3"):
+            await broker.messages.send(SendRequest("PG", "T", body))
+        first = await waiting
+        assert (bodies(first), first.code) == ([b"1"], 0)
+        (message,) = first.acks("CG")
+        await pop.ack(message)
+        second = await pop.receive(wanted, client)
+        (message,) = second.acks("CG")
+        changed = await pop.change_invisible_time(message, 2000)
+        third = await pop.receive(wanted, client)
+        assert bodies(third) == [b"3"]
+        (message,) = third.acks("CG")
+        (record,) = iter_records(third.buffers[0])
+        await pop.forward_to_dead_letters(message, record.log_offset)
+        assert broker.store.bounds(Queue("%DLQ%CG", 0)).max_offset == 1
+        again = await pop.receive(wanted, client)
+        assert (bodies(again), changed.invisible_ms) == ([b"2"], 2000)
+        (message,) = again.acks("CG")
+        assert message.topic.startswith("%RETRY%")
+        await pop.ack(message)
+        nothing = await pop.receive(wanted, client)
+        assert (nothing.code, bodies(nothing), list(nothing.acks("CG"))) == (210, [], [])
+        with pytest.raises(RequestRefused, match="outside queue T/0"):
+            await pop.ack(message._replace(topic="T", queue_offset=99))
+
+    simulate_cluster(main)
+
+
+def test_a_pop_that_waits_ends_with_its_client_and_takes_nothing_once_it_is_cancelled():
+    async def main(cluster):
+        broker = cluster.broker
+        await cluster.create_topic("T", 1)
+        pop = broker.service("pop")
+        wanted = PopRequest("CG", "T", wait_ms=30_000)
+        closing = MemoryClient(broker, "closing")
+        waiting = asyncio.ensure_future(pop.receive(wanted, closing))
+        await cluster.world.clock.sleep(1)
+        closing.close()
+        with pytest.raises(ConnectionLost, match="while its pop waited"):
+            await waiting
+        client = MemoryClient(broker, "client")
+        waiting = asyncio.ensure_future(pop.receive(wanted, client))
+        await cluster.world.clock.sleep(1)
+        waiting.cancel()
+        await cluster.world.clock.sleep(1)
+        await broker.messages.send(SendRequest("PG", "T", b"1"))
+        await cluster.world.clock.sleep(1)
+        assert bodies(await pop.receive(wanted, client)) == [b"1"]
+
+    simulate_cluster(main)
+
+
+def test_a_timed_message_is_recalled():
+    async def main(cluster):
+        broker = cluster.broker
+        await cluster.create_topic("T", 1)
+        due = cluster.world.clock.now_ms() + 30_000
+        sent = await broker.messages.send(SendRequest("PG", "T", b"late", text(UNIQ_KEY="id1", TIMER_DELIVER_MS=due)))
+        recall = RecallRequest("T", sent.fields["recallHandle"], "PG", broker.store_host)
+        answer = await broker.messages.recall(recall)
+        assert (answer.message_id, answer.unconfirmed) == ("id1", None)
+        await cluster.world.clock.sleep(60)
+        assert broker.store.bounds(Queue("T", 0)).max_offset == 0
+        with pytest.raises(RequestRefused) as refused:
+            await broker.messages.recall(recall._replace(handle="x"))
+        assert refused.value.response_code == 604
+
+    simulate_cluster(main, settings={"recallMessageEnable": True})
+
+
+def test_requests_of_remoting_clients_reach_a_client_without_frames():
+    async def main(cluster):
+        broker = cluster.broker
+        await cluster.create_topic("T", 1)
+        sent = await broker.messages.send(SendRequest("PG", "T", b"one"))
+        client = MemoryClient(broker, "client")
+        client.heartbeat(producers=["PG"], consumers=["CG"], topics=["T"])
+        client.answers["running_info"] = ClientAnswer(0, None, None, b'{"properties":{}}')
+        ask = {"consumerGroup": "CG", "clientId": "client"}
+        info = await remote(cluster, RequestCode.GET_CONSUMER_RUNNING_INFO, ask)
+        assert (info.code, info.payload) == (0, b'{"properties":{}}')
+        client.answers["consume_directly"] = ClientAnswer(0, None, None, b'{"consumeResult":"CR_SUCCESS"}')
+        offset_id = broker.store_host.hex().upper() + f"{sent.results[0].log_offset:016X}"
+        answer = await remote(cluster, RequestCode.CONSUME_MESSAGE_DIRECTLY, {**ask, "msgId": offset_id, "topic": "T"})
+        assert (answer.code, answer.payload) == (0, b'{"consumeResult":"CR_SUCCESS"}')
+        (direct,) = client.heard("consume_directly")
+        assert [bytes(each.body) for each in iter_records(direct.record)] == [b"one"]
+        client.answers["consumer_offsets"] = ClientAnswer(0, None, None, b'{"messageQueueTable":{}}')
+        answer = await remote(cluster, RequestCode.INVOKE_BROKER_TO_GET_CONSUMER_STATUS, {"topic": "T", "group": "CG"})
+        assert loose_json.loads(answer.payload)["consumerTable"] == {"client": {}}
+        broker.offsets.commit("CG", Queue("T", 0), 1)
+        reset = {"topic": "T", "group": "CG", "timestamp": "0", "isForce": "true"}
+        assert (await remote(cluster, RequestCode.INVOKE_BROKER_TO_RESET_OFFSET, reset)).code == 0
+        (told,) = client.heard("reset_offsets")
+        assert [(queue.queue_id, at) for queue, at in told.offsets.items()] == [(0, 0)]
+        reply = {"a": "CG", "b": "T", "c": "TBW102", "d": "4", "e": "0", "f": "0", "g": "1", "h": "0"}
+        reply["i"] = text(REPLY_TO_CLIENT="client", CORRELATION_ID="c1")
+        assert (await remote(cluster, RequestCode.SEND_REPLY_MESSAGE_V2, reply, b"answer")).code == 0
+        (delivered,) = client.heard("deliver_reply")
+        assert (bytes(delivered.body), delivered.topic) == (b"answer", "T")
+        assert "CORRELATION_ID\x01c1" in delivered.properties
+
+    simulate_cluster(main, settings={"useServerSideResetOffset": False})
