@@ -230,3 +230,48 @@ def test_requests_of_remoting_clients_reach_a_client_without_frames():
         assert "CORRELATION_ID\x01c1" in delivered.properties
 
     simulate_cluster(main, settings={"useServerSideResetOffset": False})
+
+
+def test_a_console_reads_topics_groups_and_connections_without_requests():
+    async def main(cluster):
+        broker, clock = cluster.broker, cluster.world.clock
+        await cluster.create_topic("T", 2)
+        client = MemoryClient(broker, "client")
+        began = clock.now_ms()
+        client.heartbeat(producers=["PG"], consumers=["CG"], topics=["T"])
+        for body in (b"1", b"2"):
+            await broker.messages.send(SendRequest("PG", "T", body, queue_id=1))
+            await clock.sleep(1)
+        topic = broker.topics.get("T")
+        first, second = [each async for each in broker.messages.statistics(topic)]
+        assert (first.min_offset, first.max_offset, first.updated_ms) == (0, 0, 0)
+        assert (second.queue, second.max_offset) == (Queue("T", 1), 2)
+        stored = [await broker.messages.store_time(Queue("T", 1), at) for at in (0, 1)]
+        assert second.updated_ms == stored[1]
+        await broker.messages.pull(PullRequest("CG", "T", 1, 0), client)
+        broker.offsets.commit("CG", Queue("T", 1), 1)
+        unread, read = [each async for each in broker.offsets.progress("CG", topic)]
+        assert (unread.committed, unread.next_pull, unread.consumed_ms) == (None, -1, 0)
+        assert (read.committed, read.max_offset, read.next_pull, read.consumed_ms) == (1, 2, 2, stored[0])
+        assert (broker.offsets.topics_of("CG"), broker.offsets.groups_of("T")) == (["T"], ["CG"])
+        (found,) = [each for each in broker.clients.connections() if each.connection is client]
+        assert (found.client_id, found.language, found.since_ms) == ("client", "OTHER", began)
+        assert (found.producers, found.consumers) == (["PG"], ["CG"])
+        client.close()
+        assert client not in [each.connection for each in broker.clients.connections()]
+        every, total = broker.topics.page()
+        assert [each.name for each in every] == list(broker.topics.view)
+        pages = [broker.topics.page(start, 3) for start in range(0, total, 3)]
+        assert [each for topics, _ in pages for each in topics] == every
+        assert {number for _, number in pages} == {total}
+        assert [each.name for each in broker.groups.page(0, 2)[0]] == list(broker.groups.view)[:2]
+
+    simulate_cluster(main)
+
+
+def test_connections_that_sent_no_heartbeat_are_listed_too():
+    async def main(cluster):
+        assert (await remote(cluster, RequestCode.GET_ALL_TOPIC_CONFIG, {})).code == 0
+        assert [each.client_id for each in cluster.broker.clients.connections()].count("") >= 1
+
+    simulate_cluster(main)

@@ -197,7 +197,7 @@ def test_a_later_handler_replaces_an_earlier_one(router):
 
 def test_a_lost_connection_is_told_once_to_who_wants_to_know(router):
     lost = []
-    router.on_connection_lost(lost.append)
+    router.on_connections(lambda connection: None, lost.append)
     connection = FakeConnection()
     router.requests(connection, [asked(1)])
     router.requests(connection, [asked(1)])

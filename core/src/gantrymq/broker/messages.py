@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
 
 import attrs
 
@@ -33,6 +33,7 @@ from gantrymq.interfaces import (
     PutResult,
     PutStatus,
     QueryResult,
+    QueueStatistics,
     RecallAnswer,
     RecallRequest,
     SendAnswer,
@@ -139,6 +140,14 @@ class BrokerMessages:
     async def store_time(self, queue: Queue, queue_offset: int) -> int:
         """Return the store time of one message of a queue."""
         return await store_time_at(self._store, queue, queue_offset)
+
+    async def statistics(self, topic: TopicConfig) -> AsyncIterator[QueueStatistics]:
+        """Iterate over the queues of a topic."""
+        for queue_id in range(max(topic.write_queues, topic.read_queues)):
+            queue = Queue(topic.name, queue_id)
+            min_offset, max_offset = self._store.bounds(queue)
+            updated_ms = await self.store_time(queue, max_offset - 1) if max_offset > min_offset else 0
+            yield QueueStatistics(queue, min_offset, max_offset, max(0, updated_ms))
 
     def on_arrival(self, callback: Callable[[Queue, int], object], queue: Queue | None = None) -> Callable[[], None]:
         """Call *callback* with queue and new maximum offset after each publication."""

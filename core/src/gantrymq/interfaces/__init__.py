@@ -6,13 +6,13 @@ A hook (`gantrymq.hooks`) registers objects with these interfaces once at startu
 from gantrymq.interfaces.allocation import AllocationStrategy
 from gantrymq.interfaces.broker import Broker
 from gantrymq.interfaces.client_channel import ClientChannel
-from gantrymq.interfaces.clients import Clients, ConsumerHeartbeat, Heartbeat, OnlineClient
-from gantrymq.interfaces.consuming import Filters, HeldPulls, Offsets, QueueLocks
+from gantrymq.interfaces.clients import ClientConnection, Clients, ConsumerHeartbeat, Heartbeat, OnlineClient
+from gantrymq.interfaces.consuming import Filters, HeldPulls, Offsets, QueueLocks, QueueProgress
 from gantrymq.interfaces.dispatch import DispatchEntry, Dispatcher
 from gantrymq.interfaces.extension_points import Gate, Guard, Interceptor, Service
 from gantrymq.interfaces.filtering import BitMaps, ExtUnit, FilterType, MessageFilter, PropertiesFilter
 from gantrymq.interfaces.log import LogRange, RawLog, Segment
-from gantrymq.interfaces.messages import Messages
+from gantrymq.interfaces.messages import Messages, QueueStatistics
 from gantrymq.interfaces.metrics import (
     BrokerMetrics,
     MetricFamily,
@@ -81,6 +81,7 @@ __all__ = [
     "CleanReport",
     "Cleaning",
     "ClientChannel",
+    "ClientConnection",
     "Clients",
     "CommandRegistry",
     "ConfigRegistry",
@@ -135,6 +136,8 @@ __all__ = [
     "PutStatus",
     "QueryResult",
     "QueueLocks",
+    "QueueProgress",
+    "QueueStatistics",
     "QueueTargets",
     "RawLog",
     "RecallAnswer",

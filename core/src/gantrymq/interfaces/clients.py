@@ -10,7 +10,20 @@ import attrs
 from gantrymq.interfaces.client_channel import ClientChannel
 from gantrymq.model.subscription import Subscription
 
-__all__ = ["Clients", "ConsumerHeartbeat", "Heartbeat", "OnlineClient"]
+__all__ = ["ClientConnection", "Clients", "ConsumerHeartbeat", "Heartbeat", "OnlineClient"]
+
+
+class ClientConnection(NamedTuple):
+    """An open connection that has sent a request, with what its heartbeats say."""
+
+    connection: ClientChannel
+    since_ms: int  # time of its first request, wall clock
+    client_id: str = ""  # this and the following are empty or 0 without a heartbeat
+    language: str = ""
+    version: int = 0
+    heard_ms: int = 0
+    producers: Sequence[str] = ()  # groups
+    consumers: Sequence[str] = ()
 
 
 @attrs.define(eq=False)
@@ -71,6 +84,9 @@ class Clients(Protocol):
 
     def consumers(self, group: str) -> Sequence[OnlineClient]:
         """Return the connected consumers of a group, in order of registration."""
+
+    def connections(self) -> Sequence[ClientConnection]:
+        """Return the open connections, in order of their first request."""
 
     def broadcasts(self, group: str) -> bool:
         """Return whether an online group consumes in broadcasting mode."""

@@ -2,16 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
-from typing import Protocol
+from collections.abc import AsyncIterator, Callable, Iterable, Sequence
+from typing import NamedTuple, Protocol
 
 from gantrymq.interfaces.client_channel import ClientChannel
 from gantrymq.interfaces.filtering import FilterType, MessageFilter
 from gantrymq.interfaces.pulling import LastPull
 from gantrymq.model.queue import MessageQueue, Queue
 from gantrymq.model.subscription import Subscription
+from gantrymq.model.topic import TopicConfig
 
-__all__ = ["Filters", "HeldPulls", "Offsets", "QueueLocks"]
+__all__ = ["Filters", "HeldPulls", "Offsets", "QueueLocks", "QueueProgress"]
+
+
+class QueueProgress(NamedTuple):
+    """Progress of a group in one queue."""
+
+    queue: Queue
+    committed: int | None  # the next offset to consume, None if the group has none
+    max_offset: int  # of the queue
+    next_pull: int  # next offset to pull, -1 if the group has not pulled since the broker's start
+    consumed_ms: int  # store time of the last consumed message, 0 if there is none
 
 
 class Offsets(Protocol):
@@ -30,6 +41,18 @@ class Offsets(Protocol):
 
     def last_pull(self, group: str, queue: Queue) -> LastPull:
         """Return the last pull of a queue by a group; read-only."""
+
+    def progress(self, group: str, topic: TopicConfig, queues: int | None = None) -> AsyncIterator[QueueProgress]:
+        """Iterate over the first *queues* queues of a topic, None: its read queues.
+
+        The caller yields to the loop now and then (`gantrymq.world.time_slices`).
+        """
+
+    def topics_of(self, group: str) -> Sequence[str]:
+        """Return the topics with committed offsets of a group."""
+
+    def groups_of(self, topic: str) -> Sequence[str]:
+        """Return the groups with committed offsets for a topic."""
 
     def pending_reset(self, group: str, queue: Queue) -> int | None:
         """Return the queue offset of a reset that the group's next pull will take, None if there is none."""

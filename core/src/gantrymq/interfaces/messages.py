@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Sequence
-from typing import Any, Protocol
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from typing import Any, NamedTuple, Protocol
 
 from gantrymq.formats.record import RecordView
 from gantrymq.interfaces.client_channel import ClientChannel
@@ -14,7 +14,16 @@ from gantrymq.interfaces.transactions import EndTransaction, Outcome
 from gantrymq.model.queue import Queue
 from gantrymq.model.topic import TopicConfig
 
-__all__ = ["Messages"]
+__all__ = ["Messages", "QueueStatistics"]
+
+
+class QueueStatistics(NamedTuple):
+    """The messages in one queue."""
+
+    queue: Queue
+    min_offset: int
+    max_offset: int
+    updated_ms: int  # store time of the newest message, 0 if there is none
 
 
 class Messages(Protocol):
@@ -128,17 +137,23 @@ class Messages(Protocol):
             The result, or an awaitable of it if the disk must be read.
 
         Raises:
-            RequestNotSupported: the store keeps no keys.
+            RequestRefused: code 1, the store keeps no keys.
         """
 
     async def offset_at(self, queue: Queue, time_ms: int, edge: BoundaryType = BoundaryType.LOWER) -> int:
         """Return the queue offset for a store time, clamped to the bounds.
 
-        Raises RequestNotSupported if the store does not support it.
+        Raises RequestRefused (code 1) if the store does not support it.
         """
 
     async def store_time(self, queue: Queue, queue_offset: int) -> int:
         """Return the store time (ms) of one message of a queue; -1 if there is none."""
+
+    def statistics(self, topic: TopicConfig) -> AsyncIterator[QueueStatistics]:
+        """Iterate over the queues of a topic.
+
+        The caller yields to the loop now and then (`gantrymq.world.time_slices`).
+        """
 
     def on_arrival(self, callback: Callable[[Queue, int], Any], queue: Queue | None = None) -> Callable[[], None]:
         """Call *callback* with queue and new maximum offset after each publication. Its exceptions are logged.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Protocol
 
 from gantrymq.model.group import GroupConfig
@@ -17,6 +17,9 @@ class Topics(Protocol):
     @property
     def view(self) -> Mapping[str, TopicConfig]:
         """All topics by name; read-only, and always current."""
+
+    def page(self, start: int = 0, most: int = 2000) -> tuple[Sequence[TopicConfig], int]:
+        """Return at most *most* topics from number *start* on, in the order of the table, and the number of all."""
 
     def get(self, name: str) -> TopicConfig | None:
         """Return the configuration of a topic, None if it does not exist."""
@@ -41,6 +44,9 @@ class Groups(Protocol):
     @property
     def view(self) -> Mapping[str, GroupConfig]:
         """All groups by name; read-only, and always current."""
+
+    def page(self, start: int = 0, most: int = 2000) -> tuple[Sequence[GroupConfig], int]:
+        """Return at most *most* groups from number *start* on, in the order of the table, and the number of all."""
 
     def get(self, name: str) -> GroupConfig | None:
         """Return the configuration of a group, None if it does not exist."""

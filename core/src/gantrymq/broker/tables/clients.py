@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence, Set
 from functools import partial
+from itertools import chain
 from typing import Final
 
 import attrs
@@ -18,7 +19,7 @@ from gantrymq.broker.counted_plugins import CountFailure, Listeners, counted, na
 from gantrymq.broker.tables.groups import GroupTable
 from gantrymq.broker.tables.topics import TopicTable
 from gantrymq.errors import RequestRefused
-from gantrymq.interfaces import ClientChannel, Heartbeat, OnlineClient
+from gantrymq.interfaces import ClientChannel, ClientConnection, Heartbeat, OnlineClient
 from gantrymq.model import names
 from gantrymq.model.subscription import Subscription
 from gantrymq.world import Clock
@@ -79,6 +80,7 @@ class ClientTable:
         self._topics = topics
         self._groups = groups
         self._failed = failed
+        self._since: dict[ClientChannel, int] = {}  # open connections with the time of their first request
         self._heard: dict[ClientChannel, int] = {}  # time of the last heartbeat
         self._consumers: dict[str, ConsumerGroup] = {}
         self._producers: dict[str, dict[ClientChannel, OnlineClient]] = {}
@@ -107,6 +109,7 @@ class ClientTable:
         self._check_count(heartbeat, connection)
         for check in self._checks:
             check(heartbeat, connection)
+        self.connected(connection)
         fingerprint = heartbeat.fingerprint
         member = OnlineClient(
             connection, heartbeat.client_id, heartbeat.language, heartbeat.version, self._clock.now_ms()
@@ -156,6 +159,29 @@ class ClientTable:
         """Return the members of a consumer group, in order of registration."""
         online = self._consumers.get(group)
         return list(online.members.values()) if online is not None else ()
+
+    def connected(self, connection: ClientChannel) -> None:
+        """Record an open connection."""
+        self._since.setdefault(connection, self._clock.now_ms())
+
+    def connections(self) -> Sequence[ClientConnection]:
+        """Return the open connections, in order of their first request."""
+        found = []
+        for connection, since_ms in self._since.items():
+            produces, consumes = self.groups_of(connection)
+            member = next(
+                chain(
+                    (self._producers[group][connection] for group in produces),
+                    (self._consumers[group].members[connection] for group in consumes),
+                ),
+                None,
+            )
+            if member is None:
+                found.append(ClientConnection(connection, since_ms))
+                continue
+            said = member.client_id, member.language, member.version, member.heard_ms
+            found.append(ClientConnection(connection, since_ms, *said, sorted(produces), sorted(consumes)))
+        return found
 
     def broadcasts(self, group: str) -> bool:
         """Return whether an online group consumes in broadcasting mode."""
@@ -240,6 +266,7 @@ class ClientTable:
     def gone(self, connection: ClientChannel) -> None:
         """Remove a closed connection from all groups, and report it to the listeners."""
         self.leave_all(connection)
+        self._since.pop(connection, None)
         self._gone.call(connection)
 
     def leave_all(self, connection: ClientChannel) -> None:

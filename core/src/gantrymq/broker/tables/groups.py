@@ -6,6 +6,7 @@ Source: apache/rocketmq broker/.../subscription/SubscriptionGroupManager.java.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from itertools import islice
 from types import MappingProxyType
 
 import attrs
@@ -45,6 +46,10 @@ class GroupTable:
     def on_change(self, listener: Callable[[], None]) -> None:
         """Call *listener* after every change."""
         self._listeners.append(listener)
+
+    def page(self, start: int = 0, most: int = 2000) -> tuple[Sequence[GroupConfig], int]:
+        """Return at most *most* groups from number *start* on, and the number of all."""
+        return list(islice(self._groups.values(), start, start + most)), len(self._groups)
 
     def on_deleted(self, callback: Callable[[str], object]) -> None:
         """Call *callback* with the name of each deleted group that lost its offsets."""

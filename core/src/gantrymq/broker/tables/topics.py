@@ -5,7 +5,8 @@ Source: apache/rocketmq broker/.../topic/TopicConfigManager.java.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from itertools import islice
 from types import MappingProxyType
 
 import attrs
@@ -47,6 +48,10 @@ class TopicTable:
     def on_change(self, listener: Changed) -> None:
         """Call *listener* with the new configuration after every change except deletions."""
         self._listeners.append(listener)
+
+    def page(self, start: int = 0, most: int = 2000) -> tuple[Sequence[TopicConfig], int]:
+        """Return at most *most* topics from number *start* on, and the number of all."""
+        return list(islice(self._topics.values(), start, start + most)), len(self._topics)
 
     def on_deleted(self, callback: Callable[[str], object]) -> None:
         """Call *callback* with the name of each deleted topic."""

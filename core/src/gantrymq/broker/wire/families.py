@@ -64,7 +64,7 @@ def serve(router: RequestRouter, parts: Parts) -> None:
     stats, plugins = parts.stats, parts.plugins
     router.add({code: counted_handler(code, each, stats) for code, each in plugins.handlers.items()})
     router.guard([CountedGuard(each, stats) for each in plugins.guards])
-    router.on_connection_lost(parts.clients.gone)
+    router.on_connections(parts.clients.connected, parts.clients.gone)
 
 
 def counted_handler(code: int, inner: Handler, stats: Stats) -> Handler:

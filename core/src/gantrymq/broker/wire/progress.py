@@ -7,7 +7,7 @@ queryConsumeTimeSpan, queryCorrectionOffset, cloneGroupOffset), broker/.../offse
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Iterable, Iterator
-from typing import Any, NamedTuple
+from typing import Any
 
 import attrs
 
@@ -16,6 +16,7 @@ from gantrymq.broker.parts import Parts
 from gantrymq.broker.wire.paging import ITEMS_TOGETHER
 from gantrymq.broker.wire.responses import ok, queue_texts
 from gantrymq.errors import TopicNotExist
+from gantrymq.interfaces import QueueProgress
 from gantrymq.loose_json import Entries, Items, RawJson
 from gantrymq.model.queue import Queue
 from gantrymq.model.topic import TopicConfig
@@ -47,6 +48,7 @@ class ProgressRequests:
         self._groups = parts.groups
         self._clients = parts.clients
         self._offsets = parts.offsets
+        self._offset_commits = parts.offset_commits
         self._stats = parts.stats
 
     @serves(RequestCode.GET_CONSUME_STATS)
@@ -70,8 +72,7 @@ class ProgressRequests:
     async def _rows(self, group: str, topics: Iterable[TopicConfig]) -> AsyncGenerator[tuple[RawJson, RawJson], None]:
         for topic in topics:
             async for key, progress in self._queues(group, topic, topic.read_queues):
-                pulled = max(progress.consumed, self._offsets.last_pull(group, progress.queue).next_offset)
-                yield key, progress.text(pulled)
+                yield key, _text(progress, max(progress.committed or 0, progress.next_pull))
 
     @serves(RequestCode.GET_BROKER_CONSUME_STATS)
     async def of_all(self, asked: Command, connection: Connection) -> Command:
@@ -105,9 +106,10 @@ class ProgressRequests:
         self, group: str, topic: TopicConfig, totals: _Totals
     ) -> AsyncGenerator[tuple[RawJson, RawJson], None]:
         async for key, progress in self._queues(group, topic, topic.write_queues):
-            totals.behind += progress.end - progress.consumed
-            totals.consumed += progress.consumed
-            yield key, progress.text(0)
+            consumed = max(0, progress.committed or 0)
+            totals.behind += progress.max_offset - consumed
+            totals.consumed += consumed
+            yield key, _text(progress, 0)
 
     @serves(RequestCode.QUERY_CONSUME_TIME_SPAN)
     async def time_span(self, asked: Command, connection: Connection) -> Command:
@@ -183,15 +185,11 @@ class ProgressRequests:
 
     async def _queues(
         self, group: str, topic: TopicConfig, count: int
-    ) -> AsyncGenerator[tuple[RawJson, _QueueProgress], None]:
+    ) -> AsyncGenerator[tuple[RawJson, QueueProgress], None]:
         """Yield the first *count* queues of a topic, as JSON, with the group's progress."""
         text_of = queue_texts(topic.name, self._identity.broker_name)
-        for queue_id in range(count):
-            queue = Queue(topic.name, queue_id)
-            consumed = max(0, self._offsets.committed(group, queue) or 0)
-            stored_ms = await store_time_at(self._store, queue, consumed - 1) if consumed else 0
-            end = self._store.bounds(queue).max_offset
-            yield text_of(queue_id), _QueueProgress(queue, consumed, end, max(0, stored_ms))
+        async for progress in self._offset_commits.progress(group, topic, count):
+            yield text_of(progress.queue.queue_id), progress
 
 
 @attrs.define
@@ -202,17 +200,9 @@ class _Totals:
     consumed: int = 0
 
 
-class _QueueProgress(NamedTuple):
-    """Progress of a group in one queue."""
-
-    queue: Queue
-    consumed: int  # committed offset, 0 if there is none
-    end: int  # of the queue
-    stored_ms: int  # store time of the last consumed message, 0 if there is none
-
-    def text(self, pulled: int) -> RawJson:
-        """Return the JSON object of 208 and 317."""
-        return RawJson(
-            f'{{"brokerOffset":{self.end},"consumerOffset":{self.consumed},"lastTimestamp":{self.stored_ms},'
-            f'"pullOffset":{pulled}}}'
-        )
+def _text(progress: QueueProgress, pulled: int) -> RawJson:
+    """Return the JSON object of 208 and 317."""
+    return RawJson(
+        f'{{"brokerOffset":{progress.max_offset},"consumerOffset":{max(0, progress.committed or 0)},'
+        f'"lastTimestamp":{progress.consumed_ms},"pullOffset":{pulled}}}'
+    )

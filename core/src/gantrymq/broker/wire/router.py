@@ -97,7 +97,8 @@ class RequestRouter:
         self._after: Callable[[Connection], object] = _nothing
         self._tasks: set[asyncio.Task[None]] = set()
         self._connections: set[Connection] = set()
-        self._lost: list[Callable[[Connection], None]] = []
+        self._connected: Callable[[Connection], object] = _nothing
+        self._lost: Callable[[Connection], object] = _nothing
         self._turning_away = False
         self._guards: tuple[Guard, ...] = ()
 
@@ -124,9 +125,9 @@ class RequestRouter:
         """Call *before* and *after* around the requests of each read."""
         self._before, self._after = before, after
 
-    def on_connection_lost(self, callback: Callable[[Connection], None]) -> None:
-        """Call *callback* with every closed connection that has sent a request."""
-        self._lost.append(callback)
+    def on_connections(self, opened: Callable[[Connection], object], closed: Callable[[Connection], object]) -> None:
+        """Call *opened* with each connection at its first request, and *closed* when it is closed."""
+        self._connected, self._lost = opened, closed
 
     def turn_away(self) -> None:
         """Redirect clients that support it to other brokers from now on (1500, GO_AWAY)."""
@@ -136,6 +137,7 @@ class RequestRouter:
         """Serve all requests of one read, in order."""
         if connection not in self._connections:
             self._connections.add(connection)
+            self._connected(connection)
             connection.on_close(self._connection_lost)
         self._before()
         try:
@@ -185,8 +187,7 @@ class RequestRouter:
 
     def _connection_lost(self, connection: Connection) -> None:
         self._connections.discard(connection)
-        for callback in self._lost:
-            callback(connection)
+        self._lost(connection)
 
     async def close(self) -> None:
         """Wait for requests in progress."""

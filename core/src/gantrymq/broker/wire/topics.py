@@ -9,7 +9,6 @@ import logging
 from collections.abc import AsyncGenerator, Iterable, Iterator
 from typing import Any
 
-from gantrymq.broker.consuming.query import store_time_at
 from gantrymq.broker.parts import Parts
 from gantrymq.broker.wire.paging import ITEMS_TOGETHER, page
 from gantrymq.broker.wire.responses import ok, queue_texts, with_json
@@ -61,6 +60,7 @@ class TopicRequests:
         self._world = parts.world
         self._identity = parts.identity
         self._store = parts.store
+        self._messages = parts.messages
         self._topics = parts.topics
         self._delete_topic = parts.delete_topic
         self._put_tps = parts.stats.topic_put_tps
@@ -147,17 +147,11 @@ class TopicRequests:
 
     async def _queues(self, topic: TopicConfig) -> AsyncGenerator[tuple[RawJson, RawJson], None]:
         text_of = queue_texts(topic.name, self._identity.broker_name)
-        for queue_id in range(max(topic.write_queues, topic.read_queues)):
-            queue = Queue(topic.name, queue_id)
-            bounds = self._store.bounds(queue)
-            updated = 0
-            if bounds.max_offset > bounds.min_offset:
-                updated = max(0, await store_time_at(self._store, queue, bounds.max_offset - 1))
+        async for queue, min_offset, max_offset, updated_ms in self._messages.statistics(topic):
             yield (
-                text_of(queue_id),
+                text_of(queue.queue_id),
                 RawJson(
-                    f'{{"lastUpdateTimestamp":{updated},"maxOffset":{bounds.max_offset},'
-                    f'"minOffset":{max(0, bounds.min_offset)}}}'
+                    f'{{"lastUpdateTimestamp":{updated_ms},"maxOffset":{max_offset},"minOffset":{max(0, min_offset)}}}'
                 ),
             )
 
