@@ -1,4 +1,4 @@
-"""Update the signatures on the pages of docs/plugins/hooks, and on that of the raw log, from the code.
+"""Update the signatures on the pages of docs/plugins/hooks and docs/plugins/broker, and on that of the raw log.
 
     python .ci/hook_pages.py
 
@@ -31,7 +31,8 @@ BLOCK = re.compile(r"(?<=^```python\n)(.*?)(?=^```$)", re.DOTALL | re.MULTILINE)
 def main() -> None:
     known = declarations()
     folder = ROOT / "docs/plugins"
-    for page in (*sorted(folder.glob("hooks/gantry_*.md")), folder / "raw_log.md"):
+    broker = sorted(set(folder.glob("broker/*.md")) - {folder / "broker" / "README.md"})
+    for page in (*sorted(folder.glob("hooks/gantry_*.md")), *broker, folder / "raw_log.md"):
         text = page.read_text()
         head, example = text.split("## Example\n")
         head = BLOCK.sub(lambda block: rewritten(block[1], known), head)

@@ -1,11 +1,11 @@
 """docs/plugins/hooks has one page for each hook: its signatures equal those of the code, and its example loads."""
 
-import ast
 import re
 from pathlib import Path
 from types import ModuleType
 
 import pytest
+from interface_pages import code_in, declared, in_the_code
 
 from gantrymq import hooks
 from gantrymq.plugins import PluginState, load_plugins
@@ -15,45 +15,6 @@ PAGES = ROOT / "docs/plugins/hooks"
 SOURCE = ROOT / "core" / "src" / "gantrymq"
 HOOKS = [name for name in vars(hooks) if name.startswith("gantry_")]
 SECTIONS = ["Signature", "When", "Interface", "Errors", "Example", "Who uses it"]
-DECLARING = [
-    SOURCE / "hooks.py",
-    SOURCE / "config.py",
-    SOURCE / "model" / "queue.py",
-    SOURCE / "formats" / "dispatch_entry.py",
-    SOURCE / "formats" / "ext_unit.py",
-    SOURCE / "remoting" / "serving.py",
-    *sorted(SOURCE.glob("interfaces/*.py")),
-]
-
-
-def declared(text):
-    """Name to signature of each function, class and alias at the top of *text*; a class's is that of its members."""
-    found = {}
-    for node in ast.parse(text).body:
-        if isinstance(node, ast.ClassDef):
-            members = [signature(member) for member in node.body]
-            found[node.name] = [ast.unparse(base) for base in node.bases], [each for each in members if each]
-        elif isinstance(node, ast.FunctionDef):
-            found[node.name] = signature(node)
-        elif isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name):
-            found[node.targets[0].id] = ast.unparse(node)
-    return found
-
-
-def signature(member):
-    """One member as text without its body; empty for private names and other statements."""
-    if isinstance(member, ast.Assign):
-        return "" if ast.unparse(member.targets[0]) == "__slots__" else ast.unparse(member)
-    if isinstance(member, ast.AnnAssign):
-        return ast.unparse(member)
-    if not isinstance(member, ast.FunctionDef | ast.AsyncFunctionDef):
-        return ""
-    if member.name.startswith("_") and member.name not in ("__init__", "__call__"):
-        return ""
-    marks = [ast.unparse(mark) for mark in member.decorator_list if ast.unparse(mark) != "hookspec"]
-    word = "async def" if isinstance(member, ast.AsyncFunctionDef) else "def"
-    returns = "" if member.returns is None else ast.unparse(member.returns)
-    return f"{marks} {word} {member.name}({ast.unparse(member.args)}) -> {returns}"
 
 
 def sections(hook):
@@ -63,16 +24,9 @@ def sections(hook):
     return dict(zip(parts[::2], parts[1::2], strict=True))
 
 
-def code_in(text):
-    return "\n".join(re.findall(r"```python\n(.*?)```", text, re.DOTALL))
-
-
-@pytest.fixture(scope="module")
-def in_the_code():
-    found = {}
-    for path in DECLARING:
-        found.update(declared(path.read_text()))
-    return found
+@pytest.fixture(scope="module", name="in_the_code")
+def declarations():
+    return in_the_code()
 
 
 def test_every_hook_has_a_page_and_every_page_a_hook():
