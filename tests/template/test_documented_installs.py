@@ -1,4 +1,4 @@
-"""Every `pip install` of the documentation that names folders of a clone resolves, with an old pip and with a new one.
+"""Every documented `pip install` names the folders of this clone that it needs; typical ones resolve with pip.
 
 The old pip is 23.2.1, which comes with Python 3.11.7 and 3.12.1. It takes an extra of a local folder for another
 distribution (`./core[tls]` is no `gantrymq` to it), so a line that newer versions resolve may fail there.
@@ -9,6 +9,7 @@ import re
 import shlex
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -95,7 +96,43 @@ def test_the_pages_have_such_commands():
                 assert (ROOT / folder[0]).is_dir(), f"{word} of {' '.join(words)!r} is no folder"
 
 
+def needed(folder, extras):
+    """Names of this project's distributions that a folder requires with *extras*."""
+    project = tomllib.loads((ROOT / folder / "pyproject.toml").read_text())["project"]
+    optional = project.get("optional-dependencies", {})
+    named = [*project.get("dependencies", ()), *(each for extra in extras for each in optional[extra])]
+    return {found[0] for each in named if (found := re.match(r"gantrymq[\w-]*", each))}
+
+
+def folders_of(words):
+    """Folder to extras, of those that a command names, by itself or in requirements.txt."""
+    lines = [*words, *(STANDARD if "requirements.txt" in words else ())]
+    found = [re.match(r"(?:-e)?(\./[\w/]+)(?:\[([\w,]+)\])?", line) for line in lines]
+    return [(each[1], each[2].split(",") if each[2] else []) for each in found if each]
+
+
 @pytest.mark.parametrize("words", documented(), ids=" ".join)
+def test_a_documented_install_names_all_folders_that_it_needs(words):
+    folders = folders_of(words)
+    # an old pip takes `./core[tls]` for a distribution of that name, which satisfies no other's need
+    given = {
+        tomllib.loads((ROOT / folder / "pyproject.toml").read_text())["project"]["name"]
+        for folder, extras in folders
+        if not extras
+    }
+    for folder, extras in folders:
+        missing = needed(folder, extras) - given
+        assert not missing, f"{folder} needs {sorted(missing)}"
+
+
+def typical():
+    """The default install, those with extras of a folder, and the longest without."""
+    plain = [words for words in documented() if "requirements.txt" not in words]
+    with_extras = [words for words in documented() if any("[" in word for word in words)]
+    return [DEFAULT, *with_extras, max(plain, key=len)]
+
+
+@pytest.mark.parametrize("words", typical(), ids=" ".join)
 def test_a_documented_install_resolves_with_an_old_pip(old_pip, words):
     old_pip("--dry-run", "--no-build-isolation", *words)
 
