@@ -21,8 +21,10 @@ if find_spec("hypothesis"):  # not every plugin's tests need it
     settings.load_profile("repeatable")
 
 
-# Tests of these folders run processes under kills, power cuts or load, or simulate them call by call.
-SLOW_FOLDERS = [Path(__file__).parent / name for name in ("chaos", "crash", "durability", "load", "simulation")]
+# Tests of these folders run processes under kills, power cuts or load, simulate them call by call, or try the tools.
+SLOW_FOLDERS = [
+    Path(__file__).parent / name for name in ("chaos", "crash", "durability", "load", "simulation", "workspace")
+]
 
 
 def pytest_itemcollected(item):

@@ -5,6 +5,7 @@ import sys
 from pathlib import Path
 
 import deviations
+import pytest
 from compatibility import LEFT_OUT, PAGE, Tried, read_report, render, rows_of, title_of
 from mqadmin_differences import DIFFERENT, result_of
 from mqadmin_shapes import golden
@@ -17,6 +18,7 @@ HERE = Path(__file__).resolve().parent
 AGAIN = "run them with --junit-xml=report.xml, then: python tests/interop/compatibility.py report.xml"
 
 
+@pytest.mark.slow
 def test_the_page_has_the_rows_of_the_tests_that_exist() -> None:
     command = [sys.executable, "-m", "pytest", "--collect-only", "-q", "-p", "no:cacheprovider", "-m", "interop", HERE]
     done = subprocess.run(command, cwd=HERE.parents[1], capture_output=True, text=True, timeout=120, check=False)
