@@ -5,7 +5,8 @@
 
 A step is anything that blocks the loop: a callback, a thread that does not release the interpreter's lock,
 or a machine without a free core. LOG gets a line for each call that is late by more than a millisecond: its
-time and its delay, in seconds of the monotonic clock, which all processes of this machine share.
+time and its delay, in seconds of the monotonic clock, which all processes of this machine share, and the CPU
+time of the loop's thread since the last call, which other load hardly changes.
 `LoopWatch` reads it in another process.
 """
 
@@ -33,6 +34,7 @@ class Steps(NamedTuple):
     longest_ms: float
     long: int  # steps of more than LONG_MS
     idle_ms: float  # how late an idle process was
+    longest_cpu_ms: float = 0.0  # of the loop's thread, between two calls of the timer
 
     @property
     def said(self) -> str:
@@ -51,17 +53,19 @@ class LoopWatch:
 
     def between(self, began: float, ended: float, idle: Path) -> Steps:
         """Return the late steps between two times of `time.monotonic`, 0 if none. *idle*: log of `idle_log`."""
-        found = _late_ms(self._log, began, ended)
-        return Steps(max(found), sum(each > LONG_MS for each in found), max(_late_ms(idle, began, ended)))
+        late, cpu = _late_ms(self._log, began, ended)
+        return Steps(max(late), sum(each > LONG_MS for each in late), max(_late_ms(idle, began, ended)[0]), max(cpu))
 
 
-def _late_ms(log: Path, began: float, ended: float) -> list[float]:
-    found = [0.0]
+def _late_ms(log: Path, began: float, ended: float) -> tuple[list[float], list[float]]:
+    """Return the delays of the calls between two times, and the CPU times before them."""
+    delays, times = [0.0], [0.0]
     for line in log.read_text().splitlines():
-        at, late = map(float, line.split())
+        at, late, cpu = map(float, line.split())
         if began <= at and at - late <= ended:
-            found.append(late * 1000)
-    return found
+            delays.append(late * 1000)
+            times.append(cpu * 1000)
+    return delays, times
 
 
 @contextmanager
@@ -75,11 +79,11 @@ def idle_log(log: Path) -> Iterator[None]:
             idle.terminate()
 
 
-def note(log: int, due: float) -> None:
-    """Record the current delay."""
+def note(log: int, due: float, cpu_s: float = 0.0) -> None:
+    """Record the current delay, and the CPU time since the last call."""
     now = time.monotonic()
     if now - due > LEAST_S:
-        os.write(log, b"%.6f %.6f\n" % (now, now - due))
+        os.write(log, b"%.6f %.6f %.6f\n" % (now, now - due, cpu_s))
 
 
 class _Timer:
@@ -87,10 +91,10 @@ class _Timer:
 
     def __init__(self, log: int) -> None:
         self._log = log
-        self._due = 0.0
+        self._due = self._cpu = 0.0
 
     def start(self) -> None:
-        self._due = time.monotonic() + PERIOD_S
+        self._due, self._cpu = time.monotonic() + PERIOD_S, time.thread_time()
         asyncio.get_running_loop().call_later(PERIOD_S, self._call)
 
     def _call(self) -> None:
@@ -99,7 +103,7 @@ class _Timer:
 
     def note(self) -> None:
         """Record the current delay."""
-        note(self._log, self._due)
+        note(self._log, self._due, time.thread_time() - self._cpu)
 
 
 def watched(runner: type[asyncio.Runner], timer: _Timer) -> type[asyncio.Runner]:
