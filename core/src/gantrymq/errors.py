@@ -201,6 +201,20 @@ class StoreError(GantryError):
     """The store cannot perform an operation."""
 
 
+class Unconfirmed(StoreError):
+    """The messages are stored, but neither the disk nor enough replicas have confirmed that yet."""
+
+    retriable = True
+
+    FLUSH_DISK_TIMEOUT = 10
+    SLAVE_NOT_AVAILABLE = 11
+    FLUSH_SLAVE_TIMEOUT = 12
+
+    def __init__(self, sentence: str, response_code: int = FLUSH_DISK_TIMEOUT) -> None:
+        super().__init__(sentence)
+        self.response_code = response_code
+
+
 class StoreLocked(StoreError):
     """Another process holds the store."""
 

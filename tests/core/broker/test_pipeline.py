@@ -7,8 +7,8 @@ import asyncio
 import pytest
 from fake_store import FakeGate, FakeStore, entry, put
 
-from gantrymq.broker.sending.pipeline import FlushTimeout, Pipeline
-from gantrymq.errors import ServiceNotAvailable, StoreError
+from gantrymq.broker.sending.pipeline import Pipeline
+from gantrymq.errors import ServiceNotAvailable, StoreError, Unconfirmed
 from gantrymq.interfaces import PutStatus, StoreMessage
 from gantrymq_testing.simulated import simulate
 
@@ -267,9 +267,9 @@ def test_a_slow_gate_is_answered_with_flush_timeout_and_published_later(bench):
         await bench.clock.sleep(4.9)
         bench.submit("b", message())
         await bench.clock.sleep(0.2)
-        assert bench.calls[-1] == ("a", "FlushTimeout")
+        assert bench.calls[-1] == ("a", "Unconfirmed")
         await bench.clock.sleep(5)
-        assert bench.calls[-1] == ("b", "FlushTimeout")
+        assert bench.calls[-1] == ("b", "Unconfirmed")
         bench.gate.open()
         await bench.turns()
         bench.gate.open()
@@ -281,7 +281,56 @@ def test_a_slow_gate_is_answered_with_flush_timeout_and_published_later(bench):
 
 
 def test_flush_timeout_is_rocketmq_s_code_10():
-    assert FlushTimeout.response_code == 10
+    assert Unconfirmed("late").response_code == 10
+
+
+class Replicas:
+    """A gate that waits for replicas, which are late or too few."""
+
+    name = "replicas"
+    late_code = Unconfirmed.FLUSH_SLAVE_TIMEOUT
+
+    def __init__(self, clock):
+        self.clock = clock
+        self.too_few = False
+
+    async def passed(self, log_offset):
+        if self.too_few:
+            raise Unconfirmed("1 of 2 replicas are in sync", Unconfirmed.SLAVE_NOT_AVAILABLE)
+        await self.clock.sleep(60)
+
+
+def test_a_gate_has_a_code_of_its_own_when_it_is_late_or_does_not_confirm(bench):
+    async def main(bench):
+        errors, replicas = [], Replicas(bench.clock)
+        bench.pipeline = Pipeline(bench.store, [bench.gate, replicas], bench.clock, 5.0)
+        bench.pipeline.submit([message()], lambda results, error: errors.append(error))
+        await bench.clock.sleep(6)
+        assert (errors[0].response_code, str(errors[0])) == (
+            10,
+            "stored, but the disk did not confirm it in time (syncFlushTimeout)",
+        )
+        bench.gate.open()
+        await bench.clock.sleep(61)
+        bench.pipeline.submit([message()], lambda results, error: errors.append(error))
+        await bench.turns()
+        bench.gate.open()
+        await bench.clock.sleep(6)
+        assert (errors[1].response_code, str(errors[1])) == (
+            12,
+            "stored, but replicas did not confirm it in time (syncFlushTimeout)",
+        )
+        await bench.clock.sleep(61)
+        replicas.too_few = True
+        bench.pipeline.submit([message()], lambda results, error: errors.append((results[0].status.name, error)))
+        await bench.turns()
+        bench.gate.open()
+        await bench.turns()
+        status, error = errors[2]
+        assert (status, error.response_code, str(error)) == ("OK", 11, "1 of 2 replicas are in sync")
+        assert bench.calls[-1][0] == "publish"  # it is visible all the same
+
+    bench(main)
 
 
 def test_put_returns_when_acknowledged_and_raises_what_struck(bench):
@@ -420,7 +469,7 @@ def test_a_gate_that_never_opens_does_not_hold_up_the_stop_for_ever(bench):
         began = bench.clock.monotonic()
         await bench.pipeline.close()
         assert bench.clock.monotonic() - began <= 5
-        assert ("a", "FlushTimeout") in bench.calls
+        assert ("a", "Unconfirmed") in bench.calls
         assert bench.names().count("a") == 1
         await bench.turns()
         assert ("heard", 1) not in bench.calls

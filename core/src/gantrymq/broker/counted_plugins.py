@@ -16,7 +16,7 @@ from functools import partial
 from typing import Any, Generic, ParamSpec, TypeVar
 
 from gantrymq.broker.counting.stats import Stats
-from gantrymq.errors import GantryError
+from gantrymq.errors import GantryError, Unconfirmed
 from gantrymq.interfaces import ClientChannel, Gate, Guard, Interceptor, StoreMessage
 
 __all__ = [
@@ -44,6 +44,7 @@ class CountedGate:
 
     def __init__(self, inner: Gate, stats: Stats) -> None:
         self.name = inner.name
+        self.late_code: int = getattr(inner, "late_code", Unconfirmed.FLUSH_DISK_TIMEOUT)
         self._inner = inner
         self._stats = stats
 
@@ -51,6 +52,8 @@ class CountedGate:
         """Wait for the gate."""
         try:
             await self._inner.passed(log_offset)
+        except Unconfirmed:
+            raise
         except Exception:
             self._stats.plugin_failed("gate", self.name)
             raise

@@ -28,12 +28,21 @@ class Interceptor(Protocol):
 
 
 class Gate(Protocol):
-    """A condition for acknowledging messages besides the append (AckGate)."""
+    """A condition for acknowledging messages besides the append (AckGate).
+
+    An attribute is optional: ``late_code``, the code that senders get while it waits for longer than
+    ``syncFlushTimeout``: 12 (FLUSH_SLAVE_TIMEOUT) if it waits for replicas, else 10 (FLUSH_DISK_TIMEOUT).
+    """
 
     name: str
 
     def passed(self, log_offset: int) -> Awaitable[None]:
-        """Wait until everything before *log_offset* may be acknowledged and made visible to consumers."""
+        """Wait until everything before *log_offset* may be acknowledged and made visible to consumers.
+
+        Raises:
+            Unconfirmed: the messages become visible, and their senders get its code, such as 11 (SLAVE_NOT_AVAILABLE).
+            StoreError: the messages stay invisible, and their senders get the error.
+        """
 
 
 class Guard(Protocol):

@@ -20,7 +20,7 @@ import logging
 from collections import deque
 from collections.abc import Callable, Sequence
 
-from gantrymq.errors import GantryError, ServiceNotAvailable, StoreError
+from gantrymq.errors import GantryError, ServiceNotAvailable, StoreError, Unconfirmed
 from gantrymq.interfaces import DispatchEntry, Gate, MessageStore, PutResult, PutStatus, StoreMessage
 from gantrymq.model.last_peer import LastPeer
 from gantrymq.world import Clock, Timer
@@ -30,13 +30,6 @@ Published = Callable[[Sequence[DispatchEntry]], None]
 Acknowledged = Callable[[int, float], None]
 
 log = logging.getLogger(__name__)
-
-
-class FlushTimeout(StoreError):
-    """The messages are stored, but the gates took longer than ``syncFlushTimeout``."""
-
-    response_code = 10  # FLUSH_DISK_TIMEOUT
-    retriable = True
 
 
 class _Waiter:
@@ -70,6 +63,7 @@ class Pipeline:
         self._published = 0
         self._truncations = 0
         self._pump: asyncio.Task[None] | None = None
+        self._gate: Gate | None = None  # the one that the pump waits for
         self._timer: Timer | None = None
         self._listeners: list[Published] = []
         self._answered: list[Callable[[], None]] = []
@@ -98,7 +92,7 @@ class Pipeline:
     def submit(self, messages: Sequence[StoreMessage], done: Done) -> None:
         """Store *messages* and call ``done(results, error)`` once, later.
 
-        There is one result per message. *error* is None, `FlushTimeout` (stored, but not confirmed in time) or another
+        There is one result per message. *error* is None, `Unconfirmed` (stored, but not confirmed in time) or another
         error that occurred after the append.
 
         Raises:
@@ -179,7 +173,7 @@ class Pipeline:
             if not pump.done():
                 pump.cancel()
                 log.error("messages up to log offset %d stay invisible: a gate did not pass", self._appended)
-                self._answer(self._appended, FlushTimeout("stored, but not confirmed before the broker stopped"))
+                self._answer(self._appended, Unconfirmed("stored, but not confirmed before the broker stopped"))
         if self._timer is not None:
             self._timer.cancel()
 
@@ -263,9 +257,14 @@ class Pipeline:
         try:
             while self._published < self._appended:
                 target, truncations = self._appended, self._truncations
+                unconfirmed: Unconfirmed | None = None
                 try:
                     for gate in self._gates:
-                        await gate.passed(target)
+                        self._gate = gate
+                        try:
+                            await gate.passed(target)
+                        except Unconfirmed as error:
+                            unconfirmed = unconfirmed or error
                 except GantryError as error:
                     if truncations != self._truncations:
                         continue
@@ -276,9 +275,10 @@ class Pipeline:
                 if truncations != self._truncations:
                     continue
                 self._publish(target)
-                self._answer(target, None)
+                self._answer(target, unconfirmed)
                 self._measure(target)
         finally:
+            self._gate = None
             self._pump = None  # not in the task's callback: an append before that must start a new task
 
     def _pump_ended(self, pump: asyncio.Task[None]) -> None:
@@ -320,11 +320,15 @@ class Pipeline:
                 break
             if waiter.done is not None:
                 done, waiter.done = waiter.done, None
-                late = FlushTimeout("stored, but the disk did not confirm it in time (syncFlushTimeout)")
-                _answer(done, waiter.results, late)
+                _answer(done, waiter.results, self._late())
         pending = next((waiter.deadline for waiter in self._waiters if waiter.done is not None), None)
         if pending is not None:
             self._timer = self._clock.call_later(max(0.001, pending - now), self._answer_late)
+
+    def _late(self) -> Unconfirmed:
+        code = getattr(self._gate, "late_code", Unconfirmed.FLUSH_DISK_TIMEOUT)
+        which = "the disk" if code == Unconfirmed.FLUSH_DISK_TIMEOUT or self._gate is None else self._gate.name
+        return Unconfirmed(f"stored, but {which} did not confirm it in time (syncFlushTimeout)", code)
 
     # --- publication ------------------------------------------------------------------------------------------------
 

@@ -14,12 +14,12 @@ from collections.abc import Callable, Mapping, Sequence
 from gantrymq.broker.counting.stats import Stats
 from gantrymq.broker.outcomes import outcome_into
 from gantrymq.broker.sending.interceptor_chain import InterceptorChain
-from gantrymq.broker.sending.pipeline import Done, FlushTimeout, Pipeline
+from gantrymq.broker.sending.pipeline import Done, Pipeline
 from gantrymq.broker.sending.prepare import SendPreparation
 from gantrymq.broker.sending.queue_targets import TargetSelector
 from gantrymq.broker.tables import Tables
 from gantrymq.broker.tables.state_files import StateFiles
-from gantrymq.errors import GantryError, RequestRefused, TopicNotExist
+from gantrymq.errors import GantryError, RequestRefused, TopicNotExist, Unconfirmed
 from gantrymq.interfaces import PutResult, PutStatus, SendAnswer, SendRequest, StoreMessage
 from gantrymq.model.names import NOT_SENDABLE
 from gantrymq.world.workers import resolve_future
@@ -123,7 +123,7 @@ class Sends:
         if bad is not None:
             self._stats.put_failed += 1
             return RequestRefused(bad.status.value, bad.problem or bad.status.name)
-        if error is not None and not isinstance(error, FlushTimeout):
+        if error is not None and not isinstance(error, Unconfirmed):
             self._stats.put_failed += 1
             return error
         return SendAnswer(queue_id, unique_id, batch_id, results, error, fields)
