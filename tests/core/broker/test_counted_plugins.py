@@ -244,3 +244,13 @@ def test_functions_methods_and_objects_are_named_by_where_they_were_defined():
     assert name_of(at_once) == f"{__name__}.at_once"
     assert name_of(Listener().arrived) == f"{__name__}.Listener.arrived"
     assert name_of(Interceptor()) == f"{__name__}.Interceptor"
+
+
+def test_a_response_of_a_plugin_that_nobody_waits_for_is_closed():
+    async def later(asked, connection):
+        raise AssertionError("it was never started")
+
+    answer = counted_handler(7777, later, Stats())(None, None)
+    answer.close()  # otherwise Python warns of a coroutine that was never awaited
+    with pytest.raises(RuntimeError, match="cannot reuse already awaited coroutine"):
+        asyncio.run(asyncio.wait_for(answer, 1))

@@ -8,7 +8,7 @@ the responses in preparation would fill the buffer. Waiting requests proceed in 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Coroutine
+from collections.abc import Awaitable, Callable
 from typing import Final, TypeVar
 
 from gantrymq.errors import ConnectionLost
@@ -64,8 +64,8 @@ class ResponseLimiter:
             finally:
                 self._release()
         finally:
-            if isinstance(work, Coroutine):
-                work.close()
+            if (close := getattr(work, "close", None)) is not None:  # of a coroutine, or of what holds one
+                close()
 
     async def _acquire(self) -> None:
         if self._writes.closed:

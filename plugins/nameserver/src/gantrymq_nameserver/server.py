@@ -123,7 +123,8 @@ class NameServer:
             if index and connection.full:
                 connection.put_back(commands[index:])
                 return
-            answer = self.service.answer(command, connection)
+            limited = connection.response_limiter.run if command.code in _LONG else None
+            answer = self.service.answer(command, connection, limited)
             if isinstance(answer, Command):
                 _reply(connection, command, answer)
             else:
@@ -151,7 +152,7 @@ def _reply(connection: Connection, request: Command, answer: Command) -> None:
 
 async def _reply_later(connection: Connection, request: Command, answer: Awaitable[Command]) -> None:
     try:
-        settled = await (connection.response_limiter.run(answer) if request.code in _LONG else answer)
+        settled = await answer
     except ConnectionLost:
         return
     _reply(connection, request, settled)

@@ -11,7 +11,7 @@ from collections.abc import Awaitable, Callable
 from pathlib import Path
 
 from gantrymq.config import Settings
-from gantrymq.errors import GantryError, RequestNotSupported, RequestRefused, ServerFault
+from gantrymq.errors import ConnectionLost, GantryError, RequestNotSupported, RequestRefused, ServerFault
 from gantrymq.remoting.codes import VERSION_5_3_1, ResponseCode, request_name
 from gantrymq.remoting.command import Command, response_to
 from gantrymq.remoting.serving import handlers_of
@@ -50,19 +50,26 @@ class NameService:
         for family in families:
             self._handlers |= handlers_of(family)
 
-    def answer(self, request: Command, connection: object) -> Answer:
+    def answer(
+        self,
+        request: Command,
+        connection: object,
+        limited: Callable[[Awaitable[Command]], Awaitable[Command]] | None = None,
+    ) -> Answer:
         """Return the response to *request*, or an awaitable of it if a worker is needed.
 
-        Never raises: a GantryError becomes its code and text, any other error is logged and becomes code 1.
+        Never raises: a GantryError becomes its code and text, any other error is logged and becomes code 1. The
+        awaitable raises ConnectionLost if *limited* does.
 
         Args:
             connection: the request's connection; a registering broker is bound to it by identity.
+            limited: waits for a turn before it awaits the creation of a long response.
         """
         try:
             answer = self._handler(request)(request, connection)
         except Exception as error:
             return _refusal(request, error)
-        return answer if isinstance(answer, Command) else _settle(request, answer)
+        return answer if isinstance(answer, Command) else _settle(request, answer, limited)
 
     def _handler(self, request: Command) -> Handler:
         handler = self._handlers.get(request.code)
@@ -73,9 +80,16 @@ class NameService:
         return handler
 
 
-async def _settle(request: Command, answer: Awaitable[Command]) -> Command:
+async def _settle(
+    request: Command,
+    answer: Awaitable[Command],
+    limited: Callable[[Awaitable[Command]], Awaitable[Command]] | None,
+) -> Command:
+    # The limiter gets *answer* itself, which it closes if the connection is closed before its turn.
     try:
-        return await answer
+        return await (answer if limited is None else limited(answer))
+    except ConnectionLost:
+        raise
     except Exception as error:
         return _refusal(request, error)
 

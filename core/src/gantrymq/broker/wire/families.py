@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Awaitable
-from typing import Final
+from collections.abc import Awaitable, Callable, Generator
+from typing import Any, Final
 
 from gantrymq.broker.counted_plugins import CountedGuard, counted, counted_later
 from gantrymq.broker.counting.stats import Stats
@@ -77,6 +77,22 @@ def counted_handler(code: int, inner: Handler, stats: Stats) -> Handler:
 
     def serve(asked: Command, connection: Connection) -> Command | Awaitable[Command | None] | None:
         answer = called(asked, connection)
-        return answer if answer is None or not inspect.isawaitable(answer) else counted_later(answer, failed)
+        return answer if answer is None or not inspect.isawaitable(answer) else _CountedAnswer(answer, failed)
 
     return serve
+
+
+class _CountedAnswer:
+    """A response of a plugin that is awaited later, or closed if the connection is lost before."""
+
+    def __init__(self, answer: Awaitable[Command | None], failed: Callable[[], object]) -> None:
+        self._answer = answer
+        self._failed = failed
+
+    def __await__(self) -> Generator[Any, None, Command | None]:
+        return counted_later(self._answer, self._failed).__await__()
+
+    def close(self) -> None:
+        """Close the coroutine; without effect once it has ended."""
+        if inspect.iscoroutine(self._answer):
+            self._answer.close()
