@@ -11,6 +11,7 @@ from broker_desk import START_MS, run_broker, send_header
 
 from gantrymq.broker.settings import SCHEMA
 from gantrymq.broker.tables.disk_reserve import ENOUGH_BYTES, DiskReserve
+from gantrymq.broker.tables.file_state_store import FileStateStore
 from gantrymq.broker.tables.groups import GroupTable
 from gantrymq.broker.tables.offsets import ConsumerOffsets
 from gantrymq.broker.tables.state_files import RETRY_S, StateFiles
@@ -60,8 +61,10 @@ class Room:
         self.topics, self.groups = TopicTable(settings, now_ms), GroupTable(settings, now_ms)
         self.offsets = ConsumerOffsets(500, now_ms)
         reserve = DiskReserve(self.files, FOLDER / "reserve")
-        self.state = StateFiles(self.world, FOLDER, self.topics, self.groups, self.offsets, reserve, light=light)
+        store = FileStateStore(self.files, FOLDER, reserve)
+        self.state = StateFiles(self.world, store, self.topics, self.groups, self.offsets, light=light)
         await self.state.load()
+        reserve.keep(0)
 
     def on_disk(self, name):
         return loads(self.files.read(FOLDER / name))
@@ -468,7 +471,7 @@ def test_what_changes_while_a_save_is_under_way_is_not_in_it(room):
             async def run(self, work, *args):
                 if not jobs:
                     room.offsets.commit("A", Queue("T", 0), 2)  # after the copy was made
-                jobs.append(args[0].name)
+                jobs.append(args[0])
                 return await room.world.workers.run(work, *args)
 
         room.state._writes._world = attrs.evolve(room.world, workers=Late())

@@ -21,7 +21,7 @@ class BrokerFacade:
         self.settings = parts.settings
         self.store = parts.store
         self.store_host = parts.identity.packed_host
-        self.root = parts.state.root
+        self.root = parts.root
         self.bit_maps, self.clean_start = parts.bit_maps, parts.clean_start
         self.messages = parts.messages
         self.topics, self.groups, self.offsets = parts.topics, parts.groups, parts.offset_commits

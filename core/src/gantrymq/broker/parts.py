@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from functools import partial
+from pathlib import Path
 
 import attrs
 
@@ -54,6 +55,7 @@ class BrokerResources:
     """The resources that are open before the broker has an address."""
 
     world: World
+    root: Path
     settings: Settings
     plugins: Plugins
     store: MessageStore
@@ -72,6 +74,7 @@ class Parts:
     def __init__(self, resources: BrokerResources, identity: Identity, client: RemotingClient) -> None:
         """*client*: for requests to the name servers."""
         world, settings, tables, store = resources.world, resources.settings, resources.tables, resources.store
+        self.root = resources.root
         self.world, self.settings, self.plugins, self.identity = world, settings, resources.plugins, identity
         self.store, self.tables, self.state, self.bit_maps = store, tables, resources.state, resources.bit_maps
         self.topics, self.groups, self.offsets = tables.topics, tables.groups, tables.offsets

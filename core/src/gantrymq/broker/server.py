@@ -28,6 +28,7 @@ from gantrymq.broker.settings import name_servers_of
 from gantrymq.broker.store_features import batch_queues_problem, check_settings, check_topics
 from gantrymq.broker.tables import Tables
 from gantrymq.broker.tables.disk_reserve import DiskReserve
+from gantrymq.broker.tables.file_state_store import FileStateStore
 from gantrymq.broker.tables.state_files import StateFiles
 from gantrymq.broker.wire.families import serve
 from gantrymq.broker.wire.router import RequestRouter
@@ -129,16 +130,17 @@ class BrokerServer:
         report = await self._open_store(reserve)
         self._closing.append(self.store.stop)
         self._log_opening(report)
+        own = self.store.state_store
         state = StateFiles(
             world,
-            self.root / "config",
+            FileStateStore(world.files, self.root / "config", reserve) if own is None else own,
             tables.topics,
             tables.groups,
             tables.offsets,
-            reserve,
             light=serves_light_queues(settings),
         )
         await state.load()
+        await world.workers.run(reserve.keep, 0)
         check_topics(tables.topics.batch_queues_problem, tables.topics.view.values())
         self._closing.append(state.close)
         offset_commits = OffsetCommits(self.store, tables, lambda: state.commits_refusal)
@@ -163,6 +165,7 @@ class BrokerServer:
         client = RemotingClient(world, tls=client_of(settings) if name_servers_of(settings) else None)
         resources = BrokerResources(
             world,
+            self.root,
             settings,
             self._plugins,
             self.store,

@@ -48,6 +48,7 @@ from gantrymq.interfaces.sending import (
     SendBackRequest,
     SendRequest,
 )
+from gantrymq.interfaces.state_store import StateStore
 from gantrymq.interfaces.store import (
     BoundaryType,
     Bounds,
@@ -150,6 +151,7 @@ __all__ = [
     "SendRequest",
     "Service",
     "ServiceRegistry",
+    "StateStore",
     "StoreContext",
     "StoreFeature",
     "StoreMessage",

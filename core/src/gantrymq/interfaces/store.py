@@ -16,6 +16,7 @@ from gantrymq.formats.record import RecordView
 from gantrymq.interfaces.dispatch import DispatchEntry
 from gantrymq.interfaces.filtering import MessageFilter
 from gantrymq.interfaces.log import RawLog
+from gantrymq.interfaces.state_store import StateStore
 from gantrymq.model.queue import Queue
 
 
@@ -246,6 +247,10 @@ class MessageStore(Protocol):
     @property
     def supports(self) -> Set[StoreFeature]:
         """What the store supports. Methods for anything else are not called, except by plugins."""
+
+    @property
+    def state_store(self) -> StateStore | None:
+        """Where the broker keeps topics, groups and offsets; None: in RocketMQ's files below ``config/``."""
 
     @property
     def raw_log(self) -> RawLog | None:

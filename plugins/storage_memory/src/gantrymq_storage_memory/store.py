@@ -65,6 +65,11 @@ class MemoryStore(MemoryRawLog):
         return frozenset((StoreFeature.KEYS, StoreFeature.TIME, StoreFeature.RAW_LOG))
 
     @property
+    def state_store(self) -> None:
+        """The broker keeps its state in RocketMQ's files."""
+        return None
+
+    @property
     def raw_log(self) -> RawLog:
         """The log as bytes."""
         return self

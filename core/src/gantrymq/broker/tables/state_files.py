@@ -1,4 +1,4 @@
-"""Persistence of the tables: topics.json, subscriptionGroup.json and consumerOffset.json below ``config/``.
+"""Persistence of the tables: topics.json, subscriptionGroup.json and consumerOffset.json, in a `StateStore`.
 
 Topics and groups are saved as soon as they change, concurrent changes together. A send that created its topic waits for
 the save, so that no acknowledged message lacks its topic. Offsets are saved periodically and at shutdown.
@@ -17,12 +17,10 @@ import contextlib
 import logging
 from collections.abc import Callable, Mapping
 from functools import partial
-from pathlib import Path
 from typing import Any, TypeVar
 
 import attrs
 
-from gantrymq.broker.tables.disk_reserve import DiskReserve
 from gantrymq.broker.tables.groups import GroupTable
 from gantrymq.broker.tables.offsets import ConsumerOffsets
 from gantrymq.broker.tables.state_writer import MOST_UNSAVED_S, StateWriter
@@ -37,10 +35,9 @@ from gantrymq.formats.config import (
     GroupsFile,
     OffsetTextCache,
     TopicsFile,
-    backup_of,
-    load,
     pretty,
 )
+from gantrymq.interfaces import StateStore
 from gantrymq.world import Timer, World
 from gantrymq.world.time_slices import TimeSlices
 from gantrymq.world.workers import resolve_future
@@ -62,19 +59,18 @@ class StateFiles:
     def __init__(
         self,
         world: World,
-        folder: Path,
+        store: StateStore,
         topics: TopicTable,
         groups: GroupTable,
         offsets: ConsumerOffsets,
-        reserve: DiskReserve,
         *,
         light: bool = False,
     ) -> None:
-        """*folder*: ``config`` below the store's root; *light*: use lmqConsumerOffset.json for offsets."""
+        """*light*: use lmqConsumerOffset.json for offsets."""
         self._light = light
         self._offsets_name = LIGHT_CONSUMER_OFFSETS if light else CONSUMER_OFFSETS
         self._world = world
-        self._folder = folder
+        self._store = store
         self._topics = topics
         self._groups = groups
         self._offsets = offsets
@@ -82,17 +78,12 @@ class StateFiles:
         self._groups_file = GroupsFile()
         self._offset_texts = OffsetTextCache()
         self._dirty: set[str] = set()  # files for the next save
-        self._writes = StateWriter(world, folder, reserve)
+        self._writes = StateWriter(world, store)
         self._unsaved_topics: set[str] = set()  # changed since the last copy for their file was made
         self._topics_in_write: set[str] = set()  # changed before that copy, which is not on disk yet
         self._waiting: list[tuple[frozenset[str], Saved]] = []  # callbacks with the files they wait for
         self._saving: asyncio.Task[None] | None = None
         self._retry: Timer | None = None
-
-    @property
-    def root(self) -> Path:
-        """The store's folder."""
-        return self._folder.parent
 
     @property
     def failing(self) -> Mapping[str, str]:
@@ -129,31 +120,37 @@ class StateFiles:
         self._groups.load(groups.groups, groups.forbidden, groups.version)
         self._offsets.load(offsets.offsets, offsets.version)
         self._offset_texts = OffsetTextCache(offsets.kept, light=self._light)
-        self._writes.hold_room()
 
     def _read_offsets(self) -> ConsumerOffsetsFile:
         """Read the offsets; if light queues were enabled only now, those of consumerOffset.json."""
-        files, light_path = self._world.files, self._folder / LIGHT_CONSUMER_OFFSETS
-        found = any(files.stat(path) is not None for path in (light_path, backup_of(light_path)))
+        try:
+            found = self._store.has(LIGHT_CONSUMER_OFFSETS)
+        except OSError as error:
+            raise self._unreadable(LIGHT_CONSUMER_OFFSETS, error) from error
         if self._light and found:
             return self._read(LIGHT_CONSUMER_OFFSETS, partial(ConsumerOffsetsFile.from_json, light=True))
         if found:
             log.warning(
                 "%s is not read while enableLmq=false: groups continue from the offsets in %s",
-                *(light_path, CONSUMER_OFFSETS),
+                *(self._store.place(LIGHT_CONSUMER_OFFSETS), CONSUMER_OFFSETS),
             )
         return self._read(CONSUMER_OFFSETS, ConsumerOffsetsFile.from_json)
 
     def _read(self, name: str, from_json: Callable[[dict[Any, Any]], Kept]) -> Kept:
-        path = self._folder / name
+        place = self._store.place(name)
         try:
-            return from_json(load(self._world.files, path, log.warning) or {})
+            return from_json(dict(self._store.load(name) or {}))
         except FormatError as error:
-            if str(self._folder) in str(error):
+            if place.removesuffix(name) in str(error):
                 raise
-            raise FormatError(f"{self._folder}: {error}; repair the file, or put {name}.bak in its place") from error
+            where = place.removesuffix(name).rstrip("/")
+            raise FormatError(f"{where}: {error}; repair the file, or put {name}.bak in its place") from error
         except OSError as error:
-            raise StoreError(f"{path} cannot be read: {error.strerror or error}; repair it or move it away") from error
+            raise self._unreadable(name, error) from error
+
+    def _unreadable(self, name: str, error: OSError) -> StoreError:
+        place = self._store.place(name)
+        return StoreError(f"{place} cannot be read: {error.strerror or error}; repair it or move it away")
 
     def topics_changed(self, name: str) -> None:
         """Save topics.json after a topic was added, changed or deleted."""

@@ -43,7 +43,7 @@ class RuntimeRequests:
         self._workers = parts.world.workers
         self._files = parts.world.files
         self._sliced = parts.sliced_responses.make
-        self._state = parts.state
+        self._state, self._root = parts.state, parts.root
         self._store = parts.store
         self._stats = parts.stats
         self._plugin_metrics = parts.plugin_metrics
@@ -124,7 +124,7 @@ class RuntimeRequests:
             "remainTransientStoreBufferNumbs": "2147483647",  # Java's value without that pool
             **_NO_TIMERS,
             **self._rows_of_plugins(),
-            **disk_figures(self._files, self._state.root),
+            **disk_figures(self._files, self._root),
             **idle_pools(),
             **state.details,
             **self._problems(state.refusal),
