@@ -275,3 +275,52 @@ def test_connections_that_sent_no_heartbeat_are_listed_too():
         assert [each.client_id for each in cluster.broker.clients.connections()].count("") >= 1
 
     simulate_cluster(main)
+
+
+def test_a_plugin_suggests_the_broker_of_the_next_pull():
+    async def main(cluster):
+        broker, chosen = cluster.broker, [1]
+
+        def suggest(wanted, answer):
+            assert (wanted.group, answer.next_offset) == ("CG", 1)
+            return chosen.pop()
+
+        await cluster.create_topic("T", 1)
+        await cluster.send("T", b"one")
+        client = MemoryClient(broker, "client")
+        assert (await broker.messages.pull(pull("CG", 0), client)).suggested_broker_id == 0
+        broker.messages.suggest_broker(suggest)
+        ext = {"consumerGroup": "CG", "topic": "T", "queueId": "0", "queueOffset": "0", "maxMsgNums": "32"}
+        ext |= dict.fromkeys(("commitOffset", "suspendTimeoutMillis", "subVersion"), "0")
+        ext |= {"sysFlag": "4", "subscription": "*"}
+        answer = await remote(cluster, RequestCode.PULL_MESSAGE, ext)
+        assert (answer.code, answer.ext["suggestWhichBrokerId"]) == (0, "1")
+        answer = await broker.messages.pull(pull("CG", 0), client)  # raises IndexError now
+        assert (answer.code, answer.suggested_broker_id) == (0, 0)
+        assert ("listener", f"{__name__}.{suggest.__qualname__}") in broker.metrics.snapshot().plugin_errors
+
+    simulate_cluster(main)
+
+
+def test_the_registration_changes_its_broker_id_and_address_of_replication():
+    async def main(cluster):
+        registration = cluster.broker.registration
+        await cluster.create_topic("T", 1)
+        remoting = RemotingClient(cluster.world)
+
+        async def route():
+            ask = request(RequestCode.GET_ROUTEINFO_BY_TOPIC, {"topic": "T"})
+            answer = await remoting.call(cluster.namesrv, ask)
+            return loose_json.loads(answer.payload)["brokerDatas"][0]["brokerAddrs"]
+
+        assert (await route(), registration.broker_id) == ({0: cluster.broker_address}, 0)
+        registration.change(broker_id=1, ha_address="192.0.2.9:10912")
+        await cluster.world.clock.sleep(1)
+        assert await route() == {1: cluster.broker_address}
+        assert (registration.broker_id, registration.ha_address) == (1, "192.0.2.9:10912")
+        registration.change(broker_id=0)
+        await cluster.world.clock.sleep(1)
+        assert await route() == {0: cluster.broker_address}
+        assert registration.ha_address == "192.0.2.9:10912"
+
+    simulate_cluster(main)

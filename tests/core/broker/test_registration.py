@@ -79,10 +79,10 @@ class Town:
             await self.clock.sleep(whole_s)
             return given
 
-        def watched(asked, connection):
+        def watched(asked, *more):
             if asked.code in (103, 217):
                 seen.append((asked.code, asked.ext.get("topic")))
-            given = answer(asked, connection)
+            given = answer(asked, *more)
             return late(given) if asked.code == 103 and whole_s else given
 
         service.answer = watched
@@ -93,11 +93,11 @@ class Town:
         service = self.servers[host].service
         answer = service.answer
 
-        async def late(asked, connection):
+        async def late(asked, *more):
             await self.clock.sleep(seconds)
-            return answer(asked, connection)
+            return answer(asked, *more)
 
-        service.answer = lambda asked, connection: (late if asked.code in (103, 217) else answer)(asked, connection)
+        service.answer = lambda asked, *more: (late if asked.code in (103, 217) else answer)(asked, *more)
 
     async def permissions(self, host, topic):
         """The permission bits that a route shows."""
@@ -399,8 +399,8 @@ def test_a_name_server_that_closes_every_connection_is_not_told_without_a_pause(
         service, seen = town.servers[FIRST].service, []
         answer = service.answer
 
-        def closing(asked, connection):
-            given = answer(asked, connection)
+        def closing(asked, connection, *more):
+            given = answer(asked, connection, *more)
             if asked.code == 103:
                 seen.append(town.clock.monotonic())
                 town.clock.call_later(0.01, connection.close)

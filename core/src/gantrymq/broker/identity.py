@@ -16,6 +16,7 @@ class Identity:
     broker_id: int  # 0: master
     host: str  # brokerIP1
     port: int
+    ha: str = ""  # address of replication
 
     @property
     def address(self) -> str:
@@ -24,8 +25,8 @@ class Identity:
 
     @property
     def ha_address(self) -> str:
-        """Address of replication; a required field of registrations, although nothing listens there."""
-        return format_address(self.host, self.port + 1)
+        """Address of replication; a required field of registrations. Nothing listens there without a plugin."""
+        return self.ha or format_address(self.host, self.port + 1)
 
     @property
     def packed_host(self) -> bytes:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
+from functools import partial
 
 import attrs
 
 from gantrymq.broker.consuming.pull import Pulls
 from gantrymq.broker.consuming.query import store_time_at, view_message
-from gantrymq.broker.counted_plugins import CountFailure, logged_listener
+from gantrymq.broker.counted_plugins import CountFailure, counted, logged_listener, name_of
 from gantrymq.broker.sending.arrivals import Arrivals
 from gantrymq.broker.sending.pipeline import Pipeline
 from gantrymq.broker.sending.prepare import SendPreparation
@@ -110,6 +111,10 @@ class BrokerMessages:
     async def pull(self, request: PullRequest, connection: ClientChannel | None = None) -> PullAnswer:
         """Pull like a client."""
         return await self._pulls.pull(request, connection)
+
+    def suggest_broker(self, suggest: Callable[[PullRequest, PullAnswer], int]) -> None:
+        """Let *suggest* choose the broker id that each answered pull recommends."""
+        self._pulls.suggest_broker(counted(suggest, partial(self._failed, "listener", name_of(suggest)), refusals=()))
 
     async def get(self, queue: Queue, queue_offset: int, limit: GetLimit) -> GetResult:
         """Read messages without a filter."""

@@ -110,6 +110,13 @@ class Messages(Protocol):
             ConnectionLost: *connection* was closed while the pull was waiting.
         """
 
+    def suggest_broker(self, suggest: Callable[[PullRequest, PullAnswer], int]) -> None:
+        """Let *suggest* choose the broker id that each answered pull recommends for the next one.
+
+        Called on the hot path, once per answer. If it raises, the exception is logged and counted, and 0 (the master)
+        is recommended. There is one such function; a later one replaces it.
+        """
+
     async def get(self, queue: Queue, queue_offset: int, limit: GetLimit) -> GetResult:
         """Read messages without filter, subscription or checks."""
 

@@ -38,6 +38,7 @@ class PullAnswer(NamedTuple):
     messages: int  # number of messages
     topic_sys_flag: int
     group_sys_flag: int
+    suggested_broker_id: int = 0  # the broker that the client should pull this queue from next; 0: the master
 
 
 class LastPull:

@@ -25,6 +25,20 @@ class Registration(Protocol):
     def address(self) -> str:
         """The advertised address, ``host:port``."""
 
+    @property
+    def broker_id(self) -> int:
+        """The id under which the broker is registered; 0: master."""
+
+    @property
+    def ha_address(self) -> str:
+        """The address of replication, which registrations contain."""
+
+    def change(self, *, broker_id: int | None = None, ha_address: str | None = None) -> None:
+        """Register with another id or address of replication from now on, at once with every name server.
+
+        A name server replaces the entry of this address. Until it has done so, clients use the old one.
+        """
+
     def states(self) -> Mapping[str, str | None]:
         """Return the last error of each name server by address; None if this broker is registered there."""
 

@@ -116,6 +116,11 @@ class Pulls:
         self._held = held
         self._stats = tables.stats
         self._tasks: set[asyncio.Future[Any]] = set()
+        self._suggest: Callable[[PullRequest, PullAnswer], int] | None = None
+
+    def suggest_broker(self, suggest: Callable[[PullRequest, PullAnswer], int]) -> None:
+        """Let *suggest* choose the broker id that each answered pull recommends."""
+        self._suggest = suggest
 
     async def pull(self, request: PullRequest, connection: ClientChannel | None = None) -> PullAnswer:
         """Serve one pull, waiting for messages as long as it allows.
@@ -219,20 +224,27 @@ class Pulls:
             asyncio.get_running_loop().call_soon(self._again, request, requester)  # the filter used up its time slice
             return
         self._stats.pulled(found.count, request.topic, request.group, found.size)
-        requester.respond(
-            PullAnswer(
-                code,
-                found.status.name,
-                found.next_offset,
-                reported_min_offset(topic, Bounds(found.min_offset, found.max_offset)),
-                found.max_offset,
-                found.buffers,
-                found.size,
-                found.count,
-                topic.sys_flag,
-                group.sys_flag,
-            )
+        answer = PullAnswer(
+            code,
+            found.status.name,
+            found.next_offset,
+            reported_min_offset(topic, Bounds(found.min_offset, found.max_offset)),
+            found.max_offset,
+            found.buffers,
+            found.size,
+            found.count,
+            topic.sys_flag,
+            group.sys_flag,
         )
+        requester.respond(answer if self._suggest is None else self._with_suggestion(request, answer))
+
+    def _with_suggestion(self, request: PullRequest, answer: PullAnswer) -> PullAnswer:
+        assert self._suggest is not None
+        try:
+            return answer._replace(suggested_broker_id=self._suggest(request, answer))
+        except Exception:
+            log.exception("the choice of a broker for the next pull failed")
+            return answer
 
     def _hold(self, request: PullRequest, requester: Requester, match: MessageFilter) -> bool:
         long = self._settings.flag("longPollingEnable")

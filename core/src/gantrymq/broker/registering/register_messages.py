@@ -38,7 +38,7 @@ class RegisterMessages:
 
     def __init__(self, world: World, identity: Identity, topics: TopicTable) -> None:
         self._clock, self._workers = world.clock, world.workers
-        self._identity = identity
+        self.identity = identity
         self._topics = topics
         self._mappings = DataVersion(timestamp=world.clock.now_ms())  # of queue mappings, which do not exist here
 
@@ -58,7 +58,7 @@ class RegisterMessages:
             yield await self._whole(part, version), version
 
     async def _whole(self, topics: Mapping[str, TopicConfig], version: DataVersion) -> Command:
-        identity = self._identity
+        identity = self.identity
         body = await self._workers.run(_body, topics, version.to_json(), self._mappings.to_json())
         header = RegisterBrokerRequest(
             broker_name=identity.broker_name,
@@ -78,7 +78,7 @@ class RegisterMessages:
         if topic is None:
             return None
         queues = {
-            "brokerName": self._identity.broker_name,
+            "brokerName": self.identity.broker_name,
             "perm": topic.perm,
             "readQueueNums": topic.read_queues,
             "topicSysFlag": topic.sys_flag,

@@ -26,6 +26,8 @@ import logging
 from collections.abc import Coroutine, Sequence
 from typing import Any, Final
 
+import attrs
+
 from gantrymq import loose_json
 from gantrymq.broker.identity import Identity
 from gantrymq.broker.registering.cluster_queues import ClusterQueues
@@ -70,7 +72,6 @@ class Registration:
     ) -> None:
         self._client = client
         self._clock = world.clock
-        self._identity = identity
         self._topics = topics
         self._period_s = min(MAX_PERIOD_S, max(MIN_PERIOD_S, period_s))
         self._timeout_s = timeout_s
@@ -117,6 +118,26 @@ class Registration:
         """Return the last error of each name server by address; None if this broker is registered there."""
         return {address: loop.problem for address, loop in self._loops.items()}
 
+    @property
+    def broker_id(self) -> int:
+        """The id under which the broker is registered."""
+        return self._messages.identity.broker_id
+
+    @property
+    def ha_address(self) -> str:
+        """The address of replication."""
+        return self._messages.identity.ha_address
+
+    def change(self, *, broker_id: int | None = None, ha_address: str | None = None) -> None:
+        """Register with another id or address of replication."""
+        known = self._messages.identity
+        self._messages.identity = attrs.evolve(
+            known,
+            broker_id=known.broker_id if broker_id is None else broker_id,
+            ha=known.ha if ha_address is None else ha_address,
+        )
+        self.changed()
+
     def changed(self) -> None:
         """Start a full registration with all name servers, after a change of all topics."""
         for loop in self._loops.values():
@@ -142,7 +163,7 @@ class Registration:
         """Stop registering and unregister; name servers that do not respond will expire the registration."""
         for loop in self._loops.values():
             await loop.stop()
-        identity = self._identity
+        identity = self._messages.identity
         header = UnregisterBrokerRequest(
             broker_name=identity.broker_name,
             broker_addr=identity.address,

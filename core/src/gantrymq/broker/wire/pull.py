@@ -68,6 +68,7 @@ class PullRequests:
             answer.min_offset,
             answer.max_offset,
             answer.size,
+            suggest_which_broker_id=answer.suggested_broker_id,
             topic_sys_flag=answer.topic_sys_flag,
             group_sys_flag=answer.group_sys_flag,
         )
