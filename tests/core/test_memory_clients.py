@@ -313,14 +313,14 @@ def test_the_registration_changes_its_broker_id_and_address_of_replication():
             answer = await remoting.call(cluster.namesrv, ask)
             return loose_json.loads(answer.payload)["brokerDatas"][0]["brokerAddrs"]
 
-        assert (await route(), registration.broker_id) == ({0: cluster.broker_address}, 0)
+        assert (await route(), registration.broker_id) == ({"0": cluster.broker_address}, 0)
         registration.change(broker_id=1, ha_address="192.0.2.9:10912")
         await cluster.world.clock.sleep(1)
-        assert await route() == {1: cluster.broker_address}
+        assert await route() == {"1": cluster.broker_address}
         assert (registration.broker_id, registration.ha_address) == (1, "192.0.2.9:10912")
         registration.change(broker_id=0)
         await cluster.world.clock.sleep(1)
-        assert await route() == {0: cluster.broker_address}
+        assert await route() == {"0": cluster.broker_address}
         assert registration.ha_address == "192.0.2.9:10912"
 
     simulate_cluster(main)
