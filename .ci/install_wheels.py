@@ -21,6 +21,7 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Iterable
+from importlib.util import find_spec
 from pathlib import Path
 
 import workspace
@@ -77,7 +78,10 @@ def build(folder: Path, trees: list[Path]) -> None:
     stamp.unlink(missing_ok=True)
     for old in folder.glob("*.whl"):
         old.unlink()
-    pip("wheel", "--quiet", "--no-deps", "--wheel-dir", str(folder), *map(str, trees))
+    # An environment for each build takes three seconds, so the Python with the backend builds without.
+    built_here = find_spec("hatchling") is not None and all(tree.name != COMPILED for tree in trees)
+    isolation = ["--no-build-isolation"] if built_here else []
+    pip("wheel", "--quiet", "--no-deps", *isolation, "--wheel-dir", str(folder), *map(str, trees))
     for tree in trees:
         shutil.rmtree(tree / "build", ignore_errors=True)
     stamp.write_text(digest)
