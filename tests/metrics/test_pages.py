@@ -398,7 +398,7 @@ def seen(refusal=None, addresses="", servers=None, unwritten=None):
     return SimpleNamespace(
         settings=SimpleNamespace(text=lambda key: addresses),
         store=SimpleNamespace(state=lambda: state),
-        metrics=lambda: figures,
+        metrics=SimpleNamespace(snapshot=lambda: figures),
     )
 
 
@@ -445,7 +445,7 @@ def test_twenty_thousand_queues_are_read_in_short_steps(beside, monkeypatch):
                 looks = 0
                 await asyncio.sleep(0)
 
-        monkeypatch.setattr(cluster.broker, "bounds", counting)
+        monkeypatch.setattr(cluster.broker.store, "bounds", counting)
         beside_it = asyncio.ensure_future(others())
         moment = await take_snapshot(cluster.broker, SendTimes(), OldestMessages())
         beside_it.cancel()

@@ -420,6 +420,14 @@ def test_a_name_server_that_restarts_between_two_questions_of_a_look(fail, patte
         async with stream.session() as session:
             assert len(await stream.step(session)) == 6
             await cluster.send("T", b"6")
+            registration, sleep = cluster.broker.registration, cluster.world.clock.sleep
+            register_with = registration.register_with
+
+            async def late(address, known):
+                await sleep(30)
+                return await register_with(address, known)
+
+            registration.register_with = late
             await cluster._name_server.stop()
             await start_name_server(cluster)
             admin = session._client.admin

@@ -64,7 +64,6 @@ class Room:
         store = FileStateStore(self.files, FOLDER, reserve)
         self.state = StateFiles(self.world, store, self.topics, self.groups, self.offsets, light=light)
         await self.state.load()
-        reserve.keep(0)
 
     def on_disk(self, name):
         return loads(self.files.read(FOLDER / name))

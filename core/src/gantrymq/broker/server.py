@@ -140,7 +140,6 @@ class BrokerServer:
             light=serves_light_queues(settings),
         )
         await state.load()
-        await world.workers.run(reserve.keep, 0)
         check_topics(tables.topics.batch_queues_problem, tables.topics.view.values())
         self._closing.append(state.close)
         offset_commits = OffsetCommits(self.store, tables, lambda: state.commits_refusal)

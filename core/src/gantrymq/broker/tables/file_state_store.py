@@ -26,8 +26,10 @@ class FileStateStore:
         self._reserve = reserve
 
     def load(self, name: str) -> Mapping[Any, Any] | None:
-        """Read a file, or its backup."""
-        return load(self._files, self._folder / name, log.warning)
+        """Read a file, or its backup. Allocate the reserve then, if there is space for it."""
+        members = load(self._files, self._folder / name, log.warning)
+        self._reserve.keep(0)
+        return members
 
     def save(self, name: str, text: str) -> None:
         """Write a file. On a full disk, the space of the reserve is used."""
