@@ -4,6 +4,8 @@ import re
 from pathlib import Path
 from types import ModuleType
 
+import pytest
+
 from gantrymq.interfaces import Cleaning
 
 PAGE = Path(__file__).resolve().parents[2] / "docs/plugins/tiered_store.md"
@@ -24,6 +26,7 @@ def example():
 
 
 def test_consumers_read_old_messages_from_the_archive(gantrymq_simulation):
+    pytest.importorskip("gantrymq_filter_tag")
     sent = [b"%d " % n + b"x" * 1000 for n in range(80)]
 
     async def work(cluster):
