@@ -77,17 +77,7 @@ class SendingBack:
         self._store_host = store_host
 
     async def send_back(self, asked: SendBackRequest) -> PutResult | None:
-        """Store a failed message for its next attempt or as a dead letter.
-
-        Return None, without storing it, if the group has no retry queues.
-
-        Raises:
-            GroupNotExist: the group does not exist.
-            NoPermission: broker or retry topic are not writable.
-            MessageIllegal: no plugin supports delays.
-            RequestRefused: code 1, there is no message, or it cannot be stored again.
-            StoreError: the disk cannot be read, or a gate failed or took too long.
-        """
+        """Store a failed message for its next attempt or as a dead letter (`Messages.send_back`)."""
         group = self._groups.require(asked.group)
         if not self._settings.number("brokerPermission") & PERM_WRITE:
             raise NoPermission(f"this broker's brokerPermission forbids writing; group {group.name} cannot retry here")
