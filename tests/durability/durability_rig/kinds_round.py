@@ -27,16 +27,11 @@ class RemoteLife:
         self.world = world
         self.server = SimpleNamespace(address=(host, port))
         self.files = SimpleNamespace(crashed=False)
-        self.broker = self
         self.offsets: dict[Queue, int] = {}  # committed before the clients began
-
-    def topic(self, name: str) -> object:
-        """Topics were made beforehand."""
-        return name
-
-    def committed(self, group: str, queue: Queue) -> int | None:
-        """The state at the start of the round."""
-        return self.offsets.get(queue)
+        self.broker = SimpleNamespace(
+            topics=SimpleNamespace(get=lambda name: name),  # they were made beforehand
+            offsets=SimpleNamespace(committed=lambda group, queue: self.offsets.get(queue)),
+        )
 
     async def look(self, namesrv: str) -> None:
         """Make the topics, and ask for the committed offsets."""
