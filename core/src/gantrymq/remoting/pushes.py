@@ -14,12 +14,12 @@ from gantrymq.model.pushes import ClientAnswer, DirectConsumption, OffsetReset, 
 from gantrymq.remoting.channel import Channel
 from gantrymq.remoting.codes import RequestCode
 from gantrymq.remoting.command import Command, request
-from gantrymq.remoting.frame import MAX_FRAME_BYTES
 from gantrymq.remoting.headers.clients import (
     ConsumeMessageDirectlyRequest,
     NotifyConsumerIdsChangedRequest,
     ResetOffsetRequest,
 )
+from gantrymq.remoting.sliced_responses import MAX_BODY_BYTES
 from gantrymq.world import Clock
 from gantrymq.world.time_slices import TimeSlices
 
@@ -66,9 +66,7 @@ class ClientPushes(Channel):
         else:
             table = Entries((ObjectKey(queue), at) for queue, at in queues)
         slices = TimeSlices(self._clock, QUEUES_TOGETHER)
-        return await dumps_in_slices(
-            Entries([("offsetTable", table)]), slices.item_done, max_bytes=MAX_FRAME_BYTES - 64 * 1024
-        )
+        return await dumps_in_slices(Entries([("offsetTable", table)]), slices.item_done, max_bytes=MAX_BODY_BYTES)
 
     def check_transaction(self, check: TransactionCheck) -> None:
         """Send the one-way request 39."""

@@ -66,7 +66,8 @@ class MemberQuestions:
     async def running_info(self, asked: Command, connection: Connection) -> Command:
         """307: return the state of one member as it reports it."""
         header = GetConsumerRunningInfoRequest.from_ext(asked.ext)
-        group, member = self._member(header.consumer_group, header.client_id)
+        group = header.consumer_group
+        member = self._member(group, header.client_id)
         answer = member.connection.running_info(group, member.client_id, asked.ext or {}, ANSWER_S)
         return _passed_on(asked, await self._answer(group, member, answer))
 
@@ -89,7 +90,8 @@ class MemberQuestions:
                     1, f"there is no message at {header.msg_id} (log offset {log_offset}) on this broker"
                 )
             body = bytes(record.raw)
-        group, member = self._member(header.consumer_group, header.client_id or "")
+        group = header.consumer_group
+        member = self._member(group, header.client_id or "")
         message = DirectConsumption(
             group,
             member.client_id,
@@ -131,11 +133,11 @@ class MemberQuestions:
             raise _stopping()
         return self._broker
 
-    def _member(self, group: str, client_id: str) -> tuple[str, OnlineClient]:
+    def _member(self, group: str, client_id: str) -> OnlineClient:
         member = next((each for each in self._running().clients.consumers(group) if each.client_id == client_id), None)
         if member is None:
             raise RequestRefused(1, f"The Consumer <{group}> <{client_id}> not online")
-        return group, member
+        return member
 
     async def _answer(
         self, group: str, member: OnlineClient, question: Coroutine[Any, Any, ClientAnswer]

@@ -21,6 +21,7 @@ from gantrymq.remoting.command import Command, response_to
 from gantrymq.remoting.connection import Connection
 from gantrymq.remoting.serving import serves
 from gantrymq.world.time_slices import TimeSlices
+from gantrymq.world.workers import resolve_future
 from gantrymq_pop.ack_responses import AckCallback, WaitingRequest, answer_all
 from gantrymq_pop.acknowledger import NO_MESSAGE, Acknowledger, checked_queue
 from gantrymq_pop.checkpoints import MOST, CheckpointKey
@@ -81,16 +82,8 @@ class AckRequests:
     async def ack(self, message: PopAck) -> None:
         """Acknowledge one message (`gantrymq.interfaces.PopService.ack`)."""
         stored: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-
-        def answered(problem: GantryError | None) -> None:
-            if stored.done():
-                return
-            if problem is None:
-                stored.set_result(None)
-            else:
-                stored.set_exception(problem)
-
-        self.start_ack(message, answered)
+        settle = resolve_future(stored)
+        self.start_ack(message, lambda problem: settle(None, problem))
         await stored
 
     @serves(RequestCode.BATCH_ACK_MESSAGE)

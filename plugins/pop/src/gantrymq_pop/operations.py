@@ -13,6 +13,7 @@ from typing import Any, Final, NamedTuple, TypeVar
 from gantrymq.errors import ConnectionLost, GantryError, InvalidParameter, RequestRefused, ServerFault
 from gantrymq.interfaces import Broker, ClientChannel, MessageFilter, PopAnswer, PopRequest
 from gantrymq.model.topic import TopicConfig
+from gantrymq.world.workers import resolve_future
 from gantrymq_pop.checks import PopChecks, check_invisible
 from gantrymq_pop.headers import NotificationRequest
 from gantrymq_pop.long_polling import LongPolling, PollingKey
@@ -90,21 +91,25 @@ class Pops:
     async def receive(self, request: PopRequest, client: ClientChannel) -> PopAnswer:
         """Pop messages, waiting as long as the request allows."""
         answered: asyncio.Future[PopAnswer] = asyncio.get_running_loop().create_future()
+        settle = resolve_future(answered)
 
         def respond(answer: PopAnswer | GantryError) -> None:
-            if answered.done():
-                return
             if isinstance(answer, GantryError):
-                answered.set_exception(answer)
+                settle(None, answer)
             else:
-                answered.set_result(answer)
+                settle(answer, None)
 
         await self.serve(request, client, respond, abandoned=answered.done)
         return await answered
 
-    def notified(self, request: NotificationRequest, client: ClientChannel, respond: Respond[dict[str, str]]) -> None:
+    def notified(
+        self,
+        request: NotificationRequest,
+        topic: TopicConfig,
+        client: ClientChannel,
+        respond: Respond[dict[str, str]],
+    ) -> None:
         """Call *respond* with the fields of the answer as soon as a pop would find messages, or at the deadline."""
-        topic = self.checks.checked_topic(request.topic, request.queue_id)
         group, order = request.consumer_group, request.order
         found = self._popping.has_message(group, topic, request.queue_id, request.attempt_id, order=order)
         ext = {"hasMsg": "true" if found else "false"}
@@ -112,7 +117,7 @@ class Pops:
         if not found and request.poll_time > 0 and left_ms > NEARLY_MS and not self._waiting.closed:
 
             async def again() -> None:
-                self.notified(request, client, respond)
+                self.notified(request, self.checks.checked_topic(request.topic, request.queue_id), client, respond)
 
             place = PollingKey(request.topic, group, request.queue_id)
             seconds = min(left_ms / 1000, LONGEST_S)

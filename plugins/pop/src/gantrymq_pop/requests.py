@@ -72,7 +72,7 @@ class PopRequests:
         header = NotificationRequest.from_ext(request.ext)
         header.born_time = header.born_time or self._clock.now_ms()
         self._checks.check_broker()
-        self._checks.checked_topic(header.topic, header.queue_id)
+        topic = self._checks.checked_topic(header.topic, header.queue_id)
         self._checks.check_group(header.consumer_group)
 
         def respond(answer: dict[str, str] | GantryError) -> None:
@@ -81,7 +81,7 @@ class PopRequests:
             else:
                 _reply(request, connection, response_to(request, 0, None, answer))
 
-        self._pops.notified(header, connection, respond)
+        self._pops.notified(header, topic, connection, respond)
 
     @serves(RequestCode.POLLING_INFO)
     def polling_info(self, request: Command, connection: Connection) -> Command:
