@@ -15,7 +15,7 @@ from gantrymq.world.real import real_world
 from gantrymq_storage_mmap.queues import pending_entries
 from gantrymq_storage_mmap.settings import SCHEMA
 from gantrymq_storage_mmap.store import MmapStore
-from gantrymq_testing import RawLogContract, StoreContract
+from gantrymq_testing import DurableRawLogContract, RawLogContract, StoreContract
 from gantrymq_testing.simulated import SimulatedFiles
 
 BROKER_KEYS = (Setting("maxMessageSize", "number", 4 * 1024**2, "declared by the broker"),)
@@ -62,18 +62,21 @@ class TestContractInMemory(TestContract):
         return attrs.evolve(world, files=SimulatedFiles(world.clock.now_ms))
 
 
-class TestRawLog(MmapStoreCases, RawLogContract):
+SMALL_FILES = {
+    "mappedFileSizeCommitLog": 4096,
+    "mappedFileSizeConsumeQueue": 100,
+    "maxHashSlotNum": 50,
+    "maxIndexNum": 20,
+}
+
+
+class TestRawLog(MmapStoreCases, DurableRawLogContract):
     """Log files of a few records, queue files of five entries, index files of twenty keys."""
 
-    sizes = {
-        "mappedFileSizeCommitLog": 4096,
-        "mappedFileSizeConsumeQueue": 100,
-        "maxHashSlotNum": 50,
-        "maxIndexNum": 20,
-    }
+    sizes = SMALL_FILES
 
 
-class TestRawLogReadCold(TestRawLog):
+class TestRawLogReadCold(MmapStoreCases, RawLogContract):
     """Nothing is hot: every read of the log uses a thread."""
 
-    sizes = {**TestRawLog.sizes, "hotReadWindow": 0}
+    sizes = {**SMALL_FILES, "hotReadWindow": 0}

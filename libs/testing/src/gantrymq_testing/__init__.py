@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from gantrymq_testing.dispatcher_contract import DispatcherContract
     from gantrymq_testing.failing_files import FailingFiles
     from gantrymq_testing.filter_contract import FilterContract
-    from gantrymq_testing.raw_log_contract import RawLogContract
+    from gantrymq_testing.raw_log_contract import DurableRawLogContract, RawLogContract
     from gantrymq_testing.running_broker import RunningBroker
     from gantrymq_testing.simulation import simulate_cluster
     from gantrymq_testing.store_contract import StoreContract
@@ -26,6 +26,7 @@ __all__ = [
     "AllocationContract",
     "Cluster",
     "DispatcherContract",
+    "DurableRawLogContract",
     "FailingFiles",
     "FilterContract",
     "RawLogContract",
@@ -41,6 +42,7 @@ _HOMES = {
     "DispatcherContract": "gantrymq_testing.dispatcher_contract",
     "FailingFiles": "gantrymq_testing.failing_files",
     "FilterContract": "gantrymq_testing.filter_contract",
+    "DurableRawLogContract": "gantrymq_testing.raw_log_contract",
     "RawLogContract": "gantrymq_testing.raw_log_contract",
     "RunningBroker": "gantrymq_testing.running_broker",
     "StoreContract": "gantrymq_testing.store_contract",

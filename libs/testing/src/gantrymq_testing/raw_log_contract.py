@@ -6,8 +6,9 @@ A plugin's test derives from `RawLogContract` and creates its store, as for `Sto
         def make_store(self, world, root, **settings):
             return MyStore(StoreContext(world, root, Settings(SCHEMA, settings)))
 
-Each case copies the log of one store, the original, to another one. The files of a durable store should be small, so
-that the messages of a case fill several of them.
+`DurableRawLogContract` adds crashes, for stores that survive the end of their process. Each case copies the log of one
+store, the original, to another one. The files of a durable store should be small, so that the messages of a case fill
+several of them.
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ from gantrymq_testing.simulated import SimulatedLoop, SimulatedProcess, simulate
 from gantrymq_testing.store_contract.cases import StoreCases
 from gantrymq_testing.store_contract_bench import START_MS, StandingClock, StoreBench, bodies, message
 
-__all__ = ["RawLogContract"]
+__all__ = ["DurableRawLogContract", "RawLogContract"]
 
 CHUNK_BYTES = 700  # per read: records are cut in pieces
 TOPICS = ("A", "B", "%RETRY%group", SCHEDULE_TOPIC)
@@ -385,7 +386,9 @@ class RawLogContract(StoreCases):
 
         self.drive_both(tmp_path, case)
 
-    # --- crashes ------------------------------------------------------------------------------------------------------
+
+class DurableRawLogContract(RawLogContract):
+    """Derive instead of `RawLogContract` if the store survives the end of its process: adds crashes."""
 
     @pytest.mark.slow
     def test_a_copy_goes_on_wherever_its_process_ends(self) -> None:
@@ -412,8 +415,6 @@ class RawLogContract(StoreCases):
 
     def _crash_everywhere(self, work: Callable[[LogBench], Awaitable[None]], first: int = 0) -> None:
         """End the process of the copy at its first, second, ... last changing call of files while *work* runs."""
-        if not self.durable:
-            pytest.skip("this store is not durable")
         number = 1
         while self._crash(work, number, first):
             number += 1
