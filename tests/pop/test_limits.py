@@ -10,8 +10,8 @@ from gantrymq.errors import ConfigError
 from gantrymq.interfaces import GetLimit
 from gantrymq.loose_json import dumps
 from gantrymq.model.queue import Queue
+from gantrymq.remoting.codes import RequestCode
 from gantrymq_pop import plugin
-from gantrymq_pop.service import CODES
 from gantrymq_pop.settings import SCHEMA
 from gantrymq_pop.topics import REVIVE_GROUP
 
@@ -29,7 +29,8 @@ def test_registers_one_service_and_its_handlers():
     plugin.gantry_register_handlers(handlers)
     plugin.gantry_register_services(services)
     assert list(services) == ["pop"]
-    assert tuple(handlers) == CODES
+    codes = {200050, 200051, 200052, 200053, 200054, 200055, 200056, 200151, 400, 401, 402}
+    assert {RequestCode[name].value for name in handlers} == codes
     assert settings.keys() == {each.key for each in SCHEMA}
 
 

@@ -9,6 +9,7 @@ SOURCE = ROOT / "core" / "src" / "gantrymq"
 DECLARING = [
     SOURCE / "hooks.py",
     SOURCE / "config.py",
+    SOURCE / "model" / "access.py",
     SOURCE / "model" / "queue.py",
     SOURCE / "formats" / "dispatch_entry.py",
     SOURCE / "formats" / "ext_unit.py",

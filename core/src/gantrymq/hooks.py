@@ -14,12 +14,12 @@ import pluggy
 if TYPE_CHECKING:  # commands of plugins start 15 ms faster without importing the interfaces
     from gantrymq.interfaces import (
         AllocationRegistry,
+        AuthorizerRegistry,
         CommandRegistry,
         ConfigRegistry,
         DispatcherRegistry,
         FilterRegistry,
         GateRegistry,
-        GuardRegistry,
         InterceptorRegistry,
         NameServerRegistry,
         ServiceRegistry,
@@ -107,11 +107,11 @@ def gantry_register_gates(registry: GateRegistry) -> None:
 
 
 @hookspec
-def gantry_register_guards(registry: GuardRegistry) -> None:
-    """Add guards, which check every request before it is served and may refuse it.
+def gantry_register_authorizers(registry: AuthorizerRegistry) -> None:
+    """Register authorizers by name. They identify clients and decide what these may do.
 
-    When: once, at broker start. Runs: a plain call per request, in ascending order.
-    Errors: an order used twice raises PluginConflict.
+    When: once, at broker start. Runs: once per connection and access key, and once per decision; both are cached.
+    Errors: a name registered twice raises PluginConflict.
     """
 
 

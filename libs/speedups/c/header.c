@@ -7,7 +7,7 @@ enum { MAX_QUEUE_ID = 1023 };
 /* Result of a scan. */
 typedef struct {
     Members members;
-    Value queue_id[MOST_SPELLINGS], born[MOST_SPELLINGS], properties[MOST_SPELLINGS];
+    Value queue_id[MOST_SPELLINGS], born[MOST_SPELLINGS], properties[MOST_SPELLINGS], signature;
     Py_ssize_t spelling; /* index of the spelling for the code */
     int has_fields;
 } Found;
@@ -80,6 +80,9 @@ take_fields(const Spellings *known, Walk *it, Found *found)
                 value = &found->properties[index];
             }
         }
+        if (value == &other && is_literal(name, "Signature")) {
+            value = &found->signature;
+        }
         other.text.at = NULL;
         if (!take_once(it, value)) {
             return 0;
@@ -127,7 +130,13 @@ is_alphanumeric(char c)
     return ('0' <= c && c <= '9') || ('A' <= c && c <= 'Z') || ('a' <= c && c <= 'z');
 }
 
-/* Read a value of this kind at a position: digits without leading zeros, or letters and digits. */
+static inline int
+is_base64(char c)
+{
+    return is_alphanumeric(c) || c == '+' || c == '/' || c == '=';
+}
+
+/* Read a value of this kind at a position: digits without leading zeros, letters and digits, or base64. */
 static inline int
 read_varying(Varying *value, int kind, const char *at, const char *end)
 {
@@ -135,6 +144,10 @@ read_varying(Varying *value, int kind, const char *at, const char *end)
     long long number = 0;
     if (kind == ID_VALUE) {
         while (at < end && is_alphanumeric(*at)) {
+            at++;
+        }
+    } else if (kind == SIGNATURE_VALUE) {
+        while (at < end && is_base64(*at)) {
             at++;
         }
     } else {
@@ -193,9 +206,9 @@ find_language(const Spellings *known, Value value)
 }
 
 static void
-sort_by_place(Varying *varying)
+sort_by_place(Varying *varying, int varies)
 {
-    for (int count = 1; count < VARYING; count++) {
+    for (int count = 1; count < varies; count++) {
         Varying moved = varying[count];
         int place = count;
         for (; place > 0 && varying[place - 1].text.at > moved.text.at; place--) {
@@ -225,7 +238,14 @@ read_found(const Spellings *known, const Found *found, Said *said)
         !find_id(&said->varying[3], found->properties[said->spelling])) {
         return 0;
     }
-    sort_by_place(said->varying);
+    said->varies = VARYING - 1;
+    if (found->signature.text.at != NULL) {
+        if (!found->signature.quoted ||
+            !read_whole(&said->varying[said->varies++], SIGNATURE_VALUE, found->signature.text)) {
+            return 0;
+        }
+    }
+    sort_by_place(said->varying, said->varies);
     said->language = find_language(known, members->language);
     return said->language != NULL;
 }
@@ -257,7 +277,7 @@ read_alike(Text header, Said *said)
 {
     Varying varying[VARYING];
     const char *at = header.at, *const end = at + header.size, *from = said->header.at;
-    for (int index = 0; index < VARYING; index++) {
+    for (int index = 0; index < said->varies; index++) {
         Text before = said->varying[index].text;
         Py_ssize_t size = before.at - from;
         if (end - at < size || memcmp(at, from, (size_t)size) != 0 ||
@@ -272,6 +292,6 @@ read_alike(Text header, Said *said)
         return 0;
     }
     said->header = header;
-    memcpy(said->varying, varying, sizeof varying);
+    memcpy(said->varying, varying, (size_t)said->varies * sizeof *varying);
     return 1;
 }

@@ -15,8 +15,8 @@ typedef struct {
     PyObject *languages; /* name to number */
 } Spellings;
 
-/* The values that vary between send requests: position and number. */
-enum { QUEUE_VALUE, BORN_VALUE, ID_VALUE, OPAQUE_VALUE, VARYING };
+/* The values that vary between send requests: position and number. Only signed requests have the last one. */
+enum { QUEUE_VALUE, BORN_VALUE, ID_VALUE, OPAQUE_VALUE, SIGNATURE_VALUE, VARYING };
 typedef struct {
     int kind;
     Text text;
@@ -27,6 +27,7 @@ typedef struct {
 typedef struct {
     Text header;
     Varying varying[VARYING]; /* in the order of the text */
+    int varies;               /* their number */
     Py_ssize_t spelling;
     long long flag, version;
     PyObject *language; /* borrowed */

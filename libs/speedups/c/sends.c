@@ -82,7 +82,7 @@ new_alike(const Said *said)
 {
     char alike[LONGEST_HEADER + VARYING], *to = alike;
     const char *from = said->header.at;
-    for (int index = 0; index < VARYING; index++) {
+    for (int index = 0; index < said->varies; index++) {
         Text text = said->varying[index].text;
         to = (char *)write_bytes((unsigned char *)to, from, text.at - from);
         *to++ = 0;
@@ -131,8 +131,11 @@ new_send(const CommandReader *self, PyObject *like, PyObject *header, PyObject *
     set_slot(send, self->send_at[HEADER], header);
     set_slot(send, self->send_at[BODY], body);
     int failed = set_alike(self, send, like, said);
-    for (int index = 0; !failed && index < VARYING; index++) {
+    for (int index = 0; !failed && index < said->varies; index++) {
         const Varying *value = &said->varying[index];
+        if (value->kind == SIGNATURE_VALUE) {
+            continue;
+        }
         failed = give_slot(send, self->send_at[slots[value->kind]],
                            value->kind == ID_VALUE ? PyBytes_FromStringAndSize(value->text.at, value->text.size)
                                                    : PyLong_FromLongLong(value->number));

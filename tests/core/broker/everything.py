@@ -1,7 +1,6 @@
 """A plugin that uses all of `gantrymq.interfaces.Broker` that coming plugins need, from outside and in one place.
 
-It copies every message of topic A to topic B, once a consumer of B waits for it and holds the lock of its queue, and
-refuses clients that have not said a word of greeting.
+It copies every message of topic A to topic B, once a consumer of B waits for it and holds the lock of its queue.
 """
 
 from __future__ import annotations
@@ -17,13 +16,12 @@ FROM, TO = Queue("A", 0), Queue("B", 0)
 
 
 class Copier:
-    """A service and guard that records notifications in `told`."""
+    """A service that records notifications in `told`."""
 
     name = "copier"
-    order = 10
 
     async def start(self, broker):
-        self.broker, self.told, self.woken, self.guarded = broker, [], 0, False
+        self.broker, self.told, self.woken = broker, [], 0
         self.stop_hearing = broker.messages.on_arrival(self.arrived, FROM)
         broker.clients.on_gone(lambda connection: self.told.append(("closed", connection.notes)))
         self.unwanted = ""
@@ -40,12 +38,6 @@ class Copier:
         self.told.append(("heard", heartbeat.client_id))
         if heartbeat.client_id == self.unwanted:
             raise NoPermission("you are not wanted")
-
-    def __call__(self, code, fields, body, connection):
-        if code == GREETING:
-            connection.notes["copier"] = {**fields, "bytes": len(body)}
-        elif self.guarded and "copier" not in connection.notes:
-            raise NoPermission("say hello first")
 
     async def copy(self, group):
         """Copy the messages that match the subscription of *group*."""
@@ -78,11 +70,6 @@ copier = Copier()
 
 @hookimpl
 def gantry_register_services(registry):
-    registry.add(copier)
-
-
-@hookimpl
-def gantry_register_guards(registry):
     registry.add(copier)
 
 

@@ -7,7 +7,7 @@ import asyncio
 import attrs
 import everything
 import pytest
-from broker_desk import records, run_broker, send_header
+from broker_desk import records, run_broker
 
 from gantrymq.errors import ConnectionLost, NoPermission, RequestRefused, TopicNotExist
 from gantrymq.interfaces import PullRequest, PutStatus, SendRequest, StoreMessage
@@ -97,25 +97,6 @@ def test_an_end_to_hearing_of_a_queue(run):
     run(main)
 
 
-def test_a_guard_sees_requests_of_core_and_keeps_what_it_learns_of_a_connection(run):
-    async def main(desk, copier):
-        await topics(desk)
-        copier.guarded = True
-        refused = await desk.send("A")
-        assert (refused.code, refused.remark) == (16, "say hello first")
-        greeting = await desk.ask(everything.GREETING, {"name": "desk"}, b"hello")
-        assert greeting.code == 0
-        assert (await desk.send("A")).code == 0
-        assert (await desk.ask(34, None, dumps({"clientID": "c"}))).code == 0
-        other = desk.peer()
-        assert (await other.pull("A")).code == 16
-        await desk.client.close()
-        await desk.clock.sleep(1)
-        assert ("closed", {"copier": {"name": "desk", "bytes": 5}}) in copier.told
-
-    run(main)
-
-
 def test_a_pull_that_waits_ends_with_its_connection(run):
     async def main(desk, copier):
         await topics(desk)
@@ -180,30 +161,6 @@ def test_the_topic_of_a_send_is_made_and_checked_without_the_send(run):
             copier.broker.messages.topic_for_send(SendRequest("PG", "Other", b""))
 
     run(main)
-
-
-def test_sends_of_one_read_are_seen_one_by_one(run):
-    seen = []
-
-    async def main(desk, copier):
-        await topics(desk)
-        await desk.send("A")
-        copier.guarded = True
-        await desk.ask(everything.GREETING)
-        tasks = [desk.later(310, send_header("A").to_ext_v2(), b"body") for _ in range(5)]
-        answers = [await task for task in tasks]
-        assert [answer.code for answer in answers] == [0] * 5
-        assert seen.count((310, "A")) == 6
-
-    original = everything.Copier.__call__
-
-    def watching(self, code, fields, body, connection):
-        seen.append((code, fields.get("b")))
-        original(self, code, fields, body, connection)
-
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(everything.Copier, "__call__", watching)
-        run(main)
 
 
 def test_a_heartbeat_that_is_refused_makes_no_member(run):

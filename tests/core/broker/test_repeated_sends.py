@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from types import SimpleNamespace
 
 import attrs
 import pytest
@@ -356,10 +357,10 @@ def test_what_comes_once_is_not_remembered(broker, checks):
 @pytest.mark.parametrize("bound", ["MOST_REMEMBERED", "MOST_REMEMBERED_BYTES", "MOST_MET"])
 def test_what_is_remembered_is_bounded(monkeypatch, bound):
     monkeypatch.setattr(send_templates, bound, {"MOST_REMEMBERED_BYTES": 350}.get(bound, 4))
-    alike = SendTemplateCache(None, None, None, b"")
+    alike = SendTemplateCache(None, None, None, None, b"")
     for number in range(400):
         kind = number // 2 % 10  # each twice running
-        alike.remember(SendCommand(Command(310), b"x" * 100, kind, 0, 0, b"ID"), None)
+        alike.remember(SendCommand(Command(310), b"x" * 100, kind, 0, 0, b"ID"), None, SimpleNamespace(principal=None))
         assert len(alike._met) <= (4 if bound == "MOST_MET" else 10)
         assert len(alike._templates) <= (10 if bound == "MOST_MET" else 4)
         assert alike._templates.keys() <= set(range(10))

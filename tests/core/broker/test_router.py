@@ -18,6 +18,7 @@ from gantrymq.remoting.sends import SendCommand
 class FakeConnection:
     def __init__(self):
         self.closed = self.full = False
+        self.principal = None
         self.answers = []
         self.closing = []
 

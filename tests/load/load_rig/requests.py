@@ -42,7 +42,7 @@ class Request:
     """
 
     def __init__(self, code: int, ext: dict[str, str], body: bytes = b"", *, oneway: bool = False) -> None:
-        self.oneway = oneway
+        self.code, self.ext, self.body, self.oneway = code, ext, body, oneway
         header = json.dumps(
             {
                 "code": code,

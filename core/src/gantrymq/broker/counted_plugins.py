@@ -11,18 +11,17 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable
 from functools import partial
 from typing import Any, Generic, ParamSpec, TypeVar
 
 from gantrymq.broker.counting.stats import Stats
 from gantrymq.errors import GantryError, Unconfirmed
-from gantrymq.interfaces import ClientChannel, Gate, Guard, Interceptor, StoreMessage
+from gantrymq.interfaces import Gate, Interceptor, StoreMessage
 
 __all__ = [
     "CountFailure",
     "CountedGate",
-    "CountedGuard",
     "Listeners",
     "counted",
     "counted_interceptor",
@@ -57,20 +56,6 @@ class CountedGate:
         except Exception:
             self._stats.plugin_failed("gate", self.name)
             raise
-
-
-class CountedGuard:
-    """A guard."""
-
-    def __init__(self, inner: Guard, stats: Stats) -> None:
-        self.order = inner.order
-        self._check = counted(inner, lambda: stats.plugin_failed("guard", name_of(inner)))
-
-    def __call__(
-        self, code: int, fields: Mapping[str, str], body: bytes | memoryview, connection: ClientChannel
-    ) -> None:
-        """Accept the request, or raise."""
-        self._check(code, fields, body, connection)
 
 
 def counted(

@@ -27,7 +27,7 @@ class BrokerFacade:
         self.topics, self.groups, self.offsets = parts.topics, parts.groups, parts.offset_commits
         self.clients, self.locks = parts.clients, parts.locks
         self.held_pulls, self.filters = parts.held_pulls, parts.filters
-        self.registration = parts.registration
+        self.registration, self.access = parts.registration, parts.access
         self.metrics = MetricsReader(parts, router)
         self._plugins = parts.plugins
         self._strategies: dict[str, AllocationStrategy] = {}  # created on first use

@@ -7,6 +7,7 @@ from functools import partial
 
 import attrs
 
+from gantrymq.broker.access import AccessControl
 from gantrymq.broker.consuming.pull import Pulls
 from gantrymq.broker.consuming.query import store_time_at, view_message
 from gantrymq.broker.counted_plugins import CountFailure, counted, logged_listener, name_of
@@ -44,6 +45,7 @@ from gantrymq.interfaces import (
     StoreFeature,
     StoreMessage,
 )
+from gantrymq.model.access import Action, Principal, topic_resource
 from gantrymq.model.queue import Queue
 from gantrymq.model.topic import TopicConfig
 
@@ -63,6 +65,7 @@ class BrokerMessages:
     _arrivals: Arrivals
     _sending_back: SendingBack
     _transactions: Transactions | None
+    _access: AccessControl
     _services: Iterable[Service]
     _failed: CountFailure  # counts exceptions of listeners
 
@@ -97,10 +100,13 @@ class BrokerMessages:
             raise RequestNotSupported(
                 f"no installed plugin offers transactions; install one with: {install_command('gantrymq-transaction')}"
             )
+        if request.topic:
+            self._access.check_send(request.principal, request.topic)
         return self._transactions.end(request)
 
     async def recall(self, request: RecallRequest) -> RecallAnswer:
         """Recall a waiting timed message."""
+        self._access.check_send(request.principal, request.topic)
         for service in self._services:
             if isinstance(service, MessageRecall):
                 return await service.recall(request)
@@ -125,9 +131,11 @@ class BrokerMessages:
         """Return the record at *log_offset*."""
         return self._store.read(log_offset)
 
-    async def view(self, log_offset: int) -> RecordView:
+    async def view(self, log_offset: int, principal: Principal | None = None) -> RecordView:
         """Return the message at *log_offset*, also from the disk."""
-        return await view_message(self._store, log_offset)
+        record = await view_message(self._store, log_offset)
+        self._access.check(principal, Action.GET, topic_resource(record.topic))
+        return record
 
     def query(
         self, topic: str, key: str, begin_ms: int, end_ms: int, limit: int | None = None

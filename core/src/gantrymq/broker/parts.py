@@ -38,14 +38,14 @@ from gantrymq.broker.tables.deletions import Deletions
 from gantrymq.broker.tables.state_files import StateFiles
 from gantrymq.config import Settings
 from gantrymq.errors import PluginError
-from gantrymq.interfaces import BitMaps, Gate, MessageStore, MetricFamily, TransactionService
+from gantrymq.interfaces import Authorizer, BitMaps, Gate, MessageStore, MetricFamily, TransactionService
 from gantrymq.model import names
 from gantrymq.plugins import Plugins
 from gantrymq.remoting.client import RemotingClient
 from gantrymq.remoting.sliced_responses import SlicedResponses
 from gantrymq.world import World
 
-__all__ = ["BrokerResources", "Parts", "gates_of", "select_transaction_service"]
+__all__ = ["BrokerResources", "Parts", "gates_of", "select_authorizer", "select_transaction_service"]
 
 DEFAULT_TRANSACTIONS = "rocketmq"
 
@@ -78,7 +78,7 @@ class Parts:
         self.world, self.settings, self.plugins, self.identity = world, settings, resources.plugins, identity
         self.store, self.tables, self.state, self.bit_maps = store, tables, resources.state, resources.bit_maps
         self.topics, self.groups, self.offsets = tables.topics, tables.groups, tables.offsets
-        self.clients, self.locks, self.stats = tables.clients, tables.locks, tables.stats
+        self.clients, self.locks, self.stats, self.access = tables.clients, tables.locks, tables.stats, tables.access
         self.offset_commits, self.dispatchers = resources.offset_commits, resources.dispatchers
         self.clean_start, self.started_ms = resources.clean_start, world.clock.now_ms()
         self.sliced_responses = SlicedResponses(world.clock)
@@ -158,6 +158,7 @@ class Parts:
             arrivals,
             self.sending_back,
             self.transactions,
+            tables.access,
             resources.plugins.services,
             stats.plugin_failed,
         )
@@ -251,6 +252,21 @@ def gates_of(settings: Settings, plugged: Sequence[Gate], store: MessageStore) -
     """Return the gates of acknowledgements: the sync if flushDiskType is SYNC_FLUSH, then those of plugins."""
     own: list[Gate] = [SyncFlushGate(store)] if settings.text("flushDiskType") == "SYNC_FLUSH" else []
     return [*own, *plugged]
+
+
+def select_authorizer(settings: Settings, plugins: Plugins) -> Authorizer | None:
+    """Return the authorizer that ``authorizer=NAME`` selects; None if it is empty.
+
+    Raises:
+        PluginError: no installed plugin offers it.
+    """
+    name = settings.text("authorizer")
+    if not name:
+        return None
+    if name not in plugins.authorizers:
+        there = f"there is {', '.join(plugins.authorizers)}" if plugins.authorizers else "there is none"
+        raise PluginError(f"authorizer={name}: no installed plugin offers an authorizer of that name ({there})")
+    return plugins.authorizers[name]()
 
 
 def select_transaction_service(settings: Settings, plugins: Plugins) -> TransactionService | None:

@@ -20,7 +20,7 @@ from gantrymq.broker.consuming.offset_commits import OffsetCommits
 from gantrymq.broker.counting.stats import SAMPLE_S, local_day
 from gantrymq.broker.facade import BrokerFacade
 from gantrymq.broker.identity import Identity
-from gantrymq.broker.parts import BrokerResources, Parts, select_transaction_service
+from gantrymq.broker.parts import BrokerResources, Parts, select_authorizer, select_transaction_service
 from gantrymq.broker.ports import Ports
 from gantrymq.broker.queue_kinds import serves_light_queues
 from gantrymq.broker.sending.dispatchers import FLUSH_S, Dispatchers
@@ -61,13 +61,13 @@ class BrokerServer:
         """Create the broker without opening anything.
 
         Raises:
-            PluginError: the configured store or transaction service is not installed.
+            PluginError: the configured store, authorizer or transaction service is not installed.
             ConfigError: the store does not support a setting.
         """
         self.world = world
         self.settings = settings
         self.root = store_root(world, settings)
-        self.tables = Tables(world, settings)
+        self.tables = Tables(world, settings, select_authorizer(settings, plugins))
         self._plugins = plugins
         topics = self.tables.topics
         self._context = StoreContext(

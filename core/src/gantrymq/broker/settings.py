@@ -183,6 +183,7 @@ SCHEMA: tuple[Setting, ...] = (
     _number("syncFlushTimeout", 5000, "Answer FLUSH_DISK_TIMEOUT when a flush takes longer, ms.", at_least=1),
     _text("store", "mmap", "Store plugin for the messages (GantryMQ's own)."),
     _number("transactionCheckInterval", 30_000, "Milliseconds between checks of undecided transactions.", at_least=1),
+    _text("authorizer", "", "Authorizer that identifies clients and decides what they may do; empty: all may do all."),
     _text("transaction", "", "Transaction service; empty: rocketmq, or the only one installed."),
     _text("plugins", "", "Entry points to load, separated by commas; empty means all that are installed."),
     *ADMISSION_SETTINGS,

@@ -3,13 +3,14 @@
 A hook (`gantrymq.hooks`) registers objects with these interfaces once at startup; the hot path calls the objects.
 """
 
+from gantrymq.interfaces.access import Access, Authorizer, Credentials
 from gantrymq.interfaces.allocation import AllocationStrategy
 from gantrymq.interfaces.broker import Broker
 from gantrymq.interfaces.client_channel import ClientChannel
 from gantrymq.interfaces.clients import ClientConnection, Clients, ConsumerHeartbeat, Heartbeat, OnlineClient
 from gantrymq.interfaces.consuming import Filters, HeldPulls, Offsets, QueueLocks, QueueProgress
 from gantrymq.interfaces.dispatch import DispatchEntry, Dispatcher
-from gantrymq.interfaces.extension_points import Gate, Guard, Interceptor, Service
+from gantrymq.interfaces.extension_points import Gate, Interceptor, Service
 from gantrymq.interfaces.filtering import BitMaps, ExtUnit, FilterType, MessageFilter, PropertiesFilter
 from gantrymq.interfaces.log import LogRange, RawLog, Segment
 from gantrymq.interfaces.messages import Messages, QueueStatistics
@@ -27,12 +28,12 @@ from gantrymq.interfaces.pulling import LastPull, PullAnswer, PullRequest
 from gantrymq.interfaces.registration import Registration
 from gantrymq.interfaces.registries import (
     AllocationRegistry,
+    AuthorizerRegistry,
     CommandRegistry,
     ConfigRegistry,
     DispatcherRegistry,
     FilterRegistry,
     GateRegistry,
-    GuardRegistry,
     InterceptorRegistry,
     NameServerRegistry,
     ServiceRegistry,
@@ -72,8 +73,11 @@ from gantrymq.interfaces.topics_and_groups import Groups, Topics
 from gantrymq.interfaces.transactions import EndTransaction, Outcome, TransactionService
 
 __all__ = [
+    "Access",
     "AllocationRegistry",
     "AllocationStrategy",
+    "Authorizer",
+    "AuthorizerRegistry",
     "BitMaps",
     "BoundaryType",
     "Bounds",
@@ -87,6 +91,7 @@ __all__ = [
     "CommandRegistry",
     "ConfigRegistry",
     "ConsumerHeartbeat",
+    "Credentials",
     "DispatchEntry",
     "Dispatcher",
     "DispatcherRegistry",
@@ -101,8 +106,6 @@ __all__ = [
     "GetResult",
     "GetStatus",
     "Groups",
-    "Guard",
-    "GuardRegistry",
     "Heartbeat",
     "HeldPulls",
     "Interceptor",

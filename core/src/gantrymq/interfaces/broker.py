@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from gantrymq.config import Settings
+from gantrymq.interfaces.access import Access
 from gantrymq.interfaces.allocation import AllocationStrategy
 from gantrymq.interfaces.clients import Clients
 from gantrymq.interfaces.consuming import Filters, HeldPulls, Offsets, QueueLocks
@@ -90,6 +91,10 @@ class Broker(Protocol):
     @property
     def registration(self) -> Registration:
         """The broker's name and address, and its cluster."""
+
+    @property
+    def access(self) -> Access:
+        """Access decisions."""
 
     def allocation(self, name: str) -> AllocationStrategy:
         """Return an allocation strategy with its default settings. Raises RequestRefused (code 1) if there is none."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Mapping
 from typing import Any, Protocol, TypeVar
 
+from gantrymq.model.access import Principal
 from gantrymq.model.pushes import ClientAnswer, DirectConsumption, OffsetReset, PushedReply, TransactionCheck
 
 __all__ = ["ClientChannel", "ResponseLimiter"]
@@ -48,7 +49,15 @@ class ClientChannel(Protocol):
 
     @property
     def notes(self) -> dict[str, Any]:
-        """State that guards and handlers keep per client; a plugin uses its own name as key."""
+        """State that handlers and plugins keep per client; a plugin uses its own name as key."""
+
+    @property
+    def principal(self) -> Principal | None:
+        """Who sent the request that is being served; None without access control. Read it before the first await."""
+
+    @property
+    def certificate(self) -> str:
+        """Subject of the client's verified TLS certificate, such as ``CN=orders,O=Shop``; empty if there is none."""
 
     @property
     def closed(self) -> bool:

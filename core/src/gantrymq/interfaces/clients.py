@@ -8,6 +8,7 @@ from typing import Any, NamedTuple, Protocol
 import attrs
 
 from gantrymq.interfaces.client_channel import ClientChannel
+from gantrymq.model.access import Principal
 from gantrymq.model.subscription import Subscription
 
 __all__ = ["ClientConnection", "Clients", "ConsumerHeartbeat", "Heartbeat", "OnlineClient"]
@@ -57,6 +58,7 @@ class Heartbeat(NamedTuple):
     producers: Sequence[str]  # groups
     consumers: Sequence[ConsumerHeartbeat]
     fingerprint: int = 0  # hash of the subscriptions; 0 from clients without heartbeat version 2
+    principal: Principal | None = None  # the client; None: not checked
 
 
 class Clients(Protocol):

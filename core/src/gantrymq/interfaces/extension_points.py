@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Mapping
+from collections.abc import Awaitable
 from typing import TYPE_CHECKING, Protocol
 
-from gantrymq.interfaces.client_channel import ClientChannel
 from gantrymq.interfaces.store import StoreMessage
 
 if TYPE_CHECKING:
     from gantrymq.interfaces.broker import Broker
 
-__all__ = ["Gate", "Guard", "Interceptor", "Service"]
+__all__ = ["Gate", "Interceptor", "Service"]
 
 
 class Interceptor(Protocol):
@@ -42,24 +41,6 @@ class Gate(Protocol):
         Raises:
             Unconfirmed: the messages become visible, and their senders get its code, such as 11 (SLAVE_NOT_AVAILABLE).
             StoreError: the messages stay invisible, and their senders get the error.
-        """
-
-
-class Guard(Protocol):
-    """Check of every request before it is served, including core's own; the extension point for access control."""
-
-    order: int  # guards run in ascending order; equal numbers conflict
-
-    def __call__(
-        self, code: int, fields: Mapping[str, str], body: bytes | memoryview, connection: ClientChannel
-    ) -> None:
-        """Accept a request, or raise a GantryError, which becomes the response.
-
-        Args:
-            code: the request code.
-            fields: header fields by name; those of a send may have names of one letter, see request 310.
-            body: the request body, maybe empty; it must not be kept after the call.
-            connection: the connection of the request; use its ``notes`` for state of the connection.
         """
 
 

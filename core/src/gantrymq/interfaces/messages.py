@@ -11,6 +11,7 @@ from gantrymq.interfaces.pulling import PullAnswer, PullRequest
 from gantrymq.interfaces.sending import RecallAnswer, RecallRequest, SendAnswer, SendBackRequest, SendRequest
 from gantrymq.interfaces.store import BoundaryType, GetLimit, GetResult, PutResult, QueryResult, StoreMessage
 from gantrymq.interfaces.transactions import EndTransaction, Outcome
+from gantrymq.model.access import Principal
 from gantrymq.model.queue import Queue
 from gantrymq.model.topic import TopicConfig
 
@@ -123,10 +124,11 @@ class Messages(Protocol):
     def read(self, log_offset: int) -> RecordView | None:
         """Return the record at *log_offset*."""
 
-    async def view(self, log_offset: int) -> RecordView:
+    async def view(self, log_offset: int, principal: Principal | None = None) -> RecordView:
         """Return the message at *log_offset*, also from the disk, and of a deleted topic.
 
         Raises:
+            RequestRefused: code 16, *principal* may not read the topic.
             RequestRefused: code 1, no message starts there.
             StoreError: the disk cannot be read.
         """

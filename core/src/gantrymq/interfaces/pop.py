@@ -7,6 +7,7 @@ from typing import NamedTuple, Protocol
 
 from gantrymq.errors import GantryError
 from gantrymq.interfaces.client_channel import ClientChannel
+from gantrymq.model.access import Principal
 
 __all__ = ["InvisibleTime", "PopAck", "PopAnswer", "PopRequest", "PopService", "PoppedBatch"]
 
@@ -26,6 +27,7 @@ class PopRequest(NamedTuple):
     expression_type: str | None = None  # None: TAG
     order: bool = False
     attempt_id: str | None = None  # of an ordered pop that is repeated
+    principal: Principal | None = None  # the consumer; None: the broker itself, not checked
 
 
 class PoppedBatch(NamedTuple):
@@ -70,6 +72,7 @@ class PopAck(NamedTuple):
     queue_id: int
     queue_offset: int
     receipt_handle: str  # POP_CK
+    principal: Principal | None = None
 
 
 class InvisibleTime(NamedTuple):

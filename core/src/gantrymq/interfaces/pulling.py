@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
+from gantrymq.model.access import Principal
+
 __all__ = ["LastPull", "PullAnswer", "PullRequest"]
 
 
@@ -23,6 +25,7 @@ class PullRequest(NamedTuple):
     version: int = 0  # of the subscription, without flag 4
     expression_type: str | None = None  # None means TAG
     lite: bool = False
+    principal: Principal | None = None  # the consumer; None: the broker itself, not checked
 
 
 class PullAnswer(NamedTuple):

@@ -10,9 +10,10 @@ import attrs
 
 from gantrymq.config import Setting, Settings
 from gantrymq.errors import PluginError
+from gantrymq.interfaces.access import Authorizer
 from gantrymq.interfaces.allocation import AllocationStrategy
 from gantrymq.interfaces.dispatch import Dispatcher
-from gantrymq.interfaces.extension_points import Gate, Guard, Interceptor, Service
+from gantrymq.interfaces.extension_points import Gate, Interceptor, Service
 from gantrymq.interfaces.filtering import BitMaps, FilterType
 from gantrymq.interfaces.name_servers import NameServerKind
 from gantrymq.interfaces.store import MessageStore
@@ -107,8 +108,8 @@ InterceptorRegistry = ObjectRegistry[Interceptor]
 GateRegistry = ObjectRegistry[Gate]
 """Gates by name; an acknowledgement waits for all of them."""
 
-GuardRegistry = ObjectRegistry[Guard]
-"""Guards by order; a request is served if all of them accept it."""
+AuthorizerRegistry = FactoryRegistry[Callable[[], Authorizer]]
+"""Authorizers by name; ``authorizer=NAME`` selects one."""
 
 ServiceRegistry = ObjectRegistry[Service]
 """Background services by name."""

@@ -7,6 +7,7 @@ from typing import NamedTuple, Protocol, runtime_checkable
 
 from gantrymq.errors import GantryError, StoreError
 from gantrymq.interfaces.store import PutResult
+from gantrymq.model.access import Principal
 
 __all__ = ["MessageRecall", "RecallAnswer", "RecallRequest", "SendAnswer", "SendBackRequest", "SendRequest"]
 
@@ -31,6 +32,7 @@ class SendRequest(NamedTuple):
     unit_mode: bool = False
     batch: bool = False  # the body contains several messages, see formats.batch_body
     client_version: int = 479  # protocol version (V5_3_3); some rules depend on it
+    principal: Principal | None = None  # the sender; None: the broker itself, not checked
 
 
 class SendAnswer(NamedTuple):
@@ -53,6 +55,7 @@ class SendBackRequest(NamedTuple):
     max_reconsume_times: int | None = None
     unit_mode: bool = False
     client_version: int = 479  # protocol version of the client
+    principal: Principal | None = None  # the sender; None: the broker itself, not checked
 
 
 class RecallRequest(NamedTuple):
@@ -62,6 +65,7 @@ class RecallRequest(NamedTuple):
     handle: str  # from the answer to the send
     group: str | None  # producer group
     born_host: bytes  # of the client, packed
+    principal: Principal | None = None
 
 
 class RecallAnswer(NamedTuple):

@@ -7,6 +7,7 @@ from collections.abc import Awaitable
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from gantrymq.interfaces.store import StoreMessage
+from gantrymq.model.access import Principal
 
 if TYPE_CHECKING:
     from gantrymq.interfaces.broker import Broker
@@ -22,6 +23,8 @@ class EndTransaction(NamedTuple):
     from_check: bool
     message_id: str
     transaction_id: str | None
+    topic: str = ""  # from clients since 5.0; checked if *principal* is given
+    principal: Principal | None = None
 
 
 class Outcome(enum.Enum):

@@ -46,7 +46,7 @@ KINDS: Final = (  # in order of the hook calls
     HookKind("transactions", FactoryRegistry, "transaction service"),
     HookKind("interceptors", OrderedRegistry, "interceptor with order"),
     HookKind("gates", NamedListRegistry, "gate"),
-    HookKind("guards", OrderedRegistry, "guard with order"),
+    HookKind("authorizers", FactoryRegistry, "authorizer"),
     HookKind("handlers", HandlerRegistry, "handler for request code"),
     HookKind("services", NamedListRegistry, "service"),
     HookKind("name_servers", NamedRegistry, "name server"),

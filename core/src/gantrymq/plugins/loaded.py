@@ -17,10 +17,10 @@ if TYPE_CHECKING:
 
     from gantrymq.interfaces import (
         AllocationStrategy,
+        Authorizer,
         Dispatcher,
         FilterType,
         Gate,
-        Guard,
         Interceptor,
         MessageStore,
         NameServerKind,
@@ -68,7 +68,7 @@ class Plugins:
     transactions: Mapping[str, Callable[[], TransactionService]] = attrs.field(factory=dict)
     interceptors: tuple[Interceptor, ...] = ()  # in ascending order
     gates: tuple[Gate, ...] = ()
-    guards: tuple[Guard, ...] = ()  # in ascending order
+    authorizers: Mapping[str, Callable[[], Authorizer]] = attrs.field(factory=dict)
     handlers: Mapping[int, Handler] = attrs.field(factory=dict)
     services: tuple[Service, ...] = ()
     name_servers: Mapping[str, NameServerKind] = attrs.field(factory=dict)

@@ -59,7 +59,7 @@ class Registry(Generic[K, V]):
 
 
 class FactoryRegistry(Registry[str, Any]):
-    """Factories by name: stores, dispatchers, filter types, strategies, transaction services."""
+    """Factories by name: stores, dispatchers, filter types, strategies, transaction services, authorizers."""
 
     def add(self, name: str, factory: Any) -> None:
         """Register *factory* under *name*."""
@@ -69,7 +69,7 @@ class FactoryRegistry(Registry[str, Any]):
 
 
 class OrderedRegistry(Registry[int, Any]):
-    """Interceptors and guards by order."""
+    """Interceptors by order."""
 
     def add(self, each: Any) -> None:
         """Register an object under its order."""

@@ -14,6 +14,7 @@ from collections.abc import Callable, Sequence
 from typing import Final
 
 from gantrymq.errors import ConnectionLost
+from gantrymq.model.access import Principal
 from gantrymq.remoting.addresses import format_address, packed_host
 from gantrymq.remoting.codes import FLAG_ONEWAY, FLAG_RESPONSE, SERIALIZE_JSON
 from gantrymq.remoting.command import Command, encode, encode_head
@@ -36,12 +37,16 @@ class Channel:
     Attributes:
         peer: host and port of the peer, from its PROXY header if there is one.
         serialize: header format of the last incoming request, JSON before the first.
+        principal: who sent the request that is being served; None without access control.
+        certificate: subject of the peer's verified TLS certificate; empty if there is none.
     """
 
     def __init__(self, clock: Clock, limits: Limits, unwritten: UnwrittenBytes) -> None:
         """Create an unconnected channel."""
         self.peer: tuple[str, int] = ("", 0)
         self.serialize = SERIALIZE_JSON
+        self.principal: Principal | None = None
+        self.certificate = ""
         self._packed_host: bytes | None = None
         self._writes = WriteBuffer(clock, limits, unwritten, lambda: self.address, self.abort, self._wrote)
         self._pending = PendingCalls(clock, lambda: self.address, self._writes.position)

@@ -60,7 +60,7 @@ class Connection(ClientPushes, asyncio.Protocol):
 
     Attributes:
         last_heard: monotonic time of the last read, seconds.
-        notes: data that handlers and guards store with this connection.
+        notes: data that handlers and plugins store with this connection.
         response_limiter: limits work that prepares long responses.
     """
 
@@ -129,6 +129,14 @@ class Connection(ClientPushes, asyncio.Protocol):
     def put_back(self, requests: Sequence[Command]) -> None:
         """Pass *requests*, the unserved rest of a batch, to the handler again once the buffer has room."""
         self._queue.put_back(requests)
+
+    def hold(self, requests: Sequence[Command]) -> None:
+        """Serve neither *requests*, the unserved rest of a batch, nor later ones until `release`."""
+        self._queue.hold(requests)
+
+    def release(self) -> None:
+        """Pass the requests of `hold` to the handler again."""
+        self._queue.release()
 
     def pause_reading(self) -> None:
         """Stop reading from this peer until `resume_reading`."""

@@ -123,6 +123,8 @@ class Handshake:
         transport.start(first)
 
     def _tls_settled(self, problem: str | None) -> None:
+        if problem is None and isinstance(self._writes.transport, TlsTransport):
+            self._connection.certificate = self._writes.transport.peer_subject()
         if self._secured is None:
             if problem is not None and not self._writes.closed:
                 self._tls_failed(problem)

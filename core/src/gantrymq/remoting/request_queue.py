@@ -56,6 +56,7 @@ class RequestQueue:
         self._waiting: list[Command] = []
         self._batch_size = MAX_BATCH  # current batch size, adapted to the time that batches take
         self._scheduled = False  # whether a call of `serve_next` is scheduled
+        self._held = False
 
     def take(self, commands: list[Command]) -> None:
         """Serve the requests of one read, at least one, now or after the waiting ones."""
@@ -73,7 +74,7 @@ class RequestQueue:
         """Serve the next batch of waiting requests, if the buffer has room for responses."""
         self._scheduled = False
         waiting = self._waiting
-        if not waiting or self._writes.closed:
+        if not waiting or self._held or self._writes.closed:
             return
         tight = self._writes.tight  # read before `full`, whose result may change it
         if self._writes.full:
@@ -99,6 +100,16 @@ class RequestQueue:
     def put_back(self, commands: Sequence[Command]) -> None:
         """Queue *commands* before the waiting requests."""
         self._waiting[:0] = commands
+        self.serve_soon()
+
+    def hold(self, commands: Sequence[Command]) -> None:
+        """Queue *commands* before the waiting requests, and serve none until `release`."""
+        self._waiting[:0] = commands
+        self._held = True
+
+    def release(self) -> None:
+        """Serve waiting requests again."""
+        self._held = False
         self.serve_soon()
 
     def clear(self) -> None:

@@ -1,17 +1,17 @@
 """Decoding of incoming commands, with a fast path for send requests.
 
 The headers of one producer's send requests mostly differ in four values: queue id, born timestamp, opaque and the
-unique id in the properties. A `SendCommand` has these as attributes, and the rest of its header as one comparable value
-(`SendCommand.alike`):
+unique id in the properties, and in the signature if there is one. A `SendCommand` has the four as attributes, and the
+rest of its header as one comparable value (`SendCommand.alike`):
 
     {"code":310,"extFields":{..,"e":"<queue id>",..,"g":"<born>",..,"i":"..UNIQ_KEY\\u0001<id>\\u0002..",..},..
      "opaque":<number>,..}
 
 The result of checking one send request therefore holds for every other one with an equal rest.
 
-A request becomes a `SendCommand` if it has code 310 or 10, a JSON header and four plain values: numbers without leading
-zeros, an id of letters and digits. All other commands, send requests with unusual values included, are returned as
-`decode` returns them. A `SendCommand` has all attributes of a `Command`.
+A request becomes a `SendCommand` if it has code 310 or 10, a JSON header and plain values: numbers without leading
+zeros, an id of letters and digits, a signature in base64. All other commands, send requests with unusual values
+included, are returned as `decode` returns them. A `SendCommand` has all attributes of a `Command`.
 
 Source of the names: apache/rocketmq remoting/.../protocol/header/SendMessageRequestHeader{,V2}.java.
 """
@@ -25,6 +25,7 @@ from gantrymq import speedups, strict_json
 from gantrymq.remoting.codes import SERIALIZE_JSON, LanguageCode, RequestCode
 from gantrymq.remoting.command import Command, decode
 from gantrymq.remoting.frame import Frame
+from gantrymq.remoting.signatures import SIGNATURE
 
 __all__ = ["MAX_HEADER_BYTES", "SEND_CODES", "SendCommand", "decode_all"]
 
@@ -38,6 +39,7 @@ SEND_CODES: Final = frozenset(_NAMES)
 _ID_MARK: Final = "UNIQ_KEY\x01"
 _PAIR_END: Final = "\x02"
 _QUEUE_IDS: Final = {str(number): number for number in range(1024)}
+_BASE64: Final = re.compile(r"[A-Za-z0-9+/=]+")
 _BORN: Final = re.compile(r"0|[1-9][0-9]{0,17}")
 
 
@@ -45,9 +47,9 @@ class SendCommand(Command):
     """A send request.
 
     ``queue_id`` is 0 to 1023, ``born_timestamp`` in ms and not negative, ``unique_id`` ASCII letters and digits.
-    ``alike`` represents the rest of the header: two requests with equal ``alike`` differ only in these values, opaque
-    and body. Equivalent headers may have different ``alike`` values, for instance with another order of the fields.
-    ``header`` is the header as received.
+    ``alike`` represents the rest of the header: two requests with equal ``alike`` differ only in these values, opaque,
+    signature and body. Equivalent headers may have different ``alike`` values, for instance with another order of the
+    fields. ``header`` is the header as received.
     """
 
     __slots__ = ("_ext", "alike", "born_timestamp", "header", "queue_id", "unique_id")
@@ -97,9 +99,14 @@ def _read(frame: Frame) -> Command:
     born = ext.get(born_name, "")
     before, _, rest = ext.get(properties_name, "").partition(_ID_MARK)
     unique_id, _, after = rest.partition(_PAIR_END)
+    signature = ext.get(SIGNATURE)
+    if signature is not None and _BASE64.fullmatch(signature) is None:
+        return command
     if queue_id is None or _BORN.fullmatch(born) is None or not (unique_id.isalnum() and unique_id.isascii()):
         return command
     others = {**ext, queue_name: "", born_name: before, properties_name: after}  # blanked at the original positions
+    if signature is not None:
+        others[SIGNATURE] = ""
     try:
         alike = strict_json.dumps(
             [command.code, command.language, command.version, command.flag, command.remark, others]

@@ -1,16 +1,28 @@
-"""Registration of request handlers by decorating methods with request codes."""
+"""Registration of request handlers: methods decorated with request codes and with what the sender must be allowed."""
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, Final, Protocol, TypeVar
 
+import attrs
+
+from gantrymq.model.access import Action, Requirement, requirements
 from gantrymq.remoting.command import Command
 from gantrymq.remoting.connection import Connection
 
-__all__ = ["Handler", "HandlerRegistry", "handlers_of", "serves"]
+__all__ = [
+    "AccessRule",
+    "Handler",
+    "HandlerRegistry",
+    "access_rule",
+    "copy_statement",
+    "handlers_of",
+    "in_operation",
+    "serves",
+]
 
-_CODES: Final = "served_codes"
+_SERVED: Final = "served_requests"
 
 Method = TypeVar("Method", bound=Callable[..., Any])
 
@@ -18,6 +30,15 @@ Handler = Callable[[Command, Connection], Command | Awaitable[Command | None] | 
 """Handler of one request code. It returns the response, an awaitable of it, or None (directly or awaited) if the
 response is sent through ``connection.reply``, or never for one-way requests. If it raises a GantryError, the response
 has its code and text."""
+
+AccessRule = Callable[[Command], Sequence[Requirement]]
+"""Returns what the sender of a request must be allowed. An exception becomes the response, like one of the handler."""
+
+
+@attrs.frozen
+class _Served:
+    codes: Sequence[int]
+    rule: AccessRule | None
 
 
 class HandlerRegistry(Protocol):
@@ -27,26 +48,68 @@ class HandlerRegistry(Protocol):
         """Serve *code*. Raises PluginConflict if another plugin already serves it."""
 
 
-def serves(*codes: int) -> Callable[[Method], Method]:
-    """Mark a method as the handler of requests with one of *codes*, for `handlers_of`."""
+def in_operation(asked: Command) -> Sequence[Requirement]:
+    """Require nothing here: the operation checks the principal, or every authenticated client may send the request."""
+    return ()
+
+
+def serves(
+    *codes: int,
+    action: Action | Sequence[Action] | None = None,
+    topic: str = "",
+    group: str = "",
+    access: AccessRule | None = None,
+) -> Callable[[Method], Method]:
+    """Mark a method as the handler of requests with one of *codes*, for `handlers_of`.
+
+    Args:
+        action: what the sender must be allowed to do with the topic and the group, or with the cluster if the request
+            names neither; of several actions, one is enough.
+        topic, group: header fields with their names.
+        access: returns the requirements instead, for requests that name resources in their body; `in_operation` if the
+            operation checks them.
+    """
+    rule = access if action is None else _header_rule(action, topic, group)
 
     def mark(method: Method) -> Method:
-        setattr(method, _CODES, codes)
+        setattr(method, _SERVED, _Served(codes, rule))
         return method
 
     return mark
 
 
+def _header_rule(action: Action | Sequence[Action], topic: str, group: str) -> AccessRule:
+    def rule(asked: Command) -> Sequence[Requirement]:
+        ext = asked.ext or {}
+        return requirements(action, topics=(ext.get(topic, ""),), groups=(ext.get(group, ""),))
+
+    return rule
+
+
 def handlers_of(family: object) -> dict[int, Any]:
-    """Return the bound methods of *family* marked by `serves`, by request code.
+    """Return the bound methods of *family*, or the functions of a class, marked by `serves`, by request code.
 
     Raises:
         ValueError: two methods serve the same code.
     """
     found: dict[int, Any] = {}
-    for name in dir(type(family)):
-        for code in getattr(getattr(type(family), name), _CODES, ()):
+    kind = family if isinstance(family, type) else type(family)
+    for name in dir(kind):
+        served = getattr(getattr(kind, name), _SERVED, None)
+        for code in () if served is None else served.codes:
             if code in found:
-                raise ValueError(f"{type(family).__name__} serves request code {code} twice, once in {name}")
+                raise ValueError(f"{kind.__name__} serves request code {code} twice, once in {name}")
             found[code] = getattr(family, name)
     return found
+
+
+def copy_statement(handler: Handler, wrapper: Handler) -> Handler:
+    """Let *wrapper* state what *handler* states, and return it."""
+    setattr(wrapper, _SERVED, getattr(handler, _SERVED, None))
+    return wrapper
+
+
+def access_rule(handler: Handler) -> AccessRule | None:
+    """Return what `serves` says about a handler; None without a statement."""
+    served = getattr(handler, _SERVED, None)
+    return None if served is None else served.rule

@@ -12,10 +12,25 @@ Source: RFC 8446, RFC 5246; apache/rocketmq remoting/.../netty/NettyRemotingServ
 from __future__ import annotations
 
 import contextlib
+import re
 import ssl
+from collections.abc import Sequence
+from typing import Any, Final
 
 __all__ = ["TlsStream", "tls_error_text"]
 
+_SHORT_NAMES: Final = {  # RFC 4514
+    "commonName": "CN",
+    "localityName": "L",
+    "stateOrProvinceName": "ST",
+    "organizationName": "O",
+    "organizationalUnitName": "OU",
+    "countryName": "C",
+    "streetAddress": "STREET",
+    "domainComponent": "DC",
+    "userId": "UID",
+}
+_ESCAPED: Final = re.compile(r'[,+"\\<>;=]')
 READ_BYTES = 64 * 1024  # read returns at most one record of 16 KiB per call
 
 
@@ -66,6 +81,13 @@ class TlsStream:
         except ssl.SSLError as error:
             self.failure = tls_error_text(error)
 
+    def peer_subject(self) -> str:
+        """Return the subject of the peer's verified certificate, such as ``CN=orders,O=Shop``; empty without one."""
+        certificate: Any = self._object.getpeercert() or {}
+        subject: Sequence[Sequence[tuple[str, str]]] = certificate.get("subject", ())
+        pairs = [pair for part in reversed(subject) for pair in part]
+        return ",".join(f"{_SHORT_NAMES.get(name, name)}={_ESCAPED.sub(_escape, value)}" for name, value in pairs)
+
     def end(self) -> None:
         """Announce the end of the data. Does nothing before the handshake."""
         if not self.ready or self.failure is not None:
@@ -100,6 +122,10 @@ class TlsStream:
         except ssl.SSLError as error:
             self.failure = tls_error_text(error)
         return parts[0] if len(parts) == 1 else b"".join(parts)
+
+
+def _escape(found: re.Match[str]) -> str:
+    return f"\\{found[0]}"
 
 
 def tls_error_text(error: ssl.SSLError) -> str:

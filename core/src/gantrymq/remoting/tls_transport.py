@@ -112,6 +112,10 @@ class TlsTransport(asyncio.Transport, asyncio.Protocol):
         """Resume reading from the socket."""
         self._below.resume_reading()
 
+    def peer_subject(self) -> str:
+        """Return the subject of the peer's verified certificate, or an empty string."""
+        return self._stream.peer_subject()
+
     def get_extra_info(self, name: str, default: Any = None) -> Any:
         """Return information about the socket."""
         return self._below.get_extra_info(name, default)

@@ -22,6 +22,7 @@ from gantrymq.errors import (
 )
 from gantrymq.interfaces import Broker, OnlineClient
 from gantrymq.loose_json import Entries, loads
+from gantrymq.model.access import Action
 from gantrymq.model.ids import parse_offset_id
 from gantrymq.model.pushes import ClientAnswer, DirectConsumption
 from gantrymq.remoting.codes import RequestCode
@@ -62,7 +63,7 @@ class MemberQuestions:
         for call in self._waiting:
             call.cancel()
 
-    @serves(RequestCode.GET_CONSUMER_RUNNING_INFO)
+    @serves(RequestCode.GET_CONSUMER_RUNNING_INFO, action=Action.GET, group="consumerGroup")
     async def running_info(self, asked: Command, connection: Connection) -> Command:
         """307: return the state of one member as it reports it."""
         header = GetConsumerRunningInfoRequest.from_ext(asked.ext)
@@ -71,7 +72,7 @@ class MemberQuestions:
         answer = member.connection.running_info(group, member.client_id, asked.ext or {}, ANSWER_S)
         return _passed_on(asked, await self._answer(group, member, answer))
 
-    @serves(RequestCode.CONSUME_MESSAGE_DIRECTLY)
+    @serves(RequestCode.CONSUME_MESSAGE_DIRECTLY, action=Action.SUB, topic="topic", group="consumerGroup")
     async def consume(self, asked: Command, connection: Connection) -> Command:
         """309: let one member consume a stored message now, and return its result."""
         broker = self._running()
@@ -103,7 +104,7 @@ class MemberQuestions:
         answer = member.connection.consume_directly(message, asked.ext or {}, ANSWER_S)
         return _passed_on(asked, await self._answer(group, member, answer))
 
-    @serves(RequestCode.INVOKE_BROKER_TO_GET_CONSUMER_STATUS)
+    @serves(RequestCode.INVOKE_BROKER_TO_GET_CONSUMER_STATUS, action=Action.GET, topic="topic", group="group")
     async def status(self, asked: Command, connection: Connection) -> Command:
         """223: return the offsets in memory of members, or of the one at clientAddr, without silent ones."""
         header = GetConsumerStatusRequest.from_ext(asked.ext, asked.code)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from gantrymq.hooks import hookimpl
 from gantrymq.interfaces import ConfigRegistry, ServiceRegistry
 from gantrymq.remoting.serving import HandlerRegistry, handlers_of
-from gantrymq_diagnosis.service import EXPLAIN_GROUP, SHOWN_FIGURES, DiagnosisService
+from gantrymq_diagnosis.service import DiagnosisService
 from gantrymq_diagnosis.settings import SCHEMA
 
 _of_this_load: list[DiagnosisService] = []  # pluggy calls the hooks of one load in a row; handlers come before services
@@ -22,9 +22,7 @@ def gantry_register_config(registry: ConfigRegistry) -> None:
 def gantry_register_handlers(registry: HandlerRegistry) -> None:
     """Register the handlers that explain groups and forward requests to members."""
     _of_this_load[:] = [DiagnosisService()]
-    registry.add(EXPLAIN_GROUP, _of_this_load[0].explain)
-    registry.add(SHOWN_FIGURES, _of_this_load[0].shown)
-    for code, handler in handlers_of(_of_this_load[0].members).items():
+    for code, handler in {**handlers_of(_of_this_load[0]), **handlers_of(_of_this_load[0].members)}.items():
         registry.add(code, handler)
 
 

@@ -10,8 +10,10 @@ from typing import Final
 from gantrymq.errors import GroupNotExist, NoPermission, RequestRefused, TopicNotExist
 from gantrymq.interfaces import Broker, ClientChannel, Heartbeat, MetricFamily
 from gantrymq.model import names
+from gantrymq.model.access import Action
 from gantrymq.remoting.command import Command, response_to
 from gantrymq.remoting.connection import Connection
+from gantrymq.remoting.serving import serves
 from gantrymq.world.time_slices import TimeSlices
 from gantrymq_diagnosis.gather import FIGURES_TOGETHER, gather
 from gantrymq_diagnosis.members import MemberQuestions
@@ -94,6 +96,7 @@ class DiagnosisService:
         text = "Conflicts between members of the group; gantrymq group explain names them."
         return MetricFamily("gantrymq_group_conflicts", text, ("group",), values)
 
+    @serves(SHOWN_FIGURES, action=Action.GET)
     async def shown(self, asked: Command, connection: Connection) -> Command:
         """65022: return plugins' metrics, summed over labels. Raises RequestRefused: code 1, the broker is stopping."""
         broker = self._broker
@@ -109,6 +112,7 @@ class DiagnosisService:
         found.sort(key=itemgetter("name"))
         return response_to(asked, 0, None, None, json.dumps({"figures": found}).encode())
 
+    @serves(EXPLAIN_GROUP, action=Action.GET, topic="topic", group="consumerGroup")
     async def explain(self, asked: Command, connection: Connection) -> Command:
         """65021: return all facts about a group, with sentences.
 

@@ -13,13 +13,14 @@ from typing import Any, Final
 
 from gantrymq.errors import FormatError, GantryError, MessageIllegal, RequestRefused
 from gantrymq.interfaces import Broker, InvisibleTime, PopAck
+from gantrymq.model.access import Action
 from gantrymq.model.json_members import INT64, number_in, objects_in, text_in
 from gantrymq.model.queue import Queue
 from gantrymq.remoting.bodies import object_body_of
 from gantrymq.remoting.codes import RequestCode
 from gantrymq.remoting.command import Command, response_to
 from gantrymq.remoting.connection import Connection
-from gantrymq.remoting.serving import serves
+from gantrymq.remoting.serving import in_operation, serves
 from gantrymq.world.time_slices import TimeSlices
 from gantrymq.world.workers import resolve_future
 from gantrymq_pop.ack_responses import AckCallback, WaitingRequest, answer_all
@@ -61,14 +62,16 @@ class AckRequests:
         self._revive = revive
         self._pop = lru_cache(POPS)(self._read_pop)
 
-    @serves(RequestCode.ACK_MESSAGE)
+    @serves(RequestCode.ACK_MESSAGE, access=in_operation)
     def acknowledge(self, request: Command, connection: Connection) -> None:
         """Answer request 200051: acknowledge one message."""
-        self.start_ack(PopAck(*ack_of(request.ext)), (request, connection))
+        self.start_ack(PopAck(*ack_of(request.ext), connection.principal), (request, connection))
 
     def start_ack(self, message: PopAck, answered: WaitingRequest | AckCallback) -> None:
         """Acknowledge one message; *answered* is answered, or called, once this is stored. Raises as `ack`."""
-        group, topic, queue_id, offset, text = message
+        group, topic, queue_id, offset, text, principal = message
+        if principal is not None:
+            self._broker.access.check_consumer(principal, group, topic)
         checked_queue(self._broker, topic, queue_id, offset, to_end=True)
         shared, _, own = text.rpartition(" ")  # the handles of a pop are equal except for this offset
         whole = text if text.count(" ") != 7 or not own.isdecimal() else shared
@@ -86,12 +89,13 @@ class AckRequests:
         self.start_ack(message, lambda problem: settle(None, problem))
         await stored
 
-    @serves(RequestCode.BATCH_ACK_MESSAGE)
+    @serves(RequestCode.BATCH_ACK_MESSAGE, access=in_operation)
     async def acknowledge_many(self, request: Command, connection: Connection) -> None:
         """Answer request 200151: acknowledge messages of several pops.
 
         An invalid entry does not affect the others; the first error is the answer.
         """
+        principal = connection.principal
         body = object_body_of(request) if request.body else {}
         broker_name, acks = text_in(body, "brokerName", ""), objects_in(body, "acks")
         if not acks:
@@ -112,16 +116,20 @@ class AckRequests:
         for each in acks:
             try:
                 key, handle, offsets = self._batch_ack(broker_name, each)
+                self._broker.access.check_consumer(principal, key.group, key.topic)
                 self._acking.acknowledge(key, handle, offsets, answered)
             except GantryError as error:
                 answered(error)
             await slices.item_done()
 
-    @serves(RequestCode.CHANGE_MESSAGE_INVISIBLETIME)
+    @serves(RequestCode.CHANGE_MESSAGE_INVISIBLETIME, access=in_operation)
     async def change(self, request: Command, connection: Connection) -> Command:
         """Answer request 200053: change the invisible time of a message."""
         header = ChangeRequest.from_ext(request.ext)
-        message = PopAck(header.consumer_group, header.topic, header.queue_id, header.offset, header.extra_info)
+        message = PopAck(
+            *(header.consumer_group, header.topic, header.queue_id, header.offset, header.extra_info),
+            connection.principal,
+        )
         changed = await self.change_invisible_time(message, header.invisible_time)
         ext = {
             "popTime": str(changed.pop_ms),
@@ -132,7 +140,8 @@ class AckRequests:
 
     async def change_invisible_time(self, message: PopAck, invisible_ms: int) -> InvisibleTime:
         """Change the invisible time of a message (`gantrymq.interfaces.PopService.change_invisible_time`)."""
-        group, topic, queue_id, offset, text = message
+        group, topic, queue_id, offset, text, principal = message
+        self._broker.access.check_consumer(principal, group, topic)
         checked_queue(self._broker, topic, queue_id, offset, to_end=False)
         check_invisible(invisible_ms)
         handle = self._handle(text)
@@ -140,7 +149,7 @@ class AckRequests:
         changed = await self._acking.change(key, handle, offset, invisible_ms)
         return InvisibleTime(changed.pop_time, changed.invisible_ms, handle.revive_queue)
 
-    @serves(RequestCode.POP_ROLLBACK)
+    @serves(RequestCode.POP_ROLLBACK, action=Action.UPDATE)
     def rollback(self, request: Command, connection: Connection) -> Command:
         """Answer request 200056, which moves pop state from RocksDB into the revive log; here it is always there."""
         return response_to(request)

@@ -18,6 +18,7 @@ from gantrymq.errors import FormatError, InvalidParameter, NoPermission, Request
 from gantrymq.formats.config import load, pretty, save
 from gantrymq.interfaces import AllocationStrategy, Broker
 from gantrymq.loose_json import Entries, Items
+from gantrymq.model.access import Action, Requirement, requirements
 from gantrymq.model.json_members import text_in
 from gantrymq.model.names import RETRY_PREFIX
 from gantrymq.model.queue import MessageQueue
@@ -35,6 +36,21 @@ log = logging.getLogger(__name__)
 
 FILE: Final = "messageRequestMode.json"
 BROADCASTING: Final = "BROADCASTING"
+
+
+def _member(asked: Command) -> Sequence[Requirement]:
+    """Access rule of 400: topic and group in the body."""
+    return _of_body(asked, Action.SUB)
+
+
+def _set_mode(asked: Command) -> Sequence[Requirement]:
+    """Access rule of 401: topic and group in the body."""
+    return _of_body(asked, Action.UPDATE)
+
+
+def _of_body(asked: Command, action: Action) -> Sequence[Requirement]:
+    body = object_body_of(asked)
+    return requirements(action, topics=(text_in(body, "topic", ""),), groups=(text_in(body, "consumerGroup", ""),))
 
 
 class Assignment:
@@ -61,7 +77,7 @@ class Assignment:
                 raise
             raise FormatError(f"{self._path}: {error}; repair the file, or move it away") from error
 
-    @serves(RequestCode.QUERY_ASSIGNMENT)
+    @serves(RequestCode.QUERY_ASSIGNMENT, access=_member)
     async def assign(self, request: Command, connection: Connection) -> Command:
         """Answer request 400: the queues of one member, and its request mode."""
         body = object_body_of(request)
@@ -86,7 +102,7 @@ class Assignment:
         found = Items({"messageQueue": each.to_json(), "mode": mode.name} for each in dict.fromkeys(queues))
         return await self._sliced(request, connection, {"messageQueueAssignments": found})
 
-    @serves(RequestCode.SET_MESSAGE_REQUEST_MODE)
+    @serves(RequestCode.SET_MESSAGE_REQUEST_MODE, access=_set_mode)
     async def set_mode(self, request: Command, connection: Connection) -> Command:
         """Answer request 401: set the request mode of a group for a topic; saved before the response is sent.
 
@@ -137,7 +153,7 @@ class Assignment:
             save(self._files, self._path, pretty(modes.to_json()))
         return modes
 
-    @serves(RequestCode.GET_ALL_MESSAGE_REQUEST_MODE)
+    @serves(RequestCode.GET_ALL_MESSAGE_REQUEST_MODE, action=Action.GET)
     async def all_modes(self, request: Command, connection: Connection) -> Command:
         """Answer request 402: all request modes by topic and group."""
         modes = self._modes

@@ -70,6 +70,7 @@ class Pops:
 
         *abandoned*: whether nobody waits for the answer any more; a held pop is then not repeated.
         """
+        self._broker.access.check_consumer(request.principal, request.group, request.topic)
         now_ms = self._clock.now_ms()
         request = request._replace(born_ms=request.born_ms or now_ms)
         if now_ms - request.born_ms - request.wait_ms > LATE_MS:

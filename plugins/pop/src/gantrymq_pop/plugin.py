@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 from gantrymq.hooks import hookimpl
 from gantrymq.interfaces import ConfigRegistry, ServiceRegistry
-from gantrymq.remoting.serving import HandlerRegistry
-from gantrymq_pop.service import CODES, PopService
+from gantrymq.remoting.serving import HandlerRegistry, copy_statement
+from gantrymq_pop.service import REQUESTS, PopService
 from gantrymq_pop.settings import SCHEMA
 
 _of_this_load = [PopService()]  # the handler hook runs before the service hook, and both use the same object
@@ -28,5 +30,5 @@ def gantry_register_services(registry: ServiceRegistry) -> None:
 def gantry_register_handlers(registry: HandlerRegistry) -> None:
     """Register the handlers of pops and queue assignments."""
     service = _of_this_load[0] = PopService()
-    for code in CODES:
-        registry.add(code, service.serve)
+    for code, served in REQUESTS.items():
+        registry.add(code, copy_statement(served, partial(service.serve)))

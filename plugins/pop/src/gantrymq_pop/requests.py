@@ -12,10 +12,11 @@ from typing import Any, Final
 
 from gantrymq.errors import GantryError, InvalidParameter
 from gantrymq.interfaces import Broker, PopAnswer, PopRequest
+from gantrymq.model.access import Action
 from gantrymq.remoting.codes import RequestCode
 from gantrymq.remoting.command import Command, encode_head, response_to
 from gantrymq.remoting.connection import Connection
-from gantrymq.remoting.serving import serves
+from gantrymq.remoting.serving import in_operation, serves
 from gantrymq_pop.headers import NotificationRequest, PeekRequest, PollingInfoRequest, PopRequestHeader
 from gantrymq_pop.long_polling import LongPolling, PollingKey
 from gantrymq_pop.operations import Pops
@@ -37,7 +38,7 @@ class PopRequests:
         self._popping = popping
         self._waiting = waiting
 
-    @serves(RequestCode.POP_MESSAGE)
+    @serves(RequestCode.POP_MESSAGE, access=in_operation)
     async def pop(self, request: Command, connection: Connection) -> None:
         """Answer request 200050: pop messages, or wait for some."""
         header = PopRequestHeader.from_ext(request.ext)
@@ -54,6 +55,7 @@ class PopRequests:
             header.exp_type,
             header.order,
             header.attempt_id,
+            connection.principal,
         )
 
         def respond(answer: PopAnswer | GantryError) -> None:
@@ -66,7 +68,7 @@ class PopRequests:
 
         await self._pops.serve(wanted, connection, respond)
 
-    @serves(RequestCode.NOTIFICATION)
+    @serves(RequestCode.NOTIFICATION, action=Action.SUB, topic="topic", group="consumerGroup")
     async def notification(self, request: Command, connection: Connection) -> None:
         """Answer request 200054: respond as soon as a pop would find messages."""
         header = NotificationRequest.from_ext(request.ext)
@@ -83,7 +85,7 @@ class PopRequests:
 
         self._pops.notified(header, topic, connection, respond)
 
-    @serves(RequestCode.POLLING_INFO)
+    @serves(RequestCode.POLLING_INFO, action=Action.GET, topic="topic", group="consumerGroup")
     def polling_info(self, request: Command, connection: Connection) -> Command:
         """Answer request 200055: the number of waiting pops."""
         header = PollingInfoRequest.from_ext(request.ext)
@@ -93,7 +95,7 @@ class PopRequests:
         place = PollingKey(header.topic, header.consumer_group, header.queue_id)
         return response_to(request, 0, None, {"pollingNum": str(self._waiting.number(place))})
 
-    @serves(RequestCode.PEEK_MESSAGE)
+    @serves(RequestCode.PEEK_MESSAGE, action=Action.SUB, topic="topic", group="consumerGroup")
     async def peek(self, request: Command, connection: Connection) -> Command | None:
         """Answer request 200052: messages that a pop would get, without popping them."""
         header = PeekRequest.from_ext(request.ext)

@@ -43,11 +43,11 @@ from gantrymq_pop.requests import PopRequests
 from gantrymq_pop.revive_log import ReviveLog
 from gantrymq_pop.topics import producer_topic
 
-__all__ = ["CODES", "PopService", "in_flight_metric"]
+__all__ = ["REQUESTS", "PopService", "in_flight_metric"]
 
 log = logging.getLogger(__name__)
 
-CODES: Final = (200050, 200051, 200052, 200053, 200054, 200055, 200056, 200151, 400, 401, 402)
+REQUESTS: Final = {**handlers_of(PopRequests), **handlers_of(AckRequests), **handlers_of(Assignment)}
 TIDY_S: Final = 5.0
 
 
@@ -62,7 +62,7 @@ class PopService:
         self._tidying: asyncio.Task[None] | None = None
 
     def serve(self, request: Command, connection: Connection) -> Any:
-        """Answer a request with a code in `CODES`."""
+        """Answer a request with a code in `REQUESTS`."""
         self._check_running()
         return self._handlers[request.code](request, connection)
 
@@ -91,7 +91,9 @@ class PopService:
     async def forward_to_dead_letters(self, message: PopAck, log_offset: int) -> None:
         """Store a copy of a message in the group's dead letter topic, then acknowledge it."""
         self._check_running()
-        await self._broker.messages.send_back(SendBackRequest(message.group, log_offset, delay_level=-1))
+        await self._broker.messages.send_back(
+            SendBackRequest(message.group, log_offset, delay_level=-1, principal=message.principal)
+        )
         await self._acks.ack(message)
 
     def _check_running(self) -> None:

@@ -30,7 +30,7 @@ from gantrymq.remoting.codes import RequestCode, ResponseCode
 from gantrymq.remoting.command import Command, response_to
 from gantrymq.remoting.connection import Connection
 from gantrymq.remoting.headers.send import SendMessageRequest, read_send_header
-from gantrymq.remoting.serving import serves
+from gantrymq.remoting.serving import in_operation, serves
 from gantrymq_request_reply.reply_message import REPLY_TO_CLIENT, pushed_reply, stored_reply
 
 __all__ = ["ANSWER_S", "MOST_WAITING", "SETTINGS", "ReplyService"]
@@ -68,7 +68,7 @@ class ReplyService:
         while self._served:
             await asyncio.wait([task for task in self._served if task is not None])
 
-    @serves(RequestCode.SEND_REPLY_MESSAGE, RequestCode.SEND_REPLY_MESSAGE_V2)
+    @serves(RequestCode.SEND_REPLY_MESSAGE, RequestCode.SEND_REPLY_MESSAGE_V2, access=in_operation)
     async def reply(self, request: Command, connection: Connection) -> Command:
         """Answer requests 324 and 325: push a reply to the requesting producer, and store it."""
         task = asyncio.current_task()
@@ -123,6 +123,7 @@ class ReplyService:
         if not body:
             raise MessageIllegal(f"the reply for topic {header.topic} has no body; a body of 1 byte or more is needed")
         broker = self._broker
+        broker.access.check_send(connection.principal, header.topic)
         topic = broker.messages.topic_for_send(
             SendRequest(
                 header.producer_group,

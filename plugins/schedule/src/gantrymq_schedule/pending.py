@@ -19,9 +19,11 @@ from typing import Any, Final, NamedTuple, Protocol
 from gantrymq.errors import InvalidParameter, ServiceNotAvailable
 from gantrymq.formats.record import RecordView
 from gantrymq.model import properties as props
+from gantrymq.model.access import Action
 from gantrymq.model.json_members import whole_number
 from gantrymq.remoting.command import Command, response_to
 from gantrymq.remoting.connection import Connection
+from gantrymq.remoting.serving import serves
 
 __all__ = ["PENDING", "PendingPage", "PendingRequests", "PendingSource", "describe_pending"]
 
@@ -71,6 +73,7 @@ class PendingRequests:
         """*sources* returns the running sources by name; it is empty while the service is not running."""
         self._sources = sources
 
+    @serves(PENDING, action=Action.GET)
     async def serve(self, request: Command, connection: Connection) -> Command:
         """Answer request 65001.
 

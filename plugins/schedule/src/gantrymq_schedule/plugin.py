@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from gantrymq.hooks import hookimpl
 from gantrymq.interfaces import ConfigRegistry, InterceptorRegistry, ServiceRegistry
-from gantrymq.remoting.codes import RequestCode
-from gantrymq.remoting.serving import HandlerRegistry
-from gantrymq_schedule.pending import PENDING, PendingRequests
+from gantrymq.remoting.serving import HandlerRegistry, handlers_of
+from gantrymq_schedule.pending import PendingRequests
 from gantrymq_schedule.service import Schedule
 from gantrymq_schedule.settings import SCHEMA
 from gantrymq_schedule.timer.requests import TimerRequests
@@ -39,11 +38,7 @@ def gantry_register_services(registry: ServiceRegistry) -> None:
 @hookimpl
 def gantry_register_handlers(registry: HandlerRegistry) -> None:
     """Register the handlers of requests about delayed messages."""
-    timers = _of_this_load[0].timers
-    requests = TimerRequests(timers)
     schedule = _of_this_load[0]
-    registry.add(PENDING, PendingRequests(schedule.pending).serve)
-    registry.add(RequestCode.GET_ALL_DELAY_OFFSET, schedule.delay_offsets)
-    registry.add(RequestCode.RECALL_MESSAGE, schedule.recalls.serve)
-    registry.add(RequestCode.GET_TIMER_CHECK_POINT, requests.checkpoint)
-    registry.add(RequestCode.GET_TIMER_METRICS, requests.metrics)
+    for family in (schedule, schedule.recalls, PendingRequests(schedule.pending), TimerRequests(schedule.timers)):
+        for code, handler in handlers_of(family).items():
+            registry.add(code, handler)

@@ -8,8 +8,11 @@ from collections.abc import Mapping, Sequence
 from gantrymq.config import Settings
 from gantrymq.formats.tags_code import delay_levels_of
 from gantrymq.interfaces import Broker, RecallAnswer, RecallRequest
+from gantrymq.model.access import Action
+from gantrymq.remoting.codes import RequestCode
 from gantrymq.remoting.command import Command, response_to
 from gantrymq.remoting.connection import Connection
+from gantrymq.remoting.serving import serves
 from gantrymq_schedule.interceptor import DelayInterceptor
 from gantrymq_schedule.levels.delivery import LevelDelivery
 from gantrymq_schedule.levels.offsets_file import DelayOffsetsFile
@@ -82,6 +85,7 @@ class Schedule:
         """Recall a waiting timed message (`gantrymq.interfaces.MessageRecall`)."""
         return await self.recalls.recall(request)
 
+    @serves(RequestCode.GET_ALL_DELAY_OFFSET, action=Action.GET)
     def delay_offsets(self, request: Command, connection: Connection) -> Command:
         """Answer request 45: the offsets of the delay levels in the form of delayOffset.json."""
         text = self._levels.offsets_text() if self._levels is not None else DelayOffsetsFile().to_text()

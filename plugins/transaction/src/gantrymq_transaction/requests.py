@@ -18,6 +18,7 @@ from typing import Final
 from gantrymq import loose_json
 from gantrymq.errors import RequestRefused, ServiceNotAvailable
 from gantrymq.interfaces import PutStatus
+from gantrymq.model.access import Action
 from gantrymq.model.ids import parse_offset_id
 from gantrymq.model.names import CHECK_MAX_TIME_TOPIC
 from gantrymq.remoting.bodies import object_body_of
@@ -59,7 +60,7 @@ class TransactionRequests:
         self._service = RocketTransactions()
         return self._service
 
-    @serves(RequestCode.RESUME_CHECK_HALF_MESSAGE)
+    @serves(RequestCode.RESUME_CHECK_HALF_MESSAGE, action=Action.UPDATE, topic="topic")
     async def resume(self, request: Command, _connection: Connection) -> Command:
         """Answer request 323, for given-up messages only; a Java broker turns any message into a half message."""
         broker = self._running().broker
@@ -91,14 +92,14 @@ class TransactionRequests:
             raise RequestRefused(result.status.value, result.problem)
         return response_to(request)
 
-    @serves(LIST_TRANSACTIONS)
+    @serves(LIST_TRANSACTIONS, action=Action.GET)
     async def list(self, request: Command, _connection: Connection) -> Command:
         """Answer request 65011: a page of transactions."""
         service = self._running()
         wanted = TransactionQuery.of(object_body_of(request) if request.body else {})
         return response_to(request, body=loose_json.dumps(await page(service, wanted)))
 
-    @serves(SHOW_TRANSACTION)
+    @serves(SHOW_TRANSACTION, action=Action.GET)
     async def show(self, request: Command, _connection: Connection) -> Command:
         """Answer request 65012: all copies of a half message, and the committed message."""
         service = self._running()

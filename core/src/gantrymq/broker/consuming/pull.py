@@ -114,7 +114,7 @@ class Pulls:
         self._offset_commits = offset_commits
         self._filters = filters
         self._held = held
-        self._stats = tables.stats
+        self._stats, self._access = tables.stats, tables.access
         self._tasks: set[asyncio.Future[Any]] = set()
         self._suggest: Callable[[PullRequest, PullAnswer], int] | None = None
 
@@ -143,6 +143,8 @@ class Pulls:
         self._serve(request, Requester(connection, respond))
 
     def _serve(self, request: PullRequest, requester: Requester) -> None:
+        if request.principal is not None:
+            self._access.check_consumer(request.principal, request.group, request.topic)
         if requester.connection is not None and requester.connection.response_limiter.busy:
             self._in_turn(request, requester, may_hold=True)
         else:

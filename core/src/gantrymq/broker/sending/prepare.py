@@ -35,6 +35,7 @@ from gantrymq.errors import (
 from gantrymq.interfaces import MovedMessage, SendRequest, StoreMessage
 from gantrymq.model import names, sys_flag
 from gantrymq.model import properties as props
+from gantrymq.model.access import Resource
 from gantrymq.model.group import GroupConfig
 from gantrymq.model.hosts import format_address
 from gantrymq.model.ids import UniqueIds
@@ -57,6 +58,13 @@ class PreparedSend(NamedTuple):
     fields: Mapping[str, str] | None = None  # extra fields for the response header
 
 
+class Sender(NamedTuple):
+    """What access control needs to know about sends that are alike."""
+
+    access_key: str
+    resource: Resource
+
+
 class SendTemplate(NamedTuple):
     """The result of the checks, valid for all sends that are alike."""
 
@@ -68,6 +76,7 @@ class SendTemplate(NamedTuple):
     property_template: PropertyTemplate
     special: dict[str, str] | None  # properties that need more than plain queueing
     revision: int  # settings revision
+    sender: Sender | None = None  # with access control
 
 
 class SendPreparation:
@@ -86,7 +95,7 @@ class SendPreparation:
         self._world = world
         self._settings = settings
         self._topics = tables.topics
-        self._groups, self._locks, self._stats = tables.groups, tables.locks, tables.stats
+        self._groups, self._locks, self._stats, self._access = tables.groups, tables.locks, tables.stats, tables.access
         self._interceptors = interceptors
         self.sees_all = bool(interceptors.of_all)  # an interceptor must be called for every message
         self._unserved = tuple(name for name in DELAYS if name not in interceptors.names)
@@ -132,6 +141,8 @@ class SendPreparation:
             raise MessageIllegal(
                 f"the message from {format_address(*request.peer)} has no body; a body of 1 byte or more is needed"
             )
+        if request.principal is not None:
+            self._access.check_send(request.principal, request.topic)
         topic = self.topic_of(request)
         if not request.born_host:
             now_ms = request.born_timestamp or self._world.clock.now_ms()

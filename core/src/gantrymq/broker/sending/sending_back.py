@@ -30,6 +30,7 @@ from gantrymq.formats.tags_code import tags_code
 from gantrymq.interfaces import PutResult, PutStatus, SendBackRequest, StoreMessage
 from gantrymq.model import names
 from gantrymq.model import properties as props
+from gantrymq.model.access import Action, group_resource
 from gantrymq.model.ids import offset_id
 from gantrymq.model.property_order import ordered_text
 from gantrymq.model.sys_flag import INNER_BATCH
@@ -71,13 +72,19 @@ class SendingBack:
         self._random = world.random.randrange
         self._settings = settings
         self._view = view
-        self._topics, self._groups, self._stats = tables.topics, tables.groups, tables.stats
+        self._topics, self._groups, self._stats, self._access = (
+            tables.topics,
+            tables.groups,
+            tables.stats,
+            tables.access,
+        )
         self._sends = sends
         self._interceptors = interceptors
         self._store_host = store_host
 
     async def send_back(self, asked: SendBackRequest) -> PutResult | None:
         """Store a failed message for its next attempt or as a dead letter (`Messages.send_back`)."""
+        self._access.check(asked.principal, Action.SUB, group_resource(asked.group))
         group = self._groups.require(asked.group)
         if not self._settings.number("brokerPermission") & PERM_WRITE:
             raise NoPermission(f"this broker's brokerPermission forbids writing; group {group.name} cannot retry here")

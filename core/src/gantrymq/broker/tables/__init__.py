@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from functools import partial
 
+from gantrymq.broker.access import AccessControl
 from gantrymq.broker.counting.stats import Stats
 from gantrymq.broker.tables.clients import ClientTable
 from gantrymq.broker.tables.groups import GroupTable
@@ -11,6 +12,7 @@ from gantrymq.broker.tables.locks import QueueLocks
 from gantrymq.broker.tables.offsets import ConsumerOffsets
 from gantrymq.broker.tables.topics import TopicTable
 from gantrymq.config import Settings
+from gantrymq.interfaces import Authorizer
 from gantrymq.world import World
 from gantrymq.world.clock import monotonic_ms
 
@@ -18,9 +20,9 @@ __all__ = ["Tables"]
 
 
 class Tables:
-    """Topics, groups, offsets, clients, locks and counters; the first three are persistent."""
+    """Topics, groups, offsets, clients, locks, access decisions and counters; the first three are persistent."""
 
-    def __init__(self, world: World, settings: Settings) -> None:
+    def __init__(self, world: World, settings: Settings, authorizer: Authorizer | None = None) -> None:
         now_ms = world.clock.now_ms
         self.stats = Stats(lambda name: self.topics.is_own(name))
         failed = self.stats.plugin_failed
@@ -28,4 +30,7 @@ class Tables:
         self.groups = GroupTable(settings, now_ms, failed)
         self.offsets = ConsumerOffsets(settings.number("consumerOffsetUpdateVersionStep"), now_ms)
         self.clients = ClientTable(world.clock, self.topics, self.groups, failed)
+        self.access = AccessControl(authorizer, settings.text("brokerClusterName"), failed)
+        if authorizer is not None:
+            self.clients.on_heartbeat(self.access.check_heartbeat)
         self.locks = QueueLocks(partial(monotonic_ms, world.clock))

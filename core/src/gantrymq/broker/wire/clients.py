@@ -6,6 +6,7 @@ AdminBrokerProcessor.java (lockBatchMQ, unlockBatchMQ), client/DefaultConsumerId
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, Final
 
 from gantrymq.broker.parts import Parts
@@ -13,6 +14,7 @@ from gantrymq.broker.wire.responses import ok, with_json
 from gantrymq.errors import RequestRefused
 from gantrymq.interfaces import ConsumerHeartbeat, Heartbeat
 from gantrymq.loose_json import Items
+from gantrymq.model.access import Action, Requirement, requirements
 from gantrymq.model.json_members import flag_in, number_in, object_in, objects_in, text_in
 from gantrymq.model.queue import MessageQueue
 from gantrymq.model.subscription import Subscription
@@ -24,7 +26,7 @@ from gantrymq.remoting.headers.clients import (
     GetConsumerListByGroupRequest,
     UnregisterClientRequest,
 )
-from gantrymq.remoting.serving import serves
+from gantrymq.remoting.serving import in_operation, serves
 
 MAX_SAID: Final = 5000  # consumer groups plus subscriptions of a heartbeat
 _CONSUME_TYPES = ("CONSUME_ACTIVELY", "CONSUME_PASSIVELY", "CONSUME_POP")
@@ -75,6 +77,18 @@ def _queues_of(asked: Command) -> tuple[str, str, list[MessageQueue]]:
     return text_in(body, "consumerGroup", ""), text_in(body, "clientId", ""), queues
 
 
+def _left_group(asked: Command) -> Sequence[Requirement]:
+    """Access rule of 35; a producer leaves without one."""
+    group = (asked.ext or {}).get("consumerGroup")
+    return requirements(Action.SUB, groups=(group,)) if group else ()
+
+
+def _locked_queues(asked: Command) -> Sequence[Requirement]:
+    """Access rule of 41 and 42."""
+    group, _, queues = _queues_of(asked)
+    return requirements(Action.SUB, topics=sorted({each.topic for each in queues}), groups=(group,))
+
+
 class ClientRequests:
     """Handlers for requests of clients about themselves."""
 
@@ -87,7 +101,7 @@ class ClientRequests:
         self._sliced = parts.sliced_responses.make
         parts.clients.on_group_changed(self._tell_members)
 
-    @serves(RequestCode.HEART_BEAT)
+    @serves(RequestCode.HEART_BEAT, access=in_operation)
     def heartbeat(self, asked: Command, connection: Connection) -> Command:
         """34: register a client in its groups with its subscriptions."""
         body = object_body_of(asked)
@@ -101,19 +115,27 @@ class ClientRequests:
         consumers = [_consumer(data, without_subscriptions) for data in groups]
         producers = [text_in(data, "groupName", "") for data in objects_in(body, "producerDataSet")]
         changed = self._clients.heartbeat(
-            Heartbeat(client_id, language_name(asked.language), asked.version, producers, consumers, fingerprint),
+            Heartbeat(
+                client_id,
+                language_name(asked.language),
+                asked.version,
+                producers,
+                consumers,
+                fingerprint,
+                connection.principal,
+            ),
             connection,
         )
         return ok(asked, {"IS_SUPPORT_HEART_BEAT_V2": "true", "IS_SUB_CHANGE": "true" if changed else "false"})
 
-    @serves(RequestCode.UNREGISTER_CLIENT)
+    @serves(RequestCode.UNREGISTER_CLIENT, access=_left_group)
     def unregister(self, asked: Command, connection: Connection) -> Command:
         """35: remove a client from its groups."""
         header = UnregisterClientRequest.from_ext(asked.ext)
         self._clients.unregister(connection, header.producer_group, header.consumer_group)
         return ok(asked, {})
 
-    @serves(RequestCode.GET_CONSUMER_LIST_BY_GROUP)
+    @serves(RequestCode.GET_CONSUMER_LIST_BY_GROUP, action=(Action.SUB, Action.GET), group="consumerGroup")
     def consumer_list(self, asked: Command, connection: Connection) -> Command:
         """38: return the client ids of a group; code 1 if no member is online."""
         header = GetConsumerListByGroupRequest.from_ext(asked.ext)
@@ -122,7 +144,7 @@ class ClientRequests:
             raise RequestRefused(1, f"no consumer for this group, {header.consumer_group}")
         return with_json(asked, {"consumerIdList": online.client_ids()}, {})
 
-    @serves(RequestCode.CHECK_CLIENT_CONFIG)
+    @serves(RequestCode.CHECK_CLIENT_CONFIG, access=in_operation)
     def check_config(self, asked: Command, connection: Connection) -> Command:
         """46: check that a subscription expression compiles."""
         body = object_body_of(asked)
@@ -133,13 +155,13 @@ class ClientRequests:
             self._filters.compiled(subscription)
         return ok(asked)
 
-    @serves(RequestCode.LOCK_BATCH_MQ)
+    @serves(RequestCode.LOCK_BATCH_MQ, access=_locked_queues)
     async def lock(self, asked: Command, connection: Connection) -> Command:
         """41: lock queues for an ordered consumer."""
         granted = Items(queue.to_json() for queue in self._locks.lock(*_queues_of(asked)))
         return await self._sliced(asked, connection, {"lockOKMQSet": granted})
 
-    @serves(RequestCode.UNLOCK_BATCH_MQ)
+    @serves(RequestCode.UNLOCK_BATCH_MQ, access=_locked_queues)
     def unlock(self, asked: Command, connection: Connection) -> Command:
         """42: release queues."""
         self._locks.unlock(*_queues_of(asked))

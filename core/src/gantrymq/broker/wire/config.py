@@ -16,6 +16,7 @@ from gantrymq.broker.wire.responses import ok
 from gantrymq.config import Value
 from gantrymq.errors import ConfigError, NoPermission
 from gantrymq.loose_json import dumps
+from gantrymq.model.access import Action
 from gantrymq.model.data_version import DataVersion
 from gantrymq.remoting.bodies import properties_of
 from gantrymq.remoting.codes import RequestCode, request_name
@@ -42,7 +43,7 @@ class ConfigRequests:
         self._permission_changed = parts.permission_changed
         self._version = DataVersion(timestamp=parts.world.clock.now_ms())
 
-    @serves(RequestCode.UPDATE_BROKER_CONFIG)
+    @serves(RequestCode.UPDATE_BROKER_CONFIG, action=Action.UPDATE)
     def update(self, asked: Command, connection: Connection) -> Command:
         """25: change runtime settings; all are checked before the first is changed.
 
@@ -66,7 +67,7 @@ class ConfigRequests:
             self._permission_changed()
         return ok(asked)
 
-    @serves(RequestCode.GET_BROKER_CONFIG)
+    @serves(RequestCode.GET_BROKER_CONFIG, action=Action.GET)
     def show(self, asked: Command, connection: Connection) -> Command:
         """26: return the settings as properties, without those of TLS. Empty ones show their effective value."""
         identity = self._identity

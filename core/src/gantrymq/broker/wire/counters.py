@@ -15,6 +15,7 @@ from gantrymq.broker.counting.sliding_sums import BYTES, DAY, HOUR, MESSAGES, MI
 from gantrymq.broker.parts import Parts
 from gantrymq.broker.wire.responses import with_json
 from gantrymq.errors import RequestRefused
+from gantrymq.model.access import Action
 from gantrymq.remoting.codes import RequestCode
 from gantrymq.remoting.command import Command
 from gantrymq.remoting.connection import Connection
@@ -37,7 +38,7 @@ class CounterRequests:
         }
         self._of_broker = {"BROKER_PUT_NUMS": "put", "BROKER_GET_NUMS": "get"}
 
-    @serves(RequestCode.VIEW_BROKER_STATS_DATA)
+    @serves(RequestCode.VIEW_BROKER_STATS_DATA, action=Action.GET)
     def view(self, asked: Command, connection: Connection) -> Command:
         """315: return sum, rate and average of one counter over the last minute, hour and day."""
         header = ViewBrokerStatsDataRequest.from_ext(asked.ext)

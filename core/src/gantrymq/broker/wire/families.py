@@ -6,7 +6,7 @@ import inspect
 from collections.abc import Awaitable, Callable, Generator
 from typing import Any, Final
 
-from gantrymq.broker.counted_plugins import CountedGuard, counted, counted_later
+from gantrymq.broker.counted_plugins import counted, counted_later
 from gantrymq.broker.counting.stats import Stats
 from gantrymq.broker.parts import Parts
 from gantrymq.broker.wire.clients import ClientRequests
@@ -29,7 +29,7 @@ from gantrymq.broker.wire.transactions import TransactionRequests
 from gantrymq.remoting.codes import request_name
 from gantrymq.remoting.command import Command
 from gantrymq.remoting.connection import Connection
-from gantrymq.remoting.serving import Handler, handlers_of
+from gantrymq.remoting.serving import Handler, copy_statement, handlers_of
 
 __all__ = ["serve"]
 
@@ -58,12 +58,13 @@ def serve(router: RequestRouter, parts: Parts) -> None:
     for family in FAMILIES:
         router.add(handlers_of(family(parts)))
     if parts.transactions is not None:
-        router.add(handlers_of(TransactionRequests(parts.transactions)))
+        router.add(handlers_of(TransactionRequests(parts.messages)))
     router.add_together(sends.send_together)
     router.around(parts.pipeline.hold, parts.pipeline.release)
     stats, plugins = parts.stats, parts.plugins
     router.add({code: counted_handler(code, each, stats) for code, each in plugins.handlers.items()})
-    router.guard([CountedGuard(each, stats) for each in plugins.guards])
+    if parts.access.active:
+        router.control(parts.access)
     router.on_connections(parts.clients.connected, parts.clients.gone)
 
 
@@ -79,7 +80,7 @@ def counted_handler(code: int, inner: Handler, stats: Stats) -> Handler:
         answer = called(asked, connection)
         return answer if answer is None or not inspect.isawaitable(answer) else _CountedAnswer(answer, failed)
 
-    return serve
+    return copy_statement(inner, serve)
 
 
 class _CountedAnswer:

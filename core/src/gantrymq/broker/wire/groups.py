@@ -16,9 +16,10 @@ from gantrymq.broker.wire.responses import ok, with_json
 from gantrymq.errors import ConsumerNotOnline, FormatError, GroupNotExist, InvalidParameter, RequestRefused
 from gantrymq.interfaces import OnlineClient
 from gantrymq.loose_json import Entries, Items
+from gantrymq.model.access import Action, Requirement, requirements
 from gantrymq.model.group import GroupConfig
 from gantrymq.model.hosts import format_address
-from gantrymq.model.json_members import objects_in
+from gantrymq.model.json_members import objects_in, text_in
 from gantrymq.remoting.bodies import object_body_of
 from gantrymq.remoting.codes import RequestCode
 from gantrymq.remoting.command import Command
@@ -36,6 +37,13 @@ from gantrymq.remoting.serving import serves
 from gantrymq.world.time_slices import TimeSlices
 
 
+def _changed_groups(asked: Command) -> Sequence[Requirement]:
+    """Access rule of 200 and 225: the groups in the body."""
+    body = object_body_of(asked)
+    configs = objects_in(body, "groupConfigList") if "groupConfigList" in body else [body]
+    return requirements(Action.UPDATE, groups=[text_in(each, "groupName", "") for each in configs])
+
+
 class GroupRequests:
     """Handlers for the group table and online members."""
 
@@ -48,14 +56,14 @@ class GroupRequests:
         self._state = parts.state
         self._delete = parts.delete_group
 
-    @serves(RequestCode.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP)
+    @serves(RequestCode.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP, access=_changed_groups)
     async def create(self, asked: Command, connection: Connection) -> Command:
         """200: create or change one group."""
         self._groups.update([_group(object_body_of(asked))])
         await self._state.saved()
         return ok(asked)
 
-    @serves(RequestCode.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP_LIST)
+    @serves(RequestCode.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP_LIST, access=_changed_groups)
     async def create_many(self, asked: Command, connection: Connection) -> Command:
         """225: create or change several; all are checked before the first is applied."""
         groups, slices = [], TimeSlices(self._clock, ITEMS_TOGETHER)
@@ -70,7 +78,7 @@ class GroupRequests:
         await self._state.saved()
         return ok(asked)
 
-    @serves(RequestCode.GET_ALL_SUBSCRIPTIONGROUP_CONFIG)
+    @serves(RequestCode.GET_ALL_SUBSCRIPTIONGROUP_CONFIG, action=Action.GET)
     async def all_configs(self, asked: Command, connection: Connection) -> Command:
         """201: return all groups, or a page of them."""
         header = GetAllSubscriptionGroupConfigRequest.from_ext(asked.ext)
@@ -102,7 +110,7 @@ class GroupRequests:
             if config is not None:
                 yield group, config.to_json()
 
-    @serves(RequestCode.GET_SUBSCRIPTIONGROUP_CONFIG)
+    @serves(RequestCode.GET_SUBSCRIPTIONGROUP_CONFIG, action=Action.GET, group="group")
     def config(self, asked: Command, connection: Connection) -> Command:
         """352: return one group."""
         name = GetSubscriptionGroupConfigRequest.from_ext(asked.ext).group
@@ -111,14 +119,14 @@ class GroupRequests:
             raise GroupNotExist(f"No group in this broker: {name}")
         return with_json(asked, group.to_json())
 
-    @serves(RequestCode.DELETE_SUBSCRIPTIONGROUP)
+    @serves(RequestCode.DELETE_SUBSCRIPTIONGROUP, action=Action.DELETE, group="groupName")
     async def delete(self, asked: Command, connection: Connection) -> Command:
         """207: delete a group, on request with its offsets and retry topics."""
         header = DeleteSubscriptionGroupRequest.from_ext(asked.ext)
         await self._delete(header.group_name, clean_offsets=header.clean_offset)
         return ok(asked)
 
-    @serves(RequestCode.GET_CONSUMER_CONNECTION_LIST)
+    @serves(RequestCode.GET_CONSUMER_CONNECTION_LIST, action=Action.GET, group="consumerGroup")
     async def consumer_connections(self, asked: Command, connection: Connection) -> Command:
         """203: return members and subscriptions of a consumer group."""
         name = GetConsumerConnectionListRequest.from_ext(asked.ext).consumer_group
@@ -136,7 +144,7 @@ class GroupRequests:
         }
         return await self._sliced(asked, connection, body)
 
-    @serves(RequestCode.GET_PRODUCER_CONNECTION_LIST)
+    @serves(RequestCode.GET_PRODUCER_CONNECTION_LIST, action=Action.GET)
     async def producer_connections(self, asked: Command, connection: Connection) -> Command:
         """204: return the members of a producer group."""
         name = GetProducerConnectionListRequest.from_ext(asked.ext).producer_group
@@ -145,7 +153,7 @@ class GroupRequests:
             raise RequestRefused(1, f"the producer group[{name}] not exist")
         return await self._sliced(asked, connection, {"connectionSet": Items(map(_connection, members))})
 
-    @serves(RequestCode.GET_ALL_PRODUCER_INFO)
+    @serves(RequestCode.GET_ALL_PRODUCER_INFO, action=Action.GET)
     async def all_producers(self, asked: Command, connection: Connection) -> Command:
         """328: return the members of all producer groups."""
         groups = sorted(self._clients.producer_groups())
@@ -153,7 +161,7 @@ class GroupRequests:
         data = Entries((group, Items(map(_producer, members))) for group, members in online)
         return await self._sliced(asked, connection, {"data": data})
 
-    @serves(RequestCode.UPDATE_AND_GET_GROUP_FORBIDDEN)
+    @serves(RequestCode.UPDATE_AND_GET_GROUP_FORBIDDEN, action=Action.UPDATE, topic="topic", group="group")
     async def forbid(self, asked: Command, connection: Connection) -> Command:
         """353: allow or forbid a group to read a topic, if requested; return whether it may."""
         header = UpdateGroupForbiddenRequest.from_ext(asked.ext)
@@ -163,7 +171,7 @@ class GroupRequests:
         readable = self._groups.may_read(header.group, header.topic)
         return with_json(asked, {"group": header.group, "readable": readable, "topic": header.topic})
 
-    @serves(RequestCode.QUERY_SUBSCRIPTION_BY_CONSUMER)
+    @serves(RequestCode.QUERY_SUBSCRIPTION_BY_CONSUMER, action=Action.GET, topic="topic", group="group")
     def subscription(self, asked: Command, connection: Connection) -> Command:
         """345: return an online group's subscription to a topic; without one, no subscriptionData."""
         header = QuerySubscriptionByConsumerRequest.from_ext(asked.ext)
@@ -174,7 +182,7 @@ class GroupRequests:
             body["subscriptionData"] = found.to_json()
         return with_json(asked, body)
 
-    @serves(RequestCode.QUERY_TOPIC_CONSUME_BY_WHO)
+    @serves(RequestCode.QUERY_TOPIC_CONSUME_BY_WHO, action=Action.GET, topic="topic")
     async def groups_of_topic(self, asked: Command, connection: Connection) -> Command:
         """300: return the groups that subscribe to a topic or have committed offsets for it."""
         topic = QueryTopicConsumeByWhoRequest.from_ext(asked.ext).topic
@@ -182,7 +190,7 @@ class GroupRequests:
         groups = dict.fromkeys([*online, *self._offsets.groups_of(topic)])
         return await self._sliced(asked, connection, {"groupList": Items(groups)})
 
-    @serves(RequestCode.QUERY_TOPICS_BY_CONSUMER)
+    @serves(RequestCode.QUERY_TOPICS_BY_CONSUMER, action=Action.GET, group="group")
     async def topics_of_group(self, asked: Command, connection: Connection) -> Command:
         """343: return the topics that a group subscribes to or has committed offsets for."""
         name = QueryTopicsByConsumerRequest.from_ext(asked.ext).group

@@ -20,6 +20,7 @@ from collections.abc import Awaitable, Sequence
 from gantrymq.broker.parts import Parts
 from gantrymq.broker.wire.responses import ok, with_json
 from gantrymq.interfaces import Cleaning
+from gantrymq.model.access import Action
 from gantrymq.model.data_version import DataVersion
 from gantrymq.remoting.codes import RequestCode, request_name
 from gantrymq.remoting.command import Command, response_to
@@ -45,13 +46,13 @@ class MaintenanceRequests:
         self._store = parts.store
         self._topics = parts.topics
 
-    @serves(RequestCode.CLEAN_EXPIRED_CONSUMEQUEUE)
+    @serves(RequestCode.CLEAN_EXPIRED_CONSUMEQUEUE, action=Action.UPDATE)
     async def clean_expired_queues(self, asked: Command, connection: Connection) -> Command:
         """306: remove queues without any message left in the log, except for those of the broker's topics."""
         report = await self._store.clean(Cleaning.EXPIRED_QUEUES)
         return self._cleaned(asked, connection, f"removed {report.queues} queues whose messages have left the log")
 
-    @serves(RequestCode.CLEAN_UNUSED_TOPIC)
+    @serves(RequestCode.CLEAN_UNUSED_TOPIC, action=Action.UPDATE)
     async def clean_unused_topics(self, asked: Command, connection: Connection) -> Command:
         """316: remove the queues of topics that do not exist, except for those of the broker's topics."""
         count, slices = 0, TimeSlices(self._clock, LOOKS_TOGETHER)
@@ -71,7 +72,7 @@ class MaintenanceRequests:
             if self._topics.get(topic) is None and not self._topics.is_own(topic)
         ]
 
-    @serves(RequestCode.DELETE_EXPIRED_COMMITLOG)
+    @serves(RequestCode.DELETE_EXPIRED_COMMITLOG, action=Action.UPDATE)
     async def delete_expired_log(self, asked: Command, connection: Connection) -> Command:
         """329: delete expired log files now; respond before they are deleted, like Java."""
         report = await self._store.clean(Cleaning.EXPIRED_LOG)
@@ -83,12 +84,12 @@ class MaintenanceRequests:
         log.warning("%s of %s: %s", request_name(asked.code), connection.address, what)
         return response_to(asked, 0, what if CleanRequest.from_ext(asked.ext).report else None)
 
-    @serves(RequestCode.GET_ALL_DELAY_OFFSET)
+    @serves(RequestCode.GET_ALL_DELAY_OFFSET, action=Action.GET)
     def delay_offsets(self, asked: Command, connection: Connection) -> Command:
         """45: return an empty table of delay levels."""
         return with_json(asked, {"dataVersion": DataVersion().to_json(), "offsetTable": {}})
 
-    @serves(RequestCode.GET_COLD_DATA_FLOW_CTR_INFO)
+    @serves(RequestCode.GET_COLD_DATA_FLOW_CTR_INFO, action=Action.GET)
     def cold_reads(self, asked: Command, connection: Connection) -> Command:
         """2003: report no throttled cold reads; changing the configuration (2001, 2002) is refused."""
         body = {
@@ -100,7 +101,7 @@ class MaintenanceRequests:
         }
         return with_json(asked, body)
 
-    @serves(RequestCode.GET_BROKER_HA_STATUS)
+    @serves(RequestCode.GET_BROKER_HA_STATUS, action=Action.GET)
     def replication(self, asked: Command, connection: Connection) -> Command:
         """907: return the state of a master without slaves, with the end of its log."""
         client = {
@@ -119,7 +120,7 @@ class MaintenanceRequests:
         }
         return with_json(asked, body)
 
-    @serves(RequestCode.RESET_MASTER_FLUSH_OFFSET)
+    @serves(RequestCode.RESET_MASTER_FLUSH_OFFSET, action=Action.UPDATE)
     def reset_master_flush_offset(self, asked: Command, connection: Connection) -> Command:
         """908: succeed without effect, because only slaves have this offset."""
         ResetMasterFlushOffsetRequest.from_ext(asked.ext)

@@ -11,6 +11,7 @@ from gantrymq.broker.queue_kinds import reported_min_offset
 from gantrymq.broker.wire.responses import ok
 from gantrymq.errors import InvalidParameter
 from gantrymq.interfaces import BoundaryType
+from gantrymq.model.access import Action
 from gantrymq.model.queue import Queue
 from gantrymq.remoting.codes import RequestCode
 from gantrymq.remoting.command import Command
@@ -35,7 +36,7 @@ class OffsetRequests:
         self._messages = parts.messages
         self._topics = parts.topics
 
-    @serves(RequestCode.QUERY_CONSUMER_OFFSET)
+    @serves(RequestCode.QUERY_CONSUMER_OFFSET, action=(Action.SUB, Action.GET), topic="topic", group="consumerGroup")
     def query(self, asked: Command, connection: Connection) -> Command:
         """14: return the committed offset."""
         header = QueryConsumerOffsetRequest.from_ext(asked.ext)
@@ -44,7 +45,9 @@ class OffsetRequests:
         begin = self._offset_commits.begin(header.consumer_group, queue, zero_if_new=zero_if_new)
         return ok(asked, {"offset": str(begin)})
 
-    @serves(RequestCode.UPDATE_CONSUMER_OFFSET)
+    @serves(
+        RequestCode.UPDATE_CONSUMER_OFFSET, action=(Action.SUB, Action.UPDATE), topic="topic", group="consumerGroup"
+    )
     def update(self, asked: Command, connection: Connection) -> Command:
         """15: commit an offset; usually one-way."""
         header = UpdateConsumerOffsetRequest.from_ext(asked.ext)
@@ -52,7 +55,7 @@ class OffsetRequests:
         self._offset_commits.commit_of_client(header.consumer_group, queue, header.commit_offset)
         return ok(asked, {})
 
-    @serves(RequestCode.SEARCH_OFFSET_BY_TIMESTAMP)
+    @serves(RequestCode.SEARCH_OFFSET_BY_TIMESTAMP, action=Action.GET, topic="topic")
     async def search(self, asked: Command, connection: Connection) -> Command:
         """29: return the queue offset for a store time."""
         header = SearchOffsetByTimestampRequest.from_ext(asked.ext)
@@ -63,20 +66,20 @@ class OffsetRequests:
         found = await self._messages.offset_at(queue, header.timestamp, BoundaryType[boundary])
         return ok(asked, {"offset": str(found)})
 
-    @serves(RequestCode.GET_MAX_OFFSET)
+    @serves(RequestCode.GET_MAX_OFFSET, action=Action.GET, topic="topic")
     def max_offset(self, asked: Command, connection: Connection) -> Command:
         """30: return the next offset to be written."""
         header = GetMaxOffsetRequest.from_ext(asked.ext)
         return ok(asked, {"offset": str(self._store.bounds(Queue(header.topic, header.queue_id)).max_offset)})
 
-    @serves(RequestCode.GET_MIN_OFFSET)
+    @serves(RequestCode.GET_MIN_OFFSET, action=Action.GET, topic="topic")
     def min_offset(self, asked: Command, connection: Connection) -> Command:
         """31: return the minimum offset."""
         header = GetMinOffsetRequest.from_ext(asked.ext)
         bounds = self._store.bounds(Queue(header.topic, header.queue_id))
         return ok(asked, {"offset": str(reported_min_offset(self._topics.get(header.topic), bounds))})
 
-    @serves(RequestCode.GET_EARLIEST_MSG_STORETIME)
+    @serves(RequestCode.GET_EARLIEST_MSG_STORETIME, action=Action.GET, topic="topic")
     async def earliest(self, asked: Command, connection: Connection) -> Command:
         """32: return the store time of the oldest message; -1 if there is none."""
         header = GetEarliestMsgStoretimeRequest.from_ext(asked.ext)

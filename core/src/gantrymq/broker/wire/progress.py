@@ -6,7 +6,7 @@ queryConsumeTimeSpan, queryCorrectionOffset, cloneGroupOffset), broker/.../offse
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Iterable, Iterator
+from collections.abc import AsyncGenerator, Iterable, Iterator, Sequence
 from typing import Any
 
 import attrs
@@ -18,6 +18,7 @@ from gantrymq.broker.wire.responses import ok, queue_texts
 from gantrymq.errors import TopicNotExist
 from gantrymq.interfaces import QueueProgress
 from gantrymq.loose_json import Entries, Items, RawJson
+from gantrymq.model.access import Action, Requirement, requirements
 from gantrymq.model.queue import Queue
 from gantrymq.model.topic import TopicConfig
 from gantrymq.remoting.codes import RequestCode
@@ -36,6 +37,27 @@ from gantrymq.world.time_slices import TimeSlices
 _NO_LONGER_THERE = (1 << 63) - 1  # Long.MAX_VALUE: the compared group has a lower offset than all others
 
 
+def _named_topics(header: GetConsumeStatsRequest) -> list[str]:
+    return [each for each in (header.topic, *(header.topic_list or "").split(";")) if each]
+
+
+def _group_and_topics(asked: Command) -> Sequence[Requirement]:
+    """Access rule of 208."""
+    header = GetConsumeStatsRequest.from_ext(asked.ext)
+    return requirements(Action.GET, topics=_named_topics(header), groups=(header.consumer_group,))
+
+
+def _filtered_groups(header: QueryCorrectionOffsetRequest) -> set[str]:
+    return {each.strip() for each in (header.filter_groups or "").split(",")}
+
+
+def _compared_groups(asked: Command) -> Sequence[Requirement]:
+    """Access rule of 308."""
+    header = QueryCorrectionOffsetRequest.from_ext(asked.ext)
+    groups = (header.compare_group, *sorted(_filtered_groups(header)))
+    return requirements(Action.GET, topics=(header.topic,), groups=groups)
+
+
 class ProgressRequests:
     """Handlers for consumption progress."""
 
@@ -51,16 +73,15 @@ class ProgressRequests:
         self._offset_commits = parts.offset_commits
         self._stats = parts.stats
 
-    @serves(RequestCode.GET_CONSUME_STATS)
+    @serves(RequestCode.GET_CONSUME_STATS, access=_group_and_topics)
     async def of_group(self, asked: Command, connection: Connection) -> Command:
         """208: return the progress of one group, for the given topics or all with committed offsets."""
         header = GetConsumeStatsRequest.from_ext(asked.ext)
         group = header.consumer_group
-        named = [each for each in (header.topic, *(header.topic_list or "").split(";")) if each]
         topics = list[TopicConfig]()
         tps = 0.0
         slices = TimeSlices(self._clock, ITEMS_TOGETHER)
-        for name in dict.fromkeys(named or self._offsets.topics_of(group)):
+        for name in dict.fromkeys(_named_topics(header) or self._offsets.topics_of(group)):
             topic = self._followed(group, name)
             if topic is not None:
                 topics.append(topic)
@@ -74,7 +95,7 @@ class ProgressRequests:
             async for key, progress in self._queues(group, topic, topic.read_queues):
                 yield key, _text(progress, max(progress.committed or 0, progress.next_pull))
 
-    @serves(RequestCode.GET_BROKER_CONSUME_STATS)
+    @serves(RequestCode.GET_BROKER_CONSUME_STATS, action=Action.GET)
     async def of_all(self, asked: Command, connection: Connection) -> Command:
         """317: return the progress of all groups by topic; with isOrder only for ordered topics.
 
@@ -111,7 +132,7 @@ class ProgressRequests:
             totals.consumed += consumed
             yield key, _text(progress, 0)
 
-    @serves(RequestCode.QUERY_CONSUME_TIME_SPAN)
+    @serves(RequestCode.QUERY_CONSUME_TIME_SPAN, action=Action.GET, topic="topic", group="group")
     async def time_span(self, asked: Command, connection: Connection) -> Command:
         """303: return store times of the oldest, newest and next message of each queue, and the delay of the next."""
         header = QueryConsumeTimeSpanRequest.from_ext(asked.ext)
@@ -139,14 +160,14 @@ class ProgressRequests:
                 f'"messageQueue":{text_of(queue_id)},"minTimeStamp":{earliest}}}'
             )
 
-    @serves(RequestCode.QUERY_CORRECTION_OFFSET)
+    @serves(RequestCode.QUERY_CORRECTION_OFFSET, access=_compared_groups)
     async def correction(self, asked: Command, connection: Connection) -> Command:
         """308: return the lowest offsets of all groups except the filtered ones; Long.MAX_VALUE if compareGroup lags.
 
         Java also removes the committed offsets of the filtered groups; here they are kept.
         """
         header = QueryCorrectionOffsetRequest.from_ext(asked.ext)
-        without = {each.strip() for each in (header.filter_groups or "").split(",")}
+        without = _filtered_groups(header)
 
         def shown(queue_id: int) -> int:
             committed = self._offsets.committed(header.compare_group, Queue(header.topic, queue_id))
@@ -164,7 +185,7 @@ class ProgressRequests:
         offsets = Entries((queue_id, shown(queue_id)) for queue_id in sorted(lowest))
         return await self._sliced(asked, connection, {"correctionOffsets": offsets})
 
-    @serves(RequestCode.CLONE_GROUP_OFFSET)
+    @serves(RequestCode.CLONE_GROUP_OFFSET, action=Action.UPDATE, topic="topic", group="destGroup")
     async def clone(self, asked: Command, connection: Connection) -> Command:
         """314: copy a group's offsets to another group, for one topic or all."""
         header = CloneGroupOffsetRequest.from_ext(asked.ext)

@@ -15,7 +15,7 @@ from gantrymq.remoting.command import Command
 from gantrymq.remoting.connection import Connection
 from gantrymq.remoting.headers.pull import PullMessageRequest
 from gantrymq.remoting.responses import encode_pull_head
-from gantrymq.remoting.serving import serves
+from gantrymq.remoting.serving import in_operation, serves
 
 
 class PullRequests:
@@ -25,7 +25,7 @@ class PullRequests:
         self._pulls = parts.pulls
         self._stats = parts.stats
 
-    @serves(RequestCode.PULL_MESSAGE, RequestCode.LITE_PULL_MESSAGE)
+    @serves(RequestCode.PULL_MESSAGE, RequestCode.LITE_PULL_MESSAGE, access=in_operation)
     def pull(self, asked: Command, connection: Connection) -> Command | None:
         """11, 361: serve a pull; the response may be sent later."""
         header = PullMessageRequest.from_ext(asked.ext, asked.code)
@@ -42,6 +42,7 @@ class PullRequests:
             header.sub_version,
             header.expression_type,
             asked.code == RequestCode.LITE_PULL_MESSAGE,
+            connection.principal,
         )
 
         def respond(answer: PullAnswer | GantryError) -> None:

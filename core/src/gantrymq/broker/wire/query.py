@@ -11,12 +11,13 @@ from gantrymq.broker.parts import Parts
 from gantrymq.broker.wire.responses import refusal
 from gantrymq.errors import RequestRefused
 from gantrymq.interfaces import QueryResult
+from gantrymq.model.access import Action
 from gantrymq.remoting.codes import RequestCode, ResponseCode
 from gantrymq.remoting.command import Command, encode_head, response_to
 from gantrymq.remoting.connection import Connection
 from gantrymq.remoting.headers.pull import QueryMessageRequest, QueryMessageResponse, ViewMessageByIdRequest
 from gantrymq.remoting.responses import encode_query_head
-from gantrymq.remoting.serving import serves
+from gantrymq.remoting.serving import in_operation, serves
 
 
 class QueryRequests:
@@ -25,7 +26,7 @@ class QueryRequests:
     def __init__(self, parts: Parts) -> None:
         self._messages = parts.messages
 
-    @serves(RequestCode.QUERY_MESSAGE)
+    @serves(RequestCode.QUERY_MESSAGE, action=(Action.SUB, Action.GET), topic="topic")
     def query(self, asked: Command, connection: Connection) -> Command | Awaitable[Command | None] | None:
         """12: query by key; for a unique key, which is marked in the request, the broker sets the limit."""
         header = QueryMessageRequest.from_ext(asked.ext)
@@ -36,11 +37,11 @@ class QueryRequests:
             return _answer(asked, connection, found)
         return _answer_later(asked, connection, found)
 
-    @serves(RequestCode.VIEW_MESSAGE_BY_ID)
+    @serves(RequestCode.VIEW_MESSAGE_BY_ID, access=in_operation)
     async def view(self, asked: Command, connection: Connection) -> None:
         """33: return the record at a log offset, of any topic."""
         header = ViewMessageByIdRequest.from_ext(asked.ext)
-        record = await self._messages.view(header.offset)
+        record = await self._messages.view(header.offset, connection.principal)
         if not asked.is_oneway and not connection.closed:
             connection.reply_parts([encode_head(response_to(asked), len(record.raw)), record.raw])
 

@@ -14,6 +14,7 @@ from gantrymq.formats.record import RecordView, iter_records
 from gantrymq.formats.tags_code import delay_levels_of, tags_code_of
 from gantrymq.interfaces import GetLimit, GetResult
 from gantrymq.loose_json import Items
+from gantrymq.model.access import Action
 from gantrymq.model.queue import Queue
 from gantrymq.remoting.codes import RequestCode
 from gantrymq.remoting.command import Command
@@ -34,7 +35,7 @@ class QueueEntryRequests:
         self._clients = parts.clients
         self._levels_ms = delay_levels_of(parts.settings)
 
-    @serves(RequestCode.QUERY_CONSUME_QUEUE)
+    @serves(RequestCode.QUERY_CONSUME_QUEUE, action=Action.GET, topic="topic", group="consumerGroup")
     async def entries(self, asked: Command, connection: Connection) -> Command:
         """321: return up to *count* entries from *index* on, with the subscription of a given group.
 

@@ -17,6 +17,7 @@ from gantrymq.broker.wire.responses import queue_texts
 from gantrymq.errors import ConsumerNotOnline, GroupNotExist, InvalidParameter, RequestRefused, TopicNotExist
 from gantrymq.interfaces import BoundaryType, StoreFeature
 from gantrymq.loose_json import Entries, RawJson
+from gantrymq.model.access import Action
 from gantrymq.model.pushes import OffsetReset
 from gantrymq.model.queue import MessageQueue, Queue
 from gantrymq.model.topic import TopicConfig
@@ -44,7 +45,7 @@ class ResetRequests:
         self._clients = parts.clients
         self._offsets = parts.offsets
 
-    @serves(RequestCode.INVOKE_BROKER_TO_RESET_OFFSET)
+    @serves(RequestCode.INVOKE_BROKER_TO_RESET_OFFSET, action=Action.UPDATE, topic="topic", group="group")
     async def reset(self, asked: Command, connection: Connection) -> Command:
         """222: reset by time (-1: the end), or one queue to an offset; return the new offsets."""
         header = ResetOffsetRequest.from_ext(asked.ext, asked.code)

@@ -11,17 +11,19 @@ from __future__ import annotations
 import asyncio
 import inspect
 import logging
-from collections.abc import Awaitable, Callable, Mapping, Sequence
-from typing import Final
+from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
+from typing import Any, Final
 
+from gantrymq.broker.access import AccessControl
 from gantrymq.broker.wire.responses import refusal
 from gantrymq.errors import GantryError, GoAway, RequestNotSupported, ServerFault, install_command
-from gantrymq.interfaces import Guard
+from gantrymq.model.access import Action, Principal, Requirement, requirements
 from gantrymq.remoting.codes import VERSION_5_3_1, RequestCode, request_name
 from gantrymq.remoting.command import Command
 from gantrymq.remoting.connection import Connection
 from gantrymq.remoting.sends import SEND_CODES, SendCommand
-from gantrymq.remoting.serving import Handler
+from gantrymq.remoting.serving import AccessRule, Handler, access_rule
+from gantrymq.remoting.signatures import ACCESS_KEY, SignedRequest
 from gantrymq.remoting.wrong_port import broker_port_message
 
 log = logging.getLogger(__name__)
@@ -100,7 +102,9 @@ class RequestRouter:
         self._connected: Callable[[Connection], object] = _nothing
         self._lost: Callable[[Connection], object] = _nothing
         self._turning_away = False
-        self._guards: tuple[Guard, ...] = ()
+        self._access: AccessControl | None = None
+        self._rules: dict[int, AccessRule] = {}
+        self._identified: dict[int, Principal | GantryError] = {}  # by the id of a request that waited for it
 
     @property
     def connections(self) -> int:
@@ -112,14 +116,15 @@ class RequestRouter:
         if not SEND_CODES.isdisjoint(handlers):
             self._together = None
         self._handlers.update(handlers)
+        self._rules.update({code: access_rule(each) or _for_operators for code, each in handlers.items()})
 
     def add_together(self, handler: HandlerOfMany) -> None:
         """Try *handler* first for `SendCommand` requests, until another handler for sends is added."""
         self._together = handler
 
-    def guard(self, guards: Sequence[Guard]) -> None:
-        """Call *guards* in order before each request is served."""
-        self._guards = tuple(guards)
+    def control(self, access: AccessControl) -> None:
+        """Identify the sender of each request from now on, and check what its handler states."""
+        self._access = access
 
     def around(self, before: Callable[[], object], after: Callable[[Connection], object]) -> None:
         """Call *before* and *after* around the requests of each read."""
@@ -146,8 +151,8 @@ class RequestRouter:
             self._after(connection)
 
     def _serve(self, connection: Connection, commands: Sequence[Command], *, sorted_out: bool = False) -> None:
-        handlers, guards = self._handlers, self._guards
-        together = None if self._turning_away or guards else self._together  # guards must check each request
+        handlers, access = self._handlers, self._access
+        together = None if self._turning_away else self._together
         behind = 0  # requests before this index are served
         for index, asked in enumerate(commands):
             if index < behind:
@@ -166,10 +171,9 @@ class RequestRouter:
                 handler = handlers.get(asked.code)
                 if self._turning_away and asked.version > VERSION_5_3_1:
                     raise GoAway("this broker is stopping; use another one")
-                if guards:
-                    fields, body = asked.ext or {}, asked.body or b""
-                    for guard in guards:
-                        guard(asked.code, fields, body, connection)
+                if access is not None and not self._admitted(access, asked, connection):
+                    connection.hold(commands[index:])
+                    return
                 response = _unknown(asked) if handler is None else handler(asked, connection)
             except GantryError as error:
                 response = refusal(asked, error)
@@ -181,9 +185,7 @@ class RequestRouter:
                 if not asked.is_oneway:
                     connection.reply(asked, response)
             elif inspect.isawaitable(response):
-                task = asyncio.ensure_future(self._later(asked, connection, response))
-                self._tasks.add(task)
-                task.add_done_callback(self._tasks.discard)
+                self._run(self._later(asked, connection, connection.principal, response))
 
     def _connection_lost(self, connection: Connection) -> None:
         self._connections.discard(connection)
@@ -194,7 +196,49 @@ class RequestRouter:
         if self._tasks:
             await asyncio.wait(list(self._tasks))
 
-    async def _later(self, asked: Command, connection: Connection, response: Awaitable[Command | None]) -> None:
+    def _admitted(self, access: AccessControl, asked: Command, connection: Connection) -> bool:
+        """Check a request; False if its sender is not identified yet, and the connection is released when it is."""
+        principal = access.known(connection, (asked.ext or {}).get(ACCESS_KEY, ""))
+        if principal is None:
+            found = self._identified.pop(id(asked), None) or access.identify(SignedRequest(asked), connection)
+            if isinstance(found, GantryError):
+                raise found
+            if found is not None and not isinstance(found, Principal):
+                self._run(self._identify(asked, connection, found))
+                return False
+            principal = found
+        connection.principal = principal
+        rule = self._rules.get(asked.code)
+        if rule is not None:
+            access.check_all(principal, rule(asked))
+        return True
+
+    async def _identify(self, asked: Command, connection: Connection, principal: Awaitable[Principal]) -> None:
+        found: Principal | GantryError
+        try:
+            found = await principal
+        except GantryError as error:
+            found = error
+        except Exception:
+            log.exception("%s: authentication failed", connection.address)
+            found = ServerFault()
+        if not connection.closed:
+            self._identified[id(asked)] = found
+            connection.release()
+
+    def _run(self, work: Coroutine[Any, Any, None]) -> None:
+        task = asyncio.ensure_future(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    async def _later(
+        self,
+        asked: Command,
+        connection: Connection,
+        principal: Principal | None,
+        response: Awaitable[Command | None],
+    ) -> None:
+        connection.principal = principal  # a coroutine reads it before its first await
         try:
             answer = await (connection.response_limiter.run(response) if asked.code in _LONG else response)
         except GantryError as error:
@@ -203,6 +247,11 @@ class RequestRouter:
             answer = _bug(asked, error)
         if answer is not None and not asked.is_oneway and not connection.closed:
             connection.reply(asked, answer)
+
+
+def _for_operators(asked: Command) -> Sequence[Requirement]:
+    """Access rule of handlers without a statement."""
+    return requirements(Action.UPDATE)
 
 
 def _in_its_order(asked: Command) -> bool:

@@ -16,6 +16,7 @@ from gantrymq.broker.wire.disk_figures import disk_figures
 from gantrymq.broker.wire.responses import with_json
 from gantrymq.formats.config.consumer_offsets import LIGHT_OFFSETS, is_of_light_group, topics_by_group
 from gantrymq.loose_json import Entries, Items, RawJson
+from gantrymq.model.access import Action
 from gantrymq.model.light_queues import LIGHT_QUEUE_ID
 from gantrymq.remoting.codes import RequestCode
 from gantrymq.remoting.command import Command
@@ -53,12 +54,12 @@ class RuntimeRequests:
         self._light = serves_light_queues(parts.settings)
         self._started_ms = parts.started_ms
 
-    @serves(RequestCode.GET_BROKER_RUNTIME_INFO)
+    @serves(RequestCode.GET_BROKER_RUNTIME_INFO, action=Action.GET)
     def figures(self, asked: Command, connection: Connection) -> Command:
         """28: return a table of texts under RocketMQ's names."""
         return with_json(asked, {"table": self.table()})
 
-    @serves(RequestCode.GET_ALL_CONSUMER_OFFSET)
+    @serves(RequestCode.GET_ALL_CONSUMER_OFFSET, action=Action.GET)
     async def all_offsets(self, asked: Command, connection: Connection) -> Command:
         """43: return all committed offsets in the format of consumerOffset.json."""
         table, version = self._offsets.table, self._offsets.version.to_json()

@@ -20,7 +20,7 @@ from gantrymq.remoting.connection import Connection
 from gantrymq.remoting.headers.send import read_send_header
 from gantrymq.remoting.responses import SendResponses
 from gantrymq.remoting.sends import SendCommand
-from gantrymq.remoting.serving import serves
+from gantrymq.remoting.serving import in_operation, serves
 
 _OK = PutStatus.OK
 
@@ -35,7 +35,7 @@ class SendRequests:
         self._is_saved = parts.state.is_saved
         self._preparation = parts.preparation
         self._send_templates = SendTemplateCache(
-            parts.settings, parts.topics, parts.preparation, parts.identity.packed_host
+            parts.settings, parts.topics, parts.preparation, parts.access, parts.identity.packed_host
         )
         self._packed_host = parts.identity.packed_host
         self._offset_id = OffsetIds(parts.identity.packed_host).of
@@ -49,7 +49,7 @@ class SendRequests:
         self._region, self._trace_on = self._settings.text("regionId"), self._settings.flag("traceOn")
         self._ok = SendResponses(self._packed_host, self._region, self._trace_on)
 
-    @serves(RequestCode.SEND_MESSAGE, RequestCode.SEND_MESSAGE_V2, RequestCode.SEND_BATCH_MESSAGE)
+    @serves(RequestCode.SEND_MESSAGE, RequestCode.SEND_MESSAGE_V2, RequestCode.SEND_BATCH_MESSAGE, access=in_operation)
     def send(self, asked: Command, connection: Connection) -> Command | None:
         """10, 310, 320: check and store a send; the response is sent when it is acknowledged."""
         if self._settings.revision != self._revision:
@@ -69,7 +69,7 @@ class SendRequests:
             template = self._preparation.template_for(request)
             # A topic that is not saved yet would delay other sends that are stored together with these.
             if template is not None and self._is_saved(template.topic.name):
-                self._send_templates.remember(asked, template)
+                self._send_templates.remember(asked, template, connection)
         return None
 
     def _read(self, asked: Command, connection: Connection) -> SendRequest:
@@ -87,7 +87,7 @@ class SendRequests:
         """
         if self._settings.revision != self._revision:
             self._read_settings()
-        messages = self._send_templates.together(asked, start, connection.peer_packed_host)
+        messages = self._send_templates.together(asked, start, connection)
         taken = len(messages)
         sends = cast(Sequence[SendCommand], asked[start : start + taken])
 
@@ -160,4 +160,5 @@ def read_send(asked: Command, connection: Connection) -> SendRequest:
         header.unit_mode,
         header.batch or asked.code == RequestCode.SEND_BATCH_MESSAGE,
         asked.version,
+        connection.principal,
     )

@@ -11,12 +11,15 @@ from collections.abc import Sequence
 from typing import Final
 
 from gantrymq import speedups
-from gantrymq.broker.sending.prepare import SendPreparation, SendTemplate
+from gantrymq.broker.access import AccessControl
+from gantrymq.broker.sending.prepare import Sender, SendPreparation, SendTemplate
 from gantrymq.broker.tables.topics import TopicTable
 from gantrymq.config import Settings
-from gantrymq.interfaces import MovedMessage, StoreMessage
+from gantrymq.interfaces import ClientChannel, MovedMessage, StoreMessage
+from gantrymq.model.access import topic_resource
 from gantrymq.remoting.command import Command
 from gantrymq.remoting.sends import SendCommand
+from gantrymq.remoting.signatures import ACCESS_KEY
 
 __all__ = ["SendTemplateCache"]
 
@@ -83,8 +86,16 @@ make_messages = (
 class SendTemplateCache:
     """Templates of sends that passed the checks."""
 
-    def __init__(self, settings: Settings, topics: TopicTable, preparation: SendPreparation, store_host: bytes) -> None:
+    def __init__(
+        self,
+        settings: Settings,
+        topics: TopicTable,
+        preparation: SendPreparation,
+        access: AccessControl,
+        store_host: bytes,
+    ) -> None:
         self._settings = settings
+        self._access = access
         self._topics = topics
         self._preparation = preparation
         self._store_host = store_host
@@ -93,7 +104,7 @@ class SendTemplateCache:
         self._tidy_at = LEAST_TIDIED
         self._met: set[int] = set()  # hashes of sends that occurred once; a collision only caches one of them early
 
-    def remember(self, send: SendCommand, template: SendTemplate) -> None:
+    def remember(self, send: SendCommand, template: SendTemplate, client: ClientChannel) -> None:
         """Cache the template of *send*, unless this is its first occurrence."""
         mark = hash(send.alike)
         if mark not in self._met:
@@ -104,6 +115,9 @@ class SendTemplateCache:
         if len(self._templates) >= MOST_REMEMBERED or self._bytes > MOST_REMEMBERED_BYTES:
             self._templates.clear()
             self._bytes = 0
+        if client.principal is not None:
+            sender = Sender((send.ext or {}).get(ACCESS_KEY, ""), topic_resource(template.topic.name))
+            template = template._replace(sender=sender)
         if send.alike not in self._templates:
             self._bytes += len(send.header)
         self._templates[send.alike] = template
@@ -118,7 +132,7 @@ class SendTemplateCache:
         self._templates = known
         self._tidy_at = 2 * len(known) + LEAST_TIDIED
 
-    def together(self, asked: Sequence[Command], start: int, born_host: bytes) -> list[StoreMessage]:
+    def together(self, asked: Sequence[Command], start: int, client: ClientChannel) -> list[StoreMessage]:
         """Return the messages of ``asked[start]`` and the following sends, up to the first one that must be checked.
 
         All have the same WAIT property, so that they can be stored together. If an interceptor is called for every
@@ -127,10 +141,11 @@ class SendTemplateCache:
         Args:
             asked: requests of one connection.
             start: index of the first send.
-            born_host: packed address of the connection's peer.
+            client: sender of the requests.
         """
         known, topics, revision = self._templates, self._topics, self._settings.revision
         messages: list[StoreMessage] = []
+        born_host, access = client.peer_packed_host, self._access
         if self._preparation.sees_all:
             asked = asked[: start + 1]
         at = start
@@ -139,7 +154,11 @@ class SendTemplateCache:
             template = known.get(send.alike) if type(send) is SendCommand else None
             if template is None:
                 break
-            topic, queues, flags, flag, reconsume_times, property_template, special, template_revision = template
+            topic, queues, flags, flag, reconsume_times, property_template, special, template_revision, sender = (
+                template
+            )
+            if access.active and (sender is None or not access.may_send(client, *sender)):
+                break
             if template_revision != revision or topics.get(topic.name) is not topic:
                 break
             before, after, tags_code, wait_stored = property_template

@@ -12,7 +12,7 @@ from gantrymq.remoting.codes import RequestCode
 from gantrymq.remoting.command import Command
 from gantrymq.remoting.connection import Connection
 from gantrymq.remoting.headers.send import ConsumerSendMsgBackRequest
-from gantrymq.remoting.serving import serves
+from gantrymq.remoting.serving import in_operation, serves
 
 
 class SendingBackRequests:
@@ -21,7 +21,7 @@ class SendingBackRequests:
     def __init__(self, parts: Parts) -> None:
         self._messages = parts.messages
 
-    @serves(RequestCode.CONSUMER_SEND_MSG_BACK)
+    @serves(RequestCode.CONSUMER_SEND_MSG_BACK, access=in_operation)
     async def send_back(self, asked: Command, connection: Connection) -> Command:
         """36: store a message again for its next attempt; respond when it is acknowledged."""
         header = ConsumerSendMsgBackRequest.from_ext(asked.ext)
@@ -33,6 +33,7 @@ class SendingBackRequests:
                 header.max_reconsume_times,
                 header.unit_mode,
                 asked.version,
+                connection.principal,
             )
         )
         return ok(asked)

@@ -6,7 +6,7 @@ Source: apache/rocketmq broker/.../processor/AdminBrokerProcessor.java.
 from __future__ import annotations
 
 import logging
-from collections.abc import AsyncGenerator, Iterable, Iterator
+from collections.abc import AsyncGenerator, Iterable, Iterator, Sequence
 from typing import Any
 
 from gantrymq.broker.parts import Parts
@@ -15,8 +15,9 @@ from gantrymq.broker.wire.responses import ok, queue_texts, with_json
 from gantrymq.errors import InvalidParameter, TopicNotExist
 from gantrymq.loose_json import Entries, RawJson
 from gantrymq.model import names
+from gantrymq.model.access import Action, Requirement, requirements
 from gantrymq.model.data_version import DataVersion
-from gantrymq.model.json_members import objects_in
+from gantrymq.model.json_members import objects_in, text_in
 from gantrymq.model.queue import Queue
 from gantrymq.model.topic import TopicConfig
 from gantrymq.remoting.bodies import members_of, object_body_of
@@ -53,6 +54,12 @@ def attribute_changes(text: str | None) -> dict[str, str]:
     return changes
 
 
+def _created_topics(asked: Command) -> Sequence[Requirement]:
+    """Access rule of 18: the topics in the body."""
+    configs = objects_in(object_body_of(asked), "topicConfigList")
+    return requirements(Action.CREATE, topics=[text_in(each, "topicName", "") for each in configs])
+
+
 class TopicRequests:
     """Handlers for the topic table."""
 
@@ -68,7 +75,7 @@ class TopicRequests:
         self._saved = parts.state.saved
         self._told = parts.registration.told
 
-    @serves(RequestCode.UPDATE_AND_CREATE_TOPIC)
+    @serves(RequestCode.UPDATE_AND_CREATE_TOPIC, action=Action.CREATE, topic="topic")
     async def create(self, asked: Command, connection: Connection) -> Command:
         """17: create or change one topic."""
         header = CreateTopicRequest.from_ext(asked.ext)
@@ -88,7 +95,7 @@ class TopicRequests:
         await self._told()
         return ok(asked)
 
-    @serves(RequestCode.UPDATE_AND_CREATE_TOPIC_LIST)
+    @serves(RequestCode.UPDATE_AND_CREATE_TOPIC_LIST, access=_created_topics)
     async def create_many(self, asked: Command, connection: Connection) -> Command:
         """18: create or change several; all names are checked before the first is applied."""
         wanted = objects_in(object_body_of(asked), "topicConfigList")
@@ -105,7 +112,7 @@ class TopicRequests:
         await self._told()
         return ok(asked)
 
-    @serves(RequestCode.GET_ALL_TOPIC_CONFIG)
+    @serves(RequestCode.GET_ALL_TOPIC_CONFIG, action=Action.GET)
     async def all_configs(self, asked: Command, connection: Connection) -> Command:
         """21: return all topics, or a page of them."""
         header = GetAllTopicConfigRequest.from_ext(asked.ext)
@@ -132,13 +139,13 @@ class TopicRequests:
             if topic is not None:
                 yield name, topic.to_json()
 
-    @serves(RequestCode.GET_TOPIC_CONFIG)
+    @serves(RequestCode.GET_TOPIC_CONFIG, action=Action.GET, topic="topic")
     def config(self, asked: Command, connection: Connection) -> Command:
         """351: return one topic."""
         header = GetTopicConfigRequest.from_ext(asked.ext)
         return with_json(asked, self._required(header.topic).to_json())
 
-    @serves(RequestCode.GET_TOPIC_STATS_INFO)
+    @serves(RequestCode.GET_TOPIC_STATS_INFO, action=Action.GET, topic="topic")
     async def stats(self, asked: Command, connection: Connection) -> Command:
         """202: return offsets and last update time of a topic's queues."""
         topic = self._required(GetTopicStatsInfoRequest.from_ext(asked.ext).topic)
@@ -155,13 +162,13 @@ class TopicRequests:
                 ),
             )
 
-    @serves(RequestCode.DELETE_TOPIC_IN_BROKER)
+    @serves(RequestCode.DELETE_TOPIC_IN_BROKER, action=Action.DELETE, topic="topic")
     async def delete(self, asked: Command, connection: Connection) -> Command:
         """215: delete a topic with its queues and committed offsets."""
         await self._delete_topic(DeleteTopicInBrokerRequest.from_ext(asked.ext).topic)
         return ok(asked)
 
-    @serves(RequestCode.GET_SYSTEM_TOPIC_LIST_FROM_BROKER)
+    @serves(RequestCode.GET_SYSTEM_TOPIC_LIST_FROM_BROKER, action=Action.GET)
     def system_topics(self, asked: Command, connection: Connection) -> Command:
         """305: return the broker's own topics, including those reserved for disabled features."""
         own = [name for name in self._topics.view if self._topics.is_own(name)]

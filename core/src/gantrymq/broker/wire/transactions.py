@@ -8,14 +8,13 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Mapping
 
-from gantrymq.broker.sending.transactions import Transactions
 from gantrymq.broker.wire.responses import ok
-from gantrymq.interfaces import EndTransaction, Outcome
+from gantrymq.interfaces import EndTransaction, Messages, Outcome
 from gantrymq.remoting.codes import RequestCode
 from gantrymq.remoting.command import Command
 from gantrymq.remoting.connection import Connection
 from gantrymq.remoting.headers.send import EndTransactionRequest
-from gantrymq.remoting.serving import serves
+from gantrymq.remoting.serving import in_operation, serves
 
 _USUAL: Mapping[str | None, int] = {"8": 8, "12": 12}
 
@@ -23,13 +22,17 @@ _USUAL: Mapping[str | None, int] = {"8": 8, "12": 12}
 class TransactionRequests:
     """Handler for the decisions of producers."""
 
-    def __init__(self, transactions: Transactions) -> None:
-        self._transactions = transactions
+    def __init__(self, messages: Messages) -> None:
+        self._messages = messages
 
-    @serves(RequestCode.END_TRANSACTION)
+    @serves(RequestCode.END_TRANSACTION, access=in_operation)
     def end(self, asked: Command, connection: Connection) -> Awaitable[Command | None] | None:
         """37: commit or roll back; usually one-way. An undecided state gets no response, as by a Java broker."""
-        outcome = self._transactions.end(_usual(asked.ext or {}) or _any(asked.ext))
+        decision = _usual(asked.ext or {}) or _any(asked.ext)
+        if connection.principal is not None:
+            topic = (asked.ext or {}).get("topic", "")
+            decision = decision._replace(topic=topic, principal=connection.principal)
+        outcome = self._messages.end_transaction(decision)
         return None if asked.is_oneway and isinstance(outcome, asyncio.Future) else _answer(asked, outcome)
 
 

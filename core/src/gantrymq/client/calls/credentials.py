@@ -1,12 +1,8 @@
 """Credentials and TLS settings, as given by the application or by the environment.
 
-For clusters with access control, credentials are an access key and a signature of every request:
-
-    extFields   AccessKey, SecurityToken (if there is one), Signature
-    Signature   base64(HMAC-SHA1(secret key, the values of all other fields in the order of their names + the body))
-
-Brokers with ``aclEnable`` (4.4 to 5.2) and with ``authenticationEnabled`` (5.3 on) verify the same bytes. Responses are
-not signed in either direction.
+For clusters with access control, credentials are an access key and a signature of every request
+(`gantrymq.remoting.signatures`). Brokers with ``aclEnable`` (4.4 to 5.2) and with ``authenticationEnabled`` (5.3 on)
+verify the same bytes. Responses are not signed in either direction.
 
 Sources: apache/rocketmq client/.../acl/common/AclClientRPCHook.java, SessionCredentials.java, AclUtils.java,
 remoting/.../netty/TlsSystemConfig.java, TlsHelper.java.
@@ -26,6 +22,7 @@ from gantrymq.config import Settings
 from gantrymq.errors import BrokerRefused, ConfigError, InvalidParameter, NoPermission
 from gantrymq.remoting.codes import ResponseCode
 from gantrymq.remoting.command import Command
+from gantrymq.remoting.signatures import ACCESS_KEY, SECURITY_TOKEN, SIGNATURE, signed_text
 from gantrymq.remoting.tls_contexts import TlsClient
 from gantrymq.remoting.tls_settings import TLS_SETTINGS, tls_client, tls_file_layer
 from gantrymq.settings_load import environment_layer, strongest
@@ -42,9 +39,6 @@ __all__ = [
 ]
 
 ENVIRONMENT: Final = ("GANTRYMQ_ACCESS_KEY", "GANTRYMQ_SECRET_KEY", "GANTRYMQ_SECURITY_TOKEN")
-_ACCESS_KEY: Final = "AccessKey"
-_SECURITY_TOKEN: Final = "SecurityToken"
-_SIGNATURE: Final = "Signature"
 _ACL_ERROR: Final = "org.apache.rocketmq.acl.common.AclException: "  # 4.9 answers code 1 with it
 _ABOUT_ACCOUNTS: Final = re.compile(r"signature|\buser(name)?\b|has no permission to access", re.IGNORECASE)  # of 5.3
 _JAVA_PLACE: Final = re.compile(r", [\w.]+\([\w.:]+\)$")
@@ -77,15 +71,14 @@ class Signer:
         ext = request.ext
         if ext is None:
             ext = request.ext = {}
-        ext.pop(_SIGNATURE, None)
-        ext[_ACCESS_KEY] = self._credentials.access_key
+        ext[ACCESS_KEY] = self._credentials.access_key
         if self._credentials.security_token is not None:
-            ext[_SECURITY_TOKEN] = self._credentials.security_token
+            ext[SECURITY_TOKEN] = self._credentials.security_token
         digest = self._keyed.copy()
-        digest.update("".join([ext[name] for name in sorted(ext)]).encode(errors="replace"))
+        digest.update(signed_text(ext))
         if request.body:
             digest.update(request.body)
-        ext[_SIGNATURE] = base64.b64encode(digest.digest()).decode()
+        ext[SIGNATURE] = base64.b64encode(digest.digest()).decode()
 
 
 class AccessDenied(BrokerRefused, NoPermission):

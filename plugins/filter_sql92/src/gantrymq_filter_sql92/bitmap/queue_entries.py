@@ -19,6 +19,7 @@ from gantrymq.formats.record import RecordView, iter_records
 from gantrymq.formats.tags_code import delay_levels_of, tags_code_of
 from gantrymq.interfaces import Broker, ExtUnit, GetLimit, GetResult
 from gantrymq.loose_json import Items, dumps
+from gantrymq.model.access import Action
 from gantrymq.model.queue import Queue
 from gantrymq.model.subscription import TAG, Subscription
 from gantrymq.remoting.codes import RequestCode
@@ -46,7 +47,7 @@ class QueueEntries:
         self._running = broker
         self._data = data
 
-    @serves(RequestCode.QUERY_CONSUME_QUEUE)
+    @serves(RequestCode.QUERY_CONSUME_QUEUE, action=Action.GET, topic="topic", group="consumerGroup")
     async def entries(self, asked: Command, connection: Connection) -> Command:
         """Answer 321: up to *count* entries from *index* on, with subscription and filter if a group is named.
 

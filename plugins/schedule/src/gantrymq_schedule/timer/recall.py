@@ -33,6 +33,7 @@ from gantrymq.remoting.codes import RequestCode, ResponseCode
 from gantrymq.remoting.command import Command, response_to
 from gantrymq.remoting.connection import Connection
 from gantrymq.remoting.headers.base import RequestHeader, header_of
+from gantrymq.remoting.serving import in_operation, serves
 from gantrymq_schedule.timer import settings as keys
 from gantrymq_schedule.timer.messages import BORN_TIMESTAMP, DELETE_KEY, RECALL_TAG, delete_key
 
@@ -113,6 +114,7 @@ class Recall:
     def __init__(self, timers: RunningTimers) -> None:
         self._timers = timers
 
+    @serves(RequestCode.RECALL_MESSAGE, access=in_operation)
     async def serve(self, request: Command, connection: Connection) -> Command:
         """Answer request 370 with the id of the message.
 
@@ -121,6 +123,7 @@ class Recall:
         """
         broker = self._checked()
         header = RecallMessageRequest.from_ext(request.ext)
+        broker.access.check_send(connection.principal, header.topic)
         born_host = connection.peer_packed_host
         answer = await self.recall(RecallRequest(header.topic, header.recall_handle, header.producer_group, born_host))
         reply_fields = {"msgId": answer.message_id, "MSG_REGION": broker.settings.text("regionId")}
