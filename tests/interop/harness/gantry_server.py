@@ -45,11 +45,18 @@ class GantryServer(Process):
         return Path(self.ready["store"])
 
     @classmethod
-    def both(cls, scratch: Path, *, store: Path | None = None, settings: Mapping[str, str] | None = None) -> Self:
+    def both(
+        cls,
+        scratch: Path,
+        *,
+        store: Path | None = None,
+        settings: Mapping[str, str] | None = None,
+        environ: Mapping[str, str] | None = None,
+    ) -> Self:
         """Start name server and broker in one process, on free ports."""
         folder = store or scratch / "store"
         ports = ("--namesrv-port", "0", "--broker-port", "0")
-        return cls("start", scratch, "--store", str(folder), *ports, *_sets(settings))
+        return cls("start", scratch, "--store", str(folder), *ports, *_sets(settings), environ=environ)
 
     @classmethod
     def name_server(

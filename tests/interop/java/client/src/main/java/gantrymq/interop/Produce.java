@@ -30,7 +30,7 @@ final class Produce {
     }
 
     boolean run() throws Exception {
-        DefaultMQProducer producer = new DefaultMQProducer(options.text("group", "interop-producer"));
+        DefaultMQProducer producer = new DefaultMQProducer(options.text("group", "interop-producer"), Account.hook());
         producer.setNamesrvAddr(options.need("namesrv"));
         producer.setSendMsgTimeout(TIMEOUT_MS);
         producer.setRetryTimesWhenSendFailed(options.number("retries", 2));

@@ -24,7 +24,7 @@ final class Pull {
     }
 
     boolean run() throws Exception {
-        DefaultMQPullConsumer consumer = new DefaultMQPullConsumer(options.text("group", "interop-puller"));
+        DefaultMQPullConsumer consumer = new DefaultMQPullConsumer(options.text("group", "interop-puller"), Account.hook());
         consumer.setNamesrvAddr(options.need("namesrv"));
         consumer.start();
         try {

@@ -7,6 +7,7 @@ import java.util.concurrent.CountDownLatch;
 import org.apache.rocketmq.client.consumer.DefaultMQPushConsumer;
 import org.apache.rocketmq.client.consumer.listener.ConsumeConcurrentlyStatus;
 import org.apache.rocketmq.client.consumer.listener.MessageListenerConcurrently;
+import org.apache.rocketmq.client.consumer.rebalance.AllocateMessageQueueAveragely;
 import org.apache.rocketmq.common.consumer.ConsumeFromWhere;
 import org.apache.rocketmq.common.message.MessageExt;
 import org.apache.rocketmq.common.message.MessageQueue;
@@ -28,7 +29,8 @@ final class Push {
     }
 
     boolean run() throws Exception {
-        DefaultMQPushConsumer consumer = new DefaultMQPushConsumer(options.need("group"));
+        DefaultMQPushConsumer consumer =
+            new DefaultMQPushConsumer(options.need("group"), Account.hook(), new AllocateMessageQueueAveragely());
         consumer.setNamesrvAddr(options.need("namesrv"));
         consumer.setConsumeFromWhere(options.text("from", "first").equals("last")
             ? ConsumeFromWhere.CONSUME_FROM_LAST_OFFSET : ConsumeFromWhere.CONSUME_FROM_FIRST_OFFSET);
