@@ -124,6 +124,10 @@ def test_required_certificates_of_clients_are_access_control(world):
     assert len(exposed(world, "tls.server.mode=enforcing", "bindAddress=0.0.0.0")) == 1
 
 
+def test_an_authorizer_is_access_control(world):
+    assert exposed(world, "bindAddress=0.0.0.0", "authorizer=tokens") == ()
+
+
 def test_two_addresses_are_told_of_apart(world):
     given = [(name, broker(world, pairs=(f"bindAddress={host}",))) for name, host in TWO]
     assert [note.partition(",")[0] for note in exposure_notes(given)] == [

@@ -1,8 +1,8 @@
 """Warnings about servers that other machines can reach without access control.
 
 RocketMQ's servers listen on all addresses by default. Servers started by commands listen on 127.0.0.1 unless
-bindAddress is set or, for a broker, brokerIP1 is an address that other machines can reach. In this version the only
-access control is TLS with client certificates (``tls.server.need.client.auth=require``).
+bindAddress is set or, for a broker, brokerIP1 is an address that other machines can reach. Access control is TLS with
+client certificates (``tls.server.need.client.auth=require``), or for a broker an authorizer of a plugin.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ def exposure_notes(servers: Iterable[tuple[str, Settings]]) -> tuple[str, ...]:
     exposed: dict[str, list[str]] = {}
     for name, settings in servers:
         host = settings.text("bindAddress")
-        if not is_loopback(host) and not _asks_for_certificates(settings):
+        if not is_loopback(host) and not _controls_access(settings):
             exposed.setdefault(host, []).append(name)
     notes += [_sentence(host, names) for host, names in exposed.items()]
     return tuple(note for note in notes if note)
@@ -55,7 +55,9 @@ def is_loopback(host: str) -> bool:
         return host == "localhost"
 
 
-def _asks_for_certificates(settings: Settings) -> bool:
+def _controls_access(settings: Settings) -> bool:
+    if "authorizer" in settings.schema and settings.text("authorizer"):
+        return True
     return settings.text("tls.server.mode") == "enforcing" and settings.text("tls.server.need.client.auth") == "require"
 
 
