@@ -252,6 +252,31 @@ def test_a_client_that_leaves_while_it_is_identified_leaves_nothing(run, book):
     run(with_access(main))
 
 
+def test_an_authentication_that_never_ends_does_not_keep_the_broker_from_stopping(run, book):
+    async def main(desk):
+        await create(desk)
+        desk.access.forget()
+        book.later = asyncio.get_running_loop().create_future()
+        waiting = asyncio.ensure_future(desk.ask(28))
+        await desk.clock.sleep(1)
+        assert not waiting.done()
+
+    run(with_access(main))
+
+
+def test_an_authorizer_that_raises_cancelled_error_is_answered(run, book):
+    async def main(desk):
+        await create(desk)
+        desk.access.forget()
+        book.later = asyncio.get_running_loop().create_future()
+        book.later.cancel()
+        assert (await desk.ask(28)).code == 1
+        book.later = None
+        assert (await desk.ask(28)).code == 0
+
+    run(with_access(main))
+
+
 @pytest.mark.parametrize(
     ("code", "ext", "body", "refused"),
     [

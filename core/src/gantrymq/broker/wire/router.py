@@ -28,6 +28,7 @@ from gantrymq.remoting.wrong_port import broker_port_message
 
 log = logging.getLogger(__name__)
 
+_IDENTIFIED: Final = "identified"  # key of a connection's notes: a request that waited, and its principal or an error
 _ENDS: Final = int(RequestCode.END_TRANSACTION)  # one-way ones are served before the sends of the same read
 
 _LONG: Final = frozenset(  # codes with potentially long responses
@@ -103,8 +104,8 @@ class RequestRouter:
         self._lost: Callable[[Connection], object] = _nothing
         self._turning_away = False
         self._access: AccessControl | None = None
+        self._identifications: set[asyncio.Task[None]] = set()
         self._rules: dict[int, AccessRule] = {}
-        self._identified: dict[int, Principal | GantryError] = {}  # by the id of a request that waited for it
 
     @property
     def connections(self) -> int:
@@ -192,7 +193,9 @@ class RequestRouter:
         self._lost(connection)
 
     async def close(self) -> None:
-        """Wait for requests in progress."""
+        """Wait for requests in progress; those whose sender is not identified yet are refused."""
+        for identification in self._identifications:
+            identification.cancel()
         if self._tasks:
             await asyncio.wait(list(self._tasks))
 
@@ -200,11 +203,15 @@ class RequestRouter:
         """Check a request; False if its sender is not identified yet, and the connection is released when it is."""
         principal = access.known(connection, (asked.ext or {}).get(ACCESS_KEY, ""))
         if principal is None:
-            found = self._identified.pop(id(asked), None) or access.identify(SignedRequest(asked), connection)
+            waited, found = connection.notes.pop(_IDENTIFIED, (None, None))
+            if waited is not asked:
+                found = access.identify(SignedRequest(asked), connection)
             if isinstance(found, GantryError):
                 raise found
             if found is not None and not isinstance(found, Principal):
-                self._run(self._identify(asked, connection, found))
+                identification = self._run(self._identify(asked, connection, found))
+                self._identifications.add(identification)
+                identification.add_done_callback(self._identifications.discard)
                 return False
             principal = found
         connection.principal = principal
@@ -219,17 +226,17 @@ class RequestRouter:
             found = await principal
         except GantryError as error:
             found = error
-        except Exception:
+        except (Exception, asyncio.CancelledError):  # an authorizer may raise the second one, too
             log.exception("%s: authentication failed", connection.address)
             found = ServerFault()
-        if not connection.closed:
-            self._identified[id(asked)] = found
-            connection.release()
+        connection.notes[_IDENTIFIED] = asked, found
+        connection.release()
 
-    def _run(self, work: Coroutine[Any, Any, None]) -> None:
+    def _run(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
         task = asyncio.ensure_future(work)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
+        return task
 
     async def _later(
         self,
