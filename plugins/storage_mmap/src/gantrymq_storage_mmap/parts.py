@@ -23,9 +23,9 @@ from gantrymq_storage_mmap.queues.table import QueueTable
 from gantrymq_storage_mmap.queues.writer import EntryWriter
 from gantrymq_storage_mmap.reading.batch_get import BatchReader
 from gantrymq_storage_mmap.reading.bounded_workers import BoundedWorkers
-from gantrymq_storage_mmap.reading.cold_blocks import ColdBlocks
 from gantrymq_storage_mmap.reading.entry_repair import EntryRepairer
 from gantrymq_storage_mmap.reading.get import QueueReader
+from gantrymq_storage_mmap.reading.log_blocks import LogBlocks
 from gantrymq_storage_mmap.reading.message_scan import MessageScan
 from gantrymq_storage_mmap.reading.needle_hits import NeedleHits
 from gantrymq_storage_mmap.reading.read_ahead import ReadAhead
@@ -101,7 +101,7 @@ class StoreParts(LogListeners):
         self._cold = cold = BoundedWorkers(workers, COLD_READS)
         self._damaged = DamagedRecords(self._report)
         self._read_ahead = read_ahead = ReadAhead(self._log, cold, options, clock.monotonic)
-        blocks = ColdBlocks(self._log)
+        blocks = LogBlocks(self._log)
         needle_hits = NeedleHits(self._log, blocks)
         scan = MessageScan(self._log, blocks, needle_hits)
         queue_repair = QueueRepair(self._log, self._dropped, options.delay_levels_ms)

@@ -2,7 +2,7 @@
 
 The rules are RocketMQ's, including limits and statuses; the next offset moves past an entry before any filter is
 called, so a pull whose messages were all filtered out still advances. Adjacent records of the log are returned as one
-buffer without being decoded. Older data is read on the event loop if the system has it in memory (`cold_blocks`, or
+buffer without being decoded. Older data is read on the event loop if the system has it in memory (`log_blocks`, or
 record by record), else in a thread; in both cases it is checked (`read_check`).
 
 Source: apache/rocketmq store/.../DefaultMessageStore.java (getMessage, isTheBatchFull, checkInMemByCommitOffset).
@@ -22,9 +22,9 @@ from gantrymq_storage_mmap.log.commit_log import CommitLog
 from gantrymq_storage_mmap.options import Options
 from gantrymq_storage_mmap.queues.consume_queue import ConsumeQueue
 from gantrymq_storage_mmap.reading.bounded_workers import BoundedWorkers
-from gantrymq_storage_mmap.reading.cold_blocks import ColdBlocks
 from gantrymq_storage_mmap.reading.cold_record import NotInMemory
 from gantrymq_storage_mmap.reading.entry_repair import EntryRepairer, impossible
+from gantrymq_storage_mmap.reading.log_blocks import LogBlocks
 from gantrymq_storage_mmap.reading.message_scan import MessageScan, load_records
 from gantrymq_storage_mmap.reading.read_ahead import ReadAhead
 from gantrymq_storage_mmap.reading.read_check import (
@@ -55,7 +55,7 @@ class QueueReader:
     _options: Options
     _ahead: ReadAhead  # is informed of each cold get
     _damaged: DamagedRecords  # counts and logs refused records
-    _blocks: ColdBlocks
+    _blocks: LogBlocks
     _scan: MessageScan
     _entry_repairer: EntryRepairer
 
@@ -101,7 +101,7 @@ class QueueReader:
         else:
             self._filter(selection, data, match, queue.ext.units(data) if queue.ext is not None else _NO_UNITS)
         if hot:
-            return selection.result(low, high, self._log.read_hot(selection.runs))
+            return selection.result(low, high, self._blocks.hot(selection.runs, selection.size))
         taken, topic = selection.next_offset - queue_offset, queue.topic.encode()
         if match is None and taken == selection.count:  # one record per entry
             whole = self._blocks.take(data[: taken * ENTRY_BYTES], queue_offset, topic, selection.size)

@@ -6,7 +6,7 @@ is spent here. Four measures make examining cheap:
 - entries whose ext units do not match are excluded first, many at a time (`ExtQueue.passing`);
 - blocks of the log are searched for the filter's needles (byte strings that a match must contain) instead of records,
   once for all queues (`NeedleHits`);
-- blocks are read instead of records if more than a few records remain (`ColdBlocks`);
+- blocks are read instead of records if more than a few records remain (`LogBlocks`);
 - the properties are cut out in place, without creating a `RecordView`.
 
 Returned records are checked as in any cold get; skipped records are not.
@@ -32,7 +32,7 @@ from gantrymq.interfaces import PropertiesFilter
 from gantrymq.model.queue import Queue
 from gantrymq.model.sys_flag import BORN_HOST_V6, STORE_HOST_V6
 from gantrymq_storage_mmap.log.commit_log import CommitLog
-from gantrymq_storage_mmap.reading.cold_blocks import BLOCK_BYTES, MOST_SPREAD, OVERLAP_BYTES, Block, ColdBlocks
+from gantrymq_storage_mmap.reading.log_blocks import BLOCK_BYTES, MOST_SPREAD, OVERLAP_BYTES, Block, LogBlocks
 from gantrymq_storage_mmap.reading.needle_hits import NeedleHits
 from gantrymq_storage_mmap.reading.selection import Selection
 from gantrymq_store_files.queue_entry import ENTRY, ENTRY_BYTES, is_pre_blank
@@ -54,7 +54,7 @@ class MessageScan:
     """Examines records on the event loop."""
 
     _log: CommitLog
-    _blocks: ColdBlocks
+    _blocks: LogBlocks
     _hits: NeedleHits
 
     def take(
@@ -136,7 +136,7 @@ class _RecordScan:
     """The records examined by one get."""
 
     def __init__(
-        self, log: CommitLog, blocks: ColdBlocks, selection: Selection, entries: bytes, match: PropertiesFilter
+        self, log: CommitLog, blocks: LogBlocks, selection: Selection, entries: bytes, match: PropertiesFilter
     ) -> None:
         self._lowest, self._highest, self._blocks = log.min_offset, log.end, blocks
         self._selection, self._entries, self._match = selection, entries, match

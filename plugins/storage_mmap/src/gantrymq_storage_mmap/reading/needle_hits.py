@@ -17,7 +17,7 @@ from collections.abc import Sequence
 from typing import Final, NamedTuple
 
 from gantrymq_storage_mmap.log.commit_log import CommitLog
-from gantrymq_storage_mmap.reading.cold_blocks import BLOCK_BYTES, ColdBlocks
+from gantrymq_storage_mmap.reading.log_blocks import BLOCK_BYTES, LogBlocks
 
 __all__ = ["NeedleHits"]
 
@@ -46,7 +46,7 @@ class NeedleMatches(NamedTuple):
 class NeedleHits:
     """The most recently searched ranges. Belongs to the event loop."""
 
-    def __init__(self, log: CommitLog, blocks: ColdBlocks) -> None:
+    def __init__(self, log: CommitLog, blocks: LogBlocks) -> None:
         """Nothing is read before the first `holding`."""
         self._log = log
         self._blocks = blocks

@@ -5,8 +5,9 @@ import pytest
 from gantrymq.formats.record import encode_record, iter_records
 from gantrymq.interfaces import GetLimit, GetStatus
 from gantrymq.model.queue import Queue
-from gantrymq_storage_mmap.reading import cold_blocks
-from gantrymq_storage_mmap.reading.cold_blocks import BLOCK_BYTES, MOST_BLOCKS, OVERLAP_BYTES, ColdBlocks
+from gantrymq_storage_mmap.log.commit_log import CommitLog
+from gantrymq_storage_mmap.reading import log_blocks
+from gantrymq_storage_mmap.reading.log_blocks import BLOCK_BYTES, MOST_BLOCKS, OVERLAP_BYTES, LogBlocks
 from gantrymq_store_files.queue_entry import ENTRY
 from gantrymq_testing.store_contract_bench import message
 
@@ -51,7 +52,7 @@ def made(sizes, queues=1):
         entries[number % queues] += ENTRY.pack(len(log), len(record), 0)
         log += record
     file = OneFile(log)
-    return log, entries, file, ColdBlocks(OneFileLog(file, len(log)))
+    return log, entries, file, LogBlocks(OneFileLog(file, len(log)))
 
 
 def expected(log, entries):
@@ -120,7 +121,7 @@ def test_an_entry_of_another_place_in_the_queue_is_not_served():
 
 
 def test_the_oldest_stretches_are_let_go(monkeypatch):
-    monkeypatch.setattr(cold_blocks, "MOST_BLOCKS", 2)
+    monkeypatch.setattr(log_blocks, "MOST_BLOCKS", 2)
     log, entries, file, blocks = made([1000] * 500)
     assert take(blocks, entries[0]) == expected(log, entries[0])
     before = len(file.reads)
@@ -145,3 +146,111 @@ def test_queues_of_a_store_are_read_through_them(rig):
         assert [bytes(record.body) for record in records] == [b"%d" % n for n in range(13, 13 + 4 * 32, 4)]
 
     rig.run(case, hotReadWindow=0, mappedFileSizeCommitLog=1_000_000, mappedFileSizeConsumeQueue=200_000)
+
+
+# --- the hot part -----------------------------------------------------------------------------------------------------
+
+
+class HotFile(OneFile):
+    """A log file that is read without asking what is in memory; counts bytes."""
+
+    def __init__(self, data):
+        super().__init__(data)
+        self.file, self.broken = self, ()
+
+    def pread(self, length, position):
+        if any(position <= each < position + length for each in self.broken):
+            raise OSError(5, "Input/output error")
+        self.reads.append((position, position + length))
+        return self.data[position : position + length]
+
+
+class HotLog(CommitLog):
+    """A log of one file, all of it hot."""
+
+    def __init__(self, file, end):
+        super().__init__([], FILE_BYTES, FILE_BYTES, None)
+        self._starts, self.files, self.end, self._table = [0], [file], end, ([0], [file])
+
+
+def hot(sizes, queues):
+    log, entries, _, _ = made(sizes, queues)
+    file = HotFile(log)
+    return log, entries, file, LogBlocks(HotLog(file, len(log)))
+
+
+def get_all(log, blocks, entries, most=32):
+    """Read every queue 32 records at a time, in turn; check each answer and return the number of gets."""
+    gets = 0
+    for at in range(0, max(map(len, entries)), most * ENTRY.size):
+        for queue in entries:
+            part = queue[at : at + most * ENTRY.size]
+            runs = [(each, each + size) for each, size, _ in ENTRY.iter_unpack(part)]
+            if runs:
+                found = b"".join(blocks.hot(runs, sum(stop - start for start, stop in runs)))
+                assert found == expected(log, part)
+                gets += 1
+    return gets
+
+
+@pytest.mark.parametrize("queues", [1, 3, 8, 16, 64])
+@pytest.mark.parametrize("size", [100, 1000, 4000])
+def test_hot_gets_in_turn_return_what_single_reads_return(queues, size):
+    log, entries, file, blocks = hot([size] * min(3_000_000 // size, 6000), queues)
+    get_all(log, blocks, entries)
+    if size < 4000 and queues in (8, 16):
+        assert len(file.reads) < min(3_000_000 // size, 6000) / 2
+
+
+def test_one_queue_among_others_is_read_without_its_neighbours():
+    log, entries, file, blocks = hot([1000] * 4000, queues=32)
+    get_all(log, blocks, entries[:1])
+    assert sum(end - start for start, end in file.reads) < 2 * len(expected(log, entries[0]))
+
+
+def test_the_end_of_a_growing_log_is_never_stale():
+    log, entries, _file, blocks = hot([1000] * 2000, queues=8)
+    whole = blocks._log.end
+    for end in range(len(expected(log, entries[0])), whole, 50_000):
+        blocks._log.end = end
+        parts = [b"".join(ENTRY.pack(*e) for e in ENTRY.iter_unpack(q) if e[0] + e[1] <= end) for q in entries]
+        get_all(log, blocks, [each[-32 * ENTRY.size :] for each in parts])
+
+
+def test_after_a_truncation_new_records_are_returned():
+    log, entries, file, blocks = hot([1000] * 2000, queues=8)
+    get_all(log, blocks, entries)
+    other, entries, changed, _ = hot([1001] * 1990, queues=8)
+    blocks.clear()
+    file.data = changed.data
+    blocks._log.end = len(other)
+    get_all(other, blocks, entries)
+
+
+def test_a_bad_sector_fails_only_the_gets_that_need_it():
+    log, entries, file, blocks = hot([1000] * 2000, queues=8)
+    places = [each for each, _, _ in ENTRY.iter_unpack(entries[7])]
+    file.broken = (places[20] + 500,)
+    get_all(log, blocks, entries[:7])
+    with pytest.raises(OSError, match="Input/output"):
+        get_all(log, blocks, entries[7:])
+    failed = len(file.reads)
+    get_all(log, blocks, entries[:1])
+    assert len(file.reads) > failed  # its other records are still read
+
+
+def test_blocks_of_hot_gets_are_bounded(monkeypatch):
+    monkeypatch.setattr(log_blocks, "MOST_BLOCKS", 4)
+    monkeypatch.setattr(log_blocks, "MOST_ASKED", 4)
+    log, entries, _file, blocks = hot([500] * 6000, queues=16)
+    get_all(log, blocks, entries)
+    assert len(blocks._blocks) <= 4
+    assert len(blocks._asked) <= 4
+
+
+def test_a_hot_get_of_a_record_longer_than_a_block():
+    sizes = [100] * 400
+    sizes[200] = 3 * BLOCK_BYTES
+    log, entries, _file, blocks = hot(sizes + [100] * 4000, queues=8)
+    get_all(log, blocks, entries)
+    get_all(log, blocks, entries)

@@ -1,19 +1,20 @@
-"""Old records without a thread: blocks of the log in memory, shared by consumers that catch up together.
+"""Blocks of the log in memory, shared by consumers that catch up together.
 
 The records of one queue are interleaved with those of other queues, and the consumers of these are usually at similar
-positions. So one read takes a whole block of the log, if the system has it in its cache, and serves the gets of all
-queues that have records in it:
+positions. So one read takes a whole block of the log and serves the gets of all queues that have records in it. Old
+blocks are only read if the system has them in its cache, so that no get waits for the disk:
 
     log     | a b c a b c a b c a b c ... | a b c ...
     block   |------ BLOCK_BYTES ------|--| OVERLAP_BYTES: a record that begins in a block ends in it
 
-Only plain records are served from here: those that `verified_queue_offset` accepts, each at the position that its entry
-says. For anything else the result is None, and the reader checks fully.
+Of old records, only plain ones are served from here: those that `verified_queue_offset` accepts, each at the position
+that its entry says. For anything else the result is None, and the reader checks fully.
 """
 
 from __future__ import annotations
 
 from collections import OrderedDict
+from collections.abc import Sequence
 from typing import Final, NamedTuple
 
 from gantrymq_storage_mmap.log.commit_log import CommitLog
@@ -21,12 +22,17 @@ from gantrymq_storage_mmap.log.file import LogFile
 from gantrymq_store_files.check import verified_queue_offset
 from gantrymq_store_files.queue_entry import ENTRY
 
-__all__ = ["ColdBlocks"]
+__all__ = ["LogBlocks"]
 
 BLOCK_BYTES: Final = 128 * 1024
 OVERLAP_BYTES: Final = 16 * 1024
 MOST_BLOCKS: Final = 128  # 18 MB: shared even if the consumers of a topic's queues are 10,000 messages apart
 MOST_SPREAD: Final = 16  # range divided by wanted bytes: beyond this, records are read one by one
+BLOCK_READS: Final = 10  # reads of single records that take as long as reading a block
+NOT_AGAIN: Final = -1_000_000
+FEW_RUNS: Final = 4  # so many reads take less than that
+MOST_ASKED: Final = MOST_BLOCKS  # what is asked for later than this would no longer be in memory
+USUAL_BYTES: Final = 2048  # a block has too few records that are larger on average
 
 
 class Block(NamedTuple):
@@ -37,13 +43,14 @@ class Block(NamedTuple):
     data: bytes
 
 
-class ColdBlocks:
+class LogBlocks:
     """The most recently used blocks. Belongs to the event loop."""
 
     def __init__(self, log: CommitLog) -> None:
         """Nothing is read before the first `take`."""
         self._log = log
         self._blocks: OrderedDict[int, Block] = OrderedDict()
+        self._asked: dict[int, int] = {}  # records read one by one, by block number; the latest last
 
     def take(self, entries: bytes, queue_offset: int, topic: bytes, size: int) -> bytes | None:
         """Return the records of *entries* concatenated; None unless all are in memory and plain.
@@ -73,9 +80,67 @@ class ColdBlocks:
             queue_offset += 1
         return b"".join(parts)
 
+    def hot(self, runs: Sequence[tuple[int, int]], size: int) -> Sequence[bytes | memoryview]:
+        """Return the bytes of *runs*, which are ascending and within the hot part; *size* in total.
+
+        Runs that are apart are copied from blocks where several gets needed records of the same block, and read one by
+        one elsewhere. A block that the log may still grow into is not read.
+
+        Raises:
+            StoreError: a run is outside the log.
+            OSError: the disk failed.
+        """
+        log, count = self._log, len(runs)
+        if count <= FEW_RUNS or size > count * USUAL_BYTES or runs[-1][1] + BLOCK_BYTES + OVERLAP_BYTES > log.end:
+            return log.read_hot(runs)
+        parts: list[bytes | memoryview] = []
+        alone: list[int] = []  # runs to read one by one
+        first = 0
+        while first < count:
+            limit = runs[first][0] // BLOCK_BYTES * BLOCK_BYTES + BLOCK_BYTES
+            after = first + 1
+            while after < count and runs[after][0] < limit:
+                after += 1
+            block = self._worth_reading(runs[first][0], runs[after - 1][1], after - first)
+            if block is None:
+                alone += range(first, after)
+                parts += [b""] * (after - first)
+            else:
+                begin, view = block.start, memoryview(block.data)
+                parts += [view[start - begin : stop - begin] for start, stop in runs[first:after]]
+            first = after
+        if len(alone) == count:
+            return log.read_hot(runs)
+        for index, data in zip(alone, log.read_hot([runs[each] for each in alone]), strict=True):
+            parts[index] = data
+        return [b"".join(parts)]
+
+    def _worth_reading(self, start: int, end: int, records: int) -> Block | None:
+        """Return the block with *records* records from *start* to *end*; None if they should be read one by one.
+
+        A block is read once as many of its records were read one by one as take the time of reading the block.
+        """
+        block = self._known(start, end)
+        if block is not None:
+            return block
+        number = start // BLOCK_BYTES
+        asked = self._asked.pop(number, 0) + records
+        if asked >= BLOCK_READS:
+            try:
+                block = self.shared(start, end)
+            except OSError:  # perhaps of other records than those wanted
+                asked = NOT_AGAIN
+            if block is not None:
+                return block
+        self._asked[number] = asked
+        if len(self._asked) > MOST_ASKED:
+            del self._asked[next(iter(self._asked))]
+        return None
+
     def clear(self) -> None:
         """Forget all blocks, because the log was truncated."""
         self._blocks.clear()
+        self._asked.clear()
 
     def holding(self, start: int, end: int, *, alone: bool = False) -> Block | None:
         """Return a block with bytes ``[start, end)`` of the log; None if they are not in memory.
