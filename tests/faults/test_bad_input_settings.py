@@ -195,8 +195,37 @@ def test_bi80_an_address_that_is_not_of_this_host(program, row, tmp_path, host, 
     assert not (tmp_path / "store" / "abort").exists()
 
 
-def test_bi81_an_advertised_address_that_is_a_name(refuses):
-    refuses("--set", "brokerIP1=broker.example.org", host="broker.example.org")
+@pytest.mark.parametrize("host", ["300.0.0.1", "broker.example:10911"])
+def test_bi81_an_advertised_address_that_is_none(refuses, host):
+    refuses("--set", f"brokerIP1={host}", host=host)
+
+
+@pytest.mark.parametrize("entry", ["external=0.0.0.0:10931", "external=grpc://0.0.0.0:10931"])
+def test_bi272_a_listener_without_a_known_protocol(refuses, entry):
+    refuses("--set", f"listeners={entry}", where="--set listeners", entry=entry)
+
+
+def test_bi273_two_listeners_with_one_name(refuses):
+    entries = "a=remoting://127.0.0.1:0, a=remoting://127.0.0.1:0"
+    refuses("--set", f"listeners={entries}", where="--set listeners", name="a")
+
+
+def test_bi274_an_advertised_address_without_its_listener(refuses):
+    pairs = ("--set", "listeners=a=remoting://127.0.0.1:0", "--set", "advertisedAddresses=b=192.0.2.1:10911")
+    refuses(*pairs, where="--set advertisedAddresses", name="b", names="default, a")
+
+
+def test_bi275_a_listener_on_a_port_in_use(refuses, tmp_path):
+    with socket.create_server(("127.0.0.1", 0)) as holder:
+        address = f"127.0.0.1:{holder.getsockname()[1]}"
+        why = "Address already in use"
+        refuses("--set", f"listeners=a=remoting://{address}", name="a", address=address, why=why)
+    assert not (tmp_path / "store" / "abort").exists()
+
+
+def test_bi276_a_listener_with_tls_and_no_certificate(refuses):
+    pairs = ("--set", "listeners=a=remoting+tls://127.0.0.1:0", "--set", "tls.server.mode=disabled")
+    refuses(*pairs, name="a")
 
 
 @pytest.mark.parametrize("text", ["root:x:0:0:root:/root:/bin/sh\n", "root=1\nnobody=2\n"])

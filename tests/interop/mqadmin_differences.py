@@ -56,8 +56,9 @@ DIFFERENT = (
     Named("38-getBrokerConfig", "ours has fewer settings, and some of its own", ("- * =*", "+ * =*")),
     Named(
         "40-getNamesrvConfig",
-        "other folders and ports",
+        "other folders and ports, and a setting of our own",
         (
+            "+ listeners =*",
             *(
                 f"{sign} {key} =*"
                 for key in ("configStorePath", "kvConfigPath", "listenPort", "rocketmqHome")

@@ -107,6 +107,17 @@ def test_hosts_have_ports_of_their_own_and_connections_know_where_they_come_from
     assert simulate(1, main) == ("10.0.0.9", "10.0.0.2")
 
 
+def test_names_are_resolved_by_a_table():
+    async def main(world):
+        world.network.names["broker.example"] = "10.0.0.1"
+        with pytest.raises(OSError, match="other.example is unknown"):
+            await world.network.resolve("other.example")
+        other = world.network.on_host("10.0.0.2")
+        return [await other.resolve(each) for each in ("broker.example", "10.0.0.7", "localhost")]
+
+    assert simulate(1, main) == ["10.0.0.1", "10.0.0.7", "127.0.0.1"]
+
+
 def test_writing_to_an_end_that_is_closed_is_answered_with_a_reset():
     async def main(world):
         near, far = await connected(world, near=HalfOpen)

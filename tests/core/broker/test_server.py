@@ -119,9 +119,10 @@ def test_port_0_takes_a_free_one_and_advertises_it(broker):
     broker(main, listenPort=0)
 
 
-def test_an_advertised_name_is_refused_because_message_ids_carry_addresses(plugins):
-    with pytest.raises(ConfigError, match="brokerIP1=my-host is not an IP address"):
-        run_broker(plugins, None, brokerIP1="my-host")
+@pytest.mark.parametrize("host", ["300.1.1.1", "10.0.0", "my host", "-host", "host:1", "http://host"])
+def test_an_advertised_address_that_nobody_can_reach_is_refused(plugins, host):
+    with pytest.raises(ConfigError, match=f"brokerIP1={host} is neither an IP address nor a host name"):
+        run_broker(plugins, None, brokerIP1=host)
 
 
 @pytest.mark.parametrize("key", ["store", "transaction"])

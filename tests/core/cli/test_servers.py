@@ -320,6 +320,26 @@ def test_a_second_broker_on_one_store_is_refused_with_a_sentence(run, tmp_path):
 
 
 @needs_store
+def test_further_listeners_are_open_and_in_the_ready_line(run, tmp_path):
+    """Also if the environment sets those of the broker, which would be the name server's otherwise."""
+    server = start(
+        run,
+        tmp_path / "store",
+        *("--namesrv-listeners", "external=remoting://127.0.0.1:0"),
+        *("--set", "advertisedAddresses=b=broker.example:1"),
+        listeners="external=remoting://127.0.0.1:0,b=remoting://127.0.0.1:0",
+    )
+    ready = server.ready()
+    assert ready["listeners"]["b"] == "broker.example:1"
+    addresses = [ready["listeners"]["external"], ready["namesrv_listeners"]["external"]]
+    assert len({*addresses, ready["broker"], ready["namesrv"]}) == 4
+    assert all(map(accepts, addresses))
+    code, errors = server.stop()
+    assert code == 0
+    assert "advertises" not in errors
+
+
+@needs_store
 def test_start_takes_settings_of_the_name_server_too(run, tmp_path):
     server = start(run, tmp_path / "store", "--set", "enableTopicList=false", "--set", "traceOn=false")
     server.ready()

@@ -128,6 +128,22 @@ def test_an_authorizer_is_access_control(world):
     assert exposed(world, "bindAddress=0.0.0.0", "authorizer=tokens") == ()
 
 
+def test_a_further_listener_that_others_reach_is_exposed(world):
+    inside = ("bindAddress=127.0.0.1", "listeners=a=remoting://127.0.0.2:0,b=remoting+tls://0.0.0.0:0")
+    (note,) = exposed(world, *inside)
+    assert note.startswith("the name server and the broker listen on 0.0.0.0")
+    wanted = ("tls.server.need.client.auth=require", "tls.server.authClient=true")
+    assert exposed(world, *inside, *wanted) == ()
+    assert len(exposed(world, "bindAddress=127.0.0.1", "listeners=a=remoting://0.0.0.0:0", *wanted)) == 1
+    assert len(exposed(world, inside[1] + ",c=remoting://0.0.0.0:0", *wanted)) == 1
+
+
+def test_a_server_with_a_further_listener_for_others_is_not_of_this_machine_alone(world):
+    settings = broker(world, pairs=("listeners=a=remoting://0.0.0.0:0",))
+    assert settings.text("bindAddress") == "127.0.0.1"
+    assert not [note for note in exposure_notes([("broker", settings)]) if "this machine alone: neither" in note]
+
+
 def test_two_addresses_are_told_of_apart(world):
     given = [(name, broker(world, pairs=(f"bindAddress={host}",))) for name, host in TWO]
     assert [note.partition(",")[0] for note in exposure_notes(given)] == [

@@ -353,6 +353,22 @@ def test_own_address_is_an_ip_address(run):
     assert [part.isdigit() for part in run(main).split(".")] == [True] * 4
 
 
+@pytest.mark.parametrize(("host", "address"), [("127.0.0.1", "127.0.0.1"), ("::1", "::1"), ("localhost", "127.0.0.1")])
+def test_a_name_is_resolved_to_an_ip_address(run, host, address):
+    async def main(world):
+        return await world.network.resolve(host)
+
+    assert run(main) == address
+
+
+def test_an_unknown_name_is_an_os_error(run):
+    async def main(world):
+        with pytest.raises(OSError):
+            await world.network.resolve("no..host")
+
+    run(main)
+
+
 RACE = """
 import asyncio, sys
 from gantrymq.world.real.network import RealNetwork

@@ -41,6 +41,10 @@ class WatchedNetwork:
         """As the inner network; not watched."""
         return await self._inner.connect(host, port, factory)
 
+    async def resolve(self, host: str) -> str:
+        """As the inner network."""
+        return await self._inner.resolve(host)
+
     def own_address(self) -> str:
         """As the inner network."""
         return self._inner.own_address()

@@ -2,21 +2,26 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import attrs
 
 from gantrymq.model.hosts import format_address, pack_host
 
 
-@attrs.frozen
+@attrs.frozen(eq=False)
 class Identity:
-    """Names and advertised address."""
+    """Names and advertised addresses."""
 
     cluster: str
     broker_name: str
     broker_id: int  # 0: master
-    host: str  # brokerIP1
+    host: str  # of the main listener in routes: an IP address or a host name
     port: int
     ha: str = ""  # address of replication
+    ip: str = ""  # in message ids; empty: host
+    listen_port: int = 0  # on which the main listener listens
+    listeners: Mapping[str, str] = attrs.field(factory=dict)  # addresses of the other listeners in routes, by name
 
     @property
     def address(self) -> str:
@@ -31,4 +36,4 @@ class Identity:
     @property
     def packed_host(self) -> bytes:
         """Host and port in the encoding of records."""
-        return pack_host(self.host, self.port)
+        return pack_host(self.ip or self.host, self.port)

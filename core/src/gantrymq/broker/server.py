@@ -16,6 +16,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from gantrymq.broker.advertised import AdvertisedAddresses
 from gantrymq.broker.consuming.offset_commits import OffsetCommits
 from gantrymq.broker.counting.stats import SAMPLE_S, local_day
 from gantrymq.broker.facade import BrokerFacade
@@ -33,14 +34,14 @@ from gantrymq.broker.tables.state_files import StateFiles
 from gantrymq.broker.wire.families import serve
 from gantrymq.broker.wire.router import RequestRouter
 from gantrymq.config import Settings
-from gantrymq.errors import ConfigError, PluginError, StoreError
+from gantrymq.errors import PluginError, StoreError
 from gantrymq.formats.config import RESERVE
 from gantrymq.interfaces import Cleaning, MessageStore, RecoveryReport, StoreContext
-from gantrymq.model.hosts import pack_host
 from gantrymq.plugins import Plugins
 from gantrymq.remoting.admission import admission_of
 from gantrymq.remoting.client import RemotingClient
 from gantrymq.remoting.limits import Limits, connections_within
+from gantrymq.remoting.listeners import open_listeners
 from gantrymq.remoting.server import RemotingServer
 from gantrymq.remoting.tls_settings import client_of
 from gantrymq.world import Timer, World, is_disk_full
@@ -51,7 +52,6 @@ log = logging.getLogger(__name__)
 SILENT_SCAN_S = 10.0  # the period of ClientHousekeepingService
 DESCRIPTOR_SHARE = 5 / 8  # for connections; 1/8 is for a name server in the same process, the rest for files
 CLAMP_STEP = 128  # pairs of topic and group whose offsets are checked in one iteration of the event loop
-ANY_ADDRESSES = ("0.0.0.0", "::", "")
 
 
 class BrokerServer:
@@ -62,10 +62,11 @@ class BrokerServer:
 
         Raises:
             PluginError: the configured store, authorizer or transaction service is not installed.
-            ConfigError: the store does not support a setting.
+            ConfigError: the store does not support a setting, or the addresses in the settings are not valid.
         """
         self.world = world
         self.settings = settings
+        self._advertised = AdvertisedAddresses(settings)
         self.root = store_root(world, settings)
         self.tables = Tables(world, settings, select_authorizer(settings, plugins))
         self._plugins = plugins
@@ -107,7 +108,7 @@ class BrokerServer:
 
         Raises:
             StoreError: the store cannot be used.
-            ConfigError: the port is in use, an address does not belong to this host, or a TLS file cannot be used.
+            ConfigError: a port is in use, an address does not belong to this host, or a TLS file cannot be used.
         """
         try:
             return await self._start(serving)
@@ -158,7 +159,8 @@ class BrokerServer:
         )
         self._closing.append(remoting.stop)
         bound = await Ports(remoting, settings).listen()
-        identity = self._identity = identified(world, settings, bound)
+        others = await open_listeners(remoting, self._advertised.listeners, admission, held=True)
+        identity = self._identity = await self._advertised.identity(world, bound, others)
         tables.topics.add_system_topics(identity.cluster, identity.broker_name)
         tables.groups.add_system_groups()
         client = RemotingClient(world, tls=client_of(settings) if name_servers_of(settings) else None)
@@ -296,28 +298,4 @@ def limits_of(settings: Settings, descriptors: int) -> Limits:
         max_connections=most,
         idle_timeout_s=float(settings.number("serverChannelMaxIdleTimeSeconds")),
         busy_poll_s=settings.number("busyPollMicros") / 1_000_000,
-    )
-
-
-def identified(world: World, settings: Settings, bound: tuple[str, int]) -> Identity:
-    """Return names and advertised address of a broker that listens on *bound*.
-
-    Raises:
-        ConfigError: brokerIP1 is not an IP address.
-    """
-    host = settings.text("brokerIP1")
-    if not host:
-        host = world.network.own_address() if bound[0] in ANY_ADDRESSES else bound[0]
-    try:
-        pack_host(host, bound[1])
-    except ValueError as error:
-        raise ConfigError(
-            f"brokerIP1={host} is not an IP address; message ids contain it, so a host name cannot be used"
-        ) from error
-    return Identity(
-        settings.text("brokerClusterName"),
-        settings.text("brokerName") or world.host_name,
-        settings.number("brokerId"),
-        host,
-        bound[1],
     )

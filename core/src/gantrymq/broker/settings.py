@@ -13,6 +13,7 @@ from typing import Any, Final
 from gantrymq.config import Setting, Settings, Value
 from gantrymq.model.json_members import INT32
 from gantrymq.remoting.admission import ADMISSION_SETTINGS
+from gantrymq.remoting.listeners import LISTENERS_SETTING
 
 
 def _off(sentence: str) -> Callable[[Value], str | None]:
@@ -61,9 +62,21 @@ SCHEMA: tuple[Setting, ...] = (
     _number("brokerId", 0, "0 is the master of its name.", at_least=0, not_built=_master_id),
     _text("brokerRole", "ASYNC_MASTER", "Replication role.", not_built=_role),
     _text("namesrvAddr", "", "Name servers to register with, host:port separated by semicolons."),
-    _text("brokerIP1", "", "Address in routes and message ids; empty means bindAddress, or this host's own."),
+    _text(
+        "brokerIP1",
+        "",
+        "IP address or host name in routes, and its IP address in message ids; empty means bindAddress, or this host's "
+        "own.",
+    ),
+    _text(
+        "advertisedAddresses",
+        "",
+        "Addresses of listeners in routes, NAME=HOST:PORT separated by commas; by default brokerIP1 with the port of "
+        "each (GantryMQ's own).",
+    ),
     _text("bindAddress", "0.0.0.0", "Address to listen on; 127.0.0.1 for commands, unless this or brokerIP1 is set."),
     _number("listenPort", 10911, "Port to listen on; 0 picks a free one.", at_least=0, at_most=65535),
+    LISTENERS_SETTING,
     _flag(
         "fastPortEnable",
         True,

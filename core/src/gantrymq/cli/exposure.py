@@ -11,8 +11,9 @@ import ipaddress
 from collections.abc import Iterable
 from typing import Final
 
-from gantrymq.broker.server import ANY_ADDRESSES
+from gantrymq.broker.advertised import ANY_ADDRESSES
 from gantrymq.config import Settings
+from gantrymq.remoting.listeners import LISTENERS_SETTING, listeners_of
 
 __all__ = ["BROKER_CLOSED", "LOOPBACK", "NAME_SERVER_CLOSED", "exposure_notes", "is_loopback"]
 
@@ -29,16 +30,16 @@ def exposure_notes(servers: Iterable[tuple[str, Settings]]) -> tuple[str, ...]:
     notes = [_closed(name, settings) for name, settings in servers]
     exposed: dict[str, list[str]] = {}
     for name, settings in servers:
-        host = settings.text("bindAddress")
-        if not is_loopback(host) and not _controls_access(settings):
-            exposed.setdefault(host, []).append(name)
+        for host, tls in _listens_on(settings).items():
+            if not is_loopback(host) and not _controls_access(settings, tls):
+                exposed.setdefault(host, []).append(name)
     notes += [_sentence(host, names) for host, names in exposed.items()]
     return tuple(note for note in notes if note)
 
 
 def _closed(name: str, settings: Settings) -> str:
     why = settings.source("bindAddress")
-    if why not in (BROKER_CLOSED, NAME_SERVER_CLOSED):
+    if why not in (BROKER_CLOSED, NAME_SERVER_CLOSED) or not all(map(is_loopback, _listens_on(settings))):
         return ""
     also = ", and brokerIP1 to the address that clients reach" if why == BROKER_CLOSED else ""
     return (
@@ -55,10 +56,20 @@ def is_loopback(host: str) -> bool:
         return host == "localhost"
 
 
-def _controls_access(settings: Settings) -> bool:
+def _controls_access(settings: Settings, tls: bool) -> bool:
+    """Return whether a server identifies clients; *tls*: its listeners require TLS."""
     if "authorizer" in settings.schema and settings.text("authorizer"):
         return True
-    return settings.text("tls.server.mode") == "enforcing" and settings.text("tls.server.need.client.auth") == "require"
+    return tls and settings.text("tls.server.need.client.auth") == "require"
+
+
+def _listens_on(settings: Settings) -> dict[str, bool]:
+    """Return the hosts on which a server listens, and whether all its listeners there require TLS."""
+    enforcing = settings.text("tls.server.mode") == "enforcing"
+    hosts = {settings.text("bindAddress"): enforcing}
+    for each in listeners_of(settings) if LISTENERS_SETTING.key in settings.schema else ():
+        hosts[each.host] = hosts.get(each.host, True) and (each.tls or enforcing)
+    return hosts
 
 
 def _sentence(host: str, names: list[str]) -> str:

@@ -63,6 +63,12 @@ def _check_pairs(ctx: click.Context, parameter: click.Parameter, pairs: tuple[st
 @click.option(
     "--namesrv-port", type=PORT, default=9876, show_default=True, help="Port of the name server, 0: a free one."
 )
+@click.option(
+    "--namesrv-listeners",
+    default="",
+    metavar="LISTENERS",
+    help="Further addresses of the name server: its setting listeners.",
+)
 @click.option("--broker-port", type=PORT, help="Port of the broker, 0: a free one; 10911 when not set anywhere.")
 @log_options()
 @output_option
@@ -71,6 +77,7 @@ def start(
     pairs: tuple[str, ...],
     store: str | None,
     namesrv_port: int,
+    namesrv_listeners: str,
     broker_port: int | None,
     log_level: str,
     log_file: str | None,
@@ -110,6 +117,7 @@ def start(
             options={
                 **tls_options(of_broker.settings),
                 "listenPort": ("--namesrv-port", namesrv_port),
+                "listeners": ("--namesrv-listeners", namesrv_listeners),
                 "bindAddress": ("the broker's bindAddress", of_broker.settings.text("bindAddress")),
             },
             defaults={
@@ -210,4 +218,6 @@ def _announce(line: dict[str, Any], output: str) -> None:
         words.append(f"name server {line['namesrv']}")
     if "broker" in line:
         words += [f"broker {line['broker']}", f"store {line['store']}", line["flush"]]
+    for key, server in (("namesrv_listeners", "name server"), ("listeners", "broker")):
+        words += [f"{server} {address} ({name})" for name, address in line.get(key, {}).items()]
     click.echo(f"GantryMQ is ready after {line['start_ms']} ms: {', '.join(words)}")

@@ -27,6 +27,7 @@ from gantrymq.config import Settings
 from gantrymq.errors import ConfigError
 from gantrymq.interfaces import NameServer, RecoveryReport
 from gantrymq.model.hosts import format_address, parse_address
+from gantrymq.remoting.listeners import listeners_of
 from gantrymq.world import World
 
 WILDCARDS = {"0.0.0.0": "127.0.0.1", "::": "::1", "": "127.0.0.1"}
@@ -41,6 +42,8 @@ class Servers:
     broker: BrokerSettings | None = None
     name_server_address: str = ""  # address for clients on this machine
     broker_address: str = ""  # advertised address
+    name_server_listeners: dict[str, str] = attrs.field(factory=dict)  # addresses of its other listeners, by name
+    broker_listeners: dict[str, str] = attrs.field(factory=dict)  # advertised addresses of its other listeners
     recovery: RecoveryReport | None = None
     _running: list[NameServer | BrokerServer] = attrs.field(factory=list)
     _serving: Callable[[], object] = lambda: None  # called when the broker serves requests
@@ -80,10 +83,14 @@ class Servers:
         line: dict[str, Any] = {"ready": True}
         if self.name_server_address:
             line["namesrv"] = self.name_server_address
+        if self.name_server_listeners:
+            line["namesrv_listeners"] = self.name_server_listeners
         if self.broker is not None:
             line["broker"] = self.broker_address
             line["store"] = str(store_root(self.broker.settings))
             line["flush"] = self.broker.settings.text("flushDiskType")
+        if self.broker_listeners:
+            line["listeners"] = self.broker_listeners
         line["start_ms"] = round((time.perf_counter() - LOADED_AT) * 1000)
         return line
 
@@ -97,8 +104,8 @@ class Servers:
         self._running.append(server)
         if self.broker is not None:
             self._serving = server.release
-        host, port = await server.start(held=self.broker is not None)
-        self.name_server_address = format_address(WILDCARDS.get(host, host), port)
+        self.name_server_address = _near(*await server.start(held=self.broker is not None))
+        self.name_server_listeners = {name: _near(*address) for name, address in server.listeners.items()}
 
     async def _start_broker(self, given: BrokerSettings) -> None:
         settings = given.settings
@@ -111,11 +118,22 @@ class Servers:
         self._running.append(server)
         self.recovery = await server.start(self._serving)
         self.broker_address = format_address(*server.address)
-        if advertises_loopback(server.address[0], settings.text("bindAddress")):
+        self.broker_listeners = dict(server.identity.listeners)
+        self._warn_of_loopback(settings.text("bindAddress"), self.broker_address)
+        for each in listeners_of(settings):
+            self._warn_of_loopback(each.host, self.broker_listeners[each.name])
+
+    def _warn_of_loopback(self, bound: str, advertised: str) -> None:
+        if advertises_loopback(parse_address(advertised)[0], bound):
             warn(
-                f"the broker listens on {settings.text('bindAddress')} but advertises "
-                f"{self.broker_address}, which only this machine can reach; set brokerIP1 to an address of this host"
+                f"the broker listens on {bound} but advertises {advertised}, which only this machine can reach; set "
+                "brokerIP1 to an address of this host"
             )
+
+
+def _near(host: str, port: int) -> str:
+    """Return an address of a listener for clients on this machine."""
+    return format_address(WILDCARDS.get(host, host), port)
 
 
 def name_servers(settings: Settings) -> list[str]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Protocol
 
 from gantrymq.config import Setting, Settings
@@ -11,6 +11,10 @@ from gantrymq.world import World
 
 class NameServer(Protocol):
     """A name server in this process."""
+
+    @property
+    def listeners(self) -> Mapping[str, tuple[str, int]]:
+        """Addresses of the open listeners besides the main one, by name (setting ``listeners``)."""
 
     async def start(self, *, held: bool = False) -> tuple[str, int]:
         """Listen, and return host and port; for port 0 the actual port.
@@ -38,9 +42,9 @@ class NameServerKind(Protocol):
         """Return the declarations of all its settings.
 
         The commands set the following ones, so they are required: ``bindAddress`` and ``listenPort``; ``kvConfigPath``
-        and ``configStorePath``, the files for the key-value configuration and for settings changed at runtime; and
-        `gantrymq.remoting.admission.ADMISSION_SETTINGS` (TLS, proxies), which ``gantrymq start`` passes to both
-        servers.
+        and ``configStorePath``, the files for the key-value configuration and for settings changed at runtime;
+        `gantrymq.remoting.listeners.LISTENERS_SETTING`; and `gantrymq.remoting.admission.ADMISSION_SETTINGS` (TLS,
+        proxies), which ``gantrymq start`` passes to both servers.
         """
 
     def build(self, world: World, settings: Settings, *, beside_broker: bool) -> NameServer:

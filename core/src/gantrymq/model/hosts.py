@@ -3,9 +3,26 @@
 from __future__ import annotations
 
 import ipaddress
+import re
 import struct
 
+_LABEL = re.compile(r"(?!-)[A-Za-z0-9_-]{1,63}(?<!-)")
 _PORT = struct.Struct(">i")
+
+
+def is_ip_address(host: str) -> bool:
+    """Return whether *host* is an IP address, which may have an IPv6 zone."""
+    try:
+        ipaddress.ip_address(host.partition("%")[0])
+    except ValueError:
+        return False
+    return True
+
+
+def is_host_name(host: str) -> bool:
+    """Return whether *host* has the form of a host name. A last label of digits is a misspelt IPv4 address."""
+    labels = host.removesuffix(".").split(".")
+    return len(host) <= 253 and all(map(_LABEL.fullmatch, labels)) and not labels[-1].isdigit()
 
 
 def pack_host(host: str, port: int) -> bytes:

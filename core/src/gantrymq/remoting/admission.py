@@ -49,6 +49,7 @@ class Admission:
         context: creates the server's TLS context for the first TLS client; None without a certificate.
         http: sentence about an HTTP endpoint of this server for HTTP clients; empty for none.
         proxies: peers that may send a PROXY header; loopback addresses by default.
+        required_by: why enforcing refuses clients without TLS.
     """
 
     def __init__(
@@ -57,12 +58,27 @@ class Admission:
         context: Callable[[], ssl.SSLContext] | None = None,
         http: str = "",
         proxies: TrustedProxies | None = None,
+        required_by: str = "tls.server.mode=enforcing",
     ) -> None:
         self.mode = mode
         self.proxies = proxies or TrustedProxies()
         self._http = http
         self._make = context
         self._context: ssl.SSLContext | None = None
+        self._required_by = required_by
+
+    def requiring_tls(self, listener: str) -> Admission:
+        """Return the rules of *listener*, which serves only clients with TLS, with the same certificate.
+
+        Raises:
+            ConfigError: TLS is disabled, or there is no certificate.
+        """
+        wants = f"listener {listener} has the protocol remoting+tls"
+        if self.mode == "disabled":
+            raise ConfigError(f"{wants}, and tls.server.mode=disabled; set permissive")
+        if self._make is None:
+            raise ConfigError(f"{wants}, and this server has no certificate: {NO_CERTIFICATE}")
+        return Admission("enforcing", self.tls_context, self._http, self.proxies, wants)
 
     def tls_context(self) -> ssl.SSLContext:
         """Return the context for a peer that sent a TLS hello.
@@ -107,7 +123,7 @@ class Admission:
             raise RemoteProtocolError(NOT_HTTP2)
         if self.mode == "enforcing" and not inside_tls:
             raise RemoteProtocolError(
-                "the peer connects without TLS, and tls.server.mode=enforcing; let it use TLS (tls.enable=true)"
+                f"the peer connects without TLS, and {self._required_by}; let it use TLS (tls.enable=true)"
             )
 
 

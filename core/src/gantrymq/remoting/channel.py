@@ -39,6 +39,7 @@ class Channel:
         serialize: header format of the last incoming request, JSON before the first.
         principal: who sent the request that is being served; None without access control.
         certificate: subject of the peer's verified TLS certificate; empty if there is none.
+        listener: name of the listener that accepted the connection; empty if this side connected.
     """
 
     def __init__(self, clock: Clock, limits: Limits, unwritten: UnwrittenBytes) -> None:
@@ -47,6 +48,7 @@ class Channel:
         self.serialize = SERIALIZE_JSON
         self.principal: Principal | None = None
         self.certificate = ""
+        self.listener = ""
         self._packed_host: bytes | None = None
         self._writes = WriteBuffer(clock, limits, unwritten, lambda: self.address, self.abort, self._wrote)
         self._pending = PendingCalls(clock, lambda: self.address, self._writes.position)

@@ -7,11 +7,13 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from functools import partial
 
 from gantrymq.remoting.admission import Admission
 from gantrymq.remoting.busy_poll import BusyPoll
 from gantrymq.remoting.connection import Connection, RequestHandler
 from gantrymq.remoting.limits import Limits, UnfinishedFrames, UnwrittenBytes
+from gantrymq.remoting.listeners import DEFAULT_LISTENER
 from gantrymq.world import Listener, World
 
 __all__ = ["RemotingServer"]
@@ -60,18 +62,31 @@ class RemotingServer:
         """Host and port of the first listener; None before `start` and after `stop`."""
         return self._listeners[0].address if self._listeners else None
 
-    async def start(self, host: str, port: int, *, held: bool = False) -> tuple[str, int]:
+    async def start(
+        self,
+        host: str,
+        port: int,
+        *,
+        held: bool = False,
+        listener: str = DEFAULT_LISTENER,
+        admission: Admission | None = None,
+    ) -> tuple[str, int]:
         """Listen and return the address, with the actual port if *port* is 0. May be called for several ports.
 
         With *held* clients can connect, but their requests wait until `release`.
+
+        Args:
+            listener: name of the listener, which its connections have.
+            admission: its rules; None: those of the server.
 
         Raises:
             OSError: the port is taken or the address is not of this host.
         """
         self._held = held
-        listener = await self._world.network.listen(host, port, self._connect)
-        self._listeners.append(listener)
-        return listener.address
+        connect = partial(self._connect, listener, admission or self._admission)
+        opened = await self._world.network.listen(host, port, connect)
+        self._listeners.append(opened)
+        return opened.address
 
     def release(self) -> None:
         """Start serving after `start` with *held*."""
@@ -100,8 +115,8 @@ class RemotingServer:
         for connection in self.connections:
             connection.abort()
 
-    def _connect(self) -> Connection:
-        return Connection(
+    def _connect(self, listener: str, admission: Admission) -> Connection:
+        connection = Connection(
             self._world,
             self._handler,
             self.limits,
@@ -109,9 +124,11 @@ class RemotingServer:
             self._unwritten,
             sniffing=True,
             opened=self._opened,
-            admission=self._admission,
+            admission=admission,
             busy_poll=self._busy_poll,
         )
+        connection.listener = listener
+        return connection
 
     def _opened(self, connection: Connection) -> bool:
         if len(self._connections) >= self.limits.max_connections:

@@ -49,5 +49,12 @@ class Network(Protocol):
             OSError: the connection is refused (ConnectionRefusedError), or the name is unknown.
         """
 
+    async def resolve(self, host: str) -> str:
+        """Return an IP address of *host*, an IPv4 address if it has one.
+
+        Raises:
+            OSError: the name is unknown, or no name server answers.
+        """
+
     def own_address(self) -> str:
         """Return the IP address of this host for other hosts; the loopback address if it has no other."""

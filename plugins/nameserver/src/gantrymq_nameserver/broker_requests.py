@@ -19,6 +19,7 @@ from gantrymq.model.data_version import DataVersion
 from gantrymq.remoting.codes import RequestCode
 from gantrymq.remoting.command import Command, response_to
 from gantrymq.remoting.headers.nameserver import RegisterBrokerRequest, UnregisterBrokerRequest
+from gantrymq.remoting.listeners import addresses_of_text
 from gantrymq.remoting.serving import serves
 from gantrymq.world import World
 from gantrymq.world.clock import monotonic_ms
@@ -98,6 +99,7 @@ class BrokerRequests:
                 ha_address=header.ha_server_addr,
                 zone=header.zone_name,
                 timeout_ms=header.heartbeat_timeout_millis,
+                listeners=_listeners_of(header),
                 acting_master=header.enable_acting_master,
                 connection=connection,
                 body=body,
@@ -159,6 +161,14 @@ def _body_of(request: Command, header: RegisterBrokerRequest) -> RegistrationBod
     return read_registration_body(
         request.payload, crc32=header.body_crc32, compressed=header.compressed, version=request.version
     )
+
+
+def _listeners_of(header: RegisterBrokerRequest) -> dict[str, str]:
+    """Return the addresses of the broker's other listeners by name; only GantryMQ's brokers send them."""
+    try:
+        return addresses_of_text(header.listener_addrs or "")
+    except ValueError as error:
+        raise RequestError(f"listenerAddrs={header.listener_addrs}: {error}") from error
 
 
 def _data_version(request: Command) -> DataVersion | None:

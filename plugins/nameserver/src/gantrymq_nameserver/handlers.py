@@ -12,10 +12,16 @@ from gantrymq.errors import RequestError, RequestRefused
 from gantrymq.remoting.bodies import body_of
 from gantrymq.remoting.codes import VERSION_4_9_4
 from gantrymq.remoting.command import Command
+from gantrymq.remoting.listeners import DEFAULT_LISTENER
 
 Answer = Command | Awaitable[Command]
 Handler = Callable[[Command, object], Answer]
 """Handles a request and its connection. A raised GantryError becomes the response's code and remark."""
+
+
+def listener_of(connection: object) -> str:
+    """Return the name of the listener that accepted *connection*."""
+    return str(getattr(connection, "listener", DEFAULT_LISTENER))
 
 
 def wants_standard_json(request: Command, accepts_only_standard: bool | None) -> bool:

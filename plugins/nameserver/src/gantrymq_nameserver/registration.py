@@ -57,6 +57,7 @@ class Registration:
     ha_address: str | None = None
     zone: str | None = None
     timeout_ms: int | None = None  # None: BROKER_TIMEOUT_MS
+    listeners: dict[str, str] = attrs.field(factory=dict)  # addresses of its other listeners, by name
     acting_master: bool | None = None  # None: sent by an old broker without this field
     connection: object | None = None
     body: RegistrationBody = attrs.field(factory=RegistrationBody)
@@ -193,7 +194,13 @@ def _mark_live(tables: RouteTables, registration: Registration, now_ms: int, riv
             "broker %s id %d registered at %s", registration.broker_name, registration.broker_id, registration.address
         )
     tables.live[registration.key] = LiveBroker(
-        now_ms, timeout_ms, registration.body.version, registration.connection, registration.ha_address, rival
+        now_ms,
+        timeout_ms,
+        registration.body.version,
+        registration.connection,
+        registration.ha_address,
+        rival,
+        registration.listeners,
     )
     servers = registration.body.filter_servers
     if servers:

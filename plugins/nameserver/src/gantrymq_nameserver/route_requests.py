@@ -19,11 +19,12 @@ from gantrymq.remoting.headers.nameserver import (
     GetRouteinfoByTopicRequest,
     RegisterTopicInNamesrvRequest,
 )
+from gantrymq.remoting.listeners import DEFAULT_LISTENER
 from gantrymq.remoting.serving import serves
 from gantrymq.remoting.sliced_responses import SlicedResponses
 from gantrymq.world import Clock
 from gantrymq_nameserver import topics
-from gantrymq_nameserver.handlers import read_object, wants_standard_json
+from gantrymq_nameserver.handlers import listener_of, read_object, wants_standard_json
 from gantrymq_nameserver.headers import (
     AddWritePermOfBrokerResponse,
     GetTopicsByClusterRequest,
@@ -31,7 +32,7 @@ from gantrymq_nameserver.headers import (
     WritePermOfBrokerRequest,
 )
 from gantrymq_nameserver.kv import ORDER_TOPIC_CONFIG, KvConfig
-from gantrymq_nameserver.routes import find_route, keep_zone
+from gantrymq_nameserver.routes import find_route, keep_zone, use_listener
 from gantrymq_nameserver.tables import QueueData, RouteTables
 
 
@@ -61,6 +62,8 @@ class RouteRequests:
         zone = (request.ext or {}).get("__ZONE_NAME", "")
         if (request.ext or {}).get("__ZONE_MODE", "").lower() == "true" and zone.strip():
             keep_zone(route, zone)
+        if (listener := listener_of(connection)) != DEFAULT_LISTENER:
+            use_listener(self._tables, route, listener)
         write = dumps_standard if wants_standard_json(request, header.accept_standard_json_only) else dumps
         return response_to(request, body=write(route.to_json()))
 
@@ -72,7 +75,7 @@ class RouteRequests:
 
     @serves(RequestCode.GET_BROKER_CLUSTER_INFO)
     def _cluster_info(self, request: Command, connection: object) -> Command:
-        return response_to(request, body=dumps(topics.cluster_info(self._tables)))
+        return response_to(request, body=dumps(topics.cluster_info(self._tables, listener_of(connection))))
 
     @serves(RequestCode.WIPE_WRITE_PERM_OF_BROKER)
     def _wipe_write_perm(self, request: Command, connection: object) -> Command:
@@ -115,7 +118,7 @@ class RouteRequests:
 
     @serves(RequestCode.GET_SYSTEM_TOPIC_LIST_FROM_NS)
     async def _system_topics(self, request: Command, connection: object) -> Command:
-        return await self._topic_list(request, connection, *topics.system_topics(self._tables))
+        return await self._topic_list(request, connection, *topics.system_topics(self._tables, listener_of(connection)))
 
     @serves(RequestCode.GET_UNIT_TOPIC_LIST)
     async def _unit_topics(self, request: Command, connection: object) -> Command:

@@ -74,6 +74,15 @@ def keep_zone(route: Route, zone: str) -> None:
             route.filter_servers.pop(address, None)
 
 
+def use_listener(tables: RouteTables, route: Route, listener: str) -> None:
+    """Replace the addresses of brokers in *route* by those of their *listener*, where they have one."""
+    for index, broker in enumerate(route.brokers):
+        route.brokers[index] = through = tables.through(broker, listener)
+        for broker_id, address in broker.addresses.items():
+            if address in route.filter_servers:
+                route.filter_servers[through.addresses[broker_id]] = route.filter_servers.pop(address)
+
+
 def _filter_servers(tables: RouteTables, brokers: list[BrokerData]) -> dict[str, list[str] | None]:
     if not tables.filter_servers:
         return {}

@@ -18,6 +18,7 @@ from gantrymq.remoting.codes import RequestCode, ResponseCode
 from gantrymq.remoting.command import Command, response_to
 from gantrymq.remoting.connection import Connection
 from gantrymq.remoting.limits import Limits, connections_within
+from gantrymq.remoting.listeners import listeners_of, open_listeners
 from gantrymq.remoting.server import RemotingServer
 from gantrymq.remoting.tls_settings import client_of
 from gantrymq.world import Timer, World
@@ -52,13 +53,18 @@ class NameServer:
     """
 
     def __init__(self, world: World, settings: Settings, *, beside_broker: bool = False) -> None:
-        """Create the server; only TLS files are read. Raises ConfigError if one of them cannot be used.
+        """Create the server; only TLS files are read.
 
         *beside_broker*: a broker in this process needs most of the file descriptors.
+
+        Raises:
+            ConfigError: one of the files cannot be used, or the setting ``listeners`` is not valid.
         """
         self._world = world
         self._settings = settings
-        admission = admission_of(settings, world.clock.now_ms)
+        self._listeners = listeners_of(settings)
+        self.listeners: dict[str, tuple[str, int]] = {}  # addresses of the open ones besides the main one
+        self._admission = admission_of(settings, world.clock.now_ms)
         self._notifier = Notifier(world, client_of(settings))
         self.service = NameService(world, settings, self._notifier.notify)
         limits = Limits(
@@ -67,7 +73,7 @@ class NameServer:
             ),
             idle_timeout_s=float(settings.number("serverChannelMaxIdleTimeSeconds")),
         )
-        self._server = RemotingServer(world, self, limits=limits, name="name server", admission=admission)
+        self._server = RemotingServer(world, self, limits=limits, name="name server", admission=self._admission)
         self._scan_timer: Timer | None = None
         self._writing: set[asyncio.Task[None]] = set()
 
@@ -77,7 +83,7 @@ class NameServer:
         With *held*, clients can connect, and their requests wait until `release`.
 
         Raises:
-            ConfigError: the address cannot be listened on.
+            ConfigError: one of the addresses cannot be listened on; none of them is open then.
         """
         host, port = self._settings.text("bindAddress"), self._settings.number("listenPort")
         self.service.kv.load()
@@ -90,6 +96,7 @@ class NameServer:
             raise ConfigError(
                 f"the name server cannot listen on {host}:{port}: {error.strerror or error}; {advice}"
             ) from error
+        self.listeners = await open_listeners(self._server, self._listeners, self._admission, held=held)
         self._plan_scan()
         log.info("name server listens on %s:%d", *address)
         return address
@@ -111,6 +118,7 @@ class NameServer:
             self._scan_timer = None
         await asyncio.gather(*self._writing)
         await self._server.stop()
+        self.listeners = {}
         await self._notifier.close()
         self.service.membership.close()
 

@@ -12,6 +12,7 @@ from pathlib import Path
 
 from gantrymq.config import Kind, Setting, Value
 from gantrymq.remoting.admission import ADMISSION_SETTINGS
+from gantrymq.remoting.listeners import LISTENERS_SETTING
 
 __all__ = ["name_server_settings"]
 
@@ -38,6 +39,7 @@ def _addresses() -> list[Setting]:
     return [
         Setting("listenPort", "number", 9876, "port to listen on, 0 for a free one", at_least=0, at_most=65535),
         Setting("bindAddress", "text", "0.0.0.0", "address to listen on; 127.0.0.1 for commands, unless it is set"),
+        LISTENERS_SETTING,
     ]
 
 

@@ -121,6 +121,7 @@ class LiveBroker:
     connection: object | None  # compared by identity only
     ha_address: str | None
     rival: str | None = None  # address of another live broker of the same name and id, once that was logged
+    listeners: dict[str, str] = attrs.field(factory=dict)  # addresses of its other listeners, by name
 
     def expired(self, now_ms: int) -> bool:
         """Return whether its timeout has passed without a heartbeat."""
@@ -142,6 +143,15 @@ class RouteTables:
         """Return whether *version* differs from the last registration of *broker*; True if the broker is not live."""
         live = self.live.get(broker)
         return live is None or live.version != version
+
+    def through(self, broker: BrokerData, listener: str) -> BrokerData:
+        """Return a copy of *broker* with the addresses of its *listener*; without one, it keeps the registered one."""
+        copied = broker.copy()
+        for broker_id, address in broker.addresses.items():
+            live = self.live.get(BrokerAddress(broker.cluster, address))
+            if live is not None:
+                copied.addresses[broker_id] = live.listeners.get(listener, address)
+        return copied
 
     def refresh(self, broker: BrokerAddress, now_ms: int) -> None:
         """Update the time of the last heartbeat of *broker*; never creates an entry."""

@@ -14,6 +14,7 @@ from typing import Any
 import attrs
 
 from gantrymq.model.topic import PERM_READ, PERM_WRITE
+from gantrymq.remoting.listeners import DEFAULT_LISTENER
 from gantrymq_nameserver.tables import QueueData, RouteTables
 
 
@@ -33,17 +34,19 @@ def topics_where(tables: RouteTables, matches: Callable[[QueueData], bool]) -> l
     return sorted(t for t, by_broker in tables.queues.items() if matches(next(iter(by_broker.values()))))
 
 
-def system_topics(tables: RouteTables) -> tuple[list[str], str | None]:
+def system_topics(tables: RouteTables, listener: str = DEFAULT_LISTENER) -> tuple[list[str], str | None]:
     """Return cluster and broker names, for which brokers create topics, and the address of any one broker."""
     names = set(tables.clusters).union(*tables.clusters.values())
-    addresses = (b.addresses[b.smallest_id] for b in tables.brokers.values() if b.smallest_id is not None)
+    brokers = (tables.through(each, listener) for each in tables.brokers.values())
+    addresses = (b.addresses[b.smallest_id] for b in brokers if b.smallest_id is not None)
     return sorted(names), next(addresses, None)
 
 
-def cluster_info(tables: RouteTables) -> dict[str, Any]:
-    """Return all brokers and clusters: the body of request 106."""
+def cluster_info(tables: RouteTables, listener: str = DEFAULT_LISTENER) -> dict[str, Any]:
+    """Return all brokers, with the addresses of *listener* where they have one, and clusters: the body of 106."""
+    brokers = sorted(tables.brokers.items())
     return {
-        "brokerAddrTable": {name: tables.brokers[name].to_json() for name in sorted(tables.brokers)},
+        "brokerAddrTable": {name: tables.through(broker, listener).to_json() for name, broker in brokers},
         "clusterAddrTable": {cluster: sorted(names) for cluster, names in sorted(tables.clusters.items())},
     }
 

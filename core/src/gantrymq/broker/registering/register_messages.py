@@ -24,6 +24,7 @@ from gantrymq.model.topic import TopicConfig
 from gantrymq.remoting.codes import RequestCode
 from gantrymq.remoting.command import Command, request
 from gantrymq.remoting.headers.nameserver import RegisterBrokerRequest, RegisterTopicInNamesrvRequest
+from gantrymq.remoting.listeners import text_of_addresses
 from gantrymq.world import World
 
 __all__ = ["PART_BYTES", "RegisterMessages"]
@@ -69,6 +70,7 @@ class RegisterMessages:
             enable_acting_master=False,
             compressed=False,
             body_crc32=zlib.crc32(body) & 0x7FFFFFFF,
+            listener_addrs=text_of_addresses(identity.listeners) or None,
         )
         return request(RequestCode.REGISTER_BROKER, header.to_ext(), body)
 

@@ -78,7 +78,7 @@ class ConfigRequests:
             "useTLS": secure,
             "brokerIP1": identity.host,
             "brokerName": identity.broker_name,
-            "listenPort": identity.port,
+            "listenPort": identity.listen_port,
         }
         text = properties_text(dict(sorted(values.items())))
         return ok(asked, {"version": dumps(self._version.to_json()).decode()}, text.encode())

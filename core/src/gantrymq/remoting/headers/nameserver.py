@@ -33,6 +33,7 @@ class RegisterBrokerRequest(RequestHeader):
     compressed: bool = False
     body_crc32: Int32 = 0  # 0 disables the check
     zone_name: str | None = attrs.field(default=None, metadata=named("__ZONE_NAME"))
+    listener_addrs: str | None = None  # NAME=HOST:PORT,...: GantryMQ's own, other name servers ignore it
 
 
 @header_of(RequestCode.UNREGISTER_BROKER)

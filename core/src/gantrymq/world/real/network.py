@@ -75,6 +75,11 @@ class RealNetwork:
         """
         return await asyncio.get_running_loop().create_connection(factory, host, port)
 
+    async def resolve(self, host: str) -> str:
+        """Return the first IPv4 address of *host*, or the first IPv6 address. Raises OSError."""
+        found = await _addresses(host, flags=0)
+        return next((each for each in found if ":" not in each), found[0])
+
     def own_address(self) -> str:
         """Return the source address of the default route. Connecting a datagram socket sends no packet."""
         with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
@@ -85,12 +90,10 @@ class RealNetwork:
                 return "127.0.0.1"
 
 
-async def _addresses(host: str) -> list[str]:
-    """Return the distinct numeric addresses of *host* for listening, in the resolver's order."""
+async def _addresses(host: str, flags: int = socket.AI_PASSIVE) -> list[str]:
+    """Return the distinct numeric addresses of *host*, by default for listening, in the resolver's order."""
     try:
-        found = await asyncio.get_running_loop().getaddrinfo(
-            host or None, None, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
-        )
+        found = await asyncio.get_running_loop().getaddrinfo(host or None, None, type=socket.SOCK_STREAM, flags=flags)
     except UnicodeError as error:
         raise socket.gaierror(socket.EAI_NONAME, "this is not a host name") from error
     return list(dict.fromkeys(str(info[4][0]) for info in found))

@@ -1,7 +1,7 @@
 """A network in memory: ports are a table, connections are pairs of streams, delays are timers of the loop.
 
-Host names are compared as written, nothing is resolved; ``localhost`` is ``127.0.0.1``, and ``0.0.0.0``, ``::`` and
-the empty name listen on every host. A network has a host for every name in use.
+Connections compare host names as written, only `SimulatedNetwork.resolve` uses a table; ``localhost`` is ``127.0.0.1``,
+and ``0.0.0.0``, ``::`` and the empty name listen on every host. A network has a host for every name in use.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ import errno
 import os
 from collections.abc import Callable
 
+from gantrymq.model.hosts import is_ip_address
 from gantrymq.world.network import ProtocolFactory
 from gantrymq_testing.simulated.delivery import Address, Delivery, Link
 from gantrymq_testing.simulated.stream import Stream
@@ -59,6 +60,7 @@ class _Wires:
         self.pairs: dict[Link, tuple[SimulatedTransport, SimulatedTransport]] = {}  # may contain lost ones
         self.refuses: Callable[[Link], bool] = lambda link: False
         self.free_ports_used = 0
+        self.names: dict[str, str] = {}
 
     def listener(self, address: Address) -> SimulatedListener | None:
         """Return the listener of *address*."""
@@ -144,6 +146,18 @@ class SimulatedNetwork:
         far = ("127.0.0.1" if target in EVERY_HOST else target, port)
         handshake = _Handshake(wires, Link(number, near, far), factory)
         return await handshake.made
+
+    @property
+    def names(self) -> dict[str, str]:
+        """The IP addresses of host names for `resolve`, on all hosts."""
+        return self._wires.names
+
+    async def resolve(self, host: str) -> str:
+        """Return the address of *host* in `names`; an IP address is returned as it is. Raises OSError."""
+        address = self.names.get(host, _canonical(host))
+        if not is_ip_address(address):
+            raise OSError(errno.ENOENT, f"the name {host} is unknown")
+        return address
 
     def own_address(self) -> str:
         """Return the source host of connections made here."""

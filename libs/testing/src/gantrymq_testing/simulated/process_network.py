@@ -49,6 +49,10 @@ class ProcessNetwork:
         transport, guard = await self._inner.connect(host, port, lambda: self._guard(factory()))
         return transport, cast(_Guard, guard).inner
 
+    async def resolve(self, host: str) -> str:
+        """Resolve on the process's host."""
+        return await self._inner.resolve(host)
+
     def own_address(self) -> str:
         """Return the address of the process's host."""
         return self._inner.own_address()
