@@ -23,7 +23,7 @@ log = logging.getLogger(__name__)
 
 ANY_ADDRESSES: Final = ("0.0.0.0", "::", "")
 _KEY: Final = "advertisedAddresses"
-_FORM: Final = "NAME=HOST:PORT, several separated by commas"
+_FORM: Final = "NAME=HOST:PORT with an IP address or host name and a port of 1 to 65535, several separated by commas"
 
 
 class AdvertisedAddresses:
