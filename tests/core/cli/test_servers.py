@@ -297,6 +297,16 @@ def test_quickstart_for_scripts_keeps_the_store_it_is_given(run, tmp_path):
 
 
 @needs_default_plugins
+def test_quickstart_listens_on_its_own_ports_alone(run):
+    server = run(
+        "quickstart", "--exit", "--output", "json", listeners="a=remoting://0.0.0.0:0", advertisedAddresses="b="
+    )
+    assert set(server.ready()) == {"ready", "namesrv", "broker", "store", "flush", "start_ms"}
+    server.first_line()
+    assert server.end()[0] == 0
+
+
+@needs_default_plugins
 def test_quickstart_stays_up_until_a_signal(run):
     server = run("quickstart", "--output", "json")
     ready = server.ready()

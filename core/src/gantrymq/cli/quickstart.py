@@ -71,6 +71,8 @@ def _servers(root: Path) -> Servers:
         brokerIP1=LOOPBACK,
         brokerName="broker-a",
         listenPort=0,
+        listeners="",
+        advertisedAddresses="",
         namesrvAddr="",
         mappedFileSizeCommitLog=LOG_FILE_BYTES,
         mappedFileSizeConsumeQueue=QUEUE_FILE_BYTES,
@@ -78,6 +80,7 @@ def _servers(root: Path) -> Servers:
     of_name_server = _pairs(
         bindAddress=LOOPBACK,
         listenPort=0,
+        listeners="",
         kvConfigPath=root / "namesrv" / "kvConfig.json",
         configStorePath=root / "namesrv" / "namesrv.properties",
     )
