@@ -11,6 +11,7 @@ DECLARING = [
     SOURCE / "config.py",
     SOURCE / "model" / "access.py",
     SOURCE / "model" / "queue.py",
+    SOURCE / "model" / "role.py",
     SOURCE / "formats" / "dispatch_entry.py",
     SOURCE / "formats" / "ext_unit.py",
     SOURCE / "remoting" / "serving.py",

@@ -28,6 +28,7 @@ class BrokerFacade:
         self.clients, self.locks = parts.clients, parts.locks
         self.held_pulls, self.filters = parts.held_pulls, parts.filters
         self.registration, self.access = parts.registration, parts.access
+        self.role, self.tables = parts.roles, parts.snapshots
         self.metrics = MetricsReader(parts, router)
         self._plugins = parts.plugins
         self._strategies: dict[str, AllocationStrategy] = {}  # created on first use

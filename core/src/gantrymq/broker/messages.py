@@ -11,6 +11,7 @@ from gantrymq.broker.access import AccessControl
 from gantrymq.broker.consuming.pull import Pulls
 from gantrymq.broker.consuming.query import store_time_at, view_message
 from gantrymq.broker.counted_plugins import CountFailure, counted, logged_listener, name_of
+from gantrymq.broker.roles import Roles
 from gantrymq.broker.sending.arrivals import Arrivals
 from gantrymq.broker.sending.pipeline import Pipeline
 from gantrymq.broker.sending.prepare import SendPreparation
@@ -66,6 +67,7 @@ class BrokerMessages:
     _sending_back: SendingBack
     _transactions: Transactions | None
     _access: AccessControl
+    _roles: Roles
     _services: Iterable[Service]
     _failed: CountFailure  # counts exceptions of listeners
 
@@ -92,6 +94,7 @@ class BrokerMessages:
 
     async def send_back(self, request: SendBackRequest) -> PutResult | None:
         """Store a failed message for its next attempt or as a dead letter."""
+        self._roles.check_message()
         return await self._sending_back.send_back(request)
 
     def end_transaction(self, request: EndTransaction) -> Awaitable[Outcome]:
@@ -100,6 +103,7 @@ class BrokerMessages:
             raise RequestNotSupported(
                 f"no installed plugin offers transactions; install one with: {install_command('gantrymq-transaction')}"
             )
+        self._roles.check_message()
         if request.topic:
             self._access.check_send(request.principal, request.topic)
         return self._transactions.end(request)

@@ -23,6 +23,7 @@ from gantrymq.broker.identity import Identity
 from gantrymq.broker.messages import BrokerMessages
 from gantrymq.broker.queue_kinds import serves_light_queues
 from gantrymq.broker.registering.registration import Registration
+from gantrymq.broker.roles import Roles
 from gantrymq.broker.sending.arrivals import Arrivals
 from gantrymq.broker.sending.dispatchers import Dispatchers, SyncFlushGate
 from gantrymq.broker.sending.interceptor_chain import InterceptorChain
@@ -35,6 +36,7 @@ from gantrymq.broker.sending.transactions import Transactions
 from gantrymq.broker.settings import name_servers_of
 from gantrymq.broker.tables import Tables
 from gantrymq.broker.tables.deletions import Deletions
+from gantrymq.broker.tables.snapshot import Snapshots
 from gantrymq.broker.tables.state_files import StateFiles
 from gantrymq.config import Settings
 from gantrymq.errors import PluginError
@@ -96,6 +98,16 @@ class Parts:
         self._build_consuming(resources)
         self._build_sending(resources)
         self._deletions = Deletions(self._forget_topic, partial(resources.state.saved, offsets=True))
+        self.snapshots = Snapshots(
+            world,
+            tables,
+            resources.state,
+            resources.plugins.services,
+            lambda: self.roles.current,
+            self._deletions.delete,
+            lambda topic: self.held_pulls.topic_changed(topic.name),
+            self.registration.changed,
+        )
 
     def _build_consuming(self, resources: BrokerResources) -> None:
         settings, tables, stats = resources.settings, resources.tables, resources.tables.stats
@@ -144,7 +156,10 @@ class Parts:
         self.preparation = SendPreparation(
             world, settings, self.identity, tables, self.interceptors, target_selector, self.transactions
         )
-        self.sends = Sends(tables, self.preparation, self.pipeline, resources.state, self.interceptors, target_selector)
+        self.roles = Roles(resources.store, self.pipeline.append_now, stats.plugin_failed)
+        self.sends = Sends(
+            tables, self.preparation, self.pipeline, resources.state, self.interceptors, target_selector, self.roles
+        )
         arrivals = Arrivals(self.pipeline, settings, stats.plugin_failed)
         view, host = partial(view_message, resources.store), self.identity.packed_host
         self.sending_back = SendingBack(world, settings, view, tables, self.sends, self.interceptors, host)
@@ -159,6 +174,7 @@ class Parts:
             self.sending_back,
             self.transactions,
             tables.access,
+            self.roles,
             resources.plugins.services,
             stats.plugin_failed,
         )

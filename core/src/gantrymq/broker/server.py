@@ -24,6 +24,7 @@ from gantrymq.broker.identity import Identity
 from gantrymq.broker.parts import BrokerResources, Parts, select_authorizer, select_transaction_service
 from gantrymq.broker.ports import Ports
 from gantrymq.broker.queue_kinds import serves_light_queues
+from gantrymq.broker.roles import MASTER_ONLY, RoleService
 from gantrymq.broker.sending.dispatchers import FLUSH_S, Dispatchers
 from gantrymq.broker.settings import name_servers_of
 from gantrymq.broker.store_features import batch_queues_problem, check_settings, check_topics
@@ -182,15 +183,12 @@ class BrokerServer:
         serve(router, parts)
         facade = BrokerFacade(parts, router)
         if self._transactions is not None:
-            await self._transactions.start(facade)
-            self._closing.append(self._transactions.stop)  # after the responses to the last producers
+            await self._run(parts, "transaction", self._transactions, facade)  # stopped after the last responses
         self._closing.append(partial(self._finish_requests, router, parts))
         for service in self._plugins.services:
-            await service.start(facade)
-            self._closing.append(service.stop)
+            await self._run(parts, service.name, service, facade)
         if parts.transactions is not None:
-            parts.transactions.start()
-            self._closing.append(parts.transactions.close)
+            await self._run(parts, "transaction checks", parts.transactions, facade)
         self._sample()
         self._every(SAMPLE_S, self._sample)
         self._every(SILENT_SCAN_S, self._close_silent)
@@ -205,6 +203,13 @@ class BrokerServer:
         tables.topics.on_change(lambda topic: parts.registration.topic_changed(topic.name))
         await parts.registration.registered()
         return report
+
+    async def _run(self, parts: Parts, name: str, service: Any, facade: BrokerFacade) -> None:
+        """Start a service if it runs in the broker's role; it is stopped with the broker."""
+        roles = getattr(service, "roles", MASTER_ONLY)
+        work = RoleService(name, roles, partial(service.start, facade), service.stop, parts.plugin_metrics)
+        self._closing.append(work.stop)
+        await parts.roles.run(work)
 
     async def _finish_requests(self, router: RequestRouter, parts: Parts) -> None:
         """Redirect clients that support it to other brokers; finish held requests and those in progress."""

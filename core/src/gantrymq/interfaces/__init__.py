@@ -41,6 +41,7 @@ from gantrymq.interfaces.registries import (
     StoreRegistry,
     TransactionRegistry,
 )
+from gantrymq.interfaces.roles import BrokerRole, ServiceState, StateTables, TableSnapshot
 from gantrymq.interfaces.sending import (
     MessageRecall,
     RecallAnswer,
@@ -83,6 +84,7 @@ __all__ = [
     "Bounds",
     "Broker",
     "BrokerMetrics",
+    "BrokerRole",
     "CleanReport",
     "Cleaning",
     "ClientChannel",
@@ -154,12 +156,15 @@ __all__ = [
     "SendRequest",
     "Service",
     "ServiceRegistry",
+    "ServiceState",
     "StateStore",
+    "StateTables",
     "StoreContext",
     "StoreFeature",
     "StoreMessage",
     "StoreRegistry",
     "StoreState",
+    "TableSnapshot",
     "Throughput",
     "Topics",
     "TransactionRegistry",

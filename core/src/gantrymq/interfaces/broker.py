@@ -14,6 +14,7 @@ from gantrymq.interfaces.filtering import BitMaps
 from gantrymq.interfaces.messages import Messages
 from gantrymq.interfaces.metrics import Metrics
 from gantrymq.interfaces.registration import Registration
+from gantrymq.interfaces.roles import BrokerRole, StateTables
 from gantrymq.interfaces.store import MessageStore
 from gantrymq.interfaces.topics_and_groups import Groups, Topics
 from gantrymq.world import World
@@ -95,6 +96,14 @@ class Broker(Protocol):
     @property
     def access(self) -> Access:
         """Access decisions."""
+
+    @property
+    def role(self) -> BrokerRole:
+        """The broker's role."""
+
+    @property
+    def tables(self) -> StateTables:
+        """Snapshots of all tables."""
 
     def allocation(self, name: str) -> AllocationStrategy:
         """Return an allocation strategy with its default settings. Raises RequestRefused (code 1) if there is none."""

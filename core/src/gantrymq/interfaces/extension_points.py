@@ -45,12 +45,16 @@ class Gate(Protocol):
 
 
 class Service(Protocol):
-    """Background work for the broker's lifetime."""
+    """Background work for the broker's lifetime.
+
+    An attribute is optional: ``roles``, a frozenset of `gantrymq.model.role.Role`: the roles of the broker in which it
+    runs. Otherwise it runs on masters only, and is stopped and started again when the role changes.
+    """
 
     name: str
 
     async def start(self, broker: Broker) -> None:
-        """Start; called once, after the store is open and before requests are served."""
+        """Start; called after the store is open and before requests are served, and when its role begins."""
 
     async def stop(self) -> None:
-        """Stop; called once, before the store closes."""
+        """Stop; called before the store closes, and when its role ends."""

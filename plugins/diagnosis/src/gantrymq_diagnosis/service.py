@@ -11,6 +11,7 @@ from gantrymq.errors import GroupNotExist, NoPermission, RequestRefused, TopicNo
 from gantrymq.interfaces import Broker, ClientChannel, Heartbeat, MetricFamily
 from gantrymq.model import names
 from gantrymq.model.access import Action
+from gantrymq.model.role import Role
 from gantrymq.remoting.command import Command, response_to
 from gantrymq.remoting.connection import Connection
 from gantrymq.remoting.serving import serves
@@ -35,6 +36,7 @@ class DiagnosisService:
     """Watches the groups of one broker; may be started again after a stop."""
 
     name = "diagnosis"
+    roles = frozenset(Role)  # also on a replica
 
     def __init__(self) -> None:
         """Create a service that knows no group."""

@@ -16,6 +16,7 @@ from typing import Any
 from gantrymq.errors import ConfigError
 from gantrymq.interfaces import Broker
 from gantrymq.model.hosts import format_address
+from gantrymq.model.role import Role
 from gantrymq.world.time_slices import TimeSlices
 from gantrymq_metrics.http_request import JSON, HttpResponse
 from gantrymq_metrics.http_server import HttpServer
@@ -33,6 +34,7 @@ class MetricsService:
     """Exports the metrics of one broker; may be started again after a stop."""
 
     name = "metrics"
+    roles = frozenset(Role)  # also on a replica
 
     def __init__(self) -> None:
         """Create the service without opening the port."""

@@ -124,6 +124,10 @@ class Assignment:
         await self._change(lambda modes: modes.set(topic, group, mode))
         return response_to(request)
 
+    def modes_text(self) -> str:
+        """Return the text of messageRequestMode.json."""
+        return pretty(self._modes.to_json())
+
     async def tidy(self) -> None:
         """Remove the modes of deleted topics and groups; a failed save is retried the next time."""
         if not self._deleted:

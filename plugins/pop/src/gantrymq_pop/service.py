@@ -26,13 +26,14 @@ from gantrymq.interfaces import (
 )
 from gantrymq.model.names import is_system_group
 from gantrymq.model.queue import Queue
+from gantrymq.model.role import Role
 from gantrymq.remoting.command import Command
 from gantrymq.remoting.connection import Connection
 from gantrymq.remoting.serving import Handler, handlers_of
 from gantrymq.world import Timer
 from gantrymq_pop.ack_requests import AckRequests
 from gantrymq_pop.acknowledger import Acknowledger
-from gantrymq_pop.assignment import Assignment
+from gantrymq_pop.assignment import FILE, Assignment
 from gantrymq_pop.checkpoints import Checkpoint
 from gantrymq_pop.long_polling import LongPolling
 from gantrymq_pop.operations import Pops
@@ -55,6 +56,7 @@ class PopService:
     """The service ``pop`` (`gantrymq.interfaces.PopService`) and its handlers."""
 
     name = "pop"
+    roles = frozenset({Role.MASTER})
 
     def __init__(self) -> None:
         self._handlers: dict[int, Handler] = {}
@@ -95,6 +97,10 @@ class PopService:
             SendBackRequest(message.group, log_offset, delay_level=-1, principal=message.principal)
         )
         await self._acks.ack(message)
+
+    def state_texts(self) -> Mapping[str, str]:
+        """Return the text of messageRequestMode.json (`gantrymq.interfaces.ServiceState`)."""
+        return {FILE: self._assignment.modes_text()} if self._handlers else {}
 
     def _check_running(self) -> None:
         if not self._handlers:

@@ -26,6 +26,7 @@ from gantrymq.interfaces import Broker, SendRequest
 from gantrymq.model import properties as props
 from gantrymq.model.ids import OffsetIds
 from gantrymq.model.pushes import ClientAnswer
+from gantrymq.model.role import Role
 from gantrymq.remoting.codes import RequestCode, ResponseCode
 from gantrymq.remoting.command import Command, response_to
 from gantrymq.remoting.connection import Connection
@@ -48,6 +49,7 @@ class ReplyService:
     """The service ``request_reply`` and its handlers."""
 
     name = "request_reply"
+    roles = frozenset({Role.MASTER})
 
     def __init__(self) -> None:
         self._waiting: set[asyncio.Task[ClientAnswer]] = set()

@@ -9,13 +9,14 @@ from gantrymq.config import Settings
 from gantrymq.formats.tags_code import delay_levels_of
 from gantrymq.interfaces import Broker, RecallAnswer, RecallRequest
 from gantrymq.model.access import Action
+from gantrymq.model.role import Role
 from gantrymq.remoting.codes import RequestCode
 from gantrymq.remoting.command import Command, response_to
 from gantrymq.remoting.connection import Connection
 from gantrymq.remoting.serving import serves
 from gantrymq_schedule.interceptor import DelayInterceptor
 from gantrymq_schedule.levels.delivery import LevelDelivery
-from gantrymq_schedule.levels.offsets_file import DelayOffsetsFile
+from gantrymq_schedule.levels.offsets_file import DELAY_OFFSETS, DelayOffsetsFile
 from gantrymq_schedule.levels.pending import PendingLevels
 from gantrymq_schedule.levels.table import LevelTable
 from gantrymq_schedule.metric_families import level_metrics
@@ -33,6 +34,7 @@ class Schedule:
     """Delayed messages of one broker; may be started again after a stop."""
 
     name = "schedule"
+    roles = frozenset({Role.MASTER})
 
     def __init__(self) -> None:
         """Create the service without opening any file."""
@@ -76,6 +78,10 @@ class Schedule:
         levels, self._levels, self._pending = self._levels, None, {}
         if levels is not None:
             await levels.stop()
+
+    def state_texts(self) -> Mapping[str, str]:
+        """Return the text of delayOffset.json (`gantrymq.interfaces.ServiceState`)."""
+        return {} if self._levels is None else {DELAY_OFFSETS: self._levels.offsets_text()}
 
     def pending(self) -> Mapping[str, PendingSource]:
         """Return the sources of waiting messages by name; empty while the service is not running."""

@@ -13,6 +13,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 from gantrymq.broker.counting.stats import Stats
 from gantrymq.broker.outcomes import outcome_into
+from gantrymq.broker.roles import Roles
 from gantrymq.broker.sending.interceptor_chain import InterceptorChain
 from gantrymq.broker.sending.pipeline import Done, Pipeline
 from gantrymq.broker.sending.prepare import SendPreparation
@@ -40,7 +41,9 @@ class Sends:
         state: StateFiles,
         interceptors: InterceptorChain,
         target_selector: TargetSelector,
+        roles: Roles,
     ) -> None:
+        self._roles = roles
         self._preparation = preparation
         self._pipeline = pipeline
         self._state = state
@@ -56,6 +59,7 @@ class Sends:
             GantryError: a check failed, with RocketMQ's code; *answered* is not called.
         """
         try:
+            self._roles.check_message()
             messages, queue_id, unique_id, batch_id, fields = self._preparation.prepare(request)
 
             def done(results: Sequence[PutResult], error: GantryError | None) -> None:
@@ -84,7 +88,9 @@ class Sends:
         Raises:
             RequestError: an interceptor refuses a message; none is stored.
             StoreError: the gates failed or took too long.
+            ServiceNotAvailable: this broker is a replica.
         """
+        self._roles.check_put()
         made = (
             messages
             if skip_interceptors
@@ -95,15 +101,20 @@ class Sends:
             message.same_file_as_previous = number > 0 and given.same_file_as_previous
             self._target_selector.assign_for_plugin(message, self._topics.get(message.topic))
         future: asyncio.Future[Sequence[PutResult]] = asyncio.get_running_loop().create_future()
-        self.store(made, resolve_future(future))
+        self._store(made, resolve_future(future))
         return future
 
     def store(self, messages: Sequence[StoreMessage], done: Done) -> None:
-        """Store checked *messages* after their topics are on disk.
+        """Store checked *messages* of clients after their topics are on disk.
 
         Raises:
-            ServiceNotAvailable: the broker is stopping.
+            ServiceNotAvailable: the broker is a replica, changes its role, or is stopping.
         """
+        if self._roles.refusal:
+            self._roles.check_message()
+        self._store(messages, done)
+
+    def _store(self, messages: Sequence[StoreMessage], done: Done) -> None:
         if all(map(self._state.is_saved, {message.topic for message in messages})):
             self._pipeline.submit(messages, done)
         else:

@@ -35,11 +35,15 @@ class Transactions:
         self._checking: asyncio.Task[None] | None = None
         self._closed = False
 
-    def start(self) -> None:
+    async def start(self, _broker: object = None) -> None:
         """Check every ``transactionCheckInterval``; a longer check delays the next one."""
+        self._closed = False
+        self._wait()
+
+    def _wait(self) -> None:
         self._timer = self._clock.call_later(self._settings.number("transactionCheckInterval") / 1000, self._begin)
 
-    async def close(self) -> None:
+    async def stop(self) -> None:
         """Stop checking."""
         self._closed = True
         if self._timer is not None:
@@ -76,4 +80,4 @@ class Transactions:
             log.exception("a check of undecided transactions failed; it is repeated at the next interval")
         self._checking = None
         if not self._closed:
-            self.start()
+            self._wait()

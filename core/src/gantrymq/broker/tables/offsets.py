@@ -62,6 +62,18 @@ class ConsumerOffsets:
             self._add_key(key)
         self._changed, self._gone = dict.fromkeys(table), {}
 
+    def empty(self) -> ConsumerOffsets:
+        """Return an empty table with the same settings, to be loaded in a thread for `replace`."""
+        return ConsumerOffsets(self._version_step, self._now_ms)
+
+    def replace(self, other: ConsumerOffsets) -> None:
+        """Take over the entries and the version of *other*, which is not used any more. Pulls and resets are kept."""
+        gone = self._table.keys() - other._table.keys()
+        self._table, self.version = other._table, other.version
+        self._keys_of, self._keys_of_group = other._keys_of, other._keys_of_group
+        self._changed, self._gone = other._changed, dict.fromkeys((*self._gone, *gone))
+        self.dirty = True
+
     def take_changes(self) -> OffsetChanges:
         """Return the changes since the last call, for a save. The table then counts as saved.
 

@@ -78,6 +78,7 @@ class StateFiles:
         self._groups_file = GroupsFile()
         self._offset_texts = OffsetTextCache()
         self._dirty: set[str] = set()  # files for the next save
+        self._others: dict[str, str] = {}  # texts of services' files to save
         self._writes = StateWriter(world, store)
         self._unsaved_topics: set[str] = set()  # changed since the last copy for their file was made
         self._topics_in_write: set[str] = set()  # changed before that copy, which is not on disk yet
@@ -161,6 +162,11 @@ class StateFiles:
         """Save subscriptionGroup.json after a group was added, changed or deleted."""
         self._mark(GROUPS)
 
+    def keep(self, name: str, text: str) -> None:
+        """Save the file of a service that does not run."""
+        self._others[name] = text
+        self._mark(name)
+
     def is_saved(self, topic: str) -> bool:
         """Return whether the file has the current state of this topic."""
         return topic not in self._unsaved_topics and topic not in self._topics_in_write
@@ -176,7 +182,8 @@ class StateFiles:
         if not self._dirty and self._saving is None:
             done(None)
         else:
-            self._waiting.append((_CONFIGS | {self._offsets_name} if offsets else _CONFIGS, done))
+            wanted = _CONFIGS | {self._offsets_name, *self._others} if offsets else _CONFIGS
+            self._waiting.append((wanted, done))
 
     async def saved(self, *, offsets: bool = False) -> None:
         """Wait like `when_saved`.
@@ -233,6 +240,8 @@ class StateFiles:
             if failed is not None:
                 problems[name] = failed
                 self._offsets.dirty = self._offsets.dirty or name == self._offsets_name
+            else:
+                self._others.pop(name, None)
         if TOPICS not in self.failing:
             self._topics_in_write.clear()
         if self.failing and self._retry is None:
@@ -242,6 +251,9 @@ class StateFiles:
 
     async def _text_to_make(self, name: str) -> Callable[[], str]:
         """Copy the current state of a file. Return a function that encodes it in a thread."""
+        if name in self._others:
+            text = self._others[name]
+            return lambda: text
         if name == TOPICS:
             topics_file = self._topics_file
             topics_file.topics, topics_file.version = dict(self._topics.view), attrs.evolve(self._topics.version)

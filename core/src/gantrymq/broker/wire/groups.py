@@ -48,6 +48,7 @@ class GroupRequests:
     """Handlers for the group table and online members."""
 
     def __init__(self, parts: Parts) -> None:
+        self._check_role = parts.roles.check_tables
         self._groups = parts.groups
         self._clients = parts.clients
         self._clock = parts.world.clock
@@ -59,6 +60,7 @@ class GroupRequests:
     @serves(RequestCode.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP, access=_changed_groups)
     async def create(self, asked: Command, connection: Connection) -> Command:
         """200: create or change one group."""
+        self._check_role()
         self._groups.update([_group(object_body_of(asked))])
         await self._state.saved()
         return ok(asked)
@@ -66,6 +68,7 @@ class GroupRequests:
     @serves(RequestCode.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP_LIST, access=_changed_groups)
     async def create_many(self, asked: Command, connection: Connection) -> Command:
         """225: create or change several; all are checked before the first is applied."""
+        self._check_role()
         groups, slices = [], TimeSlices(self._clock, ITEMS_TOGETHER)
         checked: dict[str, GroupConfig] = {}
         for each in objects_in(object_body_of(asked), "groupConfigList"):
@@ -122,6 +125,7 @@ class GroupRequests:
     @serves(RequestCode.DELETE_SUBSCRIPTIONGROUP, action=Action.DELETE, group="groupName")
     async def delete(self, asked: Command, connection: Connection) -> Command:
         """207: delete a group, on request with its offsets and retry topics."""
+        self._check_role()
         header = DeleteSubscriptionGroupRequest.from_ext(asked.ext)
         await self._delete(header.group_name, clean_offsets=header.clean_offset)
         return ok(asked)
@@ -164,6 +168,7 @@ class GroupRequests:
     @serves(RequestCode.UPDATE_AND_GET_GROUP_FORBIDDEN, action=Action.UPDATE, topic="topic", group="group")
     async def forbid(self, asked: Command, connection: Connection) -> Command:
         """353: allow or forbid a group to read a topic, if requested; return whether it may."""
+        self._check_role()
         header = UpdateGroupForbiddenRequest.from_ext(asked.ext)
         if header.readable is not None:
             self._groups.set_readable(header.group, header.topic, readable=header.readable)

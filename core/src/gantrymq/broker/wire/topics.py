@@ -64,6 +64,7 @@ class TopicRequests:
     """Handlers for the topic table."""
 
     def __init__(self, parts: Parts) -> None:
+        self._check_role = parts.roles.check_tables
         self._world = parts.world
         self._identity = parts.identity
         self._store = parts.store
@@ -78,6 +79,7 @@ class TopicRequests:
     @serves(RequestCode.UPDATE_AND_CREATE_TOPIC, action=Action.CREATE, topic="topic")
     async def create(self, asked: Command, connection: Connection) -> Command:
         """17: create or change one topic."""
+        self._check_role()
         header = CreateTopicRequest.from_ext(asked.ext)
         if header.topic_filter_type not in ("SINGLE_TAG", "MULTI_TAG"):
             raise InvalidParameter(f"topicFilterType {header.topic_filter_type!r} is neither SINGLE_TAG nor MULTI_TAG")
@@ -98,6 +100,7 @@ class TopicRequests:
     @serves(RequestCode.UPDATE_AND_CREATE_TOPIC_LIST, access=_created_topics)
     async def create_many(self, asked: Command, connection: Connection) -> Command:
         """18: create or change several; all names are checked before the first is applied."""
+        self._check_role()
         wanted = objects_in(object_body_of(asked), "topicConfigList")
         with members_of("topicConfigList"):
             topics = [TopicConfig.from_json(each) for each in wanted]
@@ -165,6 +168,7 @@ class TopicRequests:
     @serves(RequestCode.DELETE_TOPIC_IN_BROKER, action=Action.DELETE, topic="topic")
     async def delete(self, asked: Command, connection: Connection) -> Command:
         """215: delete a topic with its queues and committed offsets."""
+        self._check_role()
         await self._delete_topic(DeleteTopicInBrokerRequest.from_ext(asked.ext).topic)
         return ok(asked)
 

@@ -17,6 +17,7 @@ from typing import Final
 from gantrymq.errors import GantryError, StoreError
 from gantrymq.interfaces import Broker, ClientChannel, Heartbeat, MessageFilter
 from gantrymq.model.names import RETRY_PREFIX
+from gantrymq.model.role import Role
 from gantrymq.model.subscription import Subscription
 from gantrymq.world import Timer
 from gantrymq.world.time_slices import TimeSlices
@@ -44,6 +45,7 @@ class FilterBitMap:
     """The service ``filter_bitmap``; may be started again after a stop."""
 
     name = "filter_bitmap"
+    roles = frozenset(Role)  # also on a replica
 
     def __init__(self, type_name: str, compiled: Callable[[str], Matches]) -> None:
         """*compiled*: compile an expression to a predicate; raises a GantryError if it is invalid."""

@@ -18,6 +18,7 @@ from gantrymq.errors import StoreError
 from gantrymq.interfaces import Broker, MessageFilter
 from gantrymq.model.names import RETRY_PREFIX
 from gantrymq.model.queue import Queue
+from gantrymq.model.role import Role
 from gantrymq.model.subscription import Subscription
 from gantrymq.world import Timer
 from gantrymq_filter_sql92.blocks.block import Block, build_block
@@ -51,6 +52,7 @@ class BlockFilters:
     """The service ``filter_blocks``; may be started again after a stop."""
 
     name = "filter_blocks"
+    roles = frozenset(Role)  # also on a replica
 
     def __init__(self) -> None:
         self.counts = BlockCounters()

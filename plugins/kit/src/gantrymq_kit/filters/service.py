@@ -17,6 +17,7 @@ import attrs
 from gantrymq.errors import RequestError, SubscriptionParseFailed
 from gantrymq.interfaces import Broker, FilterType, MessageFilter, MetricFamily
 from gantrymq.model.names import RETRY_PREFIX
+from gantrymq.model.role import Role
 from gantrymq.model.subscription import SQL92, TAG, Subscription
 from gantrymq_kit.filters.breaker import Breaker
 from gantrymq_kit.filters.guarded import CombinedFilter, FilterCounts, GuardedFilter
@@ -36,6 +37,7 @@ class CustomFilters:
     """Guards the filters of one broker; may be started again after a stop."""
 
     name = "custom_filters"
+    roles = frozenset(Role)  # also on a replica
 
     def __init__(self) -> None:
         """Create the service."""

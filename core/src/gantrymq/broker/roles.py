@@ -1,0 +1,168 @@
+"""The broker's role, and the services that run in it.
+
+    to REPLICA   refuse clients -> append what was accepted -> stop services -> refuse plugins
+    to MASTER    accept from plugins -> start services -> accept from clients
+
+A service runs on masters only, unless its attribute ``roles`` says otherwise.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable
+from typing import Any, Final
+
+import attrs
+
+from gantrymq.broker.counted_plugins import CountFailure, Listeners
+from gantrymq.errors import GantryError, InvalidParameter, RequestRefused, ServiceNotAvailable
+from gantrymq.interfaces import MessageStore
+from gantrymq.model.role import Role
+
+__all__ = ["MASTER_ONLY", "RoleService", "Roles"]
+
+log = logging.getLogger(__name__)
+
+MASTER_ONLY: Final = frozenset({Role.MASTER})
+ON_A_REPLICA: Final = (
+    "service not available now: this broker is a replica and takes no messages; send to the master of its group"
+)
+CHANGING: Final = "service not available now: this broker is changing its role; send again in a moment"
+
+
+@attrs.define(eq=False)
+class RoleService:
+    """Work that runs in some roles."""
+
+    name: str
+    roles: frozenset[Role]
+    _start: Callable[[], Awaitable[object]]
+    _stop: Callable[[], Awaitable[object]]
+    _metrics: list[Any] = attrs.field(factory=list)  # of all services; those that it registers go with it
+    running: bool = False
+    _own_metrics: list[Any] = attrs.field(factory=list, init=False)
+
+    async def start(self) -> None:
+        """Start the work, unless it runs."""
+        if self.running:
+            return
+        self.running, before = True, len(self._metrics)
+        try:
+            await self._start()
+        except BaseException:
+            self.running = False
+            raise
+        self._own_metrics = self._metrics[before:]
+
+    async def stop(self) -> None:
+        """Stop the work, if it runs."""
+        if self.running:
+            self.running = False
+            for each in self._own_metrics:
+                self._metrics.remove(each)
+            await self._stop()
+
+
+class Roles:
+    """The role; `gantrymq.interfaces.BrokerRole`."""
+
+    def __init__(self, store: MessageStore, append_now: Callable[[], object], failed: CountFailure) -> None:
+        """*append_now* stores what was accepted; *failed* counts exceptions of services and listeners."""
+        self.current, self.epoch = Role.MASTER, 0
+        self.refusal = ""  # why messages of clients are refused; empty: they are accepted
+        self._append_now = append_now
+        self._failed = failed
+        self._services: list[RoleService] = []
+        self._listeners = Listeners[[Role, int]]("changes of the role", failed)
+        self._changing = asyncio.Lock()
+        self._floor: Callable[[], int] = lambda: 0
+        if store.raw_log is not None:
+            store.raw_log.retain_from(self._retained)
+
+    def _retained(self) -> int:
+        return self._floor() if self.current is Role.REPLICA else 1 << 63
+
+    # --- checks -------------------------------------------------------------------------------------------------------
+
+    def check_message(self) -> None:
+        """Check that messages of clients are accepted. Raises ServiceNotAvailable."""
+        if self.refusal:
+            raise ServiceNotAvailable(self.refusal)
+
+    def check_put(self) -> None:
+        """Check that messages of plugins are accepted. Raises ServiceNotAvailable."""
+        if self.current is Role.REPLICA:
+            raise ServiceNotAvailable(ON_A_REPLICA)
+
+    def check_tables(self) -> None:
+        """Check that operators may change topics and groups. Raises RequestRefused with RocketMQ's code 1."""
+        if self.current is Role.REPLICA:
+            raise RequestRefused(
+                1, "Can't modify topic or subscription group from slave broker, please execute it from master broker."
+            )
+
+    # --- changes ------------------------------------------------------------------------------------------------------
+
+    async def run(self, service: RoleService) -> None:
+        """Start *service* if it runs in the present role, and start and stop it with later changes."""
+        self._services.append(service)
+        if self.current in service.roles:
+            await service.start()
+
+    def on_changed(self, callback: Callable[[Role, int], Any]) -> None:
+        """Call *callback* with role and epoch after each change."""
+        self._listeners.add(callback)
+
+    def keep_from(self, floor: Callable[[], int]) -> None:
+        """Let retention on a replica delete log files before ``floor()``."""
+        self._floor = floor
+
+    async def change(self, role: Role, epoch: int) -> None:
+        """Change the role."""
+        async with self._changing:
+            if epoch < self.epoch:
+                raise InvalidParameter(f"epoch {epoch} is over: this broker is a {self.current.value} of {self.epoch}")
+            if (role, epoch) == (self.current, self.epoch):
+                return
+            before, self.epoch = self.current, epoch
+            if role is not before:
+                self.refusal = CHANGING
+                if role is Role.REPLICA:
+                    self._append_now()
+                    await self._stop_services(role)
+                self.current = role
+                problem = await self._start_services(role)
+                self.refusal = problem or (ON_A_REPLICA if role is Role.REPLICA else "")
+            log.info("this broker is now the %s of epoch %d", role.value, epoch)
+            self._listeners.call(role, epoch)
+            if role is not before and problem:
+                raise ServiceNotAvailable(problem)
+
+    async def _stop_services(self, role: Role) -> None:
+        for service in reversed(self._services):
+            if role not in service.roles:
+                try:
+                    await service.stop()
+                except (Exception, asyncio.CancelledError) as error:
+                    self._note(service, "stop", error)
+
+    async def _start_services(self, role: Role) -> str:
+        """Start the services of *role*; return a sentence about those that failed."""
+        if role is Role.MASTER:
+            await self._stop_services(role)
+        problems = []
+        for service in self._services:
+            if role in service.roles:
+                try:
+                    await service.start()
+                except (Exception, asyncio.CancelledError) as error:
+                    self._note(service, "start", error)
+                    problems.append(service.name)
+        names = ", ".join(problems)
+        return f"service not available now: {names} failed to start as {role.value}; see the log" if problems else ""
+
+    def _note(self, service: RoleService, what: str, error: BaseException) -> None:
+        if not isinstance(error, GantryError):
+            self._failed("service", service.name)
+        log.error("service %s failed to %s: %s", service.name, what, error, exc_info=error)

@@ -1,0 +1,83 @@
+"""The role of a broker, which may change while it runs, and the tables that a replica takes over."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, Protocol, runtime_checkable
+
+import attrs
+
+from gantrymq.model.role import Role
+
+__all__ = ["BrokerRole", "ServiceState", "StateTables", "TableSnapshot"]
+
+
+class BrokerRole(Protocol):
+    """The broker's role; `Broker.role`. A broker starts as a master of epoch 0.
+
+    On a replica all messages of clients and plugins are refused (code 14), and so are changes of topics and groups by
+    operators (code 1); pulls, queries and committed offsets work. Records arrive by `RawLog.append_raw`, tables by
+    `StateTables.install`. Retention deletes no log file except as `keep_from` allows.
+    """
+
+    @property
+    def current(self) -> Role:
+        """The present role."""
+
+    @property
+    def epoch(self) -> int:
+        """Number of the present term, which only grows; of use to the plugin that changes roles."""
+
+    async def change(self, role: Role, epoch: int) -> None:
+        """Change the role, and return when the services of the new role run and the others have stopped.
+
+        A new replica stores what was accepted before and refuses all else, then stops services. A new master starts
+        its services, then accepts messages. Changes are made one after the other.
+
+        Raises:
+            InvalidParameter: *epoch* is lower than the present one.
+            ServiceNotAvailable: a service failed to start; the role has changed, but messages stay refused.
+        """
+
+    def on_changed(self, callback: Callable[[Role, int], Any]) -> None:
+        """Call *callback* with role and epoch after each change. Its exceptions are logged."""
+
+    def keep_from(self, floor: Callable[[], int]) -> None:
+        """Let retention on a replica delete log files before ``floor()``, such as the master's lowest offset."""
+
+
+@attrs.frozen
+class TableSnapshot:
+    """The tables of a broker: the texts of RocketMQ's configuration files, by file name."""
+
+    files: Mapping[str, str]
+
+
+class StateTables(Protocol):
+    """All tables that a replica takes over; `Broker.tables`."""
+
+    async def snapshot(self) -> TableSnapshot:
+        """Return topics, groups, offsets and the state of running services (`ServiceState`).
+
+        Topics and groups are those of one moment. Offsets are copied after it, yielding to the loop between groups.
+        """
+
+    async def install(self, snapshot: TableSnapshot) -> None:
+        """Replace the tables of a replica, and return when they are saved.
+
+        Topics that the snapshot does not have are deleted with their queues; the broker's own are kept. The states of
+        services are read when these start.
+
+        Raises:
+            InvalidParameter: this broker is not a replica.
+            FormatError: a text is not one of its file; nothing has changed.
+            StoreError: the tables have changed, but could not be saved.
+        """
+
+
+@runtime_checkable
+class ServiceState(Protocol):
+    """A service with state files that a replica takes over."""
+
+    def state_texts(self) -> Mapping[str, str]:
+        """Return the texts of its files in the ``config`` folder by file name; none while it does not run."""

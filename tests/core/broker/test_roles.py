@@ -1,0 +1,336 @@
+"""The broker's role: what is refused, which services run, snapshots of all tables."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from types import SimpleNamespace
+
+import attrs
+import pytest
+from broker_desk import records, run_broker, send_header, settings_for
+
+from gantrymq.broker.roles import Roles
+from gantrymq.broker.tables import Tables
+from gantrymq.broker.tables.snapshot import Snapshots
+from gantrymq.errors import FormatError, InvalidParameter, ServiceNotAvailable
+from gantrymq.hooks import hookimpl
+from gantrymq.interfaces import StoreMessage, TableSnapshot
+from gantrymq.loose_json import dumps, loads
+from gantrymq.model.data_version import DataVersion
+from gantrymq.model.group import GroupConfig
+from gantrymq.model.queue import Queue
+from gantrymq.model.role import Role
+from gantrymq.model.topic import TopicConfig
+from gantrymq.plugins import load_plugins
+from gantrymq.world.real import real_world
+
+TOPIC = {
+    "topic": "A",
+    "defaultTopic": "TBW102",
+    "readQueueNums": "1",
+    "writeQueueNums": "1",
+    "perm": "6",
+    "topicFilterType": "SINGLE_TAG",
+    "topicSysFlag": "0",
+    "order": "false",
+}
+
+
+class Recorded:
+    """A service that records its starts and stops."""
+
+    def __init__(self, name, told, roles=None):
+        self.name, self.told = name, told
+        if roles is not None:
+            self.roles = roles
+        self.failing = False
+
+    async def start(self, broker):
+        if self.failing:
+            raise asyncio.CancelledError
+        self.broker = broker
+        self.told.append(f"+{self.name}")
+
+    async def stop(self):
+        self.told.append(f"-{self.name}")
+
+
+@pytest.fixture
+def services():
+    told = []
+    return [
+        Recorded("a_writer", told),
+        Recorded("b_copier", told, frozenset({Role.REPLICA})),
+        Recorded("c_watcher", told, frozenset(Role)),
+    ]
+
+
+@pytest.fixture
+def run(plugins, services):
+    """``run(main)`` runs ``await main(desk, broker, told)`` against a broker with the services."""
+
+    class Module:
+        @hookimpl
+        def gantry_register_services(self, registry):
+            for each in services:
+                registry.add(each)
+
+    loaded = load_plugins(extra=[("recorded", Module())], installed=False)
+
+    def run(main, **settings):
+        together = attrs.evolve(plugins, services=(*plugins.services, *loaded.services))
+        watcher = services[2]
+        return run_broker(together, lambda desk: main(desk, watcher.broker, watcher.told), **settings)
+
+    return run
+
+
+def test_services_run_in_their_roles(run, services):
+    async def main(desk, broker, told):
+        assert (broker.role.current, broker.role.epoch) == (Role.MASTER, 0)
+        assert told == ["+a_writer", "+c_watcher"]
+        changes = []
+        broker.role.on_changed(lambda role, epoch: changes.append((role, epoch)))
+        await broker.role.change(Role.REPLICA, 3)
+        assert told[2:] == ["-a_writer", "+b_copier"]
+        await broker.role.change(Role.REPLICA, 3)
+        await broker.role.change(Role.REPLICA, 4)
+        with pytest.raises(InvalidParameter, match="epoch 3 is over: this broker is a REPLICA of 4"):
+            await broker.role.change(Role.MASTER, 3)
+        await broker.role.change(Role.MASTER, 4)
+        assert told[4:] == ["-b_copier", "+a_writer"]
+        assert changes == [(Role.REPLICA, 3), (Role.REPLICA, 4), (Role.MASTER, 4)]
+
+    run(main)
+    assert services[0].told[6:] == ["-c_watcher", "-a_writer"]
+
+
+def test_changes_are_made_one_after_the_other(run):
+    async def main(desk, broker, told):
+        await asyncio.gather(
+            broker.role.change(Role.REPLICA, 1), broker.role.change(Role.MASTER, 2), broker.role.change(Role.REPLICA, 3)
+        )
+        assert told[2:] == ["-a_writer", "+b_copier", "-b_copier", "+a_writer", "-a_writer", "+b_copier"]
+        assert (broker.role.current, broker.role.epoch) == (Role.REPLICA, 3)
+
+    run(main)
+
+
+def test_a_service_may_change_the_role_while_it_starts(run, services):
+    original = services[2].start
+
+    async def start(broker):
+        await original(broker)
+        await broker.role.change(Role.REPLICA, 1)
+
+    services[2].start = start
+
+    async def main(desk, broker, told):
+        assert told == ["+a_writer", "+c_watcher", "-a_writer", "+b_copier"]
+        assert (await desk.send("A")).code == 14
+
+    run(main)
+
+
+def test_a_service_that_fails_to_start_leaves_messages_refused(run, services):
+    async def main(desk, broker, told):
+        await broker.role.change(Role.REPLICA, 1)
+        services[0].failing = True
+        with pytest.raises(ServiceNotAvailable, match="a_writer failed to start as MASTER"):
+            await broker.role.change(Role.MASTER, 2)
+        assert broker.role.current is Role.MASTER
+        answer = await desk.send("A")
+        assert (answer.code, "a_writer failed to start" in answer.remark) == (14, True)
+        assert desk.server.tables.stats.plugin_errors["service", "a_writer"] == 1
+        services[0].failing = False
+        await broker.role.change(Role.REPLICA, 3)
+        await broker.role.change(Role.MASTER, 4)
+        assert (await desk.ask(17, TOPIC)).code == 0
+        assert (await desk.send("A")).code == 0
+
+    run(main)
+
+
+def test_a_replica_refuses_messages_and_operators_and_is_read(run):
+    async def main(desk, broker, told):
+        assert (await desk.ask(17, TOPIC)).code == 0
+        header = send_header("A", properties="UNIQ_KEY\x01ID\x02").to_ext_v2()
+        for number in range(3):  # so that the fast path knows them
+            assert (await desk.ask(310, header, b"%d" % number)).code == 0
+        await broker.role.change(Role.REPLICA, 1)
+        stored = broker.store.state().max_log_offset
+        for code, ext in ((310, header), (310, send_header("New").to_ext_v2()), (10, send_header("A").to_ext())):
+            answer = await desk.ask(code, ext, b"body")
+            assert (answer.code, "is a replica" in answer.remark) == (14, True)
+        assert (await desk.send_batch("A", [(b"one", b""), (b"two", b"")])).code == 14
+        assert (await desk.ask(36, {"group": "G", "offset": "0", "delayLevel": "0"})).code == 14
+        with pytest.raises(ServiceNotAvailable):
+            await broker.messages.put(StoreMessage("A", 0, b"plugin", b"", store_host=broker.store_host))
+        for code, ext, body in (
+            (17, {**TOPIC, "topic": "Other"}, None),
+            (18, {}, {"topicConfigList": []}),
+            (215, {"topic": "A"}, None),
+            (200, {}, {"groupName": "G"}),
+            (225, {}, {"groupConfigList": []}),
+            (207, {"groupName": "G"}, None),
+            (353, {"topic": "A", "group": "G", "readable": "false"}, None),
+        ):
+            answer = await desk.ask(code, ext, None if body is None else dumps(body))
+            assert (answer.code, answer.remark.startswith("Can't modify topic")) == (1, True), code
+        assert broker.store.state().max_log_offset == stored
+        assert broker.topics.get("New") is None
+        assert [bytes(each.body) for each in records(await desk.pull("A"))] == [b"0", b"1", b"2"]
+        await broker.role.change(Role.MASTER, 2)
+        assert (await desk.ask(310, header, b"3")).code == 0
+
+    run(main)
+
+
+def test_sends_under_way_are_stored_or_refused(run):
+    async def main(desk, broker, told):
+        assert (await desk.ask(17, TOPIC)).code == 0
+        header = send_header("A").to_ext_v2()
+        answers = []
+        for turn in range(20):
+            tasks = [desk.later(310, header, b"%d.%d" % (turn, n)) for n in range(8)]
+            change = asyncio.ensure_future(broker.role.change(Role.REPLICA if turn % 2 else Role.MASTER, turn))
+            answers += [(await task).code for task in tasks]
+            await change
+        assert set(answers) == {0, 14}
+        bodies, offset = [], 0
+        while found := records(await desk.pull("A", offset)):
+            bodies += [bytes(each.body) for each in found]
+            offset += len(found)
+        assert len(bodies) == answers.count(0)
+
+    run(main)
+
+
+def test_tables_are_installed_on_a_replica(run):
+    """What the second broker had of its own goes; the result equals the first one's and survives a restart."""
+    taken = []
+
+    async def source(desk, broker, told):
+        for number in range(30):
+            broker.topics.put(TopicConfig(f"T{number}", 2, 2, attributes={"message.type": "NORMAL"}))
+        for number in range(5):
+            broker.groups.put(GroupConfig(f"G{number}", retry_queues=2))
+            for queue_id in range(2):
+                broker.offsets.commit(f"G{number}", Queue("T1", queue_id), 0)
+        with pytest.raises(InvalidParameter, match="make this broker a replica first"):
+            await broker.tables.install(await broker.tables.snapshot())
+        taken.append(await broker.tables.snapshot())
+
+    async def target(desk, broker, told):
+        broker.topics.put(TopicConfig("Mine", 1, 1))
+        broker.topics.put(TopicConfig("T1", 9, 9))
+        broker.groups.put(GroupConfig("MyGroup"))
+        assert (await desk.send("Mine")).code == 0
+        await broker.role.change(Role.REPLICA, 1)
+        await broker.tables.install(taken[0])
+        assert broker.topics.get("Mine") is None
+        assert Queue("Mine", 0) not in list(broker.store.queues())
+        assert broker.topics.get("T1").write_queues == 2
+        assert broker.groups.get("MyGroup") is None
+        again = await broker.tables.snapshot()
+        assert {name: loads(text) for name, text in again.files.items()} == {
+            name: loads(text) for name, text in taken[0].files.items()
+        }
+        saved = broker.world.files.read(broker.root / "config/topics.json").decode()
+        assert loads(saved) == loads(taken[0].files["topics.json"])
+
+    run(source)
+    run(target)
+
+
+@pytest.mark.parametrize(
+    ("files", "sentence"),
+    [
+        ({}, "no topics.json"),
+        ({"topics.json": "{", "subscriptionGroup.json": "{}", "consumerOffset.json": "{}"}, "topics.json is not JSON"),
+        ({"topics.json": "[]"}, "topics.json is not an object"),
+        (
+            {"topics.json": '{"topicConfigTable": 3}', "subscriptionGroup.json": "{}", "consumerOffset.json": "{}"},
+            "topicConfigTable",
+        ),
+    ],
+)
+def test_a_damaged_snapshot_changes_nothing(run, files, sentence):
+    async def main(desk, broker, told):
+        broker.topics.put(TopicConfig("Mine", 1, 1))
+        await broker.role.change(Role.REPLICA, 1)
+        with pytest.raises(FormatError, match=sentence):
+            await broker.tables.install(TableSnapshot(files))
+        assert broker.topics.get("Mine") is not None
+
+    run(main)
+
+
+def test_retention_of_a_replica_waits_for_its_plugin():
+    floors = []
+    log = SimpleNamespace(retain_from=floors.append)
+    roles = Roles(SimpleNamespace(raw_log=log), lambda: None, lambda kind, name: None)
+    (floor,) = floors
+
+    async def main():
+        assert floor() > 1 << 60  # a master's retention is not held up
+        await roles.change(Role.REPLICA, 1)
+        assert floor() == 0
+        roles.keep_from(lambda: 7)
+        assert floor() == 7
+        await roles.change(Role.MASTER, 2)
+        assert floor() > 1 << 60
+
+    asyncio.run(main())
+
+
+class Saved:
+    """State files that are always saved."""
+
+    def topics_changed(self, name):
+        pass
+
+    groups_changed = offsets_due = lambda self: None
+
+    async def saved(self, *, offsets):
+        pass
+
+
+def test_large_tables_are_copied_in_short_steps(plugins, monkeypatch):
+    """5,000 topics, 2,000 groups, 40,000 offsets; CPU time of the loop's thread between two turns."""
+    longest, run = [0.0], asyncio.Handle._run
+
+    def measured(handle):
+        began = time.thread_time()
+        run(handle)
+        longest[0] = max(longest[0], time.thread_time() - began)
+
+    async def deleted(name):
+        pass
+
+    async def main():
+        world, settings = real_world(), settings_for(plugins)
+        source, target = Tables(world, settings), Tables(world, settings)
+        both = [
+            Snapshots(world, each, Saved(), (), lambda: Role.REPLICA, deleted, lambda topic: None, lambda: None)
+            for each in (source, target)
+        ]
+        source.topics.load({f"T{n}": TopicConfig(f"T{n}", 8, 8) for n in range(5000)}, DataVersion(counter=3))
+        source.groups.load({f"G{n}": GroupConfig(f"G{n}") for n in range(2000)}, {}, DataVersion(counter=4))
+        offsets = {f"T{n}@G{n % 2000}": dict.fromkeys(range(8), n) for n in range(5000)}
+        source.offsets.load(offsets, DataVersion(counter=5))
+        try:
+            monkeypatch.setattr(asyncio.Handle, "_run", measured)
+            await asyncio.sleep(0)
+            snapshot = await both[0].snapshot()
+            await both[1].install(snapshot)
+            monkeypatch.undo()
+            assert (await both[1].snapshot()).files == snapshot.files
+        finally:
+            await world.workers.close()
+        return target
+
+    target = asyncio.run(main())
+    assert (len(target.topics.view), len(target.groups.view), len(target.offsets.table)) == (5000, 2000, 5000)
+    assert longest[0] < 0.04
