@@ -24,6 +24,7 @@ from gantrymq.formats.tags_code import tags_code
 from gantrymq.interfaces import Broker, MessageStore, PutResult, RecoveryReport, StoreMessage
 from gantrymq.model import properties as property_text
 from gantrymq.model.hosts import format_address
+from gantrymq.model.role import Role
 from gantrymq.model.subscription import ALL, TAG
 from gantrymq.model.topic import TopicConfig
 from gantrymq.plugins import Plugins, load_plugins
@@ -46,6 +47,7 @@ class Watcher:
     """A service that gives a test access to `interfaces.Broker`."""
 
     name = "gantrymq_testing_watcher"
+    roles = frozenset(Role)
 
     def __init__(self) -> None:
         self.broker: Broker | None = None
