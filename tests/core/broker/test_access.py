@@ -107,6 +107,11 @@ TOPIC = {
 }
 
 
+def denied(actions, resource):
+    """The sentence of a refusal, which RocketMQ's clients show."""
+    return f"User:anonymous has no permission to access {resource}: {actions} is not allowed"
+
+
 def signed(ext, body=None, secret=SECRET, key="orders"):
     """The header fields of a request of a client with credentials."""
     command = request(310, dict(ext), body)
@@ -141,7 +146,10 @@ def test_a_send_and_a_pull_are_checked_and_the_decisions_cached(run, book):
         assert (await desk.send("A")).code == 0  # still cached
         desk.access.forget()
         refused = await desk.send("A")
-        assert (refused.code, refused.remark) == (16, "anonymous may not Pub Topic:A")
+        assert (refused.code, refused.remark) == (
+            16,
+            "User:anonymous has no permission to access Topic:A: Pub is not allowed",
+        )
         assert (await desk.pull("A", consumerGroup="G")).code == 16
         assert book.signed == ["", ""]
 
@@ -315,7 +323,10 @@ def test_a_request_is_refused_for_the_resource_that_it_names(run, book, code, ex
             answer = await desk.pull(ext["topic"], consumerGroup=ext["consumerGroup"])
         else:
             answer = await desk.ask(code, ext, None if body is None else dumps(body))
-        assert (answer.code, answer.remark) == (16, f"anonymous may not {refused[0]} {refused[1]}")
+        assert (answer.code, answer.remark) == (
+            16,
+            denied(*refused),
+        )
 
     run(main)
 
@@ -329,7 +340,10 @@ def test_of_several_actions_one_is_enough(run, book):
         book.refused.add(("Get", "Topic:A"))
         desk.access.forget()
         answer = await desk.ask(14, fields)
-        assert (answer.code, answer.remark) == (16, "anonymous may not Sub or Get Topic:A")
+        assert (answer.code, answer.remark) == (
+            16,
+            denied("Sub or Get", "Topic:A"),
+        )
 
     run(with_access(main))
 
@@ -370,9 +384,9 @@ def test_operations_check_the_principal_they_are_given(run, book):
         desk.access.forget()
         await messages.send(SendRequest("PG", "A", b"by the broker itself"))
         user = Principal("user")
-        with pytest.raises(Exception, match="user may not Pub Topic:A"):
+        with pytest.raises(Exception, match="user has no permission to access Topic:A: Pub"):
             await messages.send(SendRequest("PG", "A", b"body", principal=user))
-        with pytest.raises(Exception, match="user may not Sub Group:G"):
+        with pytest.raises(Exception, match="user has no permission to access Group:G: Sub"):
             await messages.pull(PullRequest("G", "A", 0, 0, principal=user))
 
     run(with_access(main))

@@ -71,7 +71,8 @@ class AccessControl:
         assert refused is not None, "a requirement names at least one action"
         wanted = actions.value if isinstance(actions, Action) else " or ".join(each.value for each in actions)
         where = self._cluster if resource is CLUSTER else resource
-        raise RequestRefused(refused.code, refused.reason or f"{principal.name} may not {wanted} {where}")
+        sentence = f"User:{principal.name} has no permission to access {where}: {wanted} is not allowed"
+        raise RequestRefused(refused.code, refused.reason or sentence)
 
     def check_all(self, principal: Principal | None, requirements: Sequence[Requirement]) -> None:
         """Check all requirements of a request. Raises like `check`."""

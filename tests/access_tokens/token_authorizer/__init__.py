@@ -1,0 +1,202 @@
+"""A plugin: an authorizer whose users and rules are in a JSON file, which is read again when it changes.
+
+    {"users": {
+        "orders": {"secret": "s3cret", "allow": ["Pub Topic:Orders*"], "deny": ["Pub Topic:OrdersOld"]},
+        "ops": {"certificate": "CN=ops,O=Shop", "allow": ["* Cluster:*", "* Topic:*"]},
+        "anonymous": {"allow": ["Get Topic:Public from 127.0.0.1"]}}}
+
+A rule is an action of RocketMQ (or ``*``), a resource whose name may end with ``*``, and perhaps the client's address.
+A rule in ``deny`` wins. Clients without an access key are the user whose certificate they have, or ``anonymous``.
+"""
+
+from __future__ import annotations
+
+import base64
+import hmac
+import json
+import logging
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from gantrymq.config import Setting
+from gantrymq.errors import NoPermission, PluginError
+from gantrymq.hooks import hookimpl
+from gantrymq.model.access import Action, Decision, Principal, Resource, ResourceType
+from gantrymq.model.role import Role
+
+log = logging.getLogger(__name__)
+
+ACTIONS = {each.value for each in Action}
+TYPES = {each.value for each in ResourceType}
+PERIOD_S = 1.0
+
+
+class Rule(NamedTuple):
+    """One line of ``allow`` or ``deny``."""
+
+    action: str
+    type: str
+    name: str
+    address: str  # empty: any
+
+    def fits(self, principal: Principal, action: Action, resource: Resource) -> bool:
+        """Return whether the rule is about this."""
+        named = resource.name.startswith(self.name[:-1]) if self.name.endswith("*") else resource.name == self.name
+        return (
+            self.action in ("*", action.value)
+            and self.type == resource.type.value
+            and named
+            and self.address in ("", principal.source)
+        )
+
+
+class User(NamedTuple):
+    """One user."""
+
+    secret: bytes
+    certificate: str
+    allow: tuple[Rule, ...]
+    deny: tuple[Rule, ...]
+
+
+def read_rule(text: Any, where: str) -> Rule:
+    """Parse a rule. Raises ValueError."""
+    words = text.split() if isinstance(text, str) else []
+    kind, _, name = (words[1] if len(words) > 1 else "").partition(":")
+    good = len(words) in (2, 4) and words[0] in {"*", *ACTIONS} and kind in TYPES and name
+    if not good or (len(words) == 4 and words[2] != "from"):
+        raise ValueError(f"{where}: {text!r} is not a rule such as 'Pub Topic:Orders*' or 'Sub Group:g from 10.0.0.1'")
+    return Rule(words[0], kind, name, words[3] if len(words) == 4 else "")
+
+
+def read_users(text: str) -> dict[str, User]:
+    """Parse the file. Raises ValueError with a sentence."""
+    data = json.loads(text)
+    users = data.get("users") if isinstance(data, dict) else None
+    if not isinstance(users, dict) or len(data) != 1:
+        raise ValueError('expected {"users": {NAME: {...}}}')
+    found = {}
+    for name, given in users.items():
+        if not isinstance(given, dict) or not given.keys() <= {"secret", "certificate", "allow", "deny"}:
+            raise ValueError(f"user {name}: expected an object with secret, certificate, allow and deny")
+        secret, certificate = given.get("secret", ""), given.get("certificate", "")
+        if not isinstance(secret, str) or not isinstance(certificate, str):
+            raise ValueError(f"user {name}: secret and certificate are texts")
+        rules = {
+            kind: tuple(read_rule(each, f"user {name}, {kind}") for each in lines(given.get(kind, []), name, kind))
+            for kind in ("allow", "deny")
+        }
+        found[name] = User(secret.encode(), certificate, rules["allow"], rules["deny"])
+    return found
+
+
+def lines(given: Any, name: str, kind: str) -> list[Any]:
+    """Check that *given* is a list. Raises ValueError."""
+    if not isinstance(given, list):
+        raise ValueError(f"user {name}: {kind} is not a list of rules")
+    return given
+
+
+class TokenAuthorizer:
+    """The authorizer, and a service that watches the file."""
+
+    name = "token_file"
+    roles = frozenset(Role)  # a replica serves clients, too
+
+    def __init__(self) -> None:
+        self.users: Mapping[str, User] = {}
+        self._broker: Any = None
+        self._timer: Any = None
+        self._seen: Any = None
+
+    async def start(self, broker: Any) -> None:
+        """Read the file for the first time."""
+        if broker.settings.text("authorizer") != self.name:
+            return
+        self._broker = broker
+        try:
+            self._read()
+        except (OSError, ValueError) as error:
+            raise PluginError(f"tokenFile={self._path}: {error}") from error
+        self._wait()
+
+    async def stop(self) -> None:
+        """Stop watching."""
+        if self._timer is not None:
+            self._timer.cancel()
+
+    @property
+    def _path(self) -> Path:
+        return Path(self._broker.settings.text("tokenFile"))
+
+    def _wait(self) -> None:
+        self._timer = self._broker.world.clock.call_later(PERIOD_S, self._look)
+
+    def _look(self) -> None:
+        self._wait()
+        try:
+            if self._read():
+                self._broker.access.forget()
+                log.info("%s has changed and was read again", self._path)
+        except (OSError, ValueError) as error:
+            log.warning("%s: %s; the rules read before stay", self._path, error)
+
+    def _read(self) -> bool:
+        """Read the file if it has changed; return whether it has."""
+        text = self._broker.world.files.read(self._path).decode()
+        if text == self._seen:
+            return False
+        self._seen = text  # a broken file is reported once
+        self.users = read_users(text)
+        return True
+
+    def authenticate(self, credentials: Any, client: Any) -> Principal:
+        """Return the user, with the address of the client."""
+        name, source = credentials.access_key, client.peer[0]
+        if not name:
+            of_certificate = (each for each, user in self.users.items() if user.certificate)
+            for each in of_certificate:
+                if self.users[each].certificate == client.certificate:
+                    return Principal(each, source)
+            if "anonymous" not in self.users:
+                raise NoPermission("username cannot be null: this broker requires an access key")
+            return Principal("anonymous", source)
+        user = self.users.get(name)
+        if user is None or not user.secret:
+            raise NoPermission(f"there is no user {name} with a secret key")
+        expected = base64.b64encode(hmac.digest(user.secret, credentials.signed_content(), "sha1"))
+        if not hmac.compare_digest(credentials.signature.encode(), expected):
+            raise NoPermission(f"the signature of user {name} is wrong; check its secret key")
+        return Principal(name, source)
+
+    def authorize(self, principal: Principal, action: Action, resource: Resource) -> Decision:
+        """Decide by the rules of the user."""
+        user = self.users.get(principal.name)
+        if user is None:
+            return Decision(False, f"there is no user {principal.name} any more")
+        if any(rule.fits(principal, action, resource) for rule in user.deny):
+            return Decision(False)
+        return Decision(any(rule.fits(principal, action, resource) for rule in user.allow))
+
+
+_made: list[TokenAuthorizer] = []
+
+
+@hookimpl
+def gantry_register_config(registry: Any) -> None:
+    """Declare the setting."""
+    registry.add(Setting("tokenFile", "text", "tokens.json", "File with users and rules."))
+
+
+@hookimpl
+def gantry_register_authorizers(registry: Any) -> None:
+    """Register the authorizer; the service hook runs later and adds the same object."""
+    _made[:] = [TokenAuthorizer()]
+    registry.add(TokenAuthorizer.name, lambda: _made[0])
+
+
+@hookimpl
+def gantry_register_services(registry: Any) -> None:
+    """Register the service that watches the file."""
+    registry.add(_made[0])
