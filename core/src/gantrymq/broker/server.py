@@ -37,7 +37,8 @@ from gantrymq.broker.wire.router import RequestRouter
 from gantrymq.config import Settings
 from gantrymq.errors import PluginError, StoreError
 from gantrymq.formats.config import RESERVE
-from gantrymq.interfaces import Cleaning, MessageStore, RecoveryReport, StoreContext
+from gantrymq.interfaces import Cleaning, MessageStore, RecoveryReport, Service, StoreContext
+from gantrymq.model.role import Role
 from gantrymq.plugins import Plugins
 from gantrymq.remoting.admission import admission_of
 from gantrymq.remoting.client import RemotingClient
@@ -185,7 +186,7 @@ class BrokerServer:
         if self._transactions is not None:
             await self._run(parts, "transaction", self._transactions, facade)  # stopped after the last responses
         self._closing.append(partial(self._finish_requests, router, parts))
-        for service in self._plugins.services:
+        for service in sorted(self._plugins.services, key=_only_on_masters):  # the others may make it a replica first
             await self._run(parts, service.name, service, facade)
         if parts.transactions is not None:
             await self._run(parts, "transaction checks", parts.transactions, facade)
@@ -304,3 +305,8 @@ def limits_of(settings: Settings, descriptors: int) -> Limits:
         idle_timeout_s=float(settings.number("serverChannelMaxIdleTimeSeconds")),
         busy_poll_s=settings.number("busyPollMicros") / 1_000_000,
     )
+
+
+def _only_on_masters(service: Service) -> bool:
+    """Return whether *service* does not run on replicas."""
+    return Role.REPLICA not in getattr(service, "roles", MASTER_ONLY)
