@@ -7,11 +7,12 @@ from gantrymq.interfaces import GetLimit, GetStatus
 from gantrymq.model.queue import Queue
 from gantrymq_storage_mmap.log.commit_log import CommitLog
 from gantrymq_storage_mmap.reading import log_blocks
-from gantrymq_storage_mmap.reading.log_blocks import BLOCK_BYTES, MOST_BLOCKS, OVERLAP_BYTES, LogBlocks
+from gantrymq_storage_mmap.reading.log_blocks import BLOCK_BYTES, OVERLAP_BYTES, LogBlocks
 from gantrymq_store_files.queue_entry import ENTRY
 from gantrymq_testing.store_contract_bench import message
 
 FILE_BYTES = 64 * BLOCK_BYTES
+ONE = BLOCK_BYTES + OVERLAP_BYTES  # bytes of a block in memory
 
 
 class OneFile:
@@ -30,6 +31,8 @@ class OneFile:
 
 
 class OneFileLog:
+    min_offset = 0
+
     def __init__(self, file, end):
         self.file, self.end, self.hot_offset = file, end, 1 << 62
 
@@ -37,7 +40,7 @@ class OneFileLog:
         return self.file if log_offset < FILE_BYTES else None
 
 
-def made(sizes, queues=1):
+def made(sizes, queues=1, blocks=128):
     """Return a log of records whose bodies have *sizes*, in turn for *queues* queues, and the entries of each queue."""
     log, entries = b"", [b""] * queues
     for number, size in enumerate(sizes):
@@ -52,7 +55,7 @@ def made(sizes, queues=1):
         entries[number % queues] += ENTRY.pack(len(log), len(record), 0)
         log += record
     file = OneFile(log)
-    return log, entries, file, LogBlocks(OneFileLog(file, len(log)))
+    return log, entries, file, LogBlocks(OneFileLog(file, len(log)), blocks * ONE)
 
 
 def expected(log, entries):
@@ -120,16 +123,15 @@ def test_an_entry_of_another_place_in_the_queue_is_not_served():
     assert take(blocks, entries[0], first=1) is None
 
 
-def test_the_oldest_stretches_are_let_go(monkeypatch):
-    monkeypatch.setattr(log_blocks, "MOST_BLOCKS", 2)
-    log, entries, file, blocks = made([1000] * 500)
+def test_the_oldest_stretches_are_let_go():
+    log, entries, file, blocks = made([1000] * 500, blocks=2)
     assert take(blocks, entries[0]) == expected(log, entries[0])
     before = len(file.reads)
     take(blocks, entries[0][-ENTRY.size :], first=499)
     assert len(file.reads) == before
     take(blocks, entries[0][: ENTRY.size])
     assert len(file.reads) == before + 1
-    assert len(blocks._blocks) == 2 < MOST_BLOCKS
+    assert len(blocks._blocks) == 2
 
 
 def test_queues_of_a_store_are_read_through_them(rig):
@@ -173,10 +175,10 @@ class HotLog(CommitLog):
         self._starts, self.files, self.end, self._table = [0], [file], end, ([0], [file])
 
 
-def hot(sizes, queues):
+def hot(sizes, queues, blocks=128):
     log, entries, _, _ = made(sizes, queues)
     file = HotFile(log)
-    return log, entries, file, LogBlocks(HotLog(file, len(log)))
+    return log, entries, file, LogBlocks(HotLog(file, len(log)), blocks * ONE)
 
 
 def get_all(log, blocks, entries, most=32):
@@ -240,9 +242,8 @@ def test_a_bad_sector_fails_only_the_gets_that_need_it():
 
 
 def test_blocks_of_hot_gets_are_bounded(monkeypatch):
-    monkeypatch.setattr(log_blocks, "MOST_BLOCKS", 4)
     monkeypatch.setattr(log_blocks, "MOST_ASKED", 4)
-    log, entries, _file, blocks = hot([500] * 6000, queues=16)
+    log, entries, _file, blocks = hot([500] * 6000, queues=16, blocks=4)
     get_all(log, blocks, entries)
     assert len(blocks._blocks) <= 4
     assert len(blocks._asked) <= 4
@@ -254,3 +255,27 @@ def test_a_hot_get_of_a_record_longer_than_a_block():
     log, entries, _file, blocks = hot(sizes + [100] * 4000, queues=8)
     get_all(log, blocks, entries)
     get_all(log, blocks, entries)
+
+
+def test_without_memory_for_a_block_hot_records_are_read_one_by_one():
+    log, entries, file, blocks = hot([500] * 2000, queues=8, blocks=0)
+    get_all(log, blocks, entries)
+    assert not blocks._blocks
+    assert len(file.reads) == 2000
+
+
+def test_without_memory_for_a_block_old_records_are_still_returned():
+    log, entries, _file, blocks = made([1000] * 100, blocks=0)
+    assert take(blocks, entries[0]) == expected(log, entries[0])
+    assert not blocks._blocks
+
+
+def test_blocks_of_a_deleted_file_are_dropped():
+    log, entries, _file, blocks = hot([500] * 6000, queues=16)
+    get_all(log, blocks, entries)
+    first = 4 * BLOCK_BYTES  # as if a file ended here
+    assert min(blocks._blocks) < 4
+    blocks._log._starts = [first]
+    left = [b"".join(ENTRY.pack(*e) for e in ENTRY.iter_unpack(q) if e[0] >= first) for q in entries]
+    get_all(log, blocks, left)
+    assert min(blocks._blocks) == 4

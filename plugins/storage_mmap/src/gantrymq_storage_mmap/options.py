@@ -53,6 +53,7 @@ class Options:
         # distance from the log's end; older data counts as on disk
         self.memory_window_bytes = _memory_bytes() * number("accessMessageInMemoryMaxRatio") // 100
         self.hot_window_bytes = number("hotReadWindow")  # distance from the log's end; older data is read in a thread
+        self.block_cache_bytes = number("logBlockCacheBytes")
         self.max_open_queue_files = number("maxOpenQueueFiles")
         # bytes between syncs while a new log file is warmed, 0 for no warming
         self.warm_sync_bytes = (

@@ -101,7 +101,7 @@ class StoreParts(LogListeners):
         self._cold = cold = BoundedWorkers(workers, COLD_READS)
         self._damaged = DamagedRecords(self._report)
         self._read_ahead = read_ahead = ReadAhead(self._log, cold, options, clock.monotonic)
-        blocks = LogBlocks(self._log)
+        blocks = LogBlocks(self._log, options.block_cache_bytes)
         needle_hits = NeedleHits(self._log, blocks)
         scan = MessageScan(self._log, blocks, needle_hits)
         queue_repair = QueueRepair(self._log, self._dropped, options.delay_levels_ms)

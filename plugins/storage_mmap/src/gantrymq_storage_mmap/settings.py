@@ -163,6 +163,12 @@ SCHEMA: tuple[Setting, ...] = (
         "Bytes at the log's end that are read on the event loop; older data is read in a thread (GantryMQ's own).",
         at_least=0,
     ),
+    _number(
+        "logBlockCacheBytes",
+        18 * 1024**2,
+        "Maximum bytes of log blocks kept for consumers that catch up together; 0 keeps none (GantryMQ's own).",
+        at_least=0,
+    ),
     _flag(
         "warmMapedFileEnable",
         False,

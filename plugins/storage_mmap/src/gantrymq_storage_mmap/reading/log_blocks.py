@@ -26,12 +26,11 @@ __all__ = ["LogBlocks"]
 
 BLOCK_BYTES: Final = 128 * 1024
 OVERLAP_BYTES: Final = 16 * 1024
-MOST_BLOCKS: Final = 128  # 18 MB: shared even if the consumers of a topic's queues are 10,000 messages apart
 MOST_SPREAD: Final = 16  # range divided by wanted bytes: beyond this, records are read one by one
 BLOCK_READS: Final = 10  # reads of single records that take as long as reading a block
 NOT_AGAIN: Final = -1_000_000
 FEW_RUNS: Final = 4  # so many reads take less than that
-MOST_ASKED: Final = MOST_BLOCKS  # what is asked for later than this would no longer be in memory
+MOST_ASKED: Final = 128  # blocks
 USUAL_BYTES: Final = 2048  # a block has too few records that are larger on average
 
 
@@ -46,9 +45,11 @@ class Block(NamedTuple):
 class LogBlocks:
     """The most recently used blocks. Belongs to the event loop."""
 
-    def __init__(self, log: CommitLog) -> None:
-        """Nothing is read before the first `take`."""
+    def __init__(self, log: CommitLog, cache_bytes: int) -> None:
+        """Keep at most *cache_bytes* of blocks. Nothing is read before the first get."""
         self._log = log
+        self._most = cache_bytes // (BLOCK_BYTES + OVERLAP_BYTES)
+        self._lowest = 0  # start of the log when blocks of deleted files were last dropped
         self._blocks: OrderedDict[int, Block] = OrderedDict()
         self._asked: dict[int, int] = {}  # records read one by one, by block number; the latest last
 
@@ -91,7 +92,9 @@ class LogBlocks:
             OSError: the disk failed.
         """
         log, count = self._log, len(runs)
-        if count <= FEW_RUNS or size > count * USUAL_BYTES or runs[-1][1] + BLOCK_BYTES + OVERLAP_BYTES > log.end:
+        if not self._most or count <= FEW_RUNS or size > count * USUAL_BYTES:
+            return log.read_hot(runs)
+        if runs[-1][1] + BLOCK_BYTES + OVERLAP_BYTES > log.end:
             return log.read_hot(runs)
         parts: list[bytes | memoryview] = []
         alone: list[int] = []  # runs to read one by one
@@ -141,6 +144,7 @@ class LogBlocks:
         """Forget all blocks, because the log was truncated."""
         self._blocks.clear()
         self._asked.clear()
+        self._lowest = 0
 
     def holding(self, start: int, end: int, *, alone: bool = False) -> Block | None:
         """Return a block with bytes ``[start, end)`` of the log; None if they are not in memory.
@@ -158,12 +162,19 @@ class LogBlocks:
         return block
 
     def _known(self, start: int, end: int) -> Block | None:
+        if self._log.min_offset > self._lowest:
+            self._drop_deleted()
         number = start // BLOCK_BYTES
         block = self._blocks.get(number)
         if block is None or start < block.start or block.end < end:
             return None
         self._blocks.move_to_end(number)
         return block
+
+    def _drop_deleted(self) -> None:
+        self._lowest = lowest = self._log.min_offset
+        for number in [number for number, block in self._blocks.items() if block.start < lowest]:
+            del self._blocks[number]
 
     def _read(self, file: LogFile, start: int, end: int) -> bytes | None:
         if start >= self._log.hot_offset:
@@ -187,6 +198,6 @@ class LogBlocks:
             return None
         self._blocks[number] = block = Block(begin, block_end, data)
         self._blocks.move_to_end(number)
-        if len(self._blocks) > MOST_BLOCKS:
+        if len(self._blocks) > self._most:
             self._blocks.popitem(last=False)
         return block
