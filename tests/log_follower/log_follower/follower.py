@@ -78,11 +78,13 @@ class LogFollower:
             self._task = None
 
     async def _follow_always(self) -> None:
+        told = ""
         while True:
             try:
                 await self._connect()
             except (OSError, EOFError, ValueError, Refused, GantryError) as error:
-                LOG.info("%s: %s", type(error).__name__, error)
+                if (problem := f"{type(error).__name__}: {error}") != told:
+                    LOG.warning("%s", told := problem)
             await self._broker.world.clock.sleep(AGAIN_S)
 
     async def _connect(self) -> None:
@@ -108,9 +110,8 @@ class LogFollower:
         """Truncate the copy at the last common start of a record."""
         log, other = self._log, await source.range()
         mine, self._floor = log.log_range(), other.min_offset
-        if mine.max_offset < other.min_offset or mine.min_offset > other.max_offset:
-            await log.truncate(mine.min_offset)  # nothing in common
-            return
+        if mine.max_offset and not (mine.min_offset <= other.max_offset and other.min_offset <= mine.max_offset):
+            raise Refused(f"the source has {other}, this copy {mine}: begin again with an empty store folder")
         steps = CommonPosition(mine, other, self._agreed())
         while steps.question is not None:
             start, length = steps.question
@@ -126,14 +127,15 @@ class LogFollower:
         log, clock = self._log, self._broker.world.clock
         data, agree_at = b"", clock.monotonic()
         while True:
-            end = log.log_range().max_offset
+            end = max(log.log_range().max_offset, self._floor)  # a new log begins where the source begins
             data += await source.read(end + len(data))
             data = data[log.append_raw(end, data) - end :]
             if clock.monotonic() >= agree_at:
-                await self._agree(source, log.log_range().max_offset)
+                await self._agree(source)
                 agree_at = clock.monotonic() + AGREE_S
 
-    async def _agree(self, source: Source, end: int) -> None:
+    async def _agree(self, source: Source) -> None:
+        end = self._log.log_range().max_offset
         await self._broker.store.flushed(end)
         await source.flushed(end)
         self._floor = (await source.range()).min_offset
