@@ -176,15 +176,19 @@ class Certificates:
         self.stranger = self._make("stranger", "-x509")
         self.server = self._make("server", "-x509", "-CA", "authority.pem", "-CAkey", "authority.key")
         self.client = self._make("client", "-x509", "-CA", "authority.pem", "-CAkey", "authority.key")
+        signed = ("-x509", "-CA", "authority.pem", "-CAkey", "authority.key")
+        self.odd = self._make("odd", *signed, subject=r"/C=DE/O=Shop/CN=orders, of =the\+ shop/UID=7")
         self.secret_key = str(folder / "secret.key")
         self._run("pkcs8", "-topk8", "-in", "server.key", "-out", "secret.key", "-passout", "pass:open sesame")
 
     def key(self, chain: str) -> str:
         return chain.removesuffix(".pem") + ".key"
 
-    def _make(self, name: str, *more: str) -> str:
+    def _make(self, name: str, *more: str, subject: str = "") -> str:
         kind = ("-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-noenc", "-days", "2")
-        self._run("req", *more, *kind, "-subj", f"/CN={name}", "-keyout", f"{name}.key", "-out", f"{name}.pem")
+        self._run(
+            "req", *more, *kind, "-subj", subject or f"/CN={name}", "-keyout", f"{name}.key", "-out", f"{name}.pem"
+        )
         return str(self.folder / f"{name}.pem")
 
     def _run(self, *words: str) -> None:

@@ -22,6 +22,9 @@ NOW_MS = 1_790_000_000_000
 ASKING = b"\0\0\0\x04\x01\0\0\0\0\0\0\x03\x01\x05\0\0\0\x01\x82\x84\x86"  # SETTINGS acknowledged; GET / on stream 1
 
 
+ODD = r"UID=7,CN=orders\, of \=the\+ shop,O=Shop,C=DE"  # RFC 4514: the last part first, special characters escaped
+
+
 def in_loop(test):
     @functools.wraps(test)
     def run(*args, **kwargs):
@@ -154,6 +157,23 @@ async def test_certificates_of_clients(certificates, serve, call, caplog, need, 
         ours = [line for line in caplog.messages if "the TLS handshake failed" in line]
         assert len(ours) == 1
         assert handler.batches == []
+    await handler.server.stop()
+
+
+@pytest.mark.parametrize(
+    ("need", "shown", "subject"),
+    [("require", "client", "CN=client"), ("optional", "", ""), ("none", "client", ""), ("optional", "odd", ODD)],
+)
+@in_loop
+async def test_a_connection_knows_the_verified_subject_of_its_client(certificates, serve, call, need, shown, subject):
+    def tell(connection, command):
+        connection.reply(command, Command(0, remark=connection.certificate))
+
+    settings = {"need.client.auth": need, "authClient": True, "trustCertPath": certificates.authority}
+    handler = await serve(admission(certificates, **settings), answer=tell)
+    chain = getattr(certificates, shown, "")
+    tls = TlsClient(cert_path=chain, key_path=certificates.key(chain) if chain else "")
+    assert ((await call(handler.address, tls)).remark or "") == subject
     await handler.server.stop()
 
 
