@@ -55,6 +55,7 @@ class AccessControl:
         self._cluster = Resource(ResourceType.CLUSTER, cluster)
         self._decisions: dict[tuple[Principal, Action, Resource], Decision] = {}
         self._generation = 0
+        self.has_group: Callable[[str], bool] = lambda group: False
 
     # --- decisions ----------------------------------------------------------------------------------------------------
 
@@ -91,6 +92,9 @@ class AccessControl:
         self.check(principal, Action.SUB, group_resource(group))
         own = f"{names.RETRY_PREFIX}{group}"
         if topic.startswith((f"{own}_", f"{own}+")):
+            of_other = topic.removeprefix(names.RETRY_PREFIX)
+            if self.has_group(of_other):  # then it may as well be the retry topic of that group
+                self.check(principal, Action.SUB, group_resource(of_other))
             topic = topic[len(own) + 1 :]
         self.check(principal, Action.SUB, topic_resource(topic))
 

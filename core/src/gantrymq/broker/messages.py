@@ -104,8 +104,6 @@ class BrokerMessages:
                 f"no installed plugin offers transactions; install one with: {install_command('gantrymq-transaction')}"
             )
         self._roles.check_message()
-        if request.topic:
-            self._access.check_send(request.principal, request.topic)
         return self._transactions.end(request)
 
     async def recall(self, request: RecallRequest) -> RecallAnswer:

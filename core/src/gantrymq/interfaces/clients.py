@@ -36,6 +36,7 @@ class OnlineClient:
     language: str  # RocketMQ's name for it
     version: int  # protocol version of the client
     heard_ms: int  # time of the last heartbeat, wall clock
+    principal: Principal | None = None  # who sent it; None without access control
 
 
 class ConsumerHeartbeat(NamedTuple):

@@ -23,8 +23,7 @@ class EndTransaction(NamedTuple):
     from_check: bool
     message_id: str
     transaction_id: str | None
-    topic: str = ""  # from clients since 5.0; checked if *principal* is given
-    principal: Principal | None = None
+    principal: Principal | None = None  # the producer; the service checks it for the topic of the half message
 
 
 class Outcome(enum.Enum):

@@ -90,6 +90,7 @@ class MemberQuestions:
                 raise RequestRefused(
                     1, f"there is no message at {header.msg_id} (log offset {log_offset}) on this broker"
                 )
+            broker.access.check_consumer(connection.principal, header.consumer_group, record.topic)
             body = bytes(record.raw)
         group = header.consumer_group
         member = self._member(group, header.client_id or "")

@@ -175,6 +175,7 @@ class Pops:
         async def try_again() -> None:
             if abandoned():
                 return
+            self._broker.access.check_consumer(request.principal, request.group, request.topic)
             topic = self.checks.checked_topic(request.topic, request.queue_id)
             self.checks.check_group(request.group)
             await self._attempt(pop, topic, self.checks.filter(request))

@@ -17,6 +17,7 @@ from collections.abc import Awaitable, Mapping
 from gantrymq.errors import RequestRefused
 from gantrymq.formats.record import RecordView
 from gantrymq.interfaces import Broker, EndTransaction, Outcome, StoreMessage
+from gantrymq.model import properties as props
 from gantrymq.model.names import HALF_TOPIC
 from gantrymq_transaction.copies import TransactionIdentity, committed_message, given_up, half_messages, identity_of
 from gantrymq_transaction.decision_writer import DecisionWriter
@@ -105,8 +106,11 @@ class DecisionHandler:
                 f"no half message is stored at log offset {request.half_log_offset} (commitLogOffset); return the "
                 "offsets from the response to its send",
             )
+        own = half.properties if own is None else own
+        if request.principal is not None:
+            self._broker.access.check_send(request.principal, own.get(props.REAL_TOPIC, ""))
         refusal = judge_decision(
-            half.properties if own is None else own,
+            own,
             request.producer_group,
             stored_at=(half.queue_offset, half.log_offset),
             named=(request.half_queue_offset, request.half_log_offset),

@@ -18,10 +18,11 @@ import math
 from collections.abc import AsyncIterator
 from typing import Final, NamedTuple
 
-from gantrymq.errors import GantryError, RequestRefused
+from gantrymq.errors import GantryError, RequestError, RequestRefused
 from gantrymq.formats.record import RecordView
 from gantrymq.interfaces import Broker, ClientChannel, PutResult, StoreMessage
 from gantrymq.model import properties as props
+from gantrymq.model.access import Principal
 from gantrymq.model.names import CHECK_MAX_TIME_TOPIC
 from gantrymq.model.topic import TopicConfig
 from gantrymq.world.time_slices import TimeSlices
@@ -298,10 +299,21 @@ class HalfChecker:
         """Return a connection to a live producer of the message's group, in round-robin order."""
         online = self._broker.clients.producers(own.get(props.PRODUCER_GROUP, ""))
         for number in range(len(online)):
-            connection = online[(self._turn + number) % len(online)].connection
+            producer = online[(self._turn + number) % len(online)]
+            connection = producer.connection
+            if not self._may_see(producer.principal, own):
+                continue
             if not connection.closed and not connection.response_limiter.busy:  # busy: it does not read its responses
                 return connection
         return None
+
+    def _may_see(self, principal: Principal | None, own: dict[str, str]) -> bool:
+        """Return whether a producer may send to the topic of a half message, and so may get it."""
+        try:
+            self._broker.access.check_send(principal, own.get(props.REAL_TOPIC, ""))
+        except RequestError:
+            return False
+        return True
 
     async def _resolve_uncertain(self) -> None:
         """Read the op queue to find out whether unconfirmed appends were stored."""

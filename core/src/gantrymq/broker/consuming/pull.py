@@ -143,8 +143,6 @@ class Pulls:
         self._serve(request, Requester(connection, respond))
 
     def _serve(self, request: PullRequest, requester: Requester) -> None:
-        if request.principal is not None:
-            self._access.check_consumer(request.principal, request.group, request.topic)
         if requester.connection is not None and requester.connection.response_limiter.busy:
             self._in_turn(request, requester, may_hold=True)
         else:
@@ -296,6 +294,8 @@ class Pulls:
     # --- checks -----------------------------------------------------------------------------------------------------
 
     def _checked(self, request: PullRequest) -> tuple[TopicConfig, GroupConfig, Subscription, MessageFilter]:
+        if request.principal is not None:  # for each attempt: a held pull ends with the permission
+            self._access.check_consumer(request.principal, request.group, request.topic)
         if not self._settings.number("brokerPermission") & PERM_READ:
             raise PullForbidden(1, "this broker's brokerPermission forbids reading")
         if request.lite and not self._settings.flag("litePullMessageEnable"):

@@ -95,6 +95,7 @@ class SendingBack:
         if known is not None and not known.writable:
             raise NoPermission(f"topic {retry} takes no messages (perm {known.perm}); make it writable to retry")
         record = await self._view(asked.log_offset)
+        self._access.check_consumer(asked.principal, asked.group, record.topic)
         if record.sys_flag & INNER_BATCH:
             raise RequestRefused(
                 1, f"the record at log offset {asked.log_offset} holds a batch; one of its messages cannot be sent back"

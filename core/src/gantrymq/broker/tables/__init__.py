@@ -31,6 +31,7 @@ class Tables:
         self.offsets = ConsumerOffsets(settings.number("consumerOffsetUpdateVersionStep"), now_ms)
         self.clients = ClientTable(world.clock, self.topics, self.groups, failed)
         self.access = AccessControl(authorizer, settings.text("brokerClusterName"), failed)
+        self.access.has_group = self.groups.view.__contains__
         if authorizer is not None:
             self.clients.on_heartbeat(self.access.check_heartbeat)
         self.locks = QueueLocks(partial(monotonic_ms, world.clock))

@@ -18,7 +18,7 @@ import attrs
 from gantrymq.broker.counted_plugins import CountFailure, Listeners, counted, name_of
 from gantrymq.broker.tables.groups import GroupTable
 from gantrymq.broker.tables.topics import TopicTable
-from gantrymq.errors import RequestRefused
+from gantrymq.errors import NoPermission, RequestRefused
 from gantrymq.interfaces import ClientChannel, ClientConnection, Heartbeat, OnlineClient
 from gantrymq.model import names
 from gantrymq.model.subscription import Subscription
@@ -107,12 +107,18 @@ class ClientTable:
     def heartbeat(self, heartbeat: Heartbeat, connection: ClientChannel) -> bool:
         """Register a client in its groups."""
         self._check_count(heartbeat, connection)
+        self._check_owner(heartbeat)
         for check in self._checks:
             check(heartbeat, connection)
         self.connected(connection)
         fingerprint = heartbeat.fingerprint
         member = OnlineClient(
-            connection, heartbeat.client_id, heartbeat.language, heartbeat.version, self._clock.now_ms()
+            connection,
+            heartbeat.client_id,
+            heartbeat.language,
+            heartbeat.version,
+            self._clock.now_ms(),
+            heartbeat.principal,
         )
         changed = fingerprint == 0
         for group, consume_type, message_model, from_where, unit_mode, subscriptions in heartbeat.consumers:
@@ -138,6 +144,14 @@ class ClientTable:
         for group in heartbeat.producers:
             self.register_producer(group, member)
         return changed
+
+    def _check_owner(self, heartbeat: Heartbeat) -> None:
+        """Refuse the client id of another user's producer: it would get the replies for that one."""
+        if heartbeat.principal is None:
+            return
+        for other in self._by_client_id.get(heartbeat.client_id, {}).values():
+            if other.principal is not None and other.principal.name != heartbeat.principal.name:
+                raise NoPermission(f"client id {heartbeat.client_id} belongs to a producer of another user")
 
     def _check_count(self, heartbeat: Heartbeat, connection: ClientChannel) -> None:
         in_producers, in_consumers = self.groups_of(connection)

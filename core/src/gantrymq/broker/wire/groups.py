@@ -40,7 +40,8 @@ from gantrymq.world.time_slices import TimeSlices
 def _changed_groups(asked: Command) -> Sequence[Requirement]:
     """Access rule of 200 and 225: the groups in the body."""
     body = object_body_of(asked)
-    configs = objects_in(body, "groupConfigList") if "groupConfigList" in body else [body]
+    several = asked.code == RequestCode.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP_LIST
+    configs = objects_in(body, "groupConfigList") if several else [body]
     return requirements(Action.UPDATE, groups=[text_in(each, "groupName", "") for each in configs])
 
 

@@ -58,6 +58,16 @@ def _compared_groups(asked: Command) -> Sequence[Requirement]:
     return requirements(Action.GET, topics=(header.topic,), groups=groups)
 
 
+def _cloned_groups(asked: Command) -> Sequence[Requirement]:
+    """Access rule of 314; offsets for all topics are for operators."""
+    header = CloneGroupOffsetRequest.from_ext(asked.ext)
+    return [
+        *requirements(Action.UPDATE, topics=(header.topic or "",)),
+        *requirements(Action.UPDATE, groups=(header.dest_group,)),
+        *requirements(Action.GET, groups=(header.src_group,)),
+    ]
+
+
 class ProgressRequests:
     """Handlers for consumption progress."""
 
@@ -185,7 +195,7 @@ class ProgressRequests:
         offsets = Entries((queue_id, shown(queue_id)) for queue_id in sorted(lowest))
         return await self._sliced(asked, connection, {"correctionOffsets": offsets})
 
-    @serves(RequestCode.CLONE_GROUP_OFFSET, action=Action.UPDATE, topic="topic", group="destGroup")
+    @serves(RequestCode.CLONE_GROUP_OFFSET, access=_cloned_groups)
     async def clone(self, asked: Command, connection: Connection) -> Command:
         """314: copy a group's offsets to another group, for one topic or all."""
         header = CloneGroupOffsetRequest.from_ext(asked.ext)

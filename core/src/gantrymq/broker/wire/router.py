@@ -11,7 +11,7 @@ from __future__ import annotations
 import asyncio
 import inspect
 import logging
-from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Generator, Mapping, Sequence
 from typing import Any, Final
 
 from gantrymq.broker.access import AccessControl
@@ -247,13 +247,34 @@ class RequestRouter:
     ) -> None:
         connection.principal = principal  # a coroutine reads it before its first await
         try:
-            answer = await (connection.response_limiter.run(response) if asked.code in _LONG else response)
+            if asked.code in _LONG:
+                answer = await connection.response_limiter.run(_InTurn(response, connection, principal))
+            else:
+                answer = await response
         except GantryError as error:
             answer = refusal(asked, error)
         except Exception as error:
             answer = _bug(asked, error)
         if answer is not None and not asked.is_oneway and not connection.closed:
             connection.reply(asked, answer)
+
+
+class _InTurn:
+    """A response whose work may start after other requests of the connection were served."""
+
+    def __init__(
+        self, response: Awaitable[Command | None], connection: Connection, principal: Principal | None
+    ) -> None:
+        self._response, self._connection, self._principal = response, connection, principal
+
+    def __await__(self) -> Generator[Any, None, Command | None]:
+        self._connection.principal = self._principal
+        return self._response.__await__()
+
+    def close(self) -> None:
+        """Close the coroutine; without effect once it has ended."""
+        if (close := getattr(self._response, "close", None)) is not None:
+            close()
 
 
 def _for_operators(asked: Command) -> Sequence[Requirement]:

@@ -30,8 +30,7 @@ class TransactionRequests:
         """37: commit or roll back; usually one-way. An undecided state gets no response, as by a Java broker."""
         decision = _usual(asked.ext or {}) or _any(asked.ext)
         if connection.principal is not None:
-            topic = (asked.ext or {}).get("topic", "")
-            decision = decision._replace(topic=topic, principal=connection.principal)
+            decision = decision._replace(principal=connection.principal)
         outcome = self._messages.end_transaction(decision)
         return None if asked.is_oneway and isinstance(outcome, asyncio.Future) else _answer(asked, outcome)
 
