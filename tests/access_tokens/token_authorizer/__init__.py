@@ -117,7 +117,7 @@ class TokenAuthorizer:
         self._broker = broker
         try:
             self._read()
-        except (OSError, ValueError) as error:
+        except (OSError, ValueError, RecursionError) as error:
             raise PluginError(f"tokenFile={self._path}: {error}") from error
         self._wait()
 
@@ -139,7 +139,7 @@ class TokenAuthorizer:
             if self._read():
                 self._broker.access.forget()
                 log.info("%s has changed and was read again", self._path)
-        except (OSError, ValueError) as error:
+        except (OSError, ValueError, RecursionError) as error:
             log.warning("%s: %s; the rules read before stay", self._path, error)
 
     def _read(self) -> bool:
@@ -166,7 +166,7 @@ class TokenAuthorizer:
         if user is None or not user.secret:
             raise NoPermission(f"there is no user {name} with a secret key")
         expected = base64.b64encode(hmac.digest(user.secret, credentials.signed_content(), "sha1"))
-        if not hmac.compare_digest(credentials.signature.encode(), expected):
+        if not hmac.compare_digest(credentials.signature.encode(errors="replace"), expected):
             raise NoPermission(f"the signature of user {name} is wrong; check its secret key")
         return Principal(name, source)
 
