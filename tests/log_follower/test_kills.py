@@ -93,7 +93,7 @@ class Load:
         while True:
             with contextlib.suppress(ClientError, OSError):
                 await kind(producer)
-            await asyncio.sleep(PAUSE_S)
+            await asyncio.sleep(PAUSE_S)  # real time: the servers are processes
 
     async def _plain(self, producer):
         number, message = self._message("Orders" if self._next % 2 else "Payments")
