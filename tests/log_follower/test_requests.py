@@ -99,16 +99,6 @@ def first_file(source):
     return log_range(source)[0]
 
 
-def test_an_empty_copy_begins_where_the_source_begins(gantrymq_broker_factory):
-    source = gantrymq_broker_factory(settings=SETTINGS, plugins=[log_follower])
-    for number in range(300):
-        source.send("Orders", b"%d" % number * 400)
-    wait_until(lambda: first_file(source) > 0, "deletion of the first file")
-    address = source.broker.state_folder("log_source") / "address"
-    copy = gantrymq_broker_factory(settings={**SETTINGS, "logFollow": str(address)}, plugins=[log_follower])
-    followed(source, copy)
-
-
 def test_a_copy_that_the_source_no_longer_continues_stays_as_it_is(gantrymq_broker_factory, caplog):
     source = gantrymq_broker_factory(settings=SETTINGS, plugins=[log_follower])
     source.send("Orders", b"old")
