@@ -334,3 +334,69 @@ def test_large_tables_are_copied_in_short_steps(plugins, monkeypatch):
     target = asyncio.run(main())
     assert (len(target.topics.view), len(target.groups.view), len(target.offsets.table)) == (5000, 2000, 5000)
     assert longest[0] < 0.04
+
+
+def test_a_send_that_waits_for_its_new_topic_is_refused_by_a_replica(run):
+    async def main(desk, broker, told):
+        changes = []
+
+        def created(topic):
+            if topic.name == "Fresh":
+                changes.append(asyncio.ensure_future(broker.role.change(Role.REPLICA, 1)))
+
+        desk.server.tables.topics.on_change(created)
+        task = desk.later(310, send_header("Fresh").to_ext_v2(), b"x")
+        while not changes:
+            await broker.world.clock.sleep(0.0001)
+        await changes[0]
+        end = broker.store.state().max_log_offset
+        answer = await task
+        stored = broker.store.state().max_log_offset
+        assert stored == end
+        assert answer.code == (0 if end else 14)
+
+    run(main)
+
+
+def test_what_a_service_puts_while_it_stops_is_stored_before_the_copy_starts(run, services):
+    ends, stopping = [], services[0].stop
+
+    async def stop():
+        await stopping()
+        if not ends:
+            message = StoreMessage("A", 0, b"last", b"", store_host=services[0].broker.store_host)
+            services[0].last = services[0].broker.messages.put_all([message])
+
+    async def start(broker):
+        ends.append(broker.store.state().max_log_offset)
+
+    services[0].stop, services[1].start = stop, start
+
+    async def main(desk, broker, told):
+        assert (await desk.ask(17, TOPIC)).code == 0
+        await broker.role.change(Role.REPLICA, 1)
+        await services[0].last
+        assert ends == [broker.store.state().max_log_offset]
+        assert ends[0] > 0
+
+    run(main)
+
+
+def test_a_service_that_fails_to_stop_leaves_messages_refused(run, services):
+    stopping = services[1].stop
+
+    async def stop():
+        services[1].stop = stopping
+        raise RuntimeError("still copying")
+
+    services[1].stop = lambda: services[1].failing_stop()
+    services[1].failing_stop = stop
+
+    async def main(desk, broker, told):
+        assert (await desk.ask(17, TOPIC)).code == 0
+        await broker.role.change(Role.REPLICA, 1)
+        with pytest.raises(ServiceNotAvailable, match="b_copier failed to stop as MASTER"):
+            await broker.role.change(Role.MASTER, 2)
+        assert (await desk.send("A")).code == 14
+
+    run(main)

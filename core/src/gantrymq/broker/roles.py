@@ -125,32 +125,38 @@ class Roles:
                 raise InvalidParameter(f"epoch {epoch} is over: this broker is a {self.current.value} of {self.epoch}")
             if (role, epoch) == (self.current, self.epoch):
                 return
-            before, self.epoch = self.current, epoch
+            before, self.epoch, problem = self.current, epoch, ""
             if role is not before:
                 self.refusal = CHANGING
                 if role is Role.REPLICA:
                     self._append_now()
-                    await self._stop_services(role)
-                self.current = role
-                problem = await self._start_services(role)
+                    problems = await self._stop_services(role)
+                    self._append_now()  # what services put while they stopped; no await until the role has changed
+                    self.current = role
+                else:
+                    self.current = role
+                    problems = await self._stop_services(role)
+                problem = _sentence(role, problems + await self._start_services(role))
                 self.refusal = problem or (ON_A_REPLICA if role is Role.REPLICA else "")
             log.info("this broker is now the %s of epoch %d", role.value, epoch)
             self._listeners.call(role, epoch)
-            if role is not before and problem:
+            if problem:
                 raise ServiceNotAvailable(problem)
 
-    async def _stop_services(self, role: Role) -> None:
+    async def _stop_services(self, role: Role) -> list[str]:
+        """Stop what does not run in *role*; return a phrase about each that failed."""
+        problems = []
         for service in reversed(self._services):
             if role not in service.roles:
                 try:
                     await service.stop()
                 except (Exception, asyncio.CancelledError) as error:
                     self._note(service, "stop", error)
+                    problems.append(f"{service.name} failed to stop")
+        return problems
 
-    async def _start_services(self, role: Role) -> str:
-        """Start the services of *role*; return a sentence about those that failed."""
-        if role is Role.MASTER:
-            await self._stop_services(role)
+    async def _start_services(self, role: Role) -> list[str]:
+        """Start the services of *role*; return a phrase about each that failed."""
         problems = []
         for service in self._services:
             if role in service.roles:
@@ -158,11 +164,15 @@ class Roles:
                     await service.start()
                 except (Exception, asyncio.CancelledError) as error:
                     self._note(service, "start", error)
-                    problems.append(service.name)
-        names = ", ".join(problems)
-        return f"service not available now: {names} failed to start as {role.value}; see the log" if problems else ""
+                    problems.append(f"{service.name} failed to start")
+        return problems
 
     def _note(self, service: RoleService, what: str, error: BaseException) -> None:
         if not isinstance(error, GantryError):
             self._failed("service", service.name)
         log.error("service %s failed to %s: %s", service.name, what, error, exc_info=error)
+
+
+def _sentence(role: Role, problems: list[str]) -> str:
+    """Return why messages are refused after a change of the role; empty without problems."""
+    return f"service not available now: {', '.join(problems)} as {role.value}; see the log" if problems else ""

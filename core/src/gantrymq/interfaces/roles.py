@@ -36,7 +36,7 @@ class BrokerRole(Protocol):
 
         Raises:
             InvalidParameter: *epoch* is lower than the present one.
-            ServiceNotAvailable: a service failed to start; the role has changed, but messages stay refused.
+            ServiceNotAvailable: a service failed to start or stop; the role has changed, but messages stay refused.
         """
 
     def on_changed(self, callback: Callable[[Role, int], Any]) -> None:

@@ -101,7 +101,7 @@ class Sends:
             message.same_file_as_previous = number > 0 and given.same_file_as_previous
             self._target_selector.assign_for_plugin(message, self._topics.get(message.topic))
         future: asyncio.Future[Sequence[PutResult]] = asyncio.get_running_loop().create_future()
-        self._store(made, resolve_future(future))
+        self._store(made, resolve_future(future), self._roles.check_put)
         return future
 
     def store(self, messages: Sequence[StoreMessage], done: Done) -> None:
@@ -112,13 +112,13 @@ class Sends:
         """
         if self._roles.refusal:
             self._roles.check_message()
-        self._store(messages, done)
+        self._store(messages, done, self._roles.check_message)
 
-    def _store(self, messages: Sequence[StoreMessage], done: Done) -> None:
+    def _store(self, messages: Sequence[StoreMessage], done: Done, check_role: Callable[[], None]) -> None:
         if all(map(self._state.is_saved, {message.topic for message in messages})):
             self._pipeline.submit(messages, done)
         else:
-            self._store_when_saved(messages, done)
+            self._store_when_saved(messages, done, check_role)
 
     def answer(
         self,
@@ -139,7 +139,7 @@ class Sends:
             return error
         return SendAnswer(queue_id, unique_id, batch_id, results, error, fields)
 
-    def _store_when_saved(self, messages: Sequence[StoreMessage], done: Done) -> None:
+    def _store_when_saved(self, messages: Sequence[StoreMessage], done: Done, check_role: Callable[[], None]) -> None:
         there = {message.topic for message in messages if self._topics.get(message.topic) is not None}
 
         def saved(problem: GantryError | None) -> None:
@@ -149,6 +149,7 @@ class Sends:
                 done((), problem)
                 return
             try:
+                check_role()  # it may have changed during the save
                 self._pipeline.submit(messages, done)
             except GantryError as error:
                 done((), error)
