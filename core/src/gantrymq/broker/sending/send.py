@@ -110,8 +110,7 @@ class Sends:
         Raises:
             ServiceNotAvailable: the broker is a replica, changes its role, or is stopping.
         """
-        if self._roles.refusal:
-            self._roles.check_message()
+        self._roles.check_message()
         self._store(messages, done, self._roles.check_message)
 
     def _store(self, messages: Sequence[StoreMessage], done: Done, check_role: Callable[[], None]) -> None:

@@ -72,12 +72,8 @@ class SendingBack:
         self._random = world.random.randrange
         self._settings = settings
         self._view = view
-        self._topics, self._groups, self._stats, self._access = (
-            tables.topics,
-            tables.groups,
-            tables.stats,
-            tables.access,
-        )
+        self._topics, self._groups, self._stats = tables.topics, tables.groups, tables.stats
+        self._access = tables.access
         self._sends = sends
         self._interceptors = interceptors
         self._store_host = store_host

@@ -245,12 +245,9 @@ class RequestRouter:
         principal: Principal | None,
         response: Awaitable[Command | None],
     ) -> None:
-        connection.principal = principal  # a coroutine reads it before its first await
+        work = _InTurn(response, connection, principal)
         try:
-            if asked.code in _LONG:
-                answer = await connection.response_limiter.run(_InTurn(response, connection, principal))
-            else:
-                answer = await response
+            answer = await (connection.response_limiter.run(work) if asked.code in _LONG else work)
         except GantryError as error:
             answer = refusal(asked, error)
         except Exception as error:
@@ -260,7 +257,10 @@ class RequestRouter:
 
 
 class _InTurn:
-    """A response whose work may start after other requests of the connection were served."""
+    """A response whose work may start after other requests of the connection were served.
+
+    The principal is set again when the work starts: a coroutine reads it before its first await.
+    """
 
     def __init__(
         self, response: Awaitable[Command | None], connection: Connection, principal: Principal | None
