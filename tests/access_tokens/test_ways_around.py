@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 import token_authorizer
+from broker_desk import pull_ext, topic_ext
 
 from gantrymq.client import Credentials
 from gantrymq.client.calls.credentials import Signer
@@ -25,27 +26,6 @@ USERS = {
     "eu": {"secret": "s5", "allow": ["Sub Topic:eu", "Sub Group:billing"]},
     "nothing": {"secret": "s6"},
 }
-TOPIC = {
-    "defaultTopic": "TBW102",
-    "readQueueNums": "1",
-    "writeQueueNums": "1",
-    "perm": "6",
-    "topicFilterType": "SINGLE_TAG",
-    "topicSysFlag": "0",
-    "order": "false",
-}
-PULL = {
-    "consumerGroup": "mine",
-    "topic": "Mine",
-    "queueId": "0",
-    "queueOffset": "0",
-    "maxMsgNums": "32",
-    "sysFlag": "4",
-    "commitOffset": "0",
-    "suspendTimeoutMillis": "0",
-    "subscription": "*",
-    "subVersion": "0",
-}
 
 
 class Raw:
@@ -63,13 +43,13 @@ class Raw:
             if not each.is_oneway:
                 connection.reply(each, response_to(each))
 
-    async def ask(self, code, ext=None, body=None, timeout_s=3.0):
+    async def ask(self, code, ext=None, body=None, timeout_s=3.0, signer=None):
         data = body if body is None or isinstance(body, bytes) else json.dumps(body).encode()
         command = request(code, dict(ext or {}), data)
-        self.signer.sign(command)
+        (signer or self.signer).sign(command)
         return await self.client.call(self.address, command, timeout_s)
 
-    async def send(self, topic, body, properties="", group="PG", flags="0"):
+    async def send(self, topic, body, properties="", group="PG", flags="0", code=310):
         values = (
             group,
             topic,
@@ -84,7 +64,7 @@ class Raw:
             "false",
             "16",
         )
-        return await self.ask(310, dict(zip("abcdefghijkl", values, strict=True)), body)
+        return await self.ask(code, dict(zip("abcdefghijkl", values, strict=True)), body)
 
     def has(self, text):
         return any(text in bytes(each.body or b"") for each in self.pushed)
@@ -110,7 +90,7 @@ def run():
                 await cluster.start()
                 ops = client_of("ops")
                 for topic in ("Secret", "Mine", "eu"):
-                    assert (await ops.ask(17, {**TOPIC, "topic": topic})).code == 0
+                    assert (await ops.ask(17, topic_ext(topic, 1))).code == 0
                 for group in ("mine", "readers", "billing", "billing_eu"):
                     assert (await ops.ask(200, {}, {"groupName": group, "consumeEnable": True})).code == 0
                 await main(cluster, client_of)
@@ -187,6 +167,42 @@ def test_messages_of_others_are_not_sent_back(run):
     run(main)
 
 
+def test_each_request_of_a_read_is_served_for_the_user_who_signed_it(run):
+    async def main(cluster, client_of):
+        stored = await client_of("shop").send("Secret", SECRET)
+        back = {"offset": str(parse_offset_id(stored.ext["msgId"])[2]), "group": "mine", "delayLevel": "1"}
+        mallory, ops = client_of("mallory"), client_of("ops").signer
+        assert (await mallory.ask(26)).code == 16
+        assert (await mallory.ask(26, signer=ops)).code == 0
+        first, second = await asyncio.gather(mallory.ask(36, back), mallory.ask(26, signer=ops))
+        assert (first.code, second.code) == (16, 0)
+        first, second = await asyncio.gather(mallory.ask(36, back, signer=ops), mallory.ask(26))
+        assert (first.code, second.code) == (0, 16)
+
+    run(main)
+
+
+def test_replies_and_recalls_need_the_right_to_send(run):
+    async def main(cluster, client_of):
+        recall = {"producerGroup": "PG", "topic": "Secret", "recallHandle": "none"}
+        for user in ("mallory", "nothing"):
+            client = client_of(user)
+            for refused in (
+                await client.ask(370, recall),
+                await client.send("Secret", b"reply", code=325),
+                await client.send("Unheard", b"reply", code=325),
+            ):
+                assert (refused.code, f"{user} has no permission to access" in refused.remark) == (16, True)
+        assert cluster.broker.topics.get("Unheard") is None
+        answer = await client_of("shop").ask(370, recall)
+        assert (answer.code, "recall handle is invalid" in answer.remark) == (604, True)
+        answer = await client_of("shop").send("Secret", b"reply", code=325)
+        assert (answer.code, "REPLY_TO_CLIENT" in answer.remark) == (1, True)
+
+    pytest.importorskip("gantrymq_request_reply")
+    run(main, timerWheelEnable=True, recallMessageEnable=True)
+
+
 @pytest.mark.parametrize("named", [{}, {"topic": "Mine"}])
 def test_messages_of_others_are_not_consumed_directly(run, named):
     async def main(cluster, client_of):
@@ -217,7 +233,7 @@ def test_groups_are_not_changed_behind_a_list(run):
 
 def test_a_retry_topic_may_belong_to_a_group_with_a_longer_name(run):
     async def main(cluster, client_of):
-        pull = {**PULL, "consumerGroup": "billing", "topic": "%RETRY%billing_eu"}
+        pull = pull_ext("%RETRY%billing_eu", consumerGroup="billing")
         assert (await client_of("eu").ask(11, pull)).code == 16
 
     run(main)
@@ -229,7 +245,7 @@ def test_what_waits_ends_with_the_permission(run, kind):
         reader = client_of("reader")
         names = {"consumerGroup": "readers", "topic": "Secret"}
         if kind == "pull":
-            asked = reader.ask(11, {**PULL, **names, "sysFlag": "6", "suspendTimeoutMillis": "20000"}, timeout_s=60)
+            asked = reader.ask(11, pull_ext(**names, wait_s=20), timeout_s=60)
         else:
             pop = {"queueId": "0", "maxMsgNums": "8", "invisibleTime": "30000", "pollTime": "20000", "initMode": "1"}
             now = {"bornTime": str(cluster.world.clock.now_ms()), "exp": "*", "expType": "TAG", "order": "false"}

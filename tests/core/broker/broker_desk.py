@@ -145,6 +145,19 @@ def pull_ext(topic: str, offset: int = 0, *, wait_s: float = 0, **fields: str) -
     }
 
 
+def topic_ext(topic: str, queues: int = 4, **fields: str) -> dict[str, str]:
+    """Fields of a request that creates or updates a topic."""
+    return {
+        "topic": topic,
+        "defaultTopic": "TBW102",
+        "readQueueNums": str(queues),
+        "writeQueueNums": str(queues),
+        "perm": "6",
+        "topicFilterType": "SINGLE_TAG",
+        **fields,
+    }
+
+
 def records(answer: Command) -> list[RecordView]:
     """The messages in the answer to a pull."""
     return list(iter_records(answer.payload))

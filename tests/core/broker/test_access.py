@@ -9,7 +9,7 @@ from types import SimpleNamespace
 
 import attrs
 import pytest
-from broker_desk import records, run_broker, send_header
+from broker_desk import records, run_broker, send_header, topic_ext
 
 from gantrymq.broker.wire.families import FAMILIES
 from gantrymq.broker.wire.send import SendRequests
@@ -93,18 +93,7 @@ def run(plugins, book):
 
 
 async def create(desk, name="A", **more):
-    assert (await desk.ask(17, {**TOPIC, "topic": name, **more})).code == 0
-
-
-TOPIC = {
-    "defaultTopic": "TBW102",
-    "readQueueNums": "1",
-    "writeQueueNums": "1",
-    "perm": "6",
-    "topicFilterType": "SINGLE_TAG",
-    "topicSysFlag": "0",
-    "order": "false",
-}
+    assert (await desk.ask(17, topic_ext(name, 1, **more))).code == 0
 
 
 def denied(actions, resource):
@@ -288,7 +277,7 @@ def test_an_authorizer_that_raises_cancelled_error_is_answered(run, book):
 @pytest.mark.parametrize(
     ("code", "ext", "body", "refused"),
     [
-        (17, {**TOPIC, "topic": "New"}, None, ("Create", "Topic:New")),
+        (17, topic_ext("New", 1), None, ("Create", "Topic:New")),
         (18, {}, {"topicConfigList": [{"topicName": "X"}, {"topicName": "Y"}]}, ("Create", "Topic:Y")),
         (215, {"topic": "A"}, None, ("Delete", "Topic:A")),
         (200, {}, {"groupName": "G"}, ("Update", "Group:G")),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 
 import pytest
-from broker_desk import START_MS, Desk, settings_for
+from broker_desk import START_MS, Desk, settings_for, topic_ext
 
 from gantrymq.broker import BrokerServer
 from gantrymq.loose_json import dumps, loads
@@ -208,8 +208,7 @@ def test_what_a_plugin_or_a_setting_asks_for_passes_the_same_check(restarted):
 
 async def create(desk, topic, queues, **fields):
     """Request 17."""
-    given = {"defaultTopic": "TBW102", "topicFilterType": "SINGLE_TAG", "perm": "6", **fields}
-    return await desk.ask(17, {"topic": topic, "readQueueNums": str(queues), "writeQueueNums": str(queues), **given})
+    return await desk.ask(17, topic_ext(topic, queues, **fields))
 
 
 @pytest.mark.parametrize("code", [202, 208, 222, 303, 308])

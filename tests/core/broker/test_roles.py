@@ -8,7 +8,7 @@ from types import SimpleNamespace
 
 import attrs
 import pytest
-from broker_desk import records, run_broker, send_header, settings_for
+from broker_desk import records, run_broker, send_header, settings_for, topic_ext
 
 from gantrymq.broker.roles import Roles
 from gantrymq.broker.tables import Tables
@@ -25,16 +25,7 @@ from gantrymq.model.topic import TopicConfig
 from gantrymq.plugins import load_plugins
 from gantrymq.world.real import real_world
 
-TOPIC = {
-    "topic": "A",
-    "defaultTopic": "TBW102",
-    "readQueueNums": "1",
-    "writeQueueNums": "1",
-    "perm": "6",
-    "topicFilterType": "SINGLE_TAG",
-    "topicSysFlag": "0",
-    "order": "false",
-}
+TOPIC = topic_ext("A", 1)
 
 
 class Recorded:
@@ -168,7 +159,7 @@ def test_a_replica_refuses_messages_and_operators_and_is_read(run):
         with pytest.raises(ServiceNotAvailable):
             await broker.messages.put(StoreMessage("A", 0, b"plugin", b"", store_host=broker.store_host))
         for code, ext, body in (
-            (17, {**TOPIC, "topic": "Other"}, None),
+            (17, topic_ext("Other", 1), None),
             (18, {}, {"topicConfigList": []}),
             (215, {"topic": "A"}, None),
             (200, {}, {"groupName": "G"}),

@@ -1,7 +1,7 @@
 """A broker refuses what its store does not support."""
 
 import pytest
-from broker_desk import run_broker
+from broker_desk import run_broker, topic_ext
 
 from gantrymq.broker.store_features import check_topics
 from gantrymq.config import Setting
@@ -44,9 +44,7 @@ def test_a_setting_needs_a_store_that_supports_it(memory, key, what):
 
 def test_a_topic_with_batch_queues_needs_a_store_that_has_them(memory):
     async def main(desk):
-        ext = {"topic": "T", "defaultTopic": "TBW102", "readQueueNums": "1", "writeQueueNums": "1", "perm": "6"}
-        ext |= {"topicFilterType": "SINGLE_TAG", "order": "false", "attributes": "+queue.type=BatchCQ"}
-        return await desk.ask(17, ext)
+        return await desk.ask(17, topic_ext("T", 1, order="false", attributes="+queue.type=BatchCQ"))
 
     answer = run_broker(plugins_with(memory), main)
     assert answer.code != 0

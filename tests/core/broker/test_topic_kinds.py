@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import attrs
 import pytest
-from broker_desk import body_of
+from broker_desk import body_of, topic_ext
 from small_schedule import SmallSchedule
 
 from gantrymq.model.topic import TopicConfig
@@ -17,9 +17,7 @@ MESSAGES = ("", "__SHARDINGKEY\x01order-7\x02", "DELAY\x011\x02")
 
 
 def create(desk, kind):
-    ext = {"topic": "T", "defaultTopic": "TBW102", "readQueueNums": "1", "writeQueueNums": "1", "perm": "6"}
-    ext |= {"topicFilterType": "SINGLE_TAG", "order": "false", "attributes": f"+message.type={kind}"}
-    return desk.ask(17, ext)
+    return desk.ask(17, topic_ext("T", 1, order="false", attributes=f"+message.type={kind}"))
 
 
 @pytest.mark.parametrize("kind", KINDS)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 
 import pytest
-from broker_desk import START_MS, body_of, pull_ext
+from broker_desk import START_MS, body_of, pull_ext, topic_ext
 
 from gantrymq.errors import StoreError, TopicNotExist
 from gantrymq.interfaces import StoreMessage
@@ -13,18 +13,6 @@ from gantrymq.loose_json import dumps, loads
 from gantrymq.model import names
 from gantrymq.model.topic import TopicConfig
 from gantrymq_testing.simulation import simulate_cluster
-
-
-def topic_ext(name, **fields):
-    return {
-        "topic": name,
-        "defaultTopic": "TBW102",
-        "readQueueNums": "4",
-        "writeQueueNums": "4",
-        "perm": "6",
-        "topicFilterType": "SINGLE_TAG",
-        **fields,
-    }
 
 
 def test_a_created_topic_is_told_member_by_member(broker):

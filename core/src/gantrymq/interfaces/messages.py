@@ -42,7 +42,7 @@ class Messages(Protocol):
         """Return the topic of a send, creating it like a send does; for plugins that store messages of clients.
 
         Raises:
-            RequestError: a check of broker or topic failed, with RocketMQ's code.
+            RequestError: a check of the sender, the broker or the topic failed, with RocketMQ's code.
         """
 
     async def put(self, message: StoreMessage) -> PutResult:

@@ -125,7 +125,6 @@ class ReplyService:
         if not body:
             raise MessageIllegal(f"the reply for topic {header.topic} has no body; a body of 1 byte or more is needed")
         broker = self._broker
-        broker.access.check_send(connection.principal, header.topic)
         topic = broker.messages.topic_for_send(
             SendRequest(
                 header.producer_group,
@@ -138,6 +137,7 @@ class ReplyService:
                 max_reconsume_times=header.max_reconsume_times,
                 unit_mode=header.unit_mode,
                 client_version=request.version,
+                principal=connection.principal,
             )
         )
         if header.queue_id >= max(topic.write_queues, topic.read_queues):

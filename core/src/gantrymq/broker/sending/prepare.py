@@ -141,8 +141,6 @@ class SendPreparation:
             raise MessageIllegal(
                 f"the message from {format_address(*request.peer)} has no body; a body of 1 byte or more is needed"
             )
-        if request.principal is not None:
-            self._access.check_send(request.principal, request.topic)
         topic = self.topic_of(request)
         if not request.born_host:
             now_ms = request.born_timestamp or self._world.clock.now_ms()
@@ -240,6 +238,8 @@ class SendPreparation:
 
     def topic_of(self, request: SendRequest) -> TopicConfig:
         """Return the topic of a send, creating it if allowed. Raises RequestError like `prepare`."""
+        if request.principal is not None:
+            self._access.check_send(request.principal, request.topic)
         if self._settings.revision != self._revision:
             self._read_settings()
         name = request.topic

@@ -123,9 +123,14 @@ class Recall:
         """
         broker = self._checked()
         header = RecallMessageRequest.from_ext(request.ext)
-        broker.access.check_send(connection.principal, header.topic)
-        born_host = connection.peer_packed_host
-        answer = await self.recall(RecallRequest(header.topic, header.recall_handle, header.producer_group, born_host))
+        recall = RecallRequest(
+            header.topic,
+            header.recall_handle,
+            header.producer_group,
+            connection.peer_packed_host,
+            connection.principal,
+        )
+        answer = await broker.messages.recall(recall)
         reply_fields = {"msgId": answer.message_id, "MSG_REGION": broker.settings.text("regionId")}
         if answer.unconfirmed is not None:
             remark = f"recall stored, but: {answer.unconfirmed}"
