@@ -21,6 +21,7 @@ import attrs
 
 from gantrymq.model.data_version import DataVersion
 from gantrymq.model.topic import PERM_WRITE, SYS_FLAG_UNIT, SYS_FLAG_UNIT_SUB, TopicConfig
+from gantrymq.remoting.listeners import DEFAULT_LISTENER
 
 MASTER_ID: Final = 0
 BROKER_TIMEOUT_MS: Final = 120_000  # default time without a heartbeat after which a broker is removed
@@ -145,7 +146,9 @@ class RouteTables:
         return live is None or live.version != version
 
     def through(self, broker: BrokerData, listener: str) -> BrokerData:
-        """Return a copy of *broker* with the addresses of its *listener*; without one, it keeps the registered one."""
+        """Return *broker* with the addresses of *listener*, where it has one: a copy, except for the default one."""
+        if listener == DEFAULT_LISTENER:
+            return broker
         copied = broker.copy()
         for broker_id, address in broker.addresses.items():
             live = self.live.get(BrokerAddress(broker.cluster, address))
