@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import itertools
 import runpy
 import statistics
 import sys
@@ -82,14 +83,7 @@ def signed(made: Request) -> Request:
 
 async def cpu_us(broker: BrokerProcess, connections: list[Connection], requests: list[Request], for_s: float) -> float:
     """Return the broker's CPU per answered request, microseconds."""
-    turn = 0
-
-    def next_request() -> Request:
-        nonlocal turn
-        turn = (turn + 1) % len(requests)
-        return requests[turn]
-
-    pump = Pump(connections, next_request, UNDER_WAY)
+    pump = Pump(connections, itertools.cycle(requests).__next__, UNDER_WAY)
     pump.start()
     await asyncio.sleep(min(1.0, for_s / 2))
     before, cpu = pump.answers, broker.cpu_s()

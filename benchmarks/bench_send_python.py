@@ -12,13 +12,14 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import itertools
 import pstats
 import tempfile
 import time
 from pathlib import Path
 
 from arguments import FLUSH_MODES, existing_folder, seconds, whole
-from load_client import BrokerProcess, Pump, Request, connect, create_topic_request, new_loop, percentile, send_request
+from load_client import BrokerProcess, Pump, connect, create_topic_request, new_loop, percentile, send_request
 
 TOPIC = "PythonLoad"
 WAITING = "run_forever", "run_until_complete", "select.epoll", "'poll'"
@@ -32,14 +33,7 @@ async def load(options: argparse.Namespace, broker: BrokerProcess, under_way: in
     if answer.code:
         raise SystemExit(f"the broker refused the topic: {answer.header!r}")
     requests = [send_request(TOPIC, queue, b"x" * options.size) for queue in range(options.queues)]
-    turn = 0
-
-    def next_request() -> Request:
-        nonlocal turn
-        turn = (turn + 1) % len(requests)
-        return requests[turn]
-
-    pump = Pump(connections, next_request, under_way)
+    pump = Pump(connections, itertools.cycle(requests).__next__, under_way)
     pump.start()
     await asyncio.sleep(options.warmup)
     pump.keep_times = True
