@@ -19,7 +19,8 @@ JAVA = "5.3.3"
 DEADLINE_S = 40.0
 SOON = {"transactionCheckInterval": "700", "transactionTimeOut": "1000", "transactionCheckMax": "3"}
 LATER = {**SOON, "transactionCheckInterval": "3600000"}
-# A Java broker writes decisions up to 3 s late; until it has read them it checks and commits again.
+# A Java broker records decisions up to 3 s late. On a busy machine a check comes before that: it asks about a decided
+# transaction once more and commits its message a second time.
 JAVA_SOON = {
     **SMALL_STORE,
     "transactionCheckInterval": "5000",
@@ -117,7 +118,7 @@ def test_pending_transactions_are_checked_by_the_broker_that_takes_over(
         store = ours.store
         assert ours.stop() == 0
 
-    first = ["ask-commit:a-2", "ask-commit:b-2", "commit:a-0", "commit:b-0"]
+    first = {"ask-commit:a-2", "ask-commit:b-2", "commit:a-0", "commit:b-0"}
     pending = {"ask-commit:a-2", "ask-rollback:a-3", "ask-commit:b-2", "ask-rollback:b-3"}
     with (
         JavaNameServer(JAVA, tmp_path / "namesrv") as namesrv,
@@ -126,8 +127,8 @@ def test_pending_transactions_are_checked_by_the_broker_that_takes_over(
         b = member(namesrv.address, JAVA, topic, "b", *words)
         b.wait_for(lambda p: {e["body"] for e in p.of("asked")} >= pending, "the checks of both brokers' transactions")
         reader = tmp_path / "reader"
-        wait_until(lambda: bodies(namesrv.address, JAVA, reader, topic) == first, "what is committed", DEADLINE_S)
-        assert {e["body"] for e in b.of("asked")} == pending
+        wait_until(lambda: set(bodies(namesrv.address, JAVA, reader, topic)) == first, "committed messages", DEADLINE_S)
+        assert {e["body"] for e in b.of("asked")} - {"commit:b-0", "rollback:b-1"} == pending
         b.kill()
         member(namesrv.address, JAVA, topic, "c", "ask-commit", "commit").kill()
 
@@ -135,5 +136,6 @@ def test_pending_transactions_are_checked_by_the_broker_that_takes_over(
         d = member(ours.namesrv, JAVA, topic, "d")
         wait_until_decided(tmp_path, ours.namesrv)
         assert "ask-commit:c-0" in {event["body"] for event in d.of("asked")}
-        seen = sorted([*first, "ask-commit:c-0", "commit:c-1"])
-        assert bodies(ours.namesrv, JAVA, tmp_path / "reader2", topic) == seen
+        seen = bodies(ours.namesrv, JAVA, tmp_path / "reader2", topic)
+        assert set(seen) == {*first, "ask-commit:c-0", "commit:c-1"}
+        assert seen.count("ask-commit:c-0") == 1
