@@ -109,7 +109,7 @@ class RigBroker:
         self.topics = SimpleNamespace(
             get=lambda name: None,
             put=lambda topic: None,
-            on_deleted=lambda callback: None,
+            on_deleted=lambda callback: lambda: None,
         )
         self.messages = self
 

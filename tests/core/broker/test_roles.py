@@ -9,13 +9,14 @@ from types import SimpleNamespace
 import attrs
 import pytest
 from broker_desk import records, run_broker, send_header, settings_for, topic_ext
+from memory_transactions import MemoryTransactions
 
 from gantrymq.broker.roles import Roles
 from gantrymq.broker.tables import Tables
 from gantrymq.broker.tables.snapshot import Snapshots
-from gantrymq.errors import FormatError, InvalidParameter, ServiceNotAvailable
+from gantrymq.errors import FormatError, InvalidParameter, RequestRefused, ServiceNotAvailable
 from gantrymq.hooks import hookimpl
-from gantrymq.interfaces import StoreMessage, TableSnapshot
+from gantrymq.interfaces import EndTransaction, RecallAnswer, RecallRequest, SendRequest, StoreMessage, TableSnapshot
 from gantrymq.loose_json import dumps, loads
 from gantrymq.model.data_version import DataVersion
 from gantrymq.model.group import GroupConfig
@@ -174,6 +175,182 @@ def test_a_replica_refuses_messages_and_operators_and_is_read(run):
         assert [bytes(each.body) for each in records(await desk.pull("A"))] == [b"0", b"1", b"2"]
         await broker.role.change(Role.MASTER, 2)
         assert (await desk.ask(310, header, b"3")).code == 0
+
+    run(main)
+
+
+def test_a_replica_answers_operators_and_producers_with_rocketmqs_codes(run):
+    async def main(desk, broker, told):
+        assert (await desk.ask(17, TOPIC)).code == 0
+        assert (await desk.ask(200, None, dumps({"groupName": "CG"}))).code == 0
+        assert (await desk.send("A")).code == 0
+        await broker.role.change(Role.REPLICA, 1)
+        reset = {"topic": "A", "group": "CG", "timestamp": "-1", "isForce": "true"}
+        answer = await desk.ask(222, reset)
+        assert (answer.code, answer.remark) == (1, "Can not reset offset in slave broker")
+        forbidden = await desk.ask(353, {"topic": "A", "group": "CG"})
+        assert (forbidden.code, loads(forbidden.payload)["readable"]) == (0, True)
+        offset = {"consumerGroup": "CG", "topic": "A", "queueId": "0", "commitOffset": "1"}
+        assert (await desk.ask(15, offset)).code == 0
+        assert broker.offsets.committed("CG", Queue("A", 0)) == 1
+        with pytest.raises(ServiceNotAvailable):
+            broker.messages.topic_for_send(SendRequest("PG", "New", b"x", peer=("1.2.3.4", 5), default_topic="TBW102"))
+        with pytest.raises(ServiceNotAvailable, match="those of its master"):
+            broker.topics.put(TopicConfig("New", 1, 1))
+        assert broker.topics.get("New") is None
+        await broker.role.change(Role.MASTER, 2)
+        assert (await desk.ask(222, reset)).code == 0
+
+    run(main)
+
+
+@pytest.mark.parametrize("code", [37, 370])
+def test_a_replica_ends_no_transaction_and_recalls_nothing(plugins, services, code):
+    """RocketMQ's code is 11 (SLAVE_NOT_AVAILABLE)."""
+
+    class Recalls(Recorded):
+        async def recall(self, request):
+            return RecallAnswer("ID", None)
+
+    recalls = Recalls("d_recalls", [])
+
+    together = attrs.evolve(plugins, services=(services[2], recalls), transactions={"memory": MemoryTransactions})
+
+    async def ended(broker):
+        if code == 37:
+            return await broker.messages.end_transaction(EndTransaction("PG", 0, 0, 8, False, "ID", None))
+        return await broker.messages.recall(RecallRequest("A", "handle", "PG", b""))
+
+    async def main(desk):
+        broker = services[2].broker
+        await broker.role.change(Role.REPLICA, 1)
+        with pytest.raises(RequestRefused, match="is a replica") as refused:
+            await ended(broker)
+        assert refused.value.response_code == 11
+
+    run_broker(together, main)
+
+
+def test_a_pull_from_a_replica_commits_nothing_and_keeps_its_offset(run):
+    async def main(desk, broker, told):
+        assert (await desk.ask(17, TOPIC)).code == 0
+        for _ in range(3):
+            assert (await desk.send("A")).code == 0
+        commit = {"sysFlag": str(4 | 1), "commitOffset": "1"}
+        assert (await desk.pull("A", 1, **commit)).code == 0
+        beyond = await desk.pull("A", 9)
+        assert (beyond.code, beyond.ext["nextBeginOffset"]) == (21, "3")
+        await broker.role.change(Role.REPLICA, 1)
+        answer = await desk.pull("A", 2, **{**commit, "commitOffset": "2"})
+        assert (answer.code, len(records(answer))) == (0, 1)
+        assert broker.offsets.committed("CG", Queue("A", 0)) == 1
+        beyond = await desk.pull("A", 9)  # a replica may be behind its master
+        assert (beyond.code, beyond.ext["nextBeginOffset"]) == (20, "9")
+
+    run(main)
+
+
+def test_a_replica_creates_no_group_and_no_retry_topic(run):
+    async def main(desk, broker, told):
+        assert (await desk.ask(17, TOPIC)).code == 0
+        assert (await desk.send("A")).code == 0
+        await broker.role.change(Role.REPLICA, 1)
+        topics, groups = set(broker.topics.view), set(broker.groups.view)
+        versions = desk.tables.topics.version, desk.tables.groups.version
+        assert (await desk.heartbeat("Fresh", "A")).code == 0
+        assert [each.client_id for each in broker.clients.consumers("Fresh")] == ["c1"]
+        assert len(records(await desk.pull("A", consumerGroup="Other"))) == 1
+        desk.tables.topics.mark_ordered(["A"])
+        assert (set(broker.topics.view), set(broker.groups.view)) == (topics, groups)
+        assert (desk.tables.topics.version, desk.tables.groups.version) == versions
+        assert not broker.topics.get("A").order
+        await broker.role.change(Role.MASTER, 2)
+        assert (await desk.heartbeat("Fresh", "A")).code == 0
+        assert broker.groups.get("Fresh") is not None
+        assert broker.topics.get("%RETRY%Fresh") is not None
+
+    run(main)
+
+
+def test_a_replica_keeps_queues_without_a_topic(run):
+    """Its topics come later than its records."""
+
+    async def main(desk, broker, told):
+        assert (await desk.ask(17, TOPIC)).code == 0
+        assert (await desk.send("A")).code == 0
+        await broker.role.change(Role.REPLICA, 1)
+        desk.tables.topics.delete("A")
+        assert (await desk.ask(316, {"report": "true"})).code == 0
+        assert Queue("A", 0) in list(broker.store.queues())
+        await broker.role.change(Role.MASTER, 2)
+        assert (await desk.ask(316)).code == 0
+        assert Queue("A", 0) not in list(broker.store.queues())
+
+    run(main)
+
+
+def test_removed_listeners_are_not_called(run):
+    async def main(desk, broker, told):
+        heard = []
+        parts = (broker.topics.on_deleted, broker.groups.on_deleted, broker.clients.on_gone)
+        more = (broker.clients.on_group_changed, broker.clients.on_heartbeat, broker.messages.on_acknowledged)
+        ends = [on(lambda *event: heard.append(event)) for on in (*parts, *more, broker.role.on_changed)]
+        for end in (*ends, *ends):
+            end()
+        assert (await desk.ask(17, TOPIC)).code == 0
+        assert (await desk.send("A")).code == 0
+        assert (await desk.heartbeat("CG", "A")).code == 0
+        assert (await desk.ask(215, {"topic": "A"})).code == 0
+        assert (await desk.ask(207, {"groupName": "CG", "cleanOffset": "true"})).code == 0
+        await broker.role.change(Role.REPLICA, 1)
+        await desk.client.close()
+        await broker.world.clock.sleep(1)
+        assert heard == []
+
+    run(main)
+
+
+def test_a_service_may_not_wait_for_a_change_during_another(run, services, caplog):
+    """It would wait for itself. In a task of its own it changes the role afterwards."""
+    original, tasks = services[1].start, []
+
+    async def start(broker):
+        await original(broker)
+        if services[1].awaits:
+            await broker.role.change(Role.MASTER, 9)
+        tasks.append(asyncio.ensure_future(broker.role.change(Role.MASTER, 5)))
+
+    services[1].start, services[1].awaits = start, True
+
+    async def main(desk, broker, told):
+        with pytest.raises(ServiceNotAvailable, match="b_copier failed to start as REPLICA"):
+            await asyncio.wait_for(broker.role.change(Role.REPLICA, 1), 60)
+        assert "may not wait for a change of the role" in caplog.text
+        assert (broker.role.current, broker.role.epoch) == (Role.REPLICA, 1)
+        await broker.role.change(Role.MASTER, 2)
+        services[1].awaits = False
+        await broker.role.change(Role.REPLICA, 3)
+        await tasks[0]
+        assert (broker.role.current, broker.role.epoch) == (Role.MASTER, 5)
+        assert told[2:] == ["-a_writer", "+b_copier", "+a_writer", "-a_writer", "+b_copier", "-b_copier", "+a_writer"]
+
+    run(main)
+
+
+def test_a_change_waits_for_services_that_start_with_the_broker(run, services):
+    """Otherwise it would stop one in the middle of its start, which would then run on a replica."""
+    original, tasks = services[0].start, []
+
+    async def start(broker):
+        tasks.append(asyncio.ensure_future(broker.role.change(Role.REPLICA, 1)))
+        await broker.world.clock.sleep(5)
+        await original(broker)
+
+    services[0].start = start
+
+    async def main(desk, broker, told):
+        await tasks[0]
+        assert told == ["+c_watcher", "+a_writer", "-a_writer", "+b_copier"]
 
     run(main)
 

@@ -118,11 +118,13 @@ class Listeners(Generic[Event]):
     def __init__(self, event: str, failed: CountFailure = lambda kind, name: None) -> None:
         self._event = event
         self._failed = failed
-        self._listeners: list[Callable[Event, None]] = []
+        self._listeners: dict[Callable[Event, None], None] = {}
 
-    def add(self, listener: Callable[Event, object]) -> None:
-        """Call *listener* with each event from now on."""
-        self._listeners.append(logged_listener(listener, self._failed, self._event))
+    def add(self, listener: Callable[Event, object]) -> Callable[[], None]:
+        """Call *listener* with each event from now on. Return a function that removes it."""
+        added = logged_listener(listener, self._failed, self._event)
+        self._listeners[added] = None
+        return lambda: self._listeners.pop(added, None)
 
     def call(self, *args: Event.args, **kwargs: Event.kwargs) -> None:
         """Call every listener."""

@@ -77,6 +77,7 @@ class BrokerMessages:
 
     def topic_for_send(self, request: SendRequest) -> TopicConfig:
         """Return the topic of a send, creating it like a send does."""
+        self._roles.check_message()
         return self._preparation.topic_of(request)
 
     async def put(self, message: StoreMessage) -> PutResult:
@@ -103,7 +104,7 @@ class BrokerMessages:
             raise RequestNotSupported(
                 f"no installed plugin offers transactions; install one with: {install_command('gantrymq-transaction')}"
             )
-        self._roles.check_message()
+        self._roles.check_waiting()
         return self._transactions.end(request)
 
     async def recall(self, request: RecallRequest) -> RecallAnswer:
@@ -111,6 +112,7 @@ class BrokerMessages:
         self._access.check_send(request.principal, request.topic)
         for service in self._services:
             if isinstance(service, MessageRecall):
+                self._roles.check_waiting()
                 return await service.recall(request)
         raise RequestNotSupported(
             f"no installed plugin recalls messages; install one with: {install_command('gantrymq-schedule')}"
@@ -168,6 +170,6 @@ class BrokerMessages:
         """Call *callback* with queue and new maximum offset after each publication."""
         return self._arrivals.add(callback, queue)
 
-    def on_acknowledged(self, callback: Callable[[int, float], object]) -> None:
+    def on_acknowledged(self, callback: Callable[[int, float], object]) -> Callable[[], None]:
         """Call *callback* with number of messages and seconds after each acknowledged batch."""
-        self._pipeline.on_acknowledged(logged_listener(callback, self._failed, "acknowledged messages"))
+        return self._pipeline.on_acknowledged(logged_listener(callback, self._failed, "acknowledged messages"))

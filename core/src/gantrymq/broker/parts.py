@@ -124,7 +124,14 @@ class Parts:
         )
         tables.groups.attributes_changed = self.filters.forget
         self.pulls = Pulls(
-            settings, resources.world.clock, resources.store, tables, self.offset_commits, self.filters, self.held_pulls
+            settings,
+            resources.world.clock,
+            resources.store,
+            tables,
+            self.offset_commits,
+            self.filters,
+            self.held_pulls,
+            lambda: self.roles.is_master(),
         )
         tables.clients.on_gone(self.held_pulls.connection_lost)
         tables.topics.on_change(lambda topic: self.held_pulls.topic_changed(topic.name))
@@ -157,6 +164,7 @@ class Parts:
             world, settings, self.identity, tables, self.interceptors, target_selector, self.transactions
         )
         self.roles = Roles(resources.store, self.pipeline.append_now, stats.plugin_failed)
+        tables.topics.may_create = tables.groups.may_create = self.roles.is_master
         self.sends = Sends(
             tables, self.preparation, self.pipeline, resources.state, self.interceptors, target_selector, self.roles
         )

@@ -10,13 +10,14 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
 from typing import Any, Final
 
 import attrs
 
 from gantrymq.broker.counted_plugins import CountFailure, Listeners
-from gantrymq.errors import GantryError, InvalidParameter, RequestRefused, ServiceNotAvailable
+from gantrymq.errors import GantryError, InvalidParameter, PluginError, RequestRefused, ServiceNotAvailable
 from gantrymq.interfaces import MessageStore
 from gantrymq.model.role import Role
 
@@ -29,6 +30,7 @@ ON_A_REPLICA: Final = (
     "service not available now: this broker is a replica and takes no messages; send to the master of its group"
 )
 CHANGING: Final = "service not available now: this broker is changing its role; send again in a moment"
+SLAVE_NOT_AVAILABLE: Final = 11
 
 
 @attrs.define(eq=False)
@@ -75,7 +77,9 @@ class Roles:
         self._failed = failed
         self._services: list[RoleService] = []
         self._listeners = Listeners[[Role, int]]("changes of the role", failed)
-        self._changing = asyncio.Lock()
+        self._lock = asyncio.Lock()  # held while services start or stop
+        self._holder: asyncio.Task[Any] | None = None
+        self._changing = False
         self._floor: Callable[[], int] = lambda: 0
         if store.raw_log is not None:
             store.raw_log.retain_from(self._retained)
@@ -95,24 +99,52 @@ class Roles:
         if self.current is Role.REPLICA:
             raise ServiceNotAvailable(ON_A_REPLICA)
 
+    def check_waiting(self) -> None:
+        """Check that half messages may be ended and timed messages recalled.
+
+        Raises:
+            RequestRefused: this broker is a replica; code 11 (EndTransactionProcessor, RecallMessageProcessor).
+            ServiceNotAvailable: it changes its role.
+        """
+        if self.current is Role.REPLICA:
+            raise RequestRefused(SLAVE_NOT_AVAILABLE, ON_A_REPLICA)
+        self.check_message()
+
     def check_tables(self) -> None:
-        """Check that operators may change topics and groups. Raises RequestRefused with RocketMQ's code 1."""
+        """Check that operators may change topics and groups.
+
+        Raises RequestRefused with code 1 and the sentence of RocketMQ before 5.1.4; a later slave makes the change,
+        which the next copy of its master's tables may undo.
+        """
         if self.current is Role.REPLICA:
             raise RequestRefused(
                 1, "Can't modify topic or subscription group from slave broker, please execute it from master broker."
             )
 
+    def check_reset(self) -> None:
+        """Check that offsets may be reset here. Raises RequestRefused with RocketMQ's code 1 (resetOffsetInner)."""
+        if self.current is Role.REPLICA:
+            raise RequestRefused(1, "Can not reset offset in slave broker")
+
+    def is_master(self) -> bool:
+        """Return whether this broker is a master: only masters create topics and groups, and delete what is unused."""
+        return self.current is Role.MASTER
+
     # --- changes ------------------------------------------------------------------------------------------------------
 
     async def run(self, service: RoleService) -> None:
-        """Start *service* if it runs in the present role, and start and stop it with later changes."""
-        self._services.append(service)
-        if self.current in service.roles:
-            await service.start()
+        """Start *service* if it runs in the present role, and start and stop it with later changes.
 
-    def on_changed(self, callback: Callable[[Role, int], Any]) -> None:
+        Changes wait until it has started, except one that it makes itself in its start.
+        """
+        async with self._turn():
+            self._services.append(service)
+            if self.current in service.roles:
+                await service.start()
+
+    def on_changed(self, callback: Callable[[Role, int], Any]) -> Callable[[], None]:
         """Call *callback* with role and epoch after each change."""
-        self._listeners.add(callback)
+        return self._listeners.add(callback)
 
     def keep_from(self, floor: Callable[[], int]) -> None:
         """Let retention on a replica delete log files before ``floor()``."""
@@ -120,28 +152,59 @@ class Roles:
 
     async def change(self, role: Role, epoch: int) -> None:
         """Change the role."""
-        async with self._changing:
-            if epoch < self.epoch:
-                raise InvalidParameter(f"epoch {epoch} is over: this broker is a {self.current.value} of {self.epoch}")
-            if (role, epoch) == (self.current, self.epoch):
-                return
-            before, self.epoch, problem = self.current, epoch, ""
-            if role is not before:
-                self.refusal = CHANGING
-                if role is Role.REPLICA:
-                    self._append_now()
-                    problems = await self._stop_services(role)
-                    self._append_now()  # what services put while they stopped; no await until the role has changed
-                    self.current = role
-                else:
-                    self.current = role
-                    problems = await self._stop_services(role)
-                problem = _sentence(role, problems + await self._start_services(role))
-                self.refusal = problem or (ON_A_REPLICA if role is Role.REPLICA else "")
-            log.info("this broker is now the %s of epoch %d", role.value, epoch)
-            self._listeners.call(role, epoch)
-            if problem:
-                raise ServiceNotAvailable(problem)
+        if asyncio.current_task() is not self._holder:
+            async with self._turn():
+                await self._change(role, epoch)
+        elif self._changing:
+            raise PluginError(
+                "a service may not wait for a change of the role in its start or stop while the role changes; change "
+                "it in a task of its own, afterwards"
+            )
+        else:  # the service starts with the broker
+            await self._change(role, epoch)
+
+    @asynccontextmanager
+    async def _turn(self) -> AsyncIterator[None]:
+        """Wait for the starts and stops under way, and hold up others."""
+        async with self._lock:
+            self._holder = asyncio.current_task()
+            try:
+                yield
+            finally:
+                self._holder = None
+
+    async def _change(self, role: Role, epoch: int) -> None:
+        if epoch < self.epoch:
+            raise InvalidParameter(f"epoch {epoch} is over: this broker is a {self.current.value} of {self.epoch}")
+        if (role, epoch) == (self.current, self.epoch):
+            return
+        self._changing = True
+        try:
+            problem = await self._change_services(role, epoch)
+        finally:
+            self._changing = False
+        log.info("this broker is now the %s of epoch %d", role.value, epoch)
+        self._listeners.call(role, epoch)
+        if problem:
+            raise ServiceNotAvailable(problem)
+
+    async def _change_services(self, role: Role, epoch: int) -> str:
+        """Set role and epoch, and stop and start services. Return why messages are refused, if one failed."""
+        before, self.epoch = self.current, epoch
+        if role is before:
+            return ""
+        self.refusal = CHANGING
+        if role is Role.REPLICA:
+            self._append_now()
+            problems = await self._stop_services(role)
+            self._append_now()  # what services put while they stopped; no await until the role has changed
+            self.current = role
+        else:
+            self.current = role
+            problems = await self._stop_services(role)
+        problem = _sentence(role, problems + await self._start_services(role))
+        self.refusal = problem or (ON_A_REPLICA if role is Role.REPLICA else "")
+        return problem
 
     async def _stop_services(self, role: Role) -> list[str]:
         """Stop what does not run in *role*; return a phrase about each that failed."""

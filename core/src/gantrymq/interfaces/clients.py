@@ -97,11 +97,20 @@ class Clients(Protocol):
     def subscription(self, group: str, topic: str) -> Subscription | None:
         """Return the subscription of an online group to a topic."""
 
-    def on_heartbeat(self, check: Callable[[Heartbeat, ClientChannel], Any]) -> None:
-        """Call *check* with each heartbeat before it is processed. If it raises, the heartbeat is refused."""
+    def on_heartbeat(self, check: Callable[[Heartbeat, ClientChannel], Any]) -> Callable[[], None]:
+        """Call *check* with each heartbeat before it is processed. If it raises, the heartbeat is refused.
 
-    def on_gone(self, callback: Callable[[ClientChannel], Any]) -> None:
-        """Call *callback* with each closed connection that has sent a request. Exceptions are logged."""
+        Return a function that removes the check.
+        """
 
-    def on_group_changed(self, callback: Callable[[str], Any]) -> None:
-        """Call *callback* with a consumer group after its members or topics change. Exceptions are logged."""
+    def on_gone(self, callback: Callable[[ClientChannel], Any]) -> Callable[[], None]:
+        """Call *callback* with each closed connection that has sent a request. Exceptions are logged.
+
+        Return a function that removes the callback.
+        """
+
+    def on_group_changed(self, callback: Callable[[str], Any]) -> Callable[[], None]:
+        """Call *callback* with a consumer group after its members or topics change. Exceptions are logged.
+
+        Return a function that removes the callback.
+        """

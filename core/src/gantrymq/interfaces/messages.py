@@ -43,6 +43,7 @@ class Messages(Protocol):
 
         Raises:
             RequestError: a check of the sender, the broker or the topic failed, with RocketMQ's code.
+            ServiceNotAvailable: this broker is a replica, or changes its role.
         """
 
     async def put(self, message: StoreMessage) -> PutResult:
@@ -88,7 +89,8 @@ class Messages(Protocol):
 
         Raises:
             RequestNotSupported: no plugin offers transactions.
-            RequestError: the half message belongs to another producer, or there is none (when awaited).
+            RequestError: the half message belongs to another producer, or there is none (when awaited); code 11 on a
+                replica.
         """
 
     async def recall(self, request: RecallRequest) -> RecallAnswer:
@@ -96,7 +98,8 @@ class Messages(Protocol):
 
         Raises:
             RequestNotSupported: no plugin recalls messages.
-            RequestError: a check failed, with RocketMQ's code; 604 if the message is due or the handle is not valid.
+            RequestError: a check failed, with RocketMQ's code; 604 if the message is due or the handle is not valid, 11
+                on a replica.
         """
 
     async def pull(self, request: PullRequest, connection: ClientChannel | None = None) -> PullAnswer:
@@ -174,8 +177,9 @@ class Messages(Protocol):
             A function that removes the callback.
         """
 
-    def on_acknowledged(self, callback: Callable[[int, float], Any]) -> None:
+    def on_acknowledged(self, callback: Callable[[int, float], Any]) -> Callable[[], None]:
         """Call *callback* after each batch of messages has passed its gates and is visible.
 
         Arguments are the number of messages and the seconds from append to acknowledgement. Exceptions are logged.
+        Return a function that removes the callback.
         """

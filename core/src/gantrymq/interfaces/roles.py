@@ -15,9 +15,10 @@ __all__ = ["BrokerRole", "ServiceState", "StateTables", "TableSnapshot"]
 class BrokerRole(Protocol):
     """The broker's role; `Broker.role`. A broker starts as a master of epoch 0.
 
-    On a replica all messages of clients and plugins are refused (code 14), and so are changes of topics and groups by
-    operators (code 1); pulls, queries and committed offsets work. Records arrive by `RawLog.append_raw`, tables by
-    `StateTables.install`. Retention deletes no log file except as `keep_from` allows.
+    A replica refuses messages of clients and plugins (code 14), the end of transactions and recalls (11), and changes
+    of topics and groups and resets of offsets by operators (1). It creates no topic or group by itself. Pulls, queries,
+    heartbeats and requests to commit an offset work; the offset that a pull commits is ignored. Records arrive by
+    `RawLog.append_raw`, tables by `StateTables.install`. Retention deletes no log file except as `keep_from` allows.
     """
 
     @property
@@ -34,13 +35,20 @@ class BrokerRole(Protocol):
         A new replica stores what was accepted before and refuses all else, then stops services. A new master starts
         its services, then accepts messages. Changes are made one after the other.
 
+        A service may await it in its start when the broker starts, but not in a start or stop during another change,
+        which would wait for itself: it then changes the role in a task of its own, afterwards.
+
         Raises:
+            PluginError: a service calls it in its start or stop during another change.
             InvalidParameter: *epoch* is lower than the present one.
             ServiceNotAvailable: a service failed to start or stop; the role has changed, but messages stay refused.
         """
 
-    def on_changed(self, callback: Callable[[Role, int], Any]) -> None:
-        """Call *callback* with role and epoch after each change. Its exceptions are logged."""
+    def on_changed(self, callback: Callable[[Role, int], Any]) -> Callable[[], None]:
+        """Call *callback* with role and epoch after each change. Its exceptions are logged.
+
+        Return a function that removes the callback.
+        """
 
     def keep_from(self, floor: Callable[[], int]) -> None:
         """Let retention on a replica delete log files before ``floor()``, such as the master's lowest offset."""
@@ -66,7 +74,8 @@ class StateTables(Protocol):
         """Replace the tables of a replica, and return when they are saved.
 
         Topics that the snapshot does not have are deleted with their queues; the broker's own are kept. The states of
-        services are read when these start.
+        services are read when these start. After a truncation of the log (`RawLog.truncate`) a snapshot has to be
+        installed before the broker becomes a master: state files of its own may be about what was cut off.
 
         Raises:
             InvalidParameter: this broker is not a replica.
@@ -80,4 +89,8 @@ class ServiceState(Protocol):
     """A service with state files that a replica takes over."""
 
     def state_texts(self) -> Mapping[str, str]:
-        """Return the texts of its files in the ``config`` folder by file name; none while it does not run."""
+        """Return the texts of its files in the ``config`` folder by file name; none while it does not run.
+
+        Each is a JSON object. An empty one resets a file of the replica, such as positions in files that it does not
+        get.
+        """

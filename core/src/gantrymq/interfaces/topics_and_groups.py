@@ -32,10 +32,14 @@ class Topics(Protocol):
 
         Raises:
             InvalidParameter: the configuration cannot be read back from topics.json.
+            ServiceNotAvailable: this broker is a replica.
         """
 
-    def on_deleted(self, callback: Callable[[str], Any]) -> None:
-        """Call *callback* with the name of each deleted topic. Exceptions are logged."""
+    def on_deleted(self, callback: Callable[[str], Any]) -> Callable[[], None]:
+        """Call *callback* with the name of each deleted topic. Exceptions are logged.
+
+        Return a function that removes the callback.
+        """
 
 
 class Groups(Protocol):
@@ -52,10 +56,16 @@ class Groups(Protocol):
         """Return the configuration of a group, None if it does not exist."""
 
     def require(self, name: str) -> GroupConfig:
-        """Return the configuration of a group, creating it if allowed. Raises GroupNotExist."""
+        """Return the configuration of a group, creating it if allowed. Raises GroupNotExist.
+
+        A replica creates no group, and returns the defaults where a master would create it.
+        """
 
     def may_read(self, group: str, topic: str) -> bool:
         """Return whether a group is allowed to read a topic."""
 
-    def on_deleted(self, callback: Callable[[str], Any]) -> None:
-        """Call *callback* with the name of each group that is deleted with its offsets. Exceptions are logged."""
+    def on_deleted(self, callback: Callable[[str], Any]) -> Callable[[], None]:
+        """Call *callback* with the name of each group that is deleted with its offsets. Exceptions are logged.
+
+        Return a function that removes the callback.
+        """

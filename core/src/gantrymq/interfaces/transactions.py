@@ -35,7 +35,11 @@ class Outcome(enum.Enum):
 
 
 class TransactionService(Protocol):
-    """Keeper of half messages until their producer decides."""
+    """Keeper of half messages until their producer decides.
+
+    The attribute ``roles`` is optional, as for a `Service`: by default it runs on masters only. `prepare` is called on
+    masters only, `end` and `check` while it runs.
+    """
 
     async def start(self, broker: Broker) -> None:
         """Start checking undecided messages."""

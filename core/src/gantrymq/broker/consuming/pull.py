@@ -103,8 +103,10 @@ class Pulls:
         offset_commits: OffsetCommits,
         filters: Filters,
         held: HeldPulls,
+        is_master: Callable[[], bool],
     ) -> None:
         self._settings = settings
+        self._is_master = is_master
         self._clock = clock
         self._store = store
         self._topics = tables.topics
@@ -153,7 +155,9 @@ class Pulls:
     def _attempt(self, request: PullRequest, requester: Requester, *, may_hold: bool) -> None:
         topic, group, subscription, match = self._checked(request)
         queue, respond = Queue(request.topic, request.queue_id), requester.respond
-        if may_hold and request.sys_flag & PULL_COMMIT_OFFSET:
+        if may_hold and request.sys_flag & PULL_COMMIT_OFFSET and self._is_master():
+            # A replica has its master's offsets. RocketMQ's clients leave the flag out in pulls from a slave, and its
+            # slaves before 5.0 ignore it.
             try:
                 self._offset_commits.commit(request.group, queue, request.commit_offset)
             except RequestError as problem:  # serve the pull anyway: it has its own offset
@@ -212,6 +216,9 @@ class Pulls:
         code = _CODES.get(found.status)
         if code is None:  # the queue does not exist or is empty
             code = PULL_OFFSET_MOVED if request.queue_offset != 0 else PULL_NOT_FOUND
+        if code == PULL_OFFSET_MOVED and not self._is_master():
+            # The queue may end later on the master, so the offset is kept (DefaultPullMessageResultHandler).
+            code, found = PULL_RETRY_IMMEDIATELY, found._replace(next_offset=request.queue_offset)
         queue, by = Queue(request.topic, request.queue_id), requester.connection.peer if requester.connection else None
         last = self._offsets.pulled(request.group, queue, found.next_offset, began, by)
         if not match.accepts_all and code != PULL_OFFSET_MOVED:

@@ -67,7 +67,7 @@ class Pipeline:
         self._timer: Timer | None = None
         self._listeners: list[Published] = []
         self._answered: list[Callable[[], None]] = []
-        self._timers: list[Acknowledged] = []
+        self._timers: tuple[Acknowledged, ...] = ()
         self._timed: deque[tuple[int, int, float]] = deque()  # for each batch: end, messages, time of the append
         self._closed = False
 
@@ -82,12 +82,17 @@ class Pipeline:
         """Call *listener* after the responses to the senders of a batch, so that these can be flushed together."""
         self._answered.append(listener)
 
-    def on_acknowledged(self, listener: Acknowledged) -> None:
+    def on_acknowledged(self, listener: Acknowledged) -> Callable[[], None]:
         """Call *listener* with number of messages and seconds since the append, for each batch that passed its gates.
 
-        Without a listener no time is measured. Exceptions are logged.
+        Without a listener no time is measured. Exceptions are logged. Return a function that removes it.
         """
-        self._timers.append(listener)
+        self._timers = (*self._timers, listener)
+
+        def remove() -> None:
+            self._timers = tuple(each for each in self._timers if each is not listener)
+
+        return remove
 
     def submit(self, messages: Sequence[StoreMessage], done: Done) -> None:
         """Store *messages* and call ``done(results, error)`` once, later.

@@ -88,27 +88,29 @@ class ClientTable:
         self._consumes: dict[ClientChannel, set[str]] = {}
         self._by_client_id: dict[str, dict[ClientChannel, OnlineClient]] = {}  # producers, in order of registration
         self._named: dict[ClientChannel, str] = {}  # client ids of producers
-        self._checks: list[Callable[[Heartbeat, ClientChannel], object]] = []
+        self._checks: dict[Callable[[Heartbeat, ClientChannel], object], None] = {}
         self._gone = Listeners[[ClientChannel]]("closed connections", failed)
         self._changed = Listeners[[str]]("changed consumer groups", failed)
 
-    def on_heartbeat(self, check: Callable[[Heartbeat, ClientChannel], object]) -> None:
+    def on_heartbeat(self, check: Callable[[Heartbeat, ClientChannel], object]) -> Callable[[], None]:
         """Call *check* with each heartbeat; it may refuse it."""
-        self._checks.append(counted(check, partial(self._failed, "listener", name_of(check))))
+        added = counted(check, partial(self._failed, "listener", name_of(check)))
+        self._checks[added] = None
+        return lambda: self._checks.pop(added, None)
 
-    def on_gone(self, callback: Callable[[ClientChannel], object]) -> None:
+    def on_gone(self, callback: Callable[[ClientChannel], object]) -> Callable[[], None]:
         """Call *callback* with each closed connection."""
-        self._gone.add(callback)
+        return self._gone.add(callback)
 
-    def on_group_changed(self, callback: Callable[[str], object]) -> None:
+    def on_group_changed(self, callback: Callable[[str], object]) -> Callable[[], None]:
         """Call *callback* with a consumer group after its members or topics change."""
-        self._changed.add(callback)
+        return self._changed.add(callback)
 
     def heartbeat(self, heartbeat: Heartbeat, connection: ClientChannel) -> bool:
         """Register a client in its groups."""
         self._check_count(heartbeat, connection)
         self._check_owner(heartbeat)
-        for check in self._checks:
+        for check in tuple(self._checks):
             check(heartbeat, connection)
         self.connected(connection)
         fingerprint = heartbeat.fingerprint

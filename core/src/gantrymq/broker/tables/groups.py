@@ -38,6 +38,7 @@ class GroupTable:
         self._groups: dict[str, GroupConfig] = {}
         self._listeners: list[Callable[[], None]] = []
         self.attributes_changed: Callable[[str], object] = lambda group: None
+        self.may_create: Callable[[], bool] = lambda: True  # False on a replica, whose groups are its master's
         self.forbidden: dict[str, dict[str, int]] = {}  # group -> topic -> bits
         self._deleted = Listeners[[str]]("deleted groups", failed)
         self.version = DataVersion()
@@ -51,9 +52,9 @@ class GroupTable:
         """Return at most *most* groups from number *start* on, and the number of all."""
         return list(islice(self._groups.values(), start, start + most)), len(self._groups)
 
-    def on_deleted(self, callback: Callable[[str], object]) -> None:
+    def on_deleted(self, callback: Callable[[str], object]) -> Callable[[], None]:
         """Call *callback* with the name of each deleted group that lost its offsets."""
-        self._deleted.add(callback)
+        return self._deleted.add(callback)
 
     def deleted(self, name: str) -> None:
         """Report that the group and everything that belongs to it are deleted."""
@@ -80,7 +81,10 @@ class GroupTable:
         return GroupConfig(name) if group is None and self._light and is_light(name) else group
 
     def find(self, name: str) -> GroupConfig | None:
-        """Return the group, creating it with defaults if allowed, else None."""
+        """Return the group, creating it with defaults if allowed, else None.
+
+        A replica creates no group, and returns the defaults: its consumers may read before it gets the group.
+        """
         group = self.get(name)
         if group is not None:
             return group
@@ -91,7 +95,8 @@ class GroupTable:
         except InvalidParameter:
             return None
         group = GroupConfig(name)
-        self.put(group)
+        if self.may_create():
+            self.put(group)
         return group
 
     def require(self, name: str) -> GroupConfig:

@@ -16,7 +16,7 @@ from gantrymq.broker.queue_kinds import serves_light_queues
 from gantrymq.broker.tables.attributes import TOPIC_ATTRIBUTES, changed_attributes
 from gantrymq.broker.tables.config_checks import check_limit, check_readable
 from gantrymq.config import Settings
-from gantrymq.errors import InvalidParameter, TopicNotExist
+from gantrymq.errors import InvalidParameter, ServiceNotAvailable, TopicNotExist
 from gantrymq.model import names
 from gantrymq.model.data_version import DataVersion
 from gantrymq.model.light_queues import is_light
@@ -37,6 +37,7 @@ class TopicTable:
         self._settings = settings
         self._now_ms = now_ms
         self.batch_queues_problem = ""  # why topics cannot have batch queues in this broker's store
+        self.may_create: Callable[[], bool] = lambda: True  # False on a replica, whose topics are its master's
         self._topics: dict[str, TopicConfig] = {}
         self._listeners: list[Changed] = []
         self._light = serves_light_queues(settings)
@@ -53,9 +54,9 @@ class TopicTable:
         """Return at most *most* topics from number *start* on, and the number of all."""
         return list(islice(self._topics.values(), start, start + most)), len(self._topics)
 
-    def on_deleted(self, callback: Callable[[str], object]) -> None:
+    def on_deleted(self, callback: Callable[[str], object]) -> Callable[[], None]:
         """Call *callback* with the name of each deleted topic."""
-        self._deleted.add(callback)
+        return self._deleted.add(callback)
 
     def deleted(self, name: str) -> None:
         """Report that the topic and everything that belongs to it are deleted."""
@@ -107,7 +108,10 @@ class TopicTable:
 
         Raises:
             InvalidParameter: the configuration cannot be read back from topics.json, or the store has no such queues.
+            ServiceNotAvailable: this broker is a replica.
         """
+        if not self.may_create():
+            raise ServiceNotAvailable(f"topic {topic.name}: the topics of a replica are those of its master")
         check_readable(topic, "topic")
         if self.batch_queues_problem and topic.has_batch_queues:
             raise InvalidParameter(f"topic {topic.name}: {self.batch_queues_problem}")
@@ -155,9 +159,10 @@ class TopicTable:
     def mark_ordered(self, names: Iterable[str]) -> None:
         """Mark the existing ones of *names* as ordered, because a name server has an order configuration for them.
 
-        The mark is kept when the configuration is removed, because an operator may have set it.
+        The mark is kept when the configuration is removed, because an operator may have set it. A replica gets it from
+        its master.
         """
-        for name in names:
+        for name in names if self.may_create() else ():
             known = self._topics.get(name)
             if known is not None and not known.order:
                 self.put(attrs.evolve(known, order=True))
@@ -236,7 +241,7 @@ class TopicTable:
         """Return the topic *name* for retries or dead letters of a group, creating it if necessary.
 
         A new topic has *queues* queues, at most maxRetryQueueNums. *ordered* marks it as ordered, like RocketMQ for a
-        group that subscribes to an ordered topic; the mark is permanent.
+        group that subscribes to an ordered topic; the mark is permanent. A replica creates and marks nothing.
         """
         known = self._topics.get(name)
         if known is not None and (known.order or not ordered):
@@ -245,7 +250,8 @@ class TopicTable:
         flags = SYS_FLAG_UNIT_SUB if unit else 0
         topic = known or TopicConfig(name, queues, queues, READ_WRITE, sys_flag=flags)
         topic = attrs.evolve(topic, order=ordered)
-        self.put(topic)
+        if self.may_create():
+            self.put(topic)
         return topic
 
 

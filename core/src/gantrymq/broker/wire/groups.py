@@ -169,9 +169,9 @@ class GroupRequests:
     @serves(RequestCode.UPDATE_AND_GET_GROUP_FORBIDDEN, action=Action.UPDATE, topic="topic", group="group")
     async def forbid(self, asked: Command, connection: Connection) -> Command:
         """353: allow or forbid a group to read a topic, if requested; return whether it may."""
-        self._check_role()
         header = UpdateGroupForbiddenRequest.from_ext(asked.ext)
         if header.readable is not None:
+            self._check_role()
             self._groups.set_readable(header.group, header.topic, readable=header.readable)
             await self._state.saved()
         readable = self._groups.may_read(header.group, header.topic)

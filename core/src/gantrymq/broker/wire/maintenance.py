@@ -45,6 +45,7 @@ class MaintenanceRequests:
         self._clock = parts.world.clock
         self._store = parts.store
         self._topics = parts.topics
+        self._is_master = parts.roles.is_master
 
     @serves(RequestCode.CLEAN_EXPIRED_CONSUMEQUEUE, action=Action.UPDATE)
     async def clean_expired_queues(self, asked: Command, connection: Connection) -> Command:
@@ -54,7 +55,12 @@ class MaintenanceRequests:
 
     @serves(RequestCode.CLEAN_UNUSED_TOPIC, action=Action.UPDATE)
     async def clean_unused_topics(self, asked: Command, connection: Connection) -> Command:
-        """316: remove the queues of topics that do not exist, except for those of the broker's topics."""
+        """316: remove the queues of topics that do not exist, except for those of the broker's topics.
+
+        A replica removes nothing, because it may get messages of a new topic before the topic.
+        """
+        if not self._is_master():
+            return self._cleaned(asked, connection, "a replica removes no queues")
         count, slices = 0, TimeSlices(self._clock, LOOKS_TOGETHER)
         topics = list(dict.fromkeys(queue.topic for queue in self._store.queues()))
         for start in range(0, len(topics), DROPS_TOGETHER):

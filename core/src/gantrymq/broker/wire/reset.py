@@ -35,6 +35,7 @@ class ResetRequests:
     """Handler for resets."""
 
     def __init__(self, parts: Parts) -> None:
+        self._check_role = parts.roles.check_reset
         self._world = parts.world
         self._identity = parts.identity
         self._sliced = parts.sliced_responses.make
@@ -49,10 +50,13 @@ class ResetRequests:
     async def reset(self, asked: Command, connection: Connection) -> Command:
         """222: reset by time (-1: the end), or one queue to an offset; return the new offsets."""
         header = ResetOffsetRequest.from_ext(asked.ext, asked.code)
+        here = self._settings.flag("useServerSideResetOffset")
+        if here:
+            self._check_role()
         topic = self._topics.get(header.topic)
         if topic is None:
             raise TopicNotExist(f"topic {header.topic} does not exist on this broker; see: gantrymq topic list")
-        if self._settings.flag("useServerSideResetOffset"):
+        if here:
             found = await self._here(topic, header)
         else:
             found = await self._at_members(topic, header, in_list_form=asked.language == LanguageCode.CPP)
