@@ -65,8 +65,10 @@ class Assignment:
         self._modes = RequestModes()  # replaced by each change, so that a copy is not needed to read it
         self._saving = asyncio.Lock()
         self._deleted: list[tuple[str, str]] = []  # deleted topics and groups with modes to remove
-        broker.topics.on_deleted(lambda topic: self._deleted.append((topic, "")))
-        broker.groups.on_deleted(lambda group: self._deleted.append(("", group)))
+        self._endings = (
+            broker.topics.on_deleted(lambda topic: self._deleted.append((topic, ""))),
+            broker.groups.on_deleted(lambda group: self._deleted.append(("", group))),
+        )
 
     def load(self) -> None:
         """Load the saved modes. Raises FormatError if file and backup cannot be read."""
@@ -76,6 +78,11 @@ class Assignment:
             if str(self._path) in str(error):
                 raise
             raise FormatError(f"{self._path}: {error}; repair the file, or move it away") from error
+
+    def close(self) -> None:
+        """Hear of no more deletions."""
+        for end in self._endings:
+            end()
 
     @serves(RequestCode.QUERY_ASSIGNMENT, access=_member)
     async def assign(self, request: Command, connection: Connection) -> Command:

@@ -59,7 +59,7 @@ class LongPolling:
         self._count = 0
         self._places = 0
         self.closed = False
-        broker.clients.on_gone(self._connection_closed)
+        self._end = broker.clients.on_gone(self._connection_closed)
 
     def wait(
         self,
@@ -114,6 +114,7 @@ class LongPolling:
                     self._woken(waiter)
         for topic in list(self._listening):
             self._unlisten(topic)
+        self._end()
 
     def tidy(self) -> None:
         """Stop observing topics without waiting requests."""

@@ -38,6 +38,10 @@ class OrderFile:
         except (ValueError, TypeError, AttributeError) as error:
             raise FormatError(f"{self._path}: {error!r}; repair the file, or move it away") from error
 
+    def text(self) -> str:
+        """Return the text of the file as it would be saved now."""
+        return pretty(self._table.to_json())
+
     async def save(self) -> None:
         """Save the table if it changed; a failed save is retried the next time."""
         broker, table = self._broker, self._table
@@ -51,7 +55,7 @@ class OrderFile:
         if not table.dirty:
             return
         table.dirty = False
-        text = pretty(table.to_json())
+        text = self.text()
         try:
             await broker.world.workers.run(save, broker.world.files, self._path, text)
         except OSError as error:

@@ -33,10 +33,12 @@ from gantrymq.remoting.serving import Handler, handlers_of
 from gantrymq.world import Timer
 from gantrymq_pop.ack_requests import AckRequests
 from gantrymq_pop.acknowledger import Acknowledger
-from gantrymq_pop.assignment import FILE, Assignment
+from gantrymq_pop.assignment import FILE as MODES_FILE
+from gantrymq_pop.assignment import Assignment
 from gantrymq_pop.checkpoints import Checkpoint
 from gantrymq_pop.long_polling import LongPolling
 from gantrymq_pop.operations import Pops
+from gantrymq_pop.order_file import FILE as ORDER_FILE
 from gantrymq_pop.order_file import OrderFile
 from gantrymq_pop.order_info import OrderTable
 from gantrymq_pop.pop_reader import PopReader
@@ -99,13 +101,19 @@ class PopService:
         await self._acks.ack(message)
 
     def state_texts(self) -> Mapping[str, str]:
-        """Return the text of messageRequestMode.json (`gantrymq.interfaces.ServiceState`)."""
-        return {FILE: self._assignment.modes_text()} if self._handlers else {}
+        """Return the texts of messageRequestMode.json and consumerOrderInfo.json (`gantrymq.interfaces.ServiceState`).
+
+        RocketMQ's slaves do not copy the latter, so that ordered messages in flight are delivered again at once.
+        """
+        if not self._handlers:
+            return {}
+        return {MODES_FILE: self._assignment.modes_text(), ORDER_FILE: self._order_file.text()}
 
     def _check_running(self) -> None:
         if not self._handlers:
             raise ServiceNotAvailable(
-                "pop consumption does not run on this broker now, which starts or stops; ask again in a moment"
+                "pop consumption does not run on this broker now: it is a replica, or it starts or stops; ask its "
+                "master, or again in a moment"
             )
 
     async def start(self, broker: Broker) -> None:
@@ -146,6 +154,7 @@ class PopService:
         await self._acking.close()
         await self._revive.stop()
         await self._order_file.save()
+        self._assignment.close()
         self._handlers = {}
 
     async def _recover(self) -> None:

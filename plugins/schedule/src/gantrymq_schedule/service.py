@@ -22,6 +22,7 @@ from gantrymq_schedule.levels.table import LevelTable
 from gantrymq_schedule.metric_families import level_metrics
 from gantrymq_schedule.pending import PendingSource
 from gantrymq_schedule.timer import settings as timers
+from gantrymq_schedule.timer.checkpoint_files import NO_CHECKPOINT, TIMER_CHECK
 from gantrymq_schedule.timer.metric_families import timer_metrics
 from gantrymq_schedule.timer.pending import PendingTimers
 from gantrymq_schedule.timer.recall import Recall
@@ -80,8 +81,14 @@ class Schedule:
             await levels.stop()
 
     def state_texts(self) -> Mapping[str, str]:
-        """Return the text of delayOffset.json (`gantrymq.interfaces.ServiceState`)."""
-        return {} if self._levels is None else {DELAY_OFFSETS: self._levels.offsets_text()}
+        """Return the text of delayOffset.json, and an empty timercheck (`gantrymq.interfaces.ServiceState`).
+
+        Wheel and timer log are not copied. A replica therefore drops its own timercheck, which is about the log that it
+        had before, and as a master rebuilds wheel and timer log from the commit log (`timer.rebuild`).
+        """
+        if self._levels is None:
+            return {}
+        return {DELAY_OFFSETS: self._levels.offsets_text(), TIMER_CHECK: NO_CHECKPOINT}
 
     def pending(self) -> Mapping[str, PendingSource]:
         """Return the sources of waiting messages by name; empty while the service is not running."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 import contextlib
 import logging
 from pathlib import Path
+from typing import Final
 
 from gantrymq.errors import FormatError
 from gantrymq.world.files import Files
@@ -19,9 +20,12 @@ from gantrymq_store_files.timer_checkpoint import (
 )
 from gantrymq_store_files.timer_metrics import TimerMetrics
 
-__all__ = ["TimerCheckpointFiles"]
+__all__ = ["NO_CHECKPOINT", "TIMER_CHECK", "TimerCheckpointFiles"]
 
 log = logging.getLogger(__name__)
+
+TIMER_CHECK: Final = "timercheck"
+NO_CHECKPOINT: Final = "{}"  # shorter than a checkpoint, so that it counts as missing
 
 
 class TimerCheckpointFiles:
@@ -30,7 +34,7 @@ class TimerCheckpointFiles:
     def __init__(self, files: Files, root: Path) -> None:
         self._files = files
         self._folder = root / "config"
-        self._check = self._folder / "timercheck"
+        self._check = self._folder / TIMER_CHECK
         self._metrics = self._folder / "timermetrics"
         self.checkpoint = TimerCheckpoint()
         self.metrics = TimerMetrics()

@@ -105,7 +105,7 @@ class Timers:
         if self._state.checkpoint_files.checkpoint.delivered_from < 0:
             await self._save()  # after a kill before the first save it would be unknown where deliveries began
         self._stop_hearing = broker.messages.on_arrival(self._arrived, TIMER_QUEUE)
-        broker.topics.on_deleted(self._state.forget)
+        self._stop_hearing_deletions = broker.topics.on_deleted(self._forget)
         loop = asyncio.get_running_loop()
         self._tasks = [loop.create_task(self._run()), loop.create_task(self._flusher.run())]
 
@@ -121,6 +121,7 @@ class Timers:
             return
         self._running = False
         self._stop_hearing()
+        self._stop_hearing_deletions()
         self._state.wake.set()
         self._state.delivery.stopping = True
         await asyncio.wait(self._tasks[:1])
@@ -144,6 +145,9 @@ class Timers:
 
     def _arrived(self, queue: Queue, end: int) -> None:
         self._state.wake.set()
+
+    def _forget(self, topic: str) -> None:
+        self._state.forget(topic)  # of the present state: a rebuild replaces it
 
     async def _run(self) -> None:
         clock = self._state.broker.world.clock
