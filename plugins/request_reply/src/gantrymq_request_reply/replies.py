@@ -52,6 +52,7 @@ class ReplyService:
     roles = frozenset({Role.MASTER})
 
     def __init__(self) -> None:
+        self._broker: Broker | None = None  # of the last start
         self._waiting: set[asyncio.Task[ClientAnswer]] = set()
         self._served: set[asyncio.Task[object] | None] = set()  # tasks that are serving replies
         self._stopped = False
@@ -81,20 +82,23 @@ class ReplyService:
             self._served.discard(task)
 
     async def _reply(self, request: Command, connection: Connection) -> Command:
-        settings = self._broker.settings
+        broker = self._broker
+        if broker is None:
+            raise ServiceNotAvailable("service not available now: this broker is a replica and takes no replies")
+        settings = broker.settings
         region = settings.text("regionId")
         trace = "true" if settings.flag("traceOn") else "false"
         ext = {"MSG_REGION": region, "TRACE_ON": trace}
         try:
             header = read_send_header(request)
-            queue_id, body = self._checked(header, request, connection)
+            queue_id, body = self._checked(broker, header, request, connection)
         except GantryError as error:
             return response_to(request, error.response_code, str(error), ext)
         own = {**props.decode_text(header.properties or ""), "MSG_REGION": region, "TRACE_ON": trace}
         own.pop(props.POP_CK, None)
         problem: GantryError | None = None
         try:
-            await self._push(header, own, body, connection)
+            await self._push(broker, header, own, body, connection)
         except GantryError as error:
             problem = error
             log.warning("%s", error)
@@ -102,8 +106,8 @@ class ReplyService:
             ext |= {"msgId": "0", "queueId": str(queue_id), "queueOffset": "0"}
         if settings.flag(STORE):
             try:
-                kept = await self._broker.messages.put(
-                    stored_reply(header, queue_id, own, body, connection.peer_packed_host, self._broker.store_host)
+                kept = await broker.messages.put(
+                    stored_reply(header, queue_id, own, body, connection.peer_packed_host, broker.store_host)
                 )
             except GantryError as error:
                 log.warning("a reply of %s for %s could not be stored: %s", connection.address, header.topic, error)
@@ -118,13 +122,12 @@ class ReplyService:
         return response_to(request, 0, None, ext)
 
     def _checked(
-        self, header: SendMessageRequest, request: Command, connection: Connection
+        self, broker: Broker, header: SendMessageRequest, request: Command, connection: Connection
     ) -> tuple[int, bytes | memoryview]:
         """Return queue and body of a reply. Raises RequestError with the code of a send that fails the same check."""
         body = request.body
         if not body:
             raise MessageIllegal(f"the reply for topic {header.topic} has no body; a body of 1 byte or more is needed")
-        broker = self._broker
         topic = broker.messages.topic_for_send(
             SendRequest(
                 header.producer_group,
@@ -158,7 +161,12 @@ class ReplyService:
         return broker.world.random.randrange(topic.write_queues) if topic.write_queues > 0 else 0, body
 
     async def _push(
-        self, header: SendMessageRequest, own: dict[str, str], body: bytes | memoryview, connection: Connection
+        self,
+        broker: Broker,
+        header: SendMessageRequest,
+        own: dict[str, str],
+        body: bytes | memoryview,
+        connection: Connection,
     ) -> None:
         """Push a reply to its producer.
 
@@ -166,7 +174,6 @@ class ReplyService:
             RequestRefused: the push failed (code 1).
             ServiceNotAvailable: the broker is stopping.
         """
-        broker = self._broker
         client_id = own.get(REPLY_TO_CLIENT)
         if client_id is None:
             raise RequestRefused(1, f"reply message properties[{REPLY_TO_CLIENT}] is null")

@@ -63,7 +63,10 @@ class TransactionRequests:
     @serves(RequestCode.RESUME_CHECK_HALF_MESSAGE, action=Action.UPDATE, topic="topic")
     async def resume(self, request: Command, _connection: Connection) -> Command:
         """Answer request 323, for given-up messages only; a Java broker turns any message into a half message."""
-        broker = self._running().broker
+        try:
+            broker = self._running().broker
+        except ServiceNotAvailable as error:  # a Java slave cannot store the message either
+            raise RequestRefused(SYSTEM_ERROR, str(error)) from None
         header = ResumeCheckHalfMessageRequest.from_ext(request.ext)
         try:
             log_offset = parse_offset_id(header.msg_id)[2]

@@ -15,6 +15,7 @@ from typing import NamedTuple
 from gantrymq.errors import ServiceNotAvailable
 from gantrymq.interfaces import Broker, EndTransaction, Outcome, StoreMessage
 from gantrymq.model.names import HALF_TOPIC
+from gantrymq.model.role import Role
 from gantrymq.model.sys_flag import TRANSACTION_MASK
 from gantrymq.world.time_slices import TimeSlices
 from gantrymq_transaction.decision_handler import DecisionHandler
@@ -45,6 +46,8 @@ class _Running(NamedTuple):
 
 class RocketTransactions:
     """The service; see `gantrymq.interfaces.TransactionService` for its methods."""
+
+    roles = frozenset({Role.MASTER})
 
     def __init__(self) -> None:
         self._texts = HalfTextWriter()
@@ -138,5 +141,7 @@ class RocketTransactions:
 
     def _now(self) -> _Running:
         if self._running is None:
-            raise ServiceNotAvailable("this broker's transactions are served by another plugin, or the broker stops")
+            raise ServiceNotAvailable(
+                "this broker's transactions are served by another plugin, or it is a replica, or it starts or stops"
+            )
         return self._running

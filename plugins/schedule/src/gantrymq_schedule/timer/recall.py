@@ -142,6 +142,7 @@ class Recall:
 
         Raises:
             NoPermission: recalls are disabled.
+            RequestRefused: timers do not run, as on a replica (11).
             ServiceNotAvailable: the broker does not accept messages yet.
             TopicNotExist: the topic does not exist.
             RequestRefused: the handle is not for this broker and topic, its time is past or too far ahead, or it became
@@ -174,9 +175,14 @@ class Recall:
         return RecallAnswer(handle.unique_id, unconfirmed)
 
     def _checked(self) -> Broker:
-        """Return the broker if it accepts recalls. Raises NoPermission or ServiceNotAvailable."""
+        """Return the broker if it accepts recalls. Raises RequestRefused (11), NoPermission, ServiceNotAvailable."""
         broker = self._timers.broker
-        if broker is None or not broker.settings.flag(keys.RECALL):
+        if broker is None:
+            raise RequestRefused(
+                ResponseCode.SLAVE_NOT_AVAILABLE,
+                "recall failed, broker service not available: this broker is a replica, or it starts or stops",
+            )
+        if not broker.settings.flag(keys.RECALL):
             raise NoPermission(
                 f"recall failed: recalls are disabled on this broker; set {keys.RECALL}=true to allow it"
             )

@@ -46,5 +46,5 @@ class TimerRequests:
     def _broker(self) -> Broker:
         broker = self._timers.broker
         if broker is None or not self._timers.enabled:
-            raise RequestRefused(1, f"there are no timers on this broker ({ENABLED}=false)")
+            raise RequestRefused(1, f"there are no timers on this broker now ({ENABLED}=false, or it is a replica)")
         return broker
