@@ -1,10 +1,8 @@
 """The client for threads has the methods of the async one, with the same arguments."""
 
-import importlib.util
 import inspect
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 
@@ -47,7 +45,6 @@ PAIRS = [
     (Reader, sync.Reader),
     (Admin, sync.Admin),
 ]
-GENERATOR = Path(__file__).resolve().parents[3] / ".ci" / "sync_twins.py"
 
 
 def public(cls):
@@ -66,7 +63,15 @@ def test_every_call_has_its_twin_with_the_same_arguments(there, here):
         if not isinstance(one, property) and name != "run":
             assert arguments(one) == arguments(other), name
         assert not inspect.iscoroutinefunction(other), name
+        if (maker := made_by(other)) is not None:
+            assert maker == ("from_async" if inspect.iscoroutinefunction(one) else "from_sync"), name
     assert issubclass(there, BaseClient)
+
+
+def made_by(member):
+    """Return the function that made a method from an async class's, None for one written by hand."""
+    name = member.__code__.co_qualname.split(".")[0] if inspect.isfunction(member) else ""
+    return name if name in ("from_async", "from_sync") else None
 
 
 def arguments(function):
@@ -78,24 +83,9 @@ def test_run_takes_what_it_takes_there():
     assert [each[0] for each in arguments(Consumer.run)] == [each[0] for each in arguments(sync.Consumer.run)]
 
 
-def test_a_twin_that_is_out_of_date_is_told(tmp_path, monkeypatch, capsys):
-    pytest.importorskip("ruff")
-    generator = sync_twins()
-    monkeypatch.setattr(sys, "argv", ["sync_twins.py", "--check"])
-    assert generator.main() == 0
-    changed = tmp_path / "twins.py"
-    changed.write_text(generator.TARGET.read_text().replace("def flush(self)", "def flushed(self)"))
-    monkeypatch.setattr(generator, "TARGET", changed)
-    monkeypatch.setattr(generator, "ROOT", tmp_path)
-    assert generator.main() == 1
-    assert capsys.readouterr().err == "twins.py is out of date; run: python .ci/sync_twins.py\n"
-
-
-def sync_twins():
-    spec = importlib.util.spec_from_file_location("sync_twins", GENERATOR)
-    generator = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(generator)
-    return generator
+def test_a_method_has_the_signature_and_the_documentation_of_the_async_one():
+    assert inspect.signature(sync.Reader.pull) == inspect.signature(Reader.pull)
+    assert inspect.getdoc(sync.Admin.min_offset) == inspect.getdoc(Admin.min_offset)
 
 
 def test_importing_the_other_client_does_not_load_this_one():

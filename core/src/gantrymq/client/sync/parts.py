@@ -1,4 +1,4 @@
-"""Base classes of the client's classes for threads: what is special to threads; the other methods are in `twins`.
+"""Base classes of the client's classes for threads: what is special to threads. `twins` adds the other methods.
 
 A loop takes messages from a `MessageStream`. A handler runs in threads of its own. A transaction is a ``with`` block,
 and its check runs in a thread. A send that is not waited for returns a `concurrent.futures.Future`.
@@ -8,16 +8,17 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable, Coroutine, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import AbstractAsyncContextManager, contextmanager
 from contextvars import copy_context
+from functools import wraps
 from types import TracebackType
-from typing import Any, Final, Generic, Protocol, Self, TypeVar, overload
+from typing import Any, Concatenate, Final, Generic, ParamSpec, Protocol, Self, TypeVar, overload
 
 import attrs
 
-from gantrymq.client.connection.base import READY_TIMEOUT_S, BaseClient
+from gantrymq.client.connection.base import BaseClient
 from gantrymq.client.group.consumer import CONCURRENCY
 from gantrymq.client.group.consumer import Consumer as AsyncConsumer
 from gantrymq.client.group.lite_pull import LitePullConsumer as AsyncLitePullConsumer
@@ -40,7 +41,10 @@ __all__ = [
     "IteratedPart",
     "ProducerPart",
     "ReaderPart",
+    "SyncBaseClient",
     "TransactionPart",
+    "from_async",
+    "from_sync",
     "run_check_in_thread",
 ]
 
@@ -52,7 +56,33 @@ _MOST_CONCURRENCY: Final = 1024
 AnyStream = TypeVar("AnyStream", bound=MessageStream[Any])
 Wrapped = TypeVar("Wrapped", bound=BaseClient)
 Iterated = TypeVar("Iterated", AsyncLitePullConsumer, AsyncPopConsumer, AsyncReader)
+Arguments = ParamSpec("Arguments")
+Result = TypeVar("Result")
 Check = Callable[[ReceivedMessage], TransactionState]
+
+
+def from_async(
+    method: Callable[Concatenate[Any, Arguments], Coroutine[Any, Any, Result]],
+) -> Callable[Concatenate[Any, Arguments], Result]:
+    """Return a method for threads that runs *method* of the wrapped object in the event loop, and waits for it."""
+
+    @wraps(method)
+    def call(self: SyncBaseClient[Any], /, *args: Arguments.args, **kwargs: Arguments.kwargs) -> Result:
+        return self._portal.call(lambda: method(self._wrapped, *args, **kwargs))
+
+    return call
+
+
+def from_sync(
+    method: Callable[Concatenate[Any, Arguments], Result],
+) -> Callable[Concatenate[Any, Arguments], Result]:
+    """As `from_async`, for a method that does not wait."""
+
+    @wraps(method)
+    def call(self: SyncBaseClient[Any], /, *args: Arguments.args, **kwargs: Arguments.kwargs) -> Result:
+        return self._portal.call_sync(lambda: method(self._wrapped, *args, **kwargs))
+
+    return call
 
 
 class Owner(Protocol):
@@ -95,13 +125,8 @@ class SyncBaseClient(Generic[Wrapped]):
         """Addresses of the name servers in use."""
         return self._portal.call_sync(lambda: self._wrapped.name_servers)
 
-    def set_name_servers(self, namesrv: str) -> None:
-        """As `Client.set_name_servers`; affects everything that shares the connections."""
-        self._portal.call_sync(lambda: self._wrapped.set_name_servers(namesrv))
-
-    def wait_ready(self, topic: str | None = None, timeout_s: float = READY_TIMEOUT_S) -> None:
-        """As `gantrymq.client.connection.base.BaseClient.wait_ready`."""
-        self._portal.call(lambda: self._wrapped.wait_ready(topic, timeout_s))
+    set_name_servers = from_sync(BaseClient.set_name_servers)
+    wait_ready = from_async(BaseClient.wait_ready)
 
     def close(self, timeout_s: float | None = None) -> None:
         """Finish work in progress and notify the brokers, within *timeout_s* seconds. May be called repeatedly.
