@@ -1,7 +1,6 @@
 """Headers used by name servers only.
 
-Source: apache/rocketmq remoting/.../protocol/header/namesrv/*.java, GetTopicsByClusterRequestHeader.java,
-BrokerHeartbeatRequestHeader.java.
+Source: apache/rocketmq remoting/.../protocol/header/namesrv/*.java, BrokerHeartbeatRequestHeader.java.
 """
 
 from __future__ import annotations
@@ -10,52 +9,13 @@ from gantrymq.remoting.codes import RequestCode
 from gantrymq.remoting.headers.base import Header, Int32, Int64, RequestHeader, header_of
 
 __all__ = [
-    "AddWritePermOfBrokerResponse",
     "BrokerHeartbeatRequest",
     "GetBrokerMemberGroupRequest",
-    "GetKvConfigResponse",
-    "GetKvlistByNamespaceRequest",
-    "GetTopicsByClusterRequest",
-    "KvConfigRequest",
     "NotifyMinBrokerIdChangeRequest",
-    "PutKvConfigRequest",
     "QueryDataVersionRequest",
     "QueryDataVersionResponse",
     "RegisterBrokerResponse",
-    "WipeWritePermOfBrokerResponse",
-    "WritePermOfBrokerRequest",
 ]
-
-
-@header_of(RequestCode.PUT_KV_CONFIG)
-class PutKvConfigRequest(RequestHeader):
-    """Request 100: set a value."""
-
-    namespace: str
-    key: str
-    value: str
-
-
-@header_of(RequestCode.GET_KV_CONFIG, RequestCode.DELETE_KV_CONFIG)
-class KvConfigRequest(RequestHeader):
-    """Get or delete a value."""
-
-    namespace: str
-    key: str
-
-
-@header_of(RequestCode.GET_KV_CONFIG)
-class GetKvConfigResponse(Header):
-    """The value."""
-
-    value: str | None = None
-
-
-@header_of(RequestCode.GET_KVLIST_BY_NAMESPACE)
-class GetKvlistByNamespaceRequest(RequestHeader):
-    """All values of a namespace."""
-
-    namespace: str
 
 
 @header_of(RequestCode.REGISTER_BROKER)
@@ -64,34 +24,6 @@ class RegisterBrokerResponse(Header):
 
     ha_server_addr: str | None = None
     master_addr: str | None = None
-
-
-@header_of(RequestCode.WIPE_WRITE_PERM_OF_BROKER, RequestCode.ADD_WRITE_PERM_OF_BROKER)
-class WritePermOfBrokerRequest(RequestHeader):
-    """Remove or add the write permission of all queues of a broker."""
-
-    broker_name: str
-
-
-@header_of(RequestCode.WIPE_WRITE_PERM_OF_BROKER)
-class WipeWritePermOfBrokerResponse(Header):
-    """How many topics changed."""
-
-    wipe_topic_count: Int32
-
-
-@header_of(RequestCode.ADD_WRITE_PERM_OF_BROKER)
-class AddWritePermOfBrokerResponse(Header):
-    """How many topics changed."""
-
-    add_topic_count: Int32
-
-
-@header_of(RequestCode.GET_TOPICS_BY_CLUSTER)
-class GetTopicsByClusterRequest(RequestHeader):
-    """Topics of a cluster."""
-
-    cluster: str
 
 
 @header_of(RequestCode.QUERY_DATA_VERSION)

@@ -12,17 +12,17 @@ from gantrymq.loose_json import Entries
 from gantrymq.remoting.bodies import properties_of
 from gantrymq.remoting.codes import RequestCode
 from gantrymq.remoting.command import Command, response_to
-from gantrymq.remoting.serving import serves
-from gantrymq.remoting.sliced_responses import SlicedResponses
-from gantrymq.settings_file import properties_text
-from gantrymq.world import World
-from gantrymq_nameserver import runtime_config
-from gantrymq_nameserver.headers import (
+from gantrymq.remoting.headers.nameserver import (
     GetKvConfigResponse,
     GetKvlistByNamespaceRequest,
     KvConfigRequest,
     PutKvConfigRequest,
 )
+from gantrymq.remoting.serving import serves
+from gantrymq.remoting.sliced_responses import SlicedResponses
+from gantrymq.settings_file import properties_text
+from gantrymq.world import World
+from gantrymq_nameserver import runtime_config
 from gantrymq_nameserver.kv import KvConfig
 
 

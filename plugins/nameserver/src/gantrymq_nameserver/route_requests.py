@@ -15,9 +15,13 @@ from gantrymq.model.json_members import COUNT, number_in, objects_in, text_in
 from gantrymq.remoting.codes import RequestCode
 from gantrymq.remoting.command import Command, response_to
 from gantrymq.remoting.headers.nameserver import (
+    AddWritePermOfBrokerResponse,
     DeleteTopicInNamesrvRequest,
     GetRouteinfoByTopicRequest,
+    GetTopicsByClusterRequest,
     RegisterTopicInNamesrvRequest,
+    WipeWritePermOfBrokerResponse,
+    WritePermOfBrokerRequest,
 )
 from gantrymq.remoting.listeners import DEFAULT_LISTENER
 from gantrymq.remoting.serving import serves
@@ -25,12 +29,6 @@ from gantrymq.remoting.sliced_responses import SlicedResponses
 from gantrymq.world import Clock
 from gantrymq_nameserver import topics
 from gantrymq_nameserver.handlers import listener_of, read_object, wants_standard_json
-from gantrymq_nameserver.headers import (
-    AddWritePermOfBrokerResponse,
-    GetTopicsByClusterRequest,
-    WipeWritePermOfBrokerResponse,
-    WritePermOfBrokerRequest,
-)
 from gantrymq_nameserver.kv import ORDER_TOPIC_CONFIG, KvConfig
 from gantrymq_nameserver.routes import find_route, keep_zone, use_listener
 from gantrymq_nameserver.tables import QueueData, RouteTables

@@ -6,15 +6,15 @@ Sources: apache/rocketmq tools/.../admin/DefaultMQAdminExtImpl.java, client/.../
 from __future__ import annotations
 
 from gantrymq.client.admin.errors import ClusterUnclear
-from gantrymq.client.admin.headers import (
-    AddWritePermResponse,
-    WipeWritePermResponse,
-    WritePermRequest,
-)
 from gantrymq.client.admin.requests import AdminRequests
 from gantrymq.client.calls.rpc import reply_header
 from gantrymq.client.routing.routes import ClusterInfo, parse_clusters
 from gantrymq.remoting.codes import RequestCode
+from gantrymq.remoting.headers.nameserver import (
+    AddWritePermOfBrokerResponse,
+    WipeWritePermOfBrokerResponse,
+    WritePermOfBrokerRequest,
+)
 
 __all__ = ["ClusterCalls"]
 
@@ -65,10 +65,10 @@ class ClusterCalls(AdminRequests):
         Raises:
             BrokerRefused, ConnectFailed, ConnectionLost, CallTimeout: a name server failed; earlier ones have changed.
         """
-        header, code = WritePermRequest(broker_name=broker_name), RequestCode.WIPE_WRITE_PERM_OF_BROKER
+        header, code = WritePermOfBrokerRequest(broker_name=broker_name), RequestCode.WIPE_WRITE_PERM_OF_BROKER
         return {
             server: reply_header(
-                WipeWritePermResponse, await self.request(server, code, header), server
+                WipeWritePermOfBrokerResponse, await self.request(server, code, header), server
             ).wipe_topic_count
             for server in self.name_servers
         }
@@ -78,8 +78,10 @@ class ClusterCalls(AdminRequests):
 
         Returns and raises as `wipe_write_permission`.
         """
-        header, code = WritePermRequest(broker_name=broker_name), RequestCode.ADD_WRITE_PERM_OF_BROKER
+        header, code = WritePermOfBrokerRequest(broker_name=broker_name), RequestCode.ADD_WRITE_PERM_OF_BROKER
         return {
-            server: reply_header(AddWritePermResponse, await self.request(server, code, header), server).add_topic_count
+            server: reply_header(
+                AddWritePermOfBrokerResponse, await self.request(server, code, header), server
+            ).add_topic_count
             for server in self.name_servers
         }

@@ -10,12 +10,17 @@ from collections.abc import Mapping
 from typing import Final
 
 from gantrymq.client.admin.errors import parsing
-from gantrymq.client.admin.headers import KvListRequest, KvRequest, KvResponse, PutKvRequest
 from gantrymq.client.admin.requests import AdminRequests, members_of
 from gantrymq.client.argument_types import check_mapping
 from gantrymq.client.calls.rpc import reply_header
 from gantrymq.errors import BrokerRefused, InvalidParameter
 from gantrymq.remoting.codes import RequestCode, ResponseCode
+from gantrymq.remoting.headers.nameserver import (
+    GetKvConfigResponse,
+    GetKvlistByNamespaceRequest,
+    KvConfigRequest,
+    PutKvConfigRequest,
+)
 from gantrymq.settings_file import parse_properties
 
 __all__ = ["ORDER_NAMESPACE", "ConfigurationCalls"]
@@ -64,7 +69,7 @@ class ConfigurationCalls(AdminRequests):
         """Return all keys of a namespace with their values, sorted; empty for an unused namespace."""
         try:
             reply = await self._request_name_server(
-                RequestCode.GET_KVLIST_BY_NAMESPACE, KvListRequest(namespace=namespace)
+                RequestCode.GET_KVLIST_BY_NAMESPACE, GetKvlistByNamespaceRequest(namespace=namespace)
             )
         except BrokerRefused as refusal:
             if refusal.response_code == ResponseCode.QUERY_NOT_FOUND:
@@ -77,23 +82,25 @@ class ConfigurationCalls(AdminRequests):
     async def kv_value(self, namespace: str, key: str) -> str | None:
         """Return one value, or None if it is not set."""
         try:
-            reply = await self._request_name_server(RequestCode.GET_KV_CONFIG, KvRequest(namespace=namespace, key=key))
+            reply = await self._request_name_server(
+                RequestCode.GET_KV_CONFIG, KvConfigRequest(namespace=namespace, key=key)
+            )
         except BrokerRefused as refusal:
             if refusal.response_code == ResponseCode.QUERY_NOT_FOUND:
                 return None
             raise
-        return reply_header(KvResponse, reply, "a name server").value
+        return reply_header(GetKvConfigResponse, reply, "a name server").value
 
     async def put_kv_value(self, namespace: str, key: str, value: str) -> None:
         """Set a value at every configured name server; after an error, servers earlier in the list have the value."""
-        header = PutKvRequest(namespace=namespace, key=key, value=value)
+        header = PutKvConfigRequest(namespace=namespace, key=key, value=value)
         for server in self.name_servers:
             await self.request(server, RequestCode.PUT_KV_CONFIG, header)
 
     async def delete_kv_value(self, namespace: str, key: str) -> None:
         """Remove a value at every configured name server; a missing value is not an error."""
         for server in self.name_servers:
-            await self.request(server, RequestCode.DELETE_KV_CONFIG, KvRequest(namespace=namespace, key=key))
+            await self.request(server, RequestCode.DELETE_KV_CONFIG, KvConfigRequest(namespace=namespace, key=key))
 
     async def _settings(self, address: str, code: RequestCode) -> dict[str, str]:
         reply = await self.request(address, code)

@@ -5,7 +5,6 @@ Source: apache/rocketmq client/.../impl/MQAdminImpl.java (maxOffset, minOffset, 
 
 from __future__ import annotations
 
-from gantrymq.client.admin.headers import EarliestStoreTimeResponse
 from gantrymq.client.admin.requests import AdminRequests, each
 from gantrymq.client.argument_types import check_kind
 from gantrymq.client.calls.rpc import reply_header
@@ -13,7 +12,7 @@ from gantrymq.client.reading.group_offsets import GroupOffsets
 from gantrymq.errors import InvalidParameter
 from gantrymq.model.queue import MessageQueue
 from gantrymq.remoting.codes import RequestCode
-from gantrymq.remoting.headers.offsets import GetEarliestMsgStoretimeRequest
+from gantrymq.remoting.headers.offsets import GetEarliestMsgStoretimeRequest, GetEarliestMsgStoretimeResponse
 
 __all__ = ["OffsetCalls"]
 
@@ -41,7 +40,7 @@ class OffsetCalls(AdminRequests):
         header = GetEarliestMsgStoretimeRequest(topic=queue.topic, queue_id=queue.queue_id, bname=queue.broker_name)
         address = await self._started().routes.find_broker(queue.topic, queue.broker_name, 0)
         reply = await self.request(address, RequestCode.GET_EARLIEST_MSG_STORETIME, header)
-        stored_ms = reply_header(EarliestStoreTimeResponse, reply, address).timestamp
+        stored_ms = reply_header(GetEarliestMsgStoretimeResponse, reply, address).timestamp
         return stored_ms if stored_ms >= 0 else None
 
     async def committed_offset(self, group: str, queue: MessageQueue) -> int | None:

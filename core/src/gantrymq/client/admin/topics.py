@@ -14,7 +14,6 @@ import attrs
 
 from gantrymq.client.admin.clusters import ClusterCalls
 from gantrymq.client.admin.errors import parsing
-from gantrymq.client.admin.headers import TopicsOfClusterRequest
 from gantrymq.client.argument_types import check_kind
 from gantrymq.client.routing.routes import TopicRoute, parse_route
 from gantrymq.loose_json import object_key
@@ -23,7 +22,11 @@ from gantrymq.model.queue import MessageQueue
 from gantrymq.model.topic import TopicConfig
 from gantrymq.remoting.codes import RequestCode
 from gantrymq.remoting.headers.base import Header
-from gantrymq.remoting.headers.nameserver import DeleteTopicInNamesrvRequest, GetRouteinfoByTopicRequest
+from gantrymq.remoting.headers.nameserver import (
+    DeleteTopicInNamesrvRequest,
+    GetRouteinfoByTopicRequest,
+    GetTopicsByClusterRequest,
+)
 from gantrymq.remoting.headers.topics import (
     CreateTopicRequest,
     DeleteTopicInBrokerRequest,
@@ -60,7 +63,7 @@ class TopicCalls(ClusterCalls):
 
     async def topics_of_cluster(self, cluster: str) -> tuple[str, ...]:
         """Return the names of the topics of *cluster*, sorted. Raises as `clusters`."""
-        header = TopicsOfClusterRequest(cluster=cluster)
+        header = GetTopicsByClusterRequest(cluster=cluster)
         return await self._topics(RequestCode.GET_TOPICS_BY_CLUSTER, header)
 
     async def _topics(self, code: RequestCode, header: Header | None, server: str | None = None) -> tuple[str, ...]:

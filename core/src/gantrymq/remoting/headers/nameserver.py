@@ -1,6 +1,6 @@
-"""Headers of requests from brokers and clients to a name server.
+"""Headers of requests from brokers and clients to a name server, and of its responses.
 
-Source: apache/rocketmq remoting/.../protocol/header/namesrv/*.java.
+Source: apache/rocketmq remoting/.../protocol/header/namesrv/*.java, GetTopicsByClusterRequestHeader.java.
 """
 
 from __future__ import annotations
@@ -8,14 +8,22 @@ from __future__ import annotations
 import attrs
 
 from gantrymq.remoting.codes import RequestCode
-from gantrymq.remoting.headers.base import Int32, Int64, RequestHeader, header_of, named
+from gantrymq.remoting.headers.base import Header, Int32, Int64, RequestHeader, header_of, named
 
 __all__ = [
+    "AddWritePermOfBrokerResponse",
     "DeleteTopicInNamesrvRequest",
+    "GetKvConfigResponse",
+    "GetKvlistByNamespaceRequest",
     "GetRouteinfoByTopicRequest",
+    "GetTopicsByClusterRequest",
+    "KvConfigRequest",
+    "PutKvConfigRequest",
     "RegisterBrokerRequest",
     "RegisterTopicInNamesrvRequest",
     "UnregisterBrokerRequest",
+    "WipeWritePermOfBrokerResponse",
+    "WritePermOfBrokerRequest",
 ]
 
 
@@ -67,3 +75,62 @@ class RegisterTopicInNamesrvRequest(RequestHeader):
     """Register the queues of a topic. The client ali-ons sends this code with its old meaning and no topic."""
 
     topic: str
+
+
+@header_of(RequestCode.PUT_KV_CONFIG)
+class PutKvConfigRequest(RequestHeader):
+    """Set a value of the key-value table."""
+
+    namespace: str
+    key: str
+    value: str
+
+
+@header_of(RequestCode.GET_KV_CONFIG, RequestCode.DELETE_KV_CONFIG)
+class KvConfigRequest(RequestHeader):
+    """Get or delete a value."""
+
+    namespace: str
+    key: str
+
+
+@header_of(RequestCode.GET_KV_CONFIG)
+class GetKvConfigResponse(Header):
+    """The value."""
+
+    value: str | None = None
+
+
+@header_of(RequestCode.GET_KVLIST_BY_NAMESPACE)
+class GetKvlistByNamespaceRequest(RequestHeader):
+    """All values of a namespace."""
+
+    namespace: str
+
+
+@header_of(RequestCode.WIPE_WRITE_PERM_OF_BROKER, RequestCode.ADD_WRITE_PERM_OF_BROKER)
+class WritePermOfBrokerRequest(RequestHeader):
+    """Remove or add the write permission of all queues of a broker."""
+
+    broker_name: str
+
+
+@header_of(RequestCode.WIPE_WRITE_PERM_OF_BROKER)
+class WipeWritePermOfBrokerResponse(Header):
+    """The number of changed topics."""
+
+    wipe_topic_count: Int32
+
+
+@header_of(RequestCode.ADD_WRITE_PERM_OF_BROKER)
+class AddWritePermOfBrokerResponse(Header):
+    """The number of changed topics."""
+
+    add_topic_count: Int32
+
+
+@header_of(RequestCode.GET_TOPICS_BY_CLUSTER)
+class GetTopicsByClusterRequest(RequestHeader):
+    """Topics of a cluster."""
+
+    cluster: str

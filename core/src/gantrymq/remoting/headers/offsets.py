@@ -1,7 +1,7 @@
 """Headers of queue offsets and consumer offsets.
 
 Source: apache/rocketmq remoting/.../protocol/header/{Query,Update}ConsumerOffset*.java, Get{Max,Min}Offset*.java,
-SearchOffset*.java, GetEarliestMsgStoretimeRequestHeader.java.
+SearchOffset*.java, GetEarliestMsgStoretime*.java.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from gantrymq.remoting.headers.base import Header, Int32, Int64, RequestHeader, 
 
 __all__ = [
     "GetEarliestMsgStoretimeRequest",
+    "GetEarliestMsgStoretimeResponse",
     "GetMaxOffsetRequest",
     "GetMinOffsetRequest",
     "OffsetResponse",
@@ -85,3 +86,10 @@ class GetEarliestMsgStoretimeRequest(RequestHeader):
 
     topic: str
     queue_id: Int32
+
+
+@header_of(RequestCode.GET_EARLIEST_MSG_STORETIME)
+class GetEarliestMsgStoretimeResponse(Header):
+    """Store time of the oldest message of a queue; -1 without one."""
+
+    timestamp: Int64
