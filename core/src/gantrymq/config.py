@@ -11,7 +11,7 @@ common/.../BrokerConfig.java, store/.../config/MessageStoreConfig.java.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from typing import Literal
+from typing import Literal, Self, TypedDict, Unpack
 
 import attrs
 
@@ -23,9 +23,21 @@ Kind = Literal["number", "flag", "text"]
 HIDDEN = "******"  # printed instead of a secret value
 
 
+class SettingOptions(TypedDict, total=False):
+    """Fields of a `Setting` that have a default."""
+
+    choices: tuple[str, ...]
+    at_least: int | None
+    at_most: int | None
+    not_built: Callable[[Value], str | None] | None
+    runtime: bool
+    secret: bool
+    local: bool
+
+
 @attrs.frozen
 class Setting:
-    """Declaration of one key."""
+    """Declaration of one key; `number`, `flag` and `text` create them."""
 
     key: str  # RocketMQ's spelling, e.g. "flushDiskType"
     kind: Kind
@@ -38,6 +50,21 @@ class Setting:
     runtime: bool = False  # can be changed while the server runs
     secret: bool = False  # never printed
     local: bool = False  # about whom a port trusts (TLS, proxies): requests can neither read nor change it
+
+    @classmethod
+    def number(cls, key: str, default: int, help: str, **options: Unpack[SettingOptions]) -> Self:
+        """Declare a number key."""
+        return cls(key, "number", default, help, **options)
+
+    @classmethod
+    def flag(cls, key: str, default: bool, help: str, **options: Unpack[SettingOptions]) -> Self:
+        """Declare a flag key, true or false."""
+        return cls(key, "flag", default, help, **options)
+
+    @classmethod
+    def text(cls, key: str, default: str, help: str, **options: Unpack[SettingOptions]) -> Self:
+        """Declare a text key."""
+        return cls(key, "text", default, help, **options)
 
     def parse(self, text: str, where: str) -> Value:
         """Parse *text*; *where* is the file, variable or flag for errors.

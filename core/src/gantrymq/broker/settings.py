@@ -33,21 +33,6 @@ def _master_id(value: Value) -> str | None:
     return None if value == 0 else "slaves are not implemented in this version; a broker here is a master, brokerId=0"
 
 
-def _text(key: str, default: str, help: str, **more: Any) -> Setting:
-    """Declare a text key."""
-    return Setting(key, "text", default, help, **more)
-
-
-def _number(key: str, default: int, help: str, **more: Any) -> Setting:
-    """Declare a number key."""
-    return Setting(key, "number", default, help, **more)
-
-
-def _flag(key: str, default: bool, help: str, **more: Any) -> Setting:
-    """Declare a flag key."""
-    return Setting(key, "flag", default, help, **more)
-
-
 def name_servers_of(settings: Settings) -> list[str]:
     """Return the addresses in ``namesrvAddr``."""
     return [each.strip() for each in settings.text("namesrvAddr").split(";") if each.strip()]
@@ -57,43 +42,43 @@ MOST_QUEUES: Final = 65_536  # absolute limit for a topic
 _QUEUES: Final[dict[str, Any]] = {"at_least": 1, "at_most": MOST_QUEUES, "runtime": True}
 
 SCHEMA: tuple[Setting, ...] = (
-    _text("brokerName", "", "Name of this broker in routes; empty means the host's name."),
-    _text("brokerClusterName", "DefaultCluster", "Cluster this broker belongs to."),
-    _number("brokerId", 0, "0 is the master of its name.", at_least=0, not_built=_master_id),
-    _text("brokerRole", "ASYNC_MASTER", "Replication role.", not_built=_role),
-    _text("namesrvAddr", "", "Name servers to register with, host:port separated by semicolons."),
-    _text(
+    Setting.text("brokerName", "", "Name of this broker in routes; empty means the host's name."),
+    Setting.text("brokerClusterName", "DefaultCluster", "Cluster this broker belongs to."),
+    Setting.number("brokerId", 0, "0 is the master of its name.", at_least=0, not_built=_master_id),
+    Setting.text("brokerRole", "ASYNC_MASTER", "Replication role.", not_built=_role),
+    Setting.text("namesrvAddr", "", "Name servers to register with, host:port separated by semicolons."),
+    Setting.text(
         "brokerIP1",
         "",
         "IP address or host name in routes, and its IP address in message ids; empty means bindAddress, or this host's "
         "own.",
     ),
-    _text(
+    Setting.text(
         "advertisedAddresses",
         "",
         "Addresses of listeners in routes, NAME=HOST:PORT separated by commas; by default brokerIP1 with the port of "
         "each (GantryMQ's own).",
     ),
-    _text("bindAddress", "0.0.0.0", "Address to listen on; 127.0.0.1 for commands, unless this or brokerIP1 is set."),
-    _number("listenPort", 10911, "Port to listen on; 0 picks a free one.", at_least=0, at_most=65535),
-    LISTENERS_SETTING,
-    _flag(
-        "fastPortEnable",
-        True,
-        "Also listen on listenPort - 2, for clients with vipChannelEnabled=true.",
+    Setting.text(
+        "bindAddress", "0.0.0.0", "Address to listen on; 127.0.0.1 for commands, unless this or brokerIP1 is set."
     ),
-    _number("brokerPermission", 6, "2 write, 4 read, 6 both.", at_least=0, at_most=7, runtime=True),
-    _flag(
+    Setting.number("listenPort", 10911, "Port to listen on; 0 picks a free one.", at_least=0, at_most=65535),
+    LISTENERS_SETTING,
+    Setting.flag("fastPortEnable", True, "Also listen on listenPort - 2, for clients with vipChannelEnabled=true."),
+    Setting.number("brokerPermission", 6, "2 write, 4 read, 6 both.", at_least=0, at_most=7, runtime=True),
+    Setting.flag(
         "clearRetryTopicWhenDeleteTopic",
         True,
         "Delete the retry topics of groups that popped a topic together with it.",
         runtime=True,
     ),
-    _flag("autoCreateTopicEnable", True, "Create an unknown topic from TBW102 when a message arrives.", runtime=True),
-    _number("defaultTopicQueueNums", 8, "Queues of TBW102, and so of automatic topics.", **_QUEUES),
-    _number("maxTopicQueueNums", 4096, "Most queues of a new topic (GantryMQ's own).", **_QUEUES),
-    _number("maxRetryQueueNums", 256, "Most retryQueueNums of a group (GantryMQ's own).", **_QUEUES),
-    _number(
+    Setting.flag(
+        "autoCreateTopicEnable", True, "Create an unknown topic from TBW102 when a message arrives.", runtime=True
+    ),
+    Setting.number("defaultTopicQueueNums", 8, "Queues of TBW102, and so of automatic topics.", **_QUEUES),
+    Setting.number("maxTopicQueueNums", 4096, "Most queues of a new topic (GantryMQ's own).", **_QUEUES),
+    Setting.number("maxRetryQueueNums", 256, "Most retryQueueNums of a group (GantryMQ's own).", **_QUEUES),
+    Setting.number(
         "maxRetryTimes",
         10_000,
         "Most retryMaxTimes of a group (GantryMQ's own).",
@@ -101,84 +86,82 @@ SCHEMA: tuple[Setting, ...] = (
         at_most=INT32[1],
         runtime=True,
     ),
-    _flag("clusterTopicEnable", True, "Let clients use the topic named after the cluster."),
-    _flag("brokerTopicEnable", True, "Let clients use the topic named after the broker."),
-    _flag("autoCreateSubscriptionGroup", True, "Create an unknown consumer group on first use.", runtime=True),
-    _flag("enableMixedMessageType", False, "Let a topic's message.type be MIXED.", runtime=True),
-    _flag("traceTopicEnable", False, "Create the trace topic at start."),
-    _text("msgTraceTopicName", "RMQ_SYS_TRACE_TOPIC", "Name of the trace topic."),
-    _flag("traceOn", True, "Enable message tracing in clients that support it.", runtime=True),
-    _text("regionId", "DefaultRegion", "Region stored with every message."),
-    _number("startAcceptSendRequestTimeStamp", 0, "Refuse sends before this time, ms since the epoch.", at_least=0),
-    _flag("rejectTransactionMessage", False, "Refuse transactional sends.", runtime=True),
-    _flag("longPollingEnable", True, "Hold a pull without messages as long as it allows.", runtime=True),
-    _number("shortPollingTimeMills", 1000, "Hold time if longPollingEnable=false, ms.", at_least=1, runtime=True),
-    _flag("notifyConsumerIdsChangedEnable", True, "Notify members of changes of a consumer group.", runtime=True),
-    _flag("litePullMessageEnable", True, "Serve lite pull (361).", runtime=True),
-    _number("defaultQueryMaxNum", 32, "Most messages of one query by unique key.", at_least=1, runtime=True),
-    _number("channelExpiredTimeout", 120000, "Remove clients without a heartbeat for this long, ms.", at_least=1000),
-    _number("flushConsumerOffsetInterval", 5000, "Save committed offsets this often, ms.", at_least=100),
-    _flag(
+    Setting.flag("clusterTopicEnable", True, "Let clients use the topic named after the cluster."),
+    Setting.flag("brokerTopicEnable", True, "Let clients use the topic named after the broker."),
+    Setting.flag("autoCreateSubscriptionGroup", True, "Create an unknown consumer group on first use.", runtime=True),
+    Setting.flag("enableMixedMessageType", False, "Let a topic's message.type be MIXED.", runtime=True),
+    Setting.flag("traceTopicEnable", False, "Create the trace topic at start."),
+    Setting.text("msgTraceTopicName", "RMQ_SYS_TRACE_TOPIC", "Name of the trace topic."),
+    Setting.flag("traceOn", True, "Enable message tracing in clients that support it.", runtime=True),
+    Setting.text("regionId", "DefaultRegion", "Region stored with every message."),
+    Setting.number(
+        "startAcceptSendRequestTimeStamp", 0, "Refuse sends before this time, ms since the epoch.", at_least=0
+    ),
+    Setting.flag("rejectTransactionMessage", False, "Refuse transactional sends.", runtime=True),
+    Setting.flag("longPollingEnable", True, "Hold a pull without messages as long as it allows.", runtime=True),
+    Setting.number(
+        "shortPollingTimeMills", 1000, "Hold time if longPollingEnable=false, ms.", at_least=1, runtime=True
+    ),
+    Setting.flag(
+        "notifyConsumerIdsChangedEnable", True, "Notify members of changes of a consumer group.", runtime=True
+    ),
+    Setting.flag("litePullMessageEnable", True, "Serve lite pull (361).", runtime=True),
+    Setting.number("defaultQueryMaxNum", 32, "Most messages of one query by unique key.", at_least=1, runtime=True),
+    Setting.number(
+        "channelExpiredTimeout", 120000, "Remove clients without a heartbeat for this long, ms.", at_least=1000
+    ),
+    Setting.number("flushConsumerOffsetInterval", 5000, "Save committed offsets this often, ms.", at_least=100),
+    Setting.flag(
         "useServerSideResetOffset",
         True,
         "Store reset offsets and return them to pulls; false notifies the group's members instead.",
         runtime=True,
     ),
-    _text(
+    Setting.text(
         "configBlackList",
         "configBlackList;brokerConfigPath",
         "Keys that no request may change, separated by semicolons.",
     ),
-    _number("consumerOffsetUpdateVersionStep", 500, "Commits per increment of the data version.", at_least=1),
-    _number(
-        "registerNameServerPeriod",
-        30000,
-        "Register this often, ms (10,000 to 60,000).",
-        at_least=1,
-    ),
-    _number("registerBrokerTimeoutMills", 24000, "Timeout of a registration, ms.", at_least=100),
-    _flag(
+    Setting.number("consumerOffsetUpdateVersionStep", 500, "Commits per increment of the data version.", at_least=1),
+    Setting.number("registerNameServerPeriod", 30000, "Register this often, ms (10,000 to 60,000).", at_least=1),
+    Setting.number("registerBrokerTimeoutMills", 24000, "Timeout of a registration, ms.", at_least=100),
+    Setting.flag(
         "slaveReadEnable",
         False,
         "Suggest slaves to slow readers.",
         not_built=_off("slaves are not implemented in this version"),
     ),
-    _flag(
+    Setting.flag(
         "enableSlaveActingMaster",
         False,
         "Let a slave act as its master.",
         not_built=_off("slaves are not implemented in this version"),
     ),
-    _flag(
+    Setting.flag(
         "enableControllerMode",
         False,
         "Elect masters through a controller.",
         not_built=_off("the controller is not implemented in this version"),
     ),
-    _flag(
+    Setting.flag(
         "enablePropertyFilter",
         True,
         "Allow SQL92 subscriptions where a plugin serves them (RocketMQ's default is false).",
         runtime=True,
     ),
-    _number(
-        "maxMessageSize",
-        4194304,
-        "Largest stored body, bytes.",
-        at_least=1024,
-        at_most=16 * 1024 * 1024,
-        runtime=True,
+    Setting.number(
+        "maxMessageSize", 4194304, "Largest stored body, bytes.", at_least=1024, at_most=16 * 1024 * 1024, runtime=True
     ),
-    _number(
+    Setting.number(
         "maxBatchMessages",
         16_384,
         "Most messages of one batch, which are stored in one step (GantryMQ's own).",
         at_least=1,
         runtime=True,
     ),
-    _number("serverChannelMaxIdleTimeSeconds", 120, "Close a connection idle for this long, s.", at_least=1),
-    _number("maxConnections", 10000, "Most connections at a time (GantryMQ's own).", at_least=1),
-    _number(
+    Setting.number("serverChannelMaxIdleTimeSeconds", 120, "Close a connection idle for this long, s.", at_least=1),
+    Setting.number("maxConnections", 10000, "Most connections at a time (GantryMQ's own).", at_least=1),
+    Setting.number(
         "busyPollMicros",
         300,
         "Stay awake for so long after a request of a client that asks one thing after the other, us; 0 saves the "
@@ -186,18 +169,22 @@ SCHEMA: tuple[Setting, ...] = (
         at_least=0,
         at_most=1000,
     ),
-    _text(
+    Setting.text(
         "flushDiskType",
         "SYNC_FLUSH",
         "SYNC_FLUSH acknowledges after the disk has the message, ASYNC_FLUSH before (RocketMQ's default).",
         choices=("SYNC_FLUSH", "ASYNC_FLUSH"),
     ),
-    _text("storePathRootDir", "", "Folder of the store; by default store in the user's home."),
-    _number("syncFlushTimeout", 5000, "Answer FLUSH_DISK_TIMEOUT when a flush takes longer, ms.", at_least=1),
-    _text("store", "mmap", "Store plugin for the messages (GantryMQ's own)."),
-    _number("transactionCheckInterval", 30_000, "Milliseconds between checks of undecided transactions.", at_least=1),
-    _text("authorizer", "", "Authorizer that identifies clients and decides what they may do; empty: all may do all."),
-    _text("transaction", "", "Transaction service; empty: rocketmq, or the only one installed."),
-    _text("plugins", "", "Entry points to load, separated by commas; empty means all that are installed."),
+    Setting.text("storePathRootDir", "", "Folder of the store; by default store in the user's home."),
+    Setting.number("syncFlushTimeout", 5000, "Answer FLUSH_DISK_TIMEOUT when a flush takes longer, ms.", at_least=1),
+    Setting.text("store", "mmap", "Store plugin for the messages (GantryMQ's own)."),
+    Setting.number(
+        "transactionCheckInterval", 30_000, "Milliseconds between checks of undecided transactions.", at_least=1
+    ),
+    Setting.text(
+        "authorizer", "", "Authorizer that identifies clients and decides what they may do; empty: all may do all."
+    ),
+    Setting.text("transaction", "", "Transaction service; empty: rocketmq, or the only one installed."),
+    Setting.text("plugins", "", "Entry points to load, separated by commas; empty means all that are installed."),
     *ADMISSION_SETTINGS,
 )

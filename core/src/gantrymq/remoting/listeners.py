@@ -38,9 +38,8 @@ _NAME: Final = re.compile(r"[A-Za-z0-9_.-]{1,64}")
 _PROTOCOLS: Final = {"remoting": False, "remoting+tls": True}  # whether TLS is required
 _FORM: Final = "NAME=PROTOCOL://HOST:PORT, several separated by commas, with the protocol remoting or remoting+tls"
 
-LISTENERS_SETTING = Setting(
+LISTENERS_SETTING = Setting.text(
     "listeners",
-    "text",
     "",
     "Further addresses to listen on, NAME=PROTOCOL://HOST:PORT separated by commas; the protocol remoting accepts TLS "
     "as tls.server.mode says, remoting+tls requires it (GantryMQ's own).",

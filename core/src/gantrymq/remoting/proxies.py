@@ -13,9 +13,8 @@ from gantrymq.errors import ConfigError, RemoteProtocolError
 
 __all__ = ["PROXY_SETTING", "TrustedProxies", "trusted_proxies"]
 
-PROXY_SETTING = Setting(
+PROXY_SETTING = Setting.text(
     "proxyProtocolAddresses",
-    "text",
     "",
     "Proxies that may send PROXY protocol headers: addresses or networks (10.0.0.0/8), separated by commas; loopback "
     "addresses are always trusted.",

@@ -10,9 +10,8 @@ POLICY = "consumerConflictPolicy"
 WARN, REFUSE = "warn", "refuse"
 
 SCHEMA: tuple[Setting, ...] = (
-    Setting(
+    Setting.text(
         POLICY,
-        "text",
         WARN,
         "What happens to a consumer that disagrees with its group: warn logs it once, refuse does not let it join.",
         choices=(WARN, REFUSE),

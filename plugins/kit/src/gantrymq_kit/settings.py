@@ -13,26 +13,23 @@ STUCK: Final = "customFilterStuckMs"
 PAUSE: Final = "customFilterPauseMs"
 
 SCHEMA: Final = (
-    Setting(
+    Setting.number(
         BUDGET,
-        "number",
         10,
         "ms that custom filters may use in one turn of the event loop before pulls end early; a call that takes twice "
         "as long counts as slow.",
         at_least=1,
         at_most=1000,
     ),
-    Setting(
+    Setting.number(
         STUCK,
-        "number",
         1000,
         "ms after which a running call of a custom filter is logged; its group is suspended when it returns.",
         at_least=10,
         at_most=3_600_000,
     ),
-    Setting(
+    Setting.number(
         PAUSE,
-        "number",
         30_000,
         "ms for which a failed custom filter is suspended; doubled at each further failure, up to 10 minutes.",
         at_least=1,

@@ -31,18 +31,16 @@ def _not_built(value: Value) -> str | None:
 
 
 SCHEMA: tuple[Setting, ...] = (
-    Setting(
+    Setting.text(
         TYPE,
-        "text",
         "PROM",
         "PROM serves Prometheus text and a health check over HTTP, DISABLE opens no port.",
         choices=(*_OFF, *PROMETHEUS, *_PUSHED),
         not_built=_not_built,
     ),
-    Setting(HOST, "text", "127.0.0.1", "Address of the metrics port; empty means the advertised address (brokerIP1)."),
-    Setting(
+    Setting.text(HOST, "127.0.0.1", "Address of the metrics port; empty means the advertised address (brokerIP1)."),
+    Setting.number(
         PORT,
-        "number",
         5557,
         "Metrics port; 0 picks a free one. A configured port in use prevents the start; the default only warns.",
         at_least=0,

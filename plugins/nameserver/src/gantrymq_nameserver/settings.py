@@ -37,25 +37,23 @@ def name_server_settings(home: Path | None = None) -> list[Setting]:
 
 def _addresses() -> list[Setting]:
     return [
-        Setting("listenPort", "number", 9876, "port to listen on, 0 for a free one", at_least=0, at_most=65535),
-        Setting("bindAddress", "text", "0.0.0.0", "address to listen on; 127.0.0.1 for commands, unless it is set"),
+        Setting.number("listenPort", 9876, "port to listen on, 0 for a free one", at_least=0, at_most=65535),
+        Setting.text("bindAddress", "0.0.0.0", "address to listen on; 127.0.0.1 for commands, unless it is set"),
         LISTENERS_SETTING,
     ]
 
 
 def _files(folder: Path) -> list[Setting]:
     return [
-        Setting("rocketmqHome", "text", "", "home folder of a RocketMQ installation; only shown"),
-        Setting("kvConfigPath", "text", str(folder / "kvConfig.json"), "file that keeps the key-value configuration"),
-        Setting(
+        Setting.text("rocketmqHome", "", "home folder of a RocketMQ installation; only shown"),
+        Setting.text("kvConfigPath", str(folder / "kvConfig.json"), "file that keeps the key-value configuration"),
+        Setting.text(
             "configStorePath",
-            "text",
             str(folder / "namesrv.properties"),
             "file that settings changed at runtime are written to; the file given with -c replaces it",
         ),
-        Setting(
+        Setting.text(
             "configBlackList",
-            "text",
             "configBlackList;configStorePath;kvConfigPath",
             "keys, separated by ;, that cannot be changed at runtime",
         ),
@@ -64,26 +62,17 @@ def _files(folder: Path) -> list[Setting]:
 
 def _routes() -> list[Setting]:
     return [
-        Setting("orderMessageEnable", "flag", False, "attach the order configuration to routes", runtime=True),
-        Setting(
-            "returnOrderTopicConfigToBroker",
-            "flag",
-            True,
-            "answer registrations with the order configuration",
-            runtime=True,
+        Setting.flag("orderMessageEnable", False, "attach the order configuration to routes", runtime=True),
+        Setting.flag(
+            "returnOrderTopicConfigToBroker", True, "answer registrations with the order configuration", runtime=True
         ),
-        Setting(
-            "supportActingMaster",
-            "flag",
-            False,
-            "let the smallest slave stand in for a missing master in routes",
-            runtime=True,
+        Setting.flag(
+            "supportActingMaster", False, "let the smallest slave stand in for a missing master in routes", runtime=True
         ),
-        Setting("enableAllTopicList", "flag", True, "answer requests for the list of all topics", runtime=True),
-        Setting("enableTopicList", "flag", True, "answer requests for topic lists by cluster and unit", runtime=True),
-        Setting(
+        Setting.flag("enableAllTopicList", True, "answer requests for the list of all topics", runtime=True),
+        Setting.flag("enableTopicList", True, "answer requests for topic lists by cluster and unit", runtime=True),
+        Setting.flag(
             "deleteTopicWithBrokerRegistration",
-            "flag",
             False,
             "drop topics of a broker that its registration no longer names",
             runtime=True,
@@ -93,61 +82,49 @@ def _routes() -> list[Setting]:
 
 def _lifetime() -> list[Setting]:
     return [
-        Setting(
+        Setting.number(
             "scanNotActiveBrokerInterval",
-            "number",
             5000,
             "milliseconds between checks for silent brokers",
             at_least=10,
             runtime=True,
         ),
-        Setting(
-            "unRegisterBrokerQueueCapacity",
-            "number",
-            3000,
-            "brokers that may wait to be unregistered",
-            at_least=1,
-            runtime=True,
+        Setting.number(
+            "unRegisterBrokerQueueCapacity", 3000, "brokers that may wait to be unregistered", at_least=1, runtime=True
         ),
-        Setting(
+        Setting.flag(
             "notifyMinBrokerIdChanged",
-            "flag",
             False,
             "tell the brokers of a name when its smallest broker id changes",
             runtime=True,
         ),
-        Setting(
+        Setting.flag(
             "needWaitForService",
-            "flag",
             False,
             "refuse route lookups for the first waitSecondsForService after the start",
             runtime=True,
         ),
-        Setting(
+        Setting.number(
             "waitSecondsForService",
-            "number",
             45,
             "seconds that brokers get to register before routes are answered, with needWaitForService",
             at_least=0,
             runtime=True,
         ),
-        Setting(
+        Setting.number(
             "serverChannelMaxIdleTimeSeconds",
-            "number",
             120,
             "seconds without a byte after which a connection is closed",
             at_least=1,
         ),
-        Setting(
+        Setting.flag(
             "enableShutdownGracefully",
-            "flag",
             False,
             "at the stop first answer newer clients with GO_AWAY for shutdownWaitTimeSeconds",
             runtime=True,
         ),
-        Setting(
+        Setting.number(
             "shutdownWaitTimeSeconds",
-            "number",
             30,
             "seconds to answer with GO_AWAY, with enableShutdownGracefully",
             at_least=0,
@@ -160,9 +137,9 @@ def _not_built() -> list[Setting]:
     cluster_test = "cluster test mode, which answers nothing but route lookups, is not built; leave it false"
     controller = "an embedded controller is not built; leave it false and run Java's controller as a process of its own"
     return [
-        Setting("clusterTest", "flag", False, "not built", not_built=lambda v: cluster_test if v else None),
-        Setting("productEnvName", "text", "center", "used by clusterTest only; only shown"),
-        Setting("enableControllerInNamesrv", "flag", False, "not built", not_built=lambda v: controller if v else None),
+        Setting.flag("clusterTest", False, "not built", not_built=lambda v: cluster_test if v else None),
+        Setting.text("productEnvName", "center", "used by clusterTest only; only shown"),
+        Setting.flag("enableControllerInNamesrv", False, "not built", not_built=lambda v: controller if v else None),
     ]
 
 

@@ -24,88 +24,74 @@ def _no_key_value_store(value: Value) -> str | None:
 
 
 SCHEMA: Final = (
-    Setting("enableRetryTopicV2", "flag", False, "Retry topics of pop are %RETRY%group+topic, not group_topic."),
-    Setting(
+    Setting.flag("enableRetryTopicV2", False, "Retry topics of pop are %RETRY%group+topic, not group_topic."),
+    Setting.flag(
         "retrieveMessageFromPopRetryTopicV1",
-        "flag",
         True,
         "With enableRetryTopicV2, retry topics of the first form are read too.",
     ),
-    Setting(
+    Setting.number(
         "popFromRetryProbability",
-        "number",
         20,
         "Percentage of pops that read the retry topic before the topic itself.",
         at_least=0,
         at_most=100,
         runtime=True,
     ),
-    Setting(
+    Setting.flag(
         "popResponseReturnActualRetryTopic",
-        "flag",
         False,
         "Return retried messages under the name of their retry topic instead of the requested topic.",
         runtime=True,
     ),
-    Setting(
+    Setting.flag(
         "initPopOffsetByCheckMsgInMem",
-        "flag",
         True,
         "A group that starts at the end gets all messages if the queue's first message is in memory.",
         runtime=True,
     ),
-    Setting(
+    Setting.number(
         "popPollingMapSize",
-        "number",
         100_000,
         "Maximum number of queues of groups with waiting pops; further pops are answered that polling is full.",
         at_least=1,
         runtime=True,
     ),
-    Setting("popPollingSize", "number", 1024, "Maximum of waiting pops per queue and group.", at_least=1, runtime=True),
-    Setting("maxPopPollingSize", "number", 100_000, "Maximum of waiting pops in total.", at_least=1, runtime=True),
-    Setting(
+    Setting.number("popPollingSize", 1024, "Maximum of waiting pops per queue and group.", at_least=1, runtime=True),
+    Setting.number("maxPopPollingSize", 100_000, "Maximum of waiting pops in total.", at_least=1, runtime=True),
+    Setting.number(
         "popCkMaxBufferSize",
-        "number",
         200_000,
         "Maximum number of pending checkpoints in memory; further ones are only in the revive log until there is room.",
         at_least=1,
         runtime=True,
     ),
-    Setting(
+    Setting.number(
         "reviveQueueNum",
-        "number",
         8,
         "Number of queues of the revive log to write to; if it is lowered, the other queues are still read while they "
         "exist.",
         at_least=1,
         at_most=ORDERED - 1,
     ),
-    Setting(
-        "defaultMessageRequestMode",
-        "text",
-        PULL,
-        "Request mode of groups without a mode of their own.",
-        choices=(PULL, POP),
+    Setting.text(
+        "defaultMessageRequestMode", PULL, "Request mode of groups without a mode of their own.", choices=(PULL, POP)
     ),
-    Setting(
+    Setting.number(
         "defaultPopShareQueueNum",
-        "number",
         -1,
         "popShareQueueNum of groups without a mode of their own; -1 or 0: every member pops all queues.",
         at_least=-1,
         runtime=True,
     ),
-    Setting(
+    Setting.flag(
         "serverLoadBalancerEnable",
-        "flag",
         True,
         "If false, every member that requests its queues gets all of them.",
         runtime=True,
     ),
-    Setting(
+    Setting.flag(
         "popConsumerKVServiceEnable",
-        "flag",
         False,
         "RocketMQ's pop state in RocksDB; not built.",
         not_built=_no_key_value_store,

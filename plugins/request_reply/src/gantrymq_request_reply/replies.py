@@ -42,7 +42,7 @@ ANSWER_S = 10.0  # timeout of a push
 MOST_WAITING = 10_000  # maximum of concurrent pushes; the length of Java's reply queue
 
 STORE = "storeReplyMessageEnable"
-SETTINGS = (Setting(STORE, "flag", True, "Store each reply in <cluster>_REPLY_TOPIC as well.", runtime=True),)
+SETTINGS = (Setting.flag(STORE, True, "Store each reply in <cluster>_REPLY_TOPIC as well.", runtime=True),)
 
 
 class ReplyService:

@@ -14,9 +14,8 @@ __all__ = ["FLUSH_INTERVAL", "SCHEMA"]
 FLUSH_INTERVAL = "flushDelayOffsetInterval"
 
 SCHEMA: tuple[Setting, ...] = (
-    Setting(
+    Setting.number(
         FLUSH_INTERVAL,
-        "number",
         10_000,
         "Interval in milliseconds at which the offsets of the delay levels are saved (config/delayOffset.json).",
         at_least=100,

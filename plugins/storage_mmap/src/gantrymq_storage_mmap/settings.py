@@ -39,150 +39,143 @@ def _not_built(key: str, part: str) -> Setting:
     def check(value: Value) -> str | None:
         return f"{part} is not implemented in this version; leave the key at false" if value is True else None
 
-    return Setting(key, "flag", False, f"Not built in this version: {part}.", not_built=check)
-
-
-def _number(
-    key: str, default: int, text: str, *, at_least: int, at_most: int | None = None, runtime: bool = False
-) -> Setting:
-    return Setting(key, "number", default, text, at_least=at_least, at_most=at_most, runtime=runtime)
-
-
-def _flag(key: str, default: bool, text: str) -> Setting:
-    return Setting(key, "flag", default, text)
+    return Setting.flag(key, False, f"Not built in this version: {part}.", not_built=check)
 
 
 SCHEMA: tuple[Setting, ...] = (
-    Setting(
+    Setting.text(
         "storePathCommitLog",
-        "text",
         "",
         "Folder of the commit log; empty means commitlog in the store's root.",
         not_built=_one_folder,
     ),
-    _number(
+    Setting.number(
         "mappedFileSizeCommitLog", 1024**3, "Size of one commit log file, bytes.", at_least=4096, at_most=2**31 - 1
     ),
-    _number(
+    Setting.number(
         "mappedFileSizeConsumeQueue",
         6_000_000,
         "Size of one queue file, bytes; rounded up to a multiple of 20.",
         at_least=20,
         at_most=2**31 - 20,
     ),
-    Setting(
+    Setting.number(
         "mapperFileSizeBatchConsumeQueue",
-        "number",
         13_800_000,
         "Size of one file of a batch queue (queue.type=BatchCQ), bytes; a multiple of 46.",
         at_least=46,
         at_most=2**31 - 46,
         not_built=_whole_batch_entries,
     ),
-    _flag("enableConsumeQueueExt", False, "Write a unit in ext files (consumequeue_ext) for each queued message."),
-    _number(
+    Setting.flag(
+        "enableConsumeQueueExt", False, "Write a unit in ext files (consumequeue_ext) for each queued message."
+    ),
+    Setting.number(
         "mappedFileSizeConsumeQueueExt", 50_331_648, "Size of one ext file, bytes.", at_least=24, at_most=2**31 - 1
     ),
-    _flag(
+    Setting.flag(
         "enableLmq",
         False,
         "Serve light queues (%LMQ% topics); their consumers' offsets are stored in lmqConsumerOffset.json.",
     ),
-    _flag(
+    Setting.flag(
         "enableMultiDispatch",
         False,
         "Add a message to the light queues that its INNER_MULTI_DISPATCH names; requires enableLmq.",
     ),
-    _number("maxLmqConsumeQueueNum", 20_000, "Maximum number of light queues.", at_least=0),
-    _number(
+    Setting.number("maxLmqConsumeQueueNum", 20_000, "Maximum number of light queues.", at_least=0),
+    Setting.number(
         "flushIntervalCommitLog", 500, "Pause between background flushes of the log, ms.", at_least=1, runtime=True
     ),
-    _number(
+    Setting.number(
         "flushCommitLogLeastPages",
         4,
         "Number of dirty pages of 4 KiB that a background flush waits for.",
         at_least=0,
         runtime=True,
     ),
-    _number(
+    Setting.number(
         "flushCommitLogThoroughInterval",
         10_000,
         "Time after which a background flush no longer waits for pages, ms.",
         at_least=1,
         runtime=True,
     ),
-    _number("flushIntervalConsumeQueue", 1000, "Pause between writes of waiting queue entries, ms.", at_least=1),
-    _number(
+    Setting.number("flushIntervalConsumeQueue", 1000, "Pause between writes of waiting queue entries, ms.", at_least=1),
+    Setting.number(
         "flushConsumeQueueThoroughInterval",
         60_000,
         "Interval of flushing all dirty queues and writing the checkpoint, ms.",
         at_least=1,
     ),
-    _number(
+    Setting.number(
         "maxFilterMessageSize", 16_000, "Maximum queue bytes that one pull examines (20 per message).", at_least=20
     ),
-    _number("maxTransferBytesOnMessageInMemory", 262_144, "Maximum bytes of one pull of recent messages.", at_least=1),
-    _number("maxTransferCountOnMessageInMemory", 256, "Maximum messages of one pull of recent messages.", at_least=1),
-    _number("maxTransferBytesOnMessageInDisk", 65_536, "Maximum bytes of one pull of old messages.", at_least=1),
-    _number("maxTransferCountOnMessageInDisk", 8, "Maximum messages of one pull of old messages.", at_least=1),
-    _number(
+    Setting.number(
+        "maxTransferBytesOnMessageInMemory", 262_144, "Maximum bytes of one pull of recent messages.", at_least=1
+    ),
+    Setting.number(
+        "maxTransferCountOnMessageInMemory", 256, "Maximum messages of one pull of recent messages.", at_least=1
+    ),
+    Setting.number("maxTransferBytesOnMessageInDisk", 65_536, "Maximum bytes of one pull of old messages.", at_least=1),
+    Setting.number("maxTransferCountOnMessageInDisk", 8, "Maximum messages of one pull of old messages.", at_least=1),
+    Setting.number(
         "accessMessageInMemoryMaxRatio",
         40,
         "Messages within this share of the machine's memory, in percent, count as recent.",
         at_least=0,
         at_most=100,
     ),
-    _flag("checkCRCOnRecover", True, "Verify the body's CRC of every record that recovery reads."),
-    Setting(
+    Setting.flag("checkCRCOnRecover", True, "Verify the body's CRC of every record that recovery reads."),
+    Setting.text(
         "messageDelayLevel",
-        "text",
         DEFAULT_DELAY_LEVELS,
         "Durations of the delay levels, starting at level 1.",
         not_built=problem_of(parse_delay_levels),
     ),
-    _flag("messageIndexEnable", True, "Index messages by their keys; false leaves the index unchanged."),
-    _flag(
+    Setting.flag("messageIndexEnable", True, "Index messages by their keys; false leaves the index unchanged."),
+    Setting.flag(
         "messageIndexSafe",
         False,
         "No effect: after any stop the index catches up from its end, as in RocketMQ with true.",
     ),
-    _number(
+    Setting.number(
         "maxHashSlotNum",
         5_000_000,
         "Hash slots of an index file; files with other sizes are removed and rebuilt.",
         at_least=1,
         at_most=400_000_000,
     ),
-    _number(
+    Setting.number(
         "maxIndexNum", 20_000_000, "Maximum number of keys of an index file plus one.", at_least=2, at_most=100_000_000
     ),
-    _number("maxMsgsNumBatch", 64, "Maximum messages of one query by key.", at_least=1),
-    _number(
+    Setting.number("maxMsgsNumBatch", 64, "Maximum messages of one query by key.", at_least=1),
+    Setting.number(
         "hotReadWindow",
         256 * 1024**2,
         "Bytes at the log's end that are read on the event loop; older data is read in a thread (GantryMQ's own).",
         at_least=0,
     ),
-    _number(
+    Setting.number(
         "logBlockCacheBytes",
         18 * 1024**2,
         "Maximum bytes of log blocks kept for consumers that catch up together; 0 keeps none (GantryMQ's own).",
         at_least=0,
     ),
-    _flag(
+    Setting.flag(
         "warmMapedFileEnable",
         False,
         "Fill the next log file with zeros in advance and lock it in memory, for faster first syncs.",
     ),
-    _number(
+    Setting.number(
         "flushLeastPagesWhenWarmMapedFile",
         4096,
         "Number of pages of 4 KiB between syncs of a file that is being warmed.",
         at_least=1,
     ),
-    _flag("dataReadAheadEnable", True, "Read the next records of a consumer that catches up in advance."),
-    _number("maxOpenQueueFiles", 2048, "Maximum number of open queue files (GantryMQ's own).", at_least=1),
-    Setting("storeType", "text", "default", "Kind of store; only default (files) is built.", not_built=_file_store),
+    Setting.flag("dataReadAheadEnable", True, "Read the next records of a consumer that catches up in advance."),
+    Setting.number("maxOpenQueueFiles", 2048, "Maximum number of open queue files (GantryMQ's own).", at_least=1),
+    Setting.text("storeType", "default", "Kind of store; only default (files) is built.", not_built=_file_store),
     *RETENTION,
     _not_built("transientStorePoolEnable", "the pool of off-heap write buffers"),
     _not_built("writeWithoutMmap", "writing the log without a mapping"),

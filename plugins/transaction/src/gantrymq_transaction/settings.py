@@ -14,25 +14,22 @@ CHECK_MAX = "transactionCheckMax"
 OP_BYTES = "transactionOpMsgMaxSize"
 
 SCHEMA: tuple[Setting, ...] = (
-    Setting(
+    Setting.number(
         TIMEOUT,
-        "number",
         6000,
         "Milliseconds from the send of an undecided message to its first check.",
         at_least=0,
         runtime=True,
     ),
-    Setting(
+    Setting.number(
         CHECK_MAX,
-        "number",
         15,
         "Number of checks before a message is moved to TRANS_CHECK_MAX_TIME_TOPIC.",
         at_least=1,
         runtime=True,
     ),
-    Setting(
+    Setting.number(
         OP_BYTES,
-        "number",
         4096,
         "Maximum bytes of one message of RMQ_SYS_TRANS_OP_HALF_TOPIC, which lists the half messages decided together.",
         at_least=32,

@@ -42,62 +42,45 @@ def precision(settings: Settings) -> int:
 
 
 SCHEMA: tuple[Setting, ...] = (
-    Setting(
-        ENABLED,
-        "flag",
-        True,
-        "Accept messages with an arbitrary delay or delivery time; false refuses them.",
-    ),
-    Setting(
+    Setting.flag(ENABLED, True, "Accept messages with an arbitrary delay or delivery time; false refuses them."),
+    Setting.number(
         LONGEST_S,
-        "number",
         3 * 24 * 3600,
         "Longest delay in seconds; a message with a longer one is refused.",
         at_least=1,
         at_most=10 * 365 * 24 * 3600,
         runtime=True,
     ),
-    Setting(
+    Setting.number(
         PRECISION,
-        "number",
         1000,
         "Slot length of the wheel in milliseconds: 100, 200, 500 or 1000. It may not change while timed messages wait.",
         at_least=1,
     ),
-    Setting(
+    Setting.number(
         WINDOW,
-        "number",
         2 * 24 * 3600,
         "Maximum number of slots that a message is enqueued ahead; a longer wait is split into several rounds.",
     ),
-    Setting(
+    Setting.number(
         FLUSH_MS,
-        "number",
         1000,
         "Interval in milliseconds at which changes of wheel, timer log and checkpoint are saved.",
         at_least=10,
     ),
-    Setting(
+    Setting.number(
         FILE_BYTES,
-        "number",
         100 * 1024 * 1024,
         "Size of a timer log file in bytes; it may not change on a store that has one.",
         at_least=ENTRY_BYTES + 16,
         at_most=2**31 - 1,
     ),
-    Setting(
+    Setting.number(
         MOST_IN_SLOT,
-        "number",
         NO_LIMIT,
         "Messages of one slot above which new ones are refused: some above this number, all above twice as many.",
         at_least=1,
         runtime=True,
     ),
-    Setting(
-        RECALL,
-        "flag",
-        False,
-        "Allow producers to recall a waiting timed message (request 370).",
-        runtime=True,
-    ),
+    Setting.flag(RECALL, False, "Allow producers to recall a waiting timed message (request 370).", runtime=True),
 )

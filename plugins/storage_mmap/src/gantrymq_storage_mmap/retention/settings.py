@@ -48,7 +48,7 @@ def problem_of(parse: Callable[[str], object]) -> Callable[[Value], str | None]:
 
 
 def _number(key: str, default: int, text: str, *, at_least: int = 0, at_most: int | None = None) -> Setting:
-    return Setting(key, "number", default, text, at_least=at_least, at_most=at_most, runtime=True)
+    return Setting.number(key, default, text, at_least=at_least, at_most=at_most, runtime=True)
 
 
 def _percent(key: str, default: int, text: str) -> Setting:
@@ -57,9 +57,8 @@ def _percent(key: str, default: int, text: str) -> Setting:
 
 RETENTION: tuple[Setting, ...] = (
     _number("fileReservedTime", 72, "A log file may be deleted when it was not written for this time, hours."),
-    Setting(
+    Setting.text(
         "deleteWhen",
-        "text",
         "04",
         "Local hours in which expired log files are deleted, 00 to 23, separated by ;.",
         not_built=problem_of(hours_of),
@@ -74,9 +73,8 @@ RETENTION: tuple[Setting, ...] = (
         "diskSpaceCleanForciblyRatio", 85, "Above this percentage of the disk, the oldest files are deleted at any age."
     ),
     _percent("diskSpaceWarningLevelRatio", 90, "Above this percentage of the disk, writes are refused."),
-    Setting(
+    Setting.flag(
         "cleanFileForciblyEnable",
-        "flag",
         True,
         "Whether files may be deleted before they expire when disk space is short.",
         runtime=True,
