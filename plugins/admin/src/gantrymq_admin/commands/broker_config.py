@@ -6,13 +6,12 @@ from collections.abc import Sequence
 
 import click
 
-from gantrymq.client import Client
+from gantrymq.client import Admin
 from gantrymq.commands.groups import CommandGroup
-from gantrymq.commands.output import namesrv_option, output_option, print_json, print_table, say
-from gantrymq.commands.run import run
+from gantrymq.commands.output import print_json, print_table, say
 from gantrymq.errors import ConfigError
 from gantrymq.settings_load import nearest
-from gantrymq_admin.commands.options import brokers_of, where_options
+from gantrymq_admin.commands.options import admin_command, brokers_of, where_options
 
 SettingsOf = Sequence[tuple[str, dict[str, str]]]
 """Addresses of servers, with the settings of each."""
@@ -57,41 +56,27 @@ def config() -> None:
 @config.command()
 @click.argument("keys", nargs=-1, metavar="[KEY]...")
 @where_options
-@namesrv_option
-@output_option
-def get(keys: Sequence[str], cluster: str | None, broker: str | None, namesrv: str, output: str) -> None:
+@admin_command
+async def get(admin: Admin, keys: Sequence[str], cluster: str | None, broker: str | None, output: str) -> None:
     """Show all settings, or the named ones."""
-    show_settings(run(_get(namesrv, keys, cluster, broker)), output, "broker")
+    found = [
+        (address, settings_of(address, await admin.broker_settings(address), keys))
+        for address in await brokers_of(admin, cluster, broker)
+    ]
+    show_settings(found, output, "broker")
 
 
 @config.command("set")
 @pairs_argument
 @where_options
-@namesrv_option
-@output_option
-def set_(pairs: dict[str, str], cluster: str | None, broker: str | None, namesrv: str, output: str) -> None:
+@admin_command
+async def set_(admin: Admin, pairs: dict[str, str], cluster: str | None, broker: str | None, output: str) -> None:
     """Change settings until the broker stops; to keep them, put them in its broker.conf."""
-    brokers = run(_set(namesrv, pairs, cluster, broker))
+    brokers = await brokers_of(admin, cluster, broker)
+    for address in brokers:
+        await admin.change_broker_settings(address, pairs)
     if output == "json":
         print_json({"brokers": brokers, "settings": pairs})
         return
     until = "it stops" if len(brokers) == 1 else "they stop"
     click.echo(f"set {', '.join(pairs)} at {', '.join(brokers)} until {until}")
-
-
-async def _get(
-    namesrv: str, keys: Sequence[str], cluster: str | None, broker: str | None
-) -> list[tuple[str, dict[str, str]]]:
-    found = []
-    async with Client(namesrv) as client, client.admin as admin:
-        for address in await brokers_of(admin, cluster, broker):
-            found.append((address, settings_of(address, await admin.broker_settings(address), keys)))
-    return found
-
-
-async def _set(namesrv: str, settings: dict[str, str], cluster: str | None, broker: str | None) -> list[str]:
-    async with Client(namesrv) as client, client.admin as admin:
-        addresses = list(await brokers_of(admin, cluster, broker))
-        for address in addresses:
-            await admin.change_broker_settings(address, settings)
-        return addresses

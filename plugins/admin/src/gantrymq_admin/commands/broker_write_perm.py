@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import click
 
-from gantrymq.client import Client
+from gantrymq.client import Admin
 from gantrymq.commands.groups import CommandGroup
-from gantrymq.commands.output import namesrv_option, output_option, print_json
-from gantrymq.commands.run import run
+from gantrymq.commands.output import print_json
+from gantrymq_admin.commands.options import admin_command
 
 broker_argument = click.argument("name", metavar="BROKER_NAME")
 
@@ -19,39 +19,32 @@ def write_perm() -> None:
 
 @write_perm.command()
 @broker_argument
-@namesrv_option
-@output_option
-def wipe(name: str, namesrv: str, output: str) -> None:
+@admin_command
+async def wipe(admin: Admin, name: str, output: str) -> None:
     """Make producers send to other brokers than BROKER_NAME; consumers continue to read from it.
 
     The routes stay so until write-perm add, or until the broker registers changed topics.
     """
-    _change(namesrv, name, output, wiped=True)
+    _show(name, await admin.wipe_write_permission(name), output, writable=False)
 
 
 @write_perm.command()
 @broker_argument
-@namesrv_option
-@output_option
-def add(name: str, namesrv: str, output: str) -> None:
+@admin_command
+async def add(admin: Admin, name: str, output: str) -> None:
     """Make producers send to BROKER_NAME again. Every topic of the broker becomes readable and writable."""
-    _change(namesrv, name, output, wiped=False)
+    _show(name, await admin.add_write_permission(name), output, writable=True)
 
 
-def _change(namesrv: str, name: str, output: str, *, wiped: bool) -> None:
-    async def work() -> dict[str, int]:
-        async with Client(namesrv) as client, client.admin as admin:
-            return await (admin.wipe_write_permission(name) if wiped else admin.add_write_permission(name))
-
-    changed = run(work())
+def _show(name: str, changed: dict[str, int], output: str, *, writable: bool) -> None:
     if output == "json":
         print_json(
             {
                 "broker": name,
-                "writable": not wiped,
+                "writable": writable,
                 "name_servers": [{"name_server": server, "topics": count} for server, count in changed.items()],
             }
         )
         return
     for server, count in changed.items():
-        click.echo(f"{server}: {count} topics of {name} may {'not be' if wiped else 'be'} written")
+        click.echo(f"{server}: {count} topics of {name} may {'be' if writable else 'not be'} written")

@@ -7,10 +7,10 @@ from typing import Any
 
 import click
 
-from gantrymq.client import Admin, Client
-from gantrymq.commands.output import namesrv_option, output_option, print_json, print_table
-from gantrymq.commands.run import run
+from gantrymq.client import Admin
+from gantrymq.commands.output import print_json, print_table
 from gantrymq.errors import ClientError, GantryError
+from gantrymq_admin.commands.options import admin_command
 
 _COUNTS = {
     "commitLogMinOffset": "log_min_offset",
@@ -24,11 +24,10 @@ _COUNTS = {
 
 @click.command()
 @click.option("-c", "--cluster", "name", metavar="NAME", help="This cluster only.")
-@namesrv_option
-@output_option
-def cluster(name: str | None, namesrv: str, output: str) -> None:
+@admin_command
+async def cluster(admin: Admin, name: str | None, output: str) -> None:
     """Show the brokers of each cluster: role, version, rates, and size of the log."""
-    found = run(_look(namesrv, name))
+    found = await _look(admin, name)
     if output == "json":
         print_json({"clusters": found})
         return
@@ -53,21 +52,20 @@ def cluster(name: str | None, namesrv: str, output: str) -> None:
     print_table(["Cluster", "Broker", "Id", "Address", "Version", "In/s", "Out/s", "Log bytes", "Started"], rows)
 
 
-async def _look(namesrv: str, name: str | None) -> list[dict[str, Any]]:
-    async with Client(namesrv) as client, client.admin as admin:
-        info = await admin.clusters()
-        if name is not None and name not in info.clusters:
-            raise ClientError(f"no cluster is named {name}; clusters known: {', '.join(info.clusters) or 'none'}")
-        found = []
-        for cluster_name in sorted(info.clusters) if name is None else [name]:
-            brokers = [
-                await _broker(admin, broker.name, broker_id, address)
-                for broker in info.brokers
-                if broker.name in info.clusters[cluster_name]
-                for broker_id, address in sorted(broker.addresses.items())
-            ]
-            found.append({"cluster": cluster_name, "brokers": brokers})
-        return found
+async def _look(admin: Admin, name: str | None) -> list[dict[str, Any]]:
+    info = await admin.clusters()
+    if name is not None and name not in info.clusters:
+        raise ClientError(f"no cluster is named {name}; clusters known: {', '.join(info.clusters) or 'none'}")
+    found = []
+    for cluster_name in sorted(info.clusters) if name is None else [name]:
+        brokers = [
+            await _broker(admin, broker.name, broker_id, address)
+            for broker in info.brokers
+            if broker.name in info.clusters[cluster_name]
+            for broker_id, address in sorted(broker.addresses.items())
+        ]
+        found.append({"cluster": cluster_name, "brokers": brokers})
+    return found
 
 
 async def _broker(admin: Admin, name: str, broker_id: int, address: str) -> dict[str, Any]:

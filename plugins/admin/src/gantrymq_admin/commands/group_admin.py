@@ -7,24 +7,22 @@ from typing import Any
 
 import click
 
-from gantrymq.client import Admin, Client
-from gantrymq.commands.output import namesrv_option, output_option, print_json, print_table, say
-from gantrymq.commands.run import run
+from gantrymq.client import Admin
+from gantrymq.commands.output import print_json, print_table, say
 from gantrymq.errors import BrokerRefused, ConsumerNotOnline, GroupNotExist, InvalidParameter
 from gantrymq.model import names
 from gantrymq.model.group import GroupConfig
 from gantrymq.model.queue import MessageQueue
-from gantrymq_admin.commands.options import brokers_of, group_named, where_options
+from gantrymq_admin.commands.options import admin_command, brokers_of, group_named, where_options
 
 
 @click.command("list")
 @click.option("--all", "everything", is_flag=True, help="The brokers' own groups as well.")
 @where_options
-@namesrv_option
-@output_option
-def list_groups(everything: bool, cluster: str | None, broker: str | None, namesrv: str, output: str) -> None:
+@admin_command
+async def list_groups(admin: Admin, everything: bool, cluster: str | None, broker: str | None, output: str) -> None:
     """List the groups of the brokers, with the number of online clients."""
-    found = run(_list(namesrv, cluster, broker, everything))
+    found = await _list(admin, await brokers_of(admin, cluster, broker), everything)
     if output == "json":
         print_json({"groups": found})
         return
@@ -47,9 +45,9 @@ def list_groups(everything: bool, cluster: str | None, broker: str | None, names
 @click.option("--orderly", is_flag=True, help="Keep the order of messages when they are retried.")
 @click.option("-q", "--retry-queues", type=click.IntRange(0, 65535), default=1, show_default=True, metavar="N")
 @click.option("-r", "--retry-times", type=click.IntRange(-1, None), default=16, show_default=True, metavar="N")
-@namesrv_option
-@output_option
-def create(
+@admin_command
+async def create(
+    admin: Admin,
     name: str,
     cluster: str | None,
     broker: str | None,
@@ -58,7 +56,6 @@ def create(
     orderly: bool,
     retry_queues: int,
     retry_times: int,
-    namesrv: str,
     output: str,
 ) -> None:
     """Create a group, or change one, at the masters of a cluster or at one broker."""
@@ -70,7 +67,9 @@ def create(
         retry_queues=retry_queues,
         retry_max_times=retry_times,
     )
-    brokers = run(_create(namesrv, config, cluster, broker))
+    brokers = await brokers_of(admin, cluster, broker)
+    for address in brokers:
+        await admin.create_group(address, config)
     if output == "json":
         print_json(
             {
@@ -91,14 +90,21 @@ def create(
 @group_named()
 @where_options
 @click.option("--clean-offsets", is_flag=True, help="Forget what the group committed as well.")
-@namesrv_option
-@output_option
-def delete(name: str, cluster: str | None, broker: str | None, clean_offsets: bool, namesrv: str, output: str) -> None:
+@admin_command
+async def delete(
+    admin: Admin, name: str, cluster: str | None, broker: str | None, clean_offsets: bool, output: str
+) -> None:
     """Delete a group. Online consumers create it again if autoCreateSubscriptionGroup is on.
 
     System groups are not deleted: tools and clients need them, and a broker creates them only when it starts.
     """
-    brokers = run(_delete(namesrv, name, cluster, broker, clean_offsets))
+    if name in names.SYSTEM_GROUPS or names.is_system_group(name):
+        raise InvalidParameter(f"{name} is one of the brokers' own groups, which tools and clients count on; it stays")
+    brokers = await _known(admin, await brokers_of(admin, cluster, broker), name)
+    if not brokers:
+        raise _no_group(name)
+    for address in brokers:
+        await admin.delete_group(address, name, clean_offsets=clean_offsets)
     if output == "json":
         print_json({"group": name, "brokers": brokers, "clean_offsets": clean_offsets})
         return
@@ -108,11 +114,10 @@ def delete(name: str, cluster: str | None, broker: str | None, clean_offsets: bo
 @click.command()
 @group_named()
 @where_options
-@namesrv_option
-@output_option
-def clients(name: str, cluster: str | None, broker: str | None, namesrv: str, output: str) -> None:
+@admin_command
+async def clients(admin: Admin, name: str, cluster: str | None, broker: str | None, output: str) -> None:
     """Show the online clients of a group and their subscriptions."""
-    found = run(_clients(namesrv, name, cluster, broker))
+    found = await _clients(admin, await brokers_of(admin, cluster, broker), name)
     if output == "json":
         print_json(found)
         return
@@ -130,11 +135,12 @@ def clients(name: str, cluster: str | None, broker: str | None, namesrv: str, ou
 @group_named()
 @click.option("-t", "--topic", metavar="NAME", help="This topic only.")
 @where_options
-@namesrv_option
-@output_option
-def progress(name: str, topic: str | None, cluster: str | None, broker: str | None, namesrv: str, output: str) -> None:
+@admin_command
+async def progress(
+    admin: Admin, name: str, topic: str | None, cluster: str | None, broker: str | None, output: str
+) -> None:
     """Show the progress of a group, queue by queue; LATE is the age of the next message to be consumed."""
-    found = run(_progress(namesrv, name, cluster, broker))
+    found = await _progress(admin, await brokers_of(admin, cluster, broker), name)
     queues = [queue for queue in found if topic is None or queue["topic"] == topic]
     behind = sum(queue["behind"] for queue in queues)
     if output == "json":
@@ -162,104 +168,79 @@ def _late(queue: dict[str, Any]) -> str:
 # --- asking ---------------------------------------------------------------------------------------------------------
 
 
-async def _list(namesrv: str, cluster: str | None, broker: str | None, everything: bool) -> list[dict[str, Any]]:
+async def _list(admin: Admin, addresses: Sequence[str], everything: bool) -> list[dict[str, Any]]:
     found: dict[str, dict[str, Any]] = {}
-    async with Client(namesrv) as client, client.admin as admin:
-        for address in await brokers_of(admin, cluster, broker):
-            for name, config in (await admin.groups(address)).items():
-                if not everything and name in names.SYSTEM_GROUPS:
-                    continue
-                shown = found.setdefault(
-                    name,
-                    {
-                        "group": name,
-                        "clients": 0,
-                        "consume_enable": config.consume_enable,
-                        "retry_max_times": config.retry_max_times,
-                        "retry_queues": config.retry_queues,
-                        "brokers": [],
-                    },
-                )
-                online = await admin.consumer_connections(address, name)
-                shown["clients"] = max(shown["clients"], len(online.clients) if online is not None else 0)
-                shown["brokers"].append(address)
+    for address in addresses:
+        for name, config in (await admin.groups(address)).items():
+            if not everything and name in names.SYSTEM_GROUPS:
+                continue
+            shown = found.setdefault(
+                name,
+                {
+                    "group": name,
+                    "clients": 0,
+                    "consume_enable": config.consume_enable,
+                    "retry_max_times": config.retry_max_times,
+                    "retry_queues": config.retry_queues,
+                    "brokers": [],
+                },
+            )
+            online = await admin.consumer_connections(address, name)
+            shown["clients"] = max(shown["clients"], len(online.clients) if online is not None else 0)
+            shown["brokers"].append(address)
     return [found[name] for name in sorted(found)]
 
 
-async def _create(namesrv: str, config: GroupConfig, cluster: str | None, broker: str | None) -> list[str]:
-    async with Client(namesrv) as client, client.admin as admin:
-        addresses = await brokers_of(admin, cluster, broker)
-        for address in addresses:
-            await admin.create_group(address, config)
-        return list(addresses)
-
-
-async def _delete(namesrv: str, name: str, cluster: str | None, broker: str | None, clean_offsets: bool) -> list[str]:
-    if name in names.SYSTEM_GROUPS or names.is_system_group(name):
-        raise InvalidParameter(f"{name} is one of the brokers' own groups, which tools and clients count on; it stays")
-    async with Client(namesrv) as client, client.admin as admin:
-        addresses = await brokers_of(admin, cluster, broker)
-        known = await _known(admin, addresses, name)
-        if not known:
-            raise _no_group(name)
-        for address in known:
-            await admin.delete_group(address, name, clean_offsets=clean_offsets)
-        return known
-
-
-async def _clients(namesrv: str, name: str, cluster: str | None, broker: str | None) -> dict[str, Any]:
+async def _clients(admin: Admin, addresses: Sequence[str], name: str) -> dict[str, Any]:
     shown: dict[str, Any] = {"group": name, "clients": [], "subscriptions": []}
-    async with Client(namesrv) as admin_client, admin_client.admin as admin:
-        for address in await brokers_of(admin, cluster, broker):
-            found = await admin.consumer_connections(address, name)
-            if found is None:
-                continue
-            shown["clients"] += [
-                {
-                    "broker": address,
-                    "client_id": client.client_id,
-                    "address": client.address,
-                    "language": client.language,
-                    "version": client.version,
-                }
-                for client in found.clients
-            ]
-            shown["subscriptions"] = [
-                {"topic": each.topic, "expression": each.expression, "type": each.type} for each in found.subscriptions
-            ]
-            shown["consume_type"] = found.consume_type
-            shown["message_model"] = found.message_model
-            shown["consume_from_where"] = found.consume_from_where
+    for address in addresses:
+        found = await admin.consumer_connections(address, name)
+        if found is None:
+            continue
+        shown["clients"] += [
+            {
+                "broker": address,
+                "client_id": client.client_id,
+                "address": client.address,
+                "language": client.language,
+                "version": client.version,
+            }
+            for client in found.clients
+        ]
+        shown["subscriptions"] = [
+            {"topic": each.topic, "expression": each.expression, "type": each.type} for each in found.subscriptions
+        ]
+        shown["consume_type"] = found.consume_type
+        shown["message_model"] = found.message_model
+        shown["consume_from_where"] = found.consume_from_where
     if not shown["clients"]:
         raise ConsumerNotOnline(f"no member of group {name} is online")
     return shown
 
 
-async def _progress(namesrv: str, name: str, cluster: str | None, broker: str | None) -> list[dict[str, Any]]:
-    async with Client(namesrv) as client, client.admin as admin:
-        addresses = await brokers_of(admin, cluster, broker)
-        queues = []
-        for address in addresses:
-            progress = await admin.group_progress(address, name)
-            behind = {queue.topic for queue, found in progress.items() if found.lag}
-            late = {topic: await _late_of(admin, address, name, topic) for topic in sorted(behind)}
-            queues += [
-                {
-                    "topic": queue.topic,
-                    "broker": queue.broker_name,
-                    "queue": queue.queue_id,
-                    "max_offset": found.max_offset,
-                    "committed": found.committed,
-                    "behind": found.lag,
-                    "pulled": found.pulled,
-                    "last_stored_ms": found.last_stored_ms,
-                    "late_ms": late[queue.topic].get(queue) if found.lag else 0,
-                }
-                for queue, found in progress.items()
-            ]
-        if not queues and not await _known(admin, addresses, name):  # a deleted group may have offsets left
-            raise _no_group(name)
-        return queues
+async def _progress(admin: Admin, addresses: Sequence[str], name: str) -> list[dict[str, Any]]:
+    queues = []
+    for address in addresses:
+        progress = await admin.group_progress(address, name)
+        behind = {queue.topic for queue, found in progress.items() if found.lag}
+        late = {topic: await _late_of(admin, address, name, topic) for topic in sorted(behind)}
+        queues += [
+            {
+                "topic": queue.topic,
+                "broker": queue.broker_name,
+                "queue": queue.queue_id,
+                "max_offset": found.max_offset,
+                "committed": found.committed,
+                "behind": found.lag,
+                "pulled": found.pulled,
+                "last_stored_ms": found.last_stored_ms,
+                "late_ms": late[queue.topic].get(queue) if found.lag else 0,
+            }
+            for queue, found in progress.items()
+        ]
+    if not queues and not await _known(admin, addresses, name):  # a deleted group may have offsets left
+        raise _no_group(name)
+    return queues
 
 
 async def _late_of(admin: Admin, address: str, name: str, topic: str) -> dict[MessageQueue, int]:

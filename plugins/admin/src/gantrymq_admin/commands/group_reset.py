@@ -6,13 +6,12 @@ from typing import Any
 
 import click
 
-from gantrymq.client import Client
+from gantrymq.client import Admin
 from gantrymq.client.admin import NothingCommitted, OffsetReset, QueueUnknown
-from gantrymq.commands.output import namesrv_option, output_option, print_json, print_table, say, warn
-from gantrymq.commands.run import run
+from gantrymq.commands.output import print_json, print_table, say, warn
 from gantrymq.commands.times import TIMES
 from gantrymq.model import names
-from gantrymq_admin.commands.options import group_named, named
+from gantrymq_admin.commands.options import admin_command, group_named, named
 from gantrymq_admin.offset_targets import Target, parse_target
 
 SHOWN = 40  # most queues in the printed table; --output json has all
@@ -40,16 +39,20 @@ dry_run_option = click.option("--dry-run", is_flag=True, help="Show the new offs
 )
 @click.option("-q", "--queue", type=click.IntRange(min=0), metavar="N", help="Only this queue of each broker.")
 @dry_run_option
-@namesrv_option
-@output_option
-def reset(group: str, topic: str, target: Target, queue: int | None, dry_run: bool, namesrv: str, output: str) -> None:
+@admin_command
+async def reset(
+    admin: Admin, group: str, topic: str, target: Target, queue: int | None, dry_run: bool, output: str
+) -> None:
     """Set the offsets of GROUP in a topic, with or without online members.
 
     Messages before the new offset are skipped, later ones are read again. An integer below 100,000,000,000 is a queue
     offset, a larger one a time in milliseconds.
     """
-    found = run(_reset(namesrv, group, topic, target, queue, dry_run))
-    _show({"group": group, "topic": topic, "to": target.text, **found}, output)
+    try:
+        done = await admin.reset_offsets(group, topic, target, queue_id=queue, dry_run=dry_run)
+    except QueueUnknown as problem:
+        raise QueueUnknown(f"{problem}; see: gantrymq topic status -t {topic}") from problem
+    _show({"group": group, "topic": topic, "to": target.text, **_document(done, group)}, output)
 
 
 @click.command()
@@ -57,16 +60,15 @@ def reset(group: str, topic: str, target: Target, queue: int | None, dry_run: bo
 @named("group", names.check_group, "-g", "--group", metavar="TARGET", help="The group to set.")
 @click.option("-t", "--topic", metavar="NAME", help="Only this topic; by default, all topics with offsets of SOURCE.")
 @dry_run_option
-@namesrv_option
-@output_option
-def clone(source: str, group: str, topic: str | None, dry_run: bool, namesrv: str, output: str) -> None:
+@admin_command
+async def clone(admin: Admin, source: str, group: str, topic: str | None, dry_run: bool, output: str) -> None:
     """Set the offsets of TARGET to those of SOURCE; TARGET is created with the settings of SOURCE if it does not exist.
 
     Queues without an offset of SOURCE, and its retry topic, are not changed.
     """
     if source == group:
         raise click.UsageError(f"{source} is both SOURCE and TARGET; a group is not cloned to itself")
-    topics = run(_clone(namesrv, source, group, topic, dry_run))
+    topics = await _clone(admin, source, group, topic, dry_run)
     if output == "json":
         print_json({"source": source, "group": group, "dry_run": dry_run, "topics": topics})
         return
@@ -77,29 +79,17 @@ def clone(source: str, group: str, topic: str | None, dry_run: bool, namesrv: st
 # --- asking ---------------------------------------------------------------------------------------------------------
 
 
-async def _reset(
-    namesrv: str, group: str, topic: str, target: Target, queue: int | None, dry_run: bool
-) -> dict[str, Any]:
-    async with Client(namesrv) as client, client.admin as admin:
-        try:
-            done = await admin.reset_offsets(group, topic, target, queue_id=queue, dry_run=dry_run)
-        except QueueUnknown as problem:
-            raise QueueUnknown(f"{problem}; see: gantrymq topic status -t {topic}") from problem
-        return _document(done, group)
-
-
-async def _clone(namesrv: str, source: str, group: str, topic: str | None, dry_run: bool) -> list[dict[str, Any]]:
-    async with Client(namesrv) as client, client.admin as admin:
-        try:
-            done = await admin.clone_offsets(source, group, topic, dry_run=dry_run)
-        except NothingCommitted as problem:
-            advice = "" if topic else f"; see: gantrymq group progress -g {source}"
-            raise NothingCommitted(f"{problem}{advice}") from problem
-        for each in done:
-            if each.attributes_left_out:
-                left_out = ", ".join(each.attributes_left_out)
-                click.echo(f"attributes of {source} are not cloned to {group}: {left_out}", err=True)
-        return [{"topic": each.topic, **_document(each, source)} for each in done]
+async def _clone(admin: Admin, source: str, group: str, topic: str | None, dry_run: bool) -> list[dict[str, Any]]:
+    try:
+        done = await admin.clone_offsets(source, group, topic, dry_run=dry_run)
+    except NothingCommitted as problem:
+        advice = "" if topic else f"; see: gantrymq group progress -g {source}"
+        raise NothingCommitted(f"{problem}{advice}") from problem
+    for each in done:
+        if each.attributes_left_out:
+            left_out = ", ".join(each.attributes_left_out)
+            click.echo(f"attributes of {source} are not cloned to {group}: {left_out}", err=True)
+    return [{"topic": each.topic, **_document(each, source)} for each in done]
 
 
 def _document(done: OffsetReset, known_as: str) -> dict[str, Any]:

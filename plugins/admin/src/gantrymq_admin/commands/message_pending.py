@@ -7,15 +7,14 @@ from typing import Any, Final, cast
 
 import click
 
-from gantrymq.client import Admin, Client
+from gantrymq.client import Admin
 from gantrymq.client.admin import RequestNotServed
-from gantrymq.commands.output import namesrv_option, output_option, print_json, print_table
-from gantrymq.commands.run import run
+from gantrymq.commands.output import print_json, print_table
 from gantrymq.commands.times import read_time_ms
 from gantrymq.errors import RequestRefused, install_command
 from gantrymq.remoting.codes import RequestCode
 from gantrymq.remoting.headers.base import Int32, Int64, RequestHeader, header_of
-from gantrymq_admin.commands.options import brokers_of, where_options
+from gantrymq_admin.commands.options import admin_command, brokers_of, where_options
 
 __all__ = ["pending"]
 
@@ -41,14 +40,17 @@ class PendingRequest(RequestHeader):
 )
 @click.option("--max", "most", type=click.IntRange(min=1), default=32, show_default=True, help="Messages of each kind.")
 @where_options
-@namesrv_option
-@output_option
-def pending(
-    topic: str | None, until: str | None, most: int, cluster: str | None, broker: str | None, namesrv: str, output: str
+@admin_command
+async def pending(
+    admin: Admin, topic: str | None, until: str | None, most: int, cluster: str | None, broker: str | None, output: str
 ) -> None:
     """Show delayed messages that wait, the soonest first, and their total number."""
     until_ms = read_time_ms(until, param_hint="--until") if until is not None else None
-    found = run(_pending(namesrv, topic, until_ms, most, cluster, broker))
+    found: list[dict[str, Any]] = []
+    for address in await brokers_of(admin, cluster, broker):
+        sources, messages = await _of_broker(admin, address, topic, until_ms, most)
+        messages.sort(key=lambda message: message["due_ms"])
+        found.append({"broker": address, "sources": sources, "messages": messages})
     if output == "json":
         print_json({"brokers": found})
         return
@@ -64,18 +66,6 @@ def _row(message: dict[str, Any]) -> tuple[object, ...]:
     due = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(message["due_ms"] / 1000))
     texts = (message[name] or "" for name in ("topic", "queue", "keys", "unique_id"))
     return f"{due}.{message['due_ms'] % 1000:03d}", message["kind"], *texts, message["size"]
-
-
-async def _pending(
-    namesrv: str, topic: str | None, until_ms: int | None, most: int, cluster: str | None, broker: str | None
-) -> list[dict[str, Any]]:
-    found = []
-    async with Client(namesrv) as client, client.admin as admin:
-        for address in await brokers_of(admin, cluster, broker):
-            sources, messages = await _of_broker(admin, address, topic, until_ms, most)
-            messages.sort(key=lambda message: message["due_ms"])
-            found.append({"broker": address, "sources": sources, "messages": messages})
-    return found
 
 
 async def _of_broker(

@@ -6,15 +6,14 @@ import time
 
 import click
 
-from gantrymq.client import Client
+from gantrymq.client import Admin
 from gantrymq.client.admin import FOREVER_MS
 from gantrymq.client.message import ReceivedMessage
-from gantrymq.commands.output import body_text, namesrv_option, output_option, print_json
-from gantrymq.commands.run import run
+from gantrymq.commands.output import body_text, print_json
 from gantrymq.commands.times import TIMES, read_time_ms
 from gantrymq.errors import NoMessageFound
 from gantrymq.model.ids import is_offset_id
-from gantrymq_admin.commands.options import topic_option
+from gantrymq_admin.commands.options import admin_command, topic_option
 from gantrymq_admin.message_shown import as_json, show
 
 __all__ = ["lines_of", "local_time", "query", "view"]
@@ -27,16 +26,15 @@ __all__ = ["lines_of", "local_time", "query", "view"]
 @click.option("--begin", metavar="TIME", help=f"First store time: {TIMES}.")
 @click.option("--end", metavar="TIME", help="Last store time, in the same way.")
 @click.option("--max", "most", type=click.IntRange(min=1), default=64, show_default=True, help="Of each broker.")
-@namesrv_option
-@output_option
-def query(
+@admin_command
+async def query(
+    admin: Admin,
     name: str,
     key: str | None,
     unique: str | None,
     begin: str | None,
     end: str | None,
     most: int,
-    namesrv: str,
     output: str,
 ) -> None:
     """Print the newest messages with a key, oldest first; queries every broker of the topic.
@@ -47,45 +45,35 @@ def query(
         raise click.UsageError("give --key or --unique-key, and not both")
     begin_ms = read_time_ms(begin, param_hint="--begin") if begin is not None else None
     end_ms = read_time_ms(end, param_hint="--end") if end is not None else FOREVER_MS
-
-    async def work() -> list[ReceivedMessage]:
-        async with Client(namesrv) as client, client.admin as admin:
-            if unique is None:
-                return list(await admin.query_message(name, str(key), begin_ms or 0, end_ms, most))
-            found = await admin.query_unique(name, unique, begin_ms)
-            before = [each for each in found if each.store_timestamp <= end_ms]
-            if not before:
-                raise NoMessageFound(f"every message of topic {name} with that unique key was stored after --end")
-            return before[-most:]
-
-    for found in run(work()):
+    if unique is None:
+        messages = await admin.query_message(name, str(key), begin_ms or 0, end_ms, most)
+    else:
+        stored = await admin.query_unique(name, unique, begin_ms)
+        messages = tuple(each for each in stored if each.store_timestamp <= end_ms)[-most:]
+        if not messages:
+            raise NoMessageFound(f"every message of topic {name} with that unique key was stored after --end")
+    for found in messages:
         show(found, output)
 
 
 @click.command()
 @click.argument("message_id", metavar="ID")
 @click.option("-t", "--topic", metavar="NAME", help="Where it was sent; needed for the id that the client gave.")
-@namesrv_option
-@output_option
-def view(message_id: str, topic: str | None, namesrv: str, output: str) -> None:
+@admin_command
+async def view(admin: Admin, message_id: str, topic: str | None, output: str) -> None:
     """Print one message with all its stored fields.
 
     ID is an offset id, which contains the broker and the position in its log, or with --topic a client's unique id.
     """
-    by_place = is_offset_id(message_id)
-    if not by_place and topic is None:
+    if is_offset_id(message_id):
+        found = await admin.view_message(message_id)
+    elif topic is not None:
+        found = (await admin.query_unique(topic, message_id))[0]
+    else:
         raise click.UsageError(
             f"{message_id} is not an offset id; if it is the unique id that a client gave, name the topic: "
             f"gantrymq message view {message_id} -t TOPIC"
         )
-
-    async def work() -> ReceivedMessage:
-        async with Client(namesrv) as client, client.admin as admin:
-            if by_place:
-                return await admin.view_message(message_id)
-            return (await admin.query_unique(str(topic), message_id))[0]
-
-    found = run(work())
     if output == "json":
         print_json(as_json(found))
         return

@@ -6,11 +6,11 @@ from collections.abc import Sequence
 
 import click
 
-from gantrymq.client import Client
+from gantrymq.client import Admin
 from gantrymq.commands.groups import CommandGroup
-from gantrymq.commands.output import namesrv_option, output_option, print_json
-from gantrymq.commands.run import run
-from gantrymq_admin.commands.broker_config import SettingsOf, pairs_argument, settings_of, show_settings
+from gantrymq.commands.output import print_json
+from gantrymq_admin.commands.broker_config import pairs_argument, settings_of, show_settings
+from gantrymq_admin.commands.options import admin_command
 
 
 @click.group(cls=CommandGroup)
@@ -20,33 +20,21 @@ def config() -> None:
 
 @config.command()
 @click.argument("keys", nargs=-1, metavar="[KEY]...")
-@namesrv_option
-@output_option
-def get(keys: Sequence[str], namesrv: str, output: str) -> None:
+@admin_command
+async def get(admin: Admin, keys: Sequence[str], output: str) -> None:
     """Show all settings of each name server of -n, or the named ones."""
-
-    async def work() -> SettingsOf:
-        async with Client(namesrv) as client, client.admin as admin:
-            return [
-                (server, settings_of(server, await admin.name_server_settings(server), keys))
-                for server in admin.name_servers
-            ]
-
-    show_settings(run(work()), output, "name_server")
+    found = [
+        (server, settings_of(server, await admin.name_server_settings(server), keys)) for server in admin.name_servers
+    ]
+    show_settings(found, output, "name_server")
 
 
 @config.command("set")
 @pairs_argument
-@namesrv_option
-@output_option
-def set_(pairs: dict[str, str], namesrv: str, output: str) -> None:
+@admin_command
+async def set_(admin: Admin, pairs: dict[str, str], output: str) -> None:
     """Change settings of each name server of -n until it stops; to keep them, put them in its namesrv.conf."""
-
-    async def work() -> list[str]:
-        async with Client(namesrv) as client, client.admin as admin:
-            return list(await admin.change_name_server_settings(pairs))
-
-    servers = run(work())
+    servers = await admin.change_name_server_settings(pairs)
     if output == "json":
         print_json({"name_servers": servers, "settings": pairs})
         return

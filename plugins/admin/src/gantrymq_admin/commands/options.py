@@ -6,17 +6,21 @@ A required name can be given as an argument or with its option: ``gantrymq group
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Coroutine, Sequence
+from functools import wraps
 from typing import Any, TypeVar
 
 import click
 
-from gantrymq.client import Admin
+from gantrymq.client import Admin, Client
+from gantrymq.commands.output import namesrv_option, output_option
+from gantrymq.commands.run import run
 from gantrymq.errors import InvalidParameter
 from gantrymq.model import names
 from gantrymq.model.hosts import parse_address
 
 __all__ = [
+    "admin_command",
     "brokers_of",
     "check_group",
     "cluster_option",
@@ -30,6 +34,22 @@ __all__ = [
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 Check = Callable[[str], object]
+
+
+def admin_command(work: Callable[..., Coroutine[Any, Any, None]]) -> Callable[..., None]:
+    """Make *work* the function of a command with ``-n`` and ``--output``; it gets an `Admin` before its options."""
+
+    @namesrv_option
+    @output_option
+    @wraps(work)
+    def command(namesrv: str, **options: Any) -> None:
+        async def connected() -> None:
+            async with Client(namesrv) as client, client.admin as admin:
+                await work(admin, **options)
+
+        run(connected())
+
+    return command
 
 
 def check_group(name: str) -> str:

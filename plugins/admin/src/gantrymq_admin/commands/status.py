@@ -7,21 +7,20 @@ from typing import Any, Final, cast
 
 import click
 
-from gantrymq.client import Admin, Client
+from gantrymq.client import Admin
 from gantrymq.client.admin import NotANameServer
 from gantrymq.client.routing.routes import BrokerAddresses, ClusterInfo
-from gantrymq.commands.output import namesrv_option, output_option, print_json, print_table, say
-from gantrymq.commands.run import run
+from gantrymq.commands.output import print_json, print_table, say
 from gantrymq.errors import BrokerRefused, ConnectFailed, FormatError, GantryError
 from gantrymq.remoting.codes import RequestCode
+from gantrymq_admin.commands.options import admin_command
 
 SHOWN_FIGURES: Final = cast(RequestCode, 65022)  # request code of gantrymq-diagnosis
 
 
 @click.command()
-@namesrv_option
-@output_option
-def status(namesrv: str, output: str) -> None:
+@admin_command
+async def status(admin: Admin, output: str) -> None:
     """Show the clusters and their brokers.
 
     IN and OUT are messages per second over the last ten seconds, IN TODAY and OUT TODAY since midnight, as the brokers
@@ -29,7 +28,7 @@ def status(namesrv: str, output: str) -> None:
     transactions, conflicts within groups, suspended filters with the reason), and write errors of our brokers, of
     messages or tables. Exits with 1 when no name server answers.
     """
-    found = run(_look(namesrv))
+    found = await _look(admin)
     if output == "json":
         print_json(found)
         return
@@ -64,28 +63,27 @@ def status(namesrv: str, output: str) -> None:
             say(f"{broker['broker']} at {broker['address']}: {problem}")
 
 
-async def _look(namesrv: str) -> dict[str, Any]:
-    async with Client(namesrv) as client, client.admin as admin:
-        looked = await asyncio.gather(*(_look_at_server(admin, server) for server in admin.name_servers))
-        servers = [shown for shown, _ in looked]
-        infos = [info for _, info in looked if info is not None]
-        if not infos:
-            problems = "; ".join(str(server["problem"]) for server in servers)
-            raise ConnectFailed(
-                f"no name server answers ({problems}); start one with 'gantrymq start', or name another with -n"
-            )
-        addresses: dict[str, tuple[BrokerAddresses, int]] = {}
-        for info in infos:
-            for broker in info.brokers:
-                for broker_id, address in broker.addresses.items():
-                    addresses.setdefault(address, (broker, broker_id))
-        brokers = await asyncio.gather(*(_look_at_broker(admin, a, b, i) for a, (b, i) in addresses.items()))
-        return {
-            "name_servers": servers,
-            "clusters": sorted({name for info in infos for name in info.clusters}),
-            "brokers": sorted(brokers, key=lambda b: (b["cluster"], b["broker"], b["id"])),
-            "topics": max(int(server["topics"] or 0) for server in servers),
-        }
+async def _look(admin: Admin) -> dict[str, Any]:
+    looked = await asyncio.gather(*(_look_at_server(admin, server) for server in admin.name_servers))
+    servers = [shown for shown, _ in looked]
+    infos = [info for _, info in looked if info is not None]
+    if not infos:
+        problems = "; ".join(str(server["problem"]) for server in servers)
+        raise ConnectFailed(
+            f"no name server answers ({problems}); start one with 'gantrymq start', or name another with -n"
+        )
+    addresses: dict[str, tuple[BrokerAddresses, int]] = {}
+    for info in infos:
+        for broker in info.brokers:
+            for broker_id, address in broker.addresses.items():
+                addresses.setdefault(address, (broker, broker_id))
+    brokers = await asyncio.gather(*(_look_at_broker(admin, a, b, i) for a, (b, i) in addresses.items()))
+    return {
+        "name_servers": servers,
+        "clusters": sorted({name for info in infos for name in info.clusters}),
+        "brokers": sorted(brokers, key=lambda b: (b["cluster"], b["broker"], b["id"])),
+        "topics": max(int(server["topics"] or 0) for server in servers),
+    }
 
 
 async def _look_at_server(admin: Admin, server: str) -> tuple[dict[str, Any], ClusterInfo | None]:

@@ -7,15 +7,14 @@ from typing import Any
 
 import click
 
-from gantrymq.client import Client
+from gantrymq.client import Admin
 from gantrymq.client.routing.routes import TopicRoute
 from gantrymq.commands.groups import CommandGroup
-from gantrymq.commands.output import namesrv_option, output_option, print_json, print_table, say
-from gantrymq.commands.run import run
+from gantrymq.commands.output import print_json, print_table, say
 from gantrymq.errors import NoRoute
 from gantrymq.model import names
 from gantrymq.model.topic import PERM_INHERIT, PERM_READ, PERM_WRITE, TopicConfig
-from gantrymq_admin.commands.options import brokers_of, cluster_option, topic_named, where_options
+from gantrymq_admin.commands.options import admin_command, brokers_of, cluster_option, topic_named, where_options
 from gantrymq_admin.topic_queues import refuse_to_hide
 
 PERMISSIONS = {"2": 2, "W": 2, "4": 4, "R": 4, "6": 6, "RW": 6, "WR": 6}
@@ -28,11 +27,10 @@ def topic() -> None:
 
 @topic.command("list")
 @click.option("--all", "everything", is_flag=True, help="The brokers' own, retry and dead letter topics as well.")
-@namesrv_option
-@output_option
-def list_topics(everything: bool, namesrv: str, output: str) -> None:
+@admin_command
+async def list_topics(admin: Admin, everything: bool, output: str) -> None:
     """List the topics of the name servers."""
-    found = run(_list(namesrv, everything))
+    found = await (admin.topics() if everything else _topics_of_users(admin))
     if output == "json":
         print_json({"topics": found})
         return
@@ -57,9 +55,9 @@ def list_topics(everything: bool, namesrv: str, output: str) -> None:
 )
 @click.option("-a", "--attribute", "attributes", multiple=True, metavar="+NAME=VALUE|-NAME", help="Set or take away.")
 @click.option("--fewer-queues", is_flag=True, help="Take read queues away although messages are in them.")
-@namesrv_option
-@output_option
-def create(
+@admin_command
+async def create(
+    admin: Admin,
     name: str,
     cluster: str | None,
     broker: str | None,
@@ -68,7 +66,6 @@ def create(
     perm: str,
     attributes: tuple[str, ...],
     fewer_queues: bool,
-    namesrv: str,
     output: str,
 ) -> None:
     """Create a topic, or change one, at the masters of a cluster or at one broker.
@@ -78,7 +75,12 @@ def create(
     config = TopicConfig(
         name, read_queues, write_queues, PERMISSIONS[perm.upper()], attributes=dict(map(_attribute, attributes))
     )
-    brokers = run(_create(namesrv, config, cluster, broker, fewer_queues=fewer_queues))
+    brokers = await brokers_of(admin, cluster, broker)
+    if not fewer_queues:
+        for address in brokers:
+            await refuse_to_hide(admin, address, config)
+    for address in brokers:
+        await admin.create_topic(address, config)
     if output == "json":
         print_json(
             {
@@ -96,11 +98,12 @@ def create(
 @topic.command()
 @topic_named
 @cluster_option
-@namesrv_option
-@output_option
-def delete(name: str, cluster: str | None, namesrv: str, output: str) -> None:
+@admin_command
+async def delete(admin: Admin, name: str, cluster: str | None, output: str) -> None:
     """Delete a topic at the masters of a cluster and at the name servers. Its messages are removed at once."""
-    brokers, servers = run(_delete(namesrv, name, cluster))
+    if name not in await admin.topics():
+        raise NoRoute(f"there is no topic {name}; 'gantrymq topic list' shows those there are")
+    brokers, servers = await admin.delete_topic(name, cluster), admin.name_servers
     if output == "json":
         print_json({"topic": name, "brokers": brokers, "name_servers": servers})
         return
@@ -109,11 +112,10 @@ def delete(name: str, cluster: str | None, namesrv: str, output: str) -> None:
 
 @topic.command()
 @topic_named
-@namesrv_option
-@output_option
-def route(name: str, namesrv: str, output: str) -> None:
+@admin_command
+async def route(admin: Admin, name: str, output: str) -> None:
     """Show the brokers of a topic."""
-    found = run(_route(namesrv, name))
+    found = await admin.route(name)
     if output == "json":
         print_json(_route_json(name, found))
         return
@@ -132,11 +134,20 @@ def route(name: str, namesrv: str, output: str) -> None:
 
 @topic.command()
 @topic_named
-@namesrv_option
-@output_option
-def status(name: str, namesrv: str, output: str) -> None:
+@admin_command
+async def status(admin: Admin, name: str, output: str) -> None:
     """Show the queues of a topic with their offsets."""
-    queues = run(_status(namesrv, name))
+    queues: list[dict[str, Any]] = [
+        {
+            "broker": queue.broker_name,
+            "queue": queue.queue_id,
+            "min_offset": stats.min_offset,
+            "max_offset": stats.max_offset,
+            "messages": stats.count,
+            "updated_ms": stats.updated_ms,
+        }
+        for queue, stats in (await admin.topic_status(name)).items()
+    ]
     if output == "json":
         print_json({"topic": name, "queues": queues})
         return
@@ -152,56 +163,11 @@ def status(name: str, namesrv: str, output: str) -> None:
 # --- asking ---------------------------------------------------------------------------------------------------------
 
 
-async def _list(namesrv: str, everything: bool) -> list[str]:
-    async with Client(namesrv) as client, client.admin as admin:
-        topics = await admin.topics()
-        if everything:
-            return list(topics)
-        info = await admin.clusters()
+async def _topics_of_users(admin: Admin) -> list[str]:
+    topics, info = await admin.topics(), await admin.clusters()
     own = {*info.clusters, *(broker.name for broker in info.brokers), *(f"{c}_REPLY_TOPIC" for c in info.clusters)}
     of_groups = (names.RETRY_PREFIX, names.DLQ_PREFIX)
     return [n for n in topics if n not in own and not names.is_system_topic(n) and not n.startswith(of_groups)]
-
-
-async def _create(
-    namesrv: str, config: TopicConfig, cluster: str | None, broker: str | None, *, fewer_queues: bool
-) -> list[str]:
-    async with Client(namesrv) as client, client.admin as admin:
-        addresses = await brokers_of(admin, cluster, broker)
-        if not fewer_queues:
-            for address in addresses:
-                await refuse_to_hide(admin, address, config)
-        for address in addresses:
-            await admin.create_topic(address, config)
-        return list(addresses)
-
-
-async def _delete(namesrv: str, name: str, cluster: str | None) -> tuple[list[str], list[str]]:
-    async with Client(namesrv) as client, client.admin as admin:
-        if name not in await admin.topics():
-            raise NoRoute(f"there is no topic {name}; 'gantrymq topic list' shows those there are")
-        brokers = await admin.delete_topic(name, cluster)
-        return list(brokers), list(admin.name_servers)
-
-
-async def _route(namesrv: str, name: str) -> TopicRoute:
-    async with Client(namesrv) as client, client.admin as admin:
-        return await admin.route(name)
-
-
-async def _status(namesrv: str, name: str) -> list[dict[str, Any]]:
-    async with Client(namesrv) as client, client.admin as admin:
-        return [
-            {
-                "broker": queue.broker_name,
-                "queue": queue.queue_id,
-                "min_offset": stats.min_offset,
-                "max_offset": stats.max_offset,
-                "messages": stats.count,
-                "updated_ms": stats.updated_ms,
-            }
-            for queue, stats in (await admin.topic_status(name)).items()
-        ]
 
 
 # --- reading options and showing ------------------------------------------------------------------------------------
