@@ -99,6 +99,17 @@ def first_file(source):
     return log_range(source)[0]
 
 
+def test_an_empty_copy_begins_where_the_source_begins(gantrymq_broker_factory):
+    source = gantrymq_broker_factory(settings=SETTINGS, plugins=[log_follower])
+    for number in range(300):
+        source.send("Orders", b"%d" % number * 400)
+    last = log_range(source)[1] // 65536 * 65536
+    wait_until(lambda: first_file(source) == last > 0, "deletion of all files but the last")
+    address = source.broker.state_folder("log_source") / "address"
+    copy = gantrymq_broker_factory(settings={**SETTINGS, "logFollow": str(address)}, plugins=[log_follower])
+    followed(source, copy)
+
+
 def test_a_copy_that_the_source_no_longer_continues_stays_as_it_is(gantrymq_broker_factory, caplog):
     source = gantrymq_broker_factory(settings=SETTINGS, plugins=[log_follower])
     source.send("Orders", b"old")
@@ -109,7 +120,8 @@ def test_a_copy_that_the_source_no_longer_continues_stays_as_it_is(gantrymq_brok
     copy.run(service.stop())
     for number in range(300):
         source.send("Orders", b"%d" % number * 400)
-    wait_until(lambda: first_file(source) > 0, "deletion of the first file")
+    last = log_range(source)[1] // 65536 * 65536
+    wait_until(lambda: first_file(source) == last > 0, "deletion of all files but the last")
     end = log_range(copy)
     copy.run(service.start(copy.broker))
     wait_until(lambda: "begin again with an empty store folder" in caplog.text, "the reason")
