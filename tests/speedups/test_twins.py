@@ -49,8 +49,9 @@ from gantrymq_storage_mmap.log import append as appender
 from gantrymq_storage_mmap.queues.consume_queue import ConsumeQueue
 from gantrymq_storage_mmap.settings import SCHEMA
 from gantrymq_storage_mmap.store import MmapStore
-from gantrymq_store_files import index_hash, index_table, plain_entries
+from gantrymq_store_files import check, index_hash, index_table, plain_entries
 from gantrymq_store_files.index import IndexHeader, IndexLayout
+from gantrymq_store_files.queue_entry import ENTRY
 from gantrymq_store_files.record_crc import crc_tail
 from gantrymq_testing.store_contract_bench import StandingClock
 
@@ -575,6 +576,35 @@ def log_piece(rng, log_offset):
     return bytes(data)
 
 
+@pytest.mark.parametrize("seed", SEEDS)
+def test_the_records_of_entries_are_taken_alike(seed):
+    rng = random.Random(seed)
+    for _ in range(40):
+        start, offset = rng.randrange(1 << 40), rng.randrange(1 << 40)
+        data, entries = bytearray(rng.randbytes(rng.randrange(50))), bytearray()
+        for n in range(rng.randrange(1, 12)):
+            odd = rng.random() < 0.05
+            record = encode_record(
+                topic="T" * (200 if odd and rng.random() < 0.3 else 9),
+                queue_id=1,
+                body=rng.randbytes(rng.choice((0, 1, 15, 100, 3000, 20_000))),
+                properties=rng.choice((b"", b"TAGS\x01A\x02", *((b"a\0b", b"\xd1\x8f", b"\x7f" * 30_000) * odd))),
+                queue_offset=offset + n + (odd and rng.random() < 0.2),
+                log_offset=start + len(data) + (odd and rng.random() < 0.2),
+                store_host=bytes(20 if odd and rng.random() < 0.2 else 8),
+            )
+            entries += ENTRY.pack(start + len(data), len(record) - (odd and rng.random() < 0.2), rng.randrange(99))
+            data += record + rng.randbytes(rng.choice((0, 0, 40)))
+        for changed in rng.choice(([], [], [data], [entries], [data, entries])):
+            at = rng.randrange(len(changed))
+            changed[at] = rng.choice((0, changed[at] ^ 1 << rng.randrange(8), rng.randrange(256)))
+        cut = bytes(data[: rng.choice((len(data), len(data), rng.randrange(len(data) + 1)))])
+        for index in (0, rng.randrange(len(entries) // 20 + 2)):
+            for topic in (b"T" * 9, b"T" * 200, b""):
+                given = (cut, start + rng.choice((0, 0, 0, 1, -1)), bytes(entries), index, offset + index, topic)
+                assert check.sound_records(*given) == check._sound_records(*given)
+
+
 def entries_of(read, *given):
     """Return the result of *read* for the records, and the topics found."""
     topics = {b"TopicTest": "TopicTest"}
@@ -740,6 +770,7 @@ def test_properties_are_decoded_alike(seed):
 def test_nothing_is_kept():
     """The number of allocated blocks after a thousand rounds equals that after the first hundred."""
     rng = random.Random(5)
+    stored = encode_record(topic="T", queue_id=0, body=b"", properties=b"")
     read = b"".join(
         struct.pack(">II", 8 + len(each), len(each)) + each + b"body" for each in (header(rng) for _ in range(300))
     )
@@ -774,6 +805,7 @@ def test_nothing_is_kept():
         encode_all(messages, {("T", 0): queue}, results)
         answers.frames(sends[: len(results)], results)
         index_hash.hash_entries(entries)
+        check.sound_records(stored, 0, ENTRY.pack(0, len(stored), 0) * 2, 0, 0, b"T")
         table.put([1, 2], [1, 2], [1, 2])
         with contextlib.suppress(ValueError):
             index_table.put_entries(bytearray(8), 1, 0, 0, [-1], [0], [0], set(), 1)

@@ -8,8 +8,10 @@ from gantrymq_store_files.check import (
     check_bytes,
     head_is_sound,
     properties_problem,
+    sound_records,
     verified_queue_offset,
 )
+from gantrymq_store_files.queue_entry import ENTRY
 from gantrymq_store_files.record_crc import crc_tail, record_crc_matches
 
 PROPERTIES = b"TAGS\x01TagA\x02"
@@ -164,3 +166,18 @@ def test_no_flipped_bit_passes_that_the_whole_check_refuses():
         if found != -1:
             result = look(flipped)
             assert (result.found, result.size, result.record.queue_offset) == (LogContent.RECORD, len(raw), found)
+
+
+def test_the_records_of_entries_are_returned_up_to_the_first_doubtful_one():
+    first = record(queue_offset=7)
+    other = record(topic="Other", log_offset=5000 + len(first))
+    second = record(queue_offset=8, log_offset=5000 + len(first + other))
+    third = record(queue_offset=10, log_offset=5000 + len(first + other + second))
+    data = first + other + second + third
+    entries = b"".join(ENTRY.pack(5000 + data.index(each), len(each), 0) for each in (first, second, third))
+    assert sound_records(data, 5000, entries, 0, 7, b"TopicTest") == (2, first + second)
+    assert sound_records(data, 5000, entries, 1, 8, b"TopicTest") == (1, second)
+    assert sound_records(data, 5000, entries, 2, 9, b"TopicTest") == (0, b"")  # another queue offset
+    assert sound_records(data[:-1], 5000, entries, 2, 10, b"TopicTest") == (0, b"")
+    assert sound_records(data, 5000, entries, 3, 10, b"TopicTest") == (0, b"")
+    assert sound_records(data, 5001, entries, 0, 7, b"TopicTest") == (0, b"")

@@ -13,7 +13,7 @@ from typing import Any, Final
 
 __all__ = ["INTERFACE", "compiled", "description", "switch_warning"]
 
-INTERFACE: Final = 7  # incremented when arguments, results or accessed attributes of a twin change
+INTERFACE: Final = 8  # incremented when arguments, results or accessed attributes of a twin change
 SWITCH: Final = "GANTRYMQ_SPEEDUPS"
 _PACKAGE = "gantrymq_speedups"
 

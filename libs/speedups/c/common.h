@@ -192,5 +192,6 @@ extern PyMethodDef index_methods[];
 extern PyMethodDef received_methods[];
 extern PyMethodDef fields_methods[];
 extern PyMethodDef requests_methods[];
+extern PyMethodDef entries_methods[];
 
 #endif

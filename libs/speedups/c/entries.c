@@ -1,8 +1,9 @@
-/* gantrymq_store_files.plain_entries: plain_entries */
+/* gantrymq_store_files: plain_entries.plain_entries, check.sound_records */
 #include "common.h"
 #include "record.h"
 
 enum { LEAST_RECORD_BYTES = HEAD_BYTES + 1 + LENGTH_BYTES, CRC_TAIL_BYTES = 20, PAIR_END = 2 };
+enum { ENTRY_BYTES = 20 };
 enum { DELAYED, TAGS, CRC_TAIL_START, TEXTS };
 
 typedef struct {
@@ -15,7 +16,7 @@ typedef struct {
 /* A record that can be processed here; all members are borrowed. */
 typedef struct {
     const unsigned char *head, *name, *properties;
-    Py_ssize_t size, name_size, properties_size;
+    Py_ssize_t size, body_size, name_size, properties_size;
     int32_t code;
 } Plain;
 
@@ -103,17 +104,17 @@ hash_tag(PyObject *mark, const unsigned char *at, Py_ssize_t size, int32_t *code
     return good;
 }
 
-/* Parse a record of at most *left* bytes; 0 if Python must process it. */
+/* Find the parts of a record of at most *left* bytes, without its tag; 0 if Python must process it. */
 static int
-read_plain(const EntryReader *self, const unsigned char *at, Py_ssize_t left, long long log_offset, int check_crc,
+find_parts(const unsigned char *at, Py_ssize_t left, long long log_offset, uint32_t magic, uint32_t odd_flags,
            Plain *plain)
 {
     if (left < LEAST_RECORD_BYTES) {
         return 0;
     }
     Py_ssize_t size = read_i32(at + SIZE_AT), body_size = read_i32(at + BODY_LENGTH_AT);
-    if (read_u32(at + MAGIC_AT) != self->magic || read_i64(at + LOG_OFFSET_AT) != log_offset ||
-        read_u32(at + SYS_FLAG_AT) & self->odd_flags || size > left || body_size < 0 ||
+    if (read_u32(at + MAGIC_AT) != magic || read_i64(at + LOG_OFFSET_AT) != log_offset ||
+        read_u32(at + SYS_FLAG_AT) & odd_flags || size > left || body_size < 0 ||
         body_size > size - LEAST_RECORD_BYTES) {
         return 0;
     }
@@ -121,20 +122,33 @@ read_plain(const EntryReader *self, const unsigned char *at, Py_ssize_t left, lo
     if (length_at + LENGTH_BYTES > size) {
         return 0;
     }
-    plain->properties = at + length_at + LENGTH_BYTES;
-    plain->properties_size = size - length_at - LENGTH_BYTES;
-    if ((int16_t)(at[length_at] << 8 | at[length_at + 1]) != plain->properties_size ||
-        !is_ascii_without_zero(plain->properties, plain->properties_size) ||
-        begins_with(PyTuple_GetItem(self->texts, CRC_TAIL_START), at + size - CRC_TAIL_BYTES, CRC_TAIL_BYTES) ||
-        !hash_tag(PyTuple_GetItem(self->texts, TAGS), plain->properties, plain->properties_size, &plain->code) ||
-        (check_crc && (crc32_of(at + HEAD_BYTES, body_size) & 0x7FFFFFFF) != read_u32(at + CRC_AT))) {
-        return 0;
-    }
     plain->head = at;
     plain->size = size;
+    plain->body_size = body_size;
     plain->name = at + name_at;
     plain->name_size = length_at - name_at;
-    return 1;
+    plain->properties = at + length_at + LENGTH_BYTES;
+    plain->properties_size = size - length_at - LENGTH_BYTES;
+    return (int16_t)(at[length_at] << 8 | at[length_at + 1]) == plain->properties_size &&
+           is_ascii_without_zero(plain->properties, plain->properties_size);
+}
+
+static int
+crc_is_right(const Plain *plain)
+{
+    return (crc32_of(plain->head + HEAD_BYTES, plain->body_size) & 0x7FFFFFFF) == read_u32(plain->head + CRC_AT);
+}
+
+/* Parse a record of at most *left* bytes; 0 if Python must process it. */
+static int
+read_plain(const EntryReader *self, const unsigned char *at, Py_ssize_t left, long long log_offset, int check_crc,
+           Plain *plain)
+{
+    return find_parts(at, left, log_offset, self->magic, self->odd_flags, plain) &&
+           !begins_with(PyTuple_GetItem(self->texts, CRC_TAIL_START), at + plain->size - CRC_TAIL_BYTES,
+                        CRC_TAIL_BYTES) &&
+           hash_tag(PyTuple_GetItem(self->texts, TAGS), plain->properties, plain->properties_size, &plain->code) &&
+           (!check_crc || crc_is_right(plain));
 }
 
 /* Find the topic of a record: 1, or 0 if Python must process it, possibly with an error. */
@@ -223,6 +237,62 @@ entry_reader_call(EntryReader *self, PyObject *args, PyObject *Py_UNUSED(kwargs)
     PyBuffer_Release(&data);
     return found;
 }
+
+/* --- the records of a queue's entries --------------------------------------------------------------------------------- */
+
+/* Whether a record is within the data, which starts at the log offset *start*, and is the one that its entry refers to. */
+static int
+is_sound(const unsigned char *data, Py_ssize_t length, long long start, const unsigned char *entry, PyObject *topic,
+         long long queue_offset, uint32_t magic, uint32_t odd_flags, Plain *plain)
+{
+    long long log_offset = read_i64(entry);
+    if (start < 0 || log_offset < start || log_offset - start > length) {
+        return 0;
+    }
+    Py_ssize_t position = (Py_ssize_t)(log_offset - start);
+    return find_parts(data + position, length - position, log_offset, magic, odd_flags, plain) &&
+           plain->size == read_i32(entry + 8) && read_i64(plain->head + QUEUE_OFFSET_AT) == queue_offset &&
+           is_text(topic, plain->name, plain->name_size) && crc_is_right(plain);
+}
+
+static PyObject *
+sound_records(PyObject *Py_UNUSED(module), PyObject *args)
+{
+    unsigned int magic, odd_flags;
+    PyObject *data, *entries, *topic;
+    long long start, queue_offset;
+    Py_ssize_t index;
+    if (!PyArg_ParseTuple(args, "IISLSnLS:sound_records", &magic, &odd_flags, &data, &start, &entries, &index,
+                          &queue_offset, &topic)) {
+        return NULL;
+    }
+    const unsigned char *piece = (unsigned char *)PyBytes_AsString(data);
+    const unsigned char *packed = (unsigned char *)PyBytes_AsString(entries);
+    Py_ssize_t count = index < 0 ? 0 : size_of(entries) / ENTRY_BYTES - index, total = 0, sound = 0;
+    Plain plain;
+    while (sound < count && is_sound(piece, size_of(data), start, packed + (index + sound) * ENTRY_BYTES, topic,
+                                     queue_offset + sound, magic, odd_flags, &plain)) {
+        total += plain.size;
+        sound++;
+    }
+    PyObject *records = PyBytes_FromStringAndSize(NULL, total);
+    if (records == NULL) {
+        return NULL;
+    }
+    unsigned char *to = (unsigned char *)PyBytes_AsString(records);
+    for (const unsigned char *entry = packed + index * ENTRY_BYTES; sound > 0 && total > 0; entry += ENTRY_BYTES) {
+        Py_ssize_t size = read_i32(entry + 8);
+        to = write_bytes(to, piece + (read_i64(entry) - start), size);
+        total -= size;
+    }
+    return Py_BuildValue("nN", sound, records);
+}
+
+PyMethodDef entries_methods[] = {
+    {"sound_records", sound_records, METH_VARARGS,
+     "sound_records(magic, odd_flags, data, start, entries, index, queue_offset, topic): return a number and records"},
+    {NULL, NULL, 0, NULL},
+};
 
 static PyType_Slot entry_reader_slots[] = {
     {Py_tp_doc, "EntryReader(DispatchEntry, texts, magic, odd_flags): its instances are called as\n"

@@ -18,9 +18,11 @@ from __future__ import annotations
 
 import enum
 import struct
+from functools import partial
 from typing import NamedTuple
 from zlib import crc32
 
+from gantrymq import speedups
 from gantrymq.errors import FormatError
 from gantrymq.formats.record import (
     HEAD_V4,
@@ -33,6 +35,7 @@ from gantrymq.formats.record import (
 )
 from gantrymq.model.sys_flag import BORN_HOST_V6, STORE_HOST_V6
 from gantrymq_store_files.blank import BLANK_BYTES, MAGIC_BLANK
+from gantrymq_store_files.queue_entry import ENTRY, ENTRY_BYTES
 
 __all__ = [
     "HEAD_BYTES",
@@ -41,6 +44,7 @@ __all__ = [
     "check_bytes",
     "head_is_sound",
     "properties_problem",
+    "sound_records",
     "verified_queue_offset",
 ]
 
@@ -146,6 +150,37 @@ def verified_queue_offset(piece: bytes, position: int, log_offset: int, size: in
         return -1
     properties = piece[length_at + 2 : end]
     return queue_offset if properties.isascii() and 0 not in properties else -1
+
+
+def _sound_records(
+    data: bytes, start: int, entries: bytes, index: int, queue_offset: int, topic: bytes
+) -> tuple[int, bytes]:
+    """Return the records of consecutive queue entries, as far as they are within *data* and certainly sound.
+
+    Args:
+        data: bytes of the log.
+        start: log offset of *data*.
+        entries: packed.
+        index: number of the first entry to use.
+        queue_offset: of its record.
+        topic: of all records.
+
+    Returns:
+        The number of records, 0 if `check_bytes` has to decide about the first one, and their bytes, concatenated.
+    """
+    parts: list[memoryview] = []
+    view = memoryview(data)
+    for log_offset, size, _ in ENTRY.iter_unpack(entries[index * ENTRY_BYTES :]):
+        position, expected = log_offset - start, queue_offset + len(parts)
+        if position < 0 or verified_queue_offset(data, position, log_offset, size, topic) != expected:
+            break
+        parts.append(view[position : position + size])
+    return len(parts), b"".join(parts)
+
+
+sound_records = (
+    _sound_records if speedups.compiled is None else partial(speedups.compiled.sound_records, MAGIC_V1, _HOST_BITS)
+)
 
 
 def head_is_sound(head: bytes, log_offset: int, file_bytes: int) -> bool:

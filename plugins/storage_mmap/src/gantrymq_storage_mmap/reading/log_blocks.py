@@ -7,7 +7,7 @@ blocks are only read if the system has them in its cache, so that no get waits f
     log     | a b c a b c a b c a b c ... | a b c ...
     block   |------ BLOCK_BYTES ------|--| OVERLAP_BYTES: a record that begins in a block ends in it
 
-Of old records, only plain ones are served from here: those that `verified_queue_offset` accepts, each at the position
+Of old records, only plain ones are served from here: those that `sound_records` accepts, each at the position
 that its entry says. For anything else the result is None, and the reader checks fully.
 """
 
@@ -19,8 +19,8 @@ from typing import Final, NamedTuple
 
 from gantrymq_storage_mmap.log.commit_log import CommitLog
 from gantrymq_storage_mmap.log.file import LogFile
-from gantrymq_store_files.check import verified_queue_offset
-from gantrymq_store_files.queue_entry import ENTRY
+from gantrymq_store_files.check import sound_records
+from gantrymq_store_files.queue_entry import ENTRY, ENTRY_BYTES
 
 __all__ = ["LogBlocks"]
 
@@ -65,20 +65,18 @@ class LogBlocks:
         first, _, _ = ENTRY.unpack_from(entries)
         if ENTRY.unpack_from(entries, len(entries) - ENTRY.size)[0] - first > MOST_SPREAD * size:
             return None
-        parts: list[memoryview] = []
-        begin, end, data, view = 0, 0, b"", memoryview(b"")
-        for log_offset, record_bytes, _ in ENTRY.iter_unpack(entries):
-            if log_offset < begin or log_offset + record_bytes > end:
-                block = self.shared(log_offset, log_offset + record_bytes)
-                if block is None:
-                    return None
-                begin, end, data = block
-                view = memoryview(data)
-            position = log_offset - begin
-            if verified_queue_offset(data, position, log_offset, record_bytes, topic) != queue_offset:
+        parts: list[bytes] = []
+        index, count = 0, len(entries) // ENTRY_BYTES
+        while index < count:
+            log_offset, record_bytes, _ = ENTRY.unpack_from(entries, index * ENTRY_BYTES)
+            block = self.shared(log_offset, log_offset + record_bytes)
+            if block is None:
                 return None
-            parts.append(view[position : position + record_bytes])
-            queue_offset += 1
+            taken, records = sound_records(block.data, block.start, entries, index, queue_offset + index, topic)
+            if not taken:
+                return None
+            parts.append(records)
+            index += taken
         return b"".join(parts)
 
     def hot(self, runs: Sequence[tuple[int, int]], size: int) -> Sequence[bytes | memoryview]:
