@@ -180,6 +180,23 @@ def test_filters_of_a_deleted_topic_say_nothing_of_a_new_one(gantrymq_simulation
     gantrymq_simulation(main, settings=SETTINGS)
 
 
+def test_filters_of_truncated_messages_say_nothing_of_those_that_replace_them(gantrymq_simulation):
+    async def main(cluster):
+        await cluster.create_topic("T", 1)
+        await put(cluster, "x" * 64)
+        end = cluster.store.state().max_log_offset
+        await put(cluster, "x" * 136)
+        await pulled(cluster, "a = 'y'")
+        await settled(cluster)
+        await cluster.store.raw_log.truncate(end)
+        await put(cluster, "y" * 136)
+        skipped = service_of(cluster).counts.skipped
+        assert await pulled(cluster, "a = 'y'") == ["y"] * 136
+        assert service_of(cluster).counts.skipped == skipped + 1
+
+    gantrymq_simulation(main, settings=SETTINGS)
+
+
 def test_files_of_topics_that_are_gone_are_removed(gantrymq_simulation):
     async def main(cluster):
         await cluster.create_topic("T", 1)

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections.abc import Callable
 from typing import Final, NamedTuple
 
 from gantrymq.errors import StoreError
@@ -62,6 +63,8 @@ class BlockFilters:
         self._asked: dict[Queue, tuple[float, int]] = {}  # time of the last pull, number of complete blocks
         self._working: asyncio.Task[None] | None = None
         self._timer: Timer | None = None
+        self._truncations = 0  # of the log: filters made from the messages before one are not used after it
+        self._end_listening: Callable[[], None] = lambda: None
         self._ticks = 0
         self._clean_due = False
         self._told = False  # whether writing files failed, which is logged once
@@ -130,12 +133,15 @@ class BlockFilters:
         for figure in block_metrics(self.counts, lambda: len(self._table)):
             broker.metrics.register(figure)
         broker.topics.on_deleted(self._table.deleted)
+        if (raw_log := broker.store.raw_log) is not None:
+            self._end_listening = raw_log.on_truncated(self._truncated)
         self._broker = broker
         self._timer = broker.world.clock.call_later(TICK_S, self._tick)
 
     async def stop(self) -> None:
         """Stop using filters. Idempotent."""
         self._broker = None
+        self._end_listening()
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
@@ -144,6 +150,10 @@ class BlockFilters:
         if self._working is not None:
             await asyncio.wait([self._working])
         self._table = BlockTable()
+
+    def _truncated(self, log_offset: int) -> None:
+        self._truncations += 1
+        self._table.truncated(log_offset)
 
     def _tick(self) -> None:
         broker = self._broker
@@ -212,9 +222,10 @@ class BlockFilters:
         for block in loaded:
             await self._take_in(broker, queue, block)
         if self._lacks(queue, number, names):
-            known = self._table.get(queue, number)
+            known, truncations = self._table.get(queue, number), self._truncations
             block_made = await self._made(broker, queue, number, names | (known.names if known else frozenset()))
-            if block_made is not None and broker.topics.get(queue.topic) is topic and self._broker is broker:
+            same = broker.topics.get(queue.topic) is topic and truncations == self._truncations
+            if block_made is not None and same and self._broker is broker:
                 self._table.is_of(queue.topic, topic)
                 self._table.add(queue, number, block_made)
                 self.counts.made += 1
@@ -232,8 +243,10 @@ class BlockFilters:
         number, topic = block.first // self._entries, broker.topics.get(queue.topic)
         if not self._lacks(queue, number, block.names):
             return
+        truncations = self._truncations
         last = await last_message(broker.store, queue, block.first + block.entries - 1)
-        if broker.topics.get(queue.topic) is not topic or self._broker is not broker:
+        same = broker.topics.get(queue.topic) is topic and truncations == self._truncations
+        if not same or self._broker is not broker:
             return
         if last == block.last:
             self._table.is_of(queue.topic, topic)

@@ -70,6 +70,11 @@ class BlockTable:
         for queue, number in [key for key in self._blocks if key[1] < firsts.get(key[0], 0)]:
             self._drop((queue, number))
 
+    def truncated(self, log_offset: int) -> None:
+        """Drop the filters of blocks whose last message is at or after *log_offset*: the log was truncated there."""
+        for key in [key for key, block in self._blocks.items() if block.last.log_offset >= log_offset]:
+            self._drop(key)
+
     def _drop(self, key: tuple[Queue, int]) -> None:
         gone = self._blocks.pop(key, None)
         if gone is not None:
