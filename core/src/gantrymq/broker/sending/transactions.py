@@ -11,6 +11,7 @@ from collections.abc import Awaitable, Callable
 
 from gantrymq.broker.counted_plugins import counted, counted_later, name_of
 from gantrymq.broker.counting.stats import Stats
+from gantrymq.broker.roles import MASTER_ONLY
 from gantrymq.config import Settings
 from gantrymq.errors import GantryError
 from gantrymq.interfaces import EndTransaction, Outcome, StoreMessage, TransactionService
@@ -23,6 +24,8 @@ log = logging.getLogger(__name__)
 
 class Transactions:
     """Prepares and ends transactions, and runs the checks of undecided ones."""
+
+    roles = MASTER_ONLY
 
     def __init__(self, service: TransactionService, settings: Settings, clock: Clock, stats: Stats) -> None:
         self._service = service
