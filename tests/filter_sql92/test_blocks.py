@@ -126,7 +126,14 @@ class Blocks:
 def skipping(text, counts=None):
     expression = compiled(text)
     pairs = required_equalities(expression.tree)
-    return SkippingFilter(MatchingMessages(expression), expression.matches, pairs, Blocks(), counts or BlockCounters())
+    return SkippingFilter(
+        MatchingMessages(expression),
+        expression.matches,
+        expression.matching,
+        pairs,
+        Blocks(),
+        counts or BlockCounters(),
+    )
 
 
 def test_what_a_filter_offers_the_store():

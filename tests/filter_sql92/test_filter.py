@@ -57,6 +57,16 @@ def test_only_the_properties_are_read():
     assert record._properties is None
 
 
+def test_a_message_that_fails_does_not_affect_others_of_its_slice():
+    texts = [b"a\x016\x02", b"a\x01six\x02", b"", b"a\x017\x02", b"b\x016\x02a\x0106"]
+    assert compiled("a = 6").match_slice(texts) == [0, 4]
+    assert compiled("a = 6 OR b = 6").match_slice(texts) == [0, 4]
+    assert compiled("b = 6 OR a > 6").match_slice(texts) == [3, 4]
+    assert compiled("a > 5 AND a < 7").match_slice(texts) == [0, 4]
+    assert compiled("TRUE").match_slice(texts) == [0, 1, 2, 3, 4]
+    assert compiled("TRUE").match_slice([]) == []
+
+
 def test_class_filter_mode_takes_everything_that_compiles():
     assert compiled("a = 1", class_filter=True).accepts_all
     with pytest.raises(SubscriptionParseFailed):

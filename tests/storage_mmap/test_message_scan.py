@@ -55,6 +55,21 @@ class OnProperties(OnRecords):
         return start, min([low for low, _ in self.ruled_out if low > start], default=1 << 62)
 
 
+class OnSlices(OnProperties):
+    """The same by the properties of many messages; *slices* are the numbers of messages of each call."""
+
+    match_properties = None
+
+    def __init__(self, *given, **more):
+        super().__init__(*given, **more)
+        self.slices = []
+
+    def match_slice(self, texts):
+        self.slices.append(len(texts))
+        self.seen += len(texts)
+        return [index for index, text in enumerate(texts) if properties.decode(text).get("a") == self.value]
+
+
 class ShortTurn(OnProperties):
     """The same, but its turn ends after a number of calls of either kind."""
 
@@ -96,9 +111,10 @@ def odd_messages(seed):
         yield made
 
 
+@pytest.mark.parametrize("by", [OnProperties, OnSlices])
 @pytest.mark.parametrize("needles", [(), (b"a\x011\x02",), (b"a\x019\x02", b"a\x011\x02")], ids=len)
 @pytest.mark.parametrize("place", ["hot", "in memory", "on the disk", "now and then on the disk"])
-def test_it_takes_what_a_filter_of_records_takes(rig, needles, place):
+def test_it_takes_what_a_filter_of_records_takes(rig, needles, place, by):
     rig.faults.cached = place == "in memory"
 
     async def case(bench):
@@ -113,7 +129,7 @@ def test_it_takes_what_a_filter_of_records_takes(rig, needles, place):
             while offset < bench.store.bounds(queue).max_offset:
                 if place.startswith("now"):
                     rig.faults.cached = rng.random() < 0.5
-                got = await bench.get(queue, offset, GetLimit(), OnProperties("1", needles))
+                got = await bench.get(queue, offset, GetLimit(), by("1", needles))
                 assert offset < got.next_offset
                 found += [bytes(record.raw) for record in records_of(got)]
                 offset = got.next_offset
@@ -127,7 +143,56 @@ def test_records_without_a_needle_are_never_shown_to_the_filter(rig):
         await bench.add(*[with_a(value) for value in ["1", "2", "3", "2"]], with_a("2", b"a\x011\x02"))
         match = OnProperties("1", (b"a\x011\x02",))
         got = await bench.get(T0, 0, match=match)
-        assert (got.count, got.next_offset, match.seen) == (1, 5, 2)  # the body of the last one has the text too
+        assert (got.count, got.next_offset, match.seen) == (1, 5, 1)  # the body of the last one has the text, too
+
+    rig.run(case, **BIG)
+
+
+def test_a_slice_is_as_long_as_the_matches_that_are_missing_need(rig):
+    async def case(bench):
+        await bench.add(*[with_a("1") for _ in range(100)], *[with_a("2") for _ in range(700)])
+        match = OnSlices("1")
+        got = await bench.get(T0, 0, GetLimit(max_count=32), match)
+        assert (got.count, got.next_offset, match.slices) == (32, 32, [32, 1])
+        match = OnSlices("2")
+        got = await bench.get(T0, 0, GetLimit(max_count=10), match)
+        assert (got.count, got.next_offset) == (10, 110)
+        assert match.slices[0] == 10 and sum(match.slices) < 250
+        match = OnSlices("3")
+        got = await bench.get(T0, 0, GetLimit(max_count=32), match)
+        assert (got.count, got.next_offset, match.seen) == (0, 800, 800)
+        assert len(match.slices) <= 3
+
+    rig.run(case, **BIG)
+
+
+def test_a_slice_is_limited_in_bytes(rig, monkeypatch):
+    monkeypatch.setattr(message_scan, "SLICE_BYTES", 10_000)
+
+    async def case(bench):
+        await bench.add(*[with_a("12"[number % 2], b"x" * 3000) for number in range(20)])
+        match = OnSlices("1")
+        got = await bench.get(T0, 0, GetLimit(), match)
+        assert (got.count, got.next_offset, set(match.slices)) == (10, 20, {4})
+
+    rig.run(case, **BIG)
+
+
+def test_a_slice_whose_filter_is_out_of_time_ends_the_get_before_it(rig):
+    class Tired(OnSlices):
+        def match_slice(self, texts):
+            if self.slices:
+                raise FilterBudgetExceeded("its turn is over")
+            return super().match_slice(texts)
+
+    async def case(bench):
+        await bench.add(*[with_a("1") for _ in range(3)], *[with_a("2") for _ in range(50)])
+        got = await bench.get(T0, 0, GetLimit(max_count=8), Tired("1"))
+        assert (got.status, got.count, got.next_offset) == (GetStatus.FOUND, 3, 8)
+        tired = Tired("1")
+        tired.slices.append(0)
+        got = await bench.get(T0, 0, GetLimit(max_count=8), tired)
+        assert (got.status, got.count, got.next_offset) == (GetStatus.NO_MATCHED_MESSAGE, 0, 0)
 
     rig.run(case, **BIG)
 

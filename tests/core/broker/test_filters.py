@@ -134,6 +134,19 @@ def test_a_filter_of_properties_is_guarded_as_one(monkeypatch, filters):
         found.candidates(Queue("T", 0), 1)
     with pytest.raises(FilterFailed, match="KeyError: b'odd'"):
         found.match_properties(b"odd")
+    assert not hasattr(found, "match_slice")
+
+
+def test_a_filter_of_slices_is_guarded_as_one(monkeypatch, filters):
+    class FragileSlices(FragileProperties):
+        def match_slice(self, properties):
+            return {(b"in",): (0,)}[properties]
+
+    monkeypatch.setattr(Fragile, "compile", lambda self, subscription: FragileSlices(subscription.expression))
+    found = filters.compiled(subscription("y"))
+    assert found.match_slice((b"in",)) == (0,)
+    with pytest.raises(FilterFailed, match="KeyError"):
+        found.match_slice((b"odd",))
 
 
 def test_a_rejected_subscription_stays_off_until_its_expression_changes(filters):

@@ -11,7 +11,14 @@ from gantrymq.interfaces.clients import ClientConnection, Clients, ConsumerHeart
 from gantrymq.interfaces.consuming import Filters, HeldPulls, Offsets, QueueLocks, QueueProgress
 from gantrymq.interfaces.dispatch import DispatchEntry, Dispatcher
 from gantrymq.interfaces.extension_points import Gate, Interceptor, Service
-from gantrymq.interfaces.filtering import BitMaps, ExtUnit, FilterType, MessageFilter, PropertiesFilter
+from gantrymq.interfaces.filtering import (
+    BitMaps,
+    ExtUnit,
+    FilterType,
+    MessageFilter,
+    PropertiesFilter,
+    SliceFilter,
+)
 from gantrymq.interfaces.log import LogRange, RawLog, Segment
 from gantrymq.interfaces.messages import Messages, QueueStatistics
 from gantrymq.interfaces.metrics import (
@@ -157,6 +164,7 @@ __all__ = [
     "Service",
     "ServiceRegistry",
     "ServiceState",
+    "SliceFilter",
     "StateStore",
     "StateTables",
     "StoreContext",

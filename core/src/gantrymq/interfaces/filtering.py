@@ -10,7 +10,7 @@ from gantrymq.formats.record import RecordView
 from gantrymq.model.queue import Queue
 from gantrymq.model.subscription import Subscription
 
-__all__ = ["BitMaps", "ExtUnit", "FilterType", "MessageFilter", "PropertiesFilter"]
+__all__ = ["BitMaps", "ExtUnit", "FilterType", "MessageFilter", "PropertiesFilter", "SliceFilter"]
 
 BitMaps = dict[str, Callable[[bytes], bytes]]
 """By topic, a function from a new message's stored properties to the bits of its ext unit. It never raises; it returns
@@ -49,6 +49,16 @@ class PropertiesFilter(MessageFilter, Protocol):
         """Return the next range ``[start, end)`` of entries from *queue_offset* on that may match.
 
         No entry of ``[queue_offset, start)`` matches, so these need not be read. Call again for entries from *end* on.
+        """
+
+
+class SliceFilter(PropertiesFilter, Protocol):
+    """A `PropertiesFilter` that evaluates many messages in one call, which a store prefers to one call for each."""
+
+    def match_slice(self, properties: Sequence[bytes]) -> Sequence[int]:
+        """Return the indexes, ascending, of those *properties* for which ``match_properties`` returns True.
+
+        A store may evaluate more messages than it returns, and evaluate these again in a later read.
         """
 
 

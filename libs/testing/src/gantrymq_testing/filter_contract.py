@@ -75,6 +75,11 @@ class FilterContract:
             return
         text = properties.encode(found)
         assert compiled.match_properties(text) is compiled.match_message(_record(found))
+        if hasattr(compiled, "match_slice"):
+            texts = [properties.encode(each) for _, each, _ in self.verdicts]
+            alone = [index for index, each in enumerate(texts) if compiled.match_properties(each)]
+            assert list(compiled.match_slice(texts)) == alone
+            assert list(compiled.match_slice([])) == []
         if hasattr(compiled, "candidates"):
             needles = getattr(compiled, "needles", ())
             assert not expected or not needles or any(needle in text for needle in needles)

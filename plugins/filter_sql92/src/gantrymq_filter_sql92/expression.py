@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from gantrymq.errors import GantryError
 from gantrymq_filter_sql92.compiling import condition
 from gantrymq_filter_sql92.nodes import Expression, property_names
@@ -42,6 +44,17 @@ class CompiledExpression:
             return self._condition(properties) is True
         except GantryError:
             return False
+
+    def matching(self, properties: Sequence[bytes]) -> list[int]:
+        """Return the indexes of those *properties* that match, see `matches`."""
+        condition, found = self._condition, []
+        for index, each in enumerate(properties):
+            try:
+                if condition(each) is True:
+                    found.append(index)
+            except GantryError:
+                continue
+        return found
 
     def __repr__(self) -> str:
         return f"CompiledExpression({self.text!r})"

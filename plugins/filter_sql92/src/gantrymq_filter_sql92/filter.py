@@ -24,7 +24,7 @@ SQL92 = "SQL92"
 class MatchingMessages:
     """The compiled form of a subscription."""
 
-    __slots__ = ("_matches", "expression")
+    __slots__ = ("_matches", "expression", "match_slice")
 
     accepts_all = False
     needs_message = True
@@ -32,6 +32,7 @@ class MatchingMessages:
     def __init__(self, expression: CompiledExpression) -> None:
         self.expression = expression
         self._matches = expression.matches
+        self.match_slice = expression.matching
 
     def match_entry(self, tags_code: int, ext: ExtUnit | None) -> bool:
         """Return True: properties are not in the entry."""

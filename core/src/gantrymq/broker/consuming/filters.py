@@ -64,6 +64,8 @@ class _GuardedProperties(_Guarded):
         self.match_units = _guarded(inner.match_units)
         self.match_properties = _guarded(inner.match_properties)
         self.candidates = _guarded(inner.candidates)
+        if hasattr(inner, "match_slice"):
+            self.match_slice = _guarded(inner.match_slice)
 
 
 def _guarded(call: Callable[..., T]) -> Callable[..., T]:

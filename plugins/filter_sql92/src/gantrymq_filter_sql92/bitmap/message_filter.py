@@ -31,7 +31,7 @@ _REMEMBERED: Final = 4096  # store times; a pull reads at most 800 messages
 class BitMapFilter:
     """An expression of a group, combined with the group's bits."""
 
-    __slots__ = ("_by_bits", "_counts", "_data", "_expression", "_inner", "_matches", "_passed")
+    __slots__ = ("_by_bits", "_counts", "_data", "_expression", "_inner", "_matches", "_matching", "_passed")
 
     accepts_all = False
     needs_message = True
@@ -45,6 +45,7 @@ class BitMapFilter:
         """
         self._inner = inner
         self._matches = getattr(inner, "match_properties", lambda properties: True)
+        self._matching = getattr(inner, "match_slice", lambda properties: range(len(properties)))
         self._by_bits = False  # whether the bits covered every entry of the last `match_units`
         self._expression = expression
         self._data = data
@@ -104,6 +105,13 @@ class BitMapFilter:
             return True
         self._counts.false_positives += self._by_bits
         return False
+
+    def match_slice(self, properties: Sequence[bytes]) -> Sequence[int]:
+        """See `gantrymq.interfaces.SliceFilter.match_slice`; called after `match_units` of the same messages."""
+        self._counts.evaluated += len(properties)
+        found: Sequence[int] = self._matching(properties)
+        self._counts.false_positives += self._by_bits and len(properties) - len(found)
+        return found
 
 
 class RetryFilter:

@@ -78,7 +78,8 @@ class BlockFilters:
         if subscription.topic.startswith(RETRY_PREFIX):  # filters by the original topics of the messages
             return inner
         matches = getattr(inner, "match_properties", expression.matches)
-        return SkippingFilter(inner, matches, required_equalities(expression.tree), self, self.counts)
+        matching = getattr(inner, "match_slice", expression.matching)
+        return SkippingFilter(inner, matches, matching, required_equalities(expression.tree), self, self.counts)
 
     def candidates(self, asker: SkippingFilter, queue: Queue, queue_offset: int) -> tuple[int, int]:
         """As `gantrymq.interfaces.PropertiesFilter.candidates`; budget 3 us, and 1 us per key of each skipped block."""

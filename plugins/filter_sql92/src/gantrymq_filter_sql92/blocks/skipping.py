@@ -39,16 +39,19 @@ class SkippingFilter:
         self,
         inner: MessageFilter,
         matches: Callable[[bytes], bool],
+        matching: Callable[[Sequence[bytes]], Sequence[int]],
         pairs: frozenset[Equality] | None,
         blocks: CandidateSource,
         counts: BlockCounters,
     ) -> None:
         """Args:
         matches: return whether *inner* matches a message, by its properties.
+        matching: see `gantrymq.interfaces.SliceFilter.match_slice`.
         pairs: see `required_equalities`.
         """
         self._inner = inner
         self._matches = matches
+        self._matching = matching
         self._blocks = blocks
         self._counts = counts
         self.match_entry = inner.match_entry
@@ -69,6 +72,15 @@ class SkippingFilter:
             number, hits = self._hits[self._reading]
             self._hits[self._reading] = number, hits + 1
         return True
+
+    def match_slice(self, properties: Sequence[bytes]) -> Sequence[int]:
+        """See `gantrymq.interfaces.SliceFilter.match_slice`."""
+        self._counts.evaluated += len(properties)
+        found = self._matching(properties)
+        if found and self._reading in self._hits:
+            number, hits = self._hits[self._reading]
+            self._hits[self._reading] = number, hits + len(found)
+        return found
 
     def match_message(self, record: RecordView) -> bool:
         """Return whether the expression is true. Called for messages read by a thread, whose block is not known."""

@@ -77,6 +77,11 @@ class Selection:
         most_bytes, most = self._near if log_offset >= self._memory_from else self._far
         return self.count > 0 and (self.size + size > most_bytes or self.count >= most)
 
+    def room(self, log_offset: int) -> int:
+        """Return how many records at *log_offset* may still be added, but at least 1."""
+        _, most = self._near if log_offset >= self._memory_from else self._far
+        return max(most - self.count, 1)
+
     def present(self, log_offset: int, size: int) -> bool:
         """Return whether the record can be in the log."""
         log = self._log
