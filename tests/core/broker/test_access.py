@@ -5,17 +5,19 @@ from __future__ import annotations
 import asyncio
 import base64
 import hmac
+import re
 from types import SimpleNamespace
 
 import attrs
 import pytest
-from broker_desk import records, run_broker, send_header, topic_ext
+from broker_desk import pull_ext, records, run_broker, send_header, topic_ext
 
+from gantrymq.broker.access import AccessControl
 from gantrymq.broker.wire.families import FAMILIES
 from gantrymq.broker.wire.send import SendRequests
 from gantrymq.broker.wire.transactions import TransactionRequests
 from gantrymq.client.calls.credentials import Credentials, Signer
-from gantrymq.errors import NoPermission, PluginError
+from gantrymq.errors import NoPermission, PluginError, RequestRefused, ServiceNotAvailable
 from gantrymq.hooks import hookimpl
 from gantrymq.interfaces import PullRequest, SendRequest
 from gantrymq.loose_json import dumps
@@ -36,6 +38,8 @@ class Book:
     def __init__(self):
         self.refused, self.signed, self.decided = set(), [], []
         self.later = None  # a future to wait for before an answer
+        self.reason = ""  # of decisions
+        self.refusal = None  # of everyone
         self.each_request = False
 
     async def start(self, broker):
@@ -46,6 +50,8 @@ class Book:
 
     def authenticate(self, credentials, client):
         self.signed.append(credentials.access_key)
+        if self.refusal is not None and self.later is None:
+            raise self.refusal
         name = credentials.access_key or "anonymous"
         if credentials.access_key:
             expected = base64.b64encode(hmac.digest(SECRET, credentials.signed_content(), "sha1")).decode()
@@ -55,6 +61,8 @@ class Book:
 
     async def _later(self, name):
         await self.later
+        if self.refusal is not None:
+            raise self.refusal
         if name == "stranger":
             raise NoPermission("we never met")
         return Principal(name)
@@ -62,7 +70,7 @@ class Book:
     def authorize(self, principal, action, resource):
         asked = (action.value, str(resource))
         self.decided.append((principal.name, *asked))
-        return Decision(asked not in self.refused)
+        return Decision(asked not in self.refused, self.reason)
 
 
 @pytest.fixture
@@ -225,7 +233,8 @@ def test_requests_wait_in_order_for_an_authentication_that_takes_time(run, book)
         book.later.set_result(None)
         assert [(await task).code for task in tasks] == [0] * 5
         answer = await strange
-        assert (answer.code, answer.remark) == (16, "we never met")
+        sentence = "User:stranger has no permission to access Cluster:DefaultCluster: we never met"
+        assert (answer.code, answer.remark) == (16, sentence)
         bodies = [bytes(each.body) for each in records(await desk.pull("A"))]
         assert bodies == [b"0", b"1", b"2", b"3", b"4"]
 
@@ -320,6 +329,60 @@ def test_a_request_is_refused_for_the_resource_that_it_names(run, book, code, ex
     run(main)
 
 
+@pytest.mark.parametrize(
+    ("code", "ext", "body", "refused"),
+    [
+        (310, send_header("A").to_ext_v2(), b"body", ("Pub", "Topic:A")),
+        (11, pull_ext("A", consumerGroup="G"), None, ("Sub", "Topic:A")),
+        (34, {}, {"clientID": "c", "consumerDataSet": [{"groupName": "G"}]}, ("Sub", "Group:G")),
+        (36, {"group": "G", "offset": "0", "delayLevel": "0"}, None, ("Sub", "Topic:A")),
+        (30, {"topic": "A", "queueId": "0"}, None, ("Get", "Topic:A")),
+        (33, {"offset": "0"}, None, ("Get", "Topic:A")),
+        (26, {}, None, ("Get", "Cluster:DefaultCluster")),
+    ],
+)
+def test_a_refusal_has_the_words_that_clients_know_and_the_reason(run, book, code, ext, body, refused):
+    async def main(desk):
+        await create(desk)
+        assert (await desk.send("A")).code == 0
+        book.refused.add(refused)
+        book.reason = "no entry for guests"
+        desk.access.forget()
+        answer = await desk.ask(code, ext, dumps(body) if isinstance(body, dict) else body)
+        sentence = f"User:anonymous has no permission to access {refused[1]}: no entry for guests"
+        assert (answer.code, answer.remark) == (16, sentence)
+        book.reason = "User:anonymous has no permission to access anything from 127.0.0.1, no matched policies"
+        desk.access.forget()
+        assert (await desk.ask(code, ext, dumps(body) if isinstance(body, dict) else body)).remark == book.reason
+
+    run(with_access(main))
+
+
+@pytest.mark.parametrize("waits", [False, True])
+@pytest.mark.parametrize(("key", "who"), [("", r"Client:[\w.:]+"), ("orders", "User:orders")])
+@pytest.mark.parametrize(
+    ("error", "code", "sentence"),
+    [
+        (NoPermission("no entry"), 16, "{} has no permission to access Cluster:DefaultCluster: no entry"),
+        (RequestRefused(16, "no entry"), 16, "{} has no permission to access Cluster:DefaultCluster: no entry"),
+        (ServiceNotAvailable("the directory is down"), 14, "the directory is down"),
+    ],
+)
+def test_so_has_a_refusal_of_a_client_that_is_not_identified(run, book, waits, key, who, error, code, sentence):
+    async def main(desk):
+        await create(desk)
+        desk.access.forget()
+        book.refusal = error
+        if waits:
+            book.later = asyncio.get_running_loop().create_future()
+            book.later.set_result(None)
+        answer = await desk.ask(310, signed(send_header("A").to_ext_v2(), b"x", key=key) if key else {}, b"x")
+        assert answer.code == code
+        assert re.match(sentence.format(who), answer.remark)
+
+    run(with_access(main))
+
+
 def test_of_several_actions_one_is_enough(run, book):
     async def main(desk):
         await create(desk)
@@ -392,8 +455,6 @@ def test_decisions_are_bounded(monkeypatch, book):
 
 
 def test_a_retry_topic_of_pops_counts_as_its_topic(book):
-    from gantrymq.broker.access import AccessControl
-
     control = AccessControl(book, "c", lambda kind, name: None)
     control.check_consumer(Principal("p"), "G", "%RETRY%G+A")
     control.check_consumer(Principal("p"), "G", "%RETRY%G_B")

@@ -254,6 +254,38 @@ def test_a_consumer_that_was_never_let_in_ends(simulate, cluster, where, wanted)
     simulate(work)
 
 
+@pytest.mark.parametrize("start", ["last", 1_767_225_600_000])
+def test_a_consumer_that_may_not_search_its_start_offset_ends(simulate, cluster, start):
+    """The queues of the retry topic, which need no search, may have been taken before."""
+    asked = []
+
+    def busy_first(request):
+        asked.append(request)
+        denied = len(asked) > 8
+        return command.Command(16 if denied else 2, remark="User:ak has no permission to access Topic:T")
+
+    async def work(world):
+        async with cluster(world, "a", topics=("T", "%RETRY%G")) as c:
+            broker = c.brokers["a"]
+            options = {"world": world, "client_ip": "10.0.0.1", "instance_name": "one"}
+            broker.answers[RequestCode.GET_CONSUMER_LIST_BY_GROUP] = command.Command(
+                0, body=b'{"consumerIdList":["10.0.0.1@one"]}'
+            )
+            broker.answers[RequestCode.QUERY_CONSUMER_OFFSET] = command.Command(22, remark="not found")
+            broker.answers[RequestCode.UPDATE_CONSUMER_OFFSET] = command.Command(0)
+            broker.answers[PULL] = None
+            for code in (RequestCode.GET_MAX_OFFSET, RequestCode.SEARCH_OFFSET_BY_TIMESTAMP):
+                broker.answers[code] = busy_first
+            async with Client(c.namesrv, **options) as client:
+                consumer = client.consumer("G", "T", consume_from=start)
+                with pytest.raises(NoPermission, match="check its credentials"):
+                    await consumer.wait_assigned(30)
+                with pytest.raises(NoPermission, match="check its credentials"):
+                    await anext(aiter(consumer))
+
+    simulate(work)
+
+
 def test_a_consumer_that_was_let_in_asks_again(simulate, cluster):
     async def work(world):
         async with cluster(world, "a", topics=("T", "%RETRY%G")) as c:

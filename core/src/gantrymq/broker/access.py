@@ -10,7 +10,7 @@ from typing import Any, Final
 import attrs
 
 from gantrymq.broker.counted_plugins import CountFailure, counted, counted_later, name_of
-from gantrymq.errors import PluginError, RequestRefused
+from gantrymq.errors import GantryError, NoPermission, PluginError, RequestRefused
 from gantrymq.interfaces import Authorizer, ClientChannel, Credentials, Heartbeat
 from gantrymq.model import names
 from gantrymq.model.access import (
@@ -26,11 +26,21 @@ from gantrymq.model.access import (
     topic_resource,
 )
 
-__all__ = ["AccessControl"]
+__all__ = ["AccessControl", "denied"]
+
+DENIED: Final = "has no permission to access"
 
 MOST_DECISIONS: Final = 65_536  # cached; all are dropped when there are more
 MOST_KEYS: Final = 16  # cached principals of one connection
 _NOTE: Final = "access"  # key of a connection's `_Known` in its notes
+
+
+def denied(who: str, what: object, reason: str, code: int = NoPermission.response_code) -> RequestRefused:
+    """Return the refusal of access, with the words by which clients recognize it whatever the reason is.
+
+    Source: apache/rocketmq auth/.../authorization/chain/AclAuthorizationHandler.java (throwException).
+    """
+    return RequestRefused(code, reason if DENIED in reason else f"{who} {DENIED} {what}: {reason}")
 
 
 @attrs.define
@@ -72,8 +82,7 @@ class AccessControl:
         assert refused is not None, "a requirement names at least one action"
         wanted = actions.value if isinstance(actions, Action) else " or ".join(each.value for each in actions)
         where = self._cluster if resource is CLUSTER else resource
-        sentence = f"User:{principal.name} has no permission to access {where}: {wanted} is not allowed"
-        raise RequestRefused(refused.code, refused.reason or sentence)
+        raise denied(f"User:{principal.name}", where, refused.reason or f"{wanted} is not allowed", refused.code)
 
     def check_all(self, principal: Principal | None, requirements: Sequence[Requirement]) -> None:
         """Check all requirements of a request. Raises like `check`."""
@@ -146,7 +155,10 @@ class AccessControl:
         if found is not None:
             return found
         generation = self._generation
-        answer = self._authenticate(credentials, client)
+        try:
+            answer = self._authenticate(credentials, client)
+        except GantryError as error:
+            raise self._stranger(error, credentials.access_key, client) from error
         if isawaitable(answer):
             return self._identify_later(answer, credentials.access_key, client, generation)
         return self._accept(answer, credentials.access_key, client, generation)
@@ -154,7 +166,17 @@ class AccessControl:
     async def _identify_later(
         self, answer: Awaitable[Principal], access_key: str, client: ClientChannel, generation: int
     ) -> Principal:
-        return self._accept(await counted_later(answer, self._failed), access_key, client, generation)
+        try:
+            principal = await counted_later(answer, self._failed)
+        except GantryError as error:
+            raise self._stranger(error, access_key, client) from error
+        return self._accept(principal, access_key, client, generation)
+
+    def _stranger(self, error: GantryError, access_key: str, client: ClientChannel) -> GantryError:
+        """Return the refusal of a client that is not identified; other errors than NO_PERMISSION are kept."""
+        if error.response_code != NoPermission.response_code:
+            return error
+        return denied(f"User:{access_key}" if access_key else f"Client:{client.address}", self._cluster, str(error))
 
     def _accept(self, principal: Any, access_key: str, client: ClientChannel, generation: int) -> Principal:
         if not isinstance(principal, Principal):

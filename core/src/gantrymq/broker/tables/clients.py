@@ -15,10 +15,11 @@ from typing import Final
 
 import attrs
 
+from gantrymq.broker.access import denied
 from gantrymq.broker.counted_plugins import CountFailure, Listeners, counted, name_of
 from gantrymq.broker.tables.groups import GroupTable
 from gantrymq.broker.tables.topics import TopicTable
-from gantrymq.errors import NoPermission, RequestRefused
+from gantrymq.errors import RequestRefused
 from gantrymq.interfaces import ClientChannel, ClientConnection, Heartbeat, OnlineClient
 from gantrymq.model import names
 from gantrymq.model.subscription import Subscription
@@ -153,7 +154,8 @@ class ClientTable:
             return
         for other in self._by_client_id.get(heartbeat.client_id, {}).values():
             if other.principal is not None and other.principal.name != heartbeat.principal.name:
-                raise NoPermission(f"client id {heartbeat.client_id} belongs to a producer of another user")
+                who, what = f"User:{heartbeat.principal.name}", f"client id {heartbeat.client_id}"
+                raise denied(who, what, "it belongs to a producer of another user")
 
     def _check_count(self, heartbeat: Heartbeat, connection: ClientChannel) -> None:
         in_producers, in_consumers = self.groups_of(connection)

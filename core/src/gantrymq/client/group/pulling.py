@@ -39,7 +39,7 @@ class QueuePuller:
         """
         self._member = member
         self._on_offset_moved = on_offset_moved
-        self._admitted = False  # whether any pull has succeeded
+        self._admitted = set[str]()  # topics of which a pull has succeeded
 
     async def run(self, pq: ProcessQueue) -> None:
         """Pull messages of *pq* until it is dropped."""
@@ -50,7 +50,7 @@ class QueuePuller:
             try:
                 result = await self._pull(pq)
             except GantryError as problem:
-                if isinstance(problem, AccessDenied) and not self._admitted:
+                if isinstance(problem, AccessDenied) and pq.queue.topic not in self._admitted:
                     self._member.deliveries.refuse(problem)
                     return
                 busy = isinstance(problem, BrokerRefused) and problem.response_code == ResponseCode.FLOW_CONTROL
@@ -59,7 +59,7 @@ class QueuePuller:
                     self._member.instance.outages.failed(doing, problem)
                 await self._member.instance.world.clock.sleep(FLOW_CONTROL_S if busy else RETRY_S)
                 continue
-            self._admitted = True
+            self._admitted.add(pq.queue.topic)
             if not self._accept(pq, result):
                 return
             if result.messages and self._member.settings.pull_pause_s:

@@ -90,6 +90,7 @@ class Rebalancer:
         self._connection_lost = False  # whether a connection was lost since the round began
         self._timer: Timer | None = None  # starts the next round
         self._failed_rounds = 0  # incomplete rounds in a row
+        self._admitted = set[str]()  # topics of which all queues of this member were taken once
         self._known_ids = frozenset[str]()  # client ids of the group in the last round
         self._returning: dict[str, set[str]] = {}  # members that may register again, by broker name
         self._return_deadlines: dict[str, float] = {}  # until when they count, by broker name; set on reconnect
@@ -165,9 +166,12 @@ class Rebalancer:
         allocations = [allocation for allocation in found if allocation is not None]
         done = all(allocation is not None and allocation.complete for allocation in found)
         if await self._wait_others_released(allocations):
-            for allocation in allocations:
-                if allocation.to_take:
-                    done &= await self._guarded(allocation.topic, self._take_queues(allocation.to_take, taken)) is True
+            for topic, to_take, _, complete in allocations:
+                if to_take:
+                    complete &= await self._guarded(topic, self._take_queues(to_take, taken)) is True
+                    done &= complete
+                if complete:
+                    self._admitted.add(topic)
         else:
             done = False
         if taken or given_up or stale:
@@ -182,8 +186,8 @@ class Rebalancer:
         except NoRoute as problem:
             logger.debug("rebalance of %s: %s", self._member.group, problem)
         except GantryError as problem:
-            if isinstance(problem, AccessDenied) and not self.balanced.is_set() and not self._member.process_queues:
-                self._member.deliveries.refuse(problem)  # access was never granted
+            if isinstance(problem, AccessDenied) and not self.balanced.is_set() and topic not in self._admitted:
+                self._member.deliveries.refuse(problem)
             self._member.instance.outages.failed(f"rebalance of {self._member.group}, topic {topic}", problem)
         except Exception:  # such as from an allocation strategy; the next round tries again
             logger.exception("rebalance of %s, topic %s", self._member.group, topic)
