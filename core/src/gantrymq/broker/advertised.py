@@ -17,8 +17,6 @@ from gantrymq.model.hosts import format_address, is_host_name, is_ip_address, pa
 from gantrymq.remoting.listeners import DEFAULT_LISTENER, listeners_of, named_entries
 from gantrymq.world import World
 
-__all__ = ["ANY_ADDRESSES", "AdvertisedAddresses"]
-
 log = logging.getLogger(__name__)
 
 ANY_ADDRESSES: Final = ("0.0.0.0", "::", "")

@@ -19,18 +19,6 @@ from gantrymq.broker.counting.stats import Stats
 from gantrymq.errors import GantryError, Unconfirmed
 from gantrymq.interfaces import Gate, Interceptor, StoreMessage
 
-__all__ = [
-    "CountFailure",
-    "CountedGate",
-    "Listeners",
-    "counted",
-    "counted_interceptor",
-    "counted_later",
-    "logged_listener",
-    "name_of",
-]
-
-
 Answer = TypeVar("Answer")
 Event = ParamSpec("Event")
 CountFailure = Callable[[str, str], object]  # kind and name of the plugin's object

@@ -50,8 +50,6 @@ from gantrymq.model.access import Action, Principal, topic_resource
 from gantrymq.model.queue import Queue
 from gantrymq.model.topic import TopicConfig
 
-__all__ = ["BrokerMessages"]
-
 
 @attrs.frozen
 class BrokerMessages:

@@ -9,8 +9,6 @@ from typing import TypeVar
 from gantrymq.errors import GantryError
 from gantrymq.world.workers import resolve_future
 
-__all__ = ["outcome_into"]
-
 Answer = TypeVar("Answer")
 
 

@@ -9,8 +9,6 @@ from gantrymq.config import Settings
 from gantrymq.interfaces import Bounds
 from gantrymq.model.topic import TopicConfig
 
-__all__ = ["reported_min_offset", "serves_light_queues"]
-
 
 def serves_light_queues(settings: Settings) -> bool:
     """Return whether consumers can use ``%LMQ%`` topics; the store plugin declares the setting."""

@@ -9,8 +9,6 @@ from gantrymq.errors import ConfigError, RequestRefused
 from gantrymq.interfaces import MessageStore, StoreFeature
 from gantrymq.model.topic import TopicConfig
 
-__all__ = ["batch_queues_problem", "check_settings", "check_topics", "require"]
-
 _BY_SETTING = {"enableLmq": StoreFeature.LIGHT_QUEUES, "enableConsumeQueueExt": StoreFeature.EXT_UNITS}
 
 

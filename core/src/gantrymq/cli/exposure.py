@@ -15,8 +15,6 @@ from gantrymq.broker.advertised import ANY_ADDRESSES
 from gantrymq.config import Settings
 from gantrymq.remoting.listeners import LISTENERS_SETTING, listeners_of
 
-__all__ = ["BROKER_CLOSED", "LOOPBACK", "NAME_SERVER_CLOSED", "exposure_notes", "is_loopback"]
-
 LOOPBACK: Final = "127.0.0.1"
 BROKER_CLOSED: Final = "neither bindAddress nor brokerIP1 is set"  # source of the default address
 NAME_SERVER_CLOSED: Final = "bindAddress is not set"

@@ -12,8 +12,6 @@ import click
 from gantrymq.cli import servers
 from gantrymq.cli.extensible_group import ExtensibleGroup
 
-__all__ = ["broker", "nameserver"]
-
 
 def _group(name: str, start: click.Command) -> ExtensibleGroup:
     @click.pass_context

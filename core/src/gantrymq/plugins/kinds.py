@@ -20,8 +20,6 @@ from gantrymq.plugins.registries import (
     SettingRegistry,
 )
 
-__all__ = ["KINDS", "HookKind", "registries"]
-
 
 @attrs.frozen
 class HookKind:

@@ -12,8 +12,6 @@ from collections.abc import Callable
 from gantrymq.errors import CallTimeout, format_seconds
 from gantrymq.world import Clock
 
-__all__ = ["WriteQueue"]
-
 
 class WriteQueue:
     """Write queue of one connection."""

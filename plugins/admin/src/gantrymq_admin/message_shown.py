@@ -10,8 +10,6 @@ import click
 from gantrymq.client.message import ReceivedMessage
 from gantrymq.commands.output import body_members, body_text, print_json
 
-__all__ = ["as_json", "show"]
-
 
 def show(found: ReceivedMessage, output: str) -> None:
     """Print one message on a line, or with *output* "json" as JSON."""

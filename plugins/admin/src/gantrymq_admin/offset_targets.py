@@ -12,8 +12,6 @@ import click
 from gantrymq.client.admin.offset_moves import EARLIEST, LATEST, OffsetTarget
 from gantrymq.commands.times import TIMES, read_time_ms
 
-__all__ = ["FIRST_TIME_MS", "Target", "parse_target"]
-
 FIRST_TIME_MS = 100_000_000_000  # in March 1973
 
 

@@ -24,8 +24,6 @@ from gantrymq.model import names
 from gantrymq.model import properties as props
 from gantrymq_admin.dead_letters import again, dead_queues, origin_of, pages, pop_retry_topic
 
-__all__ = ["Resend"]
-
 
 class Resend:
     """One run, and its results so far.

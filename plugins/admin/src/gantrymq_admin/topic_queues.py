@@ -13,8 +13,6 @@ from gantrymq.errors import BrokerRefused, ClientError
 from gantrymq.model.topic import TopicConfig
 from gantrymq.remoting.codes import ResponseCode
 
-__all__ = ["refuse_to_hide"]
-
 
 async def refuse_to_hide(admin: Admin, address: str, wanted: TopicConfig) -> None:
     """Check the topic's configuration at *address* before it becomes *wanted*.

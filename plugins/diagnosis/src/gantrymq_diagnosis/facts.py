@@ -8,8 +8,6 @@ import attrs
 
 from gantrymq_diagnosis.conflicts import Conflict
 
-__all__ = ["GroupFacts", "MemberFacts", "QueueFacts", "Told", "TopicFacts"]
-
 
 class Told(NamedTuple):
     """A metric of a plugin about a group, see `gantrymq.interfaces.metrics.MetricFamily.sentences`."""

@@ -8,8 +8,6 @@ from gantrymq_diagnosis.facts import GroupFacts, QueueFacts
 from gantrymq_diagnosis.gather import Facts
 from gantrymq_diagnosis.sentences import explain_group, explain_queue
 
-__all__ = ["as_json", "queue_json"]
-
 
 def as_json(broker: str, policy: str, facts: Facts) -> dict[str, Any]:
     """Return everything except the queues; `queue_json` returns each of them."""

@@ -22,8 +22,6 @@ from gantrymq.model.names import SCHEDULE_TOPIC, retry_topic
 from gantrymq.model.queue import Queue
 from gantrymq.world.time_slices import TimeSlices
 
-__all__ = ["LOOKED_AT", "WaitingRetries", "waiting_retries"]
-
 LOOKED_AT: Final = 500
 _TOGETHER: Final = 100  # records between pauses
 

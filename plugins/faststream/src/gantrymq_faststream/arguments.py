@@ -16,8 +16,6 @@ from gantrymq.client.user_functions import check_function
 from gantrymq.errors import InvalidParameter
 from gantrymq_faststream.message import GantryBatchMessage, GantryMessage
 
-__all__ = ["refuse_generator", "refuse_lists_of_messages", "refuse_lists_of_messages_in"]
-
 
 def refuse_generator(function: Callable[..., Any], group: str) -> None:
     """Reject a handler of *group* that is a generator function, because calling it would run nothing.

@@ -24,14 +24,6 @@ from gantrymq.client import Client
 from gantrymq_faststream.options import MessageOptions
 from gantrymq_faststream.producer import GantryProducer
 
-__all__ = [
-    "GantryBrokerConfig",
-    "PublisherConfig",
-    "PublisherSpecConfig",
-    "SubscriberConfig",
-    "SubscriberSpecConfig",
-]
-
 
 def _annotations() -> UnderlyingDriverAnnotations:
     """Return the classes that a handler cannot use as annotations, with their replacements."""

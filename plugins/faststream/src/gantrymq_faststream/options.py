@@ -19,8 +19,6 @@ from gantrymq.client import Message
 from gantrymq.client.sending.selectors import Selector, by_key
 from gantrymq.errors import InvalidParameter
 
-__all__ = ["CONTENT_TYPE", "CORRELATION_ID", "REPLY_TO", "MessageOptions", "make_message", "queue_of"]
-
 CONTENT_TYPE: Final = "content-type"
 CORRELATION_ID: Final = "correlation_id"
 REPLY_TO: Final = "reply_to"

@@ -33,7 +33,6 @@ if TYPE_CHECKING:
 
     from gantrymq_faststream.subscriber import GantrySubscriber
 
-__all__ = ["HandlerOutcome", "ResultNotPublished"]
 
 _CONSEQUENCES: Final = {
     AckPolicy.ACK: "the message is consumed",

@@ -11,8 +11,6 @@ from gantrymq.client.connection.request_reply import REPLY_TO_CLIENT
 from gantrymq_faststream.message import NO_CONSUMER, GantryBatchMessage, GantryMessage, MessageConsumer
 from gantrymq_faststream.options import CONTENT_TYPE, CORRELATION_ID, REPLY_TO
 
-__all__ = ["GantryParser"]
-
 
 class GantryParser:
     """The parser of one subscriber; `consumer` is set when the subscriber starts."""

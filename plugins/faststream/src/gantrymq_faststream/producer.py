@@ -23,8 +23,6 @@ if TYPE_CHECKING:
     from faststream._internal.parser import CodecProto
     from faststream._internal.types import AsyncCallable, CustomCallable
 
-__all__ = ["GantryProducer"]
-
 
 class GantryProducer(ProducerProto[GantryPublishCommand]):
     """Converts commands to messages and sends them, between `connect` and `disconnect`."""

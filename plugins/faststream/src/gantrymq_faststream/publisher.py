@@ -21,8 +21,6 @@ if TYPE_CHECKING:
     from faststream._internal.types import PublisherMiddleware
     from faststream.response import PublishCommand
 
-__all__ = ["PublisherOfTopic", "ReplyPublisher"]
-
 
 class PublisherOfTopic(PublisherUsecase):
     """A publisher created by ``broker.publisher(topic)``.

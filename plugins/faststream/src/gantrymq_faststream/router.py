@@ -17,8 +17,6 @@ if TYPE_CHECKING:
     from faststream._internal.parser import CodecProto
     from faststream._internal.types import BrokerMiddleware, CustomCallable
 
-__all__ = ["GantryPublisher", "GantryRoute", "GantryRouter"]
-
 
 class GantryPublisher(ArgsContainer):
     """Arguments of ``publisher`` for a `GantryRoute`."""

@@ -11,8 +11,6 @@ from faststream.security import BaseSecurity, SASLPlaintext
 
 from gantrymq.client import Credentials, TlsClient
 
-__all__ = ["connect_options"]
-
 
 @attrs.frozen(kw_only=True)
 class _ContextTls(TlsClient):

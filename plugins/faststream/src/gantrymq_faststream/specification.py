@@ -9,8 +9,6 @@ from faststream.specification.schema import Message, Operation, PublisherSpec, S
 
 from gantrymq_faststream.configs import GantryBrokerConfig, PublisherSpecConfig, SubscriberSpecConfig
 
-__all__ = ["GantryPublisherSpecification", "GantrySubscriberSpecification"]
-
 
 class GantrySubscriberSpecification(SubscriberSpecification[GantryBrokerConfig, SubscriberSpecConfig]):
     """The specification of one subscriber."""

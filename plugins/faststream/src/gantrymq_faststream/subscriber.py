@@ -39,8 +39,6 @@ if TYPE_CHECKING:
     from faststream._internal.types import BrokerMiddleware
     from faststream.message import StreamMessage
 
-__all__ = ["BatchSubscriber", "GantrySubscriber"]
-
 
 class GantrySubscriber(TasksMixin):
     """A subscriber for single messages, up to ``max_workers`` of them at a time.

@@ -6,8 +6,6 @@ from typing import Final
 
 from gantrymq.config import Setting
 
-__all__ = ["BUDGET", "PAUSE", "SCHEMA", "STUCK"]
-
 BUDGET: Final = "customFilterBudgetMs"
 STUCK: Final = "customFilterStuckMs"
 PAUSE: Final = "customFilterPauseMs"

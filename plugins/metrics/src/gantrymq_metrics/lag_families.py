@@ -15,8 +15,6 @@ from gantrymq.model.names import DLQ_PREFIX, RETRY_PREFIX, is_system_group
 from gantrymq_metrics.metric_builder import MetricBuilder, Sample
 from gantrymq_metrics.snapshot import ConsumerLag, MetricsSnapshot
 
-__all__ = ["IN_FLIGHT", "lag_families"]
-
 IN_FLIGHT = "rocketmq_consumer_inflight_messages"
 
 _TOPIC_AND_GROUP = ("topic", "group")

@@ -10,8 +10,6 @@ from prometheus_client.utils import floatToGoString
 from gantrymq_metrics.send_times import BOUNDS_S, Histogram
 from gantrymq_metrics.snapshot import MetricsSnapshot
 
-__all__ = ["MetricBuilder", "Sample"]
-
 Sample = tuple[Sequence[str], float]  # values of the labels after the broker's own, and the sample's value
 
 

@@ -15,8 +15,6 @@ from gantrymq.interfaces import Broker, GetLimit
 from gantrymq.model.queue import Queue
 from gantrymq.world.time_slices import TimeSlices
 
-__all__ = ["READS", "GroupQueue", "OldestMessages"]
-
 READS: Final = 2000
 _TOGETHER: Final = 16  # reads before the event loop is yielded
 

@@ -10,8 +10,6 @@ from __future__ import annotations
 
 from gantrymq.config import Setting, Value
 
-__all__ = ["HOST", "PORT", "PROMETHEUS", "SCHEMA", "TYPE"]
-
 TYPE = "metricsExporterType"
 HOST = "metricsPromExporterHost"
 PORT = "metricsPromExporterPort"

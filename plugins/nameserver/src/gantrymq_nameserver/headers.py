@@ -8,15 +8,6 @@ from __future__ import annotations
 from gantrymq.remoting.codes import RequestCode
 from gantrymq.remoting.headers.base import Header, Int32, Int64, RequestHeader, header_of
 
-__all__ = [
-    "BrokerHeartbeatRequest",
-    "GetBrokerMemberGroupRequest",
-    "NotifyMinBrokerIdChangeRequest",
-    "QueryDataVersionRequest",
-    "QueryDataVersionResponse",
-    "RegisterBrokerResponse",
-]
-
 
 @header_of(RequestCode.REGISTER_BROKER)
 class RegisterBrokerResponse(Header):

@@ -25,8 +25,6 @@ from gantrymq.world import Timer, World
 from gantrymq_nameserver.notifier import Notifier
 from gantrymq_nameserver.service import NameService
 
-__all__ = ["NameServer"]
-
 log = logging.getLogger(__name__)
 
 _KNOWN = "gantrymq_nameserver"  # marks connections with a close callback

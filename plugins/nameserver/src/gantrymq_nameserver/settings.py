@@ -14,8 +14,6 @@ from gantrymq.config import Kind, Setting, Value
 from gantrymq.remoting.admission import ADMISSION_SETTINGS
 from gantrymq.remoting.listeners import LISTENERS_SETTING
 
-__all__ = ["name_server_settings"]
-
 
 def name_server_settings(home: Path | None = None) -> list[Setting]:
     """Return the schema.

@@ -9,8 +9,6 @@ from typing import Final
 
 from gantrymq.remoting.codes import RequestCode
 
-__all__ = ["wrong_port_message"]
-
 _OF_BROKERS: Final = frozenset(
     {
         RequestCode.SEND_MESSAGE,

@@ -11,8 +11,6 @@ from gantrymq.remoting.command import Command, encode, response_to
 from gantrymq.remoting.connection import Connection
 from gantrymq.remoting.frame import PREFIX
 
-__all__ = ["AckCallback", "WaitingRequest", "answer_all"]
-
 WaitingRequest = tuple[Command, Connection]  # a request and the connection for its response
 AckCallback = Callable[[GantryError | None], None]
 

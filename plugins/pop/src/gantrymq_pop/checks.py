@@ -20,8 +20,6 @@ from gantrymq.model.subscription import ALL, TAG, Subscription
 from gantrymq.model.topic import PERM_READ, TopicConfig
 from gantrymq_pop.long_polling import LongPolling
 
-__all__ = ["MOST_INVISIBLE_MS", "PopChecks", "check_invisible"]
-
 MOST_INVISIBLE_MS: Final = 3 * 24 * 3600 * 1000  # as far as RocketMQ's timer reaches
 
 

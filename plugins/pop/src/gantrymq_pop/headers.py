@@ -12,16 +12,6 @@ from collections.abc import Mapping
 from gantrymq.remoting.codes import RequestCode
 from gantrymq.remoting.headers.base import Int32, Int64, RequestHeader, header_of
 
-__all__ = [
-    "AckRequest",
-    "ChangeRequest",
-    "NotificationRequest",
-    "PeekRequest",
-    "PollingInfoRequest",
-    "PopRequestHeader",
-    "ack_of",
-]
-
 
 @header_of(RequestCode.POP_MESSAGE)
 class PopRequestHeader(RequestHeader):

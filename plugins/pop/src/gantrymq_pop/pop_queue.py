@@ -11,8 +11,6 @@ from __future__ import annotations
 
 from collections import deque
 
-__all__ = ["PopQueue", "PopRange"]
-
 
 class PopRange:
     """The range of a queue that one pop read."""

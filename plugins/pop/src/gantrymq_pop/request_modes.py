@@ -14,8 +14,6 @@ from typing import Any, Final, NamedTuple
 from gantrymq.errors import FormatError
 from gantrymq.model.json_members import number_in, object_in, quote_value, text_in
 
-__all__ = ["POP", "PULL", "RequestMode", "RequestModes"]
-
 PULL: Final = "PULL"
 POP: Final = "POP"
 

@@ -14,8 +14,6 @@ from gantrymq.config import Setting, Value
 from gantrymq_pop.receipt_handle import ORDERED
 from gantrymq_pop.request_modes import POP, PULL
 
-__all__ = ["SCHEMA"]
-
 
 def _no_key_value_store(value: Value) -> str | None:
     if value:

@@ -13,17 +13,6 @@ from typing import Final
 
 from gantrymq.model.names import RETRY_PREFIX, SYSTEM_GROUP_PREFIX, pop_retry_topics
 
-__all__ = [
-    "KNOWN_GROUP",
-    "NORMAL",
-    "REVIVE_GROUP",
-    "kind_of",
-    "producer_topic",
-    "real_topic",
-    "retry_topic",
-    "revive_topic",
-]
-
 REVIVE_GROUP: Final = SYSTEM_GROUP_PREFIX + "REVIVE_GROUP"
 KNOWN_GROUP: Final = SYSTEM_GROUP_PREFIX + "REVIVE_KNOWN"  # our own, see `revive_log`
 NORMAL: Final = "0"  # kinds of topics in receipt handles and responses

@@ -13,8 +13,6 @@ from collections.abc import Callable
 from gantrymq.interfaces import Broker, MetricFamily
 from gantrymq_schedule.levels.delivery import LevelDelivery
 
-__all__ = ["level_metrics"]
-
 
 def level_metrics(levels: LevelDelivery, broker: Broker) -> list[Callable[[], MetricFamily]]:
     """Return the callbacks to register as the broker's metrics of the delay levels."""

@@ -7,8 +7,6 @@ from gantrymq.formats.tags_code import tags_code
 from gantrymq.interfaces import StoreMessage
 from gantrymq.model import properties as props
 
-__all__ = ["copy_to_queue"]
-
 
 def copy_to_queue(record: RecordView, topic: str, queue_id: int, properties: bytes) -> StoreMessage:
     """Copy *record* to another queue with the encoded *properties*; the copy shares the record's memory.

@@ -9,8 +9,6 @@ from __future__ import annotations
 
 from gantrymq.config import Setting
 
-__all__ = ["FLUSH_INTERVAL", "SCHEMA"]
-
 FLUSH_INTERVAL = "flushDelayOffsetInterval"
 
 SCHEMA: tuple[Setting, ...] = (

@@ -16,8 +16,6 @@ from gantrymq.model.properties import KEYS, TAGS, UNIQ_KEY
 from gantrymq_spark.columns import schema
 from gantrymq_spark.records import Records
 
-__all__ = ["BODY_PROBLEMS", "NO_LOG", "RowOptions", "batch_of", "record_batch"]
-
 NO_LOG = -1  # for data that is not a range of a log
 # Results for a body that cannot be decompressed: null, the stored bytes, an error.
 BODY_PROBLEMS = ("null", "keep", "fail")

@@ -28,7 +28,6 @@ from gantrymq.errors import InvalidParameter
 if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
-__all__ = ["COLUMNS", "schema", "selected", "spark_schema"]
 
 _TIME = pa.timestamp("us", tz="UTC")
 

@@ -19,7 +19,6 @@ import pyarrow as pa
 if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
-__all__ = ["Damage", "damage_batch", "damage_schema", "damage_spark_schema"]
 
 _COLUMNS: dict[str, Any] = {
     "path": pa.string(),

@@ -21,8 +21,6 @@ from gantrymq.formats.record import RecordView, encode_record, read_record
 from gantrymq.model.sys_flag import COMPRESSED, INNER_BATCH, NEED_UNWRAP
 from gantrymq_store_tools.record_columns import RecordFields
 
-__all__ = ["unwrapped"]
-
 _BOTH = INNER_BATCH | NEED_UNWRAP
 
 

@@ -15,8 +15,6 @@ from gantrymq_spark.batches import BODY_PROBLEMS
 from gantrymq_spark.columns import selected
 from gantrymq_spark.live.times import duration_ms
 
-__all__ = ["OptionTexts", "columns_of"]
-
 _SIZE: Final = re.compile(r"([1-9][0-9]{0,14})([kmg]?)b?", re.ASCII)
 _UNITS: Final = {"": 1, "k": 1024, "m": 1024**2, "g": 1024**3}
 

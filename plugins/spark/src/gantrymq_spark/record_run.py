@@ -15,8 +15,6 @@ from gantrymq_store_files.filler import FILLER_TOPIC
 from gantrymq_store_files.record_crc import CRC_TAIL_BYTES, CRC_TAIL_START, record_crc_matches
 from gantrymq_store_tools.record_columns import chain, first_false, gather, right_crcs
 
-__all__ = ["sound_run", "whole_records"]
-
 _FILLER = FILLER_TOPIC.encode()
 
 

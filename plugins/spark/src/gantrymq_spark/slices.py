@@ -7,8 +7,6 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-__all__ = ["merged", "slices", "strings_of_one_length"]
-
 
 def slices(data: Any, starts: Any, ends: Any, kind: Any) -> pa.Array:
     """Return copies of the slices ``data[starts[n]:ends[n]]``.

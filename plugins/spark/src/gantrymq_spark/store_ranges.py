@@ -20,8 +20,6 @@ from gantrymq_store_files.checkpoint import RECOVERY_MARGIN_MS
 from gantrymq_store_tools.config_check import read_checkpoint
 from gantrymq_store_tools.layout import Series, StoreFile, find_layout
 
-__all__ = ["SPLIT_BYTES", "StoreRange", "plan"]
-
 SPLIT_BYTES = 64 * 1024 * 1024
 
 

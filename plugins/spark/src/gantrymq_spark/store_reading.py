@@ -19,8 +19,6 @@ from gantrymq_spark.records import Records
 from gantrymq_spark.store_options import StoreOptions
 from gantrymq_spark.store_ranges import StoreRange, plan
 
-__all__ = ["damage_of_range", "plan_read", "rows_of_range", "with_store_errors", "without_system_topics"]
-
 T = TypeVar("T")
 
 

@@ -11,8 +11,6 @@ import os
 from gantrymq.world import DiskUsage
 from gantrymq_storage_faults.pages import PAGE_BYTES, Node
 
-__all__ = ["DiskSpace"]
-
 
 class DiskSpace:
     """Remaining disk space."""

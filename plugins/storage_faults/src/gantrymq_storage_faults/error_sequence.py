@@ -9,8 +9,6 @@ Source: linux lib/errseq.c, Documentation/core-api/errseq.rst.
 
 from __future__ import annotations
 
-__all__ = ["ErrorSequence"]
-
 
 class ErrorSequence:
     """Number of errors, the newest errno, and whether the newest error was reported."""

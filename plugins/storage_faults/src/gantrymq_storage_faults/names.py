@@ -18,8 +18,6 @@ from gantrymq.world import File, Files
 from gantrymq_storage_faults.pages import PAGE_BYTES, Node
 from gantrymq_storage_faults.plan import FaultPlan
 
-__all__ = ["Names"]
-
 _ZEROS = bytes(PAGE_BYTES)
 
 

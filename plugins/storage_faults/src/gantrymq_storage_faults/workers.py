@@ -13,8 +13,6 @@ from gantrymq.world import Clock, Workers
 from gantrymq.world.workers import Done, resolve_future
 from gantrymq_storage_faults.files import FaultyFiles
 
-__all__ = ["LateWorkers"]
-
 T = TypeVar("T")
 
 

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from pathlib import Path
 
-__all__ = ["RESUME", "no_room"]
-
 RESUME = "; writes resume by themselves once there is room"
 
 

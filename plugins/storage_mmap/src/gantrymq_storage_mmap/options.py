@@ -12,8 +12,6 @@ from gantrymq.formats.tags_code import parse_delay_levels
 from gantrymq_store_files.index import IndexLayout
 from gantrymq_store_files.queue_entry import ENTRY_BYTES
 
-__all__ = ["Options"]
-
 _PAGE_BYTES = 4096  # RocketMQ's page size, on every platform
 _ASSUMED_MEMORY_BYTES = 4 * 1024**3  # if the system does not report its memory
 

@@ -13,8 +13,6 @@ from gantrymq.formats.tags_code import DEFAULT_DELAY_LEVELS, parse_delay_levels
 from gantrymq_storage_mmap.retention.settings import RETENTION, problem_of
 from gantrymq_store_files.batch_entry import BATCH_ENTRY_BYTES
 
-__all__ = ["SCHEMA"]
-
 
 def _one_folder(value: Value) -> str | None:
     if "," in str(value) or ";" in str(value):

@@ -38,8 +38,6 @@ from gantrymq_storage_mmap.reading.time_search import search
 from gantrymq_storage_mmap.retention.rules import Refusal
 from gantrymq_store_files.index_hash import forget_topics
 
-__all__ = ["MmapStore"]
-
 _NOT_RUNNING = "the store is not running"
 _HOT = HotReads()
 

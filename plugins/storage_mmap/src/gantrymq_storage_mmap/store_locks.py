@@ -8,8 +8,6 @@ from gantrymq.errors import StoreLocked, StoreReadOnly
 from gantrymq.world import Files, Lock, Workers
 from gantrymq.world.folders import make_durable_dirs
 
-__all__ = ["StoreLocks"]
-
 
 class StoreLocks:
     """The locks of one store."""

@@ -12,8 +12,6 @@ from gantrymq_store_tools.findings import Finding
 from gantrymq_store_tools.layout import Layout
 from gantrymq_store_tools.open_files import OpenFiles
 
-__all__ = ["check_ext"]
-
 
 def check_ext(layout: Layout, open_files: OpenFiles) -> list[Finding]:
     """Check the units of every ext file. One file is in memory at a time (48 MiB with RocketMQ's default size)."""

@@ -10,8 +10,6 @@ from typing import Any
 
 import attrs
 
-__all__ = ["Finding", "ProgressListener", "counted", "no_progress"]
-
 
 class ProgressListener:
     """Receives the progress of a long run; the base class ignores it."""

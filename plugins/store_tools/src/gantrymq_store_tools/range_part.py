@@ -15,8 +15,6 @@ from gantrymq.model.queue import Queue
 from gantrymq_store_files.log_walk import LogDamage
 from gantrymq_store_files.queue_entry import ENTRY_BYTES
 
-__all__ = ["IndexKeys", "RangePart", "Run", "uses_numpy"]
-
 
 @attrs.define
 class Run:

@@ -12,8 +12,6 @@ from gantrymq.model.names import CHECK_MAX_TIME_TOPIC
 from gantrymq.remoting.codes import RequestCode
 from gantrymq_transaction.requests import LIST_TRANSACTIONS, SHOW_TRANSACTION, ResumeCheckHalfMessageRequest
 
-__all__ = ["list_transactions", "resume_check", "show_transaction"]
-
 
 async def list_transactions(admin: Admin, address: str, **wanted: Any) -> dict[str, Any]:
     """Return a page of undecided or given-up transactions of one broker; see `listing` for its members.

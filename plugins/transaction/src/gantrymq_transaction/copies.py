@@ -23,16 +23,6 @@ from gantrymq.model.sys_flag import TRANSACTION_COMMIT, TRANSACTION_MASK
 from gantrymq_transaction.messages import asks_for_delay
 from gantrymq_transaction.rules import SYSTEM_BUSY
 
-__all__ = [
-    "WAITING",
-    "TransactionIdentity",
-    "by_unique_id",
-    "committed_message",
-    "given_up",
-    "half_messages",
-    "identity_of",
-]
-
 WAITING: Final = (SCHEDULE_TOPIC, TIMER_TOPIC)  # where delayed messages wait
 _MOST: Final = 64  # records with one key that are examined
 _EVER_MS: Final = 1 << 60

@@ -27,8 +27,6 @@ from gantrymq_transaction.messages import committed, real_queue
 from gantrymq_transaction.rules import ILLEGAL_OPERATION, SYSTEM_ERROR, Decision, judge_decision
 from gantrymq_transaction.settings import TIMEOUT
 
-__all__ = ["DecisionHandler"]
-
 log = logging.getLogger(__name__)
 
 _OUTCOMES: Mapping[int, Outcome] = {Decision.COMMIT: Outcome.COMMITTED, Decision.ROLLBACK: Outcome.ROLLED_BACK}

@@ -19,8 +19,6 @@ from array import array
 from collections.abc import Iterable
 from typing import Final
 
-__all__ = ["Ledger"]
-
 _UNREAD: Final = (1 << 63) - 1  # an op message that was not read
 _FULL: Final = b"\xff"
 _TRIM: Final = 4096  # entries or bytes dropped at a time

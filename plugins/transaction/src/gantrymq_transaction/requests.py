@@ -35,8 +35,6 @@ from gantrymq_transaction.reading import view
 from gantrymq_transaction.rules import SYSTEM_ERROR
 from gantrymq_transaction.service import RocketTransactions
 
-__all__ = ["LIST_TRANSACTIONS", "SHOW_TRANSACTION", "ResumeCheckHalfMessageRequest", "TransactionRequests"]
-
 LIST_TRANSACTIONS: Final = 65011
 SHOW_TRANSACTION: Final = 65012
 

@@ -7,8 +7,6 @@ from __future__ import annotations
 
 from gantrymq.config import Setting
 
-__all__ = ["CHECK_MAX", "OP_BYTES", "SCHEMA", "TIMEOUT"]
-
 TIMEOUT = "transactionTimeOut"
 CHECK_MAX = "transactionCheckMax"
 OP_BYTES = "transactionOpMsgMaxSize"

@@ -8,8 +8,6 @@ import attrs
 
 from gantrymq.interfaces import Broker, MetricFamily
 
-__all__ = ["UndecidedStats", "register_transaction_metrics"]
-
 
 @attrs.frozen
 class UndecidedStats:

@@ -17,8 +17,6 @@ from gantrymq.model.names import LMQ_PREFIX
 from gantrymq.model.queue import Queue
 from gantrymq.model.topic import TopicConfig
 
-__all__ = ["OffsetCommits"]
-
 
 class OffsetCommits:
     """Checked access to committed offsets, for clients and plugins; `gantrymq.interfaces.Offsets`."""

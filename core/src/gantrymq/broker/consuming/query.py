@@ -12,8 +12,6 @@ from gantrymq.formats.record import RecordView, read_record
 from gantrymq.interfaces import GetLimit, GetResult, MessageStore
 from gantrymq.model.queue import Queue
 
-__all__ = ["store_time_at", "view_message"]
-
 
 async def view_message(store: MessageStore, log_offset: int) -> RecordView:
     """Return the message at *log_offset*.

@@ -7,8 +7,6 @@ from collections.abc import Callable, Iterable, Iterator
 
 from gantrymq.interfaces import MetricFamily
 
-__all__ = ["read_metrics"]
-
 log = logging.getLogger(__name__)
 
 

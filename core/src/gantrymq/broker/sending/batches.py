@@ -26,8 +26,6 @@ from gantrymq.model import properties as props
 from gantrymq.model.property_order import ordered_text
 from gantrymq.model.topic import TopicConfig
 
-__all__ = ["Batches"]
-
 
 class Batches:
     """Creates the messages of batches."""

@@ -13,8 +13,6 @@ from gantrymq.broker.counting.stats import Stats
 from gantrymq.interfaces import Interceptor, StoreMessage
 from gantrymq.model import properties as props
 
-__all__ = ["InterceptorChain"]
-
 
 class InterceptorChain:
     """The interceptors of one broker, in ascending order."""

@@ -22,8 +22,6 @@ from gantrymq.model.light_queues import fans_out, light_queue_names
 from gantrymq.model.sys_flag import INNER_BATCH
 from gantrymq.model.topic import TopicConfig
 
-__all__ = ["DELAYS", "TargetSelector", "refuse_delays", "requested_delay"]
-
 _ASKS = props.INNER_MULTI_DISPATCH.encode()
 _ALONE = QueueTargets(batch=1)
 

@@ -17,8 +17,6 @@ from gantrymq.errors import GantryError
 from gantrymq.interfaces import EndTransaction, Outcome, StoreMessage, TransactionService
 from gantrymq.world import Clock, Timer
 
-__all__ = ["Transactions"]
-
 log = logging.getLogger(__name__)
 
 

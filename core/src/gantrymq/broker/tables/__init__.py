@@ -16,8 +16,6 @@ from gantrymq.interfaces import Authorizer
 from gantrymq.world import World
 from gantrymq.world.clock import monotonic_ms
 
-__all__ = ["Tables"]
-
 
 class Tables:
     """Topics, groups, offsets, clients, locks, access decisions and counters; the first three are persistent."""

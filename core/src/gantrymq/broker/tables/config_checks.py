@@ -11,8 +11,6 @@ from gantrymq.loose_json import loads
 from gantrymq.model.group import GroupConfig
 from gantrymq.model.topic import TopicConfig
 
-__all__ = ["MOST_CHARS", "check_limit", "check_readable"]
-
 MOST_CHARS: Final = 65_536  # of one topic or group in its file, which is rewritten completely by each change
 
 

@@ -12,8 +12,6 @@ from typing import Final
 
 from gantrymq.world import Files
 
-__all__ = ["ENOUGH_BYTES", "LEAST_BYTES", "DiskReserve"]
-
 ENOUGH_BYTES: Final = 1 << 20  # enough for files with some ten thousand queues; more if the files are larger
 LEAST_BYTES: Final = 1 << 16
 

@@ -11,8 +11,6 @@ from gantrymq.broker.tables.disk_reserve import DiskReserve
 from gantrymq.formats.config import backup_of, load, save
 from gantrymq.world import Files, is_disk_full
 
-__all__ = ["FileStateStore"]
-
 log = logging.getLogger(__name__)
 
 

@@ -17,8 +17,6 @@ from gantrymq.errors import StoreError
 from gantrymq.interfaces import StateStore
 from gantrymq.world import World
 
-__all__ = ["MOST_UNSAVED_S", "StateWriter"]
-
 log = logging.getLogger(__name__)
 
 MOST_UNSAVED_S: Final = 60.0  # accept commits for this long while the offset file cannot be written

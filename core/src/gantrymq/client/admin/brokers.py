@@ -18,8 +18,6 @@ from gantrymq.remoting.codes import RequestCode
 from gantrymq.remoting.headers.admin import CleanRequest, ViewBrokerStatsDataRequest
 from gantrymq.remoting.headers.groups import QueryConsumeQueueRequest
 
-__all__ = ["CLEANINGS", "BrokerCalls", "Counter", "CounterWindow", "QueueEntries", "QueueEntryInfo"]
-
 CLEANINGS: Final[Mapping[str, RequestCode]] = {
     "log": RequestCode.DELETE_EXPIRED_COMMITLOG,
     "queues": RequestCode.CLEAN_EXPIRED_CONSUMEQUEUE,

@@ -16,8 +16,6 @@ from gantrymq.remoting.headers.nameserver import (
     WritePermOfBrokerRequest,
 )
 
-__all__ = ["ClusterCalls"]
-
 
 class ClusterCalls(AdminRequests):
     """Part of `Admin`."""

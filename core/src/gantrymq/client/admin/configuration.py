@@ -23,8 +23,6 @@ from gantrymq.remoting.headers.nameserver import (
 )
 from gantrymq.settings_file import parse_properties
 
-__all__ = ["ORDER_NAMESPACE", "ConfigurationCalls"]
-
 ORDER_NAMESPACE: Final = "ORDER_TOPIC_CONFIG"
 """Namespace of the order configuration of topics: topic name to ``broker-a:4;broker-b:8``, queues by broker."""
 

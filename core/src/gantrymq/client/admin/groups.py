@@ -24,8 +24,6 @@ from gantrymq.remoting.headers.groups import (
 )
 from gantrymq.remoting.headers.topics import QueryTopicsByConsumerRequest
 
-__all__ = ["GroupCalls"]
-
 
 class GroupCalls(ClusterCalls):
     """Part of `Admin`. Unless stated otherwise, calls raise BrokerRefused with the broker's code, or ConnectFailed,

@@ -9,8 +9,6 @@ import attrs
 
 from gantrymq.client.admin.errors import OffsetOutside
 
-__all__ = ["EARLIEST", "LATEST", "OffsetMove", "OffsetReset", "OffsetTarget", "refuse_outside"]
-
 EARLIEST: Final = "earliest"
 LATEST: Final = "latest"
 

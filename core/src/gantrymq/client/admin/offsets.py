@@ -14,8 +14,6 @@ from gantrymq.model.queue import MessageQueue
 from gantrymq.remoting.codes import RequestCode
 from gantrymq.remoting.headers.offsets import GetEarliestMsgStoretimeRequest, GetEarliestMsgStoretimeResponse
 
-__all__ = ["OffsetCalls"]
-
 
 class OffsetCalls(AdminRequests):
     """Part of `Admin`. Calls raise `NoRoute` if the queue's broker is not known, `BrokerRefused` with its code, and

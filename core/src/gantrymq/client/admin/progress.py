@@ -22,8 +22,6 @@ from gantrymq.remoting.headers.groups import (
     QueryConsumeTimeSpanRequest,
 )
 
-__all__ = ["ProgressCalls", "QueueProgress", "QueueTimes"]
-
 
 @attrs.frozen
 class QueueProgress:

@@ -21,8 +21,6 @@ from gantrymq.client.admin.topics import TopicCalls
 from gantrymq.errors import ClientError, GroupNotExist
 from gantrymq.model import names
 
-__all__ = ["ResetCalls"]
-
 _Plan = list[tuple[BrokerOffsets, list[OffsetMove]]]
 
 

@@ -35,8 +35,6 @@ from gantrymq.remoting.headers.topics import (
     QueryTopicConsumeByWhoRequest,
 )
 
-__all__ = ["QueueStats", "TopicCalls"]
-
 
 @attrs.frozen
 class QueueStats:

@@ -18,8 +18,6 @@ if TYPE_CHECKING:
     from gantrymq.remoting.tls_contexts import TlsClient
     from gantrymq.world import World
 
-__all__ = ["CONNECT_OPTIONS", "ConnectOptions", "ConnectionConfig", "settings_of"]
-
 
 class ConnectOptions(TypedDict, total=False):
     """Options of `Client`, which everything that it creates uses; each may be omitted."""

@@ -28,16 +28,6 @@ from gantrymq.remoting.tls_settings import TLS_SETTINGS, tls_client, tls_file_la
 from gantrymq.settings_load import environment_layer, strongest
 from gantrymq.world import Files
 
-__all__ = [
-    "ENVIRONMENT",
-    "AccessDenied",
-    "Credentials",
-    "Signer",
-    "access_denied",
-    "resolve_credentials",
-    "tls_of_environment",
-]
-
 ENVIRONMENT: Final = ("GANTRYMQ_ACCESS_KEY", "GANTRYMQ_SECRET_KEY", "GANTRYMQ_SECURITY_TOKEN")
 _ACL_ERROR: Final = "org.apache.rocketmq.acl.common.AclException: "  # 4.9 answers code 1 with it
 _ABOUT_ACCOUNTS: Final = re.compile(r"signature|\buser(name)?\b|has no permission to access", re.IGNORECASE)  # of 5.3

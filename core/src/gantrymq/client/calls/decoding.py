@@ -44,8 +44,6 @@ from gantrymq.model.hosts import host_text
 from gantrymq.model.properties import TAGS
 from gantrymq.model.sys_flag import BORN_HOST_V6, COMPRESSED, INNER_BATCH, NEED_UNWRAP, STORE_HOST_V6
 
-__all__ = ["decode_messages", "parse_tags", "plain_messages", "unique_ids"]
-
 _INNER = INNER_BATCH | NEED_UNWRAP
 _ODD = COMPRESSED | INNER_BATCH | NEED_UNWRAP
 _HOST_BITS = BORN_HOST_V6 | STORE_HOST_V6

@@ -20,16 +20,6 @@ from gantrymq.model.hosts import parse_address
 from gantrymq.model.ids import UniqueIds, month_around
 from gantrymq.world import World
 
-__all__ = [
-    "DEFAULT_INSTANCE",
-    "UniqueId",
-    "client_id",
-    "instance_name",
-    "local_address",
-    "parse_unique_id",
-    "unique_ids",
-]
-
 DEFAULT_INSTANCE = "DEFAULT"
 _LOOPBACK = "127.0.0.1"
 _PROBE_S = 1.0  # per name server

@@ -28,8 +28,6 @@ from gantrymq.model.names import DLQ_PREFIX, RETRY_PREFIX, SYSTEM_GROUPS, is_sys
 from gantrymq.remoting.codes import RequestCode
 from gantrymq.remoting.command import Command
 
-__all__ = ["Namespace", "namespace_of_endpoint"]
-
 _LEGAL: Final = re.compile(r"[a-zA-Z0-9_-]{1,64}\Z")
 _ENDPOINT: Final = re.compile(r"(?:http://)?(MQ_INST_\w+_\w+)\.")
 _REPLY_SUFFIX: Final = "_REPLY_TOPIC"

@@ -23,8 +23,6 @@ from gantrymq.remoting.command import Command
 from gantrymq.remoting.headers.base import Header
 from gantrymq.world import Clock
 
-__all__ = ["CALL_TIMEOUT_S", "OFFSET_CALL_TIMEOUT_S", "RpcClient", "refused", "reply_header", "within"]
-
 CALL_TIMEOUT_S = 3.0  # most control calls
 OFFSET_CALL_TIMEOUT_S = 5.0  # offsets
 

@@ -19,8 +19,6 @@ from gantrymq.model.hosts import format_address, parse_address
 from gantrymq.remoting.codes import RequestCode
 from gantrymq.remoting.command import Command
 
-__all__ = ["VIP_CODES", "RpcHooks"]
-
 _VIP_DISTANCE: Final = 2  # a broker's fast port is listenPort - 2
 _NAMESPACED: Final = "nsd"
 _NAMESPACE: Final = "ns"

@@ -27,8 +27,6 @@ from gantrymq.remoting.codes import RequestCode, ResponseCode, request_name
 from gantrymq.remoting.command import Command, response_to
 from gantrymq.remoting.connection import Connection
 
-__all__ = ["BrokerRequests", "Check", "ConsumerRequestHandler"]
-
 logger = logging.getLogger("gantrymq.client")
 
 Check = Callable[[ReceivedMessage, Command, str], Awaitable[None]]  # arguments: half message, request, broker address

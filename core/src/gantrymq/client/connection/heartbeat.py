@@ -18,8 +18,6 @@ import attrs
 from gantrymq.loose_json import dumps
 from gantrymq.model.subscription import Subscription
 
-__all__ = ["ConsumerInfo", "heartbeat_body"]
-
 
 @attrs.frozen
 class ConsumerInfo:

@@ -8,8 +8,6 @@ from gantrymq.client.errors import client_errors
 from gantrymq.interfaces import AllocationStrategy
 from gantrymq.plugins import load_plugins
 
-__all__ = ["allocation_strategy"]
-
 
 def allocation_strategy(name: str, settings: dict[str, str], tell: Callable[[str], object]) -> AllocationStrategy:
     """Return the strategy *name*, built with its *settings*.

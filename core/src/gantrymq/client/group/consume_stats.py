@@ -9,8 +9,6 @@ from typing import Final
 
 import attrs
 
-__all__ = ["ConsumeStats", "StatsWindow"]
-
 _MINUTE_S: Final = 60.0
 _HOUR_MINUTES: Final = 60
 

@@ -30,8 +30,6 @@ from gantrymq.interfaces import AllocationStrategy
 from gantrymq.model.queue import MessageQueue
 from gantrymq.model.subscription import Subscription
 
-__all__ = ["ConsumerRun", "MemberRun"]
-
 logger = logging.getLogger("gantrymq.client")
 
 

@@ -18,8 +18,6 @@ from gantrymq.client.message import ReceivedMessage
 from gantrymq.errors import ClientError
 from gantrymq.world import Clock
 
-__all__ = ["Delivery", "DeliveryQueue"]
-
 
 class Delivery(NamedTuple):
     """Messages of one queue that were delivered and are in flight."""

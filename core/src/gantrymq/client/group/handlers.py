@@ -24,8 +24,6 @@ from gantrymq.client.group.redelivery import ReconsumeLater
 from gantrymq.client.message import ReceivedMessage
 from gantrymq.client.user_functions import EXITS, await_result, call_function, check_function, is_async, is_failure
 
-__all__ = ["Handler", "run_handler"]
-
 logger = logging.getLogger("gantrymq.client")
 
 Handler = Callable[[Any], Any]  # takes a message, or a list of messages

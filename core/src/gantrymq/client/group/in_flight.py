@@ -21,8 +21,6 @@ from gantrymq.client.message import ReceivedMessage
 from gantrymq.client.tracing.hook_calls import ConsumeHookCaller
 from gantrymq.client.tracing.hooks import ConsumeContext, ConsumeOutcome
 
-__all__ = ["DeliveryHolder", "InFlight"]
-
 _CHECKS_PER_TIMEOUT: Final = 15  # checks for timed out messages during one consume timeout
 _MAX_TIMED_OUT: Final = 16  # per queue and check, as in RocketMQ
 

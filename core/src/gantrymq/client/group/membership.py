@@ -22,8 +22,6 @@ from gantrymq.model.names import RETRY_PREFIX, check_topic
 from gantrymq.model.queue import MessageQueue
 from gantrymq.model.subscription import ALL, TAG, Subscription
 
-__all__ = ["GroupMember", "join_group", "subscription_of", "subscriptions_of"]
-
 
 class GroupMember:
     """One member of a group, from start to close: the state that the parts of a consumer share."""

@@ -21,8 +21,6 @@ from gantrymq.loose_json import ObjectKey, dumps, loads
 from gantrymq.model.queue import MessageQueue
 from gantrymq.world import Files
 
-__all__ = ["BrokerOffsetStore", "LocalFileOffsetStore", "OffsetStore", "create_offset_store", "offsets_file"]
-
 logger = logging.getLogger("gantrymq.client")
 
 _FOLDER: Final = ".rocketmq_offsets"

@@ -20,8 +20,6 @@ from gantrymq.client.group.consume_stats import StatsWindow
 from gantrymq.client.message import ReceivedMessage
 from gantrymq.model.queue import MessageQueue
 
-__all__ = ["IDLE_S", "LOCK_LIFETIME_S", "ProcessQueue"]
-
 IDLE_S: Final = 120.0  # without a pull, after which a queue is taken again; RocketMQ: PULL_MAX_IDLE_TIME
 LOCK_LIFETIME_S: Final = 30.0  # RocketMQ: REBALANCE_LOCK_MAX_LIVE_TIME; brokers keep a lock for 60 s
 

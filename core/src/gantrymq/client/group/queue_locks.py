@@ -15,8 +15,6 @@ from gantrymq.loose_json import dumps, loads
 from gantrymq.model.queue import MessageQueue
 from gantrymq.remoting.codes import RequestCode
 
-__all__ = ["RENEW_S", "QueueLocks"]
-
 RENEW_S: Final = 20.0  # RocketMQ's REBALANCE_LOCK_INTERVAL
 _TIMEOUT_S: Final = 1.0  # per request, as in RocketMQ
 

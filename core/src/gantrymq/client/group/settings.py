@@ -18,16 +18,6 @@ from gantrymq.errors import InvalidParameter
 from gantrymq.model.queue import MessageQueue
 from gantrymq.model.subscription import ALL, TAG
 
-__all__ = [
-    "UNLIMITED",
-    "ConsumeFrom",
-    "ConsumerOptions",
-    "ConsumerSettings",
-    "LitePullOptions",
-    "LitePullSettings",
-    "RebalanceListener",
-]
-
 ConsumeFrom = Literal["last", "first"] | int  # or ms since 1970
 RebalanceListener = Callable[[tuple[MessageQueue, ...], tuple[MessageQueue, ...]], object]
 UNLIMITED: Final = 0x7FFFFFFF  # Java's Integer.MAX_VALUE

@@ -11,8 +11,6 @@ from gantrymq.client.group.membership import GroupMember
 from gantrymq.client.group.unacked_messages import UnackedMessages
 from gantrymq.client.message import ReceivedMessage
 
-__all__ = ["BatchIterator", "Chunks", "MessageIterator"]
-
 T = TypeVar("T")
 
 

@@ -12,8 +12,6 @@ from gantrymq.client.message import ReceivedMessage
 from gantrymq.client.tracing.hook_calls import ConsumeHookCaller, UnsettledMessages
 from gantrymq.client.tracing.hooks import ConsumeOutcome
 
-__all__ = ["UnackedMessages"]
-
 _Key = tuple[str, int, int]  # broker, offset in its log, offset in the queue
 
 

@@ -33,8 +33,6 @@ from gantrymq.model import properties as names
 from gantrymq.model.names import RETRY_PREFIX
 from gantrymq.model.sys_flag import INNER_BATCH
 
-__all__ = ["MAX_KEY_CHARS", "KeyOf", "MessageIdentity", "alias_prefix", "identity_of"]
-
 MAX_KEY_CHARS: Final = 255
 
 KeyOf = Callable[[ReceivedMessage], str]

@@ -24,8 +24,6 @@ from typing import Any, Final, NamedTuple, Protocol
 
 from gantrymq.world import Workers
 
-__all__ = ["PRUNE_BATCH", "TABLE", "AsyncRecords", "BlockingRecords", "ConsumedRecord", "Records"]
-
 TABLE: Final = "gantrymq_consumed"
 PRUNE_BATCH: Final = 1000  # rows per statement
 

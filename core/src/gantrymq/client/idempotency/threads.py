@@ -18,8 +18,6 @@ from gantrymq.client.idempotency.records import BlockingRecords, ConsumedRecord
 from gantrymq.client.user_functions import call_function
 from gantrymq.world import Workers
 
-__all__ = ["CallerThreadRecords", "ThreadConnection", "WorkerThreadRecords", "run_to_completion", "run_without_loop"]
-
 T = TypeVar("T")
 
 

@@ -29,8 +29,6 @@ from gantrymq.errors import ClientError
 from gantrymq.model.names import RETRY_PREFIX
 from gantrymq.model.properties import POP_CK
 
-__all__ = ["Receipt", "ReceiptHandles", "read_receipt", "receipt_of"]
-
 _CACHED_RECEIPTS: Final = 1024  # the receipt of a message is parsed several times
 _MARKS: Final = {"0": None, "1": "_", "2": "+"}  # separators in names of retry topics, by kind
 

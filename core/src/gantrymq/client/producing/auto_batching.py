@@ -36,8 +36,6 @@ from gantrymq.model.queue import MessageQueue
 from gantrymq.remoting.codes import ResponseCode
 from gantrymq.world import Timer
 
-__all__ = ["BatchAccumulator", "BatchKey"]
-
 _ALLOWED: Final = frozenset({UNIQ_KEY})  # hooks give a message its id before it is sent
 
 

@@ -19,8 +19,6 @@ from gantrymq.errors import InvalidParameter
 from gantrymq.remoting import command
 from gantrymq.remoting.codes import RequestCode, ResponseCode
 
-__all__ = ["recall"]
-
 _VERSION: Final = "v1"
 _PARTS: Final = 5
 

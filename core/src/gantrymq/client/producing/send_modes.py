@@ -25,8 +25,6 @@ from gantrymq.client.sending.retries import RetryPolicy
 from gantrymq.client.sending.selectors import Balancing, Destination, resolve_destination
 from gantrymq.model.queue import MessageQueue
 
-__all__ = ["SendModes"]
-
 _NO_CODES: Final = frozenset[int]()
 _ONE_QUEUE: Final = RetryPolicy(attempts=1, retry_codes=_NO_CODES, one_queue=True)
 

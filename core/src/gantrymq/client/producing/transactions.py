@@ -34,8 +34,6 @@ from gantrymq.remoting.codes import RequestCode
 from gantrymq.remoting.command import Command
 from gantrymq.remoting.headers.send import EndTransactionRequest
 
-__all__ = ["Check", "Transaction", "TransactionProducer"]
-
 logger = logging.getLogger("gantrymq.client")
 
 _ANSWER_TIMEOUT_S: Final = 3.0

@@ -15,8 +15,6 @@ from gantrymq.remoting.codes import RequestCode
 from gantrymq.remoting.command import Command
 from gantrymq.remoting.headers.pull import PullMessageRequest
 
-__all__ = ["PULL_TIMEOUT_S", "GroupPulls"]
-
 PULL_TIMEOUT_S = 10.0  # in addition to the time that the broker may hold a pull
 _MAX_BYTES = 0x7FFFFFFF
 _MOST_ACCEPTED = 1024

@@ -17,8 +17,6 @@ from gantrymq.client.message import ReceivedMessage
 from gantrymq.remoting.command import Command
 from gantrymq.remoting.headers.pull import PullMessageResponse
 
-__all__ = ["PullResult", "PullStatus", "PulledRecords", "read_pull_reply", "read_pulled_records"]
-
 
 class PullStatus(enum.Enum):
     """Status of a pull. Values are response codes."""

@@ -25,8 +25,6 @@ from gantrymq.model.subscription import ALL, TAG
 from gantrymq.model.subscription import Subscription as Asked
 from gantrymq.plugins import load_plugins
 
-__all__ = ["Subscription"]
-
 
 class Subscription:
     """A topic with an expression, compiled once for any number of messages."""

@@ -22,8 +22,6 @@ from gantrymq.loose_json import int_keys, loads
 from gantrymq.model.queue import MessageQueue
 from gantrymq.model.topic import PERM_READ, PERM_WRITE
 
-__all__ = ["MASTER_ID", "BrokerAddresses", "ClusterInfo", "QueueGrant", "TopicRoute", "parse_clusters", "parse_route"]
-
 MASTER_ID = 0
 
 

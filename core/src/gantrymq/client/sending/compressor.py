@@ -13,8 +13,6 @@ from gantrymq.errors import ClientError
 from gantrymq.formats.compression import import_package
 from gantrymq.model.sys_flag import COMPRESSED, COMPRESSION_LZ4, COMPRESSION_ZLIB, COMPRESSION_ZSTD
 
-__all__ = ["Compressor"]
-
 _FLAGS = {"zlib": COMPRESSION_ZLIB, "lz4": COMPRESSION_LZ4, "zstd": COMPRESSION_ZSTD}
 
 

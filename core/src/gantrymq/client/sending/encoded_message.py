@@ -21,17 +21,6 @@ from gantrymq.formats.batch_body import MIN_ENTRY_BYTES, BatchEntry, encode_batc
 from gantrymq.model import properties as property_text
 from gantrymq.model.sys_flag import TRANSACTION_PREPARED
 
-__all__ = [
-    "BatchBuilder",
-    "EncodedMessage",
-    "compressed",
-    "entry_bytes",
-    "entry_of",
-    "in_batches",
-    "prepare",
-    "prepare_batch",
-]
-
 _MOST_KEYS_BYTES = property_text.MAX_BYTES // 2  # of an inner batch; leaves room for properties that brokers add
 _ENTRY_BYTES = (
     MIN_ENTRY_BYTES + len("UNIQ_KEY") + 2 + 56

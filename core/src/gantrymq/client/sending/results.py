@@ -17,8 +17,6 @@ from gantrymq.model.queue import MessageQueue
 from gantrymq.remoting.command import Command
 from gantrymq.remoting.headers.send import SendMessageResponse
 
-__all__ = ["SendFailed", "SendNotConnected", "SendResult", "SendStatus", "SendTimedOut", "read_send_reply"]
-
 _DEFAULT_REGION = "DefaultRegion"
 
 

@@ -20,8 +20,6 @@ from gantrymq.errors import BrokerRefused, NoRoute
 from gantrymq.model.queue import MessageQueue
 from gantrymq.world import Clock
 
-__all__ = ["QueueSelection", "RoundRobin"]
-
 _MASK = 0x7FFFFFFF
 
 

@@ -24,8 +24,6 @@ from gantrymq.errors import InvalidParameter
 from gantrymq.formats.tags_code import tags_code
 from gantrymq.model.queue import MessageQueue
 
-__all__ = ["Balancing", "Destination", "Selector", "at_random", "by_key", "resolve_destination"]
-
 
 class Selector(Protocol):
     """Selects a queue. A plain function, which must be fast because it runs for each message."""

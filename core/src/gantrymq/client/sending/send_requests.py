@@ -26,8 +26,6 @@ from gantrymq.remoting.codes import CURRENT_VERSION, FLAG_ONEWAY, SERIALIZE_JSON
 from gantrymq.remoting.command import Command, json_text
 from gantrymq.remoting.headers.send import SendMessageRequest, send_fields
 
-__all__ = ["SendIdentity", "SendRequest", "send_request"]
-
 _LETTERS: Final = {field.attribute: field.wire for field in send_fields(RequestCode.SEND_MESSAGE_V2)}
 _BORN, _PROPERTIES = _LETTERS["born_timestamp"], _LETTERS["properties"]
 _PLACES: Final = re.compile(rf'(?<=,"{_BORN}":")0|(?<=,"{_PROPERTIES}":)""|(?<=,"opaque":)0'.encode())

@@ -15,8 +15,6 @@ from gantrymq.errors import InvalidParameter, MessageIllegal, NoPermission
 from gantrymq.model import names
 from gantrymq.model import properties as property_names
 
-__all__ = ["MAX_MESSAGE_BYTES", "check_batch", "check_message", "check_producer_group", "is_delayed"]
-
 MAX_MESSAGE_BYTES = 4 * 1024 * 1024  # body before compression; the broker's default limit as well
 
 _DEFAULT_GROUP = "DEFAULT_PRODUCER"

@@ -26,8 +26,6 @@ from gantrymq.client.user_functions import check_function, require_plain
 from gantrymq.errors import InvalidParameter
 from gantrymq.world import World
 
-__all__ = ["Idempotent", "idempotent"]
-
 
 def idempotent(
     store: Records,

@@ -25,8 +25,6 @@ from typing import Any, Final, TypeVar
 from gantrymq.client.user_functions import EXITS
 from gantrymq.errors import ClientError
 
-__all__ = ["Portal", "wait_result"]
-
 T = TypeVar("T")
 
 _WAIT_SLICE_S: Final = 0.2  # waits on Windows cannot be interrupted, so they are split

@@ -18,8 +18,6 @@ from gantrymq.client.group.streams import BatchIterator, Chunks, MessageIterator
 from gantrymq.client.message import ReceivedMessage
 from gantrymq.client.sync.portal import Portal
 
-__all__ = ["ChunkedMessageStream", "MessageStream"]
-
 T = TypeVar("T")
 
 _CHUNK_SIZE: Final = 64  # maximum number of messages per chunk

@@ -35,8 +35,6 @@ if TYPE_CHECKING:
     from gantrymq.client.tracing.message_trace import MessageTrace
     from gantrymq.model.queue import MessageQueue
 
-__all__ = ["Admin", "Consumer", "LitePullConsumer", "PopConsumer", "Producer", "Reader", "TransactionProducer"]
-
 
 class Producer(ProducerPart):
     """As `gantrymq.client.Producer`, for any number of threads."""

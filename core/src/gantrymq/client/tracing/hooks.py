@@ -28,18 +28,6 @@ if TYPE_CHECKING:
     from gantrymq.client.message import TransactionState
     from gantrymq.client.sending.results import SendResult
 
-__all__ = [
-    "ConsumeContext",
-    "ConsumeHook",
-    "ConsumeOutcome",
-    "EndTransactionContext",
-    "Hook",
-    "ProcessHook",
-    "SendContext",
-    "SendHook",
-    "SendKind",
-    "TransactionHook",
-]
 
 SendKind = Literal["single", "oneway", "batch"]
 

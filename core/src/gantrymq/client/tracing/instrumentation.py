@@ -15,7 +15,6 @@ if TYPE_CHECKING:
     from gantrymq.client.tracing.message_trace import MessageTrace
     from gantrymq.client.tracing.writer import TraceWriter
 
-__all__ = ["Instrumentation", "InstrumentationOptions"]
 
 _METHODS: Final = (
     "before_send",

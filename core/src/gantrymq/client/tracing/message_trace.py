@@ -26,7 +26,6 @@ from gantrymq.model import properties as property_names
 if TYPE_CHECKING:
     from gantrymq.client.connection.instance import ClientInstance
 
-__all__ = ["MessageTrace", "TraceHook"]
 
 _DEFAULT_REGION: Final = "DefaultRegion"
 _START_DELIVER_TIME: Final = "__STARTDELIVERTIME"

@@ -22,18 +22,6 @@ from typing import Any, Final, NamedTuple, get_type_hints
 
 from gantrymq.client.errors import AnswerUnreadable
 
-__all__ = [
-    "EndTransaction",
-    "MessageType",
-    "Pub",
-    "SubAfter",
-    "SubBefore",
-    "TraceRecord",
-    "decode_trace",
-    "encode_trace",
-    "trace_keys",
-]
-
 _FIELD: Final = "\x01"
 _RECORD: Final = "\x02"
 _NULL: Final = "null"

@@ -15,8 +15,6 @@ import attrs
 
 from gantrymq.world import Clock
 
-__all__ = ["Figures", "Limit", "load", "percentile"]
-
 
 @attrs.frozen
 class Limit:

@@ -7,8 +7,6 @@ from collections.abc import Awaitable, Callable
 from gantrymq.client import Producer
 from gantrymq.client.message import Message
 
-__all__ = ["MODES", "call_of", "messages_of"]
-
 MODES = ("sync", "async", "oneway", "batch")
 
 

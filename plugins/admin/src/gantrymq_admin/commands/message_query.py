@@ -16,8 +16,6 @@ from gantrymq.model.ids import is_offset_id
 from gantrymq_admin.commands.options import admin_command, topic_option
 from gantrymq_admin.message_shown import as_json, show
 
-__all__ = ["lines_of", "local_time", "query", "view"]
-
 
 @click.command()
 @topic_option

@@ -14,8 +14,6 @@ from gantrymq.commands.output import output_option
 from gantrymq.errors import ClientError
 from gantrymq_admin.mqadmin_names import ELSEWHERE, NOT_BUILT, NOTHING, SAME, Same
 
-__all__ = ["mqadmin"]
-
 
 class _Names(CommandGroup):
     """Creates a command when its name is used."""

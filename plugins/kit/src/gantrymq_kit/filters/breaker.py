@@ -10,8 +10,6 @@ from __future__ import annotations
 from collections import deque
 from typing import Final
 
-__all__ = ["MOST_PAUSE_S", "SLOW_CALLS", "WINDOW_S", "Breaker"]
-
 SLOW_CALLS: Final = 20  # on a busy machine single calls of any filter are slow
 WINDOW_S: Final = 10.0
 MOST_PAUSE_S: Final = 600.0

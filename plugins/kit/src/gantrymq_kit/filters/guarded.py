@@ -12,8 +12,6 @@ from gantrymq.interfaces import ExtUnit, MessageFilter
 from gantrymq_kit.filters.breaker import Breaker
 from gantrymq_kit.filters.turn_budget import TurnBudget
 
-__all__ = ["CombinedFilter", "FilterCounts", "GuardedFilter"]
-
 log = logging.getLogger(__name__)
 
 

@@ -25,8 +25,6 @@ from gantrymq_kit.filters.turn_budget import TurnBudget
 from gantrymq_kit.filters.watchdog import Watchdog
 from gantrymq_kit.settings import BUDGET, PAUSE, STUCK
 
-__all__ = ["ATTRIBUTE", "CustomFilters"]
-
 ATTRIBUTE: Final = "filter"  # attribute of a group
 _BOUNDED: Final = frozenset({TAG, SQL92})  # types with calls of microseconds for any expression
 _LABELS: Final = ("type", "group", "topic")

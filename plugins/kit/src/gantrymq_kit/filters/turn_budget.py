@@ -11,8 +11,6 @@ from collections.abc import Callable
 
 from gantrymq.errors import FilterBudgetExceeded
 
-__all__ = ["TurnBudget"]
-
 
 class TurnBudget:
     """Budget of one broker. Only `running` and `began` are read by another thread."""

@@ -18,8 +18,6 @@ from gantrymq.formats.config.json_tables import as_number, data_version, in_orde
 from gantrymq.formats.config.pretty import pretty
 from gantrymq.model.data_version import DataVersion
 
-__all__ = ["DELAY_OFFSETS", "DelayOffsetsFile"]
-
 DELAY_OFFSETS = "delayOffset.json"
 _MEMBERS = frozenset(("dataVersion", "offsetTable"))
 

@@ -19,8 +19,6 @@ from gantrymq_schedule.levels.positions import LevelPositions
 from gantrymq_schedule.levels.table import queue_of
 from gantrymq_schedule.pending import PendingPage, describe_pending
 
-__all__ = ["PendingLevels"]
-
 _PLACE = re.compile(r"(\d{1,9}:\d{1,18}(,\d{1,9}:\d{1,18})*)?\Z")
 _READS: Final = 64  # per level and page
 _ONE_READ: Final = GetLimit(32, 256 * 1024)

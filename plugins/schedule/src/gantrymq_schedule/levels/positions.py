@@ -22,8 +22,6 @@ from typing import Final
 
 import attrs
 
-__all__ = ["APART_MS", "LOOK_AGAIN_MS", "LevelPositions", "due_at"]
-
 LOOK_AGAIN_MS: Final = 1000
 APART_MS: Final = 50  # messages of different levels due within this time of each other may be delivered in any order
 

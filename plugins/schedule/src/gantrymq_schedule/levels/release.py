@@ -19,8 +19,6 @@ from gantrymq.model.names import HALF_TOPIC, NOT_SENDABLE
 from gantrymq.model.property_order import ordered_text
 from gantrymq_schedule.record_copy import copy_to_queue
 
-__all__ = ["real_message", "real_target"]
-
 
 def real_target(own: Mapping[str, str]) -> tuple[str, int]:
     """Return the real topic and queue id of a message with the properties *own*.

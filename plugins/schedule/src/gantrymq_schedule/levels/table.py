@@ -18,8 +18,6 @@ from gantrymq.model.property_order import ordered_text
 from gantrymq.model.queue import Queue
 from gantrymq_schedule.levels.text_cache import StoredTextCache
 
-__all__ = ["LevelTable", "level_of", "queue_of"]
-
 
 def queue_of(level: int) -> Queue:
     """Return the queue of *level*."""

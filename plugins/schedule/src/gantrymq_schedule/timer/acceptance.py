@@ -16,8 +16,6 @@ from gantrymq_schedule.timer.messages import DELETE_KEY, TIMER_QUEUE, requested_
 from gantrymq_schedule.timer.recall import answer_fields
 from gantrymq_schedule.timer.wheel_clock import accepted_ms
 
-__all__ = ["Acceptance"]
-
 
 class Acceptance:
     """Acceptance rules of one broker."""

@@ -20,8 +20,6 @@ from gantrymq_store_files.timer_checkpoint import (
 )
 from gantrymq_store_files.timer_metrics import TimerMetrics
 
-__all__ = ["NO_CHECKPOINT", "TIMER_CHECK", "TimerCheckpointFiles"]
-
 log = logging.getLogger(__name__)
 
 TIMER_CHECK: Final = "timercheck"

@@ -11,8 +11,6 @@ from collections.abc import Callable
 from gantrymq.interfaces import Broker, MetricFamily
 from gantrymq_schedule.timer.timers import Timers
 
-__all__ = ["timer_metrics"]
-
 
 def timer_metrics(timers: Timers, broker: Broker) -> list[Callable[[], MetricFamily]]:
     """Return the callbacks to register as the broker's metrics of timed messages."""

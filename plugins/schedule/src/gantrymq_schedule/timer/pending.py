@@ -18,7 +18,6 @@ from gantrymq_schedule.timer.messages import timed_message_of
 if TYPE_CHECKING:
     from gantrymq_schedule.timer.timers import Timers
 
-__all__ = ["PendingTimers"]
 
 _PLACE = re.compile(r"(\d{1,15}):(\d{1,18})\Z")
 _ROUNDS: Final = 64  # reads per page

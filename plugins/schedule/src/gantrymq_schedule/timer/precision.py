@@ -18,8 +18,6 @@ from gantrymq_schedule.timer.wheel_files import WheelFiles
 from gantrymq_store_files.timer_log import TimerEntry
 from gantrymq_store_files.timer_wheel import SLOT_BYTES, SLOTS
 
-__all__ = ["refuse_entry_of_other_precision", "refuse_other_precision"]
-
 _VALUES = SLOT_BYTES // 8  # 64-bit values per slot: the first is its tick, the third its newest entry
 
 

@@ -27,8 +27,6 @@ from gantrymq_store_files.timer_checkpoint import TimerCheckpoint
 from gantrymq_store_files.timer_log import ENTRY_BYTES, TimerEntry, decode_entry, is_blank
 from gantrymq_store_files.timer_wheel import SLOTS, WHEEL_BYTES, Slot
 
-__all__ = ["WheelRecovery", "recover"]
-
 
 class WheelRecovery(NamedTuple):
     """Result of the recovery."""

@@ -18,8 +18,6 @@ from gantrymq_schedule.timer.settings import ENABLED
 from gantrymq_schedule.timer.timers import Timers
 from gantrymq_store_files.timer_checkpoint import TIMER_CHECKPOINT_FIELDS_BYTES, encode_timer_checkpoint
 
-__all__ = ["TimerRequests"]
-
 
 class TimerRequests:
     """Handlers for operators and slaves."""

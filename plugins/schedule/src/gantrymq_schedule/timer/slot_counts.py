@@ -14,8 +14,6 @@ from gantrymq_schedule.timer.wheel_files import NewEntry, WheelFiles
 from gantrymq_store_files.timer_log import DELETE
 from gantrymq_store_files.timer_wheel import SLOTS
 
-__all__ = ["SlotCounts"]
-
 _HIGHEST = 2**31 - 1
 
 

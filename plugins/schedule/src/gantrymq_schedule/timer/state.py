@@ -18,8 +18,6 @@ from gantrymq_schedule.timer.wheel_clock import WheelClock
 from gantrymq_schedule.timer.wheel_files import WheelFiles
 from gantrymq_store_files.timer_log import TimerEntry
 
-__all__ = ["NOTHING", "WITHOUT_A_PAUSE", "TimerState"]
-
 WITHOUT_A_PAUSE = 64  # messages read or built before the event loop is yielded
 NOTHING = 1 << 62  # tick that stands for an empty wheel
 

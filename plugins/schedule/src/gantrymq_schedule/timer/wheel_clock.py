@@ -24,8 +24,6 @@ from typing import NamedTuple
 
 from gantrymq_store_files.timer_wheel import SLOTS
 
-__all__ = ["IDLE_TICKS", "MOST_WINDOW", "REACH", "SlotPlacement", "WheelClock", "accepted_ms"]
-
 REACH = SLOTS // 2  # ticks that write_tick may be ahead of read_tick
 MOST_WINDOW = SLOTS // 2 - 60
 IDLE_TICKS = REACH // 4  # empty slots that `read_tick` may pass without a save

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import re
 
-__all__ = ["sentence_of"]
-
 _OURS = re.compile(r"^\s*gantrymq[\w.]*\.\w+: (.+)$", re.MULTILINE)  # the last line of a traceback
 _VERSIONS = re.compile(r"Python in worker(?: has)?(?: a)? different version:? \D*(\d[\d.]*)\D+(\d[\d.]*\d)")
 _MODULE = re.compile(r"^\s*ModuleNotFoundError: No module named '([\w]+)", re.MULTILINE)

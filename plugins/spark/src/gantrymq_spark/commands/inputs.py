@@ -16,8 +16,6 @@ from gantrymq.world.real import RealClock
 from gantrymq_spark.jobs.inputs import Input, live_texts
 from gantrymq_spark.live.times import relative_ms
 
-__all__ = ["check_input", "input_options", "moment_ms", "usage_errors"]
-
 Command = TypeVar("Command", bound=Callable[..., Any])
 
 _OPTIONS = (

@@ -11,8 +11,6 @@ from gantrymq_spark.jobs.inputs import Input
 from gantrymq_spark.jobs.stats import STEPS
 from gantrymq_spark.report.texts import decimals
 
-__all__ = ["stats"]
-
 
 @click.command()
 @input_options

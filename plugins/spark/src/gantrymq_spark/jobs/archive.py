@@ -35,7 +35,6 @@ from gantrymq_spark.store_reading import plan_read
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-__all__ = ["COMMIT_MESSAGES", "ArchiveReport", "archive", "refuse"]
 
 COMMIT_MESSAGES = 20_000_000  # in one commit, approximately; a stopped run continues after the last commit
 _MADE = "file string"  # JSON of an ArchivedFile

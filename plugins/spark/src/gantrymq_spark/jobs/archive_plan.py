@@ -11,16 +11,6 @@ from gantrymq.model.queue import Queue
 from gantrymq_spark.jobs.archive_layout import ArchivedFile, ArchiveState, QueueProgress
 from gantrymq_store_tools.layout import Series, StoreFile
 
-__all__ = [
-    "ArchiveRange",
-    "days_before",
-    "deletable_log_files",
-    "deletable_offsets",
-    "live_from",
-    "next_ranges",
-    "refuse_unnamed",
-]
-
 
 @attrs.frozen
 class ArchiveRange:

@@ -15,8 +15,6 @@ from gantrymq_spark.jobs.archive_manifest import data_path, read_state
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-__all__ = ["open_state", "read_archive", "rows_of_files"]
-
 
 def read_archive(
     spark: SparkSession,

@@ -23,8 +23,6 @@ from typing import Any
 
 import attrs
 
-__all__ = ["AuditFinding"]
-
 
 @attrs.frozen
 class AuditFinding:

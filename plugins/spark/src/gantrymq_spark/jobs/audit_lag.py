@@ -22,8 +22,6 @@ from gantrymq_spark.jobs.audit_findings import AuditFinding
 from gantrymq_spark.jobs.audit_messages import dead_letter
 from gantrymq_store_tools.findings import counted
 
-__all__ = ["GroupLag", "LiveGroups", "lag_finding", "lags", "lags_of_store", "live_groups"]
-
 
 @attrs.frozen
 class GroupLag:

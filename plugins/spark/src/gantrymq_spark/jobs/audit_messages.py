@@ -13,19 +13,6 @@ from gantrymq.model.names import DLQ_PREFIX, RETRY_PREFIX, is_system_topic
 from gantrymq_spark.jobs.audit_findings import AuditFinding
 from gantrymq_store_tools.findings import counted
 
-__all__ = [
-    "CRC_COLUMNS",
-    "KEY_COLUMNS",
-    "KEY_ORDER",
-    "KEY_SCHEMA",
-    "crc_findings",
-    "dead_letter",
-    "dead_letters",
-    "duplicate_keys",
-    "key_places",
-    "repeated_keys",
-]
-
 CRC_COLUMNS = ("brokerName", "topic", "queueId", "queueOffset", "commitLogOffset", "body", "bodyCRC")
 KEY_COLUMNS = ("brokerName", "topic", "queueId", "queueOffset", "commitLogOffset", "storeSize", "uniqueKey")
 KEY_SCHEMA = pa.schema(

@@ -18,8 +18,6 @@ from gantrymq_spark.live.session import LiveSession
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-__all__ = ["live_bounds", "live_ranges"]
-
 
 def live_bounds(given: Input) -> dict[MessageQueue, tuple[int, int]]:
     """Return the first queue offset and the end of every queue of the topics.

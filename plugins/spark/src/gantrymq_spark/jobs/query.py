@@ -25,7 +25,6 @@ from gantrymq_spark.jobs.live_ranges import live_bounds, live_ranges
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
 
-__all__ = ["Search", "everything", "query", "refuse_live"]
 
 _SEARCHED = ("keys", "uniqueKey", "msgId")
 

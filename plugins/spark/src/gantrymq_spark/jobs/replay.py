@@ -28,7 +28,6 @@ from gantrymq_spark.sink.sending import Sender, choose_queue
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
 
-__all__ = ["ReplayPlan", "plan_replay", "replay", "rows_to_replay"]
 
 _QUEUE = ("topic", "brokerName", "queueId")
 _COLUMNS = (*_QUEUE, "queueOffset", "commitLogOffset", "flag", "body", "bodyProblem", "properties", "storeTimestamp")

@@ -20,7 +20,6 @@ from gantrymq.model.names import SYSTEM_TOPIC_PREFIX, SYSTEM_TOPICS
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
 
-__all__ = ["STATS_COLUMNS", "STEPS", "StatsFrames", "stats", "without_system_topics"]
 
 STATS_COLUMNS = ("topic", "brokerName", "queueId", "storeSize", "tags", "keys", "bornHost", "storeTimestamp")
 STEPS = ("minute", "hour", "day")

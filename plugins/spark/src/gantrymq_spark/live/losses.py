@@ -16,8 +16,6 @@ from gantrymq.errors import GantryError
 from gantrymq.model.queue import MessageQueue
 from gantrymq_store_tools.findings import counted
 
-__all__ = ["DataLost", "Loss", "LossKind", "report_losses"]
-
 logger = logging.getLogger(__name__)
 _MAX_LINES = 20  # of a report
 

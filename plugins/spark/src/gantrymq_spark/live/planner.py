@@ -31,8 +31,6 @@ from gantrymq_spark.live.losses import Loss, LossKind
 from gantrymq_spark.live.offsets import Offsets, QueuePosition
 from gantrymq_spark.live.snapshot import QueueState, Snapshot
 
-__all__ = ["PlannedBatch", "Planner", "begin_of", "divide_limit", "was_recreated"]
-
 
 @attrs.frozen
 class PlannedBatch:

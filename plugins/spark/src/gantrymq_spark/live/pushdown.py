@@ -19,8 +19,6 @@ import attrs
 from gantrymq.model.queue import MessageQueue
 from gantrymq.model.subscription import ALL
 
-__all__ = ["PushedFilters", "push_filters"]
-
 _KINDS = {
     "EqualTo": "=",
     "EqualNullSafe": "=",

@@ -27,8 +27,6 @@ from gantrymq_spark.live.options import QueueSelection
 from gantrymq_spark.live.snapshot import QueueState, Snapshot
 from gantrymq_spark.live.starting_offsets import OffsetKind, StartingOffset, StartingOffsets
 
-__all__ = ["QueueView"]
-
 _SILENT = (ConnectFailed, ConnectionLost, CallTimeout)
 _AT_ONCE = 16  # concurrent requests
 

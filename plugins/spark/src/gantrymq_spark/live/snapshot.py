@@ -8,8 +8,6 @@ import attrs
 
 from gantrymq.model.queue import MessageQueue
 
-__all__ = ["QueueState", "Snapshot"]
-
 
 @attrs.frozen
 class QueueState:

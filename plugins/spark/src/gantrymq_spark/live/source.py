@@ -17,8 +17,6 @@ from gantrymq_spark.sink.writers import BatchWriter, StreamWriter, batch_writer,
 if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
-__all__ = ["LiveSource"]
-
 
 class LiveSource(DataSource):
     """``spark.read.format("gantrymq")`` and ``spark.readStream.format("gantrymq")``."""

@@ -13,8 +13,6 @@ from itertools import pairwise
 from gantrymq.model.queue import MessageQueue
 from gantrymq_spark.live.offsets import QueueRange
 
-__all__ = ["DEFAULT_RECORD_BYTES", "split"]
-
 DEFAULT_RECORD_BYTES = 1024.0  # for a queue without a known mean
 
 

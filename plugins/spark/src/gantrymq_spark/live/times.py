@@ -7,8 +7,6 @@ from datetime import datetime
 
 from gantrymq.errors import ConfigError
 
-__all__ = ["duration_ms", "relative_ms", "time_ms"]
-
 _UNITS_MS = {
     **dict.fromkeys(("ms", "millisecond", "milliseconds"), 1),
     **dict.fromkeys(("s", "second", "seconds"), 1000),

@@ -10,8 +10,6 @@ from gantrymq_spark.report.page import Page, Section, Table
 from gantrymq_spark.report.texts import moment, source_of, verdict_of, with_article
 from gantrymq_store_tools.findings import counted
 
-__all__ = ["audit_page"]
-
 
 def audit_page(given: Input, limits: Limits, found: Summary) -> Page:
     """Return the page of one audit."""

@@ -11,8 +11,6 @@ import attrs
 from gantrymq.errors import ConfigError
 from gantrymq_spark.report.texts import decimals
 
-__all__ = ["Page", "Section", "Table", "folder_for", "write_page"]
-
 
 @attrs.frozen
 class Table:

@@ -12,8 +12,6 @@ from gantrymq_spark.report.page import Page, Section, Table
 from gantrymq_spark.report.texts import moment, source_of, with_article
 from gantrymq_store_tools.findings import counted
 
-__all__ = ["stats_page", "tables_of"]
-
 
 def tables_of(found: StatsSummary, property_name: str | None) -> list[tuple[str, Table]]:
     """Return titles and tables, for the page and for the terminal."""

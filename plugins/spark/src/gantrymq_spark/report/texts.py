@@ -12,8 +12,6 @@ if TYPE_CHECKING:
     from gantrymq_spark.jobs.audit_summary import Summary
     from gantrymq_spark.jobs.inputs import Input
 
-__all__ = ["decimals", "moment", "source_of", "verdict_of", "with_article"]
-
 
 def decimals(value: float) -> str:
     """Format a number with two decimals, or with two significant digits if these would be zeros, as for a low rate."""

@@ -25,8 +25,6 @@ from gantrymq.errors import ConfigError
 from gantrymq_spark.columns import COLUMNS
 from gantrymq_spark.sink.options import SinkOptions
 
-__all__ = ["DELAYS", "RESERVED", "SHARDING_KEY", "SINK_ID", "TAKEN", "check_columns"]
-
 SINK_ID = "GANTRYMQ_SINK_ID"
 SHARDING_KEY = "__SHARDINGKEY"
 DELAYS = ("delayLevel", "delayMs", "deliverTime")

@@ -13,8 +13,6 @@ from zoneinfo import ZoneInfo
 
 from gantrymq.errors import ConfigError
 
-__all__ = ["SESSION_ZONE", "epoch_ms", "session_zone"]
-
 SESSION_ZONE = "spark.sql.session.timeZone"
 _OFFSET = re.compile(r"(?:UTC|GMT|UT)?([+-])(\d{1,2})(?::?(\d{2}))?(?::?(\d{2}))?", re.ASCII)
 _EPOCH = datetime(1970, 1, 1)

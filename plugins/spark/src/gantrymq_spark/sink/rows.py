@@ -19,8 +19,6 @@ from gantrymq_spark.sink.columns import DELAYS, RESERVED, SHARDING_KEY, SINK_ID
 from gantrymq_spark.sink.local_times import epoch_ms, session_zone
 from gantrymq_spark.sink.options import SinkOptions
 
-__all__ = ["Outbound", "RowConverter", "Source"]
-
 _DELAY_PROPERTIES = dict(zip(DELAYS, (names.DELAY, names.TIMER_DELAY_MS, names.TIMER_DELIVER_MS), strict=True))
 _MAX_LEVEL = 1000  # brokers use their highest level for greater numbers
 

@@ -27,8 +27,6 @@ from gantrymq_spark.sink.options import SinkOptions
 from gantrymq_spark.sink.rows import RowConverter
 from gantrymq_spark.sink.sending import Sender
 
-__all__ = ["BatchWriter", "StreamWriter", "WriteResult", "batch_writer", "stream_writer"]
-
 _QUERY, _BATCH = "sql.streaming.queryId", "streaming.sql.batchId"  # Spark's names of local properties of a task
 
 

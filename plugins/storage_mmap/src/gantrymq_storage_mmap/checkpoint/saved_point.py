@@ -34,8 +34,6 @@ import attrs
 from gantrymq.world import Files
 from gantrymq_store_files.checkpoint import Checkpoint
 
-__all__ = ["FILE_NAME", "SavedPoint", "SavedQueues", "read_point", "write_point"]
-
 FILE_NAME = "checkpoint.json"
 _CRC = b', "crc": '
 

@@ -27,8 +27,6 @@ from gantrymq_storage_mmap.index.file import IndexFile, IndexPosition
 from gantrymq_store_files.index import IndexHeader, is_index_file_name
 from gantrymq_store_files.index_table import SlotRun
 
-__all__ = ["FileCheckpoint", "IndexCheckpoint", "SavedIndexState", "index_state", "parse_index_state"]
-
 _WRITE_SLOTS = 128 * 1024  # per write, so that the event loop gets the interpreter's lock during each
 _BOUNDS = (2**63, 2**63, 2**63, 2**63, 2**31, 2**31)  # exclusive upper bounds of a header's numbers
 

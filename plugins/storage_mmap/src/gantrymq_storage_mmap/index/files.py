@@ -26,8 +26,6 @@ from gantrymq_storage_mmap.index.folder import LoadedIndex, index_end
 from gantrymq_store_files.index import IndexHeader, IndexLayout, index_file_name
 from gantrymq_store_files.index_hash import hash_entries
 
-__all__ = ["IndexFiles", "Keys"]
-
 
 class Keys(NamedTuple):
     """Keys of messages, in order; columns of equal length."""

@@ -25,8 +25,6 @@ from gantrymq_storage_mmap.index.file import IndexFile, IndexPosition
 from gantrymq_storage_mmap.reading.cold_record import DiskReads
 from gantrymq_store_files.index import IndexHeader, IndexLayout, is_index_file_name
 
-__all__ = ["IndexLoader", "LoadedIndex", "index_end"]
-
 
 @attrs.frozen
 class LoadedIndex:

@@ -32,8 +32,6 @@ from gantrymq_store_files.blank import BLANK_BYTES
 from gantrymq_store_files.queue_entry import ENTRY
 from gantrymq_store_files.raw_records import read_raw_records
 
-__all__ = ["RawAppender"]
-
 
 @attrs.define(eq=False)
 class RawAppender:

@@ -21,8 +21,6 @@ from gantrymq.errors import StoreDamaged, StoreLayoutError
 from gantrymq.world import File, Files, Mapping
 from gantrymq_store_files.file_names import file_name, file_start
 
-__all__ = ["LogFile", "create_log_file", "load_log_files"]
-
 T = TypeVar("T")
 
 

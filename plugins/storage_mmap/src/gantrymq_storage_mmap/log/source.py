@@ -17,8 +17,6 @@ from gantrymq_store_files.log_entries import LogEntries
 from gantrymq_store_files.log_source import FileRanges, check_offset
 from gantrymq_store_files.log_walk import LogDamage, align
 
-__all__ = ["CommitLogSource", "entries_between", "next_record"]
-
 
 class CommitLogSource(FileRanges):
     """A `gantrymq_store_files.log_source.LogSource` of the files that exist when it is created."""

@@ -13,8 +13,6 @@ from gantrymq.world import is_disk_full
 from gantrymq_storage_mmap.full_disk import no_room
 from gantrymq_storage_mmap.log.file import LogFile
 
-__all__ = ["LogWriter"]
-
 
 class LogWriter:
     """Write state shared by all appenders."""

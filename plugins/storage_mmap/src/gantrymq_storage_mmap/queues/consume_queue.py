@@ -26,8 +26,6 @@ from gantrymq_storage_mmap.queues.segmented_file import SegmentedFile, first_fal
 from gantrymq_store_files.ext_unit import ExtUnit
 from gantrymq_store_files.queue_entry import ENTRY, ENTRY_BYTES, PRE_BLANK, QueueEntry, is_pre_blank, read_entry
 
-__all__ = ["ConsumeQueue", "entry_of", "first_in_log", "topic_problem"]
-
 
 class ConsumeQueue(SegmentedFile):
     """Offsets and entries of one queue."""

@@ -18,8 +18,6 @@ from gantrymq.errors import FormatError, StoreDamaged
 from gantrymq.world import Files
 from gantrymq_store_files.dropped_topics import DROPPED_TOPICS, pack_dropped_topic, read_dropped_topics
 
-__all__ = ["DroppedTopics"]
-
 _FORGOTTEN_AT_ONCE: Final = 4096  # lines: 3 ms
 _LEAST_BLANK: Final = 4096  # bytes
 

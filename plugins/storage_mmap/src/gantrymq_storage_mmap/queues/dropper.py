@@ -20,8 +20,6 @@ from gantrymq_storage_mmap.queues.consume_queue import ConsumeQueue
 from gantrymq_storage_mmap.queues.dropped_topics import DroppedTopics
 from gantrymq_storage_mmap.queues.table import QueueTable
 
-__all__ = ["DROPPED_FOLDER", "QueueDropper"]
-
 DROPPED_FOLDER: Final = "dropped"  # next to consumequeue: folders that were moved aside and not deleted yet
 
 

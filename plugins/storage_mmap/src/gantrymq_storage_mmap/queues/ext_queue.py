@@ -34,8 +34,6 @@ from gantrymq_store_files.ext_unit import (
 )
 from gantrymq_store_files.queue_entry import ENTRY, ENTRY_BYTES, MAX_EXT_ADDRESS, is_ext_address
 
-__all__ = ["ExtQueue"]
-
 
 class ExtQueue(SegmentedFile):
     """Ext units by position."""

@@ -11,8 +11,6 @@ from collections.abc import Sequence
 from gantrymq.interfaces import DispatchEntry
 from gantrymq_storage_mmap.queues.pending_entries import PendingEntries, Target
 
-__all__ = ["Publisher"]
-
 
 class Publisher:
     """Entries that are appended but not yet visible, in log order."""

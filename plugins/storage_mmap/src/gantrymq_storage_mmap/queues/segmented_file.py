@@ -21,8 +21,6 @@ from pathlib import Path
 from gantrymq_storage_mmap.queues.files import QueueFiles
 from gantrymq_store_files.file_names import file_name, file_start, pieces
 
-__all__ = ["SegmentedFile", "first_false"]
-
 
 class SegmentedFile:
     """Bytes by position. All methods belong to the event loop, except `read_files` and those documented otherwise."""

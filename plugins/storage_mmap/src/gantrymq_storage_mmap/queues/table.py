@@ -26,8 +26,6 @@ from gantrymq_storage_mmap.queues.pending_entries import PendingEntries
 from gantrymq_storage_mmap.queues.segmented_file import SegmentedFile
 from gantrymq_store_files.file_names import file_start
 
-__all__ = ["QueueTable"]
-
 
 class QueueTable:
     """Queues by topic and id."""

@@ -27,8 +27,6 @@ from gantrymq_storage_mmap.reading.read_check import DamagedRecords, read_each
 from gantrymq_storage_mmap.reading.selection import MAX_EXAMINED, Selection, outside
 from gantrymq_store_files.batch_entry import BATCH_ENTRY_BYTES, BatchQueueEntry, read_batch_entry
 
-__all__ = ["BatchReader"]
-
 
 @attrs.frozen(eq=False)
 class BatchReader:

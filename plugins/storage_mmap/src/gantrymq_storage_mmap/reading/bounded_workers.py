@@ -16,8 +16,6 @@ from gantrymq.errors import StoreError
 from gantrymq.world import Workers
 from gantrymq.world.workers import Done, resolve_future
 
-__all__ = ["BoundedWorkers"]
-
 T = TypeVar("T")
 
 

@@ -20,8 +20,6 @@ from gantrymq_storage_mmap.recovery.recovery import Recovery
 from gantrymq_storage_mmap.truncation import clear_after_end, cut_log_files
 from gantrymq_store_files.checkpoint import CHECKPOINT_BYTES, Checkpoint, decode_checkpoint, encode_checkpoint
 
-__all__ = ["OpenedStore", "StoreOpening"]
-
 
 @attrs.frozen
 class OpenedStore:

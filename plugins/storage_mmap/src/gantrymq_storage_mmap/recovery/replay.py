@@ -28,8 +28,6 @@ from gantrymq_storage_mmap.queues.table import QueueTable
 from gantrymq_storage_mmap.recovery.requeue import BatchQueueRequeue, ConsumeQueueRequeue, LogHoles
 from gantrymq_store_files.queue_entry import ENTRY, ENTRY_BYTES
 
-__all__ = ["BatchTopic", "Replay"]
-
 _pack = ENTRY.pack
 _UNUSUAL = TRANSACTION_PREPARED | INNER_BATCH
 

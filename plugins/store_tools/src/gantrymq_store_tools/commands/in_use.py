@@ -8,8 +8,6 @@ from gantrymq.commands.output import warn
 from gantrymq.errors import StoreLocked
 from gantrymq.world.real.lock import held_elsewhere
 
-__all__ = ["IN_USE", "StoreInUse", "in_use", "refuse_if_in_use", "warn_if_in_use"]
-
 IN_USE = 3  # exit code
 
 

@@ -15,15 +15,6 @@ from gantrymq.formats.tags_code import DEFAULT_DELAY_LEVELS
 if TYPE_CHECKING:
     from gantrymq_store_files.index import IndexLayout
 
-__all__ = [
-    "folder_argument",
-    "index_layout_of",
-    "index_options",
-    "levels_option",
-    "log_option",
-    "target_option",
-    "time_ms",
-]
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 

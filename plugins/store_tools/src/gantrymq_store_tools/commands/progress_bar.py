@@ -12,8 +12,6 @@ from gantrymq_store_tools.findings import ProgressListener
 if TYPE_CHECKING:
     from rich.progress import Progress as Bars
 
-__all__ = ["progress_bar"]
-
 
 @contextmanager
 def progress_bar() -> Iterator[ProgressListener]:

@@ -9,8 +9,6 @@ from gantrymq.formats.compression import decompress_or_raw
 from gantrymq.formats.record import RecordView
 from gantrymq_store_tools.extract import describe_record
 
-__all__ = ["text_of", "with_body"]
-
 
 def text_of(record: RecordView) -> str:
     """Return the body as text for people."""
