@@ -355,6 +355,25 @@ def test_a_change_waits_for_services_that_start_with_the_broker(run, services):
     run(main)
 
 
+@pytest.mark.parametrize("limited", [False, True])
+def test_a_new_master_whose_log_is_older_than_its_tables_skips_no_message(run, limited):
+    async def main(desk, broker, told):
+        assert (await desk.ask(17, TOPIC)).code == 0
+        assert (await desk.ask(200, None, dumps({"groupName": "CG"}))).code == 0
+        for _ in range(3):
+            assert (await desk.send("A")).code == 0
+        broker.offsets.commit("CG", Queue("A", 0), 3)
+        tables, log = await broker.tables.snapshot(), broker.store.raw_log
+        await broker.role.change(Role.REPLICA, 1)
+        await log.truncate(records(await desk.pull("A"))[1].log_offset)
+        await broker.tables.install(tables)
+        log.limit_visibility(1 if limited else None)
+        await broker.role.change(Role.MASTER, 2)
+        assert broker.offsets.committed("CG", Queue("A", 0)) == (3 if limited else 1)
+
+    run(main)
+
+
 def test_sends_under_way_are_stored_or_refused(run):
     async def main(desk, broker, told):
         assert (await desk.ask(17, TOPIC)).code == 0

@@ -183,6 +183,7 @@ class BrokerServer:
         parts = Parts(resources, identity, client)
         serve(router, parts)
         facade = BrokerFacade(parts, router)
+        await parts.roles.run(RoleService("committed offsets", MASTER_ONLY, partial(self._promoted, parts), _nothing))
         if self._transactions is not None:
             await self._run(parts, "transaction", self._transactions, facade)  # stopped after the last responses
         self._closing.append(partial(self._finish_requests, router, parts))
@@ -243,6 +244,18 @@ class BrokerServer:
                 "off and kept, %d queue entries written",
                 *(self.root, report.records_checked, report.log_end, report.cut_bytes, report.entries_rebuilt),
             )
+
+    async def _promoted(self, parts: Parts) -> None:
+        """Clamp committed offsets of a new master: its tables may be newer than its copy of the log (RocketMQ #4771).
+
+        A limit of visibility is below the end of the queues, so the offsets are kept then.
+        """
+        raw_log = self.store.raw_log
+        if parts.roles.epoch and raw_log is not None and raw_log.visibility_limit is None:
+            if await parts.pipeline.all_published():
+                await self._clamp_offsets(parts.offset_commits)
+            else:
+                log.warning("committed offsets are not compared with the log: its end is not published yet")
 
     async def _clamp_offsets(self, offset_commits: OffsetCommits) -> None:
         """Clamp committed offsets to the end of their queue, yielding to the loop between groups."""
@@ -305,6 +318,10 @@ def limits_of(settings: Settings, descriptors: int) -> Limits:
         idle_timeout_s=float(settings.number("serverChannelMaxIdleTimeSeconds")),
         busy_poll_s=settings.number("busyPollMicros") / 1_000_000,
     )
+
+
+async def _nothing() -> None:
+    """Stop nothing."""
 
 
 def _only_on_masters(service: Service) -> bool:

@@ -131,6 +131,15 @@ class Pipeline:
         """Append submitted messages before the caller changes the tables that they were checked against."""
         self._append()
 
+    async def all_published(self) -> bool:
+        """Wait until everything appended is published, for the time limit of gates at most; return whether it is."""
+        if (pump := self._pump) is not None:
+            given_up: asyncio.Future[None] = self._loop.create_future()
+            timer = self._clock.call_later(self._gate_timeout_s, given_up.set_result, None)
+            await asyncio.wait([pump, given_up], return_when=asyncio.FIRST_COMPLETED)
+            timer.cancel()
+        return self._published >= self._appended
+
     # --- changes of the raw log -------------------------------------------------------------------------------------
 
     def appended_raw(self, log_end: int) -> None:

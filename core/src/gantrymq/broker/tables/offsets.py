@@ -150,7 +150,8 @@ class ConsumerOffsets:
     def cut_back(self, end: Callable[[Queue], int | None]) -> Iterator[list[str]]:
         """Clamp offsets to the end of their queue; otherwise new messages would be skipped.
 
-        With asynchronous flush, a power failure may lose messages that a group has consumed and committed.
+        With asynchronous flush, a power failure may lose messages that a group has consumed and committed. So may a
+        new master, whose log was not copied as far as its tables.
 
         Args:
             end: returns the maximum offset of a queue, None if unknown.
@@ -166,8 +167,8 @@ class ConsumerOffsets:
                 if last is not None and committed > last:
                     queues[queue_id] = last
                     said.append(
-                        f"group {group} had committed {committed} in queue {topic}/{queue_id}, which ends at {last} "
-                        f"after the crash: {committed - last} consumed messages are lost, it continues at {last}"
+                        f"group {group} had committed {committed} in queue {topic}/{queue_id}, which ends at {last}: "
+                        f"{committed - last} consumed messages are lost, it continues at {last}"
                     )
             if said:
                 self._changed[key] = None
