@@ -178,6 +178,8 @@ class Certificates:
         self.client = self._make("client", "-x509", "-CA", "authority.pem", "-CAkey", "authority.key")
         signed = ("-x509", "-CA", "authority.pem", "-CAkey", "authority.key")
         self.odd = self._make("odd", *signed, subject=r"/C=DE/O=Shop/CN=orders, of =the\+ shop/UID=7")
+        self.multiple = self._make("multiple", *signed, subject="/DC=shop/O=Shop+CN=ops/L=A+ST=B")
+        self.spaces = self._make("spaces", *signed, subject="/O=#Shop/OU= x/CN= orders  /L= ")
         self.secret_key = str(folder / "secret.key")
         self._run("pkcs8", "-topk8", "-in", "server.key", "-out", "secret.key", "-passout", "pass:open sesame")
 

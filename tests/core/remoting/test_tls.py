@@ -162,7 +162,14 @@ async def test_certificates_of_clients(certificates, serve, call, caplog, need, 
 
 @pytest.mark.parametrize(
     ("need", "shown", "subject"),
-    [("require", "client", "CN=client"), ("optional", "", ""), ("none", "client", ""), ("optional", "odd", ODD)],
+    [
+        ("require", "client", "CN=client"),
+        ("optional", "", ""),
+        ("none", "client", ""),
+        ("optional", "odd", ODD),
+        ("optional", "multiple", "L=A+ST=B,CN=ops+O=Shop,DC=shop"),
+        ("optional", "spaces", r"L=\ ,CN=\ orders \ ,OU=\ x,O=\#Shop"),
+    ],
 )
 @in_loop
 async def test_a_connection_knows_the_verified_subject_of_its_client(certificates, serve, call, need, shown, subject):

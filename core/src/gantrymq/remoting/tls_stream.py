@@ -30,7 +30,7 @@ _SHORT_NAMES: Final = {  # RFC 4514
     "domainComponent": "DC",
     "userId": "UID",
 }
-_ESCAPED: Final = re.compile(r'[,+"\\<>;=]')
+_ESCAPED: Final = re.compile(r'^[ #]|[,+"\\<>;=\0]| \Z')
 READ_BYTES = 64 * 1024  # read returns at most one record of 16 KiB per call
 
 
@@ -82,11 +82,13 @@ class TlsStream:
             self.failure = tls_error_text(error)
 
     def peer_subject(self) -> str:
-        """Return the subject of the peer's verified certificate, such as ``CN=orders,O=Shop``; empty without one."""
+        """Return the subject of the peer's verified certificate, such as ``CN=orders,O=Shop``; empty without one.
+
+        The format is that of RFC 4514, so that different subjects have different texts.
+        """
         certificate: Any = self._object.getpeercert() or {}
         subject: Sequence[Sequence[tuple[str, str]]] = certificate.get("subject", ())
-        pairs = [pair for part in reversed(subject) for pair in part]
-        return ",".join(f"{_SHORT_NAMES.get(name, name)}={_ESCAPED.sub(_escape, value)}" for name, value in pairs)
+        return ",".join("+".join(_attribute(*pair) for pair in part) for part in reversed(subject))
 
     def end(self) -> None:
         """Announce the end of the data. Does nothing before the handshake."""
@@ -124,8 +126,12 @@ class TlsStream:
         return parts[0] if len(parts) == 1 else b"".join(parts)
 
 
+def _attribute(name: str, value: str) -> str:
+    return f"{_SHORT_NAMES.get(name, name)}={_ESCAPED.sub(_escape, value)}"
+
+
 def _escape(found: re.Match[str]) -> str:
-    return f"\\{found[0]}"
+    return r"\00" if found[0] == "\0" else f"\\{found[0]}"
 
 
 def tls_error_text(error: ssl.SSLError) -> str:
