@@ -134,6 +134,15 @@ def test_status_without_any_name_server_is_a_sentence(gantrymq):
     assert not result.stdout
 
 
+def test_status_fails_if_no_broker_answers(gantrymq, servers):
+    remark = "User:guest has no permission to access Cluster:C: Get is not allowed"
+    servers.cluster.brokers["a"].answers[RequestCode.GET_BROKER_RUNTIME_INFO] = Command(16, remark=remark)
+    (found,) = documents(gantrymq("status", "--output", "json", code=1))
+    assert [broker["reachable"] for broker in found["brokers"]] == [False]
+    assert f"controls access and refused this client: {remark}" in found["brokers"][0]["problem"]
+    assert "controls access" in gantrymq("status", code=1).stdout
+
+
 def test_topic_list_leaves_out_what_brokers_and_groups_made(gantrymq):
     assert gantrymq("topic", "list").stdout.split() == ["T"]
     assert documents(gantrymq("topic", "list", "--all", "--output", "json"))[0]["topics"][-1] == "rmq_sys_x"

@@ -79,6 +79,20 @@ def test_a_name_server_that_enforces_it_answers_commands_with_tls_only(home):
         assert "the connection closed before the answer" in plain.stderr
 
 
+@pytest.mark.parametrize("words", [("topic", "list"), ("status",)])
+def test_a_name_server_with_another_certificate_is_not_called_absent(home, words):
+    new = ("req", "-x509", "-newkey", "rsa:2048", "-noenc", "-days", "2", "-subj", "/CN=other")
+    files = ("-keyout", "other.key", "-out", "other.pem")
+    subprocess.run(["openssl", *new, *files], cwd=home, check=True, capture_output=True)
+    (home / "client.properties").write_text(f"tls.client.authServer=true\ntls.client.trustCertPath={home}/other.pem\n")
+    with running(home, "nameserver", "--port", "0", "--set", "tls.config.file=tls.properties") as ready:
+        found = run(home, *words, "-n", ready["namesrv"], "--tls", "--tls-config", str(home / "client.properties"))
+    assert found.returncode == 1
+    assert f"{ready['namesrv']}: the TLS handshake failed: the peer's certificate does not hold" in found.stderr
+    assert found.stderr.count(ready["namesrv"]) == 1
+    assert "gantrymq start" not in found.stderr
+
+
 @needs_store
 def test_both_servers_of_one_process_take_the_settings(home):
     words = ("--set", "tls.config.file=tls.properties", "--set", "store=memory", "--set", "plugins=storage_memory")

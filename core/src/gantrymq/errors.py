@@ -264,6 +264,10 @@ class ConnectFailed(ClientError, ConnectionError):
     retriable = True
 
 
+class HandshakeFailed(ConnectFailed):
+    """The peer was reached, but the two sides did not agree on a TLS connection."""
+
+
 class ConnectionLost(ClientError, ConnectionError):
     """The connection was closed while a call was waiting for its response."""
 

@@ -6,9 +6,11 @@ import os
 import attrs
 import pytest
 
+from gantrymq.broker.settings import SCHEMA
 from gantrymq.cli.exposure import exposure_notes
 from gantrymq.cli.server_settings import ServerArguments, broker_settings, name_server_settings, store_root
 from gantrymq.cli.serving import Servers, advertises_loopback
+from gantrymq.config import Setting, Settings
 from gantrymq.errors import ConfigError, PluginError
 from gantrymq.world.real import real_world
 
@@ -126,6 +128,23 @@ def test_required_certificates_of_clients_are_access_control(world):
 
 def test_an_authorizer_is_access_control(world):
     assert exposed(world, "bindAddress=0.0.0.0", "authorizer=tokens") == ()
+
+
+def test_a_name_server_beside_a_broker_with_an_authorizer_is_told_of_for_what_it_gives(world):
+    given = [("name server", broker(world, pairs=("bindAddress=0.0.0.0",)))]
+    given.append(("broker", broker(world, pairs=("bindAddress=0.0.0.0", "authorizer=tokens"))))
+    (note,) = exposure_notes(given)
+    assert note.startswith("the name server listens on 0.0.0.0")
+    assert "can read all routes, and register or remove brokers" in note
+    assert "everything" not in note
+
+
+def test_a_name_server_shares_the_settings_of_tls_of_a_broker_but_not_those_of_plugins(world):
+    schema = [*SCHEMA, Setting.text("acmeTokenFile", "", "a plugin's", local=True)]
+    given = {"acmeTokenFile": "/etc/tokens", "tls.server.mode": "disabled"}
+    of_name_server = name_server_settings(world, ServerArguments("test"), beside=Settings(schema, given))
+    assert not [note for note in of_name_server.notes if "acmeTokenFile" in note]
+    assert of_name_server.settings.text("tls.server.mode") == "disabled"
 
 
 def test_a_further_listener_that_others_reach_is_exposed(world):

@@ -17,12 +17,14 @@ from gantrymq.remoting.listeners import LISTENERS_SETTING, listeners_of
 
 LOOPBACK: Final = "127.0.0.1"
 BROKER_CLOSED: Final = "neither bindAddress nor brokerIP1 is set"  # source of the default address
+NAME_SERVER: Final = "name server"
+_ROUTES: Final = "read all routes, and register or remove brokers, so that clients go elsewhere"
 NAME_SERVER_CLOSED: Final = "bindAddress is not set"
 
 
 def exposure_notes(servers: Iterable[tuple[str, Settings]]) -> tuple[str, ...]:
     """Return a sentence for each server that listens only on loopback by default, and for each address that other
-    machines can reach without access control. *servers*: names and settings.
+    machines can reach without access control. *servers*: names ("name server", "broker") and settings.
     """
     servers = list(servers)
     notes = [_closed(name, settings) for name, settings in servers]
@@ -74,7 +76,8 @@ def _sentence(host: str, names: list[str]) -> str:
     where = f"{host or '0.0.0.0'}, which is every address of this machine" if host in ANY_ADDRESSES else host
     verb = "listen" if len(names) > 1 else "listens"
     return (
-        f"the {' and the '.join(names)} {verb} on {where}, without access control: anyone who can reach it can read, "
-        "send and delete everything. Set bindAddress to an address that only your clients reach (127.0.0.1: this "
-        "machine alone), restrict access with a firewall, or require client certificates (docs/operations/tls.md)"
+        f"the {' and the '.join(names)} {verb} on {where}, without access control: anyone who can reach it can "
+        f"{_ROUTES if names == [NAME_SERVER] else 'read, send and delete everything'}. Set bindAddress to an address "
+        "that only your clients reach (127.0.0.1: this machine alone), restrict access with a firewall, or require "
+        "client certificates (docs/operations/tls.md)"
     )

@@ -6,7 +6,7 @@ such as --port
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Set
 from pathlib import Path
 from typing import NamedTuple
 
@@ -90,8 +90,13 @@ def broker_settings(world: World, arguments: ServerArguments, *, strict: bool = 
     return BrokerSettings(settings, plugins, notes)
 
 
-def name_server_settings(world: World, arguments: ServerArguments) -> NameServerSettings:
+def name_server_settings(
+    world: World, arguments: ServerArguments, *, beside: Settings | None = None
+) -> NameServerSettings:
     """Read a name server's settings.
+
+    Args:
+        beside: settings of a broker in the same process; its explicit ones of TLS and proxies are for both.
 
     Raises:
         ConfigError: a setting is invalid or needs a feature that is not implemented.
@@ -99,6 +104,9 @@ def name_server_settings(world: World, arguments: ServerArguments) -> NameServer
     """
     kind = name_server_kind()
     schema = kind.settings()
+    if beside is not None:
+        shared = _local_options(beside, {setting.key for setting in schema})
+        arguments = attrs.evolve(arguments, options={**shared, **arguments.options})
     defaults = {"configStorePath": str(arguments.file.absolute())} if arguments.file is not None else {}
     settings, notes = build_settings(schema, _layers(world, arguments, defaults, schema, NAME_SERVER_CLOSED))
     _check_filled(settings, "kvConfigPath", "configStorePath")
@@ -119,11 +127,12 @@ def store_root(settings: Settings) -> Path:
     return Path(settings.text("storePathRootDir")).expanduser().absolute()
 
 
-def tls_options(of_broker: Settings) -> dict[str, tuple[str, object]]:
-    """Return the broker's explicit settings of TLS and proxies, for the name server in the same process."""
-    given = {key: of_broker.source(key) for key, setting in of_broker.schema.items() if setting.local}
+def _local_options(of_broker: Settings, keys: Set[str]) -> dict[str, tuple[str, object]]:
+    """Return the broker's explicit settings of TLS and proxies that a name server has, too."""
+    local = {key for key, setting in of_broker.schema.items() if setting.local and key in keys}
+    given = {key: source for key in sorted(local) if (source := of_broker.source(key)) != "default"}
     values = of_broker.as_dict(secrets=True)
-    return {key: (source, str(values[key]).strip()) for key, source in given.items() if source != "default"}
+    return {key: (source, str(values[key]).strip()) for key, source in given.items()}
 
 
 def _check_filled(settings: Settings, *keys: str) -> None:

@@ -95,7 +95,6 @@ def start(
         name_server_keys,
         name_server_settings,
         store_root,
-        tls_options,
     )
     from gantrymq.cli.serving import Servers
     from gantrymq.world.real import real_world
@@ -115,7 +114,6 @@ def start(
             "gantrymq start",
             pairs=names_pairs,
             options={
-                **tls_options(of_broker.settings),
                 "listenPort": ("--namesrv-port", namesrv_port),
                 "listeners": ("--namesrv-listeners", namesrv_listeners),
                 "bindAddress": ("the broker's bindAddress", of_broker.settings.text("bindAddress")),
@@ -125,6 +123,7 @@ def start(
                 "configStorePath": str(folder / "namesrv.properties"),
             },
         ),
+        beside=of_broker.settings,
     )
     _serve(Servers(world, of_name_server, of_broker), output)
 

@@ -17,7 +17,7 @@ import attrs
 from gantrymq.broker import BrokerServer
 from gantrymq.broker.settings import name_servers_of
 from gantrymq.cli import LOADED_AT
-from gantrymq.cli.exposure import exposure_notes, is_loopback
+from gantrymq.cli.exposure import NAME_SERVER, exposure_notes, is_loopback
 from gantrymq.cli.memory_trimmer import trim_freed_memory
 from gantrymq.cli.server_process import collect_less_often, collect_only_young, give_way_sooner
 from gantrymq.cli.server_settings import BrokerSettings, NameServerSettings, store_root
@@ -96,7 +96,7 @@ class Servers:
 
     def _parts(self) -> list[tuple[str, NameServerSettings | BrokerSettings]]:
         """Return the configured servers with their names."""
-        parts = (("name server", self.name_server), ("broker", self.broker))
+        parts = ((NAME_SERVER, self.name_server), ("broker", self.broker))
         return [(name, part) for name, part in parts if part is not None]
 
     async def _start_name_server(self, given: NameServerSettings) -> None:

@@ -9,7 +9,7 @@ import asyncio
 from collections.abc import Callable
 from typing import Final
 
-from gantrymq.errors import ConnectFailed
+from gantrymq.errors import ConnectFailed, HandshakeFailed
 from gantrymq.remoting.addresses import parse_address
 from gantrymq.remoting.codes import SERIALIZE_JSON, ResponseCode
 from gantrymq.remoting.command import Command
@@ -170,7 +170,8 @@ class RemotingClient:
                 raise
             raise ConnectFailed(f"{address}: no connection within {limit:g} s") from None
         except OSError as error:
-            raise ConnectFailed(f"{address}: {error.strerror or error}") from error
+            failed = HandshakeFailed if isinstance(error, HandshakeFailed) else ConnectFailed
+            raise failed(f"{address}: {error.strerror or error}") from error
         finally:
             timer.cancel()
         self._connections[address] = connection

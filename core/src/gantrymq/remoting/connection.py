@@ -113,7 +113,7 @@ class Connection(ClientPushes, asyncio.Protocol):
         """Wait for the TLS handshake of a client connection. Return at once without TLS.
 
         Raises:
-            ConnectFailed: the handshake failed; the connection is closed.
+            HandshakeFailed: the connection is closed; the message does not name the peer.
         """
         await self._handshake.secured()
 

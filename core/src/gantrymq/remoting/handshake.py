@@ -14,7 +14,7 @@ import asyncio
 import logging
 import ssl
 
-from gantrymq.errors import ConnectFailed
+from gantrymq.errors import HandshakeFailed
 from gantrymq.remoting.admission import Admission
 from gantrymq.remoting.channel import Channel
 from gantrymq.remoting.other_protocols import HTTP2_SETTINGS
@@ -100,7 +100,7 @@ class Handshake:
         """Wait for the handshake started by `connect_tls`. Return at once without one.
 
         Raises:
-            ConnectFailed: the handshake failed; the connection is closed.
+            HandshakeFailed: the connection is closed; the message does not name the peer.
         """
         if self._secured is not None:
             await self._secured
@@ -131,7 +131,7 @@ class Handshake:
                 self._secured.set_result(None)
             else:
                 self._writes.closed = True
-                self._secured.set_exception(ConnectFailed(f"{self._connection.address}: {problem}"))
+                self._secured.set_exception(HandshakeFailed(problem))
                 self._secured.exception()  # avoids asyncio's warning if no caller awaits it
 
     def _tls_failed(self, problem: str) -> None:

@@ -36,7 +36,7 @@ async def cluster(admin: Admin, name: str | None, output: str) -> None:
         for broker in each["brokers"]:
             where = (each["cluster"], broker["broker"], broker["id"], broker["address"])
             if broker["problem"] is not None:
-                rows.append((*where, f"no answer: {broker['problem']}", "", "", "", ""))
+                rows.append((*where, f"no: {broker['problem']}", "", "", "", ""))
                 continue
             held = (broker["log_max_offset"] or 0) - (broker["log_min_offset"] or 0)
             rows.append(

@@ -11,7 +11,7 @@ from gantrymq.client import Admin
 from gantrymq.client.admin import NotANameServer
 from gantrymq.client.routing.routes import BrokerAddresses, ClusterInfo
 from gantrymq.commands.output import print_json, print_table, say
-from gantrymq.errors import BrokerRefused, ConnectFailed, FormatError, GantryError
+from gantrymq.errors import BrokerRefused, ConnectFailed, FormatError, GantryError, HandshakeFailed
 from gantrymq.remoting.codes import RequestCode
 from gantrymq_admin.commands.options import admin_command
 
@@ -26,12 +26,18 @@ async def status(admin: Admin, output: str) -> None:
     IN and OUT are messages per second over the last ten seconds, IN TODAY and OUT TODAY since midnight, as the brokers
     count them. The lines below show pending and undecided messages from plugins of our brokers (delayed messages,
     transactions, conflicts within groups, suspended filters with the reason), and write errors of our brokers, of
-    messages or tables. Exits with 1 when no name server answers.
+    messages or tables. Exits with 1 when no name server answers, or none of the registered brokers.
     """
     found = await _look(admin)
     if output == "json":
         print_json(found)
-        return
+    else:
+        _show(found)
+    if found["brokers"] and not any(broker["reachable"] for broker in found["brokers"]):
+        raise click.exceptions.Exit(1)
+
+
+def _show(found: dict[str, Any]) -> None:
     print_table(
         ["Name server", "Answers", "Topics"],
         [
@@ -90,7 +96,7 @@ async def _look_at_server(admin: Admin, server: str) -> tuple[dict[str, Any], Cl
     try:
         info, topics = await admin.clusters(server), await admin.topics(server)
     except GantryError as problem:
-        if isinstance(problem, NotANameServer) and len(admin.name_servers) == 1:
+        if isinstance(problem, NotANameServer | HandshakeFailed) and len(admin.name_servers) == 1:
             raise
         return {"address": server, "reachable": False, "topics": None, "problem": str(problem)}, None
     return {"address": server, "reachable": True, "topics": len(topics), "problem": None}, info
@@ -145,6 +151,6 @@ def _since(figures: dict[str, str], name: str) -> int | None:
 def _row(broker: dict[str, Any]) -> list[object]:
     where = [broker["cluster"], broker["broker"], broker["id"], broker["address"]]
     if not broker["reachable"]:
-        return [*where, f"no answer: {broker['problem']}", "", "", "", ""]
+        return [*where, f"no: {broker['problem']}", "", "", "", ""]
     figures = ("version", "in_per_s", "out_per_s", "in_today", "out_today")
     return [*where, *("-" if broker[name] is None else broker[name] for name in figures)]
