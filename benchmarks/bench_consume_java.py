@@ -26,7 +26,7 @@ from servers_in_turn import NAMES, Driver, Rates, create_topic, route_of, server
 
 TOPIC = "DrainLoad"
 QUEUES = 8
-GOAL = 1.0
+GOAL = 1.5
 FILLING_CONNECTIONS, FILLING_UNDER_WAY = 4, 256
 DEADLINE_S = 600
 

@@ -27,7 +27,7 @@ from servers_in_turn import DEFAULT_SIZES, NAMES, GantryServer, JavaBroker, Java
 
 TOPIC = "DrainLoad"
 QUEUES = 8
-GOALS = {"pop, 1 thread": 1.0, "pop, 64 threads": 1.0}
+GOALS = {"pop, 1 thread": 1.5, "pop, 64 threads": 1.5}
 THREADS = (1, 64)
 SETTINGS = {"flushDiskType": "ASYNC_FLUSH", "brokerName": "broker-a"}
 

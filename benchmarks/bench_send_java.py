@@ -15,7 +15,7 @@ import sys
 
 from send_rounds import SendRounds
 
-GOALS = {("ASYNC_FLUSH", 64): 1.5, ("SYNC_FLUSH", 64): 1.2, ("ASYNC_FLUSH", 1): 1.5, ("SYNC_FLUSH", 1): 1.0}
+GOALS = {("ASYNC_FLUSH", 64): 2.0, ("SYNC_FLUSH", 64): 2.5, ("ASYNC_FLUSH", 1): 2.5, ("SYNC_FLUSH", 1): 2.0}
 
 if __name__ == "__main__":
     sys.exit(SendRounds(__doc__, "SendLoad", GOALS, may_be_bare=True).main())

@@ -23,7 +23,7 @@ from gantrymq.client import Client
 from gantrymq.model.names import HALF_TOPIC
 
 TOPIC = "TransactionLoad"
-GOALS = {(flush, threads): 1.0 for flush in FLUSH_MODES for threads in THREADS}
+GOALS = {(flush, threads): 1.5 for flush in FLUSH_MODES for threads in THREADS}
 
 
 def behind(_report: dict[str, Any], namesrv: str) -> str:
