@@ -19,6 +19,20 @@ from gantrymq.errors import (
 )
 from gantrymq.remoting.codes import ResponseCode, request_name
 
+__all__ = [
+    "AnswerUnreadable",
+    "FilterRaised",
+    "NoNameServer",
+    "NotANameServer",
+    "OptionUnusable",
+    "PluginAbsent",
+    "RequestMalformed",
+    "RequestRefusedAsUnknown",
+    "client_error",
+    "client_errors",
+    "shown_request",
+]
+
 
 class OptionUnusable(ClientError, ConfigError):
     """Raised for an invalid option, environment variable or file that one of them names."""

@@ -23,6 +23,8 @@ from gantrymq.model.sys_flag import (
     COMPRESSION_ZSTD,
 )
 
+__all__ = ["MAX_BODY_BYTES", "decompress", "decompress_or_raw", "import_package"]
+
 MAX_BODY_BYTES = 64 * 1024 * 1024  # of a decompressed body, as a few KB could otherwise fill the memory
 
 

@@ -8,6 +8,8 @@ from gantrymq.model import properties as props
 from gantrymq.model.light_queues import light_queue_offsets
 from gantrymq.model.sys_flag import INNER_BATCH
 
+__all__ = ["DispatchEntry"]
+
 _LISTED = props.INNER_MULTI_QUEUE_OFFSET.encode()
 
 

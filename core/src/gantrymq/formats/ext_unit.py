@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Final, NamedTuple
 
+__all__ = ["MIN_UNIT_BYTES", "ExtUnit"]
+
 MIN_UNIT_BYTES: Final = 20
 
 

@@ -8,6 +8,8 @@ from typing import Protocol
 from gantrymq.interfaces.client_channel import ClientChannel
 from gantrymq.model.access import Action, Decision, Principal, Resource
 
+__all__ = ["Access", "Authorizer", "Credentials"]
+
 
 class Credentials(Protocol):
     """What a request says about its sender; in remoting, header fields of RocketMQ's ACL hook."""

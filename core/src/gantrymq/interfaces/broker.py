@@ -19,6 +19,8 @@ from gantrymq.interfaces.store import MessageStore
 from gantrymq.interfaces.topics_and_groups import Groups, Topics
 from gantrymq.world import World
 
+__all__ = ["Broker"]
+
 
 class Broker(Protocol):
     """The broker's interface for plugins. All methods must be called from the event loop's thread."""

@@ -8,6 +8,8 @@ from typing import Any, Protocol, TypeVar
 from gantrymq.model.access import Principal
 from gantrymq.model.pushes import ClientAnswer, DirectConsumption, OffsetReset, PushedReply, TransactionCheck
 
+__all__ = ["ClientChannel", "ResponseLimiter"]
+
 T = TypeVar("T")
 
 

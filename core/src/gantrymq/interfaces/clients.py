@@ -11,6 +11,8 @@ from gantrymq.interfaces.client_channel import ClientChannel
 from gantrymq.model.access import Principal
 from gantrymq.model.subscription import Subscription
 
+__all__ = ["ClientConnection", "Clients", "ConsumerHeartbeat", "Heartbeat", "OnlineClient"]
+
 
 class ClientConnection(NamedTuple):
     """An open connection that has sent a request, with what its heartbeats say."""

@@ -12,6 +12,8 @@ from gantrymq.model.queue import MessageQueue, Queue
 from gantrymq.model.subscription import Subscription
 from gantrymq.model.topic import TopicConfig
 
+__all__ = ["Filters", "HeldPulls", "Offsets", "QueueLocks", "QueueProgress"]
+
 
 class QueueProgress(NamedTuple):
     """Progress of a group in one queue."""

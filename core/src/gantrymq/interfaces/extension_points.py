@@ -10,6 +10,8 @@ from gantrymq.interfaces.store import StoreMessage
 if TYPE_CHECKING:
     from gantrymq.interfaces.broker import Broker
 
+__all__ = ["Gate", "Interceptor", "Service"]
+
 
 class Interceptor(Protocol):
     """Callable that changes a message before it is stored.

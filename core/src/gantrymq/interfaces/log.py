@@ -14,6 +14,8 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Sequence
 from typing import NamedTuple, Protocol
 
+__all__ = ["LogRange", "RawLog", "Segment"]
+
 
 class LogRange(NamedTuple):
     """The log offsets that can be read: from the first kept byte to the end of the newest record."""

@@ -15,6 +15,8 @@ from gantrymq.model.access import Principal
 from gantrymq.model.queue import Queue
 from gantrymq.model.topic import TopicConfig
 
+__all__ = ["Messages", "QueueStatistics"]
+
 
 class QueueStatistics(NamedTuple):
     """The messages in one queue."""

@@ -9,6 +9,8 @@ from gantrymq.errors import GantryError
 from gantrymq.interfaces.client_channel import ClientChannel
 from gantrymq.model.access import Principal
 
+__all__ = ["InvisibleTime", "PopAck", "PopAnswer", "PopRequest", "PopService", "PoppedBatch"]
+
 
 class PopRequest(NamedTuple):
     """A request for messages that stay invisible to other members until they are acknowledged."""

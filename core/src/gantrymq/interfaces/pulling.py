@@ -7,6 +7,8 @@ from typing import NamedTuple
 
 from gantrymq.model.access import Principal
 
+__all__ = ["LastPull", "PullAnswer", "PullRequest"]
+
 
 class PullRequest(NamedTuple):
     """A pull request of a consumer."""

@@ -7,6 +7,8 @@ from typing import Protocol
 
 from gantrymq.model.queue import MessageQueue
 
+__all__ = ["Registration"]
+
 
 class Registration(Protocol):
     """The names under which a broker is registered with the name servers; `Broker.registration`."""

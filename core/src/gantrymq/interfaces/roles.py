@@ -9,6 +9,8 @@ import attrs
 
 from gantrymq.model.role import Role
 
+__all__ = ["BrokerRole", "ServiceState", "StateTables", "TableSnapshot"]
+
 
 class BrokerRole(Protocol):
     """The broker's role; `Broker.role`. A broker starts as a master of epoch 0.

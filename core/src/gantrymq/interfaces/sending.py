@@ -9,6 +9,8 @@ from gantrymq.errors import GantryError, StoreError
 from gantrymq.interfaces.store import PutResult
 from gantrymq.model.access import Principal
 
+__all__ = ["MessageRecall", "RecallAnswer", "RecallRequest", "SendAnswer", "SendBackRequest", "SendRequest"]
+
 
 class SendRequest(NamedTuple):
     """A send request of a producer."""

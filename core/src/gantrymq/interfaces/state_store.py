@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Protocol
 
+__all__ = ["StateStore"]
+
 
 class StateStore(Protocol):
     """Documents by name, such as ``topics.json``, ``subscriptionGroup.json`` and ``consumerOffset.json``.

@@ -8,6 +8,8 @@ from typing import Any, Protocol
 from gantrymq.model.group import GroupConfig
 from gantrymq.model.topic import TopicConfig
 
+__all__ = ["Groups", "Topics"]
+
 
 class Topics(Protocol):
     """The topics of a broker; `Broker.topics`."""

@@ -14,6 +14,8 @@ from gantrymq.errors import FormatError
 from gantrymq.loose_json.keys import MAX_DEPTH, MAX_LOOSE_VALUES, ObjectKey
 from gantrymq.loose_json.references import Resolver
 
+__all__ = ["ReadBudget", "loads", "loads_strict", "object_key"]
+
 
 class ReadBudget:
     """Number of values that may still be read one by one, which takes about 2 us each."""

@@ -11,6 +11,8 @@ from typing import Any, Final
 from gantrymq.errors import FormatError
 from gantrymq.loose_json.keys import MAX_DEPTH
 
+__all__ = ["Resolver"]
+
 _MAX_COPIES: Final = 100_000  # values that `$ref` may add to one document
 
 _STEP = re.compile(r"\.((?:[^.\[\\]|\\.)+)|\[(\d+)\]|\[(['\"])(.*?)\3\]")

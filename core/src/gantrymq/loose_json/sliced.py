@@ -13,6 +13,8 @@ from typing import Any, Final
 from gantrymq.errors import FormatError
 from gantrymq.loose_json.writer import dumps, dumps_key
 
+__all__ = ["Entries", "Items", "RawJson", "dumps_in_slices"]
+
 _TOGETHER: Final = 1024  # pieces that are joined
 
 

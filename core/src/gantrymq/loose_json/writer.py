@@ -14,6 +14,8 @@ from gantrymq import strict_json
 from gantrymq.errors import FormatError
 from gantrymq.loose_json.keys import ObjectKey
 
+__all__ = ["dumps", "dumps_key", "dumps_plain", "dumps_standard"]
+
 _SAFE_INTEGER: Final = (1 << 53) - 1  # larger integers are quoted in the browser-compatible form
 
 

@@ -33,6 +33,8 @@ from gantrymq.remoting.response_limiter import ResponseLimiter
 from gantrymq.remoting.sends import decode_all
 from gantrymq.world import World
 
+__all__ = ["Connection", "RequestHandler"]
+
 log = logging.getLogger("gantrymq.remoting")
 
 _PAUSED_BY_PEER: Final = 1

@@ -7,6 +7,8 @@ from collections.abc import Callable
 from gantrymq.remoting.write_buffer import WriteBuffer
 from gantrymq.world import Clock, Timer
 
+__all__ = ["IdleTimer"]
+
 
 class IdleTimer:
     """Idle timer of one connection."""

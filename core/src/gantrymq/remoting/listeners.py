@@ -21,6 +21,16 @@ from gantrymq.remoting.admission import Admission
 if TYPE_CHECKING:
     from gantrymq.remoting.server import RemotingServer  # annotations only; the commands need no server
 
+__all__ = [
+    "DEFAULT_LISTENER",
+    "LISTENERS_SETTING",
+    "NamedListener",
+    "addresses_of_text",
+    "listeners_of",
+    "named_entries",
+    "open_listeners",
+    "text_of_addresses",
+]
 
 DEFAULT_LISTENER: Final = "default"  # the main listener
 

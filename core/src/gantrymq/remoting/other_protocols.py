@@ -17,6 +17,8 @@ from __future__ import annotations
 import struct
 from typing import Final
 
+__all__ = ["HTTP2_SETTINGS", "http2_goaway", "http_response", "requested_stream"]
+
 _PREFACE: Final = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
 _FRAME: Final = struct.Struct(">HBBBI")  # length in two parts, as it has three bytes
 _GOAWAY: Final = struct.Struct(">II")

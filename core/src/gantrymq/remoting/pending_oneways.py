@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable
 
+__all__ = ["PendingOneways"]
+
 
 class PendingOneways:
     """Unwritten oneway requests of one connection, in order."""

@@ -15,6 +15,8 @@ from typing import Final, NamedTuple
 
 from gantrymq.errors import RemoteProtocolError
 
+__all__ = ["Preamble", "ProtocolKind", "sniff"]
+
 _V1: Final = b"PROXY "
 _V2: Final = b"\r\n\r\n\x00\r\nQUIT\n"
 _V1_MAX: Final = 107  # bytes of the longest first-version line, line end included

@@ -11,6 +11,8 @@ import ipaddress
 from gantrymq.config import Setting, Settings
 from gantrymq.errors import ConfigError, RemoteProtocolError
 
+__all__ = ["PROXY_SETTING", "TrustedProxies", "trusted_proxies"]
+
 PROXY_SETTING = Setting.text(
     "proxyProtocolAddresses",
     "",

@@ -16,6 +16,8 @@ from gantrymq.remoting.limits import Limits, UnfinishedFrames, UnwrittenBytes
 from gantrymq.remoting.listeners import DEFAULT_LISTENER
 from gantrymq.world import Listener, World
 
+__all__ = ["RemotingServer"]
+
 log = logging.getLogger("gantrymq.remoting")
 
 

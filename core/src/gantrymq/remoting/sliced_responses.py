@@ -18,6 +18,8 @@ from gantrymq.remoting.frame import MAX_FRAME_BYTES
 from gantrymq.world import Clock
 from gantrymq.world.time_slices import TimeSlices
 
+__all__ = ["MAX_AT_ONCE", "MAX_BODY_BYTES", "MAX_ITEMS", "SlicedResponses"]
+
 MAX_AT_ONCE: Final = 4  # responses written at the same time; each adds a slice to every iteration of the loop
 MAX_ITEMS: Final = 64  # of a slice
 MAX_BODY_BYTES: Final = MAX_FRAME_BYTES - 64 * 1024  # the rest is for the header

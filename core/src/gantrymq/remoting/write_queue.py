@@ -12,6 +12,8 @@ from collections.abc import Callable
 from gantrymq.errors import CallTimeout, format_seconds
 from gantrymq.world import Clock
 
+__all__ = ["WriteQueue"]
+
 
 class WriteQueue:
     """Write queue of one connection."""

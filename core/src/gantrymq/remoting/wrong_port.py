@@ -12,6 +12,8 @@ from typing import Final
 
 from gantrymq.remoting.codes import RequestCode
 
+__all__ = ["NAME_SERVER_CODES", "broker_port_message"]
+
 NAME_SERVER_CODES: Final = frozenset(
     {
         RequestCode.PUT_KV_CONFIG,

@@ -10,6 +10,8 @@ from pathlib import Path
 
 from gantrymq.world.files import Files
 
+__all__ = ["make_durable_dirs"]
+
 
 def make_durable_dirs(files: Files, path: Path) -> None:
     """Create the folder and its parents, and sync the names of the new ones.

@@ -6,6 +6,8 @@ from typing import Final
 
 from gantrymq.world.clock import Clock
 
+__all__ = ["MAX_SLICE_S", "TimeSlices"]
+
 MAX_SLICE_S: Final = 0.003  # without yielding; a single item may take longer
 
 

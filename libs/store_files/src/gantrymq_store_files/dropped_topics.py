@@ -15,6 +15,8 @@ import json
 
 from gantrymq.errors import FormatError
 
+__all__ = ["DROPPED_TOPICS", "pack_dropped_topic", "read_dropped_topics"]
+
 DROPPED_TOPICS = "droppedTopics.json"  # in the store's folder
 
 

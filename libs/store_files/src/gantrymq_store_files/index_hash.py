@@ -17,6 +17,8 @@ from gantrymq.model import properties as property_text
 from gantrymq.model.java import hash_units, utf16_units
 from gantrymq.model.sys_flag import TRANSACTION_MASK, TRANSACTION_PREPARED, TRANSACTION_ROLLBACK
 
+__all__ = ["forget_topics", "hash_entries", "index_hash", "index_hashes", "index_keys"]
+
 _UNIQUE, _KEYS = (f"{name}\x01".encode() for name in (property_text.UNIQ_KEY, property_text.KEYS))
 _PAIRS = {mark: b"\x02" + mark for mark in (_UNIQUE, _KEYS)}
 

@@ -22,6 +22,14 @@ from __future__ import annotations
 import struct
 from typing import NamedTuple
 
+__all__ = [
+    "TIMER_CHECKPOINT_BYTES",
+    "TIMER_CHECKPOINT_FIELDS_BYTES",
+    "TimerCheckpoint",
+    "decode_timer_checkpoint",
+    "encode_timer_checkpoint",
+]
+
 TIMER_CHECKPOINT_BYTES = 4096
 _FIELDS = struct.Struct(">7q")
 TIMER_CHECKPOINT_FIELDS_BYTES = _FIELDS.size

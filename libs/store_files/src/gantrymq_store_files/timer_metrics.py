@@ -15,6 +15,8 @@ import attrs
 from gantrymq.errors import FormatError
 from gantrymq.model.data_version import DataVersion
 
+__all__ = ["TimerMetrics", "TopicCount"]
+
 
 @attrs.define
 class TopicCount:

@@ -20,6 +20,8 @@ from gantrymq.loose_json import dumps
 from gantrymq.model.data_version import DataVersion
 from gantrymq.model.light_queues import LIGHT_QUEUE_ID
 
+__all__ = ["OffsetTextCache"]
+
 
 class OffsetTextCache:
     """Cached member texts of one file."""

@@ -9,6 +9,8 @@ import os
 from collections.abc import Callable
 from pathlib import Path
 
+__all__ = ["usable_processors", "yield_processor"]
+
 yield_processor: Callable[[], object] = getattr(os, "sched_yield", lambda: None)
 """Let other threads use this processor, if the platform supports it."""
 

@@ -19,6 +19,8 @@ from gantrymq_testing.store_contract.keeping import KeepingCases
 from gantrymq_testing.store_contract.putting import PuttingCases
 from gantrymq_testing.store_contract.showing import ShowingCases
 
+__all__ = ["StoreContract"]
+
 
 class StoreContract(ShowingCases, PuttingCases, GettingCases, FindingCases, KeepingCases):
     """Derive and define `make_store`."""
