@@ -24,7 +24,7 @@ class Closed:
 
     @hookimpl
     def gantry_register_authorizers(self, registry):
-        registry.add("closed", lambda: self)
+        registry.add("closed", lambda context: self)
 
     def authenticate(self, credentials, client):
         if not self.known and credentials.access_key != "ops":

@@ -13,15 +13,17 @@ import token_authorizer
 from token_authorizer import TokenAuthorizer, read_users
 
 from gantrymq.client import Client, Credentials, Message, NoPermission
+from gantrymq.config import Setting, Settings
 from gantrymq.errors import PluginError
+from gantrymq.interfaces import AuthorizerContext
 from gantrymq.model.access import Action, Principal, Resource, ResourceType
 from gantrymq.model.topic import TopicConfig
+from gantrymq.world.real import real_world
 from gantrymq_testing.cluster import Cluster
 from gantrymq_testing.simulated import simulate
 
 RULES = {
     "users": {
-        "gantrymq_testing": {"secret": "inside", "allow": ["* Topic:*", "* Group:*", "* Cluster:*"]},
         "orders": {"secret": "orders-secret", "allow": ["Pub Topic:Orders*"], "deny": ["Pub Topic:OrdersOld"]},
         "billing": {
             "secret": "billing-secret",
@@ -59,10 +61,15 @@ def client_of(cluster, user):
     return Client(cluster.namesrv, world=cluster.world, credentials=None if user is None else account(user))
 
 
+def authorizer_of(text):
+    settings = Settings([Setting.text("tokenFile", "tokens.json", "")])
+    authorizer = TokenAuthorizer(AuthorizerContext(real_world(), settings))
+    authorizer.users = read_users(text)
+    return authorizer
+
+
 def test_the_rules_of_the_page():
-    users = read_users(json.dumps(RULES))
-    authorizer = TokenAuthorizer()
-    authorizer.users = users
+    authorizer = authorizer_of(json.dumps(RULES))
 
     def may(user, action, kind, name, source="10.0.0.1"):
         return authorizer.authorize(Principal(user, source), action, Resource(kind, name)).allowed
@@ -82,8 +89,7 @@ def test_the_rules_of_the_page():
 
 
 def test_a_rule_may_name_an_address():
-    authorizer = TokenAuthorizer()
-    authorizer.users = read_users('{"users": {"a": {"allow": ["Pub Topic:T from 10.0.0.1"]}}}')
+    authorizer = authorizer_of('{"users": {"a": {"allow": ["Pub Topic:T from 10.0.0.1"]}}}')
     decided = [
         authorizer.authorize(Principal("a", source), Action.PUB, Resource(ResourceType.TOPIC, "T")).allowed
         for source in ("10.0.0.1", "10.0.0.2")
@@ -191,6 +197,25 @@ def test_rules_change_while_clients_are_connected(caplog):
                 await producer.send(Message("Orders", b"no"))
 
     run(main)
+
+
+def test_brokers_of_one_process_have_rules_of_their_own(gantrymq_broker_factory, tmp_path):
+    brokers = []
+    for name in ("one", "two"):
+        path = tmp_path / f"{name}.json"
+        path.write_text(json.dumps({"users": {name: {"secret": name, "allow": ["Pub Topic:*"]}}}))
+        settings = {"authorizer": "token_file", "tokenFile": str(path), "store": "memory"}
+        plugins = [("token_authorizer", token_authorizer)]
+        brokers.append(gantrymq_broker_factory(settings=settings, plugins=plugins))
+
+    async def send(broker, name):
+        async with Client(broker.namesrv, credentials=Credentials(name, name)) as client:
+            return (await client.producer("PG").send(Message("TBW102", b"one"))).ok
+
+    for _ in range(2):
+        assert asyncio.run(send(brokers[0], "one"))
+        assert asyncio.run(send(brokers[1], "two"))
+        brokers[0].restart()
 
 
 def test_a_damaged_file_stops_the_start():

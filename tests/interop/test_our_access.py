@@ -23,6 +23,9 @@ ALLOWED = {{"writer": {{Action.PUB}}, "reader": {{Action.SUB, Action.GET}}, "ope
 
 
 class Three:
+    def __init__(self, context):
+        pass
+
     def authenticate(self, credentials, client):
         name = credentials.access_key
         if name not in SECRETS:

@@ -11,6 +11,7 @@ A rule in ``deny`` wins. Clients without an access key are the user whose certif
 
 from __future__ import annotations
 
+import asyncio
 import base64
 import hmac
 import json
@@ -22,14 +23,22 @@ from typing import Any, NamedTuple
 from gantrymq.config import Setting
 from gantrymq.errors import NoPermission, PluginError
 from gantrymq.hooks import hookimpl
+from gantrymq.interfaces import (
+    AuthorizerContext,
+    AuthorizerRegistry,
+    Broker,
+    ClientChannel,
+    ConfigRegistry,
+    Credentials,
+)
 from gantrymq.model.access import Action, Decision, Principal, Resource, ResourceType
-from gantrymq.model.role import Role
 
 log = logging.getLogger(__name__)
 
 ACTIONS = {each.value for each in Action}
 TYPES = {each.value for each in ResourceType}
 PERIOD_S = 1.0
+FILE_ERRORS = (OSError, ValueError, RecursionError)  # of reading and parsing
 
 
 class Rule(NamedTuple):
@@ -99,59 +108,47 @@ def lines(given: Any, name: str, kind: str) -> list[Any]:
 
 
 class TokenAuthorizer:
-    """The authorizer, and a service that watches the file."""
+    """The authorizer. It watches the file while the broker runs."""
 
-    name = "token_file"
-    roles = frozenset(Role)  # a replica serves clients, too
-
-    def __init__(self) -> None:
+    def __init__(self, context: AuthorizerContext) -> None:
         self.users: Mapping[str, User] = {}
-        self._broker: Any = None
-        self._timer: Any = None
-        self._seen: Any = None
+        self._path = Path(context.settings.text("tokenFile"))
+        self._world = context.world
+        self._watching: asyncio.Task[None] | None = None
 
-    async def start(self, broker: Any) -> None:
+    async def start(self, broker: Broker) -> None:
         """Read the file for the first time."""
-        if broker.settings.text("authorizer") != self.name:
-            return
-        self._broker = broker
         try:
-            self._read()
-        except (OSError, ValueError, RecursionError) as error:
+            content = await self._read()
+            self.users = read_users(content.decode())
+        except FILE_ERRORS as error:
             raise PluginError(f"tokenFile={self._path}: {error}") from error
-        self._wait()
+        self._watching = asyncio.create_task(self._watch(broker, content))
 
     async def stop(self) -> None:
         """Stop watching."""
-        if self._timer is not None:
-            self._timer.cancel()
+        if self._watching is not None:
+            self._watching.cancel()
+            await asyncio.wait([self._watching])
 
-    @property
-    def _path(self) -> Path:
-        return Path(self._broker.settings.text("tokenFile"))
+    async def _read(self) -> bytes:
+        return bytes(await self._world.workers.run(self._world.files.read, self._path))
 
-    def _wait(self) -> None:
-        self._timer = self._broker.world.clock.call_later(PERIOD_S, self._look)
+    async def _watch(self, broker: Broker, seen: bytes) -> None:
+        """Read the file again when its content changes; a broken file is reported once."""
+        while True:
+            await self._world.clock.sleep(PERIOD_S)
+            try:
+                content = await self._read()
+                if content != seen:
+                    seen = content
+                    self.users = read_users(content.decode())
+                    broker.access.forget()
+                    log.info("%s has changed and was read again", self._path)
+            except FILE_ERRORS as error:
+                log.warning("%s: %s; the rules read before stay", self._path, error)
 
-    def _look(self) -> None:
-        self._wait()
-        try:
-            if self._read():
-                self._broker.access.forget()
-                log.info("%s has changed and was read again", self._path)
-        except (OSError, ValueError, RecursionError) as error:
-            log.warning("%s: %s; the rules read before stay", self._path, error)
-
-    def _read(self) -> bool:
-        """Read the file if it has changed; return whether it has."""
-        text = self._broker.world.files.read(self._path).decode()
-        if text == self._seen:
-            return False
-        self._seen = text  # a broken file is reported once
-        self.users = read_users(text)
-        return True
-
-    def authenticate(self, credentials: Any, client: Any) -> Principal:
+    def authenticate(self, credentials: Credentials, client: ClientChannel) -> Principal:
         """Return the user, with the address of the client."""
         name, source = credentials.access_key, client.peer[0]
         if not name:
@@ -180,23 +177,13 @@ class TokenAuthorizer:
         return Decision(any(rule.fits(principal, action, resource) for rule in user.allow))
 
 
-_made: list[TokenAuthorizer] = []
-
-
 @hookimpl
-def gantry_register_config(registry: Any) -> None:
+def gantry_register_config(registry: ConfigRegistry) -> None:
     """Declare the setting."""
-    registry.add(Setting("tokenFile", "text", "tokens.json", "File with users and rules."))
+    registry.add(Setting.text("tokenFile", "tokens.json", "File with users and rules."))
 
 
 @hookimpl
-def gantry_register_authorizers(registry: Any) -> None:
-    """Register the authorizer; the service hook runs later and adds the same object."""
-    _made[:] = [TokenAuthorizer()]
-    registry.add(TokenAuthorizer.name, lambda: _made[0])
-
-
-@hookimpl
-def gantry_register_services(registry: Any) -> None:
-    """Register the service that watches the file."""
-    registry.add(_made[0])
+def gantry_register_authorizers(registry: AuthorizerRegistry) -> None:
+    """Register the authorizer."""
+    registry.add("token_file", TokenAuthorizer)

@@ -31,9 +31,7 @@ SECRET = b"12345678"
 
 
 class Book:
-    """An authorizer whose rules are a set of what is refused; records what it is asked. Also a service."""
-
-    name = "book"
+    """An authorizer whose rules are a set of what is refused; records what it is asked."""
 
     def __init__(self):
         self.refused, self.signed, self.decided = set(), [], []
@@ -46,7 +44,7 @@ class Book:
         self.broker = broker
 
     async def stop(self):
-        pass
+        self.broker = None
 
     def authenticate(self, credentials, client):
         self.signed.append(credentials.access_key)
@@ -85,17 +83,18 @@ def run(plugins, book):
     class Module:
         @hookimpl
         def gantry_register_authorizers(self, registry):
-            registry.add("book", lambda: book)
+            def made(context):
+                book.context = context
+                return book
 
-        @hookimpl
-        def gantry_register_services(self, registry):
-            registry.add(book)
+            registry.add("book", made)
 
     loaded = load_plugins(extra=[("book", Module())], installed=False)
 
     def run(main, **settings):
-        together = attrs.evolve(plugins, authorizers=loaded.authorizers, services=(*plugins.services, *loaded.services))
-        return run_broker(together, main, **{"authorizer": "book", **settings})
+        return run_broker(
+            attrs.evolve(plugins, authorizers=loaded.authorizers), main, **{"authorizer": "book", **settings}
+        )
 
     return run
 
@@ -124,6 +123,16 @@ def test_every_request_states_what_it_needs():
     stated |= load_plugins().handlers
     assert len(stated) > 40  # without any plugin
     assert [code for code, handler in sorted(stated.items()) if access_rule(handler) is None] == []
+
+
+def test_an_authorizer_gets_its_settings_and_runs_with_the_broker(run, book):
+    async def main(desk):
+        assert book.context.settings.text("authorizer") == "book"
+        assert book.context.world.clock is desk.clock
+        assert book.broker.access is desk.server.tables.access
+
+    run(main)
+    assert book.broker is None
 
 
 def test_a_send_and_a_pull_are_checked_and_the_decisions_cached(run, book):

@@ -40,7 +40,15 @@ from gantrymq.broker.tables.snapshot import Snapshots
 from gantrymq.broker.tables.state_files import StateFiles
 from gantrymq.config import Settings
 from gantrymq.errors import PluginError
-from gantrymq.interfaces import Authorizer, BitMaps, Gate, MessageStore, MetricFamily, TransactionService
+from gantrymq.interfaces import (
+    Authorizer,
+    AuthorizerContext,
+    BitMaps,
+    Gate,
+    MessageStore,
+    MetricFamily,
+    TransactionService,
+)
 from gantrymq.model import names
 from gantrymq.plugins import Plugins
 from gantrymq.remoting.client import RemotingClient
@@ -278,7 +286,7 @@ def gates_of(settings: Settings, plugged: Sequence[Gate], store: MessageStore) -
     return [*own, *plugged]
 
 
-def select_authorizer(settings: Settings, plugins: Plugins) -> Authorizer | None:
+def select_authorizer(world: World, settings: Settings, plugins: Plugins) -> Authorizer | None:
     """Return the authorizer that ``authorizer=NAME`` selects; None if it is empty.
 
     Raises:
@@ -290,7 +298,7 @@ def select_authorizer(settings: Settings, plugins: Plugins) -> Authorizer | None
     if name not in plugins.authorizers:
         there = f"there is {', '.join(plugins.authorizers)}" if plugins.authorizers else "there is none"
         raise PluginError(f"authorizer={name}: no installed plugin offers an authorizer of that name ({there})")
-    return plugins.authorizers[name]()
+    return plugins.authorizers[name](AuthorizerContext(world, settings))
 
 
 def select_transaction_service(settings: Settings, plugins: Plugins) -> TransactionService | None:

@@ -70,7 +70,8 @@ class BrokerServer:
         self.settings = settings
         self._advertised = AdvertisedAddresses(settings)
         self.root = store_root(world, settings)
-        self.tables = Tables(world, settings, select_authorizer(settings, plugins))
+        self._authorizer: Any = select_authorizer(world, settings, plugins)
+        self.tables = Tables(world, settings, self._authorizer)
         self._plugins = plugins
         topics = self.tables.topics
         self._context = StoreContext(
@@ -184,6 +185,8 @@ class BrokerServer:
         serve(router, parts)
         facade = BrokerFacade(parts, router)
         await parts.roles.run(RoleService("committed offsets", MASTER_ONLY, partial(self._promoted, parts), _nothing))
+        if hasattr(self._authorizer, "start"):
+            await self._run(parts, "authorizer", self._authorizer, facade, frozenset(Role))
         if self._transactions is not None:
             await self._run(parts, "transaction", self._transactions, facade)  # stopped after the last responses
         self._closing.append(partial(self._finish_requests, router, parts))
@@ -206,9 +209,15 @@ class BrokerServer:
         await parts.registration.registered()
         return report
 
-    async def _run(self, parts: Parts, name: str, service: Any, facade: BrokerFacade) -> None:
-        """Start a service if it runs in the broker's role; it is stopped with the broker."""
-        roles = getattr(service, "roles", MASTER_ONLY)
+    async def _run(
+        self, parts: Parts, name: str, service: Any, facade: BrokerFacade, roles: frozenset[Role] | None = None
+    ) -> None:
+        """Start a service if it runs in the broker's role; it is stopped with the broker.
+
+        *roles*: in which it runs; None to ask the service.
+        """
+        if roles is None:
+            roles = getattr(service, "roles", MASTER_ONLY)
         work = RoleService(name, roles, partial(service.start, facade), service.stop, parts.plugin_metrics)
         self._closing.append(work.stop)
         await parts.roles.run(work)

@@ -35,6 +35,7 @@ from gantrymq.interfaces.pulling import LastPull, PullAnswer, PullRequest
 from gantrymq.interfaces.registration import Registration
 from gantrymq.interfaces.registries import (
     AllocationRegistry,
+    AuthorizerContext,
     AuthorizerRegistry,
     CommandRegistry,
     ConfigRegistry,
@@ -85,6 +86,7 @@ __all__ = [
     "AllocationRegistry",
     "AllocationStrategy",
     "Authorizer",
+    "AuthorizerContext",
     "AuthorizerRegistry",
     "BitMaps",
     "BoundaryType",

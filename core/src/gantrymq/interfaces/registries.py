@@ -46,6 +46,14 @@ class StoreContext:
     bit_maps: BitMaps = attrs.field(factory=dict)  # functions for the bits of each new ext unit
 
 
+@attrs.frozen
+class AuthorizerContext:
+    """The arguments of an authorizer factory."""
+
+    world: World
+    settings: Settings
+
+
 class FactoryRegistry(Protocol[Made]):
     """Factories by name."""
 
@@ -108,7 +116,7 @@ InterceptorRegistry = ObjectRegistry[Interceptor]
 GateRegistry = ObjectRegistry[Gate]
 """Gates by name; an acknowledgement waits for all of them."""
 
-AuthorizerRegistry = FactoryRegistry[Callable[[], Authorizer]]
+AuthorizerRegistry = FactoryRegistry[Callable[[AuthorizerContext], Authorizer]]
 """Authorizers by name; ``authorizer=NAME`` selects one."""
 
 ServiceRegistry = ObjectRegistry[Service]

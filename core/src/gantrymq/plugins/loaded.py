@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from gantrymq.interfaces import (
         AllocationStrategy,
         Authorizer,
+        AuthorizerContext,
         Dispatcher,
         FilterType,
         Gate,
@@ -68,7 +69,7 @@ class Plugins:
     transactions: Mapping[str, Callable[[], TransactionService]] = attrs.field(factory=dict)
     interceptors: tuple[Interceptor, ...] = ()  # in ascending order
     gates: tuple[Gate, ...] = ()
-    authorizers: Mapping[str, Callable[[], Authorizer]] = attrs.field(factory=dict)
+    authorizers: Mapping[str, Callable[[AuthorizerContext], Authorizer]] = attrs.field(factory=dict)
     handlers: Mapping[int, Handler] = attrs.field(factory=dict)
     services: tuple[Service, ...] = ()
     name_servers: Mapping[str, NameServerKind] = attrs.field(factory=dict)
