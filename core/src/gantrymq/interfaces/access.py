@@ -28,8 +28,8 @@ class Authorizer(Protocol):
     An attribute is optional: ``each_request``, True to authenticate every request. Otherwise a principal is cached for
     its connection and access key, and the signatures of later requests are not checked.
 
-    Two methods are optional together, ``async start(broker)`` and ``async stop()``: called as those of a `Service`, once
-    each and whatever the broker's role, before all services start and after all of them stopped.
+    Two methods are optional together, ``async start(broker)`` and ``async stop()``. They are called once, whatever the
+    broker's role is: `start` before services start, `stop` after services and requests in progress have ended.
     """
 
     def authenticate(self, credentials: Credentials, client: ClientChannel) -> Principal | Awaitable[Principal]:
