@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from certificates import make_certificate
 from manual_clock import ManualClock
 
 from gantrymq.remoting.command import Command, decode
@@ -172,29 +173,21 @@ class Certificates:
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
-        self.authority = self._make("authority", "-x509")
-        self.stranger = self._make("stranger", "-x509")
-        self.server = self._make("server", "-x509", "-CA", "authority.pem", "-CAkey", "authority.key")
-        self.client = self._make("client", "-x509", "-CA", "authority.pem", "-CAkey", "authority.key")
-        signed = ("-x509", "-CA", "authority.pem", "-CAkey", "authority.key")
-        self.odd = self._make("odd", *signed, subject=r"/C=DE/O=Shop/CN=orders, of =the\+ shop/UID=7")
-        self.multiple = self._make("multiple", *signed, subject="/DC=shop/O=Shop+CN=ops/L=A+ST=B")
-        self.spaces = self._make("spaces", *signed, subject="/O=#Shop/OU= x/CN= orders  /L= ")
+        self.authority = make_certificate(folder, "authority")
+        self.stranger = make_certificate(folder, "stranger")
+        self.server, self.client = self._signed("server"), self._signed("client")
+        self.odd = self._signed("odd", r"/C=DE/O=Shop/CN=orders, of =the\+ shop/UID=7")
+        self.multiple = self._signed("multiple", "/DC=shop/O=Shop+CN=ops/L=A+ST=B")
+        self.spaces = self._signed("spaces", "/O=#Shop/OU= x/CN= orders  /L= ")
         self.secret_key = str(folder / "secret.key")
-        self._run("pkcs8", "-topk8", "-in", "server.key", "-out", "secret.key", "-passout", "pass:open sesame")
+        words = ["-in", "server.key", "-out", "secret.key", "-passout", "pass:open sesame"]
+        subprocess.run(["openssl", "pkcs8", "-topk8", *words], cwd=folder, check=True, capture_output=True)
 
     def key(self, chain: str) -> str:
         return chain.removesuffix(".pem") + ".key"
 
-    def _make(self, name: str, *more: str, subject: str = "") -> str:
-        kind = ("-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-noenc", "-days", "2")
-        self._run(
-            "req", *more, *kind, "-subj", subject or f"/CN={name}", "-keyout", f"{name}.key", "-out", f"{name}.pem"
-        )
-        return str(self.folder / f"{name}.pem")
-
-    def _run(self, *words: str) -> None:
-        subprocess.run(["openssl", *words], cwd=self.folder, check=True, capture_output=True)
+    def _signed(self, name: str, subject: str = "") -> str:
+        return make_certificate(self.folder, name, subject, "authority")
 
 
 @pytest.fixture(scope="session")
