@@ -12,7 +12,7 @@ pytestmark = [
     pytest.mark.skipif(sys.platform == "win32", reason="signals of POSIX"),
 ]
 
-PLUGINS = {**shown(), "plain": ("filter", {}), "dealt": ("allocation", {})}
+PLUGINS = {**shown(), "plain": ("filter", {}), "dealt": ("allocation", {}), "guarded": ("authorizer", {})}
 TOOLS = ("mypy>=1.10", "regex>=2023.6", "types-regex>=2023.6")
 
 
@@ -42,5 +42,6 @@ def test_it_is_installed_by_pip_and_its_tests_and_types_are_right(kit, tools, tm
     assert kit.run("python", "-m", "mypy", cwd=project).startswith("Success")
     plugins = json.loads(kit.run("gantrymq", "plugins", "--output", "json"))["plugins"]
     (registers,) = [each["registers"] for each in plugins if each["name"] == name]
-    assert registers == [f"{kind} {name.upper()}"]
+    own = ["setting guarded.userFile", "authorizer guarded"] if kind == "authorizer" else [f"{kind} {name.upper()}"]
+    assert registers == own
     assert not kit.pip("uninstall", "-y", project.name)

@@ -27,7 +27,7 @@ def plugin() -> None:
 @click.option("--into", type=FilledPath(path_type=Path), help="The project's folder; gantrymq-NAME by default.")
 @output_option
 def new(kind: str, name: str, into: Path | None, output: str) -> None:
-    """Create a project for a filter type or an allocation strategy NAME: tested, typed, installable with pip.
+    """Create a project for a filter type, an allocation strategy or an authorizer NAME: tested, typed, installable.
 
     The project works unchanged; replace the example code, and run its tests.
     """
