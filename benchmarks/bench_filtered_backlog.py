@@ -1,28 +1,24 @@
-"""A consumer whose SQL92 filter keeps 1 % of a backlog: GantryMQ and a Java broker, with and without Bloom filters.
+"""A consumer whose SQL92 filter keeps 1 % of a backlog: GantryMQ and a Java broker, with and without the bit map.
 
     python benchmarks/bench_filtered_backlog.py                           1,000,000 messages of 1 KB in each layout
     python benchmarks/bench_filtered_backlog.py --quick                   100,000, one round
-    python benchmarks/bench_filtered_backlog.py --layouts bursts --modes blocks
+    python benchmarks/bench_filtered_backlog.py --layouts bursts --modes off
 
 Messages have one of 100 values of a property, and the official Java client consumes those with one of the values by
 push, from the beginning to the end. Two layouts:
 
-    spread   the values in turn: each part of a queue has all of them, and no block can be skipped
+    spread   the values in turn: each part of a queue has all of them
     bursts   in each queue a value comes in five runs: most parts do not have it
 
 Servers run in turn, never two at once, each on its own store that was filled over the wire:
 
     off      every message is evaluated
     bits     RocketMQ's bit map: computed for each message on arrival, for the groups known by then
-    first    our block filters, while they are built
-    blocks   our block filters, once they are complete
-    both     bits and block filters
 
-Java has the first two; "first", "blocks" and "both" are compared with the faster of them. The rate is that of the
-backlog, messages that do not match included, from the first fifth of the matches (the JVM warms up) to the last. The
-figures are medians over the rounds. Each line also has the CPU time of the broker per message of the backlog, from
-start to end, which depends less on other load of the machine. The stores need 5 KB a message. Needs Java and Maven (the
-jars are downloaded once, see tests/interop).
+The rate is that of the backlog, messages that do not match included, from the first fifth of the matches (the JVM warms
+up) to the last. The figures are medians over the rounds. Each line also has the CPU time of the broker per message of
+the backlog, from start to end, which depends less on other load of the machine. The stores need 5 KB a message. Needs
+Java and Maven (the jars are downloaded once, see tests/interop).
 """
 
 from __future__ import annotations
@@ -38,7 +34,6 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from shutil import rmtree
 
 from arguments import existing_folder, whole
 from load_client import Pump, Request, connect, new_loop, send_request
@@ -50,8 +45,7 @@ RUNS = 5
 CHOSEN = 7
 SQL = f"tenant = 't{CHOSEN}'"
 LAYOUTS = ("spread", "bursts")
-MODES = ("off", "bits", "first", "blocks", "both")
-JAVA_MODES = ("off", "bits")
+MODES = ("off", "bits")
 GOAL = 1.0
 FILLING_CONNECTIONS, FILLING_UNDER_WAY = 4, 256
 DEADLINE_S = 600
@@ -125,10 +119,10 @@ def make(options: argparse.Namespace, name: str, root: Path, *, bits: bool) -> N
             create_topic(namesrv, layout, queues=QUEUES)
             if bits:
                 known = [
-                    driver.start("bench-drain", topic=layout, group=group_of(layout, mode, number), sql=SQL, deadline=8)
-                    for mode in ("bits", "both")
+                    driver.start(
+                        "bench-drain", topic=layout, group=group_of(layout, "bits", number), sql=SQL, deadline=8
+                    )
                     for number in range(1, options.rounds + 1)
-                    if mode in options.modes
                 ]
                 for each in known:
                     with suppress(RuntimeError):  # it receives no message, and therefore ends
@@ -166,38 +160,14 @@ def cpu_seconds(pid: int) -> float:
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
-def wait_for_filters(store: Path, layout: str) -> None:
-    """Wait until no more block filters are written. Raises SystemExit if there are none."""
-    folder = store / "plugins" / "filter_sql92" / "blocks" / layout
-    before, count = -1, 0
-    while count != before:
-        time.sleep(3.0)
-        before, count = count, len([path for path in folder.glob("*/*") if path.name.isdecimal()])
-    if not count:
-        raise SystemExit(f"{folder} has no block filters")
-
-
 def measure(options: argparse.Namespace, root: Path, name: str, layout: str, mode: str, number: int) -> float:
     """One reading of one backlog."""
-    bits, blocks = mode in ("bits", "both"), mode in ("first", "blocks", "both")
-    store = root / f"{name}-{'bits' if bits else 'plain'}"
-    settings = dict(BITS) if bits else {}
-    if name == "gantrymq":
-        settings["filterBlocksEnable"] = str(blocks).lower()
-    made = store / "plugins" / "filter_sql92" / "blocks" / layout
+    store = root / f"{name}-{'bits' if mode == 'bits' else 'plain'}"
     scratch = root / f"{layout}-{mode}-{number}-{name}"
-    if mode == "first":
-        rmtree(made, ignore_errors=True)
-    elif blocks and not made.exists():
-        with running(name, scratch / "making", store, options.server, settings) as (namesrv, _):
-            drain(options, namesrv, scratch / "makes", layout, f"{layout}-makes-{mode}-{number}")
-            wait_for_filters(store, layout)
-    with running(name, scratch, store, options.server, settings) as (namesrv, pid):
+    with running(name, scratch, store, options.server, BITS if mode == "bits" else {}) as (namesrv, pid):
         cpu_s = -cpu_seconds(pid)
         rate = drain(options, namesrv, scratch / "client", layout, group_of(layout, mode, number))
         cpu_s += cpu_seconds(pid)
-        if mode == "first":
-            wait_for_filters(store, layout)
     cpu_us = cpu_s / options.messages * 1e6
     print(
         f"{layout}, {mode}, round {number}, {name:8}: {rate:11,.0f} messages/s, {cpu_us:6.2f} us of CPU each",
@@ -213,9 +183,8 @@ def show(options: argparse.Namespace, rates: dict[tuple[str, str, str], list[flo
         f"\n{'messages of the backlog/s':26} {'java':>11} {'gantrymq':>11} {'ratio':>6}   medians of {options.rounds}"
     )
     for layout in options.layouts:
-        java = {m: statistics.median(rates[layout, m, "java"]) for m in JAVA_MODES if (layout, m, "java") in rates}
         for mode in options.modes:
-            ours, theirs = statistics.median(rates[layout, mode, "gantrymq"]), java.get(mode, max(java.values()))
+            ours, theirs = (statistics.median(rates[layout, mode, name]) for name in ("gantrymq", "java"))
             words = "good" if ours >= GOAL * theirs else "BELOW THE GOAL"
             good = good and ours >= GOAL * theirs
             print(f"{layout + ', ' + mode:26} {theirs:11,.0f} {ours:11,.0f} {ours / theirs:6.2f}   {words}")
@@ -240,22 +209,18 @@ def main() -> int:
         options.messages = 100_000
     if options.messages < VALUES * QUEUES * RUNS:
         parser.error(f"--messages {options.messages}: the layouts need {VALUES * QUEUES * RUNS}")
-    with_bits = [False, True] if {"bits", "both"} & set(options.modes) else [False]
     rates: dict[tuple[str, str, str], list[float]] = {}
     with tempfile.TemporaryDirectory(prefix="gantrymq-filtered-", dir=options.store) as folder:
         root = Path(folder)
         for name in ("java", "gantrymq"):
-            for bits in with_bits:
-                make(options, name, root, bits=bits)
+            for mode in options.modes:
+                make(options, name, root, bits=mode == "bits")
         for number in range(1, options.rounds + 1):
             for layout in options.layouts:
-                for mode in MODES:
+                for mode in options.modes:
                     for name in ("java", "gantrymq"):
-                        if name == "java" and mode not in (JAVA_MODES if len(with_bits) == 2 else ("off",)):
-                            continue
-                        if mode in options.modes or name == "java":
-                            rate = measure(options, root, name, layout, mode, number)
-                            rates.setdefault((layout, mode, name), []).append(rate)
+                        rate = measure(options, root, name, layout, mode, number)
+                        rates.setdefault((layout, mode, name), []).append(rate)
     return show(options, rates)
 
 

@@ -5,10 +5,7 @@ import random
 import pytest
 
 from gantrymq.errors import SubscriptionParseFailed
-from gantrymq.model import properties as property_text
-from gantrymq_filter_sql92.blocks.block import LastMessage, build_block
-from gantrymq_filter_sql92.blocks.keys import key_of, needle_of, pairs_in
-from gantrymq_filter_sql92.equalities import MOST_PAIRS, Equality, required_equalities
+from gantrymq_filter_sql92.equalities import MOST_NEEDLES, MOST_PAIRS, needles_of, required_equalities
 from gantrymq_filter_sql92.expression import compiled, parse
 
 NAMES = ("a", "b", "aa", "c")
@@ -88,7 +85,7 @@ def random_properties(rng):
 
 
 def test_what_matches_has_one_of_the_pairs():
-    """The evaluator decides: needles, and the Bloom filter of a block with that one message."""
+    """The evaluator decides."""
     rng = random.Random(16)
     matched = required = 0
     for _ in range(12_000):
@@ -97,7 +94,7 @@ def test_what_matches_has_one_of_the_pairs():
             asked = compiled(expression)
         except SubscriptionParseFailed:  # such as a string where only numbers are allowed
             continue
-        pairs = required_equalities(asked.tree)
+        pairs, needles = required_equalities(asked.tree), needles_of(asked.tree)
         for _ in range(9):
             text = random_properties(rng)
             if not asked.matches(text):
@@ -106,22 +103,17 @@ def test_what_matches_has_one_of_the_pairs():
             if pairs is None:
                 continue
             required += 1
-            assert any(needle_of(pair) in text for pair in pairs), (expression, text)
-            block = build_block(0, 1, LastMessage(0, 0), [text], frozenset(pair.name for pair in pairs), 1)
-            assert block.may_hold([key_of(pair) for pair in pairs]), (expression, text)
+            texts = [f"{name}\x01{value if isinstance(value, str) else ''}".encode() for name, value in pairs]
+            assert any(each in text for each in texts), (expression, text)
+            assert not needles or any(needle in text for needle in needles), (expression, text)
     assert matched > 5_000
     assert required > 150
 
 
-def test_pairs_in_a_text():
-    text = property_text.encode({"a": "1", "aa": "2", "b": "a\x013"}) + b"a\x014"
-    assert pairs_in(text, [b"a"]) == [b"a\x011", b"a\x014"]
-    assert pairs_in(text, [b"aa", b"c"]) == [b"aa\x012"]
-    assert pairs_in(b"", [b"a"]) == []
-
-
-def test_keys_of_numbers():
-    one = [key_of(Equality("a", 1.0)), key_of(Equality("a", "x"))]
-    for text in ("1", "01", "+1", "1.0", " 1 ", "0x1p0", "1d"):
-        assert build_block(0, 1, LastMessage(0, 0), [b"a\x01" + text.encode()], frozenset("a"), 1).may_hold(one), text
-    assert not build_block(0, 1, LastMessage(0, 0), [b"a\x01one\x02b\x011"], frozenset("a"), 1).may_hold(one)
+def test_search_strings():
+    assert needles_of(parse("a = 'x' OR b = 1")) == (b"a\x01x", b"b\x01")
+    assert needles_of(parse("a = 1 OR a = 2")) == (b"a\x01",)
+    assert needles_of(parse("a > 1")) == needles_of(parse("FALSE")) == ()
+    texts = [f"'{number}'" for number in range(MOST_NEEDLES + 1)]
+    assert needles_of(parse(f"a IN ({', '.join(texts)})")) == ()
+    assert len(needles_of(parse(f"a IN ({', '.join(texts[1:])})"))) == MOST_NEEDLES

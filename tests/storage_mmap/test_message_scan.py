@@ -33,11 +33,11 @@ class OnRecords:
 
 
 class OnProperties(OnRecords):
-    """The same by properties alone; *ruled_out* are ranges of entries that are known not to match."""
+    """The same by properties alone."""
 
-    def __init__(self, value, needles=(), ruled_out=()):
+    def __init__(self, value, needles=()):
         super().__init__(value)
-        self.needles, self.ruled_out, self.asked = needles, ruled_out, []
+        self.needles = needles
 
     def match_properties(self, text):
         self.seen += 1
@@ -45,14 +45,6 @@ class OnProperties(OnRecords):
 
     def match_units(self, runs):
         return None
-
-    def candidates(self, queue, queue_offset):
-        self.asked.append((queue, queue_offset))
-        start = queue_offset
-        for low, high in self.ruled_out:
-            if low <= start < high:
-                start = high
-        return start, min([low for low, _ in self.ruled_out if low > start], default=1 << 62)
 
 
 class OnSlices(OnProperties):
@@ -71,24 +63,17 @@ class OnSlices(OnProperties):
 
 
 class ShortTurn(OnProperties):
-    """The same, but its turn ends after a number of calls of either kind."""
+    """The same, but its turn ends after a number of messages."""
 
     def __init__(self, left, *given, **more):
         super().__init__(*given, **more)
         self.left = left
 
-    def _count(self):
+    def match_properties(self, text):
         if not self.left:
             raise FilterBudgetExceeded("its turn is over")
         self.left -= 1
-
-    def match_properties(self, text):
-        self._count()
         return super().match_properties(text)
-
-    def candidates(self, queue, queue_offset):
-        self._count()
-        return super().candidates(queue, queue_offset)
 
 
 def with_a(value, body=b"body", **more):
@@ -208,20 +193,6 @@ def test_a_full_answer_goes_on_behind_what_does_not_match(rig):
     rig.run(case, **BIG)
 
 
-def test_what_is_ruled_out_is_not_read(rig):
-    async def case(bench):
-        await bench.add(*[with_a(value) for value in "111122221111"])
-        match = OnProperties("1", ruled_out=[(0, 2), (4, 8), (10, 12)])
-        got = await bench.get(T0, 0, match=match)
-        assert (got.count, got.next_offset, match.seen) == (4, 12, 4)
-        assert match.asked == [(T0, 0), (T0, 4), (T0, 10)]
-        got = await bench.get(T0, 10, match=match)
-        assert (got.status, got.count, got.next_offset) == (GetStatus.NO_MATCHED_MESSAGE, 0, 12)
-        assert (await bench.get(T0, 12, match=match)).status is GetStatus.OFFSET_OVERFLOW_ONE
-
-    rig.run(case, **BIG)
-
-
 @pytest.mark.parametrize("place", ["hot", "in memory"])
 def test_a_filter_whose_turn_is_over_ends_the_get_before_the_entry(rig, place):
     rig.faults.cached = place == "in memory"
@@ -230,10 +201,10 @@ def test_a_filter_whose_turn_is_over_ends_the_get_before_the_entry(rig, place):
         await bench.add(*[with_a(value, b"%d" % n) for n, value in enumerate("112122221")])
         if place != "hot":
             await bench.restart()
-        #                         asked about: blocks at 0, entries 0, 1 and 2, blocks at 3 (goes on at 7), entries 7, 8
-        ends = [(0, []), (0, []), (1, [0]), (2, [0, 1]), (3, [0, 1]), (7, [0, 1]), (8, [0, 1]), (9, [0, 1, 8])]
-        for left, (end, expected) in enumerate(ends):
-            got = await bench.get(T0, 0, match=ShortTurn(left, "1", ruled_out=[(3, 7)]))
+        for left in range(10):
+            got = await bench.get(T0, 0, match=ShortTurn(left, "1"))
+            expected = [n for n, value in enumerate("112122221"[:left]) if value == "1"]
+            end = min(left, 9)
             assert (got.next_offset, bodies(records_of(got))) == (end, [b"%d" % n for n in expected])
             assert got.status is (GetStatus.FOUND if expected else GetStatus.NO_MATCHED_MESSAGE)
 

@@ -11,7 +11,6 @@ from gantrymq.broker.consuming.filters import Filters
 from gantrymq.broker.settings import SCHEMA
 from gantrymq.config import Settings
 from gantrymq.errors import FilterBudgetExceeded, FilterFailed, FilterSuspended, RequestRefused, SubscriptionParseFailed
-from gantrymq.model.queue import Queue
 from gantrymq.model.subscription import Subscription
 from gantrymq.plugins import Plugins
 
@@ -56,9 +55,6 @@ class FragileProperties(FragileFilter):
 
     def match_properties(self, properties):
         return {b"in": True, b"out": False}[properties]
-
-    def candidates(self, queue, queue_offset):
-        return {0: (5, 10)}[queue_offset]
 
 
 def subscription(expression="x", *, kind="FRAGILE", group="CG", topic="T"):
@@ -128,10 +124,8 @@ def test_a_filter_of_properties_is_guarded_as_one(monkeypatch, filters):
     assert not hasattr(filters.compiled(subscription()), "needles")
     monkeypatch.setattr(Fragile, "compile", lambda self, subscription: FragileProperties(subscription.expression))
     found = filters.compiled(subscription("y"))
-    assert (found.needles, found.candidates(Queue("T", 0), 0)) == ((b"a",), (5, 10))
+    assert (found.needles, found.match_units([])) == ((b"a",), None)
     assert found.match_properties(b"in") and not found.match_properties(b"out")
-    with pytest.raises(FilterFailed, match="KeyError: 1"):
-        found.candidates(Queue("T", 0), 1)
     with pytest.raises(FilterFailed, match="KeyError: b'odd'"):
         found.match_properties(b"odd")
     assert not hasattr(found, "match_slice")

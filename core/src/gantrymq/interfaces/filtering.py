@@ -7,7 +7,6 @@ from typing import Protocol
 
 from gantrymq.formats.ext_unit import ExtUnit
 from gantrymq.formats.record import RecordView
-from gantrymq.model.queue import Queue
 from gantrymq.model.subscription import Subscription
 
 __all__ = ["BitMaps", "ExtUnit", "FilterType", "MessageFilter", "PropertiesFilter", "SliceFilter"]
@@ -43,12 +42,6 @@ class PropertiesFilter(MessageFilter, Protocol):
         """Apply ``match_entry`` to *runs*, each of ext units of one size (bytes). Return a byte 0 or 1 for each unit.
 
         Return None if ``match_entry`` must be called for each one. Entries without a unit match.
-        """
-
-    def candidates(self, queue: Queue, queue_offset: int) -> tuple[int, int]:
-        """Return the next range ``[start, end)`` of entries from *queue_offset* on that may match.
-
-        No entry of ``[queue_offset, start)`` matches, so these need not be read. Call again for entries from *end* on.
         """
 
 

@@ -17,9 +17,12 @@ from typing import NamedTuple
 from gantrymq_filter_sql92 import nodes
 from gantrymq_filter_sql92.nodes import Expression
 
-__all__ = ["MOST_PAIRS", "Equality", "required_equalities"]
+__all__ = ["MOST_NEEDLES", "MOST_PAIRS", "Equality", "needles_of", "required_equalities"]
 
 MOST_PAIRS = 32  # pairs of one expression; an expression with more counts as one without required equalities
+
+
+MOST_NEEDLES = 8  # search strings of one expression; an expression with more has none
 
 
 class Equality(NamedTuple):
@@ -49,6 +52,15 @@ def required_equalities(tree: Expression) -> Pairs | None:
         case nodes.Boolean():
             return frozenset()
     return None
+
+
+def needles_of(tree: Expression) -> tuple[bytes, ...]:
+    """Return byte strings of which the stored properties of each matching message contain one; empty: unknown."""
+    needles = {
+        f"{name}\x01{value if isinstance(value, str) else ''}".encode()
+        for name, value in required_equalities(tree) or ()
+    }
+    return tuple(sorted(needles)) if len(needles) <= MOST_NEEDLES else ()
 
 
 def _looseness(pairs: Pairs) -> tuple[int, int]:

@@ -7,12 +7,13 @@ Source: apache/rocketmq broker/.../filter/ExpressionMessageFilter.java (isMatche
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from gantrymq.formats.record import RecordView
 from gantrymq.interfaces import ExtUnit, MessageFilter
 from gantrymq.model.subscription import Subscription
+from gantrymq_filter_sql92.equalities import needles_of
 from gantrymq_filter_sql92.expression import CompiledExpression, compiled
 
 if TYPE_CHECKING:
@@ -22,9 +23,9 @@ SQL92 = "SQL92"
 
 
 class MatchingMessages:
-    """The compiled form of a subscription."""
+    """The compiled form of a subscription, a `gantrymq.interfaces.SliceFilter`."""
 
-    __slots__ = ("_matches", "expression", "match_slice")
+    __slots__ = ("_matches", "expression", "match_slice", "needles")
 
     accepts_all = False
     needs_message = True
@@ -33,10 +34,15 @@ class MatchingMessages:
         self.expression = expression
         self._matches = expression.matches
         self.match_slice = expression.matching
+        self.needles = needles_of(expression.tree)
 
     def match_entry(self, tags_code: int, ext: ExtUnit | None) -> bool:
         """Return True: properties are not in the entry."""
         return True
+
+    def match_units(self, runs: Sequence[tuple[bytes, int]]) -> bytes | None:
+        """Return 1 for each unit, as `match_entry`."""
+        return b"".join(b"\1" * (len(units) // size) for units, size in runs)
 
     def match_message(self, record: RecordView) -> bool:
         """Return whether the expression is true; False if it is unknown or fails."""

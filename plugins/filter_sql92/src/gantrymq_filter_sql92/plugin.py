@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING
 from gantrymq.hooks import hookimpl
 from gantrymq.interfaces import CommandRegistry, ConfigRegistry, FilterRegistry, ServiceRegistry
 from gantrymq.remoting.serving import HandlerRegistry, handlers_of
-from gantrymq_filter_sql92.bitmap.settings import SCHEMA as BIT_MAP_SCHEMA
-from gantrymq_filter_sql92.blocks.settings import SCHEMA as BLOCKS_SCHEMA
+from gantrymq_filter_sql92.bitmap.settings import SCHEMA
 
 if TYPE_CHECKING:
     from gantrymq_filter_sql92.combined import CombinedFilters
@@ -19,7 +18,7 @@ _of_this_load: list[CombinedFilters] = []  # pluggy calls the hooks of one load 
 @hookimpl
 def gantry_register_config(registry: ConfigRegistry) -> None:
     """Declare the settings."""
-    for setting in (*BIT_MAP_SCHEMA, *BLOCKS_SCHEMA):
+    for setting in SCHEMA:
         registry.add(setting)
 
 
@@ -42,9 +41,8 @@ def gantry_register_handlers(registry: HandlerRegistry) -> None:
 
 @hookimpl
 def gantry_register_services(registry: ServiceRegistry) -> None:
-    """Register the services of the bit map and the block filters."""
+    """Register the service of the bit map."""
     registry.add(_of_this_load[0].bit_map)
-    registry.add(_of_this_load[0].blocks)
 
 
 @hookimpl

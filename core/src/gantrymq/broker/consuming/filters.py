@@ -63,7 +63,6 @@ class _GuardedProperties(_Guarded):
         self.needles = inner.needles
         self.match_units = _guarded(inner.match_units)
         self.match_properties = _guarded(inner.match_properties)
-        self.candidates = _guarded(inner.candidates)
         if hasattr(inner, "match_slice"):
             self.match_slice = _guarded(inner.match_slice)
 

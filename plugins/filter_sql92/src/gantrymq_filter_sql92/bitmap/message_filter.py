@@ -17,7 +17,7 @@ from typing import Final
 
 from gantrymq.formats.ext_unit import MIN_UNIT_BYTES
 from gantrymq.formats.record import RecordView
-from gantrymq.interfaces import ExtUnit, MessageFilter
+from gantrymq.interfaces import ExtUnit, MessageFilter, SliceFilter
 from gantrymq.model.properties import RETRY_TOPIC
 from gantrymq_filter_sql92.bitmap.counters import BitMapCounters
 from gantrymq_filter_sql92.bitmap.filter_data import FilterData
@@ -31,21 +31,21 @@ _REMEMBERED: Final = 4096  # store times; a pull reads at most 800 messages
 class BitMapFilter:
     """An expression of a group, combined with the group's bits."""
 
-    __slots__ = ("_by_bits", "_counts", "_data", "_expression", "_inner", "_matches", "_matching", "_passed")
+    __slots__ = ("_by_bits", "_counts", "_data", "_expression", "_inner", "_matches", "_passed", "needles")
 
     accepts_all = False
     needs_message = True
 
     def __init__(
-        self, inner: MessageFilter, expression: str, data: Callable[[], FilterData | None], counts: BitMapCounters
+        self, inner: SliceFilter, expression: str, data: Callable[[], FilterData | None], counts: BitMapCounters
     ) -> None:
         """Args:
         inner: the expression alone.
         data: return the current filter data of the group on the topic.
         """
         self._inner = inner
-        self._matches = getattr(inner, "match_properties", lambda properties: True)
-        self._matching = getattr(inner, "match_slice", lambda properties: range(len(properties)))
+        self._matches = inner.match_properties
+        self.needles = inner.needles
         self._by_bits = False  # whether the bits covered every entry of the last `match_units`
         self._expression = expression
         self._data = data
@@ -109,7 +109,7 @@ class BitMapFilter:
     def match_slice(self, properties: Sequence[bytes]) -> Sequence[int]:
         """See `gantrymq.interfaces.SliceFilter.match_slice`; called after `match_units` of the same messages."""
         self._counts.evaluated += len(properties)
-        found: Sequence[int] = self._matching(properties)
+        found = self._inner.match_slice(properties)
         self._counts.false_positives += self._by_bits and len(properties) - len(found)
         return found
 

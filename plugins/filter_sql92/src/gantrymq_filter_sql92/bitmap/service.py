@@ -15,7 +15,7 @@ from collections.abc import Callable
 from typing import Final
 
 from gantrymq.errors import GantryError, StoreError
-from gantrymq.interfaces import Broker, ClientChannel, Heartbeat, MessageFilter
+from gantrymq.interfaces import Broker, ClientChannel, Heartbeat, MessageFilter, SliceFilter
 from gantrymq.model.names import RETRY_PREFIX
 from gantrymq.model.role import Role
 from gantrymq.model.subscription import Subscription
@@ -63,7 +63,7 @@ class FilterBitMap:
 
     # --- called by the filter type ----------------------------------------------------------------------------------
 
-    def filter_of(self, subscription: Subscription, expression: MessageFilter) -> MessageFilter:
+    def filter_of(self, subscription: Subscription, expression: SliceFilter) -> MessageFilter:
         """Return the *expression* of a subscription, combined with the bits of its group if there are any."""
         topic, group = subscription.topic, subscription.group
         found = BitMapFilter(expression, subscription.expression, lambda: self._data(topic, group), self.counts)

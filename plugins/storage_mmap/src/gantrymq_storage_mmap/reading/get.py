@@ -17,7 +17,6 @@ import attrs
 
 from gantrymq.errors import FilterBudgetExceeded
 from gantrymq.interfaces import GetLimit, GetResult, GetStatus, MessageFilter, PropertiesFilter
-from gantrymq.model.queue import Queue
 from gantrymq_storage_mmap.log.commit_log import CommitLog
 from gantrymq_storage_mmap.options import Options
 from gantrymq_storage_mmap.queues.consume_queue import ConsumeQueue
@@ -72,7 +71,7 @@ class QueueReader:
         if not low <= queue_offset < high:
             return outside(queue_offset, low, high)
         filters = match is not None and not match.accepts_all
-        if filters and hasattr(match, "candidates"):
+        if filters and hasattr(match, "needles"):
             return self._by_properties(queue, queue_offset, limit, cast(PropertiesFilter, match))
         wanted = self._entries_wanted(queue_offset, high, limit, filters)
         if not filters:
@@ -198,15 +197,8 @@ class QueueReader:
     def _by_properties(
         self, queue: ConsumeQueue, queue_offset: int, limit: GetLimit, match: PropertiesFilter
     ) -> GetResult | Awaitable[GetResult]:
-        """Like `get`, starting at the first possible match; data in memory is scanned at once."""
-        low, high = queue.min_offset, queue.max_offset
-        try:
-            queue_offset, end = match.candidates(Queue(queue.topic, queue.queue_id), queue_offset)
-        except FilterBudgetExceeded:
-            return GetResult(GetStatus.NO_MATCHED_MESSAGE, queue_offset, low, high)
-        if queue_offset >= high:
-            return GetResult(GetStatus.NO_MATCHED_MESSAGE, high, low, high)
-        wanted = self._entries_wanted(queue_offset, high, limit, filters=True)
+        """Like `get`; data in memory is scanned at once."""
+        wanted = self._entries_wanted(queue_offset, queue.max_offset, limit, filters=True)
         position, length = queue_offset * ENTRY_BYTES, wanted * ENTRY_BYTES
         warm = queue_offset >= queue.warm_offset
         data = queue.read(position, length) if warm else queue.read_cached(position, length)
@@ -218,27 +210,24 @@ class QueueReader:
         if data is not None:
             passing = _first_stage(queue, data, match)
         if data is not None and passing is not None:
-            found = self._scanned(queue, queue_offset, end, data, passing, limit, match)
-        return found or self._cold_by_properties(queue, queue_offset, end, wanted, passing, limit, match)
+            found = self._scanned(queue, queue_offset, data, passing, limit, match)
+        return found or self._cold_by_properties(queue, queue_offset, wanted, passing, limit, match)
 
     def _scanned(
         self,
         queue: ConsumeQueue,
         queue_offset: int,
-        candidates_end: int,
         data: bytes,
         passing: bytes,
         limit: GetLimit,
         match: PropertiesFilter,
     ) -> GetResult | None:
         """Apply a property filter to entries *data*; None if the first of their records is not in memory."""
-        name = Queue(queue.topic, queue.queue_id)
         selection = Selection(self._log, self._options, queue_offset, limit)
         try:
-            found = self._scan.take(selection, name, data, match, candidates_end, passing)
+            found = self._scan.take(selection, data, match, passing)
         except FilterBudgetExceeded:
             return GetResult(GetStatus.NO_MATCHED_MESSAGE, queue_offset, queue.min_offset, queue.max_offset)
-        selection.next_offset = min(selection.next_offset, queue.max_offset)
         if selection.next_offset == queue_offset:
             return None
         hot_offset, topic = self._log.hot_offset, queue.topic.encode()
@@ -312,7 +301,6 @@ class QueueReader:
         self,
         queue: ConsumeQueue,
         queue_offset: int,
-        candidates_end: int,
         wanted: int,
         passing: bytes | None,
         limit: GetLimit,
@@ -329,7 +317,7 @@ class QueueReader:
                 passing = passing or _first_stage(queue, data, match)
             if len(data) >= ENTRY_BYTES and passing is not None:
                 await workers.run(load_records, self._log, data, passing)
-                found = self._scanned(queue, queue_offset, candidates_end, data, passing, limit, match)
+                found = self._scanned(queue, queue_offset, data, passing, limit, match)
                 if found is not None:
                     return found
         return await self._cold(queue, queue_offset, wanted, limit, match)

@@ -34,7 +34,6 @@ import attrs
 from gantrymq.errors import FilterBudgetExceeded, FormatError
 from gantrymq.formats.record import HEAD_V4, MAGIC_V1, MIN_RECORD_BYTES, read_record
 from gantrymq.interfaces import PropertiesFilter
-from gantrymq.model.queue import Queue
 from gantrymq.model.sys_flag import BORN_HOST_V6, STORE_HOST_V6
 from gantrymq_storage_mmap.log.commit_log import CommitLog
 from gantrymq_storage_mmap.reading.log_blocks import BLOCK_BYTES, MOST_SPREAD, OVERLAP_BYTES, Block, LogBlocks
@@ -64,13 +63,7 @@ class MessageScan:
     _hits: NeedleHits
 
     def take(
-        self,
-        selection: Selection,
-        queue: Queue,
-        entries: bytes,
-        match: PropertiesFilter,
-        candidates_end: int,
-        passing: bytes,
+        self, selection: Selection, entries: bytes, match: PropertiesFilter, passing: bytes
     ) -> list[tuple[int, bytes, int]]:
         """Add the records of packed *entries* that pass both filter stages to *selection*.
 
@@ -78,66 +71,47 @@ class MessageScan:
 
         Args:
             selection: empty, at the first entry.
-            queue: queue of the *entries*.
             entries: packed.
-            match: the filter; its present candidates end at *candidates_end*, and it is called for the following range.
-            candidates_end: queue offset.
+            match: the filter.
             passing: a byte for each entry, 0 if it did not pass the first stage.
 
         Budget: 0.3 us for a record of 1 KB without a needle, 1 us and the evaluation for another one.
 
         Returns:
-            Log offset, bytes and queue offset of each added record. ``selection.next_offset`` may be before or after
-            the end of *entries*; if it did not move, the first record is on the disk only.
+            Log offset, bytes and queue offset of each added record. ``selection.next_offset`` may be before the end of
+            *entries*; if it did not move, the first record is on the disk only.
 
         Raises:
             FilterBudgetExceeded: the filter postpones the first entry to another turn.
         """
-        first, count = selection.next_offset, len(entries) // ENTRY_BYTES
+        first, known = selection.next_offset, len(entries) // ENTRY_BYTES
         look = _RecordScan(self._log, self._blocks, selection, entries, match)
-        start, end, reads = 0, min(candidates_end - first, count), MAX_RANGES
-        while True:
-            indexes: Sequence[int] = range(start, end)
-            if 0 in passing:
-                indexes = list(compress(indexes, passing[start:end]))
-            alone, known = _far_apart(entries, indexes), end
-            if match.needles and not alone:
-                indexes, known, reads = self._holding(entries, indexes, match.needles, end, reads)
-                alone = _far_apart(entries, indexes)
-            stopped = look.at(indexes, first, alone=alone)
-            selection.next_offset = first + (known if stopped is None else stopped)
-            if stopped is not None or known < end or end == count:
-                break
-            try:
-                begin_offset, candidates_end = match.candidates(queue, first + end)
-            except FilterBudgetExceeded:
-                break
-            selection.next_offset = begin_offset
-            start, end = begin_offset - first, min(candidates_end - first, count)
-            if start >= count:
-                break
-        if look.missed == count - 1:
+        indexes: Sequence[int] = range(known)
+        if 0 in passing:
+            indexes = list(compress(indexes, passing))
+        alone = _far_apart(entries, indexes)
+        if match.needles and not alone:
+            indexes, known = self._holding(entries, indexes, match.needles)
+            alone = _far_apart(entries, indexes)
+        stopped = look.at(indexes, first, alone=alone)
+        selection.next_offset = first + (known if stopped is None else stopped)
+        if look.missed == len(entries) // ENTRY_BYTES - 1:
             selection.missed()
         return look.found
 
-    def _holding(
-        self, entries: bytes, indexes: Sequence[int], needles: tuple[bytes, ...], end: int, reads: int
-    ) -> tuple[Sequence[int], int, int]:
-        """Find the records at *indexes* that may contain a needle.
-
-        Returns:
-            Their indexes, up to which entry this is known, and the remaining *reads*.
-        """
-        places = _places(len(entries) // ENTRY_BYTES).unpack(entries)
+    def _holding(self, entries: bytes, indexes: Sequence[int], needles: tuple[bytes, ...]) -> tuple[Sequence[int], int]:
+        """Return the indexes of the records that may contain a needle, and up to which entry this is known."""
+        count = len(entries) // ENTRY_BYTES
+        places = _places(count).unpack(entries)
         offsets, sizes = places[::2], places[1::2]
-        if len(indexes) < len(offsets):
+        if len(indexes) < count:
             offsets, sizes = tuple(offsets[each] for each in indexes), tuple(sizes[each] for each in indexes)
         plain = self._log.min_offset <= offsets[0] and offsets[-1] + sizes[-1] <= self._log.end and min(sizes) > 0
         if not plain or max(map(len, needles)) > OVERLAP_BYTES or offsets != tuple(sorted(offsets)):
-            return indexes, end, reads
-        held = self._hits.holding(needles, offsets, sizes, reads)
-        known = end if held.known == len(offsets) else indexes[held.known]
-        return [indexes[each] for each in held.indexes], known, reads - held.reads
+            return indexes, count
+        held = self._hits.holding(needles, offsets, sizes, MAX_RANGES)
+        known = count if held.known == len(offsets) else indexes[held.known]
+        return [indexes[each] for each in held.indexes], known
 
 
 class _Slice:

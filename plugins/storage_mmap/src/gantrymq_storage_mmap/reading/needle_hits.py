@@ -40,7 +40,6 @@ class NeedleMatches(NamedTuple):
 
     indexes: list[int]  # ascending; may include records without a needle
     known: int  # number of records examined: fewer than given if the rest is not in memory, or too long
-    reads: int  # ranges that were read
 
 
 class NeedleHits:
@@ -75,7 +74,7 @@ class NeedleHits:
                     known = bisect_left(offsets, position)
                     while known and offsets[known - 1] + sizes[known - 1] > position:
                         known -= 1
-                    return NeedleMatches([index for index in found if index < known], known, reads)
+                    return NeedleMatches([index for index in found if index < known], known)
             if searched.hits is None:
                 first = max(bisect_right(offsets, position) - 1, 0)
                 found.update(dict.fromkeys(range(first, bisect_left(offsets, searched.end))))
@@ -85,7 +84,7 @@ class NeedleHits:
                     if index >= 0 and hit < offsets[index] + sizes[index]:
                         found[index] = None
             position = searched.end
-        return NeedleMatches(list(found), len(offsets), reads)
+        return NeedleMatches(list(found), len(offsets))
 
     def clear(self) -> None:
         """Forget all ranges, because the log was truncated."""
