@@ -48,8 +48,8 @@ def _other_than(*allowed: str) -> Test:
 _REPLICATION = "replication is not implemented in this version; a broker here is the only one of its name"
 _CONTROLLER = "the controller is not implemented in this version"
 _ACCESS = (
-    "RocketMQ's access control is not implemented; select an authorizer of a plugin (authorizer=NAME), or keep the "
-    "ports inside a network you trust"
+    "access control by RocketMQ's settings is not implemented; select an authorizer of a plugin (authorizer=NAME), or "
+    "keep the ports inside a network you trust"
 )
 _ROCKSDB = "the RocksDB store is not implemented in this version"
 _TLS = "TLS is set with tls.server.mode and the other tls.server settings, see docs/operations/tls.md"
