@@ -80,6 +80,16 @@ def _addresses(_ctx: click.Context, _parameter: click.Parameter, text: str) -> s
     return text
 
 
+def check_address(_context: click.Context, _option: click.Parameter, text: str | None) -> str | None:
+    """Return the value of an option for one server. Raises click.BadParameter: it is not host:port."""
+    try:
+        if text is not None:
+            parse_address(text)
+    except ValueError:
+        raise click.BadParameter(f"{text!r} is not host:port") from None
+    return text
+
+
 def _into_environment(ctx: click.Context, parameter: click.Parameter, value: str | bool | None) -> None:
     if not value:
         return

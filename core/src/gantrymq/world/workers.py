@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, TypeVar
 
+from gantrymq.errors import GantryError
+
 if TYPE_CHECKING:
     import asyncio
 
@@ -24,6 +26,19 @@ def resolve_future(answer: asyncio.Future[T]) -> Done[T]:
             answer.set_exception(error)
 
     return done
+
+
+def outcome_into(answer: asyncio.Future[T]) -> Callable[[T | GantryError], None]:
+    """Return a callback that sets its argument as the outcome of *answer*, unless that is already done."""
+    done = resolve_future(answer)
+
+    def settled(outcome: T | GantryError) -> None:
+        if isinstance(outcome, GantryError):
+            done(None, outcome)
+        else:
+            done(outcome, None)
+
+    return settled
 
 
 class Workers(Protocol):

@@ -13,7 +13,7 @@ from typing import Any, Final, NamedTuple, TypeVar
 from gantrymq.errors import ConnectionLost, GantryError, InvalidParameter, RequestRefused, ServerFault
 from gantrymq.interfaces import Broker, ClientChannel, MessageFilter, PopAnswer, PopRequest
 from gantrymq.model.topic import TopicConfig
-from gantrymq.world.workers import resolve_future
+from gantrymq.world.workers import outcome_into
 from gantrymq_pop.checks import PopChecks, check_invisible
 from gantrymq_pop.headers import NotificationRequest
 from gantrymq_pop.long_polling import LongPolling, PollingKey
@@ -92,15 +92,7 @@ class Pops:
     async def receive(self, request: PopRequest, client: ClientChannel) -> PopAnswer:
         """Pop messages, waiting as long as the request allows."""
         answered: asyncio.Future[PopAnswer] = asyncio.get_running_loop().create_future()
-        settle = resolve_future(answered)
-
-        def respond(answer: PopAnswer | GantryError) -> None:
-            if isinstance(answer, GantryError):
-                settle(None, answer)
-            else:
-                settle(answer, None)
-
-        await self.serve(request, client, respond, abandoned=answered.done)
+        await self.serve(request, client, outcome_into(answered), abandoned=answered.done)
         return await answered
 
     def notified(

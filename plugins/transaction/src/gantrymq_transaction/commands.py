@@ -8,10 +8,9 @@ import click
 
 from gantrymq.client import Admin, Client
 from gantrymq.commands.groups import CommandGroup
-from gantrymq.commands.output import namesrv_option, output_option, print_json, print_table
+from gantrymq.commands.output import check_address, namesrv_option, output_option, print_json, print_table
 from gantrymq.commands.run import run
 from gantrymq.errors import ClientError, NoMessageFound
-from gantrymq.model.hosts import parse_address
 from gantrymq.model.ids import is_offset_id
 from gantrymq.world.real import RealClock
 from gantrymq_transaction.admin import list_transactions, resume_check, show_transaction
@@ -21,17 +20,10 @@ __all__ = ["transactions"]
 PAGES: Final = 1000  # requests of one command, each of which reads up to 10,000 messages
 
 
-def _address(_context: click.Context, _option: click.Parameter, text: str | None) -> str | None:
-    try:
-        if text is not None:
-            parse_address(text)
-    except ValueError:
-        raise click.BadParameter(f"{text!r} is not host:port") from None
-    return text
-
-
 cluster_option = click.option("-c", "--cluster", metavar="NAME", help="The cluster; not needed if there is only one.")
-broker_option = click.option("-b", "--broker", metavar="ADDR", callback=_address, help="This broker only, host:port.")
+broker_option = click.option(
+    "-b", "--broker", metavar="ADDR", callback=check_address, help="This broker only, host:port."
+)
 
 
 async def _brokers(admin: Admin, cluster: str | None, broker: str | None) -> tuple[str, ...]:

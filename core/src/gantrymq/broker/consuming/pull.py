@@ -17,7 +17,6 @@ from typing import Any, NamedTuple
 from gantrymq.broker.consuming.filters import Filters
 from gantrymq.broker.consuming.held_pulls import HeldPulls
 from gantrymq.broker.consuming.offset_commits import OffsetCommits
-from gantrymq.broker.outcomes import outcome_into
 from gantrymq.broker.queue_kinds import reported_min_offset
 from gantrymq.broker.tables import Tables
 from gantrymq.broker.tables.clients import BROADCASTING
@@ -52,6 +51,7 @@ from gantrymq.model.subscription import ALL, TAG, Subscription
 from gantrymq.model.sys_flag import PULL_COMMIT_OFFSET, PULL_SUBSCRIPTION, PULL_SUSPEND
 from gantrymq.model.topic import PERM_READ, TopicConfig
 from gantrymq.world import Clock
+from gantrymq.world.workers import outcome_into
 
 FOUND = 0
 PULL_NOT_FOUND = 19

@@ -12,7 +12,6 @@ import asyncio
 from collections.abc import Callable, Mapping, Sequence
 
 from gantrymq.broker.counting.stats import Stats
-from gantrymq.broker.outcomes import outcome_into
 from gantrymq.broker.roles import Roles
 from gantrymq.broker.sending.interceptor_chain import InterceptorChain
 from gantrymq.broker.sending.pipeline import Done, Pipeline
@@ -23,7 +22,7 @@ from gantrymq.broker.tables.state_files import StateFiles
 from gantrymq.errors import GantryError, RequestRefused, TopicNotExist, Unconfirmed
 from gantrymq.interfaces import PutResult, PutStatus, SendAnswer, SendRequest, StoreMessage
 from gantrymq.model.names import NOT_SENDABLE
-from gantrymq.world.workers import resolve_future
+from gantrymq.world.workers import outcome_into, resolve_future
 
 __all__ = ["Sends"]
 

@@ -13,11 +13,10 @@ from typing import Any, TypeVar
 import click
 
 from gantrymq.client import Admin, Client
-from gantrymq.commands.output import namesrv_option, output_option
+from gantrymq.commands.output import check_address, namesrv_option, output_option
 from gantrymq.commands.run import run
 from gantrymq.errors import InvalidParameter
 from gantrymq.model import names
-from gantrymq.model.hosts import parse_address
 
 __all__ = [
     "admin_command",
@@ -129,18 +128,9 @@ cluster_option = click.option(
 def where_options(command: Command) -> Command:
     """Add ``-c`` and ``-b``: the masters of a cluster, or one broker."""
     broker_option = click.option(
-        "-b", "--broker", metavar="ADDR", callback=_address, help="This broker only, host:port."
+        "-b", "--broker", metavar="ADDR", callback=check_address, help="This broker only, host:port."
     )
     return cluster_option(broker_option(command))
-
-
-def _address(_context: click.Context, _option: click.Parameter, text: str | None) -> str | None:
-    try:
-        if text is not None:
-            parse_address(text)
-    except ValueError:
-        raise click.BadParameter(f"{text!r} is not host:port") from None
-    return text
 
 
 async def brokers_of(admin: Admin, cluster: str | None, broker: str | None) -> Sequence[str]:
