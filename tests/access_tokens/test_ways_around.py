@@ -239,25 +239,32 @@ def test_a_retry_topic_may_belong_to_a_group_with_a_longer_name(run):
     run(main)
 
 
-@pytest.mark.parametrize("kind", ["pull", "pop"])
-def test_what_waits_ends_with_the_permission(run, kind):
+@pytest.mark.parametrize("kind", ["pull", "pop", "notification"])
+@pytest.mark.parametrize("left", [{**USERS, "reader": {"secret": "s3"}}, {"shop": USERS["shop"]}])
+def test_what_waits_ends_with_the_permission(run, kind, left):
+    """With the words of access control, also if the authorizer gives a reason of its own."""
+
     async def main(cluster, client_of):
         reader = client_of("reader")
         names = {"consumerGroup": "readers", "topic": "Secret"}
+        now = {"bornTime": str(cluster.world.clock.now_ms()), "queueId": "0", "pollTime": "20000"}
         if kind == "pull":
             asked = reader.ask(11, pull_ext(**names, wait_s=20), timeout_s=60)
+        elif kind == "pop":
+            pop = {"maxMsgNums": "8", "invisibleTime": "30000", "initMode": "1"}
+            filtering = {"exp": "*", "expType": "TAG", "order": "false"}
+            asked = reader.ask(200050, {**pop, **filtering, **now, **names}, timeout_s=60)
         else:
-            pop = {"queueId": "0", "maxMsgNums": "8", "invisibleTime": "30000", "pollTime": "20000", "initMode": "1"}
-            now = {"bornTime": str(cluster.world.clock.now_ms()), "exp": "*", "expType": "TAG", "order": "false"}
-            asked = reader.ask(200050, {**pop, **now, **names}, timeout_s=60)
+            asked = reader.ask(200054, {**now, **names}, timeout_s=60)
         waiting = asyncio.ensure_future(asked)
         await cluster.world.clock.sleep(1)
         assert not waiting.done()
-        write(cluster.world, {**USERS, "reader": {"secret": "s3"}})
+        write(cluster.world, left)
         await cluster.world.clock.sleep(3)
         await client_of("shop").send("Secret", SECRET)
         answer = await waiting
         assert (answer.code, SECRET in bytes(answer.body or b"")) == (16, False)
+        assert "User:reader has no permission to access" in answer.remark
 
     run(main)
 

@@ -33,6 +33,7 @@ class PopRequests:
 
     def __init__(self, broker: Broker, pops: Pops, popping: PopReader, waiting: LongPolling) -> None:
         self._clock = broker.world.clock
+        self._access = broker.access
         self._pops = pops
         self._checks = pops.checks
         self._popping = popping
@@ -73,11 +74,16 @@ class PopRequests:
         """Answer request 200054: respond as soon as a pop would find messages."""
         header = NotificationRequest.from_ext(request.ext)
         header.born_time = header.born_time or self._clock.now_ms()
+        principal = connection.principal
         self._checks.check_broker()
         topic = self._checks.checked_topic(header.topic, header.queue_id)
         self._checks.check_group(header.consumer_group)
 
         def respond(answer: dict[str, str] | GantryError) -> None:
+            try:
+                self._access.check_consumer(principal, header.consumer_group, header.topic)  # it may have waited
+            except GantryError as error:
+                answer = error
             if isinstance(answer, GantryError):
                 _reply(request, connection, response_to(request, answer.response_code, str(answer)))
             else:
