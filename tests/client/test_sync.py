@@ -12,6 +12,7 @@ from itertools import count
 
 import pytest
 from client_rig import Servers
+from polling import wait_until
 
 from gantrymq.client import Client as AsyncClient
 from gantrymq.client import MessageQueue, OffsetTarget, ReconsumeLater, TopicConfig, TransactionState
@@ -356,6 +357,30 @@ def test_a_listener_that_ends_the_program_ends_every_call_that_waits(client, top
 
     assert str(within(work)) == "enough"
     assert client.producer("shop").send(Message(topic, b"y")).ok
+
+
+def end_the_program(client):
+    """Raise SystemExit in the loop while no thread waits for a call."""
+    portal = client._portal
+
+    async def listener():
+        raise SystemExit("enough")
+
+    tasks = []
+    portal.call_soon(lambda: tasks.append(asyncio.ensure_future(listener())))
+    wait_until(lambda: portal._unraised is not None, "the error to be kept")
+
+
+def test_an_error_that_ends_the_program_while_no_thread_waits_ends_the_next_call(client, topic):
+    end_the_program(client)
+    with pytest.raises(SystemExit, match="enough"):
+        client.producer("shop")
+    assert client.producer("shop").send(Message(topic, b"y")).ok
+
+
+def test_closing_raises_no_error_of_before(client):
+    end_the_program(client)
+    client.close()
 
 
 def test_closing_ends_a_loop_of_another_thread(client, topic):

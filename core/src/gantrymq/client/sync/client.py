@@ -318,6 +318,7 @@ class Client:
             finally:
                 timer.cancel()
 
+        portal.call_soon(portal.forget_error)  # closing goes on whatever was raised before
         portal.call(end)
 
     def _started(self) -> Portal:

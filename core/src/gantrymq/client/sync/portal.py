@@ -46,6 +46,7 @@ class Portal:
         self._futures: set[Future[Any]] = set()
         self._ended = False
         self._settled_with: BaseException | None = None  # the last KeyboardInterrupt or SystemExit that a caller got
+        self._unraised: BaseException | None = None  # one of these while no thread waited; the next call raises it
         self._thread = threading.Thread(target=self._main, name="gantrymq-client", daemon=True)
         self._thread.start()
         self._started_event.wait()
@@ -78,6 +79,11 @@ class Portal:
 
         def start() -> None:
             if future.cancelled():
+                return
+            if self._unraised is not None:
+                unraised, self._unraised = self._unraised, None
+                if future.set_running_or_notify_cancel():
+                    future.set_exception(unraised)
                 return
             try:
                 task = self._loop.create_task(work(), context=context)
@@ -196,12 +202,22 @@ class Portal:
             future.cancel()
 
     def _hand_over(self, error: BaseException) -> None:
-        """Raise *error* in the threads that wait, unless one of them has received it as the error of its own call."""
+        """Raise *error* in the threads that wait, unless one of them has received it as the error of its own call.
+
+        If no thread waits, the next call raises it: the task that ended with it may be the one that the call waits for.
+        """
         settled_with, self._settled_with = self._settled_with, None
-        if settled_with is not error:
-            for future in list(self._futures):
-                if future.set_running_or_notify_cancel():
-                    future.set_exception(error)
+        if settled_with is error:
+            return
+        self._unraised = error
+        for future in list(self._futures):
+            if future.set_running_or_notify_cancel():
+                self._unraised = None
+                future.set_exception(error)
+
+    def forget_error(self) -> None:
+        """Let the next call raise nothing of what functions of the application raised before."""
+        self._unraised = None
 
     def _settle(self, task: asyncio.Task[T], future: Future[T]) -> None:
         """Pass the outcome of *task* to *future*."""
