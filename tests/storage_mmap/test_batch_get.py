@@ -1,8 +1,10 @@
+import asyncio
 import shutil
 from inspect import isawaitable
 
 import pytest
 from placed_messages import alone, inner
+from turning import until
 
 from gantrymq.interfaces import BoundaryType, GetLimit, GetStatus
 from gantrymq.model.queue import Queue
@@ -174,3 +176,25 @@ def test_records_that_left_the_log_are_below_the_minimum(rig):
         assert records_of(await get(bench, 5))[0].queue_offset == 4
 
     rig.run(rebuilt, **SMALL)
+
+
+def test_batches_after_a_file_that_is_deleted_during_a_read_are_returned(rig):
+    async def case(bench):
+        for _ in range(6):
+            await bench.add(inner(b"x" * 1500, b"y" * 1500))
+        rig.workers.held = True
+        asked = asyncio.ensure_future(get(bench, 0))
+        await asyncio.sleep(0)
+        rig.workers.step()  # reads the entries
+        await until(lambda: rig.workers.waiting)
+        bench.store._log.drop_first().close()
+        while not asked.done():
+            if rig.workers.waiting:
+                rig.workers.step()  # reads a record
+            await asyncio.sleep(0)
+        result = await asked
+        rig.workers.held = False
+        assert (result.status, result.next_offset) == (GetStatus.FOUND, 12)
+        assert [record.queue_offset for record in records_of(result)] == [4, 6, 8, 10]
+
+    rig.run(case, **COLD)

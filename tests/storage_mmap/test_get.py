@@ -250,3 +250,22 @@ def test_a_search_by_time_is_a_thread_s_and_sees_what_waits_in_memory(rig, windo
                 reads = rig.faults.calls["pread"]
 
     rig.run(case, hotReadWindow=window)
+
+
+def test_records_after_a_file_that_is_deleted_during_a_read_are_returned(rig):
+    async def case(bench):
+        results = await bench.add(*[message(body=b"%d" % n + b"x" * 900) for n in range(14)])
+        rig.workers.held = True
+        asked = asyncio.ensure_future(bench.get(T0, 0))
+        await asyncio.sleep(0)
+        log = bench.store._log
+        log.drop_first().close()
+        rig.workers.step()  # reads the records
+        got = await asked
+        left = [n for n, result in enumerate(results) if result.log_offset >= log.min_offset]
+        assert 0 < len(left) < 14
+        assert (got.status, got.next_offset) == (GetStatus.FOUND, 14)
+        assert [int(body.rstrip(b"x")) for body in bodies(records_of(got))] == left
+        rig.workers.held = False
+
+    rig.run(case, hotReadWindow=0)

@@ -11,7 +11,9 @@ from placed_messages import LIGHT, fanned, inner
 
 from gantrymq.interfaces import GetLimit
 from gantrymq.model.queue import Queue
-from gantrymq_store_files.queue_entry import PRE_BLANK
+from gantrymq_storage_mmap.reading.entry_repair import EntryRepairer
+from gantrymq_storage_mmap.recovery import queue_repair
+from gantrymq_store_files.queue_entry import ENTRY, PRE_BLANK
 from gantrymq_testing.store_contract_bench import OnlyTags, bodies, message, records_of
 
 MESSAGES = 100  # of queue T/0: 5 files of 20 entries
@@ -329,3 +331,92 @@ def test_a_queue_without_a_file_in_a_store_of_another_broker_is_no_hole(rig):
     assert not rig.queue("New").exists()
     (rig.root / "checkpoint.json").unlink()
     rig.run(then)
+
+
+# --- single entries ---------------------------------------------------------------------------------------------------
+
+COLD = {"hotReadWindow": 0, "mappedFileSizeCommitLog": 65536, "mappedFileSizeConsumeQueue": 2000}
+
+WRONG = {
+    "inside a record": lambda own, other: ENTRY.pack(own[0] + 9, own[1], own[2]),
+    "a wrong size": lambda own, other: ENTRY.pack(own[0], own[1] + 64, own[2]),
+    "a record of another topic": lambda own, other: ENTRY.pack(*other[:2], own[2]),
+    "zeros": lambda own, other: bytes(20),
+}
+
+
+async def fill_three(bench):
+    """Queue ``T/0``, queue ``U/0`` and a light queue, with 40 records each; all records have different bodies."""
+    for number in range(40):
+        more = fanned("%LMQ%a", body=b"T%d" % number, tag="A")
+        await bench.add(more, message("U", body=b"U%d" % number, tag="A"))
+
+
+@pytest.mark.parametrize("topic", ["T", "U", "%LMQ%a"])
+@pytest.mark.parametrize("wrong", WRONG.values(), ids=WRONG)
+@pytest.mark.parametrize("match", [None, OnlyTags("A")], ids=["all", "tag"])
+def test_single_wrong_entries_are_made_again(rig, topic, wrong, match):
+    settings = COLD | LIGHT
+    rig.run(fill_three, **settings)
+    right = rig.queue(topic).read_bytes()
+    for number in (3, 17, 39):  # all in one file
+        own = ENTRY.unpack_from(right, 20 * number)
+        other = ENTRY.unpack_from(rig.queue("T" if topic == "U" else "U").read_bytes(), 20 * number)
+        rig.patch(rig.queue(topic), 20 * number, wrong(own, other))
+
+    async def then(bench):
+        found = bodies(await bench.read_all(Queue(topic, 0), 2, match=match))
+        assert found == [b"%s%d" % (b"U" if topic == "U" else b"T", number) for number in range(2, 40)]
+        rig.write_queues(bench)
+        assert rig.queue(topic).read_bytes() == right
+
+    rig.run(then, **settings)
+
+
+def test_a_single_entry_of_a_damaged_record_stays(rig):
+    rig.run(fill_three, **COLD | LIGHT)
+    right = rig.queue("U").read_bytes()
+    rig.patch(rig.log(), ENTRY.unpack_from(right, 20 * 17)[0] + 88, b"?")
+
+    async def then(bench):
+        for _ in range(2):
+            assert len(await bench.read_all(Queue("U", 0))) == 39
+        assert rig.queue("U").read_bytes() == right
+        assert [sentence for sentence in rig.said if "rebuilt" in sentence] == []
+
+    rig.run(then, **COLD | LIGHT)
+
+
+def test_an_entry_is_not_sought_in_much_of_the_log(rig, monkeypatch):
+    rig.run(fill_three, **COLD | LIGHT)
+    monkeypatch.setattr(queue_repair, "MOST_BETWEEN", 100)
+    right = rig.queue("U").read_bytes()
+    rig.patch(rig.queue("U"), 20 * 17, WRONG["inside a record"](ENTRY.unpack_from(right, 20 * 17), ()))
+
+    async def then(bench):
+        assert len(await bench.read_all(Queue("U", 0))) == 39
+
+    rig.run(then, **COLD | LIGHT)
+
+
+@pytest.mark.parametrize("repairs", [True, False])
+@pytest.mark.parametrize("filters", [None, OnlyTags("")])
+def test_an_entry_for_a_place_before_that_of_the_last_one_is_impossible(rig, monkeypatch, repairs, filters):
+    """It extends over the records after its own, which are selected, too."""
+
+    async def first(bench):
+        await bench.add(*[message(body=b"%d" % number) for number in range(30)])
+
+    rig.run(first, **COLD)
+    right = rig.queue().read_bytes()
+    place, size, code = ENTRY.unpack_from(right, 20 * 12)
+    rig.patch(rig.queue(), 20 * 15, ENTRY.pack(place, size + 70, code))
+    if not repairs:
+        monkeypatch.setattr(EntryRepairer, "can_repair", lambda *given, **more: False)
+
+    async def then(bench):
+        found = bodies(await bench.read_all(Queue("T", 0), match=filters))
+        assert not repairs or found == [b"%d" % number for number in range(30)]
+        assert {b"%d" % number for number in (*range(12), *range(16, 30))} <= set(found)
+
+    rig.run(then, **COLD)

@@ -1,9 +1,11 @@
 """Records that are damaged while the broker runs, or before recovery's start: refused one by one, told and counted."""
 
 import pytest
+from placed_messages import LIGHT, fanned
 
 from gantrymq.interfaces import GetLimit, GetStatus
 from gantrymq.model.queue import Queue
+from gantrymq_storage_mmap.reading.entry_repair import EntryRepairer
 from gantrymq_storage_mmap.reading.read_check import expected_records
 from gantrymq_store_files.queue_entry import ENTRY
 from gantrymq_testing.store_contract_bench import bodies, message
@@ -101,16 +103,14 @@ def test_a_replay_goes_on_behind_a_damaged_record(rig):
 
 def test_an_entry_that_repeats_its_neighbour_allows_that_one_s_queue_offset():
     data = b"".join(ENTRY.pack(place, 100, 0) for place in (0, 100, 300, 300, 400))
-    wanted = expected_records("T", 7, data, 4)
+    wanted = expected_records(7, data, 4)
     assert wanted == {0: (100, 0, 7), 100: (100, 8, 8), 300: (100, 9, 10)}
-    assert expected_records("T", 7, data, 5)[400] == (100, 11, 2**63 - 1)
-    assert expected_records("%LMQ%a", 7, data, 1) == {0: (100, 0, 2**63 - 1)}
+    assert expected_records(7, data, 5)[400] == (100, 11, 2**63 - 1)
 
 
 def test_zeros_in_a_queue_are_no_entry_of_the_record_at_log_offset_0(rig):
     data = ENTRY.pack(0, 100, 0) + bytes(40)
-    assert expected_records("T", 0, data, 3) == {0: (100, 0, 0)}
-    assert expected_records("%LMQ%a", 0, data, 3) == {0: (100, 0, 2**63 - 1)}
+    assert expected_records(0, data, 3) == {0: (100, 0, 0)}
 
     async def case(bench):
         await bench.add(*[message(body=b"%d" % n) for n in range(5)])
@@ -122,3 +122,23 @@ def test_zeros_in_a_queue_are_no_entry_of_the_record_at_log_offset_0(rig):
         assert bodies(await bench.read_all(Queue("T", 0))) == [b"0", b"1", b"2", b"3", b"4"]  # they were made again
 
     rig.run(zeroed)
+
+
+@pytest.mark.parametrize("topic", ["T", "%LMQ%a"])
+def test_a_record_of_another_topic_is_not_delivered(rig, monkeypatch, topic):
+    monkeypatch.setattr(EntryRepairer, "can_repair", lambda *given, **more: False)
+    settings = COLD | LIGHT
+
+    async def case(bench):
+        await bench.add(*[each for _ in range(5) for each in (fanned("%LMQ%a"), message("Secret"))])
+
+    rig.run(case, **settings)
+    other = rig.queue("Secret").read_bytes()
+    for number in (0, 3):
+        rig.patch(rig.queue(topic), 20 * number, other[20 * number : 20 * number + 20])
+
+    async def then(bench):
+        assert len(await bench.read_all(Queue(topic, 0))) == 3
+        assert sum("it belongs to topic Secret" in sentence for sentence in rig.said) == 2
+
+    rig.run(then, **settings)

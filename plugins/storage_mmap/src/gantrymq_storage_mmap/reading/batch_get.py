@@ -143,6 +143,7 @@ class BatchReader:
                     ((found, problem),) = await workers.run(read_each, self._log, [(place, size)], wanted, topic)
                     if problem is not None:
                         self._damaged.refuse(place, problem)
+                    if problem is not None or not found:  # damaged, or deleted meanwhile
                         selection.missed()
                     elif _settle(selection, entry, found, match):
                         buffers.append(found)

@@ -10,7 +10,7 @@ Source: apache/rocketmq store/.../DefaultMessageStore.java (getMessage, isTheBat
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Mapping
+from collections.abc import Awaitable, Mapping, Sequence
 from typing import cast
 
 import attrs
@@ -84,7 +84,7 @@ class QueueReader:
         if filters or len(data) < ENTRY_BYTES:
             wrong = self._wrong(queue, queue_offset, data, filters)
             if wrong is not None:
-                return self._again(queue, wrong, queue_offset, limit, match)
+                return self._again(queue, [wrong], queue_offset, limit, match)
             if len(data) < ENTRY_BYTES:
                 return self._no_entries(queue, queue_offset)
         if not warm and match is not None and queue.ext is not None:  # its units may be on the disk only
@@ -96,7 +96,7 @@ class QueueReader:
         if match is None:
             selection.take_all(data)
             if selection.wrong and (wrong := self._wrong(queue, queue_offset, data, True)) is not None:
-                return self._again(queue, wrong, queue_offset, limit, match)
+                return self._again(queue, [wrong], queue_offset, limit, match)
         else:
             self._filter(selection, data, match, queue.ext.units(data) if queue.ext is not None else _NO_UNITS)
         if hot:
@@ -107,14 +107,14 @@ class QueueReader:
             if whole is not None:
                 self._ahead.follow(queue, queue_offset, selection.next_offset, cached=True)
                 return selection.result(low, high, [whole], cold=True)
-        records = expected_records(queue.topic, queue_offset, data, taken)
+        records = expected_records(queue_offset, data, taken)
         try:
-            pieces, damaged = read_runs(self._log, selection.runs, records, topic, cached=True)
+            pieces, count, damaged = read_runs(self._log, selection.runs, records, topic, cached=True)
         except NotInMemory:
             return self._cold_records(queue, queue_offset, selection, data, records, limit, match)
-        if (wrong := self._doubtful(queue, queue_offset, data, damaged)) is not None:
-            return self._again(queue, wrong, queue_offset, limit, match, certain=False)
-        self._refuse(selection, damaged)
+        if doubtful := self._doubtful(queue, queue_offset, data, damaged):
+            return self._again(queue, doubtful, queue_offset, limit, match, certain=False)
+        self._settle(selection, pieces, count, damaged)
         self._ahead.follow(queue, queue_offset, selection.next_offset, cached=True)
         return selection.result(low, high, pieces, cold=True)
 
@@ -137,26 +137,29 @@ class QueueReader:
         return queue_offset + index if self._entry_repairer.can_repair(queue, queue_offset + index) else None
 
     def _doubtful(
-        self, queue: ConsumeQueue, queue_offset: int, data: bytes, damaged: list[tuple[int, int, str]]
-    ) -> int | None:
-        """Like `_wrong`, for the first entry whose record was refused: the entry itself may be wrong."""
-        for index, (log_offset, _, _) in enumerate(ENTRY.iter_unpack(data) if damaged else ()):
-            if log_offset == damaged[0][0]:
-                return queue_offset + index if self._entry_repairer.can_repair(queue, queue_offset + index) else None
-        return None
+        self, queue: ConsumeQueue, queue_offset: int, data: bytes, damaged: Sequence[tuple[int, str]]
+    ) -> list[int]:
+        """Return the queue offsets of entries whose records were refused: the entries themselves may be wrong."""
+        if not damaged:
+            return []
+        refused, can_repair = {log_offset for log_offset, _ in damaged}, self._entry_repairer.can_repair
+        numbers = enumerate(ENTRY.iter_unpack(data), queue_offset)
+        found = [number for number, (log_offset, _, _) in numbers if log_offset in refused]
+        return [number for number in found if can_repair(queue, number, certain=False)]
 
     async def _again(
         self,
         queue: ConsumeQueue,
-        wrong: int,
+        wrong: Sequence[int],
         queue_offset: int,
         limit: GetLimit,
         match: MessageFilter | None,
         *,
         certain: bool = True,
     ) -> GetResult:
-        """Rebuild the entries around *wrong* and repeat the get."""
-        await self._entry_repairer.repair(queue, wrong, certain=certain)
+        """Rebuild the entries around each of *wrong* and repeat the get."""
+        for number in wrong:
+            await self._entry_repairer.repair(queue, number, certain=certain)
         found = self.get(queue, queue_offset, limit, match)
         return found if isinstance(found, GetResult) else await found
 
@@ -203,7 +206,7 @@ class QueueReader:
         warm = queue_offset >= queue.warm_offset
         data = queue.read(position, length) if warm else queue.read_cached(position, length)
         if data is not None and (wrong := self._wrong(queue, queue_offset, data, True)) is not None:
-            return self._again(queue, wrong, queue_offset, limit, match)
+            return self._again(queue, [wrong], queue_offset, limit, match)
         if data is not None and len(data) < ENTRY_BYTES:
             return self._no_entries(queue, queue_offset)
         passing, found = None, None
@@ -232,17 +235,22 @@ class QueueReader:
             return None
         hot_offset, topic = self._log.hot_offset, queue.topic.encode()
         buffers: list[bytes | memoryview] = []
+        damaged: list[tuple[int, str]] = []
+        count = 0
         records: dict[int, ExpectedRecord] = {}
         for log_offset, piece, at in found:
             plain = log_offset >= hot_offset or verified_queue_offset(piece, 0, log_offset, len(piece), topic) == at
             if not plain:
-                records = records or expected_records(queue.topic, queue_offset, data, len(data) // ENTRY_BYTES)
-                _, damaged = sound_pieces(log_offset, piece, records, topic)
-                if damaged:
-                    self._refuse(selection, damaged)
-                    continue
-            buffers.append(piece)
+                records = records or expected_records(queue_offset, data, len(data) // ENTRY_BYTES)
+                sound, sound_count, broken = sound_pieces(log_offset, piece, records, topic)
+                buffers += sound
+                count += sound_count
+                damaged += broken
+            else:
+                buffers.append(piece)
+                count += 1
         cold = ENTRY.unpack_from(data)[0] < hot_offset
+        self._settle(selection, buffers, count, damaged)
         self._ahead.follow(queue, queue_offset, selection.next_offset, cached=True)
         return selection.result(queue.min_offset, queue.max_offset, buffers, cold=cold)
 
@@ -257,7 +265,7 @@ class QueueReader:
             from_files, tail = queue.split(queue_offset * ENTRY_BYTES, wanted * ENTRY_BYTES)
             data, units = await workers.run(_read_entries, queue, queue_offset, from_files, tail, match is not None)
             if (wrong := self._wrong(queue, queue_offset, data, True)) is not None:
-                return await self._again(queue, wrong, queue_offset, limit, match)
+                return await self._again(queue, [wrong], queue_offset, limit, match)
             selection = Selection(self._log, self._options, queue_offset, limit)
             if len(data) < ENTRY_BYTES:
                 result = self._no_entries(queue, queue_offset)
@@ -268,11 +276,11 @@ class QueueReader:
                     selection.take_all(data)
                 else:
                     self._filter(selection, data, match, units)
-                records = expected_records(queue.topic, queue_offset, data, selection.next_offset - queue_offset)
-                pieces, damaged = await workers.run(read_runs, self._log, selection.runs, records, topic)
-                if (wrong := self._doubtful(queue, queue_offset, data, damaged)) is not None:
-                    return await self._again(queue, wrong, queue_offset, limit, match, certain=False)
-                self._refuse(selection, damaged)
+                records = expected_records(queue_offset, data, selection.next_offset - queue_offset)
+                pieces, count, damaged = await workers.run(read_runs, self._log, selection.runs, records, topic)
+                if doubtful := self._doubtful(queue, queue_offset, data, damaged):
+                    return await self._again(queue, doubtful, queue_offset, limit, match, certain=False)
+                self._settle(selection, pieces, count, damaged)
                 result = selection.result(queue.min_offset, queue.max_offset, pieces, cold=True)
         self._ahead.follow(queue, queue_offset, result.next_offset, cached=False)
         return result
@@ -290,10 +298,12 @@ class QueueReader:
         """Read the selected records in a thread, without calling the filters again."""
         workers = self._workers
         with workers.reading(f"queue {queue.topic}/{queue.queue_id} cannot be read at {queue_offset}"):
-            pieces, damaged = await workers.run(read_runs, self._log, selection.runs, records, queue.topic.encode())
-        if (wrong := self._doubtful(queue, queue_offset, data, damaged)) is not None:
-            return await self._again(queue, wrong, queue_offset, limit, match, certain=False)
-        self._refuse(selection, damaged)
+            pieces, count, damaged = await workers.run(
+                read_runs, self._log, selection.runs, records, queue.topic.encode()
+            )
+        if doubtful := self._doubtful(queue, queue_offset, data, damaged):
+            return await self._again(queue, doubtful, queue_offset, limit, match, certain=False)
+        self._settle(selection, pieces, count, damaged)
         self._ahead.follow(queue, queue_offset, selection.next_offset, cached=False)
         return selection.result(queue.min_offset, queue.max_offset, pieces, cold=True)
 
@@ -312,7 +322,7 @@ class QueueReader:
             from_files, tail = queue.split(queue_offset * ENTRY_BYTES, wanted * ENTRY_BYTES)
             data, _ = await workers.run(_read_entries, queue, queue_offset, from_files, tail, True)
             if (wrong := self._wrong(queue, queue_offset, data, True)) is not None:
-                return await self._again(queue, wrong, queue_offset, limit, match)
+                return await self._again(queue, [wrong], queue_offset, limit, match)
             if len(data) >= ENTRY_BYTES:
                 passing = passing or _first_stage(queue, data, match)
             if len(data) >= ENTRY_BYTES and passing is not None:
@@ -322,10 +332,17 @@ class QueueReader:
                     return found
         return await self._cold(queue, queue_offset, wanted, limit, match)
 
-    def _refuse(self, selection: Selection, damaged: list[tuple[int, int, str]]) -> None:
-        for log_offset, size, problem in damaged:
+    def _settle(
+        self,
+        selection: Selection,
+        pieces: Sequence[bytes | memoryview],
+        count: int,
+        damaged: Sequence[tuple[int, str]],
+    ) -> None:
+        """Leave out of *selection* what was read neither whole nor sound: *count* records in *pieces* remain."""
+        for log_offset, problem in damaged:
             self._damaged.refuse(log_offset, problem)
-            selection.refuse(1, size)
+        selection.settle(count, sum(map(len, pieces)))
 
     async def _filter_cold(
         self, queue: ConsumeQueue, selection: Selection, data: bytes, match: MessageFilter, units: Units
@@ -357,7 +374,7 @@ class QueueReader:
                     selection.skipped()
                 position += 1
             selection.next_offset = begin + position
-            wanted = expected_records(queue.topic, begin, data, position)
+            wanted = expected_records(begin, data, position)
             pieces = await self._workers.run(read_each, self._log, chosen, wanted, queue.topic.encode())
             for (log_offset, size), place, (piece, problem) in zip(chosen, places, pieces, strict=True):
                 try:

@@ -8,8 +8,10 @@ after it; it is counted, and logged once.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from typing import NamedTuple
 
-from gantrymq.model.names import LMQ_PREFIX
+from gantrymq.formats.record import RecordView
+from gantrymq.model.light_queues import is_light, light_queue_offsets
 from gantrymq_storage_mmap.log.commit_log import CommitLog
 from gantrymq_storage_mmap.reading.cold_record import NotInMemory
 from gantrymq_store_files.check import LogContent, check_bytes, verified_queue_offset
@@ -20,9 +22,18 @@ __all__ = ["DamagedRecords", "ExpectedRecord", "expected_records", "read_each", 
 MAX_REMEMBERED = 10_000
 
 _ANY = 2**63 - 1
+_UNKNOWN = (_ANY, 0, _ANY)  # a place between entries that overlap: what follows is refused
 
 # Size, lowest and highest valid queue offset of a record.
 ExpectedRecord = tuple[int, int, int]
+
+
+class SoundRecords(NamedTuple):
+    """What was read."""
+
+    pieces: list[bytes | memoryview]  # sound records, concatenated
+    records: int  # number of sound records
+    damaged: list[tuple[int, str]]  # log offset and problem of each refused record
 
 
 class DamagedRecords:
@@ -42,16 +53,14 @@ class DamagedRecords:
             self._report(f"a damaged record was not delivered to a consumer: {problem}")
 
 
-def expected_records(topic: str, queue_offset: int, data: bytes, taken: int) -> dict[int, ExpectedRecord]:
+def expected_records(queue_offset: int, data: bytes, taken: int) -> dict[int, ExpectedRecord]:
     """Return the records that the first *taken* entries of *data* refer to, by log offset.
 
     Args:
-        topic: of the queue; records in a light queue have the queue offset of their own queue.
         queue_offset: of the first entry.
         data: packed entries as read.
         taken: number of entries examined.
     """
-    light = topic.startswith(LMQ_PREFIX)
     # The first and the last entry may repeat one that was not read, see `recovery.requeue`.
     last = taken - 1 if taken * ENTRY_BYTES >= len(data) - len(data) % ENTRY_BYTES else -1
     found: dict[int, ExpectedRecord] = {}
@@ -59,7 +68,7 @@ def expected_records(topic: str, queue_offset: int, data: bytes, taken: int) -> 
         if size > 0:  # zeros are not an entry for log offset 0
             at = queue_offset + number
             low = found[log_offset][1] if log_offset in found else at
-            found[log_offset] = (size, 0 if light or not number else low, _ANY if light or number == last else at)
+            found[log_offset] = (size, low if number else 0, _ANY if number == last else at)
     return found
 
 
@@ -70,7 +79,7 @@ def read_runs(
     topic: bytes,
     *,
     cached: bool = False,
-) -> tuple[list[bytes | memoryview], list[tuple[int, int, str]]]:
+) -> SoundRecords:
     """Return the sound records of each run ``(start, end)``, and the damaged ones; deleted data reads as nothing.
 
     For a thread, or, with *cached*, for the event loop: budget 2.5 us a run, and the check.
@@ -79,7 +88,7 @@ def read_runs(
         NotInMemory: *cached*, and the data is not in memory.
     """
     pieces: list[bytes | memoryview] = []
-    damaged: list[tuple[int, int, str]] = []
+    count, damaged = 0, []
     for start, end in runs:
         file = log.find(start)
         if file is None:
@@ -87,10 +96,11 @@ def read_runs(
         piece = file.pread_cached(start, end) if cached else file.pread(start, end)
         if piece is None:
             raise NotInMemory
-        sound, broken = sound_pieces(start, piece, wanted, topic)
+        sound, sound_count, broken = sound_pieces(start, piece, wanted, topic)
         pieces += sound
+        count += sound_count
         damaged += broken
-    return pieces, damaged
+    return SoundRecords(pieces, count, damaged)
 
 
 def read_each(
@@ -99,50 +109,62 @@ def read_each(
     """Return each record ``(log offset, size)``, or why it is refused. Runs in a thread."""
     found: list[tuple[bytes | memoryview, str | None]] = []
     for log_offset, size in places:
-        pieces, damaged = read_runs(log, [(log_offset, log_offset + size)], wanted, topic)
-        found.append((pieces[0] if pieces else b"", damaged[0][2] if damaged else None))
+        pieces, _, damaged = read_runs(log, [(log_offset, log_offset + size)], wanted, topic)
+        found.append((pieces[0] if pieces else b"", damaged[0][1] if damaged else None))
     return found
 
 
-def sound_pieces(
-    start: int, piece: bytes, wanted: Mapping[int, ExpectedRecord], topic: bytes
-) -> tuple[list[bytes | memoryview], list[tuple[int, int, str]]]:
-    """Return the sound parts of *piece*, and log offset, size and problem of each damaged record in it.
+def sound_pieces(start: int, piece: bytes, wanted: Mapping[int, ExpectedRecord], topic: bytes) -> SoundRecords:
+    """Return the sound records of *piece*, and the damaged ones.
 
     Args:
         start: log offset of the first byte of *piece*.
-        piece: consecutive records, all contained in *wanted*.
+        piece: consecutive records, all contained in *wanted* unless their entries contradict each other.
         wanted: from `expected_records`.
         topic: of the queue.
     """
     end = start + len(piece)
     view = memoryview(piece)
     sound: list[bytes | memoryview] = []
-    damaged: list[tuple[int, int, str]] = []
+    count, damaged = 0, []
     begun = log_offset = start
     while log_offset < end:
-        size, low, high = wanted[log_offset]
+        size, low, high = wanted.get(log_offset, _UNKNOWN)
         certain = verified_queue_offset(piece, log_offset - start, log_offset, size, topic)
         problem = None
         if not low <= certain <= high:
-            problem = _problem(view, log_offset - start, log_offset, size, low, high)
-        if problem is not None:
-            damaged.append((log_offset, size, problem))
+            problem = _problem(view, log_offset - start, log_offset, size, low, high, topic)
+        if problem is None:
+            count += 1
+        else:
+            damaged.append((log_offset, problem))
             sound.append(view[begun - start : log_offset - start])
             begun = log_offset + size
         log_offset += size
     if not damaged:
-        return [piece], damaged
+        return SoundRecords([piece], count, damaged)
     sound.append(view[begun - start :])
-    return [part for part in sound if len(part)], damaged
+    return SoundRecords([part for part in sound if len(part)], count, damaged)
 
 
-def _problem(view: memoryview, position: int, log_offset: int, size: int, low: int, high: int) -> str | None:
+def _problem(
+    view: memoryview, position: int, log_offset: int, size: int, low: int, high: int, topic: bytes
+) -> str | None:
     found = check_bytes(view[: position + size], position, log_offset)
     if found.record is None:
         return found.problem or f"log offset {log_offset}: {'zeros' if found.found is LogContent.END else 'no record'}"
     if found.size != size:
         return f"record at log offset {log_offset}: it has {found.size} bytes, its queue entry says {size}"
-    if not low <= found.record.queue_offset <= high:
-        return f"record at log offset {log_offset}: it says that its queue offset is {found.record.queue_offset}"
+    queue_offset = _queue_offset_in(topic.decode(), found.record)
+    if queue_offset is None:
+        return f"record at log offset {log_offset}: it belongs to topic {found.record.topic}"
+    if not low <= queue_offset <= high:
+        return f"record at log offset {log_offset}: it says that its queue offset is {queue_offset}"
     return None
+
+
+def _queue_offset_in(topic: str, record: RecordView) -> int | None:
+    """Return the queue offset of *record* in its queue of *topic*; None if it has none."""
+    if record.topic == topic:
+        return record.queue_offset
+    return dict(light_queue_offsets(record.topic, record.properties)).get(topic) if is_light(topic) else None

@@ -162,6 +162,8 @@ class Selection:
             else:
                 if run_end >= 0:
                     runs.append((run_start, run_end))
+                    if log_offset < run_start:
+                        self.wrong = True
                 run_start, run_end = log_offset, log_offset + record_bytes
             last = log_offset
             count += 1
@@ -175,12 +177,11 @@ class Selection:
         elif missed_first:
             self.status = GetStatus.MESSAGE_WAS_REMOVING
 
-    def refuse(self, count: int, size: int) -> None:
-        """Remove records that turned out to be damaged."""
-        self.count -= count
-        self.size -= size
-        if not self.count:
+    def settle(self, count: int, size: int) -> None:
+        """Set number and bytes of the records that were read; the others are damaged, or were deleted meanwhile."""
+        if self.count and not count:
             self.status = GetStatus.MESSAGE_WAS_REMOVING
+        self.count, self.size = count, size
 
     def split(self) -> Selection:
         """Return an empty selection that is full when this one, with its records added, would be."""
@@ -191,7 +192,5 @@ class Selection:
     def result(
         self, min_offset: int, max_offset: int, buffers: Sequence[bytes | memoryview], *, cold: bool = False
     ) -> GetResult:
-        """Return the result; *buffers* are the bytes of `runs`. If bytes were deleted meanwhile, the status says so."""
-        if cold and sum(map(len, buffers)) != self.size:
-            return GetResult(GetStatus.MESSAGE_WAS_REMOVING, self.next_offset, min_offset, max_offset, cold=True)
+        """Return the result; *buffers* are the bytes of the records."""
         return GetResult(self.status, self.next_offset, min_offset, max_offset, buffers, self.count, self.size, cold)

@@ -40,6 +40,7 @@ MOST_NAMES = 10  # queues named in a sentence
 MOST_OUTSIDE = 1_000_000  # entries before the first file of a queue, or after its last
 PLACE_BYTES = 12  # log offset and size at the start of an entry
 READ_AT_ONCE = 256  # entries
+MOST_BETWEEN = 64 * 1024**2  # bytes of the log that are read to rebuild a single entry
 
 AnyQueue = ConsumeQueue | BatchQueue
 
@@ -219,23 +220,33 @@ class QueueRepair:
             del wrong[:count]
         return found
 
-    def hole_at(self, view: RepairView, number: int, log_end: int, *, certain: bool) -> list[QueueHole]:
-        """Return the hole around an entry that a reader found wrong, if there is one.
-
-        Not *certain*: the record and not the entry may be damaged.
-        """
+    def hole_at(self, view: RepairView, number: int, log_end: int) -> list[QueueHole]:
+        """Return the hole around an entry that a reader found wrong, if there is one."""
         source, files = CommitLogSource(self._log), view.files()
         low = high = number // view.per_file - view.low // view.per_file
         if not 0 <= low < len(files):
-            return []
-        beside = [each for each in (number - 1, number + 1) if view.low <= each < view.end]
-        if not certain and all(self._holds(view, each, source, log_end) for each in beside):
             return []
         while low > 0 and not self._holds(view, files[low][0] - 1, source, log_end):
             low -= 1
         while high < len(files) - 1 and not self._holds(view, files[high][1], source, log_end):
             high += 1
         return [self._hole(view, low, high, log_end)]
+
+    def is_alone(self, view: RepairView, number: int, log_end: int) -> bool:
+        """Return whether the entries before and after *number* are right."""
+        source = CommitLogSource(self._log)
+        beside = [each for each in (number - 1, number + 1) if view.low <= each < view.end]
+        return view.low <= number < view.end and all(self._holds(view, each, source, log_end) for each in beside)
+
+    def hole_of_one(self, view: RepairView, number: int, log_end: int) -> list[QueueHole]:
+        """Return the hole of an entry that `is_alone`, with its neighbours; none if much of the log is between them."""
+        before = view.entry(number - 1) if number > view.low else None
+        following = view.entry(number + 1) if number + 1 < view.end else None
+        if before is not None and (not before[1] or before[0] < self._log.min_offset):  # it has no record in the log
+            before = None
+        low, log_from = (number, self._log.min_offset) if before is None else (number - 1, before[0])
+        high, log_to = (number + 1, log_end) if following is None else (number + 2, following[0] + following[1])
+        return [QueueHole(view, low, high, log_from, log_to)] if log_to - log_from <= MOST_BETWEEN else []
 
     def _hole(self, view: RepairView, first_file: int, last_file: int, log_end: int) -> QueueHole:
         files = view.files()
