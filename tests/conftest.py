@@ -1,7 +1,10 @@
 """Configuration of every run: modules of `support` are importable, one Spark session is shared, and the report names
 the compiled or Python functions in use. Hypothesis tries the same examples each time, without deadline or database."""
 
+import asyncio
+import gc
 import sys
+import time
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -48,3 +51,24 @@ def spark(tmp_path_factory):
     session = started(tmp_path_factory.mktemp("warehouse"))
     yield session
     session.stop()
+
+
+@pytest.fixture
+def longest_step(monkeypatch):
+    """Return a list: the longest step of any event loop, in seconds of its thread's CPU time, and its description.
+
+    The objects of earlier tests are hidden from the garbage collector, whose full collection would be such a step.
+    """
+    longest, run = [0.0, ""], asyncio.Handle._run
+
+    def measured(handle):
+        began = time.thread_time()
+        run(handle)
+        if (took := time.thread_time() - began) > longest[0]:
+            longest[:] = took, repr(handle)
+
+    gc.collect()
+    gc.freeze()
+    monkeypatch.setattr(asyncio.Handle, "_run", measured)
+    yield longest
+    gc.unfreeze()

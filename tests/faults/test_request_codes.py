@@ -4,12 +4,10 @@ The codes are those registered with the router, so new ones are included. Fields
 bodies from real clients, with one or two values replaced. The same seed makes the same requests.
 """
 
-import asyncio
 import json
 import random
 import re
 import resource
-import time
 
 import pytest
 from faulty_broker import start_broker
@@ -106,21 +104,6 @@ def odd_body(rng, code):
     if code not in BODIES or rng.random() < 0.25:
         return rng.choice(WHOLE)
     return json.dumps(spoilt(rng, BODIES[code])).encode()
-
-
-@pytest.fixture
-def longest_step(monkeypatch):
-    """The longest step of any event loop, in seconds of its thread's CPU time, and its description."""
-    longest, run = [0.0, ""], asyncio.Handle._run
-
-    def measured(handle):
-        began = time.thread_time()
-        run(handle)
-        if (took := time.thread_time() - began) > longest[0]:
-            longest[:] = took, repr(handle)
-
-    monkeypatch.setattr(asyncio.Handle, "_run", measured)
-    return longest
 
 
 def ask_all(tmp_path, monkeypatch, longest_step, seed, each):

@@ -1,8 +1,6 @@
 """Batches of acknowledgements (200151): valid contents, and their cost."""
 
-import asyncio
 import base64
-import time
 import tracemalloc
 
 import pytest
@@ -21,20 +19,6 @@ def bit_set(*offsets):
 
 async def batch(client, *entries, broker="broker-a"):
     return await client.ask(200151, None, dumps({"brokerName": broker, "acks": list(entries)}))
-
-
-@pytest.fixture
-def longest_step(monkeypatch):
-    """Return a list with one item: the longest step of the event loop, in seconds of this thread's CPU time."""
-    longest, run = [0.0], asyncio.Handle._run
-
-    def measured(handle):
-        began = time.thread_time()
-        run(handle)
-        longest[0] = max(longest[0], time.thread_time() - began)
-
-    monkeypatch.setattr(asyncio.Handle, "_run", measured)
-    return longest
 
 
 def test_bits_far_apart_are_acknowledged(popped):
