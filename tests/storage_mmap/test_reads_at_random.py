@@ -32,9 +32,6 @@ class OnPrice:
     def match_units(self, runs):
         return None
 
-    def candidates(self, queue, queue_offset):
-        return queue_offset, queue_offset + 77
-
     def match_properties(self, text):
         return properties.decode(text).get("price", "") > "8"
 
