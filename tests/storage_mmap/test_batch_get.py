@@ -198,3 +198,16 @@ def test_batches_after_a_file_that_is_deleted_during_a_read_are_returned(rig):
         assert [record.queue_offset for record in records_of(result)] == [4, 6, 8, 10]
 
     rig.run(case, **COLD)
+
+
+def test_a_repeated_entry_is_returned_once(rig):
+    rig.run(ten_batches)
+    path = rig.root / "batchconsumequeue" / "B" / "0" / f"{0:020d}"
+    rig.patch(path, 46 * 4, path.read_bytes()[46 * 5 : 46 * 6])  # batch 4 was lost to damage
+
+    async def then(bench):
+        result = await get(bench, 0, 100)
+        assert [record.queue_offset for record in records_of(result)] == [each for each in STARTS if each != STARTS[4]]
+        assert (result.count, result.size) == (50, sum(map(len, result.buffers)))
+
+    rig.run(then)

@@ -269,3 +269,21 @@ def test_records_after_a_file_that_is_deleted_during_a_read_are_returned(rig):
         rig.workers.held = False
 
     rig.run(case, hotReadWindow=0)
+
+
+@pytest.mark.parametrize("needs_message", [False, True])
+@pytest.mark.parametrize("window", [0, 1 << 20])
+def test_a_repeated_entry_is_returned_once(rig, window, needs_message):
+    async def case(bench):
+        await bench.add(*[message(body=b"%d" % n, tag="A") for n in range(10)])
+        rig.write_queues(bench)
+
+    rig.run(case)
+    rig.patch(rig.queue(), 20 * 4, rig.queue().read_bytes()[20 * 5 : 20 * 6])  # message 4 was lost to damage
+
+    async def then(bench):
+        got = await bench.get(T0, 0, match=OnlyTags("A", needs_message=needs_message))
+        assert (got.status, got.next_offset) == (GetStatus.FOUND, 10)
+        assert bodies(records_of(got)) == [b"%d" % n for n in range(10) if n != 4]
+
+    rig.run(then, hotReadWindow=window)

@@ -11,7 +11,7 @@ from placed_messages import LIGHT, fanned, inner
 
 from gantrymq.interfaces import GetLimit
 from gantrymq.model.queue import Queue
-from gantrymq_storage_mmap.reading.entry_repair import EntryRepairer
+from gantrymq_storage_mmap.reading.entry_repair import AGAIN_S, EntryRepairer
 from gantrymq_storage_mmap.recovery import queue_repair
 from gantrymq_store_files.queue_entry import ENTRY, PRE_BLANK
 from gantrymq_testing.store_contract_bench import OnlyTags, bodies, message, records_of
@@ -420,3 +420,21 @@ def test_an_entry_for_a_place_before_that_of_the_last_one_is_impossible(rig, mon
         assert {b"%d" % number for number in (*range(12), *range(16, 30))} <= set(found)
 
     rig.run(then, **COLD)
+
+
+def test_tried_repairs_are_forgotten_after_a_while(rig):
+    rig.run(fill_three, **COLD | LIGHT)
+    right = rig.queue("U").read_bytes()
+    for number in (5, 25):
+        rig.patch(rig.log(), ENTRY.unpack_from(right, 20 * number)[0] + 88, b"?")
+
+    async def then(bench):
+        repaired = bench.store._reader._entry_repairer._repaired_at
+        assert len(await bench.read_all(Queue("U", 0))) == 38
+        assert [number for _, number, _ in repaired] == [5, 25]
+        for place in repaired:
+            repaired[place] -= AGAIN_S + 1
+        assert len(await bench.read_all(Queue("U", 0), 20)) == 19
+        assert [number for _, number, _ in repaired] == [25]
+
+    rig.run(then, **COLD | LIGHT)

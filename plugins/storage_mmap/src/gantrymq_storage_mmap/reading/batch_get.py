@@ -155,13 +155,14 @@ class BatchReader:
 def _settle(
     selection: Selection, entry: BatchQueueEntry, data: bytes | memoryview, match: MessageFilter | None
 ) -> bool:
-    """Take the record *data* of *entry* if it passes the second filter stage; return whether it does."""
+    """Take the record *data* of *entry* if it passes the second filter stage; return whether it was taken."""
     if match is None or not match.needs_message:
-        selection.add(entry.log_offset, entry.size)
-    elif not selection.add_matching(entry.log_offset, entry.size, data, match):
-        return False
-    selection.count += entry.messages - 1
-    return True
+        taken = selection.add(entry.log_offset, entry.size)
+    else:
+        taken = selection.add_matching(entry.log_offset, entry.size, data, match)
+    if taken:
+        selection.count += entry.messages - 1
+    return taken
 
 
 def _entries(data: bytes) -> list[BatchQueueEntry]:

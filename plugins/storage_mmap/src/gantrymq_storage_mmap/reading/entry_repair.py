@@ -90,8 +90,8 @@ class EntryRepairer:
         now = self._clock.monotonic()
         self._repaired_at.pop(place, None)
         self._repaired_at[place] = now  # the latest last
-        for each in [each for each, done in self._repaired_at.items() if each[0].dropped or now - done > AGAIN_S]:
-            del self._repaired_at[each]
+        while now - self._repaired_at[oldest := next(iter(self._repaired_at))] > AGAIN_S:
+            del self._repaired_at[oldest]
 
     def _find(
         self, view: RepairView, number: int, log_end: int, *, certain: bool, whole: bool

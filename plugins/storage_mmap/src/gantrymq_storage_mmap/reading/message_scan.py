@@ -158,9 +158,7 @@ class _RecordScan:
                 index, log_offset, size, data, position = part.records[each]
                 if selection.full(log_offset, size):
                     return index
-                taken = selection.count
-                selection.add(log_offset, size)
-                if selection.count > taken:
+                if selection.add(log_offset, size):
                     self.found.append((log_offset, data[position : position + size], first + index))
             if evaluated < len(part.texts):
                 index = part.records[evaluated][0]

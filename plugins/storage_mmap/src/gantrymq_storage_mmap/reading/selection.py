@@ -87,33 +87,32 @@ class Selection:
         log = self._log
         return log.min_offset <= log_offset < log_offset + size <= log.end and not is_pre_blank(log_offset, size)
 
-    def add(self, log_offset: int, size: int) -> None:
-        """Take a record, unless it is the last one taken."""
+    def add(self, log_offset: int, size: int) -> bool:
+        """Take a record, unless it is the last one taken. Return whether it was taken."""
         runs = self.runs
         if runs and runs[-1][1] == log_offset:
             runs[-1] = (runs[-1][0], log_offset + size)
         elif log_offset == self._last:
-            return
+            return False
         else:
             runs.append((log_offset, log_offset + size))
         self._last = log_offset
         self.count += 1
         self.size += size
         self.status = GetStatus.FOUND
+        return True
 
     def add_matching(self, log_offset: int, size: int, data: bytes | memoryview, match: MessageFilter) -> bool:
-        """Take the record *data* if it passes the second filter stage; return whether it does."""
+        """Take the record *data* if it passes the second filter stage; return whether it was taken."""
         try:
             record = read_record(data)
         except FormatError:
             self.missed()
             return False
-        passes = match.match_message(record)
-        if passes:
-            self.add(log_offset, size)
-        else:
-            self.skipped()
-        return passes
+        if match.match_message(record):
+            return self.add(log_offset, size)
+        self.skipped()
+        return False
 
     def examine(self, end_offset: int) -> None:
         """Advance past an entry, which ends at *end_offset*."""

@@ -40,7 +40,7 @@ MOST_NAMES = 10  # queues named in a sentence
 MOST_OUTSIDE = 1_000_000  # entries before the first file of a queue, or after its last
 PLACE_BYTES = 12  # log offset and size at the start of an entry
 READ_AT_ONCE = 256  # entries
-MOST_BETWEEN = 64 * 1024**2  # bytes of the log that are read to rebuild a single entry
+MOST_BETWEEN = 16 * 1024**2  # bytes of the log that are read to rebuild a single entry
 
 AnyQueue = ConsumeQueue | BatchQueue
 
