@@ -1,4 +1,4 @@
-"""Wrappers of plugin objects that count exceptions by kind and name, and raise them again.
+"""Calls of plugin objects: wrappers that count exceptions by kind and name and raise them again, and their metrics.
 
 Interceptors and handlers refuse with a `GantryError`, so these are counted only for gates, where they fail the sends.
 Filters are counted in `gantrymq.broker.consuming.filters`, dispatchers in `gantrymq.broker.sending.dispatchers`.
@@ -11,13 +11,13 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterable, Iterator
 from functools import partial
 from typing import Any, Generic, ParamSpec, TypeVar
 
 from gantrymq.broker.counting.stats import Stats
 from gantrymq.errors import GantryError, Unconfirmed
-from gantrymq.interfaces import Gate, Interceptor, StoreMessage
+from gantrymq.interfaces import Gate, Interceptor, MetricFamily, StoreMessage
 
 Answer = TypeVar("Answer")
 Event = ParamSpec("Event")
@@ -124,3 +124,12 @@ def name_of(registered: object) -> str:
     """Return module and qualified name of a function, or of an object's class."""
     named = registered if hasattr(registered, "__qualname__") else type(registered)
     return f"{named.__module__}.{named.__qualname__}"
+
+
+def read_metrics(metrics: Iterable[Callable[[], MetricFamily]]) -> Iterator[MetricFamily]:
+    """Read the metrics of plugins one by one; those that raise are logged and omitted."""
+    for each in metrics:
+        try:
+            yield each()
+        except Exception:
+            log.exception("a plugin's metric cannot be read")

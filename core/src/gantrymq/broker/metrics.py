@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from functools import partial
 
-from gantrymq.broker.counted_plugins import counted, name_of
-from gantrymq.broker.counting.plugin_metrics import read_metrics
+from gantrymq.broker.counted_plugins import counted, name_of, read_metrics
 from gantrymq.broker.counting.sliding_sums import BYTES, MESSAGES, MINUTE, SlidingSums
 from gantrymq.broker.parts import Parts
 from gantrymq.broker.tables.offsets import AT

@@ -10,9 +10,9 @@ from gantrymq.remoting.serving import HandlerRegistry, handlers_of
 from gantrymq_filter_sql92.bitmap.settings import SCHEMA
 
 if TYPE_CHECKING:
-    from gantrymq_filter_sql92.combined import CombinedFilters
+    from gantrymq_filter_sql92.bitmap.service import FilterBitMap
 
-_of_this_load: list[CombinedFilters] = []  # pluggy calls the hooks of one load in a row; filters come before services
+_of_this_load: list[FilterBitMap] = []  # pluggy calls the hooks of one load in a row; filters come before services
 
 
 @hookimpl
@@ -25,24 +25,30 @@ def gantry_register_config(registry: ConfigRegistry) -> None:
 @hookimpl
 def gantry_register_filters(registry: FilterRegistry) -> None:
     """Register the filter type."""
-    from gantrymq_filter_sql92.combined import CombinedFilters  # loads the grammar, which commands do not need
+    from gantrymq_filter_sql92.bitmap.service import FilterBitMap  # commands need neither these nor the grammar
+    from gantrymq_filter_sql92.expression import compiled
+    from gantrymq_filter_sql92.filter import SQL92, Sql92Filter
 
-    together = CombinedFilters()
-    _of_this_load[:] = [together]
-    registry.add(together.name, together.filter_type)
+    def filter_type() -> Sql92Filter:
+        compiled("TRUE")  # loads the grammar, so that no pull waits for it
+        return Sql92Filter(bit_map.filter_of)
+
+    bit_map = FilterBitMap(SQL92, lambda expression: compiled(expression).matches)
+    _of_this_load[:] = [bit_map]
+    registry.add(SQL92, filter_type)
 
 
 @hookimpl
 def gantry_register_handlers(registry: HandlerRegistry) -> None:
     """Register the handler of queue entries with bits."""
-    for code, handler in handlers_of(_of_this_load[0].bit_map.queue_entries()).items():
+    for code, handler in handlers_of(_of_this_load[0].queue_entries()).items():
         registry.add(code, handler)
 
 
 @hookimpl
 def gantry_register_services(registry: ServiceRegistry) -> None:
     """Register the service of the bit map."""
-    registry.add(_of_this_load[0].bit_map)
+    registry.add(_of_this_load[0])
 
 
 @hookimpl

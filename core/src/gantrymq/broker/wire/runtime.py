@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from gantrymq import __version__
-from gantrymq.broker.counting.plugin_metrics import read_metrics
+from gantrymq.broker.counted_plugins import read_metrics
 from gantrymq.broker.parts import Parts
 from gantrymq.broker.queue_kinds import serves_light_queues
 from gantrymq.broker.wire.disk_figures import disk_figures

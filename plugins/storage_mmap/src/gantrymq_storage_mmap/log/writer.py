@@ -8,10 +8,17 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 
 from gantrymq.world import is_disk_full
-from gantrymq_storage_mmap.full_disk import no_room
 from gantrymq_storage_mmap.log.file import LogFile
+
+RESUME = "; writes resume by themselves once there is room"
+
+
+def no_room(folder: Path, what: str, error: OSError) -> str:
+    """Return the error sentence for a write that failed because the disk is full."""
+    return f"{what} finds no room on the disk of {folder} ({error.strerror or error}); free space{RESUME}"
 
 
 class LogWriter:

@@ -25,7 +25,7 @@ from typing import NamedTuple
 import attrs
 
 from gantrymq.world import DiskUsage
-from gantrymq_storage_mmap.full_disk import RESUME
+from gantrymq_storage_mmap.log.writer import RESUME
 
 __all__ = ["DeletionPlan", "DiskState", "Refusal", "RetentionRules", "is_near", "plan_deletion", "refusal_for"]
 
