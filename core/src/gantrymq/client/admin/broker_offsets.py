@@ -11,27 +11,41 @@ broker/.../processor/AdminBrokerProcessor.java (resetOffset).
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Final
+from typing import Final, Protocol
 
+from gantrymq.client.admin.connections import GroupClients
 from gantrymq.client.admin.offset_moves import EARLIEST, LATEST, OffsetMove, OffsetTarget
 from gantrymq.client.admin.requests import each
 from gantrymq.errors import InvalidParameter
+from gantrymq.model.group import GroupConfig
 from gantrymq.model.queue import MessageQueue
 from gantrymq.remoting.codes import RequestCode
+from gantrymq.remoting.command import Command
 from gantrymq.remoting.headers.clients import ResetOffsetRequest
-
-if TYPE_CHECKING:
-    from gantrymq.client.admin.resets import ResetCalls
 
 __all__ = ["BrokerOffsets", "refuse_by_members"]
 
 SERVER_SIDE: Final = "useServerSideResetOffset"
 
 
+class _Asks(Protocol):
+    """The methods of `Admin` that are used here."""
+
+    async def request(self, address: str, code: RequestCode, header: ResetOffsetRequest) -> Command: ...
+    async def groups(self, address: str) -> dict[str, GroupConfig]: ...
+    async def consumer_connections(self, address: str, group: str) -> GroupClients | None: ...
+    async def broker_settings(self, address: str) -> dict[str, str]: ...
+    async def min_offset(self, queue: MessageQueue) -> int: ...
+    async def max_offset(self, queue: MessageQueue) -> int: ...
+    async def offset_for_timestamp(self, queue: MessageQueue, time_ms: int) -> int: ...
+    async def committed_offset(self, group: str, queue: MessageQueue) -> int | None: ...
+    async def _commit(self, group: str, queue: MessageQueue, queue_offset: int) -> None: ...
+
+
 class BrokerOffsets:
     """The queues of one topic at one broker."""
 
-    def __init__(self, admin: ResetCalls, name: str, address: str, topic: str, queue_ids: Sequence[int]) -> None:
+    def __init__(self, admin: _Asks, name: str, address: str, topic: str, queue_ids: Sequence[int]) -> None:
         """*name*, *address*: of the broker; *queue_ids*: its read queues to process."""
         self._admin = admin
         self.name = name

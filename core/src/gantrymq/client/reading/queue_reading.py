@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Callable
-from typing import TYPE_CHECKING
+from typing import Protocol
 
 from gantrymq.client.argument_types import check_number
 from gantrymq.client.calls.outages import Outages
@@ -14,10 +14,7 @@ from gantrymq.model.queue import MessageQueue
 from gantrymq.model.subscription import TAG
 from gantrymq.world import Clock
 
-if TYPE_CHECKING:
-    from gantrymq.client.reading.reader import Reader
-
-__all__ = ["AGAIN_S", "follow", "is_transient", "read"]
+__all__ = ["AGAIN_S", "QueueReader", "follow", "is_transient", "read"]
 
 HOLD_MS = 15_000  # how long a broker may hold a pull at the end of a queue, as Java's push consumer has it
 MOST = 256  # maximum messages per pull
@@ -25,8 +22,36 @@ AGAIN_S = 1.0  # pause after a pull that failed
 _PASSING_CODES = frozenset({1, 2, 14, 215})  # system error, busy, not available, flow control
 
 
+class QueueReader(Protocol):
+    """The calls of a `Reader` that iteration uses."""
+
+    async def queues(self, topic: str | None = None) -> tuple[MessageQueue, ...]:
+        """See `Reader.queues`."""
+
+    async def pull(
+        self,
+        queue: MessageQueue,
+        offset: int,
+        *,
+        max_count: int = 32,
+        expression: str | None = None,
+        expression_type: str | None = None,
+        suspend_ms: int = 0,
+    ) -> PullResult:
+        """See `Reader.pull`."""
+
+    async def min_offset(self, queue: MessageQueue) -> int:
+        """See `Reader.min_offset`."""
+
+    async def max_offset(self, queue: MessageQueue) -> int:
+        """See `Reader.max_offset`."""
+
+    async def offset_for_timestamp(self, queue: MessageQueue, time_ms: int) -> int:
+        """See `Reader.offset_for_timestamp`."""
+
+
 async def read(
-    reader: Reader,
+    consumer: QueueReader,
     queue: MessageQueue,
     start: int,
     *,
@@ -42,7 +67,7 @@ async def read(
         check_number("end", end, 0)
     at = start
     while end is None or at < end:
-        result = await reader.pull(queue, at, max_count=MOST, expression=expression, expression_type=expression_type)
+        result = await consumer.pull(queue, at, max_count=MOST, expression=expression, expression_type=expression_type)
         for message in result.messages:
             if end is not None and message.queue_offset >= end:
                 return
@@ -53,7 +78,7 @@ async def read(
 
 
 async def follow(
-    reader: Reader,
+    consumer: QueueReader,
     queue: MessageQueue,
     start: int,
     *,
@@ -73,7 +98,7 @@ async def follow(
     at = start
     while True:
         try:
-            result = await reader.pull(
+            result = await consumer.pull(
                 queue,
                 at,
                 max_count=MOST,

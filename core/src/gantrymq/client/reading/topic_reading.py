@@ -12,17 +12,14 @@ import logging
 from collections import deque
 from collections.abc import AsyncGenerator, Coroutine, Mapping
 from contextlib import aclosing
-from typing import TYPE_CHECKING, Any, Final, Literal
+from typing import Any, Final, Literal
 
 from gantrymq.client.calls.outages import Outages
 from gantrymq.client.message import ReceivedMessage
-from gantrymq.client.reading.queue_reading import follow, is_transient, read
+from gantrymq.client.reading.queue_reading import QueueReader, follow, is_transient, read
 from gantrymq.errors import ClientError, InvalidParameter
 from gantrymq.model.queue import MessageQueue
 from gantrymq.world import Clock
-
-if TYPE_CHECKING:
-    from gantrymq.client.reading.reader import Reader
 
 __all__ = ["Start", "TopicFollower", "check_start", "first_offsets", "read_to_end"]
 
@@ -44,7 +41,7 @@ def check_start(start: Start) -> Start:
     )
 
 
-async def first_offsets(reader: Reader, queues: tuple[MessageQueue, ...], start: Start) -> dict[MessageQueue, int]:
+async def first_offsets(reader: QueueReader, queues: tuple[MessageQueue, ...], start: Start) -> dict[MessageQueue, int]:
     """Return the first offset of each queue; queues missing from a mapping are read from their first message."""
 
     async def of(queue: MessageQueue) -> int:
@@ -58,7 +55,7 @@ async def first_offsets(reader: Reader, queues: tuple[MessageQueue, ...], start:
 
 
 async def read_to_end(
-    reader: Reader, starts: Mapping[MessageQueue, int], expression: str, expression_type: str
+    reader: QueueReader, starts: Mapping[MessageQueue, int], expression: str, expression_type: str
 ) -> AsyncGenerator[ReceivedMessage, None]:
     """Yield the messages that the queues hold now. Errors as `Reader.pull`."""
     ends = await asyncio.gather(*map(reader.max_offset, starts))
@@ -73,7 +70,7 @@ class TopicFollower:
     """One loop without end; stopped by `stop`."""
 
     def __init__(
-        self, reader: Reader, topic: str, clock: Clock, outages: Outages, expression: str, expression_type: str
+        self, reader: QueueReader, topic: str, clock: Clock, outages: Outages, expression: str, expression_type: str
     ) -> None:
         self._reader = reader
         self._topic = topic

@@ -14,7 +14,7 @@ from contextlib import AbstractAsyncContextManager, contextmanager
 from contextvars import copy_context
 from functools import wraps
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Concatenate, Final, Generic, ParamSpec, Self, TypeVar, overload
+from typing import Any, Concatenate, Final, Generic, ParamSpec, Protocol, Self, TypeVar, overload
 
 import attrs
 
@@ -34,9 +34,6 @@ from gantrymq.client.sync.streams import ChunkedMessageStream, MessageStream
 from gantrymq.client.user_functions import EXITS, call_function, check_function, require_plain
 from gantrymq.errors import ClientError, InvalidParameter
 from gantrymq.model.queue import MessageQueue
-
-if TYPE_CHECKING:
-    from gantrymq.client.sync.client import Client
 
 __all__ = [
     "Check",
@@ -88,10 +85,24 @@ def from_sync(
     return call
 
 
+class Owner(Protocol):
+    """The client for threads, as its producers, consumers and readers need it."""
+
+    @property
+    def is_started(self) -> bool:
+        """Whether the client is between `start` and `close`."""
+
+    def close_wrapped(self, wrapped: BaseClient, timeout_s: float | None) -> None:
+        """Close one object created by the client."""
+
+    def track(self, stream: AnyStream) -> AnyStream:
+        """Register *stream* so that `close` handles its in-flight messages; returns it."""
+
+
 class SyncBaseClient(Generic[Wrapped]):
     """A started client object of `gantrymq.client.sync.Client`; closed with it, or earlier by `close` or ``with``."""
 
-    def __init__(self, client: Client, portal: Portal, wrapped: Wrapped) -> None:
+    def __init__(self, client: Owner, portal: Portal, wrapped: Wrapped) -> None:
         """Created only by `Client`: wraps *wrapped*, which runs in the event loop of *portal*."""
         self._client = client  # keeps the client alive as long as its parts
         self._own_portal = portal
