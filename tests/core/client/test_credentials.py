@@ -222,18 +222,23 @@ def test_a_send_that_is_turned_away_is_not_tried_again(simulate, cluster):
     simulate(work)
 
 
+def alone(world, broker, committed):
+    """Return options of a client that is the only member of its groups; *committed*: the answer about its offsets."""
+    broker.answers[RequestCode.GET_CONSUMER_LIST_BY_GROUP] = command.Command(
+        0, body=b'{"consumerIdList":["10.0.0.1@one"]}'
+    )
+    broker.answers[RequestCode.QUERY_CONSUMER_OFFSET] = committed
+    broker.answers[RequestCode.UPDATE_CONSUMER_OFFSET] = command.Command(0)
+    return {"world": world, "client_ip": "10.0.0.1", "instance_name": "one"}
+
+
 @pytest.mark.parametrize("wanted", ["loop", "handler", "assigned", "polled", "assigned to poll"])
 @pytest.mark.parametrize("where", [RequestCode.GET_CONSUMER_LIST_BY_GROUP, RequestCode.QUERY_CONSUMER_OFFSET, PULL])
 def test_a_consumer_that_was_never_let_in_ends(simulate, cluster, where, wanted):
     async def work(world):
         async with cluster(world, "a", topics=("T", "%RETRY%G")) as c:
             broker = c.brokers["a"]
-            options = {"world": world, "client_ip": "10.0.0.1", "instance_name": "one"}
-            broker.answers[RequestCode.GET_CONSUMER_LIST_BY_GROUP] = command.Command(
-                0, body=b'{"consumerIdList":["10.0.0.1@one"]}'
-            )
-            broker.answers[RequestCode.QUERY_CONSUMER_OFFSET] = command.Command(0, ext={"offset": "0"})
-            broker.answers[RequestCode.UPDATE_CONSUMER_OFFSET] = command.Command(0)
+            options = alone(world, broker, command.Command(0, ext={"offset": "0"}))
             broker.answers[where] = command.Command(1, remark=WRONG_KEY)
             async with Client(c.namesrv, **options) as client:
                 consumer = (client.lite_pull if "poll" in wanted else client.consumer)("G", "T", consume_from="first")
@@ -267,12 +272,7 @@ def test_a_consumer_that_may_not_search_its_start_offset_ends(simulate, cluster,
     async def work(world):
         async with cluster(world, "a", topics=("T", "%RETRY%G")) as c:
             broker = c.brokers["a"]
-            options = {"world": world, "client_ip": "10.0.0.1", "instance_name": "one"}
-            broker.answers[RequestCode.GET_CONSUMER_LIST_BY_GROUP] = command.Command(
-                0, body=b'{"consumerIdList":["10.0.0.1@one"]}'
-            )
-            broker.answers[RequestCode.QUERY_CONSUMER_OFFSET] = command.Command(22, remark="not found")
-            broker.answers[RequestCode.UPDATE_CONSUMER_OFFSET] = command.Command(0)
+            options = alone(world, broker, command.Command(22, remark="not found"))
             broker.answers[PULL] = None
             for code in (RequestCode.GET_MAX_OFFSET, RequestCode.SEARCH_OFFSET_BY_TIMESTAMP):
                 broker.answers[code] = busy_first
@@ -290,12 +290,8 @@ def test_a_consumer_that_was_let_in_asks_again(simulate, cluster):
     async def work(world):
         async with cluster(world, "a", topics=("T", "%RETRY%G")) as c:
             broker = c.brokers["a"]
-            options = {"world": world, "client_ip": "10.0.0.1", "instance_name": "one"}
-            members = broker.answers[RequestCode.GET_CONSUMER_LIST_BY_GROUP] = command.Command(
-                0, body=b'{"consumerIdList":["10.0.0.1@one"]}'
-            )
-            broker.answers[RequestCode.QUERY_CONSUMER_OFFSET] = command.Command(0, ext={"offset": "0"})
-            broker.answers[RequestCode.UPDATE_CONSUMER_OFFSET] = command.Command(0)
+            options = alone(world, broker, command.Command(0, ext={"offset": "0"}))
+            members = broker.answers[RequestCode.GET_CONSUMER_LIST_BY_GROUP]
             broker.answers[PULL] = None
             async with Client(c.namesrv, **options) as client:
                 consumer = client.consumer("G", "T", consume_from="first")
