@@ -3,7 +3,6 @@
 #include "record.h"
 
 enum { LEAST_RECORD_BYTES = HEAD_BYTES + 1 + LENGTH_BYTES, CRC_TAIL_BYTES = 20, PAIR_END = 2 };
-enum { ENTRY_BYTES = 20 };
 enum { DELAYED, TAGS, CRC_TAIL_START, TEXTS };
 
 typedef struct {
@@ -251,7 +250,7 @@ is_sound(const unsigned char *data, Py_ssize_t length, long long start, const un
     }
     Py_ssize_t position = (Py_ssize_t)(log_offset - start);
     return find_parts(data + position, length - position, log_offset, magic, odd_flags, plain) &&
-           plain->size == read_i32(entry + 8) && read_i64(plain->head + QUEUE_OFFSET_AT) == queue_offset &&
+           plain->size == read_i32(entry + ENTRY_SIZE_AT) && read_i64(plain->head + QUEUE_OFFSET_AT) == queue_offset &&
            is_text(topic, plain->name, plain->name_size) && crc_is_right(plain);
 }
 
@@ -281,7 +280,7 @@ sound_records(PyObject *Py_UNUSED(module), PyObject *args)
     }
     unsigned char *to = (unsigned char *)PyBytes_AsString(records);
     for (const unsigned char *entry = packed + index * ENTRY_BYTES; sound > 0 && total > 0; entry += ENTRY_BYTES) {
-        Py_ssize_t size = read_i32(entry + 8);
+        Py_ssize_t size = read_i32(entry + ENTRY_SIZE_AT);
         to = write_bytes(to, piece + (read_i64(entry) - start), size);
         total -= size;
     }

@@ -24,4 +24,7 @@ enum {
 
 enum { HOST_BYTES = 8, LENGTH_BYTES = 2 };
 
+/* gantrymq_store_files.queue_entry: i64 log offset, i32 size, i64 tags code. */
+enum { ENTRY_SIZE_AT = 8, ENTRY_BYTES = 20 };
+
 #endif

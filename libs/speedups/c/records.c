@@ -16,8 +16,6 @@ static const char *const message_names[MESSAGE_SLOTS] = {
 enum { NEXT_OFFSET, MAGIC, NAMED, QUEUE_SLOTS };
 static const char *const queue_names[QUEUE_SLOTS] = {"next_offset", "magic", "named"};
 
-enum { ENTRY_BYTES = 20 };
-
 typedef struct {
     PyObject_HEAD
     PyTypeObject *message, *queue, *entry, *result;

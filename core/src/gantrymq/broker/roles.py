@@ -17,7 +17,14 @@ from typing import Any, Final
 import attrs
 
 from gantrymq.broker.counted_plugins import CountFailure, Listeners
-from gantrymq.errors import GantryError, InvalidParameter, PluginError, RequestRefused, ServiceNotAvailable
+from gantrymq.errors import (
+    GantryError,
+    InvalidParameter,
+    PluginError,
+    RequestRefused,
+    ServiceNotAvailable,
+    Unconfirmed,
+)
 from gantrymq.interfaces import MessageStore
 from gantrymq.model.role import Role
 
@@ -30,7 +37,6 @@ ON_A_REPLICA: Final = (
     "service not available now: this broker is a replica and takes no messages; send to the master of its group"
 )
 CHANGING: Final = "service not available now: this broker is changing its role; send again in a moment"
-SLAVE_NOT_AVAILABLE: Final = 11
 
 
 @attrs.define(eq=False)
@@ -107,7 +113,7 @@ class Roles:
             ServiceNotAvailable: it changes its role.
         """
         if self.current is Role.REPLICA:
-            raise RequestRefused(SLAVE_NOT_AVAILABLE, ON_A_REPLICA)
+            raise RequestRefused(Unconfirmed.SLAVE_NOT_AVAILABLE, ON_A_REPLICA)
         self.check_message()
 
     def check_tables(self) -> None:

@@ -67,7 +67,7 @@ class Pipeline:
         self._timer: Timer | None = None
         self._listeners: list[Published] = []
         self._answered: list[Callable[[], None]] = []
-        self._timers: tuple[Acknowledged, ...] = ()
+        self._timers: dict[Acknowledged, None] = {}
         self._timed: deque[tuple[int, int, float]] = deque()  # for each batch: end, messages, time of the append
         self._closed = False
 
@@ -87,12 +87,8 @@ class Pipeline:
 
         Without a listener no time is measured. Exceptions are logged. Return a function that removes it.
         """
-        self._timers = (*self._timers, listener)
-
-        def remove() -> None:
-            self._timers = tuple(each for each in self._timers if each is not listener)
-
-        return remove
+        self._timers[listener] = None
+        return lambda: self._timers.pop(listener, None)
 
     def submit(self, messages: Sequence[StoreMessage], done: Done) -> None:
         """Store *messages* and call ``done(results, error)`` once, later.
@@ -320,7 +316,7 @@ class Pipeline:
         now = self._clock.monotonic()
         while timed and timed[0][0] <= up_to:
             _, messages, began = timed.popleft()
-            for listener in self._timers:
+            for listener in tuple(self._timers):
                 try:
                     listener(messages, now - began)
                 except Exception:

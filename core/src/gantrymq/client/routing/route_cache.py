@@ -21,7 +21,7 @@ from gantrymq.client.calls.rpc import CALL_TIMEOUT_S, RpcClient, refused
 from gantrymq.client.errors import NoNameServer, NotANameServer
 from gantrymq.client.routing.nameservers import NameServerList
 from gantrymq.client.routing.routes import BrokerAddresses, TopicRoute, parse_route
-from gantrymq.errors import ClientError, GantryError, HandshakeFailed, NoRoute
+from gantrymq.errors import ClientError, ConnectFailed, GantryError, HandshakeFailed, NoRoute
 from gantrymq.model import names
 from gantrymq.model.queue import MessageQueue
 from gantrymq.remoting.codes import RequestCode, ResponseCode
@@ -256,16 +256,15 @@ class RouteCache:
             except UNREACHABLE as problem:
                 if left:
                     continue
+                error: ConnectFailed
                 if isinstance(problem, HandshakeFailed):
                     advice = "check the certificates and the settings of TLS of both sides"
-                    refused_tls = HandshakeFailed(f"no TLS connection to a name server: {problem}; {advice}")
-                    refused_tls.address = problem.address
-                    raise refused_tls from problem
-                known = ", ".join(self._servers.addresses)
-                reason = f"no name server answers at {known} ({problem})"
-                missing = NoNameServer(reason + NoNameServer.ADVICE)
-                missing.address = problem.address
-                raise missing from problem
+                    error = HandshakeFailed(f"no TLS connection to a name server: {problem}; {advice}")
+                else:
+                    known = ", ".join(self._servers.addresses)
+                    error = NoNameServer(f"no name server answers at {known} ({problem}){NoNameServer.ADVICE}")
+                error.address = problem.address
+                raise error from problem
         raise AssertionError("the list of name servers is never empty")
 
     def _learn(self) -> None:
