@@ -289,6 +289,10 @@ async def until_saved(small: SmallDisk, queue: MessageQueue, offset: int) -> Non
     path = small.folder / "store" / "config" / "consumerOffset.json"
 
     def saved() -> bool:
-        return path.exists() and f'"{TOPIC}@{GROUP}":{{{queue.queue_id}:{offset}' in path.read_text()
+        try:
+            text = path.read_text()
+        except FileNotFoundError:  # none yet, or renamed to the backup while it is replaced
+            return False
+        return f'"{TOPIC}@{GROUP}":{{{queue.queue_id}:{offset}' in text
 
     await until(saved, f"{offset} in {path}", RESUME_S)
