@@ -1,0 +1,1 @@
+"""Which consumer groups consumed a message, with the evidence for each verdict."""

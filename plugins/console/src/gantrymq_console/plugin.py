@@ -1,0 +1,3 @@
+"""Registers the command ``gantrymq console``."""
+
+from __future__ import annotations
