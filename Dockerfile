@@ -10,7 +10,7 @@ COPY libs libs
 COPY plugins plugins
 COPY requirements.txt requirements.txt
 RUN python -m venv /opt/gantrymq \
-    && /opt/gantrymq/bin/pip install --no-cache-dir -r requirements.txt ./plugins/metrics
+    && /opt/gantrymq/bin/pip install --no-cache-dir -r requirements.txt
 
 FROM python:3.12-slim
 

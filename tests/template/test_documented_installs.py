@@ -88,7 +88,7 @@ def newest_pip(tmp_path_factory):
 def test_the_pages_have_such_commands():
     lines = [" ".join(words) for words in documented()]
     assert "-r requirements.txt" in lines
-    assert "-r requirements.txt ./plugins/metrics" in lines
+    assert "-r requirements.txt ./plugins/faststream" in lines
     assert "-r requirements.txt ./plugins/spark[spark]" in lines
     for words in documented():
         for word in words:
