@@ -32,6 +32,7 @@ TO_INSTALL = {
     "nameserver config": ADMIN,
     "store": "gantrymq-store-tools",
     "transactions": "gantrymq-transaction",
+    "console": "gantrymq-console",
 }
 """Well-known commands of plugins: words to the distribution that provides the command."""
 

@@ -1,0 +1,1 @@
+"""Who a visitor is, and what the visitor may do."""

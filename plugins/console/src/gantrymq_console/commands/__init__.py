@@ -1,0 +1,1 @@
+"""``gantrymq console`` and its subcommands."""

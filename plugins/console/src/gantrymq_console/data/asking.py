@@ -1,0 +1,95 @@
+"""The requests of one page: one deadline for all of them, and a list of what is missing from the result."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Coroutine, Mapping
+from typing import Any, Final, TypeVar
+
+import attrs
+
+from gantrymq.errors import BrokerRefused, CallTimeout, ClientError
+from gantrymq.world import Clock
+
+__all__ = ["DEADLINE_S", "Asking", "Missing"]
+
+DEADLINE_S: Final = 3.0
+
+Key = TypeVar("Key")
+Got = TypeVar("Got")
+
+
+@attrs.frozen
+class Missing:
+    """Something that a page does not show because a server did not answer."""
+
+    what: str  # the subject as data, such as "broker-a" or "group billing"
+    reason: str  # "timeout", "refused", "failed"
+    sentence: str = ""  # the server's or the client's own words
+    code: int | None = None  # response code of a refusal
+
+
+class Asking:
+    """Collects answers until the deadline, which begins when the object is created."""
+
+    def __init__(self, clock: Clock, seconds: float = DEADLINE_S) -> None:
+        self._clock = clock
+        self._until = clock.monotonic() + seconds
+        self._seconds = seconds
+        self.missing: list[Missing] = []
+
+    @property
+    def left_s(self) -> float:
+        """Seconds before the deadline."""
+        return max(0.0, self._until - self._clock.monotonic())
+
+    async def all(self, asked: Mapping[Key, Coroutine[Any, Any, Got]]) -> dict[Key, Got]:
+        """Return the answers in the order of *asked*, without those that failed or are late; these are in `missing`."""
+        tasks = {key: asyncio.ensure_future(each) for key, each in asked.items()}
+        await self._wait(list(tasks.values()))
+        found: dict[Key, Got] = {}
+        for key, task in tasks.items():
+            try:
+                found[key] = task.result()
+            except (ClientError, asyncio.CancelledError) as problem:
+                self.missing.append(self._missing(str(key), problem))
+        return found
+
+    async def one(self, what: str, asked: Coroutine[Any, Any, Got]) -> Got | None:
+        """Return the answer, or None with an entry in `missing`."""
+        return (await self.all({what: asked})).get(what)
+
+    async def needed(self, asked: Coroutine[Any, Any, Got]) -> Got:
+        """Return the answer on which the whole page depends.
+
+        Raises:
+            ClientError: of the request; CallTimeout after the deadline.
+        """
+        task = asyncio.ensure_future(asked)
+        await self._wait([task])
+        if task.cancelled():
+            raise CallTimeout(f"no answer within {self._seconds:g} s")
+        return task.result()
+
+    async def _wait(self, tasks: list[asyncio.Future[Any]]) -> None:
+        """Wait for *tasks* until the deadline, and cancel the rest."""
+        if not tasks:
+            return
+        late = asyncio.ensure_future(self._clock.sleep(self.left_s))
+        waiting: set[asyncio.Future[Any]] = {late, *tasks}
+        try:
+            while late in waiting and len(waiting) > 1:
+                _, waiting = await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            unfinished = [each for each in (late, *tasks) if not each.done()]
+            for each in unfinished:
+                each.cancel()
+            if unfinished:
+                await asyncio.wait(unfinished)
+
+    def _missing(self, what: str, problem: BaseException) -> Missing:
+        if isinstance(problem, BrokerRefused):
+            return Missing(what, "refused", str(problem), problem.response_code)
+        if isinstance(problem, CallTimeout | asyncio.CancelledError):
+            return Missing(what, "timeout", f"no answer within {self._seconds:g} s")
+        return Missing(what, "failed", str(problem))

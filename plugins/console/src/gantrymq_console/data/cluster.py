@@ -1,0 +1,132 @@
+"""A cluster as the console sees it: one client, and answers that all visitors share.
+
+A shared answer is refreshed only while somebody looks: when it is asked for and older than its age. Concurrent visitors
+wait for the same request.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Hashable
+from typing import Any, Final, Generic, TypeVar, cast
+
+import attrs
+
+from gantrymq.client import Admin, Client, Reader
+from gantrymq.world import World
+from gantrymq.world.clock import monotonic_ms
+
+__all__ = ["Aged", "BrokerAddress", "Cluster"]
+
+READER_GROUP: Final = "TOOLS_CONSUMER"  # group that exists on every broker
+MOST_SHARED: Final = 4096  # answers
+
+Got = TypeVar("Got")
+
+
+@attrs.frozen
+class Aged(Generic[Got]):
+    """An answer and when it was given."""
+
+    value: Got
+    as_of_ms: int  # wall time
+
+
+@attrs.frozen
+class BrokerAddress:
+    """A registered broker."""
+
+    cluster: str
+    name: str
+    broker_id: int  # 0 for a master
+    address: str
+
+
+@attrs.define
+class _Shared:
+    task: asyncio.Task[Any]
+    begun_ms: int  # of the monotonic clock
+
+
+class Cluster:
+    """Access to the servers behind one list of name servers."""
+
+    def __init__(self, client: Client, world: World) -> None:
+        """Create it for a started client, which the caller closes."""
+        self.client = client
+        self.world = world
+        self._shared: dict[Hashable, _Shared] = {}
+        self._reader: Reader | None = None
+
+    @property
+    def admin(self) -> Admin:
+        """Administration calls."""
+        return self.client.admin
+
+    @property
+    def reader(self) -> Reader:
+        """A reader of messages, which commits nothing."""
+        if self._reader is None:
+            self._reader = self.client.reader(group=READER_GROUP)
+        return self._reader
+
+    async def shared(self, key: Hashable, age_s: float, make: Callable[[], Awaitable[Got]]) -> Aged[Got]:
+        """Return the answer to *make* that is at most *age_s* old, for all who ask for *key*.
+
+        A failure is not kept. Cancelling a caller does not cancel the request that others wait for.
+        """
+        now = monotonic_ms(self.world.clock)
+        found = self._shared.get(key)
+        if found is None or (found.task.done() and (_failed(found.task) or now - found.begun_ms >= age_s * 1000)):
+            found = self._shared[key] = _Shared(asyncio.ensure_future(self._aged(make)), now)
+            found.task.add_done_callback(_retrieve)
+            if len(self._shared) > MOST_SHARED:
+                self._drop_oldest()
+        return cast("Aged[Got]", await asyncio.shield(found.task))
+
+    def forget(self, *keys: Hashable) -> None:
+        """Drop shared answers that a change made wrong; all of them without *keys*."""
+        for key in keys or list(self._shared):
+            self._shared.pop(key, None)
+
+    async def brokers(self) -> tuple[BrokerAddress, ...]:
+        """Return all registered brokers, sorted, at most 5 s old."""
+        return (await self.shared("brokers", 5, self._brokers)).value
+
+    async def masters(self) -> dict[str, str]:
+        """Return the addresses of the masters by broker name."""
+        return {each.name: each.address for each in await self.brokers() if each.broker_id == 0}
+
+    async def _brokers(self) -> tuple[BrokerAddress, ...]:
+        info = await self.admin.clusters()
+        return tuple(
+            BrokerAddress(broker.cluster, broker.name, broker_id, address)
+            for broker in info.brokers
+            for broker_id, address in sorted(broker.addresses.items())
+        )
+
+    async def _aged(self, make: Callable[[], Awaitable[Got]]) -> Aged[Got]:
+        value = await make()
+        return Aged(value, self.world.clock.now_ms())
+
+    def _drop_oldest(self) -> None:
+        done = [key for key, each in self._shared.items() if each.task.done()]
+        for key in sorted(done, key=lambda key: self._shared[key].begun_ms)[: MOST_SHARED // 4]:
+            del self._shared[key]
+
+    async def close(self) -> None:
+        """Cancel requests that are running."""
+        tasks = [each.task for each in self._shared.values() if not each.task.done()]
+        for task in tasks:
+            task.cancel()
+        if tasks:
+            await asyncio.wait(tasks)
+
+
+def _failed(task: asyncio.Task[Any]) -> bool:
+    return task.cancelled() or task.exception() is not None
+
+
+def _retrieve(task: asyncio.Task[Any]) -> None:
+    if not task.cancelled():
+        task.exception()  # marks it as retrieved: all who asked may be gone

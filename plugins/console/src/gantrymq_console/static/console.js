@@ -1,0 +1,106 @@
+"use strict";
+// Refresh of pages, times in the viewer's zone, keyboard shortcuts. Every page works without this script.
+(() => {
+  const IDLE_MS = 15 * 60 * 1000;
+  const main = document.getElementById("main");
+  const texts = document.getElementById("texts").dataset;
+  const pauseButton = document.querySelector("[data-pause]");
+  const age = document.querySelector("[data-age]");
+  let refreshed = Date.now();
+  let used = Date.now();
+  let failed = false;
+  let paused = false;
+  let tag = "";
+
+  const showTimes = (root) => {
+    const language = document.documentElement.lang;
+    if (document.documentElement.dataset.zone === "utc") return;
+    const format = new Intl.DateTimeFormat(language, { dateStyle: "short", timeStyle: "medium" });
+    for (const each of root.querySelectorAll("time[datetime]")) {
+      each.textContent = format.format(new Date(each.dateTime));
+    }
+  };
+  const every = () => {
+    if (!main.dataset.refresh) return;
+    const now = Date.now();
+    const asleep = paused || document.hidden || now - used > IDLE_MS;
+    if (!asleep && now - refreshed >= Number(main.dataset.refresh) * 1000 && !main.contains(document.activeElement?.closest?.("form"))) {
+      refreshed = now;
+      main.dispatchEvent(new Event("refresh"));
+    }
+    if (age) {
+      const seconds = Math.max(0, Math.round((now - refreshed) / 1000));
+      age.textContent = failed ? texts.failed : asleep ? texts.paused : `${texts.fresh} -${seconds} s`;
+      age.classList.toggle("stale", failed);
+    }
+  };
+
+  main.addEventListener("htmx:configRequest", (event) => {
+    if (tag) event.detail.headers["If-None-Match"] = tag;
+  });
+  main.addEventListener("htmx:afterRequest", (event) => {
+    document.body.classList.remove("loading");
+    failed = event.detail.failed;
+    if (!failed) tag = event.detail.xhr.getResponseHeader("ETag") || tag;
+  });
+  main.addEventListener("htmx:beforeRequest", () => setTimeout(() => document.body.classList.toggle("loading", main.classList.contains("htmx-request")), 300));
+  main.addEventListener("htmx:beforeSwap", (event) => {
+    const parsed = new DOMParser().parseFromString(event.detail.serverResponse, "text/html");
+    showTimes(parsed);
+    event.detail.serverResponse = parsed.body.innerHTML;
+  });
+
+  if (pauseButton) {
+    pauseButton.hidden = false;
+    pauseButton.addEventListener("click", () => {
+      paused = !paused;
+      pauseButton.textContent = paused ? texts.resume : texts.pause;
+      every();
+    });
+  }
+  for (const kind of ["keydown", "pointerdown"]) addEventListener(kind, () => { used = Date.now(); }, { passive: true });
+
+  // --- keyboard ---
+  let before = "";
+  let row = -1;
+  const choose = (step) => {
+    const rows = [...main.querySelectorAll("tbody tr")];
+    if (!rows.length) return;
+    rows[row]?.removeAttribute("aria-selected");
+    row = Math.min(rows.length - 1, Math.max(0, row + step));
+    rows[row].setAttribute("aria-selected", "true");
+    (rows[row].querySelector("a") || rows[row]).focus();
+  };
+  const home = document.querySelector("header .home").href;
+  const keys = {
+    "/": () => document.getElementById("q").focus(),
+    j: () => choose(1),
+    k: () => choose(-1),
+    r: () => { refreshed = 0; used = Date.now(); every(); },
+    p: () => pauseButton?.click(),
+    "?": () => document.getElementById("keys").showModal(),
+    "g h": () => { location.href = home; },
+    "g t": () => { location.href = new URL("topics", home); },
+    "g g": () => { location.href = new URL("groups", home); },
+  };
+  addEventListener("keydown", (event) => {
+    const typing = event.target.closest?.("input, textarea, select, dialog");
+    if (typing || event.ctrlKey || event.metaKey || event.altKey || document.documentElement.dataset.keys === "off") return;
+    const done = keys[before ? `${before} ${event.key}` : event.key];
+    before = event.key === "g" && !before ? "g" : "";
+    if (done) {
+      event.preventDefault();
+      done();
+    }
+  });
+
+  showTimes(document);
+  if (Math.abs(Date.now() - Number(texts.now)) > 5000 && performance.getEntriesByType("navigation")[0]?.type !== "back_forward") {
+    const note = document.createElement("p");
+    note.className = "banner warn";
+    note.textContent = texts.clock;
+    main.prepend(note);
+  }
+  setInterval(every, 1000);
+  every();
+})();

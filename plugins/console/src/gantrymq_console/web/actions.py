@@ -1,0 +1,157 @@
+"""The steps of every change: role, form, preview, confirmation, audit, the change itself, result.
+
+A form carries a digest of the preview that the user saw. If the preview computed at the confirmation differs, nothing
+is changed and the new preview is shown with status 409. A form runs once: its id is kept until 10,000 newer ones.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import secrets
+from collections import OrderedDict
+from collections.abc import Mapping
+from typing import Any, Final
+from urllib.parse import parse_qsl
+
+import attrs
+from starlette.exceptions import HTTPException
+from starlette.responses import JSONResponse, RedirectResponse, Response
+
+from gantrymq.errors import GantryError
+from gantrymq_console.access.audit import Entry
+from gantrymq_console.web import answers
+from gantrymq_console.web.pages import Action, Confirm, Outcome, Preview, View
+from gantrymq_console.web.values import to_json
+from gantrymq_console.web.visit import Visit
+
+__all__ = ["Actions", "read_form"]
+
+MOST_REMEMBERED: Final = 10_000
+HIDDEN: Final = ("csrf", "once", "confirm", "seen", "typed")  # fields of the steps, not of the action
+
+
+@attrs.frozen
+class ConfirmData:
+    """Data of the page that asks for a confirmation."""
+
+    preview: Preview
+    form: Mapping[str, str]
+    seen: str
+    once: str
+    changed: bool  # the preview differs from the one that was confirmed
+    wrong_name: bool
+    confirm: Confirm
+    name: str
+
+
+class Actions:
+    """Runs actions."""
+
+    def __init__(self) -> None:
+        self._used: OrderedDict[str, None] = OrderedDict()
+        self._done: OrderedDict[str, tuple[str, Outcome]] = OrderedDict()
+
+    async def run(self, action: Action, visit: Visit) -> Response:
+        """Return the response to a POST of *action*."""
+        given = await read_form(visit, action.most_bytes)
+        visit.check_token(given.get("csrf", ""))
+        form = {name: each for name, each in given.items() if name not in HIDDEN and name != "dry_run"}
+        preview = await action.preview(visit, form) if action.preview is not None else None
+        if visit.is_api:
+            if given.get("dry_run") == "true":
+                return JSONResponse(to_json(preview.data if preview is not None else None))
+        elif preview is not None and action.confirm is not Confirm.NONE:
+            seen = _digest(preview)
+            wrong_name = action.confirm is Confirm.TYPE_NAME and given.get("typed", "") != preview.target
+            changed = "confirm" in given and given.get("seen") != seen
+            if "confirm" not in given or changed or wrong_name:
+                data = ConfirmData(
+                    preview,
+                    form,
+                    seen,
+                    secrets.token_hex(8),
+                    changed,
+                    "confirm" in given and wrong_name,
+                    action.confirm,
+                    action.name,
+                )
+                status = 409 if changed else 422 if "confirm" in given else 200
+                view = View("confirm.html", data, preview.command, status=status)
+                return answers.html(visit, view, action.name)
+        if not visit.is_api and not self._first_use(given.get("once", "")):
+            raise HTTPException(409, "This form was sent before; its change was not repeated.")
+        outcome = await self._audited(action, visit, form, preview)
+        return self._response(action, visit, outcome)
+
+    def outcome(self, visit: Visit) -> Outcome | None:
+        """Return the result of the action after which this page is shown."""
+        user, outcome = self._done.get(visit.text("done"), ("", None))
+        return outcome if user == visit.user.name else None
+
+    async def _audited(self, action: Action, visit: Visit, form: Mapping[str, str], preview: Preview | None) -> Outcome:
+        target = preview.target if preview is not None and preview.target else " ".join(visit.names.values())
+        entry = Entry(
+            visit.now_ms(),
+            secrets.token_hex(8),
+            visit.user.name,
+            answers.address_of(visit),
+            action.name,
+            target,
+            preview.change if preview is not None else "",
+        )
+        audit = visit.console.audit
+        await audit.write(entry)
+        result = "failed: cancelled"
+        try:
+            outcome = await action.run(visit, form)
+            result = "failed" if outcome.failed else "done"
+        except GantryError as problem:
+            result = f"failed: {problem}"
+            raise
+        finally:
+            await audit.write(attrs.evolve(entry, time_ms=visit.now_ms(), result=result))
+        return outcome
+
+    def _response(self, action: Action, visit: Visit, outcome: Outcome) -> Response:
+        if visit.is_api:
+            body = {"done": not outcome.failed, "text": str(visit.texts(outcome.key, **outcome.fields))}
+            return JSONResponse({**body, "data": to_json(outcome.data)}, 502 if outcome.failed else 200)
+        if outcome.view is not None:
+            return answers.html(visit, outcome.view, action.name, outcome)
+        done = secrets.token_hex(8)
+        self._done[done] = visit.user.name, outcome
+        if len(self._done) > MOST_REMEMBERED:
+            self._done.popitem(last=False)
+        segments = [each for each in outcome.to.split("/") if each]
+        return RedirectResponse(visit.link(*segments, done=done), 303)
+
+    def _first_use(self, once: str) -> bool:
+        if not once or once in self._used:
+            return False
+        self._used[once] = None
+        if len(self._used) > MOST_REMEMBERED:
+            self._used.popitem(last=False)
+        return True
+
+
+async def read_form(visit: Visit, most_bytes: int) -> dict[str, str]:
+    body = bytearray()
+    async for chunk in visit.request.stream():
+        body += chunk
+        if len(body) > most_bytes:
+            raise HTTPException(413, f"The form has more than {most_bytes} bytes.")
+    try:
+        if visit.is_api and body:
+            given: Any = json.loads(body)
+            if not isinstance(given, dict) or not all(isinstance(each, str) for each in given.values()):
+                raise HTTPException(400, "The body must be a JSON object of strings.")
+            return given
+        return dict(parse_qsl(body.decode(), keep_blank_values=True, strict_parsing=bool(body), max_num_fields=2000))
+    except ValueError as problem:
+        raise HTTPException(400, f"The form cannot be read: {problem}") from None
+
+
+def _digest(preview: Preview) -> str:
+    text = json.dumps([to_json(preview.data), preview.target, preview.change], sort_keys=True)
+    return hashlib.sha256(text.encode()).hexdigest()[:32]

@@ -1,0 +1,149 @@
+"""The ASGI application of a console."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Awaitable, Callable
+from typing import Final, cast
+
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import JSONResponse, PlainTextResponse, RedirectResponse, Response
+from starlette.routing import Match, Route
+from starlette.types import Receive, Scope, Send
+
+from gantrymq.errors import GantryError
+from gantrymq_console.access.audit import AuditUnwritable, Entry
+from gantrymq_console.access.users import Role
+from gantrymq_console.web import answers, preferences, security, static
+from gantrymq_console.web.actions import Actions
+from gantrymq_console.web.console import Console
+from gantrymq_console.web.csrf import BrowserTokens
+from gantrymq_console.web.pages import Action, BadInput, Download, Forbidden, NotFound, Page
+from gantrymq_console.web.visit import Visit
+
+__all__ = ["API", "App"]
+
+log = logging.getLogger(__name__)
+
+API: Final = "/api/v1"
+Endpoint = Callable[[Request], Awaitable[Response]]
+
+
+class App:
+    """An ASGI application: pages of all parts, JSON below `API`, static files."""
+
+    def __init__(self, console: Console) -> None:
+        self.console = console
+        self.tokens = BrowserTokens(secure=console.exposure.secure)
+        self._actions = Actions()
+        routes = [Route("/static/{version}/{path:path}", static.serve, methods=["GET"])]
+        posts = {action.path: action for part in console.parts for action in part.actions}
+        for part in console.parts:
+            routes += [Route(each.path, self._page(each), methods=["GET"]) for each in part.pages]
+            routes += [Route(each.path, self._download(each), methods=["GET"]) for each in part.downloads]
+        routes.append(Route("/preferences", self._endpoint(Role.VIEWER, preferences.save), methods=["POST"]))
+        routes += [Route(path, self._action(action), methods=["POST"]) for path, action in posts.items()]
+        self._routes = routes
+        self._nowhere = self._endpoint(Role.VIEWER, _no_page)
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Serve one request."""
+        if scope["type"] != "http":
+            return
+        scope = dict(scope)
+        scope.setdefault("raw_path", scope["path"].encode())
+        if scope["path"].startswith(API + "/") or scope["path"] == API:
+            scope["gantrymq.api"] = True
+            scope["path"] = scope["path"].removeprefix(API) or "/"
+            scope["raw_path"] = scope["raw_path"].removeprefix(API.encode()) or b"/"
+        request = Request(scope, receive)
+        scope["gantrymq.address"] = security.address_of(request, self.console.exposure)
+        response = await self._response(request)
+        for name, value in security.HEADERS.items():
+            response.headers.setdefault(name, value)
+        if self.console.exposure.secure:
+            response.headers.setdefault("Strict-Transport-Security", "max-age=31536000")
+        self.tokens.keep(request, response)
+        await response(scope, receive, send)
+
+    async def _response(self, request: Request) -> Response:
+        refused = security.refusal(request, self.console.exposure)
+        if refused is not None:
+            return PlainTextResponse(refused + "\n", 403)
+        try:
+            return await self._endpoint_of(request)(request)
+        except HTTPException as problem:
+            return PlainTextResponse(f"{problem.detail}\n", problem.status_code, problem.headers)
+        except AuditUnwritable as problem:
+            return PlainTextResponse(f"Nothing was changed: {problem}\n", 503)
+        except Exception:
+            log.exception("%s %s failed", request.method, request.scope["path"])
+            return PlainTextResponse("The console failed; its log has the details.\n", 500)
+
+    def _endpoint_of(self, request: Request) -> Endpoint:
+        """Return the endpoint of the address, which is in the request's scope then. Raises HTTPException: 405."""
+        allowed: set[str] = set()
+        for route in self._routes:
+            match, found = route.matches(request.scope)
+            if match is Match.FULL:
+                request.scope.update(found)
+                return cast("Endpoint", route.endpoint)
+            if match is Match.PARTIAL:
+                allowed |= route.methods or set()
+        if allowed:
+            raise HTTPException(405, "This address does not serve the method.", {"Allow": ", ".join(sorted(allowed))})
+        return self._nowhere
+
+    def _page(self, page: Page) -> Endpoint:
+        async def show(visit: Visit) -> Response:
+            if page.bodies and not visit.is_live:
+                await self._read(visit, page.name)
+            return answers.of_page(visit, page, await page.show(visit), self._actions.outcome(visit))
+
+        return self._endpoint(page.role, show)
+
+    def _download(self, download: Download) -> Endpoint:
+        async def make(visit: Visit) -> Response:
+            if download.bodies:
+                await self._read(visit, download.name)
+            return await download.make(visit)
+
+        return self._endpoint(download.role, make)
+
+    def _action(self, action: Action) -> Endpoint:
+        return self._endpoint(action.role, lambda visit: self._actions.run(action, visit))
+
+    def _endpoint(self, role: Role, work: Callable[[Visit], Awaitable[Response]]) -> Endpoint:
+        """Return an endpoint for users with *role*; the only place where roles are checked."""
+
+        async def endpoint(request: Request) -> Response:
+            user = await self.console.identities.user_of(request)
+            if user is None:
+                return self._log_in(request)
+            visit = Visit(request, self.console, user, self.tokens.token(request))
+            if not visit.may(role):
+                refused = Forbidden("common.forbidden", role=role.word, user=user.name, own=user.role.word)
+                return answers.failed(visit, refused)
+            try:
+                return await work(visit)
+            except (BadInput, GantryError) as problem:
+                return answers.failed(visit, problem)
+
+        return endpoint
+
+    def _log_in(self, request: Request) -> Response:
+        path = self.console.identities.login_path()
+        if request.scope.get("gantrymq.api") or path is None or request.method != "GET":
+            return JSONResponse({"error": "log in first, or send an API token", "code": None}, 401)
+        ups = "../" * (request.scope["raw_path"].partition(b"?")[0].count(b"/") - 1)
+        return RedirectResponse((ups or "./") + path.lstrip("/"), 303)
+
+    async def _read(self, visit: Visit, name: str) -> None:
+        target = " ".join(visit.names.values())
+        address = answers.address_of(visit)
+        await self.console.audit.write(Entry(visit.now_ms(), "", visit.user.name, address, name, target, result="read"))
+
+
+async def _no_page(visit: Visit) -> Response:
+    raise NotFound("common.no_page")

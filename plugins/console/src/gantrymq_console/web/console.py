@@ -1,0 +1,40 @@
+"""The objects of a running console that requests use."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import attrs
+
+from gantrymq.world import World
+from gantrymq_console.access.audit import Audit
+from gantrymq_console.access.users import Identities
+from gantrymq_console.data.cluster import Cluster
+
+if TYPE_CHECKING:
+    from gantrymq_console.web.pages import Part
+
+__all__ = ["Console", "Exposure"]
+
+
+@attrs.frozen
+class Exposure:
+    """Under which names and how a console is reached."""
+
+    hosts: frozenset[str] = frozenset()  # names that Host may have, besides loopback addresses
+    secure: bool = False  # whether browsers use HTTPS: TLS of ours or of a trusted proxy
+    proxies: frozenset[str] = frozenset()  # addresses whose X-Forwarded-* headers count
+
+
+@attrs.frozen
+class Console:
+    """A running console."""
+
+    cluster: Cluster
+    world: World
+    identities: Identities
+    audit: Audit
+    exposure: Exposure
+    parts: Sequence[Part]
+    name_servers: str  # as given, for the commands that pages show

@@ -1,0 +1,81 @@
+"""HTTP/1.1 over a world's network: uvicorn's protocol with h11, without uvicorn's server.
+
+uvicorn's `Server` opens sockets itself and takes over the signals of the process, which belong to the broker here.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from email.utils import formatdate
+from typing import Final
+
+from starlette.types import ASGIApp
+from uvicorn.config import Config
+from uvicorn.protocols.http.h11_impl import H11Protocol
+from uvicorn.server import ServerState
+
+from gantrymq.world import Listener, Timer, World
+
+__all__ = ["HttpServer"]
+
+CONNECTIONS: Final = 1000
+KEEP_ALIVE_S: Final = 15
+HEAD_BYTES: Final = 64 * 1024
+STOP_S: Final = 3.0  # running requests may finish within this time
+
+
+class HttpServer:
+    """Serves one ASGI application on one port."""
+
+    def __init__(self, app: ASGIApp, world: World) -> None:
+        self._world = world
+        self._config = Config(
+            app,
+            http="h11",
+            ws="none",
+            lifespan="off",
+            access_log=False,
+            log_config=None,
+            server_header=False,
+            proxy_headers=False,
+            limit_concurrency=CONNECTIONS,
+            timeout_keep_alive=KEEP_ALIVE_S,
+            h11_max_incomplete_event_size=HEAD_BYTES,
+        )
+        self._config.load()
+        self._state = ServerState()
+        self._listener: Listener | None = None
+        self._date: Timer | None = None
+
+    async def start(self, host: str, port: int) -> tuple[str, int]:
+        """Listen, and return the bound address. Raises OSError: the port is in use or the address is not local."""
+        self._listener = await self._world.network.listen(host, port, self._protocol)
+        self._set_date()
+        return self._listener.address
+
+    async def stop(self) -> None:
+        """Stop listening, let running requests finish for a short time, and close all connections. Idempotent."""
+        listener, self._listener = self._listener, None
+        if self._date is not None:
+            self._date.cancel()
+        if listener is not None:
+            await listener.close()
+        for connection in list(self._state.connections):
+            connection.shutdown()
+        if self._state.tasks:
+            late = asyncio.ensure_future(self._world.clock.sleep(STOP_S))
+            running = asyncio.ensure_future(asyncio.wait(set(self._state.tasks)))
+            await asyncio.wait([late, running], return_when=asyncio.FIRST_COMPLETED)
+            for each in (late, running, *self._state.tasks):
+                each.cancel()
+            await asyncio.gather(late, running, *self._state.tasks, return_exceptions=True)
+        for connection in list(self._state.connections):
+            connection.transport.close()
+
+    def _protocol(self) -> asyncio.Protocol:
+        return H11Protocol(self._config, self._state, {}, asyncio.get_running_loop())
+
+    def _set_date(self) -> None:
+        now = self._world.clock.now_ms() / 1000
+        self._state.default_headers = [(b"date", formatdate(now, usegmt=True).encode())]
+        self._date = self._world.clock.call_later(1.0, self._set_date)

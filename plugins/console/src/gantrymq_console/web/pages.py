@@ -1,0 +1,154 @@
+"""What a part of the console declares: pages, and the actions that change something.
+
+A page's function returns a `View`: a template, and data from which both the HTML and the JSON twin below ``/api/v1``
+are made. An action is a POST; `gantrymq_console.web.actions` runs the steps that all actions share.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import attrs
+
+from gantrymq_console.access.users import Role
+from gantrymq_console.data.asking import Missing
+
+if TYPE_CHECKING:
+    from starlette.responses import Response
+
+    from gantrymq_console.web.visit import Visit
+
+__all__ = [
+    "Action",
+    "BadInput",
+    "Confirm",
+    "Download",
+    "Forbidden",
+    "NotFound",
+    "Outcome",
+    "Page",
+    "Part",
+    "Preview",
+    "View",
+]
+
+
+class BadInput(Exception):
+    """A form or a parameter has a value that cannot be used; the text says which and what is expected.
+
+    Args:
+        key: of the text.
+        fields: of the text.
+    """
+
+    def __init__(self, key: str, /, **fields: Any) -> None:
+        super().__init__(key, fields)
+        self.key = key
+        self.fields = fields
+
+
+class NotFound(BadInput):
+    """The address names something that the cluster does not have; the response has status 404."""
+
+
+class Forbidden(BadInput):
+    """The user's role does not permit this; the response has status 403."""
+
+
+@attrs.frozen
+class View:
+    """The result of a page."""
+
+    template: str  # a file of templates/
+    data: Any  # an attrs object; the template gets it as ``data``, the JSON twin is made of it
+    command: str = ""  # the gantrymq command that shows the same, without -n
+    missing: Sequence[Missing] = ()  # what could not be asked; shown above the page
+    as_of_ms: int | None = None  # age of the oldest cached data; None for now
+    title: str = ""  # replaces the page's title; data of the cluster, such as a topic's name
+    status: int = 200
+
+
+@attrs.frozen
+class Page:
+    """A page at one address, and its JSON twin at ``/api/v1`` and the same path."""
+
+    path: str  # Starlette's pattern, such as /topics/{topic}
+    name: str  # key of the title in the texts
+    role: Role
+    show: Callable[[Visit], Awaitable[View]]
+    refresh_s: float | None = 5.0  # time between two refreshes by the browser; None: never
+    bodies: bool = False  # whether it shows bodies of messages; each request is in the audit log then
+    nav: str = ""  # word of the entry of the navigation that is current
+
+
+@attrs.frozen
+class Download:
+    """A file for the browser at one address: a streamed response without a JSON twin."""
+
+    path: str
+    name: str
+    role: Role
+    make: Callable[[Visit], Awaitable[Response]]
+    bodies: bool = False
+
+
+class Confirm(enum.Enum):
+    """What a user does before an action runs."""
+
+    NONE = "none"
+    NUMBERS = "numbers"  # read a preview with numbers and press a button
+    TYPE_NAME = "type_name"  # also type the name of the target
+
+
+@attrs.frozen
+class Preview:
+    """What an action would do, computed now. If it differs when the user confirms, the new preview is shown instead."""
+
+    template: str
+    data: Any
+    command: str = ""
+    target: str = ""  # the name to type with Confirm.TYPE_NAME, and in the audit log
+    change: str = ""  # for the audit log, such as "24 -> 8 queues"
+
+
+@attrs.frozen
+class Outcome:
+    """The result of an action."""
+
+    key: str  # of the text that reports it
+    fields: Mapping[str, Any] = attrs.field(factory=dict)
+    to: str = ""  # path of the page to show next; the text appears above it
+    view: View | None = None  # shown instead of a redirection, such as a result for each message
+    failed: bool = False  # nothing, or only part, was done
+    data: Any = None  # additional data for the JSON response
+
+
+Form = Mapping[str, str]
+
+
+@attrs.frozen
+class Action:
+    """A change: POST to one address, with a preview first unless *confirm* is NONE.
+
+    In JSON: POST below ``/api/v1`` with an object of strings; ``"dry_run": "true"`` returns the preview.
+    """
+
+    path: str
+    name: str  # key of the title in the texts, and the word of the audit log
+    role: Role
+    run: Callable[[Visit, Form], Awaitable[Outcome]]
+    preview: Callable[[Visit, Form], Awaitable[Preview]] | None = None  # None only with Confirm.NONE
+    confirm: Confirm = Confirm.NUMBERS
+    most_bytes: int = 1024 * 1024  # limit of the form
+
+
+@attrs.frozen
+class Part:
+    """The pages and actions of one part of the console."""
+
+    name: str  # file of its texts
+    pages: Sequence[Page] = ()
+    actions: Sequence[Action] = ()
+    downloads: Sequence[Download] = ()

@@ -1,0 +1,132 @@
+"""HTML from templates, with filters for numbers, sizes and times. Autoescaping is always on."""
+
+from __future__ import annotations
+
+import secrets
+import unicodedata
+from datetime import UTC, datetime
+from functools import cache
+from importlib.metadata import version as version_of
+from typing import Any, Final
+
+import jinja2
+from markupsafe import Markup, escape
+
+from gantrymq_console.web import static
+from gantrymq_console.web.texts import LANGUAGES
+from gantrymq_console.web.visit import THEMES, Visit
+
+__all__ = ["render", "visible"]
+
+NAVIGATION: Final = (
+    "home",
+    "topics",
+    "groups",
+    "clients",
+    "delayed",
+    "transactions",
+    "brokers",
+    "nameservers",
+    "audit",
+)
+VERSION: Final = version_of("gantrymq-console")
+SHORT_FROM: Final = 100_000  # larger numbers are shortened, with the whole number in the title
+
+
+@cache
+def environment() -> jinja2.Environment:
+    """Return the environment of all templates."""
+    made = jinja2.Environment(
+        loader=jinja2.PackageLoader("gantrymq_console", "templates"),
+        autoescape=True,
+        undefined=jinja2.StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        auto_reload=False,
+    )
+    made.filters |= {"visible": visible, "number": number, "size": size}
+    return made
+
+
+def render(template: str, visit: Visit, **context: Any) -> str:
+    """Return the HTML of *template*; it gets ``visit``, ``t`` for texts, ``time``, ``link`` and *context*."""
+    return (
+        environment()
+        .get_template(template)
+        .render(
+            visit=visit,
+            t=visit.texts,
+            link=visit.link,
+            static=lambda path: visit.link("static", static.version(), *path.split("/")),
+            once=lambda: secrets.token_hex(8),
+            languages=LANGUAGES,
+            themes=THEMES,
+            navigation=NAVIGATION,
+            version=VERSION,
+            log_out=visit.console.identities.login_path() is not None,
+            here=visit.here,
+            time=lambda ms, relative=True: time(visit, ms, relative=relative),
+            duration=lambda ms: duration(visit, ms),
+            layout="bare.html" if visit.is_live else "base.html",
+            **context,
+        )
+    )
+
+
+def visible(value: Any) -> Markup:
+    """Return text of a message or client with control and bidirectional characters shown as signs."""
+    return Markup("").join(
+        each
+        if each in "\n\t" or unicodedata.category(each) not in ("Cc", "Cf", "Cs", "Co", "Cn")
+        else Markup('<span class="sign">{}</span>').format(f"U+{ord(each):04X}")
+        for each in str(value)
+    )
+
+
+def number(value: int | None) -> Markup:
+    """Return a whole number with grouped digits, shortened above 100,000."""
+    if value is None:
+        return Markup("")
+    whole = f"{value:,}"
+    if abs(value) < SHORT_FROM:
+        return Markup(whole)
+    for unit, factor in (("G", 10**9), ("M", 10**6), ("k", 10**3)):
+        if abs(value) >= factor:
+            return Markup('<data value="{}" title="{}">{:.4g}{}</data>').format(int(value), whole, value / factor, unit)
+    return Markup(whole)
+
+
+def size(value: int | None) -> str:
+    """Return a number of bytes with a binary unit."""
+    if value is None:
+        return ""
+    amount = float(value)
+    for unit in ("B", "KiB", "MiB", "GiB"):
+        if abs(amount) < 1024:
+            return f"{amount:.0f} {unit}" if unit == "B" else f"{amount:.1f} {unit}"
+        amount /= 1024
+    return f"{amount:.1f} TiB"
+
+
+def time(visit: Visit, ms: int | None, *, relative: bool = True) -> Markup:
+    """Return a time: UTC, which the script changes to the viewer's zone, and how long ago it was."""
+    if ms is None or not 0 < ms < 253_402_300_800_000:
+        return visit.texts("common.unknown")
+    moment = datetime.fromtimestamp(ms / 1000, UTC)
+    ago = duration(visit, abs(visit.now_ms() - ms))
+    beside = visit.texts("common.in_time" if ms > visit.now_ms() else "common.ago", time=ago) if relative else ""
+    return Markup('<time datetime="{}" title="{}">{}</time>{}').format(
+        moment.isoformat(timespec="milliseconds").replace("+00:00", "Z"),
+        f"{moment:%Y-%m-%d %H:%M:%S}.{ms % 1000:03} UTC",
+        f"{moment:%Y-%m-%d %H:%M:%S} UTC",
+        Markup(' <span class="ago">({})</span>').format(beside) if beside else "",
+    )
+
+
+def duration(visit: Visit, ms: int) -> Markup:
+    """Return a duration in its largest unit."""
+    seconds = ms / 1000
+    for unit, length in (("days", 86_400), ("hours", 3_600), ("minutes", 60)):
+        if seconds >= 2 * length or (unit == "minutes" and seconds >= 120):
+            return visit.texts(f"common.{unit}", count=int(seconds // length))
+    return visit.texts("common.seconds", count=int(seconds)) if seconds >= 1 else escape(f"{ms} ms")

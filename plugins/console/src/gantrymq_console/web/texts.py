@@ -1,0 +1,78 @@
+"""The texts of the console, in English and Chinese.
+
+``texts/<language>/<part>.toml`` holds the texts of one part; ``texts/en/groups.toml`` with ``title = "Groups"`` defines
+``groups.title``. A text may have fields in braces, and may be a table of plural forms with the keys ``one`` and
+``other``, chosen by the field ``count``; Chinese has ``other`` only. ``tests/console`` fails if a language lacks a key
+or a field.
+"""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Iterable, Mapping
+from functools import cache
+from importlib.resources import files
+from typing import Any, Final
+
+from markupsafe import Markup, escape
+
+__all__ = ["DEFAULT", "LANGUAGES", "Texts", "best_language", "texts_of"]
+
+LANGUAGES: Final = {"en": "English", "zh": "中文"}
+DEFAULT: Final = "en"
+
+
+class Texts:
+    """The texts of one language."""
+
+    def __init__(self, language: str, table: Mapping[str, str | Mapping[str, str]]) -> None:
+        self.language = language
+        self.table = table
+
+    def __call__(self, key: str, /, **fields: Any) -> Markup:
+        """Return the text *key* with *fields* inserted and escaped. Raises KeyError: no such text or field."""
+        text = self.table[key]
+        if not isinstance(text, str):
+            text = text["one"] if fields["count"] == 1 and "one" in text else text["other"]
+        shown = {name: self.number(each) if type(each) is not str else each for name, each in fields.items()}
+        return Markup(escape(text)).format(**shown) if fields else escape(text)
+
+    def get(self, key: str, default: str, /, **fields: Any) -> Markup:
+        """Return the text *key*, or *default* if the catalogue lacks it, such as for a reason of a newer broker."""
+        return self(key, **fields) if key in self.table else escape(default)
+
+    def number(self, value: Any) -> Any:
+        """Return a whole number with grouped digits, and anything else unchanged."""
+        return f"{value:,}" if isinstance(value, int) and not isinstance(value, bool) else value
+
+
+@cache
+def texts_of(language: str) -> Texts:
+    """Return the texts of *language*, a key of `LANGUAGES`."""
+    table: dict[str, str | Mapping[str, str]] = {}
+    for path in files("gantrymq_console").joinpath("texts", language).iterdir():
+        if path.name.endswith(".toml"):
+            table |= _flat(path.name.removesuffix(".toml"), tomllib.loads(path.read_text("utf-8")))
+    return Texts(language, table)
+
+
+def _flat(prefix: str, table: Mapping[str, Any]) -> Iterable[tuple[str, Any]]:
+    for name, value in table.items():
+        key = f"{prefix}.{name}"
+        if isinstance(value, str) or "other" in value:
+            yield key, value
+        else:
+            yield from _flat(key, value)
+
+
+def best_language(accept: str) -> str:
+    """Return the language that a browser with this Accept-Language header prefers."""
+    wanted: list[tuple[float, int, str]] = []
+    for place, each in enumerate(accept.split(",")[:20]):
+        tag, _, quality = each.strip().partition(";q=")
+        try:
+            weight = float(quality or 1)
+        except ValueError:
+            weight = 0.0
+        wanted.append((-weight, place, tag.partition("-")[0].lower()))
+    return next((tag for weight, _, tag in sorted(wanted) if weight < 0 and tag in LANGUAGES), DEFAULT)

@@ -1,0 +1,45 @@
+"""Values of pages in JSON.
+
+Field names stay as they are in Python. Numbers that may exceed 2**53 are `Long` and become strings, because JavaScript
+reads larger numbers inexactly.
+"""
+
+from __future__ import annotations
+
+import base64
+import enum
+from collections.abc import Mapping
+from typing import Any
+
+import attrs
+
+__all__ = ["Long", "to_json"]
+
+
+class Long(int):
+    """A 64-bit number, such as an offset, a count of messages or a size in bytes: a string in JSON."""
+
+
+def to_json(value: Any) -> Any:
+    """Return *value* as objects, arrays, strings and numbers. Raises TypeError for any other type."""
+    if value is None or isinstance(value, bool):
+        return value
+    if isinstance(value, Long):
+        return str(int(value))
+    if isinstance(value, enum.Enum):
+        return value.name.lower() if isinstance(value, enum.IntEnum) else value.value
+    if isinstance(value, int | float | str):
+        return value
+    if isinstance(value, bytes):
+        return base64.b64encode(value).decode()
+    if attrs.has(type(value)):
+        return {
+            field.name: to_json(getattr(value, field.name))
+            for field in attrs.fields(type(value))
+            if not field.name.startswith("_") and field.metadata.get("json", True)
+        }
+    if isinstance(value, Mapping):
+        return {str(key): to_json(each) for key, each in value.items()}
+    if isinstance(value, list | tuple | set | frozenset):
+        return [to_json(each) for each in (sorted(value) if isinstance(value, set | frozenset) else value)]
+    raise TypeError(f"a {type(value).__name__} has no form in JSON")

@@ -1,0 +1,160 @@
+"""One request to the console: the user, the language, parameters of the address, and relative links.
+
+All links are relative, so that the console works below any path of a reverse proxy without being told the path.
+"""
+
+from __future__ import annotations
+
+import hmac
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, Final
+from urllib.parse import quote, urlencode
+
+from starlette.requests import Request
+
+from gantrymq_console.access.users import Role, User
+from gantrymq_console.data.cluster import Cluster
+from gantrymq_console.web.pages import BadInput, Forbidden
+from gantrymq_console.web.texts import LANGUAGES, best_language, texts_of
+
+if TYPE_CHECKING:
+    from gantrymq_console.web.console import Console
+
+__all__ = ["MOST_ROWS", "ROWS", "THEMES", "ZONES", "Visit"]
+
+ROWS: Final = 50  # of a list, by default
+MOST_ROWS: Final = 200
+THEMES: Final = ("system", "light", "dark")
+ZONES: Final = ("viewer", "utc")
+LIVE: Final = "part"  # parameter of refreshes, which want the main part of the page only
+
+
+class Visit:
+    """One request and its visitor."""
+
+    def __init__(self, request: Request, console: Console, user: User, token: str) -> None:
+        """Create it for a known user; *token* is for forms, see `gantrymq_console.web.csrf`."""
+        self.token = token
+        self.request = request
+        self.console = console
+        self.user = user
+        self.is_api = request.scope.get("gantrymq.api", False)
+        self.texts = texts_of(self._language())
+        theme = request.cookies.get("theme", "system")
+        self.theme = theme if theme in THEMES else "system"
+        zone = request.cookies.get("zone", "viewer")
+        self.zone = zone if zone in ZONES else "viewer"
+
+    def _language(self) -> str:
+        wanted = self.request.cookies.get("lang", "")
+        return wanted if wanted in LANGUAGES else best_language(self.request.headers.get("accept-language", ""))
+
+    @property
+    def keys(self) -> bool:
+        """Whether keyboard shortcuts are on."""
+        return self.request.cookies.get("keys", "on") == "on"
+
+    @property
+    def cluster(self) -> Cluster:
+        """The cluster."""
+        return self.console.cluster
+
+    @property
+    def path(self) -> str:
+        """The decoded path within the console."""
+        return str(self.request.scope["path"])
+
+    @property
+    def is_live(self) -> bool:
+        """Whether this is a refresh of the main part of the page."""
+        return self.request.query_params.get(LIVE) == "live"
+
+    @property
+    def names(self) -> Mapping[str, str]:
+        """The fields of the path, such as ``topic``."""
+        return self.request.path_params
+
+    def may(self, role: Role) -> bool:
+        """Return whether the user has at least *role*."""
+        return self.user.role >= role
+
+    def now_ms(self) -> int:
+        """Return the console's wall time."""
+        return self.console.world.clock.now_ms()
+
+    def check_token(self, token: str) -> None:
+        """Check the token of a form or of the header X-CSRF-Token. Raises Forbidden: it is not this browser's."""
+        given = token or self.request.headers.get("x-csrf-token", "")
+        if not hmac.compare_digest(given.encode(), self.token.encode()):
+            raise Forbidden("common.wrong_token")
+
+    # --- parameters ---
+
+    def text(self, name: str, default: str = "") -> str:
+        """Return a parameter of the query without surrounding blanks."""
+        return self.request.query_params.get(name, default).strip()
+
+    def number(self, name: str, default: int, *, at_least: int = 0, at_most: int = 2**63 - 1) -> int:
+        """Return a parameter as a number. Raises BadInput: not a number, or out of bounds."""
+        text = self.text(name)
+        if not text:
+            return default
+        if not (text.isascii() and text.isdecimal() and at_least <= int(text[:20]) <= at_most):
+            raise BadInput("common.not_a_number", name=name, value=text[:40], least=at_least, most=at_most)
+        return int(text)
+
+    def choice(self, name: str, choices: tuple[str, ...]) -> str:
+        """Return a parameter that is one of *choices*, by default the first. Raises BadInput: none of them."""
+        text = self.text(name) or choices[0]
+        if text not in choices:
+            raise BadInput("common.not_a_choice", name=name, value=text[:40], choices=", ".join(choices))
+        return text
+
+    @property
+    def start(self) -> int:
+        """Number of rows before the page of a list."""
+        return self.number("start", 0)
+
+    @property
+    def rows(self) -> int:
+        """Number of rows of a list's page."""
+        return self.number("rows", ROWS, at_least=1, at_most=MOST_ROWS)
+
+    # --- links ---
+
+    def link(self, *segments: str, **query: Any) -> str:
+        """Return a relative link to the page with these path segments, such as ``link("topics", name)``.
+
+        Args:
+            *segments: of the path, not encoded; none for the home page.
+            **query: parameters; those that are None or empty are left out.
+        """
+        ups = "../" * (self._raw_path.count("/") - 1)
+        path = "/".join(quote(each, safe="") for each in segments)
+        return (f"{ups}{path}" or "./") + _query(query)
+
+    def here(self, **changed: Any) -> str:
+        """Return a relative link to this page with some parameters changed, or removed if None."""
+        query = {name: each for name, each in self.request.query_params.items() if name not in (LIVE, "done")}
+        last = self._raw_path.rpartition("/")[2]
+        return (last or "./") + _query({**query, **changed})
+
+    @property
+    def _raw_path(self) -> str:
+        return str(self.request.scope["raw_path"].decode("ascii", "replace").partition("?")[0])
+
+    @property
+    def back(self) -> str:
+        """The path and query of this page within the console."""
+        query = [pair for pair in self.request.query_params.multi_items() if pair[0] not in (LIVE, "done")]
+        return self._raw_path + (f"?{urlencode(query)}" if query else "")
+
+    @property
+    def api(self) -> str:
+        """Link to the JSON twin of this page."""
+        return self.link("api", "v1") + self.back
+
+
+def _query(query: Mapping[str, Any]) -> str:
+    pairs = {name: each for name, each in query.items() if each not in (None, "")}
+    return f"?{urlencode(pairs)}" if pairs else ""

@@ -1,0 +1,101 @@
+"""What every page shares: headers, checks of requests, languages, JSON twins, errors."""
+
+from __future__ import annotations
+
+import string
+import tomllib
+from importlib.resources import files
+
+import pytest
+
+from gantrymq_console.web.texts import LANGUAGES, best_language, texts_of
+
+
+def test_both_languages_have_every_text_with_the_same_fields():
+    def fields(text):
+        return {name for _, name, _, _ in string.Formatter().parse(text) if name}
+
+    english = texts_of("en").table
+    for language in LANGUAGES:
+        table = texts_of(language).table
+        assert table.keys() == english.keys()
+        for key, text in english.items():
+            other = table[key]
+            wanted = fields(text if isinstance(text, str) else text["other"])
+            for each in [other] if isinstance(other, str) else other.values():
+                assert fields(each) == wanted, (language, key)
+                assert each.strip(), (language, key)
+    folders = files("gantrymq_console").joinpath("texts")
+    names = [{each.name for each in folders.joinpath(language).iterdir()} for language in LANGUAGES]
+    assert names[0] == names[1]
+    for language in LANGUAGES:
+        for name in names[0]:
+            tomllib.loads(folders.joinpath(language, name).read_text("utf-8"))
+
+
+@pytest.mark.parametrize(
+    ("accept", "language"),
+    [
+        ("", "en"),
+        ("zh-CN,zh;q=0.9,en;q=0.8", "zh"),
+        ("de,en;q=0.5,zh;q=0.7", "zh"),
+        ("zh;q=0,en", "en"),
+        ("x;q=y", "en"),
+    ],
+)
+def test_the_language_is_the_one_that_the_browser_prefers(accept, language):
+    assert best_language(accept) == language
+
+
+def test_a_page_and_its_json_twin_have_the_same_facts(visitor):
+    visitor.running.create_topic("Orders", 4)
+    page, twin = visitor.get("/topics?filter=ORDER"), visitor.api("/topics?filter=ORDER")
+    assert [name for name, _ in page.links].count("Orders") == 1
+    assert twin["data"]["topics"] == [{"name": "Orders"}]
+    assert twin["data"]["total"] == "1"
+    assert twin["command"] in page.text
+
+
+def test_every_response_has_the_headers_of_security(visitor):
+    for path in ("/topics", "/api/v1/topics", "/nothing", "/static/x/console.css"):
+        headers = visitor.request("GET", path).headers
+        assert "default-src 'none'" in headers["content-security-policy"]
+        assert "unsafe" not in headers["content-security-policy"]
+        assert headers["x-content-type-options"] == "nosniff"
+
+
+def test_another_host_or_site_is_refused(visitor):
+    assert visitor.request("GET", "/topics", headers={"host": "attacker.example"}).status_code == 403
+    page = visitor.get("/topics")
+    given = page.form("/preferences").fields | {"lang": "zh"}
+    for headers in ({"origin": "http://attacker.example"}, {"sec-fetch-site": "cross-site"}):
+        assert visitor.request("POST", "/preferences", data=given, headers=headers).status_code == 403
+    assert visitor.request("POST", "/preferences", data={**given, "csrf": "0" * 64}).status_code == 403
+    assert 'lang="zh"' in visitor.submit(page, "/preferences", lang="zh").response.text
+
+
+def test_unknown_addresses_and_methods(visitor):
+    assert visitor.get("/nothing/here").status == 404
+    assert visitor.request("DELETE", "/topics", headers={"origin": "http://127.0.0.1:8088"}).status_code == 405
+    assert visitor.api("/nothing")["error"]
+
+
+def test_a_refresh_returns_the_main_part_only_and_304_if_it_is_unchanged(visitor):
+    first = visitor.request("GET", "/topics?part=live")
+    assert "<html" not in first.text and "<table" in first.text
+    again = visitor.request("GET", "/topics?part=live", headers={"if-none-match": first.headers["etag"]})
+    assert again.status_code == 304 and not again.content
+
+
+def test_a_bad_parameter_is_one_sentence(visitor):
+    page = visitor.get("/topics?rows=1000000")
+    assert page.status == 400
+    assert "rows: 1000000 is not a number from 1 to 200." in page.text
+
+
+def test_links_lead_to_pages_below_any_path_of_a_proxy(visitor):
+    visitor.running.create_topic("Orders", 4)
+    for path in ("/topics", "/topics?filter=Orders"):
+        for _, to in visitor.get(path).links:
+            assert to.startswith("http://127.0.0.1:8088/")
+        assert 'href="/' not in visitor.get(path).response.text
