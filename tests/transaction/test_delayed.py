@@ -8,6 +8,7 @@ from polling import until
 pytest.importorskip("gantrymq_schedule")
 pytest.importorskip("gantrymq_storage_mmap")
 
+from operator_requests import show_transaction
 from store_cuts import cut
 
 from gantrymq.client import Client
@@ -19,7 +20,6 @@ from gantrymq.world.real import real_world
 from gantrymq_testing import simulate_cluster
 from gantrymq_testing.cluster import Cluster
 from gantrymq_testing.transaction_contract_bench import COMMIT, ROLLBACK, TOPIC, Half, TransactionBench
-from gantrymq_transaction.admin import show_transaction
 
 DELAY_MS = 10_000
 SETTINGS = {

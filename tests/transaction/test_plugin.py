@@ -7,6 +7,8 @@ import pytest
 
 pytest.importorskip("gantrymq_storage_memory")
 
+from operator_requests import list_transactions, resume_check, show_transaction
+
 from gantrymq.broker.settings import SCHEMA
 from gantrymq.cli.extensible_group import TO_INSTALL
 from gantrymq.client import Client
@@ -15,7 +17,6 @@ from gantrymq.plugins import load_plugins
 from gantrymq.remoting.codes import RequestCode
 from gantrymq_testing import simulate_cluster
 from gantrymq_testing.transaction_contract_bench import COMMIT, TOPIC, TransactionBench
-from gantrymq_transaction.admin import list_transactions, resume_check, show_transaction
 
 THEIRS = """
 from gantrymq.errors import RequestRefused

@@ -8,6 +8,7 @@ from polling import until
 
 pytest.importorskip("gantrymq_storage_mmap")
 
+from operator_requests import list_transactions
 from store_cuts import cut
 
 from gantrymq.client import Client
@@ -17,7 +18,6 @@ from gantrymq.model.queue import Queue
 from gantrymq.world.real import real_world
 from gantrymq_testing.cluster import Cluster
 from gantrymq_testing.transaction_contract_bench import COMMIT, TOPIC, Half, TransactionBench
-from gantrymq_transaction.admin import list_transactions
 
 golden_stores = pytest.importorskip("golden_stores")
 

@@ -31,7 +31,7 @@ TO_INSTALL = {
     "broker write-perm": ADMIN,
     "nameserver config": ADMIN,
     "store": "gantrymq-store-tools",
-    "transactions": "gantrymq-transaction",
+    "transactions": ADMIN,
     "console": "gantrymq-console",
 }
 """Well-known commands of plugins: words to the distribution that provides the command."""

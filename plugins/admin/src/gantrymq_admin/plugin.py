@@ -15,6 +15,7 @@ COMMANDS = {
     "topic": ("topic:topic", "List, create, delete and look at topics."),
     "group": ("group:group", "List, create, delete and look at consumer groups."),
     "message": ("message:message", "Send, pull, follow and find messages."),
+    "transactions": ("transactions:transactions", "Show undecided transactions, and resume their checks."),
     "bench": ("bench:bench", "Measure how fast brokers take messages and give them out."),
     "broker clean": ("broker_clean:clean", "Delete what has expired: log, queues, topics, or several of them."),
     "broker config": ("broker_config:config", "Show and change the settings of brokers that run."),

@@ -1,4 +1,4 @@
-"""Entry point ``transaction``: the service ``rocketmq``, its settings, requests and commands."""
+"""Entry point ``transaction``: the service ``rocketmq``, its settings and requests."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from gantrymq.hooks import hookimpl
 
 if TYPE_CHECKING:
-    from gantrymq.interfaces import CommandRegistry, ConfigRegistry, TransactionRegistry
+    from gantrymq.interfaces import ConfigRegistry, TransactionRegistry
     from gantrymq.remoting.serving import HandlerRegistry
     from gantrymq_transaction.requests import TransactionRequests
 
@@ -41,13 +41,3 @@ def gantry_register_handlers(registry: HandlerRegistry) -> None:
 
     for code, handler in handlers_of(_of_this_load[0]).items():
         registry.add(code, handler)
-
-
-@hookimpl
-def gantry_register_commands(registry: CommandRegistry) -> None:
-    """Register ``gantrymq transactions``, which is imported when it is used."""
-    registry.add_imported(
-        "transactions",
-        "gantrymq_transaction.commands:transactions",
-        "Show undecided transactions, and resume their checks.",
-    )

@@ -25,7 +25,7 @@ from gantrymq.remoting.bodies import object_body_of
 from gantrymq.remoting.codes import RequestCode
 from gantrymq.remoting.command import Command, response_to
 from gantrymq.remoting.connection import Connection
-from gantrymq.remoting.headers.base import RequestHeader, header_of
+from gantrymq.remoting.headers.admin import ResumeCheckHalfMessageRequest
 from gantrymq.remoting.serving import serves
 from gantrymq_transaction.copies import committed_message, identity_of
 from gantrymq_transaction.half_checker import retention_hours
@@ -37,14 +37,6 @@ from gantrymq_transaction.service import RocketTransactions
 
 LIST_TRANSACTIONS: Final = 65011
 SHOW_TRANSACTION: Final = 65012
-
-
-@header_of(RequestCode.RESUME_CHECK_HALF_MESSAGE)
-class ResumeCheckHalfMessageRequest(RequestHeader):
-    """Resume the checks of a given-up transaction."""
-
-    topic: str | None = None
-    msg_id: str  # offset id in TRANS_CHECK_MAX_TIME_TOPIC
 
 
 class TransactionRequests:

@@ -140,11 +140,11 @@ class ConnectionCalls(AdminRequests):
         """Return the connections of a consumer group to one broker, or None without any."""
         header = GetConsumerConnectionListRequest(consumer_group=group)
         try:
-            return await self._read(
+            return await self.request_parsed(
                 address,
                 RequestCode.GET_CONSUMER_CONNECTION_LIST,
-                header,
                 partial(_clients, group=group),
+                header,
                 what=f"the connections of group {group}",
             )
         except BrokerRefused as problem:
@@ -160,12 +160,12 @@ class ConnectionCalls(AdminRequests):
         """
         header = GetProducerConnectionListRequest(producer_group=group)
         code, what = RequestCode.GET_PRODUCER_CONNECTION_LIST, f"the connections of group {group}"
-        return await self._read(address, code, header, _connections, what=what)
+        return await self.request_parsed(address, code, _connections, header, what=what)
 
     async def producers(self, address: str) -> dict[str, tuple[GroupClient, ...]]:
         """Return every producer group connected to one broker, sorted by name, with its connections."""
         code = RequestCode.GET_ALL_PRODUCER_INFO
-        return await self._read(address, code, None, _producers, what=f"the producers of {address}")
+        return await self.request_parsed(address, code, _producers, what=f"the producers of {address}")
 
     async def running_info(self, address: str, group: str, client_id: str, *, stacks: bool = False) -> RunningInfo:
         """Query a member of a consumer group, through a broker, for its state.

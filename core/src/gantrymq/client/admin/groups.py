@@ -33,7 +33,7 @@ class GroupCalls(ClusterCalls):
     async def groups(self, address: str) -> dict[str, GroupConfig]:
         """Return every group that one broker knows, sorted by name, system groups included."""
         code = RequestCode.GET_ALL_SUBSCRIPTIONGROUP_CONFIG
-        return await self._read(address, code, None, _configs, what=f"the groups of {address}")
+        return await self.request_parsed(address, code, _configs, what=f"the groups of {address}")
 
     async def group_config(self, address: str, group: str) -> GroupConfig:
         """Return the settings of a group at one broker; from a broker before 5.0, all groups are fetched.

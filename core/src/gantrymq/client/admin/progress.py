@@ -64,20 +64,20 @@ class ProgressCalls(AdminRequests):
             topic: None for every topic that it has offsets for.
         """
         header = GetConsumeStatsRequest(consumer_group=group, topic=topic)
-        return await self._read(
-            address, RequestCode.GET_CONSUME_STATS, header, _progress, what=f"consume stats of {address}"
+        return await self.request_parsed(
+            address, RequestCode.GET_CONSUME_STATS, _progress, header, what=f"consume stats of {address}"
         )
 
     async def broker_progress(self, address: str) -> dict[str, dict[MessageQueue, QueueProgress]]:
         """Return the progress of every group in the queues of one broker, sorted by group; without pulled offsets."""
         header, code = GetBrokerConsumeStatsRequest(), RequestCode.GET_BROKER_CONSUME_STATS
-        return await self._read(address, code, header, _progress_of_all, what=f"consume stats of {address}")
+        return await self.request_parsed(address, code, _progress_of_all, header, what=f"consume stats of {address}")
 
     async def group_times(self, address: str, group: str, topic: str) -> dict[MessageQueue, QueueTimes]:
         """Return the progress of *group* in a topic's queues at one broker, in store times, sorted."""
         header = QueryConsumeTimeSpanRequest(topic=topic, group=group)
         code, what = RequestCode.QUERY_CONSUME_TIME_SPAN, f"the time spans of {address}"
-        return await self._read(address, code, header, partial(_times, topic), what=what)
+        return await self.request_parsed(address, code, partial(_times, topic), header, what=what)
 
 
 def _progress_of_all(members: Mapping[Any, Any]) -> dict[str, dict[MessageQueue, QueueProgress]]:

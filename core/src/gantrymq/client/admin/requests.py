@@ -72,22 +72,25 @@ class AdminRequests(Part):
         """
         return await self._parsed(await self.request(address, code, header, body), f"{what} of {address}", _unchanged)
 
-    async def _read(
+    async def request_parsed(
         self,
         address: str,
         code: RequestCode,
-        header: Header | None,
         parse: Callable[[dict[Any, Any]], Got],
+        header: Header | None = None,
+        body: bytes | None = None,
         *,
         what: str,
     ) -> Got:
         """Send a request and return the result of *parse* for the JSON object in its response.
 
+        A long response is read and parsed in a thread.
+
         Raises:
             AnswerUnreadable: the response is not a JSON object, or *parse* failed; *what* names it.
             as `request`: all other errors.
         """
-        return await self._parsed(await self.request(address, code, header), what, parse)
+        return await self._parsed(await self.request(address, code, header, body), what, parse)
 
     async def _parsed(self, reply: Command, what: str, parse: Callable[[dict[Any, Any]], Got]) -> Got:
         """Return the result of *parse* for the JSON object in *reply*. A long one is read and parsed in a thread."""

@@ -141,7 +141,7 @@ class TopicCalls(ClusterCalls):
     async def topic_configs(self, address: str) -> dict[str, TopicConfig]:
         """Return every topic that one broker knows, sorted by name, system topics included."""
         code = RequestCode.GET_ALL_TOPIC_CONFIG
-        return await self._read(address, code, None, _configs, what=f"the topics of {address}")
+        return await self.request_parsed(address, code, _configs, what=f"the topics of {address}")
 
     async def delete_topic(self, topic: str, cluster: str | None = None) -> tuple[str, ...]:
         """Delete a topic at the masters of a cluster, then at every name server.
@@ -170,7 +170,7 @@ class TopicCalls(ClusterCalls):
         """
         header = GetTopicStatsInfoRequest(topic=topic)
         code = RequestCode.GET_TOPIC_STATS_INFO
-        return await self._read(address, code, header, _stats, what=f"topic stats of {address}")
+        return await self.request_parsed(address, code, _stats, header, what=f"topic stats of {address}")
 
     async def topic_status(self, topic: str) -> dict[MessageQueue, QueueStats]:
         """Return the offsets of a topic's queues at every broker of its route, sorted.

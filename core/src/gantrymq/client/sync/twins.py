@@ -215,6 +215,7 @@ class Admin(SyncBaseClient[AsyncAdmin]):
 
     request = from_async(AsyncAdmin.request)
     request_json = from_async(AsyncAdmin.request_json)
+    request_parsed = from_async(AsyncAdmin.request_parsed)
     clusters = from_async(AsyncAdmin.clusters)
     masters = from_async(AsyncAdmin.masters)
     wipe_write_permission = from_async(AsyncAdmin.wipe_write_permission)

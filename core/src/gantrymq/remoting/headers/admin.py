@@ -1,7 +1,7 @@
-"""Headers of broker statistics and maintenance.
+"""Headers of broker statistics, maintenance and transactions.
 
 Source: apache/rocketmq remoting/.../protocol/header/ViewBrokerStatsDataRequestHeader.java,
-ResetMasterFlushOffsetHeader.java.
+ResetMasterFlushOffsetHeader.java, ResumeCheckHalfMessageRequestHeader.java.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from gantrymq.remoting.headers.base import Int64, RequestHeader, header_of
 __all__ = [
     "CleanRequest",
     "ResetMasterFlushOffsetRequest",
+    "ResumeCheckHalfMessageRequest",
     "ViewBrokerStatsDataRequest",
 ]
 
@@ -36,3 +37,11 @@ class ResetMasterFlushOffsetRequest(RequestHeader):
     """Set the flush offset of the master."""
 
     master_flush_offset: Int64
+
+
+@header_of(RequestCode.RESUME_CHECK_HALF_MESSAGE)
+class ResumeCheckHalfMessageRequest(RequestHeader):
+    """Resume the checks of a given-up transaction."""
+
+    topic: str | None = None
+    msg_id: str  # offset id in TRANS_CHECK_MAX_TIME_TOPIC

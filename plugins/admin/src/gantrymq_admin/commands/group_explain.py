@@ -4,27 +4,16 @@ gantrymq-diagnosis."""
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Final, cast
 
+import attrs
 import click
 
 from gantrymq.client import Admin
-from gantrymq.client.admin import RequestNotServed
 from gantrymq.commands.output import print_json, print_table
-from gantrymq.errors import BrokerRefused, GroupNotExist, RequestRefused, install_command
-from gantrymq.remoting.codes import RequestCode, ResponseCode
-from gantrymq.remoting.headers.base import Header, header_of
-from gantrymq_admin.commands.options import admin_command, brokers_of, group_named, where_options
-
-EXPLAIN_GROUP: Final = cast(RequestCode, 65021)
-
-
-@header_of(EXPLAIN_GROUP)
-class ExplainGroupRequest(Header):
-    """Explain a group, on one topic or on all."""
-
-    consumer_group: str
-    topic: str | None = None
+from gantrymq.errors import BrokerRefused, GroupNotExist
+from gantrymq.remoting.codes import ResponseCode
+from gantrymq_admin.commands.options import admin_command, brokers_of, group_named, served_by, where_options
+from gantrymq_admin.explanations import GroupExplanation, QueueExplanation, explain_group
 
 
 @click.command()
@@ -43,37 +32,36 @@ async def explain(
     """
     found = await _explain(admin, group, topic, await brokers_of(admin, cluster, broker))
     if output == "json":
-        print_json({"group": group, "brokers": found})
+        brokers = [{"address": address, **attrs.asdict(each)} for address, each in found.items()]
+        print_json({"group": group, "brokers": brokers})
         return
     print_table(
         ["Topic", "Broker", "Queue", "Owner", "Last pull", "Committed", "Held", "Hits", "Behind", "Late", "Diagnosis"],
-        [_row(each["broker"], queue) for each in found for queue in each["queues"]],
+        [_row(each.broker, queue) for each in found.values() for queue in each.queues],
     )
-    for each in found:
-        for said in each["diagnosis"]:
-            click.echo(f"{each['broker']}: {said['sentence']}")
-        members = len(each["members"])
-        again = each["retry"]["waiting"] + each["retry"]["behind"]
+    for each in found.values():
+        for said in each.diagnosis:
+            click.echo(f"{each.broker}: {said.sentence}")
+        members = len(each.members)
         click.echo(
-            f"{each['broker']}: {members} {'member' if members == 1 else 'members'}, {each['behind']} behind, "
-            f"{again} to be tried again, {each['dead_letters']} dead letters"
+            f"{each.broker}: {members} {'member' if members == 1 else 'members'}, {each.behind} behind, "
+            f"{each.retry.waiting + each.retry.behind} to be tried again, {each.dead_letters} dead letters"
         )
 
 
-def _row(broker: str, queue: dict[str, Any]) -> tuple[object, ...]:
-    rate = queue["hit_rate"]
+def _row(broker: str, queue: QueueExplanation) -> tuple[object, ...]:
     return (
-        queue["topic"],
+        queue.topic,
         broker,
-        queue["queue"],
-        queue["owner"] or "-",
-        _seconds(queue["last_pull_ms_ago"], " ago"),
-        "-" if queue["committed"] is None else queue["committed"],
-        len(queue["held"]),
-        "-" if rate is None else f"{rate:.0%}",
-        queue["behind"],
-        _seconds(queue["lag_ms"]),
-        queue["sentence"],
+        queue.queue,
+        queue.owner or "-",
+        _seconds(queue.last_pull_ms_ago, " ago"),
+        "-" if queue.committed is None else queue.committed,
+        len(queue.held),
+        "-" if queue.hit_rate is None else f"{queue.hit_rate:.0%}",
+        queue.behind,
+        _seconds(queue.lag_ms),
+        queue.sentence,
     )
 
 
@@ -81,25 +69,19 @@ def _seconds(ms: int | None, behind: str = "") -> str:
     return "-" if ms is None else f"{ms / 1000:.0f} s{behind}"
 
 
-async def _explain(admin: Admin, group: str, topic: str | None, addresses: Sequence[str]) -> list[dict[str, Any]]:
-    """Query each broker that knows the group."""
-    found, missing = list[dict[str, Any]](), ""
-    header = ExplainGroupRequest(consumer_group=group, topic=topic)
+async def _explain(
+    admin: Admin, group: str, topic: str | None, addresses: Sequence[str]
+) -> dict[str, GroupExplanation]:
+    """Query each broker; return the explanations of those that know the group, by address."""
+    found, missing = dict[str, GroupExplanation](), ""
     for address in addresses:
         try:
-            said = await admin.request_json(address, EXPLAIN_GROUP, header, what=f"facts of group {group}")
-        except RequestNotServed as problem:
-            raise RequestRefused(
-                3,
-                f"the broker at {address} explains no groups: it is RocketMQ's, or lacks a plugin; "
-                f"{install_command('gantrymq-diagnosis')} beside it, or see: gantrymq group progress",
-            ) from problem
+            with served_by("gantrymq-diagnosis", address, "explains no groups", "see: gantrymq group progress"):
+                found[address] = await explain_group(admin, address, group, topic)
         except BrokerRefused as problem:
             if problem.response_code != ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST:
                 raise
             missing = f"there is no group {group}; 'gantrymq group list' lists the groups"
-            continue
-        found.append({"address": address, **said})
     if not found:
         raise GroupNotExist(missing or f"no broker of the cluster is there to explain group {group}")
     return found

@@ -3,34 +3,19 @@
 from __future__ import annotations
 
 import time
-from typing import Any, Final, cast
+from collections.abc import Mapping
+from typing import Any
 
+import attrs
 import click
 
 from gantrymq.client import Admin
-from gantrymq.client.admin import RequestNotServed
 from gantrymq.commands.output import print_json, print_table
 from gantrymq.commands.times import read_time_ms
-from gantrymq.errors import RequestRefused, install_command
-from gantrymq.remoting.codes import RequestCode
-from gantrymq.remoting.headers.base import Int32, Int64, RequestHeader, header_of
-from gantrymq_admin.commands.options import admin_command, brokers_of, where_options
+from gantrymq_admin.commands.options import admin_command, brokers_of, served_by, where_options
+from gantrymq_admin.pending import PendingMessage, pending_messages
 
 __all__ = ["pending"]
-
-PENDING: Final = cast(RequestCode, 65001)  # request code of GantryMQ, served by gantrymq-schedule
-PAGE: Final = 256
-
-
-@header_of(PENDING)
-class PendingRequest(RequestHeader):
-    """One page of pending messages."""
-
-    source: str
-    most: Int32
-    place: str | None = None
-    topic: str | None = None
-    until_ms: Int64 | None = None
 
 
 @click.command()
@@ -46,58 +31,38 @@ async def pending(
 ) -> None:
     """Show delayed messages that wait, the soonest first, and their total number."""
     until_ms = read_time_ms(until, param_hint="--until") if until is not None else None
-    found: list[dict[str, Any]] = []
+    found: list[tuple[str, Mapping[str, Any], list[PendingMessage]]] = []
     for address in await brokers_of(admin, cluster, broker):
         sources, messages = await _of_broker(admin, address, topic, until_ms, most)
-        messages.sort(key=lambda message: message["due_ms"])
-        found.append({"broker": address, "sources": sources, "messages": messages})
+        found.append((address, sources, sorted(messages, key=lambda message: message.due_ms)))
     if output == "json":
-        print_json({"brokers": found})
+        shown = [
+            {"broker": address, "sources": sources, "messages": [attrs.asdict(each) for each in messages]}
+            for address, sources, messages in found
+        ]
+        print_json({"brokers": shown})
         return
-    for each in found:
-        for name, source in each["sources"].items():
+    for address, sources, messages in found:
+        for name, source in sources.items():
             count = source["waiting"]
             wait = "1 message waits" if count == 1 else f"{count:,} messages wait"
-            click.echo(f"{each['broker']}: {wait} ({name})")
-        print_table(["Due", "Kind", "Topic", "Queue", "Keys", "Unique id", "Size"], map(_row, each["messages"]))
+            click.echo(f"{address}: {wait} ({name})")
+        print_table(["Due", "Kind", "Topic", "Queue", "Keys", "Unique id", "Size"], map(_row, messages))
 
 
-def _row(message: dict[str, Any]) -> tuple[object, ...]:
-    due = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(message["due_ms"] / 1000))
-    texts = (message[name] or "" for name in ("topic", "queue", "keys", "unique_id"))
-    return f"{due}.{message['due_ms'] % 1000:03d}", message["kind"], *texts, message["size"]
+def _row(message: PendingMessage) -> tuple[object, ...]:
+    due = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(message.due_ms / 1000))
+    texts = (text or "" for text in (message.topic, message.queue, message.keys, message.unique_id))
+    return f"{due}.{message.due_ms % 1000:03d}", message.kind, *texts, message.size
 
 
 async def _of_broker(
     admin: Admin, address: str, topic: str | None, until_ms: int | None, most: int
-) -> tuple[dict[str, Any], list[dict[str, Any]]]:
-    """Print the number of pending messages of each kind, and the soonest of each."""
-    messages: list[dict[str, Any]] = []
-    sources: dict[str, Any] = {"levels": None}
-    asked: set[str] = set()
-    while left := [name for name in sources if name not in asked]:
-        asked.add(left[0])
-        place, missing = "", most
-        while missing > 0:
-            header = PendingRequest(
-                source=left[0], most=min(missing, PAGE), place=place or None, topic=topic, until_ms=until_ms
-            )
-            answer = await _ask(admin, address, header)
-            sources = answer["sources"]
-            messages += answer["messages"]
-            missing -= len(answer["messages"])
-            place = answer["place"]
-            if place is None:
-                break
+) -> tuple[Mapping[str, Any], list[PendingMessage]]:
+    """Return the sources of one broker with their counts, and the soonest messages of each."""
+    sources, messages = dict[str, Any](), list[PendingMessage]()
+    with served_by("gantrymq-schedule", address, "does not tell what is pending"):
+        async for page in pending_messages(admin, address, most=most, topic=topic, until_ms=until_ms):
+            sources = dict(page.sources)
+            messages += page.messages
     return sources, messages
-
-
-async def _ask(admin: Admin, address: str, header: PendingRequest) -> dict[str, Any]:
-    try:
-        return await admin.request_json(address, PENDING, header, what="pending messages")
-    except RequestNotServed as problem:
-        raise RequestRefused(
-            3,
-            f"the broker at {address} does not tell what is pending: it is RocketMQ's, or lacks a plugin; "
-            f"{install_command('gantrymq-schedule')} beside it",
-        ) from problem

@@ -6,17 +6,20 @@ A required name can be given as an argument or with its option: ``gantrymq group
 
 from __future__ import annotations
 
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Callable, Coroutine, Iterator, Sequence
+from contextlib import contextmanager
 from functools import wraps
 from typing import Any, TypeVar
 
 import click
 
 from gantrymq.client import Admin, Client
+from gantrymq.client.admin import RequestNotServed
 from gantrymq.commands.output import check_address, namesrv_option, output_option
 from gantrymq.commands.run import run
-from gantrymq.errors import InvalidParameter
+from gantrymq.errors import InvalidParameter, RequestRefused, install_command
 from gantrymq.model import names
+from gantrymq.remoting.codes import ResponseCode
 
 __all__ = [
     "admin_command",
@@ -26,6 +29,7 @@ __all__ = [
     "group_named",
     "legal_topic",
     "named",
+    "served_by",
     "topic_named",
     "topic_option",
     "where_options",
@@ -138,3 +142,26 @@ async def brokers_of(admin: Admin, cluster: str | None, broker: str | None) -> S
     if cluster and broker:
         raise click.UsageError("give -c or -b, not both")
     return [broker] if broker else await admin.masters(cluster)
+
+
+@contextmanager
+def served_by(distribution: str, address: str, missing: str, advice: str = "") -> Iterator[None]:
+    """Name the distribution to install if a broker does not serve a request of GantryMQ's own.
+
+    Args:
+        distribution: of the plugin that serves the request.
+        address: ip:port of the broker.
+        missing: what the broker does not do, such as ``explains no groups``.
+        advice: what to use instead.
+
+    Raises:
+        RequestRefused: code 3, instead of RequestNotServed.
+    """
+    try:
+        yield
+    except RequestNotServed as problem:
+        sentence = (
+            f"the broker at {address} {missing}: it is RocketMQ's, or lacks a plugin; "
+            f"{install_command(distribution)} beside it{advice and f', or {advice}'}"
+        )
+        raise RequestRefused(ResponseCode.REQUEST_CODE_NOT_SUPPORTED, sentence) from problem

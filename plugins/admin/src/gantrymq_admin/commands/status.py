@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 import asyncio
-from typing import Any, Final, cast
+from typing import Any
 
+import attrs
 import click
 
 from gantrymq.client import Admin
-from gantrymq.client.admin import NotANameServer
+from gantrymq.client.admin import AnswerUnreadable, NotANameServer
 from gantrymq.client.routing.routes import BrokerAddresses, ClusterInfo
 from gantrymq.commands.output import print_json, print_table, say
-from gantrymq.errors import BrokerRefused, ConnectFailed, FormatError, GantryError, HandshakeFailed
-from gantrymq.remoting.codes import RequestCode
+from gantrymq.errors import BrokerRefused, ConnectFailed, GantryError, HandshakeFailed
 from gantrymq_admin.commands.options import admin_command
-
-SHOWN_FIGURES: Final = cast(RequestCode, 65022)  # request code of gantrymq-diagnosis
+from gantrymq_admin.figures import plugin_figures
 
 
 @click.command()
@@ -127,10 +126,10 @@ async def _figures(admin: Admin, address: str) -> dict[str, Any]:
     """Query metrics of plugins of one of our brokers: name to value and description; empty if the broker does not
     report them."""
     try:
-        found = await admin.request_json(address, SHOWN_FIGURES, what="figures")
-        return {str(each.pop("name")): each for each in found["figures"]}
-    except (BrokerRefused, FormatError, AttributeError, KeyError, TypeError, ValueError):
+        found = await plugin_figures(admin, address)
+    except (BrokerRefused, AnswerUnreadable):
         return {}
+    return {each.name: attrs.asdict(each, filter=lambda field, _value: field.name != "name") for each in found}
 
 
 def _rate(text: str | None) -> float | None:

@@ -1,0 +1,132 @@
+"""Explanations of consumer groups: the progress of each queue, its reader, and why no messages arrive.
+
+A request of GantryMQ's own (65021), served by brokers with gantrymq-diagnosis. `docs/operations/consumption.md` lists
+the reasons.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final, cast
+
+import attrs
+
+from gantrymq.client import Admin
+from gantrymq.remoting.codes import RequestCode
+from gantrymq.remoting.headers.base import Header, header_of
+from gantrymq_admin.answers import read, texts
+
+__all__ = ["Conflict", "GroupExplanation", "Member", "QueueExplanation", "Reason", "Retries", "explain_group"]
+
+EXPLAIN_GROUP: Final = cast(RequestCode, 65021)
+
+
+@header_of(EXPLAIN_GROUP)
+class ExplainGroupRequest(Header):
+    """Explain a group, on one topic or on all."""
+
+    consumer_group: str
+    topic: str | None = None
+
+
+@attrs.frozen
+class Reason:
+    """A finding about a whole group."""
+
+    reason: str  # a stable word
+    sentence: str
+
+
+@attrs.frozen
+class Member:
+    """A connection of the group, with what it says about itself."""
+
+    client_id: str
+    address: str
+    consume_type: str
+    message_model: str
+    topics: tuple[str, ...]  # whose queues it reads
+
+
+@attrs.frozen
+class Conflict:
+    """A conflict between members of the group."""
+
+    kind: str
+    topic: str
+    sentence: str
+
+
+@attrs.frozen
+class Retries:
+    """Messages that the group gets again."""
+
+    behind: int  # on its retry topics, not consumed yet
+    waiting: int  # in the delay levels
+    waiting_more: bool  # whether there may be more than were counted
+    next_due_ms: int | None  # when the next of them is due, wall time
+
+
+@attrs.frozen
+class QueueExplanation:
+    """One queue; None: unknown. Offsets are queue offsets, ages are of the moment of the query."""
+
+    topic: str
+    queue: int  # its id
+    owner: str | None  # client id, or the address of a client that sends no heartbeats
+    last_pull_ms_ago: int | None
+    last_pull_by: str | None
+    next_pull: int | None
+    committed: int | None
+    min_offset: int
+    max_offset: int
+    held: tuple[str, ...]  # clients of the pulls that wait for messages
+    hit_rate: float | None  # fraction of the evaluated messages that matched
+    behind: int  # messages not consumed yet
+    lag_ms: int | None  # age of the oldest of them
+    locked_by: str | None
+    reset_to: int | None
+    reason: str  # a stable word
+    sentence: str
+
+
+@attrs.frozen
+class GroupExplanation:
+    """A group at one broker."""
+
+    broker: str  # its name
+    group: str
+    system: bool  # whether it is a group of the broker
+    policy: str  # consumerConflictPolicy
+    behind: int  # messages not consumed yet
+    lag_ms: int  # age of the oldest of them
+    members: tuple[Member, ...]
+    conflicts: tuple[Conflict, ...]
+    retry: Retries
+    dead_letters: int
+    diagnosis: tuple[Reason, ...]
+    queues: tuple[QueueExplanation, ...]
+
+
+async def explain_group(admin: Admin, address: str, group: str, topic: str | None = None) -> GroupExplanation:
+    """Return what one broker knows about *group*, on one topic or on all.
+
+    Raises:
+        RequestNotServed: it is a broker of RocketMQ, or lacks gantrymq-diagnosis.
+        BrokerRefused: it has no such group (26) or topic (17).
+        AnswerUnreadable, ConnectFailed, ConnectionLost, CallTimeout: no usable response.
+    """
+    header = ExplainGroupRequest(consumer_group=group, topic=topic)
+    return await admin.request_parsed(address, EXPLAIN_GROUP, _explained, header, what=f"facts of group {group}")
+
+
+def _explained(found: Mapping[str, Any]) -> GroupExplanation:
+    return read(
+        GroupExplanation,
+        found,
+        members=tuple(read(Member, each, topics=texts(each["topics"])) for each in found["members"]),
+        conflicts=tuple(read(Conflict, each) for each in found["conflicts"]),
+        retry=read(Retries, found["retry"]),
+        diagnosis=tuple(read(Reason, each) for each in found["diagnosis"]),
+        queues=tuple(read(QueueExplanation, each, held=texts(each["held"])) for each in found["queues"]),
+    )

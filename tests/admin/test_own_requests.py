@@ -1,0 +1,149 @@
+"""Typed calls for requests of GantryMQ's own, against a broker that serves them and one that does not."""
+
+import pytest
+
+from gantrymq.client import Client
+from gantrymq.client.admin import AnswerUnreadable, RequestNotServed
+from gantrymq.errors import BrokerRefused, InvalidParameter
+from gantrymq.interfaces import SendRequest
+from gantrymq.loose_json import dumps
+from gantrymq.remoting.codes import RequestCode
+from gantrymq_admin.answers import read
+from gantrymq_admin.explanations import GroupExplanation, explain_group
+from gantrymq_admin.figures import plugin_figures
+from gantrymq_admin.pending import pending_messages, pending_page
+from gantrymq_admin.transactions import list_transactions, resume_check, show_transaction
+
+for each in ("schedule", "transaction", "diagnosis", "filter_tag", "storage_memory"):
+    pytest.importorskip(f"gantrymq_{each}")
+
+HALF = "TRAN_MSG\x01true\x02PGROUP\x01PG\x02UNIQ_KEY\x01HALF\x02"
+CALLS = {
+    "explain": lambda admin, at: explain_group(admin, at, "CG"),
+    "figures": plugin_figures,
+    "pending": pending_page,
+    "transactions": list_transactions,
+    "transaction": lambda admin, at: show_transaction(admin, at, "HALF"),
+}
+
+
+@pytest.fixture
+def run(gantrymq_simulation):
+    """``await work(admin, cluster)`` with a broker that has topic T with two queues."""
+
+    def run(work, **settings):
+        async def main(cluster):
+            await cluster.create_topic("T", 2)
+            async with Client(cluster.namesrv, world=cluster.world) as client, client.admin as admin:
+                return await work(admin, cluster)
+
+        return gantrymq_simulation(main, settings=settings)
+
+    return run
+
+
+async def join(admin, cluster, group="CG"):
+    wanted = [{"topic": "T", "subString": "*", "subVersion": 1, "expressionType": "TAG"}]
+    body = dumps({"clientID": "c1", "consumerDataSet": [{"groupName": group, "subscriptionDataSet": wanted}]})
+    await admin.request(cluster.broker_address, RequestCode.HEART_BEAT, body=body)
+
+
+def test_a_group_is_explained(run):
+    async def work(admin, cluster):
+        await join(admin, cluster)
+        for _ in range(3):
+            await cluster.send("T", b"x")
+        found = await explain_group(admin, cluster.broker_address, "CG")
+        assert (found.group, found.behind, found.system, found.dead_letters) == ("CG", 3, False, 0)
+        assert [each.client_id for each in found.members] == ["c1"]
+        assert [(each.topic, each.queue, each.reason) for each in found.queues] == [
+            ("T", 0, "not-owned"),
+            ("T", 1, "not-owned"),
+        ]
+        assert sum(each.behind for each in found.queues) == 3
+        only = await explain_group(admin, cluster.broker_address, "CG", "T")
+        assert [each.topic for each in only.queues] == ["T", "T"]
+        with pytest.raises(BrokerRefused, match="there is no group Nobody"):
+            await explain_group(admin, cluster.broker_address, "Nobody")
+
+    run(work)
+
+
+def test_figures_of_plugins_are_sorted_by_name(run):
+    async def work(admin, cluster):
+        found = await plugin_figures(admin, cluster.broker_address)
+        assert [each.name for each in found] == sorted(each.name for each in found)
+        (conflicts,) = [each for each in found if each.name == "gantrymq_group_conflicts"]
+        assert (conflicts.value, conflicts.counts, conflicts.sentences) == (0, False, ())
+
+    run(work)
+
+
+def test_pending_messages_come_page_by_page(run):
+    async def work(admin, cluster):
+        for number in range(5):
+            await cluster.send("T", b"x", system_properties={"DELAY": str(3 - number % 3)})
+        at = cluster.broker_address
+        page = await pending_page(admin, at, most=3)
+        assert page.sources["levels"]["waiting"] == 5
+        due = [each.due_ms for each in page.messages]
+        assert due == sorted(due)
+        rest = await pending_page(admin, at, most=3, place=page.place)
+        assert (len(page.messages), len(rest.messages), rest.place) == (3, 2, None)
+        assert {each.topic for each in (*page.messages, *rest.messages)} == {"T"}
+        assert (await pending_page(admin, at, topic="Other")).messages == ()
+        pages = [each async for each in pending_messages(admin, at, most=4)]
+        assert sum(len(each.messages) for each in pages) == 4
+        with pytest.raises(InvalidParameter, match="most=257"):
+            await pending_page(admin, at, most=257)
+
+    run(work, messageDelayLevel="1m 2m 3m")
+
+
+def test_transactions_are_listed_shown_and_resumed(run):
+    async def work(admin, cluster):
+        at = cluster.broker_address
+        await cluster.broker.messages.send(SendRequest("PG", "T", b"half", HALF, queue_id=0, sys_flag=4))
+        page = await list_transactions(admin, at)
+        (half,) = page.transactions
+        assert (half.unique_id, half.producer_group, half.topic, half.checks) == ("HALF", "PG", "T", 0)
+        assert (page.undecided, page.next) == (1, None)
+        assert half.next_check_ms is not None
+        found = await show_transaction(admin, at, "HALF")
+        assert [each.undecided for each in found.half_messages] == [True]
+        assert (found.committed, found.given_up) == ((), ())
+        with pytest.raises(BrokerRefused, match="is no message of TRANS_CHECK_MAX_TIME_TOPIC"):
+            await resume_check(admin, half.offset_id)
+        with pytest.raises(InvalidParameter):
+            await resume_check(admin, "xyz")
+
+    run(work)
+
+
+@pytest.mark.parametrize("name", CALLS)
+def test_a_broker_without_the_plugin_does_not_serve_the_request(run, name):
+    async def work(admin, cluster):
+        with pytest.raises(RequestNotServed):
+            await CALLS[name](admin, cluster.broker_address)
+
+    run(work, plugins="storage_memory,filter_tag,nameserver")
+
+
+@pytest.mark.parametrize("name", CALLS)
+def test_an_answer_without_its_members_is_unreadable(run, name, monkeypatch):
+    async def work(admin, cluster):
+        async def nothing(*_):
+            return type("Reply", (), {"payload": b'{"group":7,"figures":[{}]}'})
+
+        monkeypatch.setattr(admin, "request", nothing)
+        with pytest.raises(AnswerUnreadable):
+            await CALLS[name](admin, cluster.broker_address)
+
+    run(work)
+
+
+def test_a_member_of_the_wrong_type_is_refused():
+    with pytest.raises(TypeError, match="broker is 7, not str"):
+        read(GroupExplanation, {"broker": 7})
+    with pytest.raises(KeyError, match="broker"):
+        read(GroupExplanation, {})
