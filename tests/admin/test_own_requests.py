@@ -9,6 +9,7 @@ from gantrymq.interfaces import SendRequest
 from gantrymq.loose_json import dumps
 from gantrymq.remoting.codes import RequestCode
 from gantrymq_admin.answers import read
+from gantrymq_admin.explained_settings import explained_settings
 from gantrymq_admin.explanations import GroupExplanation, explain_group
 from gantrymq_admin.figures import plugin_figures
 from gantrymq_admin.pending import pending_messages, pending_page
@@ -21,6 +22,7 @@ HALF = "TRAN_MSG\x01true\x02PGROUP\x01PG\x02UNIQ_KEY\x01HALF\x02"
 CALLS = {
     "explain": lambda admin, at: explain_group(admin, at, "CG"),
     "figures": plugin_figures,
+    "settings": explained_settings,
     "pending": pending_page,
     "transactions": list_transactions,
     "transaction": lambda admin, at: show_transaction(admin, at, "HALF"),
@@ -46,6 +48,22 @@ async def join(admin, cluster, group="CG"):
     wanted = [{"topic": "T", "subString": "*", "subVersion": 1, "expressionType": "TAG"}]
     body = dumps({"clientID": "c1", "consumerDataSet": [{"groupName": group, "subscriptionDataSet": wanted}]})
     await admin.request(cluster.broker_address, RequestCode.HEART_BEAT, body=body)
+
+
+def test_settings_have_their_meaning_and_source(run):
+    async def work(admin, cluster):
+        address = cluster.broker_address
+        await admin.change_broker_settings(address, {"defaultQueryMaxNum": "40"})
+        found = {each.key: each for each in await explained_settings(admin, address)}
+        changed = found["defaultQueryMaxNum"]
+        assert (changed.value, changed.default, changed.rocketmq_default, changed.runtime) == ("40", "32", "32", True)
+        assert changed.source.startswith("UPDATE_BROKER_CONFIG of ")
+        assert changed.help == "Most messages of one query by unique key." and changed.at_least == 1
+        assert found["autoCreateTopicEnable"].value in ("true", "false")
+        assert found["brokerRole"].source == "default" and not found["brokerRole"].runtime
+        assert not any(key.startswith("tls.server") for key in found)
+
+    run(work)
 
 
 def test_a_group_is_explained(run):

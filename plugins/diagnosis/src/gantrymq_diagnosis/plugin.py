@@ -20,10 +20,12 @@ def gantry_register_config(registry: ConfigRegistry) -> None:
 
 @hookimpl
 def gantry_register_handlers(registry: HandlerRegistry) -> None:
-    """Register the handlers that explain groups and forward requests to members."""
+    """Register the handlers that explain groups and settings and forward requests to members."""
     _of_this_load[:] = [DiagnosisService()]
-    for code, handler in {**handlers_of(_of_this_load[0]), **handlers_of(_of_this_load[0].members)}.items():
-        registry.add(code, handler)
+    service = _of_this_load[0]
+    for handlers in (service, service.members, service.settings):
+        for code, handler in handlers_of(handlers).items():
+            registry.add(code, handler)
 
 
 @hookimpl

@@ -16,6 +16,7 @@ from gantrymq.remoting.command import Command, response_to
 from gantrymq.remoting.connection import Connection
 from gantrymq.remoting.serving import serves
 from gantrymq.world.time_slices import TimeSlices
+from gantrymq_diagnosis.explained_settings import SettingsRequests
 from gantrymq_diagnosis.gather import FIGURES_TOGETHER, gather
 from gantrymq_diagnosis.members import MemberQuestions
 from gantrymq_diagnosis.settings import POLICY, REFUSE
@@ -43,6 +44,7 @@ class DiagnosisService:
         self._broker: Broker | None = None
         self._watch = Watch()
         self.members = MemberQuestions()
+        self.settings = SettingsRequests()
 
     async def start(self, broker: Broker) -> None:
         """Start observing heartbeats."""
@@ -51,11 +53,13 @@ class DiagnosisService:
         broker.clients.on_gone(self._watch.closed)
         broker.metrics.register(self._conflicts)
         self.members.start(broker)
+        self.settings.start(broker)
 
     async def stop(self) -> None:
         """Stop answering."""
         self._broker = None
         self.members.stop()
+        self.settings.stop()
 
     def heard(self, heartbeat: Heartbeat, connection: ClientChannel) -> None:
         """Process a client's heartbeat; nothing happens if it repeats the last one.

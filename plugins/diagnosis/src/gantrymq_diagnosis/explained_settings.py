@@ -1,0 +1,69 @@
+"""The broker's settings with their declarations and sources (65026), for tools that explain or change them."""
+
+from __future__ import annotations
+
+import json
+from typing import Any, Final
+
+from gantrymq.config import Setting, Settings
+from gantrymq.errors import RequestRefused
+from gantrymq.interfaces import Broker
+from gantrymq.model.access import Action
+from gantrymq.remoting.command import Command, response_to
+from gantrymq.remoting.connection import Connection
+from gantrymq.remoting.serving import serves
+from gantrymq.settings_known import BROKER_DEFAULTS
+
+__all__ = ["EXPLAINED_SETTINGS", "SettingsRequests"]
+
+EXPLAINED_SETTINGS: Final = 65026
+
+
+class SettingsRequests:
+    """Handler for the explained settings of one broker."""
+
+    def __init__(self) -> None:
+        """Create a handler that refuses requests until `start`."""
+        self._broker: Broker | None = None
+
+    def start(self, broker: Broker) -> None:
+        """Begin to answer."""
+        self._broker = broker
+
+    def stop(self) -> None:
+        """Refuse requests."""
+        self._broker = None
+
+    @serves(EXPLAINED_SETTINGS, action=Action.GET)
+    def explained(self, asked: Command, connection: Connection) -> Command:
+        """65026: return all settings except those that only the operator of the host may read; secrets are masked.
+
+        Raises:
+            RequestRefused: code 1, the broker is stopping.
+        """
+        if self._broker is None:
+            raise RequestRefused(1, "the broker is stopping; ask again when it is back, see: gantrymq status")
+        settings = self._broker.settings
+        found = [_explained(settings, settings.schema[key], value) for key, value in settings.shown().items()]
+        return response_to(asked, 0, None, None, json.dumps({"settings": found}).encode())
+
+
+def _explained(settings: Settings, setting: Setting, value: object) -> dict[str, Any]:
+    return {
+        "key": setting.key,
+        "value": _text(value),
+        "default": "" if setting.secret else _text(setting.default),
+        "rocketmq_default": BROKER_DEFAULTS.get(setting.key),
+        "source": settings.source(setting.key),
+        "help": setting.help,
+        "kind": setting.kind,
+        "choices": list(setting.choices),
+        "at_least": setting.at_least,
+        "at_most": setting.at_most,
+        "runtime": setting.runtime,
+        "secret": setting.secret,
+    }
+
+
+def _text(value: object) -> str:
+    return str(value).lower() if isinstance(value, bool) else str(value)
