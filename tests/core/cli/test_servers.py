@@ -301,7 +301,7 @@ def test_quickstart_listens_on_its_own_ports_alone(run):
     server = run(
         "quickstart", "--exit", "--output", "json", listeners="a=remoting://0.0.0.0:0", advertisedAddresses="b="
     )
-    assert set(server.ready()) == {"ready", "namesrv", "broker", "store", "flush", "start_ms"}
+    assert server.ready().keys() - {"pages"} == {"ready", "namesrv", "broker", "store", "flush", "start_ms"}
     server.first_line()
     assert server.end()[0] == 0
 

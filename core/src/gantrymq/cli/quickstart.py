@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 import click
 
 from gantrymq.cli.server_process import log_options, raise_descriptor_limit, set_up_logs
+from gantrymq.cli.servers import CONSOLE
 from gantrymq.commands.output import FilledPath, output_option, print_json, warn
 from gantrymq.commands.run import run
 
@@ -87,6 +88,8 @@ def _servers(root: Path) -> Servers:
     broker = broker_settings(world, ServerArguments("quickstart", pairs=of_broker))
     for key in free_port_keys(broker.plugins.config):
         broker.settings.set(key, 0, "quickstart")
+    if CONSOLE in broker.settings.schema:
+        broker.settings.set(CONSOLE, f"{LOOPBACK}:0", "quickstart")
     return Servers(world, name_server_settings(world, ServerArguments("quickstart", pairs=of_name_server)), broker)
 
 
@@ -113,6 +116,8 @@ class Demonstration:
         self._tell(f"     name server  {line['namesrv']}")
         self._tell(f"     broker       {line['broker']}")
         self._tell(f"     store        {line['store']} ({kept}; log files of {LOG_FILE_BYTES >> 20} MiB, not 1 GiB)")
+        for name, url in line.get("pages", {}).items():
+            self._tell(f"     {name:<12} {url}")
         self._tell(f"     durability   {line['flush']}: a message is acknowledged when it is on disk")
 
     async def run(self, servers: Servers) -> None:

@@ -11,6 +11,7 @@ import click
 from gantrymq.cli.server_process import log_options, raise_descriptor_limit, set_up_logs
 from gantrymq.commands.output import FilledPath, output_option, print_json, warn
 from gantrymq.commands.run import run
+from gantrymq.errors import PluginError, install_command
 from gantrymq.speedups import SWITCH, switch_warning
 
 if TYPE_CHECKING:
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
 F = TypeVar("F", bound=Callable[..., Any])
 
 PORT = click.IntRange(0, 65535)
+CONSOLE = "consoleListen"  # setting of gantrymq-console
 
 
 def settings_options(file: str) -> Callable[[F], F]:
@@ -70,6 +72,13 @@ def _check_pairs(ctx: click.Context, parameter: click.Parameter, pairs: tuple[st
     help="Further addresses of the name server: its setting listeners.",
 )
 @click.option("--broker-port", type=PORT, help="Port of the broker, 0: a free one; 10911 when not set anywhere.")
+@click.option(
+    "--console",
+    is_flag=False,
+    flag_value="127.0.0.1:8088",
+    metavar="[HOST:PORT]",
+    help="Serve the web console as well, on 127.0.0.1:8088 if no address is given: the setting consoleListen.",
+)
 @log_options()
 @output_option
 def start(
@@ -79,6 +88,7 @@ def start(
     namesrv_port: int,
     namesrv_listeners: str,
     broker_port: int | None,
+    console: str | None,
     log_level: str,
     log_file: str | None,
     output: str,
@@ -107,6 +117,10 @@ def start(
     names_pairs = tuple(pair for pair in pairs if pair.partition("=")[0].strip() in of_names)
     broker_pairs = tuple(pair for pair in pairs if pair not in names_pairs)
     of_broker = broker_settings(world, ServerArguments("gantrymq start", file, broker_pairs, given, closed=closed))
+    if console is not None:
+        if CONSOLE not in of_broker.settings.schema:
+            raise PluginError(f"no plugin offers a console; install it with: {install_command('gantrymq-console')}")
+        of_broker.settings.set(CONSOLE, console, "--console")
     folder = store_root(of_broker.settings) / "namesrv"
     of_name_server = name_server_settings(
         world,
@@ -219,4 +233,5 @@ def _announce(line: dict[str, Any], output: str) -> None:
         words += [f"broker {line['broker']}", f"store {line['store']}", line["flush"]]
     for key, server in (("namesrv_listeners", "name server"), ("listeners", "broker")):
         words += [f"{server} {address} ({name})" for name, address in line.get(key, {}).items()]
+    words += [f"{name} {url}" for name, url in line.get("pages", {}).items()]
     click.echo(f"GantryMQ is ready after {line['start_ms']} ms: {', '.join(words)}")

@@ -44,6 +44,7 @@ class Servers:
     broker_address: str = ""  # advertised address
     name_server_listeners: dict[str, str] = attrs.field(factory=dict)  # addresses of its other listeners, by name
     broker_listeners: dict[str, str] = attrs.field(factory=dict)  # advertised addresses of its other listeners
+    pages: dict[str, str] = attrs.field(factory=dict)  # addresses of web pages, by the name of the service
     recovery: RecoveryReport | None = None
     _running: list[NameServer | BrokerServer] = attrs.field(factory=list)
     _serving: Callable[[], object] = lambda: None  # called when the broker serves requests
@@ -91,6 +92,8 @@ class Servers:
             line["flush"] = self.broker.settings.text("flushDiskType")
         if self.broker_listeners:
             line["listeners"] = self.broker_listeners
+        if self.pages:
+            line["pages"] = self.pages
         line["start_ms"] = round((time.perf_counter() - LOADED_AT) * 1000)
         return line
 
@@ -119,6 +122,7 @@ class Servers:
         self.recovery = await server.start(self._serving)
         self.broker_address = format_address(*server.address)
         self.broker_listeners = dict(server.identity.listeners)
+        self.pages = {each.name: url for each in given.plugins.services if (url := getattr(each, "url", ""))}
         self._warn_of_loopback(settings.text("bindAddress"), self.broker_address)
         for each in listeners_of(settings):
             self._warn_of_loopback(each.host, self.broker_listeners[each.name])

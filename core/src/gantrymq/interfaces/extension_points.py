@@ -47,8 +47,9 @@ class Gate(Protocol):
 class Service(Protocol):
     """Background work for the broker's lifetime.
 
-    An attribute is optional: ``roles``, a frozenset of `gantrymq.model.role.Role`: the roles of the broker in which it
-    runs. Otherwise it runs on masters only, and is stopped and started again when the role changes.
+    Two attributes are optional. ``roles``, a frozenset of `gantrymq.model.role.Role`: the roles of the broker in which
+    it runs. Otherwise it runs on masters only, and is stopped and started again when the role changes. ``url``: the
+    address of web pages that it serves, shown when the broker is ready; empty for none.
     """
 
     name: str

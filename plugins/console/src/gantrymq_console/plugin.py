@@ -5,9 +5,24 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from gantrymq.hooks import hookimpl
+from gantrymq_console.service import ConsoleService
+from gantrymq_console.settings import SCHEMA
 
 if TYPE_CHECKING:
-    from gantrymq.interfaces import CommandRegistry
+    from gantrymq.interfaces import CommandRegistry, ConfigRegistry, ServiceRegistry
+
+
+@hookimpl
+def gantry_register_config(registry: ConfigRegistry) -> None:
+    """Declare the setting of the console in a broker's process."""
+    for setting in SCHEMA:
+        registry.add(setting)
+
+
+@hookimpl
+def gantry_register_services(registry: ServiceRegistry) -> None:
+    """Register the service."""
+    registry.add(ConsoleService())
 
 
 @hookimpl

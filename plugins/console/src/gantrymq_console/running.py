@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 from gantrymq.client import Client
+from gantrymq.interfaces import Broker
 from gantrymq.model.hosts import format_address
 from gantrymq.world import World
-from gantrymq_console.access.audit import Audit
-from gantrymq_console.access.users import Identities
+from gantrymq_console.access.audit import Audit, MemoryAudit
+from gantrymq_console.access.users import Everyone, Identities
 from gantrymq_console.data.cluster import Cluster
 from gantrymq_console.parts import PARTS
 from gantrymq_console.web.app import App
 from gantrymq_console.web.console import Console, Exposure
 from gantrymq_console.web.http_server import HttpServer
 
-__all__ = ["RunningConsole"]
+__all__ = ["RunningConsole", "for_broker"]
 
 
 class RunningConsole:
@@ -46,3 +47,9 @@ class RunningConsole:
         await self._server.stop()
         await self._cluster.close()
         await self._client.close()
+
+
+def for_broker(broker: Broker) -> RunningConsole:
+    """Return the console of the service in a broker's process, which asks the broker's name servers."""
+    namesrv = broker.settings.text("namesrvAddr")
+    return RunningConsole(broker.world, namesrv, Everyone(), MemoryAudit(), Exposure())

@@ -1,0 +1,62 @@
+"""The service ``console``: the web console in the broker's process, on the address of the setting consoleListen.
+
+It asks the broker's name servers through a client, like ``gantrymq console``, so pages are made by the same code. The
+web framework is imported only if the setting is set.
+"""
+
+from __future__ import annotations
+
+import errno
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+from gantrymq.errors import ConfigError
+from gantrymq.interfaces import Broker
+from gantrymq.model.hosts import parse_address
+from gantrymq.model.role import Role
+from gantrymq_console.settings import LISTEN
+
+if TYPE_CHECKING:
+    from gantrymq_console.running import RunningConsole
+
+__all__ = ["ConsoleService"]
+
+
+class ConsoleService:
+    """Serves the console of one broker; may be started again after a stop."""
+
+    name = "console"
+    roles = frozenset(Role)  # also on a replica
+
+    def __init__(self) -> None:
+        """Create the service without opening the port."""
+        self.url = ""  # address for browsers while it serves
+        self._running: RunningConsole | None = None
+
+    async def start(self, broker: Broker) -> None:
+        """Open the port, unless consoleListen is empty.
+
+        Raises:
+            ConfigError: the setting cannot be used, or the port is in use.
+        """
+        listen = broker.settings.text(LISTEN).strip()
+        if not listen:
+            return
+        try:
+            host, port = parse_address(listen)
+        except ValueError as problem:
+            raise ConfigError(f"{broker.settings.source(LISTEN)}: {LISTEN}: {problem}") from None
+        running = await broker.world.workers.run(import_module, "gantrymq_console.running")
+        self._running = running.for_broker(broker)
+        try:
+            self.url = await self._running.start(host, port)
+        except OSError as problem:
+            taken = problem.errno == errno.EADDRINUSE
+            reason = "is taken by another process; choose another one" if taken else f"fails: {problem.strerror}"
+            raise ConfigError(f"{LISTEN}={listen} {reason}") from problem
+
+    async def stop(self) -> None:
+        """Close the port. Idempotent."""
+        running, self._running, self.url = self._running, None, ""
+        if running is not None:
+            await running.stop()

@@ -1,0 +1,49 @@
+"""The console in a broker's process: its setting, its address, and that it costs nothing while it is off."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import urllib.request
+
+import pytest
+from click.testing import CliRunner
+
+from gantrymq.cli import main
+from gantrymq.errors import ConfigError
+
+
+def test_the_service_serves_the_console_and_gives_its_address(gantrymq_broker_factory):
+    running = gantrymq_broker_factory({"consoleListen": "127.0.0.1:0"})
+    service = running.call(running.broker.service, "console")
+    with urllib.request.urlopen(service.url + "topics", timeout=20) as page:
+        assert b"<h1>Topics</h1>" in page.read()
+    running.restart()
+    assert running.call(running.broker.service, "console").url.startswith("http://127.0.0.1:")
+
+
+def test_without_the_setting_nothing_of_it_is_imported(gantrymq_broker):
+    assert gantrymq_broker.call(gantrymq_broker.broker.service, "console").url == ""
+    code = (
+        "import sys, gantrymq_console.plugin; sys.exit(bool({'starlette', 'jinja2', 'uvicorn'} & sys.modules.keys()))"
+    )
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
+@pytest.mark.parametrize("listen", ["8088", "127.0.0.1:x", "192.0.2.1:0"])
+def test_an_address_that_cannot_be_used_stops_the_start(gantrymq_broker_factory, listen):
+    with pytest.raises(ConfigError, match="consoleListen"):
+        gantrymq_broker_factory({"consoleListen": listen})
+
+
+def test_a_port_in_use_stops_the_start(gantrymq_broker_factory):
+    first = gantrymq_broker_factory({"consoleListen": "127.0.0.1:0"})
+    url = first.call(first.broker.service, "console").url
+    with pytest.raises(ConfigError, match="taken by another process"):
+        gantrymq_broker_factory({"consoleListen": url.split("/")[2]})
+
+
+def test_quickstart_prints_the_address_of_the_console():
+    found = CliRunner().invoke(main, ["quickstart", "--exit"])
+    assert found.exit_code == 0, found.output
+    assert "console      http://127.0.0.1:" in found.output
