@@ -1,7 +1,6 @@
 """A web console: what a cluster holds, who consumed a message, and why a group receives nothing.
 
     data         queries to the cluster, without HTTP: caches, deadlines, results of each page
-    consumption  which groups consumed a message, with the evidence
     pages        one module for each part of the console: addresses, forms, actions
     web          the ASGI application: routes, sessions, security, rendering, languages
     commands     ``gantrymq console``

@@ -21,6 +21,7 @@ from gantrymq.commands.times import LATER_TIMES, TIMES, read_duration_ms, read_t
 from gantrymq.errors import ClientError, InvalidParameter
 from gantrymq.model import properties as props
 from gantrymq.model.queue import MessageQueue
+from gantrymq_admin.commands.message_consumers import consumers
 from gantrymq_admin.commands.message_pending import pending
 from gantrymq_admin.commands.message_query import query, view
 from gantrymq_admin.commands.options import topic_option
@@ -58,6 +59,7 @@ def message() -> None:
     """Send, pull, follow and find messages."""
 
 
+message.add_command(consumers)
 message.add_command(pending)
 message.add_command(query)
 message.add_command(view)

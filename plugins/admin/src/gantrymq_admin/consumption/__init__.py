@@ -1,0 +1,52 @@
+"""Which consumer groups consumed a message, with the evidence.
+
+    facts      what was found out about a message and about each group
+    verdicts   the verdict that follows from the facts; pure
+    asking     requests with one deadline, and the list of what could not be asked
+    records    records with one unique id, queried broker by broker: copies of a message, and its trace
+    copies     what makes a record a copy of a message
+    delayed    copies that wait for a delay
+    tries      the tries in the trace
+    originals  what a given message is, and the message it is a copy of
+    filtering  whether a group's subscription matches the message
+    groups     the facts of one group
+    gather     asks for everything within the deadline
+
+`consumers_of` is the entry point.
+"""
+
+from __future__ import annotations
+
+from gantrymq_admin.consumption.facts import (
+    Copy,
+    Fact,
+    Fit,
+    GroupFacts,
+    Kind,
+    MemberPosition,
+    MessageFacts,
+    Missing,
+    Stage,
+    Try,
+)
+from gantrymq_admin.consumption.gather import Consumption, consumers_of
+from gantrymq_admin.consumption.verdicts import Certainty, Reason, Verdict, verdict
+
+__all__ = [
+    "Certainty",
+    "Consumption",
+    "Copy",
+    "Fact",
+    "Fit",
+    "GroupFacts",
+    "Kind",
+    "MemberPosition",
+    "MessageFacts",
+    "Missing",
+    "Reason",
+    "Stage",
+    "Try",
+    "Verdict",
+    "consumers_of",
+    "verdict",
+]

@@ -1,0 +1,361 @@
+"""Who consumed a message: all facts within one deadline, and the verdict on each group.
+
+Every group is asked about with one small request, for its position; the rest is asked only for the groups on the page,
+those with news first. What could not be asked is in `Consumption.missing`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Final
+
+import attrs
+
+from gantrymq.client import Admin, Reader, decode_trace
+from gantrymq.client.errors import AnswerUnreadable
+from gantrymq.client.message import ReceivedMessage
+from gantrymq.client.tracing.records import EndTransaction
+from gantrymq.model import names
+from gantrymq.model import properties as props
+from gantrymq.model.queue import MessageQueue
+from gantrymq.world import Clock
+from gantrymq_admin.consumption.asking import Asking
+from gantrymq_admin.consumption.delayed import DELAYING, delayed_by_group, due_ms, levels_in
+from gantrymq_admin.consumption.facts import Fact, Kind, MessageFacts, Missing, Try
+from gantrymq_admin.consumption.groups import GroupSurvey, brokers_of
+from gantrymq_admin.consumption.originals import Origin, origin_of, pick_original
+from gantrymq_admin.consumption.records import records_at
+from gantrymq_admin.consumption.tries import tries_by_group
+from gantrymq_admin.consumption.verdicts import Reason, Verdict, verdict
+
+__all__ = ["Consumption", "consumers_of"]
+
+DEADLINE_S: Final = 3.0
+MOST_GROUPS: Final = 50
+_WITHOUT_PULLS: Final = ("V3", "V4")  # versions of RocketMQ that do not keep the pulled offset
+_ORDER: Final = tuple(Reason)
+
+
+@attrs.frozen
+class Consumption:
+    """Who consumed a message."""
+
+    kind: Kind  # of the message asked about
+    message: MessageFacts | None  # its original; None: no group can receive it yet, or ever
+    verdicts: tuple[Verdict, ...] = ()  # of the groups on the page, in the order of `Reason`
+    group_count: int = 0  # all groups
+    others: tuple[str, ...] = ()  # groups that are not on the page, in the order of pages
+    traced: bool = False  # whether the trace has any record of the message
+    trace_topics: tuple[str, ...] = ()  # where traces were looked for
+    transaction: str | None = None  # decision on a half message, if traced: COMMIT_MESSAGE, ROLLBACK_MESSAGE, UNKNOW
+    due_ms: int | None = None  # delivery time of a delayed message that was not delivered
+    missing: tuple[Missing, ...] = ()
+
+    @property
+    def complete(self) -> bool:
+        """Whether everything could be asked."""
+        return not self.missing
+
+
+async def consumers_of(
+    admin: Admin,
+    reader: Reader,
+    message: ReceivedMessage,
+    *,
+    clock: Clock,
+    deadline_s: float = DEADLINE_S,
+    start: int = 0,
+    most: int = MOST_GROUPS,
+    trace_topics: Sequence[str] = (names.TRACE_TOPIC,),
+) -> Consumption:
+    """Return which groups consumed *message*, a page of *most* groups from number *start* on.
+
+    Never raises because a server does not answer: that is in `Consumption.missing`, and a verdict that depends on it
+    is UNKNOWN.
+
+    Args:
+        admin: sends the requests.
+        reader: of any group; pulls single messages for expressions that the broker evaluates, and commits nothing.
+        message: a message from any query or pull. If it is a retry, a dead letter, or a delayed or half message, its
+            original is looked for.
+        clock: measures the deadline.
+        deadline_s: time for everything, in seconds.
+        start: first group of the page.
+        most: maximum groups of the page.
+        trace_topics: topics with message traces; clients may use others than the default, which nobody records.
+    """
+    inquiry = _Inquiry(admin, reader, Asking(clock, deadline_s), tuple(trace_topics))
+    return await inquiry.consumption(message, start, most)
+
+
+@attrs.define
+class _Traces:
+    """What the trace topics have about one message."""
+
+    messages: tuple[ReceivedMessage, ...]
+    tries: Mapping[str, tuple[Try, ...]]
+
+
+class _Inquiry:
+    """One call of `consumers_of`."""
+
+    def __init__(self, admin: Admin, reader: Reader, asking: Asking, trace_topics: tuple[str, ...]) -> None:
+        self._admin, self._reader, self._asking, self._trace_topics = admin, reader, asking, trace_topics
+        self._unknown: set[Fact] = set()  # for every group
+
+    async def consumption(self, message: ReceivedMessage, start: int, most: int) -> Consumption:
+        origin = origin_of(message)
+        if origin.kind is Kind.NORMAL:
+            return await self._of_original(message, Kind.NORMAL, start, most)
+        original = await self._original(message, origin)
+        if original is not None:
+            return await self._of_original(original, origin.kind, start, most)
+        if origin.kind in (Kind.RETRY, Kind.DEAD_LETTER):  # the original is gone
+            return await self._of_original(message, origin.kind, start, most, only=_group_of(message, origin))
+        traces = await self._traces(message)
+        due = None
+        if origin.kind is Kind.DELAYED:
+            due = due_ms(message, await self._levels(message.broker_name, message))
+        return Consumption(
+            origin.kind,
+            None,
+            traced=bool(traces.messages),
+            trace_topics=self._trace_topics,
+            transaction=_decision(traces.messages, message.message_id),
+            due_ms=due,
+            missing=tuple(self._asking.missing),
+        )
+
+    async def _original(self, message: ReceivedMessage, origin: Origin) -> ReceivedMessage | None:
+        """Return the message that *message* is a copy of, or became."""
+        unique_id = message.properties.get(props.UNIQ_KEY)
+        if unique_id is None:
+            return None
+        for topic in origin.topics:
+            brokers = await self._brokers(topic)
+            found = await self._records(Fact.MESSAGE, brokers, topic, unique_id, 0)
+            original = pick_original(message, found)
+            if original is not None:
+                return original
+        return None
+
+    async def _of_original(
+        self, message: ReceivedMessage, kind: Kind, start: int, most: int, only: str | None = None
+    ) -> Consumption:
+        brokers = await self._brokers(message.topic)
+        topics, facts, groups, delayed, traces = await asyncio.gather(
+            self._asking.ask(Fact.TOPICS, "", self._admin.topics()),
+            self._message_facts(message, brokers, gone=only is not None),
+            self._groups(message.topic, brokers),
+            self._delayed(message, brokers),
+            self._traces(message),
+        )
+        keeps_pulls = False
+        facts, keeps_pulls = await self._with_broker(facts, brokers)
+        known_topics = None if topics is None else frozenset(topics[0])
+        survey = GroupSurvey(
+            self._admin,
+            self._reader,
+            self._asking,
+            facts,
+            brokers,
+            known_topics,
+            delayed_by_group(facts, delayed, await self._levels_if(delayed, facts.queue.broker_name, brokers)),
+            traces.tries,
+            frozenset(self._unknown),
+            keeps_pulls,
+        )
+        if only is not None:
+            groups = {only}
+        else:
+            groups |= {*survey.delayed, *traces.tries, *_popping(known_topics or (), message.topic)}
+        verdicts, others = await self._page(survey, sorted(groups), start, most)
+        return Consumption(
+            kind,
+            facts,
+            verdicts,
+            len(groups),
+            others,
+            bool(traces.messages),
+            self._trace_topics,
+            _decision(traces.messages, message.message_id),
+            missing=tuple(self._asking.missing),
+        )
+
+    async def _page(
+        self, survey: GroupSurvey, groups: Sequence[str], start: int, most: int
+    ) -> tuple[tuple[Verdict, ...], tuple[str, ...]]:
+        """Return the verdicts of one page, and the groups of all others."""
+        committed = dict(zip(groups, await asyncio.gather(*map(survey.committed, groups)), strict=True))
+
+        def place(group: str) -> tuple[int, str]:
+            at = committed[group]
+            if group in survey.delayed:
+                return 0, group
+            if at is None or at[0] is None or at[0] <= survey.message.queue_offset:
+                return 2, group
+            is_dead = survey.topics is None or names.dead_letter_topic(group) in survey.topics
+            return (1 if is_dead and group not in survey.tries else 3), group
+
+        in_order = sorted(groups, key=place)
+        page = in_order[start : start + most]
+        facts = await asyncio.gather(*(survey.facts(group, committed[group]) for group in page))
+        verdicts = [verdict(survey.message, each) for each in facts]
+        verdicts.sort(key=lambda each: (_ORDER.index(each.reason), each.group))
+        return tuple(verdicts), (*in_order[:start], *in_order[start + most :])
+
+    async def _brokers(self, topic: str) -> dict[str, str]:
+        answer = await self._asking.ask(Fact.ROUTE, "", brokers_of(self._admin, topic))
+        if answer is None:
+            self._unknown |= {Fact.ROUTE, Fact.MESSAGE, Fact.COMMITTED, Fact.DELAYED, Fact.MEMBERS, Fact.PULLED}
+            return {}
+        return answer[0]
+
+    async def _records(
+        self, fact: Fact, brokers: Mapping[str, str], topic: str, key: str, since_ms: int, *, unique: bool = True
+    ) -> list[ReceivedMessage]:
+        """Return the records of all brokers; the failure of one is in `missing`, and the fact is unknown."""
+        answers = await asyncio.gather(
+            *(
+                self._asking.ask(
+                    fact, name, records_at(self._admin, name, address, topic, key, since_ms, unique=unique)
+                )
+                for name, address in brokers.items()
+            )
+        )
+        found: list[ReceivedMessage] = []
+        for name, answer in zip(brokers, answers, strict=True):
+            if answer is None:
+                self._unknown.add(fact)
+                continue
+            if answer[0].problem:
+                self._unknown.add(fact)
+                self._asking.incomplete(fact, name, answer[0].problem)
+            found += answer[0].messages
+        return found
+
+    async def _message_facts(self, message: ReceivedMessage, brokers: Mapping[str, str], *, gone: bool) -> MessageFacts:
+        """Find the message by its unique id: if that does not find it, it does not find its copies either."""
+        unique_id = message.properties.get(props.UNIQ_KEY, "")
+        same: list[ReceivedMessage] = []
+        if unique_id:
+            same = await self._records(Fact.MESSAGE, brokers, message.topic, unique_id, message.store_timestamp)
+        itself = next((each for each in same if _is_same(each, message)), None)
+        broker = message.broker_name or (itself.broker_name if itself is not None else _broker_of(message, brokers))
+        if itself is None and Fact.MESSAGE not in self._unknown:
+            self._unknown.add(Fact.MESSAGE)
+            why = "not-indexed" if unique_id else "no-unique-id"
+            self._asking.missing.append(Missing(Fact.MESSAGE, broker, why))
+        return MessageFacts(
+            MessageQueue(message.topic, broker, message.queue_id),
+            message.queue_offset,
+            unique_id,
+            "" if gone else message.offset_id,
+            message.store_timestamp,
+            message.tags,
+            same_id=sum(not _is_same(each, message) for each in same),
+        )
+
+    async def _with_broker(self, facts: MessageFacts, brokers: Mapping[str, str]) -> tuple[MessageFacts, bool]:
+        """Add when the message's broker was started; return also whether it keeps the pulled offsets of groups."""
+        broker = facts.queue.broker_name
+        address = brokers.get(broker)
+        if address is None:
+            if Fact.ROUTE not in self._unknown:
+                self._asking.missing.append(Missing(Fact.ROUTE, broker, "unreachable", "no address is registered"))
+            self._unknown |= {Fact.COMMITTED, Fact.MEMBERS, Fact.PULLED}
+            return facts, False
+        answer = await self._asking.ask(Fact.BROKER, broker, self._admin.runtime_info(address))
+        if answer is None:
+            return facts, False
+        started = answer[0].get("bootTimestamp", "")
+        version = answer[0].get("brokerVersionDesc", "")
+        facts = attrs.evolve(facts, broker_started_ms=int(started) if started.isdecimal() else None)
+        return facts, not version.startswith(_WITHOUT_PULLS)
+
+    async def _groups(self, topic: str, brokers: Mapping[str, str]) -> set[str]:
+        answers = await asyncio.gather(
+            *(
+                self._asking.ask(Fact.GROUPS, name, self._admin.groups_of_topic(address, topic))
+                for name, address in brokers.items()
+            )
+        )
+        return {group for answer in answers if answer is not None for group in answer[0]}
+
+    async def _delayed(self, message: ReceivedMessage, brokers: Mapping[str, str]) -> list[ReceivedMessage]:
+        unique_id = message.properties.get(props.UNIQ_KEY)
+        if unique_id is None:
+            return []
+        found = await asyncio.gather(
+            *(self._records(Fact.DELAYED, brokers, topic, unique_id, message.store_timestamp) for topic in DELAYING)
+        )
+        return [record for records in found for record in records]
+
+    async def _traces(self, message: ReceivedMessage) -> _Traces:
+        found: list[ReceivedMessage] = []
+        for topic in self._trace_topics:
+            answer = await self._asking.ask(Fact.TRACE, "", brokers_of(self._admin, topic))
+            if answer is None:
+                self._unknown.add(Fact.TRACE)
+                continue
+            key, since_ms = message.message_id, message.store_timestamp
+            found += await self._records(Fact.TRACE, answer[0], topic, key, since_ms, unique=False)
+        tries, unreadable = tries_by_group(found, message.message_id)
+        if unreadable:
+            self._unknown.add(Fact.TRACE)
+            self._asking.incomplete(Fact.TRACE, "", f"{unreadable} messages with traces cannot be decoded")
+        return _Traces(tuple(found), tries)
+
+    async def _levels_if(
+        self, delayed: Iterable[ReceivedMessage], broker: str, brokers: Mapping[str, str]
+    ) -> tuple[int, ...]:
+        """Return the broker's delay levels; it is asked only if something is delayed."""
+        address = brokers.get(broker)
+        if address is None or not any(each.topic == names.SCHEDULE_TOPIC for each in delayed):
+            return levels_in({})
+        answer = await self._asking.ask(Fact.BROKER, broker, self._admin.broker_settings(address))
+        return levels_in({} if answer is None else answer[0])
+
+    async def _levels(self, broker: str, message: ReceivedMessage) -> tuple[int, ...]:
+        return await self._levels_if([message], broker, await self._brokers(message.topic))
+
+
+def _is_same(one: ReceivedMessage, other: ReceivedMessage) -> bool:
+    return (one.queue_id, one.queue_offset, one.offset_id) == (other.queue_id, other.queue_offset, other.offset_id)
+
+
+def _broker_of(message: ReceivedMessage, brokers: Mapping[str, str]) -> str:
+    """Return the name of the broker that stored a message; empty if it is not clear."""
+    if len(brokers) == 1:
+        return next(iter(brokers))
+    return next((name for name, address in brokers.items() if address == message.store_host), "")
+
+
+def _group_of(message: ReceivedMessage, origin: Origin) -> str:
+    """Return the group of a retry or dead letter whose original is gone."""
+    if origin.group is not None:
+        return origin.group
+    return message.topic.removeprefix(names.RETRY_PREFIX)
+
+
+def _popping(topics: Iterable[str], topic: str) -> set[str]:
+    """Return the groups that have a retry topic of pop for *topic*."""
+    endings = tuple(each.removeprefix(names.RETRY_PREFIX) for each in names.pop_retry_topics("", topic))
+    return {
+        each[len(names.RETRY_PREFIX) : -len(endings[0])]
+        for each in topics
+        if each.startswith(names.RETRY_PREFIX) and each.endswith(endings)
+    } - {""}
+
+
+def _decision(traces: Iterable[ReceivedMessage], message_id: str) -> str | None:
+    """Return the last traced decision on a transaction."""
+    decided: list[EndTransaction] = []
+    for trace in traces:
+        try:
+            records = decode_trace(trace.body)
+        except AnswerUnreadable:
+            continue
+        decided += [each for each in records if isinstance(each, EndTransaction) and each.message_id == message_id]
+    return max(decided, key=lambda each: each.time_ms).state if decided else None

@@ -1,0 +1,252 @@
+"""The facts of one group: its position, members, subscription, and its copies of the message."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Collection, Coroutine, Iterable, Mapping
+from typing import Any, Final
+
+import attrs
+
+from gantrymq.client import Admin, Reader
+from gantrymq.client.admin import GroupClients, QueueProgress
+from gantrymq.errors import NoRoute
+from gantrymq.model import names
+from gantrymq.model.queue import MessageQueue
+from gantrymq_admin.consumption.asking import Asking
+from gantrymq_admin.consumption.copies import copy_of, is_copy_of
+from gantrymq_admin.consumption.facts import (
+    Copy,
+    Fact,
+    Fit,
+    GroupFacts,
+    MemberPosition,
+    MessageFacts,
+    Stage,
+    Try,
+)
+from gantrymq_admin.consumption.filtering import fit_of_expression, fit_of_tags
+from gantrymq_admin.consumption.records import Found, records_at
+
+__all__ = ["GroupSurvey", "brokers_of"]
+
+MOST_MEMBERS: Final = 16  # members asked for their positions
+POPS: Final = "CONSUME_POP"
+BROADCASTING: Final = "BROADCASTING"
+
+
+async def brokers_of(admin: Admin, topic: str) -> dict[str, str]:
+    """Return the addresses of the brokers that have *topic*, by name; empty if no name server knows the topic."""
+    try:
+        route = await admin.route(topic)
+    except NoRoute:
+        return {}
+    return {each.name: address for each in route.brokers if (address := each.readable()) is not None}
+
+
+@attrs.define
+class GroupSurvey:
+    """What the surveys of all groups share."""
+
+    admin: Admin
+    reader: Reader
+    asking: Asking
+    message: MessageFacts
+    brokers: Mapping[str, str]  # of the message's topic: name to address
+    topics: Collection[str] | None  # of the cluster; None if not known
+    delayed: Mapping[str, tuple[Copy, ...]]  # by group
+    tries: Mapping[str, tuple[Try, ...]]  # by group
+    unknown: frozenset[Fact]  # for every group
+    keeps_pulls: bool  # whether the message's broker keeps the pulled offset
+
+    async def committed(self, group: str) -> tuple[int | None] | None:
+        """Return the committed offset in a tuple; None if it is not known."""
+        broker = self.message.queue.broker_name
+        return await self.asking.ask(
+            Fact.COMMITTED, broker, self.admin.committed_offset(group, self.message.queue), group
+        )
+
+    async def facts(self, group: str, committed: tuple[int | None] | None) -> GroupFacts:
+        """Return all facts of a group; *committed* is the result of `committed`."""
+        unknown = set(self.unknown)
+        if committed is None:
+            unknown.add(Fact.COMMITTED)
+        pulled, clients, retries, dead = await asyncio.gather(
+            self._pulled(group, unknown),
+            self._clients(group, unknown),
+            self._copies(group, self._retry_topics(group), Stage.RETRY, Fact.RETRIES, unknown),
+            self._copies(group, [names.dead_letter_topic(group)], Stage.DEAD_LETTER, Fact.DEAD_LETTERS, unknown),
+        )
+        retries = await self._with_positions(group, retries, unknown)
+        copies = (*self.delayed.get(group, ()), *retries, *dead)
+        tries = self.tries.get(group, ())
+        facts = GroupFacts(
+            group,
+            committed=committed[0] if committed is not None else None,
+            pulled=pulled,
+            copies=tuple(sorted(copies, key=lambda copy: copy.order)),
+            tries=tries,
+            pops=any(copy.popped for copy in copies) or self._has_pop_topic(group),
+        )
+        if clients is not None:
+            facts = attrs.evolve(
+                facts,
+                model=clients.message_model,
+                consume_type=clients.consume_type,
+                members=tuple(each.client_id for each in clients.clients),
+                subscription=next(
+                    (each for each in clients.subscriptions if each.topic == self.message.queue.topic), None
+                ),
+                pops=facts.pops or clients.consume_type == POPS,
+            )
+        if not copies and not any(each.success for each in tries):
+            facts = await self._undecided(facts, unknown)
+        return attrs.evolve(facts, unknown=frozenset(unknown))
+
+    async def _undecided(self, facts: GroupFacts, unknown: set[Fact]) -> GroupFacts:
+        """Add what is asked only of groups whose copies and tries decide nothing."""
+        facts = attrs.evolve(facts, fit=await self._fit(facts, unknown))
+        passed = (facts.committed or 0) > self.message.queue_offset
+        if facts.model == BROADCASTING or (not passed and facts.fit is not Fit.DIFFERS and not facts.pops):
+            return attrs.evolve(facts, positions=await self._positions(facts, unknown))
+        return facts
+
+    async def _pulled(self, group: str, unknown: set[Fact]) -> int | None:
+        queue = self.message.queue
+        address = self.brokers.get(queue.broker_name)
+        if address is None or not self.keeps_pulls:
+            return None
+        answer = await self.asking.ask(
+            Fact.PULLED, queue.broker_name, self.admin.group_progress(address, group, queue.topic), group
+        )
+        if answer is None:
+            unknown.add(Fact.PULLED)
+            return None
+        progress = answer[0].get(queue)
+        return None if progress is None else progress.pulled
+
+    async def _clients(self, group: str, unknown: set[Fact]) -> GroupClients | None:
+        broker = self.message.queue.broker_name
+        address = self.brokers.get(broker)
+        if address is not None:
+            answer = await self.asking.ask(Fact.MEMBERS, broker, self.admin.consumer_connections(address, group), group)
+            if answer is not None:
+                return answer[0]
+        unknown.add(Fact.MEMBERS)
+        return None
+
+    async def _fit(self, facts: GroupFacts, unknown: set[Fact]) -> Fit:
+        subscription, message = facts.subscription, self.message
+        if subscription is None:
+            return Fit.UNKNOWN
+        fit = fit_of_tags(subscription, message.tags)
+        if fit is not Fit.UNKNOWN:
+            return fit
+        answer = await self.asking.ask(
+            Fact.FILTER,
+            message.queue.broker_name,
+            fit_of_expression(self.reader, subscription, message.queue, message.queue_offset),
+            facts.group,
+        )
+        if answer is None:
+            unknown.add(Fact.FILTER)
+            return Fit.UNKNOWN
+        return answer[0]
+
+    async def _positions(self, facts: GroupFacts, unknown: set[Fact]) -> tuple[MemberPosition, ...]:
+        """Ask the members; one of them has the queue, or, of broadcasting ones, each."""
+        queue = self.message.queue
+        address = self.brokers.get(queue.broker_name)
+        members = dict.fromkeys(facts.members[:MOST_MEMBERS])
+        if address is None or not members:
+            return ()
+        answers = await asyncio.gather(
+            *(
+                self.asking.ask(
+                    Fact.POSITIONS,
+                    queue.broker_name,
+                    self.admin.running_info(address, facts.group, client_id),
+                    facts.group,
+                )
+                for client_id in members
+            )
+        )
+        found = []
+        for client_id, answer in zip(members, answers, strict=True):
+            if answer is None:
+                unknown.add(Fact.POSITIONS)
+            elif (held := answer[0].queues.get(queue)) is not None and not held.dropped:
+                found.append(
+                    MemberPosition(
+                        client_id,
+                        held.committed_offset,
+                        held.cached_min_offset,
+                        held.cached_max_offset,
+                        held.cached_count,
+                        held.locked,
+                    )
+                )
+        return tuple(found)
+
+    def _retry_topics(self, group: str) -> list[str]:
+        return [names.retry_topic(group), *names.pop_retry_topics(group, self.message.queue.topic)]
+
+    def _has_pop_topic(self, group: str) -> bool:
+        topics = self.topics or ()
+        return any(each in topics for each in names.pop_retry_topics(group, self.message.queue.topic))
+
+    async def _copies(
+        self, group: str, topics: Iterable[str], stage: Stage, fact: Fact, unknown: set[Fact]
+    ) -> list[Copy]:
+        if not self.message.unique_id:
+            return []
+        known = [each for each in topics if self.topics is None or each in self.topics]
+        found = await asyncio.gather(*(self._copies_in(group, topic, stage, fact, unknown) for topic in known))
+        return [copy for copies in found for copy in copies]
+
+    async def _copies_in(self, group: str, topic: str, stage: Stage, fact: Fact, unknown: set[Fact]) -> list[Copy]:
+        brokers = await self.asking.ask(fact, "", brokers_of(self.admin, topic), group)
+        if brokers is None:
+            unknown.add(fact)
+            return []
+        message = self.message
+        popped = stage is Stage.RETRY and topic != names.retry_topic(group)
+
+        def records(name: str, address: str) -> Coroutine[Any, Any, Found]:
+            return records_at(self.admin, name, address, topic, message.unique_id, message.stored_ms)
+
+        answers = await asyncio.gather(
+            *(self.asking.ask(fact, name, records(name, address), group) for name, address in brokers[0].items())
+        )
+        found = []
+        for name, answer in zip(brokers[0], answers, strict=True):
+            if answer is None:
+                unknown.add(fact)
+                continue
+            if answer[0].problem:
+                unknown.add(fact)
+                self.asking.incomplete(fact, name, answer[0].problem, group)
+            found += [copy_of(each, stage, popped=popped) for each in answer[0].messages if is_copy_of(message, each)]
+        return found
+
+    async def _with_positions(self, group: str, retries: list[Copy], unknown: set[Fact]) -> list[Copy]:
+        """Add the group's offsets in the queue of the newest copy; only that one can decide."""
+        if not retries:
+            return retries
+        newest = max(retries, key=lambda copy: copy.order)
+        rest = [each for each in retries if each is not newest]
+        queue = MessageQueue(newest.topic, newest.broker, newest.queue_id)
+        answer = await self.asking.ask(Fact.RETRIES, newest.broker, self._progress(group, queue), group)
+        if answer is None:
+            unknown.add(Fact.RETRIES)
+            return retries
+        progress = answer[0]
+        if progress is None:
+            return retries
+        return [*rest, attrs.evolve(newest, committed=progress.committed, pulled=progress.pulled)]
+
+    async def _progress(self, group: str, queue: MessageQueue) -> QueueProgress | None:
+        address = (await brokers_of(self.admin, queue.topic)).get(queue.broker_name)
+        if address is None:
+            return None
+        return (await self.admin.group_progress(address, group, queue.topic)).get(queue)

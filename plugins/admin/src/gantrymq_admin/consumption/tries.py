@@ -1,0 +1,69 @@
+"""The tries in the message trace, by group. No I/O.
+
+A delivery leaves a SubBefore when it begins and a SubAfter when it ends, with the same request id. Each may be lost,
+and a SubAfter of clients before 4.7 has no group.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import attrs
+
+from gantrymq.client import decode_trace
+from gantrymq.client.errors import AnswerUnreadable
+from gantrymq.client.message import ReceivedMessage
+from gantrymq.client.tracing.records import SubAfter, SubBefore
+from gantrymq.model.hosts import parse_address
+from gantrymq_admin.consumption.facts import Try
+
+__all__ = ["tries_by_group"]
+
+
+def tries_by_group(traces: Iterable[ReceivedMessage], message_id: str) -> tuple[dict[str, tuple[Try, ...]], int]:
+    """Return the tries to consume a message, in order, and the number of messages that could not be decoded."""
+    before: dict[str, tuple[SubBefore, str]] = {}
+    after: dict[str, tuple[SubAfter, str]] = {}
+    unreadable = 0
+    for trace in traces:
+        try:
+            records = decode_trace(trace.body)
+        except AnswerUnreadable:
+            unreadable += 1
+            continue
+        for record in records:
+            if record.message_id != message_id:
+                continue
+            if isinstance(record, SubBefore):
+                before[record.request_id] = record, trace.born_host
+            elif isinstance(record, SubAfter):
+                after[record.request_id] = record, trace.born_host
+    found: dict[str, list[Try]] = {}
+    for request_id in before | after:
+        begun, begun_at = before.get(request_id, (None, ""))
+        ended, ended_at = after.get(request_id, (None, ""))
+        group = (begun.group if begun is not None else "") or (ended.group if ended is not None else "")
+        if group:
+            found.setdefault(group, []).append(_try(begun, ended, _host(ended_at or begun_at)))
+    return {group: tuple(sorted(tries, key=_time)) for group, tries in found.items()}, unreadable
+
+
+def _try(begun: SubBefore | None, ended: SubAfter | None, client_host: str) -> Try:
+    one = Try(client_host, None)
+    if begun is not None:
+        one = attrs.evolve(one, began_ms=begun.time_ms, failures=begun.retry_times)
+    if ended is not None:
+        one = attrs.evolve(one, ended_ms=ended.time_ms or None, success=ended.success, took_ms=ended.cost_ms)
+    return one
+
+
+def _time(one: Try) -> int:
+    return one.ended_ms or one.began_ms or 0
+
+
+def _host(address: str) -> str:
+    """Return the host of ``host:port``: the port is that of the connection which carried the trace."""
+    try:
+        return parse_address(address)[0]
+    except ValueError:
+        return address

@@ -1,1 +1,0 @@
-"""Which consumer groups consumed a message, with the evidence for each verdict."""
