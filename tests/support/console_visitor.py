@@ -151,6 +151,7 @@ class Visitor:
 
     def __exit__(self, *_: object) -> None:
         async def stop() -> None:
+            await self.console.jobs.close()
             await self.cluster.close()
             await self.client.close()
 

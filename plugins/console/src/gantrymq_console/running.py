@@ -45,6 +45,7 @@ class RunningConsole:
     async def stop(self) -> None:
         """Stop. Idempotent."""
         await self._server.stop()
+        await self.console.jobs.close()
         await self._cluster.close()
         await self._client.close()
 

@@ -11,6 +11,7 @@ from gantrymq.world import World
 from gantrymq_console.access.audit import Audit
 from gantrymq_console.access.users import Identities
 from gantrymq_console.data.cluster import Cluster
+from gantrymq_console.web.jobs import Jobs
 
 if TYPE_CHECKING:
     from gantrymq_console.web.pages import Part
@@ -38,3 +39,4 @@ class Console:
     exposure: Exposure
     parts: Sequence[Part]
     name_servers: str  # as given, for the commands that pages show
+    jobs: Jobs = attrs.field(default=attrs.Factory(lambda self: Jobs(self.world.clock), takes_self=True))
