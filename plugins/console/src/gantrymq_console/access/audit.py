@@ -6,7 +6,9 @@ refused.
 
 from __future__ import annotations
 
-from typing import Any, Protocol
+import json
+from collections.abc import AsyncIterator
+from typing import Protocol
 
 import attrs
 
@@ -30,6 +32,14 @@ class Entry:
     change: str = ""  # such as "24 -> 8 queues"
     result: str = ""  # empty: attempted; "done", "failed", "read", or an error's sentence
 
+    def contains(self, text: str) -> bool:
+        """Return whether a value contains *text*, in any case."""
+        return any(text.lower() in str(each).lower() for each in attrs.astuple(self))
+
+    def line(self) -> bytes:
+        """Return the entry as a line of JSON."""
+        return json.dumps(attrs.asdict(self), ensure_ascii=False).encode("utf-8", "backslashreplace") + b"\n"
+
 
 class Audit(Protocol):
     """Writes and finds entries."""
@@ -38,11 +48,17 @@ class Audit(Protocol):
         """Append an entry durably. Raises AuditUnwritable."""
 
     async def find(self, text: str, start: int, count: int) -> tuple[list[Entry], int]:
-        """Return entries that contain *text*, the newest first, and the number of all of them."""
+        """Return entries that contain *text*, the newest first, and the number of all of them.
+
+        A change is one entry: its attempt is left out if its result is known.
+        """
+
+    def lines(self) -> AsyncIterator[bytes]:
+        """Return the whole log as lines of JSON, the oldest first, several at once."""
 
 
 class MemoryAudit:
-    """An audit log in memory, which keeps the last thousand entries."""
+    """An audit log in memory, for tests."""
 
     def __init__(self) -> None:
         self.entries: list[Entry] = []
@@ -53,10 +69,12 @@ class MemoryAudit:
 
     async def find(self, text: str, start: int, count: int) -> tuple[list[Entry], int]:
         """Return entries that contain *text*, the newest first, and the number of all of them."""
-        found = [each for each in reversed(self.entries) if _contains(each, text)]
+        ended = {each.request_id for each in self.entries if each.result}
+        known = [each for each in self.entries if each.result or each.request_id not in ended]
+        found = [each for each in reversed(known) if each.contains(text)]
         return found[start : start + count], len(found)
 
-
-def _contains(entry: Entry, text: str) -> bool:
-    values: list[Any] = list(attrs.astuple(entry))
-    return any(text.lower() in str(each).lower() for each in values)
+    async def lines(self) -> AsyncIterator[bytes]:
+        """Return all entries as lines of JSON, the oldest first."""
+        for entry in self.entries:
+            yield entry.line()

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import logging
 import secrets
 from collections import OrderedDict
 from collections.abc import Mapping
@@ -19,13 +20,15 @@ from starlette.exceptions import HTTPException
 from starlette.responses import JSONResponse, RedirectResponse, Response
 
 from gantrymq.errors import GantryError
-from gantrymq_console.access.audit import Entry
+from gantrymq_console.access.audit import AuditUnwritable, Entry
 from gantrymq_console.web import answers
 from gantrymq_console.web.pages import Action, Confirm, Outcome, Preview, View
 from gantrymq_console.web.values import to_json
 from gantrymq_console.web.visit import Visit
 
 __all__ = ["Actions", "read_form"]
+
+log = logging.getLogger(__name__)
 
 MOST_REMEMBERED: Final = 10_000
 HIDDEN: Final = ("csrf", "once", "confirm", "seen", "typed")  # fields of the steps, not of the action
@@ -110,7 +113,10 @@ class Actions:
             result = f"failed: {problem}"
             raise
         finally:
-            await audit.write(attrs.evolve(entry, time_ms=visit.now_ms(), result=result))
+            try:
+                await audit.write(attrs.evolve(entry, time_ms=visit.now_ms(), result=result))
+            except AuditUnwritable as problem:  # the change was made, and its attempt is in the log
+                log.error("the result %r of %s %s is not in the audit log: %s", result, action.name, target, problem)
         return outcome
 
     def _response(self, action: Action, visit: Visit, outcome: Outcome) -> Response:

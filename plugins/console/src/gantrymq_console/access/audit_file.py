@@ -1,0 +1,135 @@
+"""The audit log on disk: ``audit.log`` and older files ``audit.log.1`` to ``audit.log.9``, each of up to 10 MiB.
+
+One line of JSON for each entry, synced before `FileAudit.write` returns. After a failed write the file is opened again;
+an incomplete last line is ended first, and readers skip lines that are not JSON.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import re
+from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
+from typing import Any, Final
+
+import attrs
+
+from gantrymq.world import File, World
+from gantrymq.world.folders import make_durable_dirs
+from gantrymq_console.access.audit import AuditUnwritable, Entry
+
+__all__ = ["FileAudit"]
+
+NAME: Final = "audit.log"
+FILE_BYTES: Final = 10 * 1024 * 1024
+FILES: Final = 10
+REQUEST_ID: Final = re.compile(rb'"request_id": "([^"]*)"')
+ATTEMPT: Final = b'"result": ""}'  # end of the line that was written before a change
+PLAIN: Final = re.compile(r'[^"\\\x00-\x1f]*')  # texts that JSON does not escape
+
+
+class FileAudit:
+    """An audit log in a folder, which is created by the first entry."""
+
+    def __init__(self, world: World, folder: Path, file_bytes: int = FILE_BYTES) -> None:
+        self._files = world.files
+        self._workers = world.workers
+        self._path = folder / NAME
+        self._file_bytes = file_bytes
+        self._writing = asyncio.Lock()
+        self._file: File | None = None
+        self._end = 0
+
+    async def write(self, entry: Entry) -> None:
+        """Append an entry durably. Raises AuditUnwritable."""
+        async with self._writing:
+            try:
+                await self._workers.run(self._append, entry.line())
+            except OSError as problem:
+                self._close()
+                reason = problem.strerror or str(problem)
+                raise AuditUnwritable(f"the audit log {self._path} cannot be written: {reason}") from problem
+
+    async def find(self, text: str, start: int, count: int) -> tuple[list[Entry], int]:
+        """Return entries that contain *text*, the newest first, and the number of all of them."""
+        async with self._writing:
+            return await self._workers.run(self._find, text, start, count)
+
+    async def lines(self) -> AsyncIterator[bytes]:
+        """Return the content of all files, the oldest first."""
+        for place in reversed(range(FILES)):
+            path = self._nth(place)
+            if self._files.stat(path) is not None:
+                yield await self._workers.run(self._files.read, path)
+
+    async def close(self) -> None:
+        """Close the file. Idempotent."""
+        async with self._writing:
+            self._close()
+
+    def _append(self, line: bytes) -> None:
+        if self._file is not None and self._end + len(line) > self._file_bytes:
+            self._rotate()
+        file = self._file or self._open()
+        file.pwrite(line, self._end)
+        file.datasync()
+        self._end += len(line)
+
+    def _open(self) -> File:
+        make_durable_dirs(self._files, self._path.parent)
+        self._file = file = self._files.open(self._path, create=True)
+        self._end = file.size()
+        if self._end and file.pread(1, self._end - 1) != b"\n":
+            file.pwrite(b"\n", self._end)
+            self._end += 1
+        self._files.sync_dir(self._path.parent)
+        return file
+
+    def _rotate(self) -> None:
+        self._close()
+        for place in reversed(range(FILES - 1)):
+            if self._files.stat(self._nth(place)) is not None:
+                self._files.rename(self._nth(place), self._nth(place + 1))
+
+    def _close(self) -> None:
+        file, self._file = self._file, None
+        if file is not None:
+            file.close()
+
+    def _nth(self, place: int) -> Path:
+        return self._path.with_name(f"{NAME}.{place}") if place else self._path
+
+    def _find(self, text: str, start: int, count: int) -> tuple[list[Entry], int]:
+        found, total = list[Entry](), 0
+        ended: set[bytes] = set()  # requests whose result was seen
+        wanted = text.lower().encode("utf-8", "replace") if PLAIN.fullmatch(text) else b""
+        for line in self._newest_first():
+            if wanted not in line.lower():
+                continue
+            match = REQUEST_ID.search(line)
+            if match is None or (line.endswith(ATTEMPT) and match[1] in ended):
+                continue
+            shown = start <= total < start + count
+            entry = _entry(line) if text or shown else None
+            if text and (entry is None or not entry.contains(text)):
+                continue
+            if match[1]:
+                ended.add(match[1])
+            if shown and entry is not None:
+                found.append(entry)
+            total += 1
+        return found, total
+
+    def _newest_first(self) -> Iterator[bytes]:
+        for place in range(FILES):
+            if self._files.stat(self._nth(place)) is not None:
+                yield from reversed(self._files.read(self._nth(place)).splitlines())
+
+
+def _entry(line: bytes) -> Entry | None:
+    try:
+        members: Any = json.loads(line)
+        return Entry(**{field.name: members[field.name] for field in attrs.fields(Entry)})
+    except (ValueError, KeyError, TypeError):
+        return None
