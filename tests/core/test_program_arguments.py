@@ -30,7 +30,7 @@ pytestmark = pytest.mark.skipif(
         ("benchmarks/bench_store.py --batch 0", "argument --batch: 0 is less than 1"),
         ("benchmarks/bench_flat_log.py --largest-mb 0", "argument --largest-mb: 0 is less than 1"),
         ("benchmarks/bench_cold_backlog.py --seconds 0", "argument --seconds: 0 is not between 1 and 86400 s"),
-        ("benchmarks/bench_metrics.py --topics -1", "argument --topics: -1 is less than 1"),
+        ("benchmarks/bench_scrape.py --topics -1", "argument --topics: -1 is less than 1"),
         ("tests/simulation/replay.py", "the following arguments are required: SEED"),
         ("tests/simulation/replay.py x", "argument SEED: 'x' is neither a seed nor a range such as 1-1000"),
         ("tests/simulation/replay.py 1 7-", "argument SEED: '7-' is neither a seed nor a range such as 1-1000"),

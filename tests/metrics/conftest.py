@@ -11,6 +11,8 @@ import pytest
 if str(Path(__file__).parent) not in sys.path:
     sys.path.insert(0, str(Path(__file__).parent))
 
+from scraping import Figures
+
 from gantrymq_metrics.service import MetricsService
 
 
@@ -72,5 +74,17 @@ def beside(gantrymq_simulation):
 
     def run(work, **more):
         return gantrymq_simulation(lambda cluster: work(cluster, service_of(cluster)), **more)
+
+    return run
+
+
+@pytest.fixture
+def scrape(http):
+    """``await scrape(cluster, service)``: the figures of a scrape."""
+
+    async def run(cluster, service):
+        answer = await http.get(cluster.world, service.address, "/metrics")
+        assert (answer.status, answer.headers["Content-Type"]) == (200, "text/plain; version=0.0.4; charset=utf-8")
+        return Figures(answer.body)
 
     return run

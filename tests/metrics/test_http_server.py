@@ -14,6 +14,13 @@ async def hello():
     return HttpResponse(200, b"hello")
 
 
+LONG = [bytes([number % 251]) * 10_000 for number in range(1000)]
+
+
+async def long():
+    return HttpResponse(200, b"", more=LONG)
+
+
 async def fails():
     raise ValueError("no")
 
@@ -26,7 +33,7 @@ def served(work):
     """Run ``work(world, address)`` with a server of three pages."""
 
     async def main(world):
-        server = HttpServer(world, {"/hello": hello, "/fails": fails, "/never": never})
+        server = HttpServer(world, {"/hello": hello, "/long": long, "/fails": fails, "/never": never})
         address = await server.start("127.0.0.1", 0)
         try:
             return await work(world, address)
@@ -42,6 +49,24 @@ def test_pages_are_found_by_path(http, path, status, body):
     answer = served(lambda world, address: http.get(world, address, path))
     assert (answer.status, answer.headers["Content-Length"]) == (status, str(len(answer.body)))
     assert answer.body.startswith(body)
+
+
+def test_a_long_page_waits_for_a_slow_reader(http):
+    async def read_slowly(world, address):
+        transport, client = await world.network.connect(*address, http.Client)
+        transport.pause_reading()
+        transport.write(b"GET /long HTTP/1.1\r\n\r\n")
+        await world.clock.sleep(1)
+        before = len(client.got)
+        transport.resume_reading()
+        await client.closed
+        return before, client.got
+
+    before, got = served(read_slowly)
+    head, _, body = got.partition(b"\r\n\r\n")
+    assert before < len(body) / 2
+    assert b"Content-Length: 10000000\r\n" in head
+    assert body == b"".join(LONG)
 
 
 def test_a_page_that_fails_is_a_500_and_a_traceback_in_the_log(http, caplog):
@@ -100,17 +125,19 @@ def test_real_sockets_of_both_event_loops_are_served(http, loops):
 
     async def main():
         world = real_world()
-        server = HttpServer(world, {"/hello": hello})
+        server = HttpServer(world, {"/hello": hello, "/long": long})
         address = await server.start("127.0.0.1", 0)
         try:
             found = await http.get(world, address, "/hello")
+            long_one = await http.get(world, address, "/long")
             refused = await http.ask(world, address, b"GET /hello HTTP/1.1\r\nCookie: " + b"c" * 10 * MAX_HEAD_BYTES)
         finally:
             await server.stop()
             await world.workers.close()
-        return found.body, refused.status
+        return found.body, long_one.body, refused.status
 
     with asyncio.Runner(loop_factory=factory) as runner:
-        body, status = runner.run(main())
+        body, long_body, status = runner.run(main())
     assert body == b"hello"
+    assert long_body == b"".join(LONG)
     assert status in (431, None)  # unread bytes may reset the connection before the answer is seen

@@ -7,7 +7,6 @@ import pytest
 
 from gantrymq.errors import StoreError
 from gantrymq.formats.record import encode_record
-from gantrymq.model.queue import Queue
 from gantrymq_metrics import oldest_messages
 from gantrymq_metrics.oldest_messages import OldestMessages
 
@@ -49,9 +48,8 @@ def look():
 
     def run(wanted):
         broker.asked.clear()
-        places = {("G", Queue("T", queue_id)): at for queue_id, at in wanted.items()}
-        found = asyncio.run(oldest.store_times(broker, places))
-        return {queue.queue_id: stored_ms for (_, queue), stored_ms in found.items()}
+        asyncio.run(oldest.read(broker, {("T", "G"): wanted}))
+        return dict(oldest.stored_ms(("T", "G")))
 
     run.broker, run.oldest = broker, oldest
     return run
@@ -76,7 +74,9 @@ def test_no_more_are_read_at_a_time_than_may_be_and_the_others_come_next(look, m
 def test_what_is_not_asked_for_any_more_is_forgotten(look):
     look({0: 5, 1: 6})
     assert look({1: 6}) == {1: 6000}
-    assert len(look.oldest._known) == 1
+    asyncio.run(look.oldest.read(look.broker, {}))
+    assert look.oldest.stored_ms(("T", "G")) == {}
+    assert not look.oldest._known
 
 
 def test_a_message_that_cannot_be_read_is_left_out(look):

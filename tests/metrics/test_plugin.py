@@ -24,6 +24,7 @@ def test_registers_one_service_and_its_settings():
         "metricsExporterType": "PROM",
         "metricsPromExporterHost": "127.0.0.1",
         "metricsPromExporterPort": 5557,
+        "metricsQueueLagLimit": 2000,
     }
 
 

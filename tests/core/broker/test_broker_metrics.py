@@ -9,7 +9,7 @@ from fake_store import put
 from gantrymq.broker.counting.sliding_sums import SlidingSums
 from gantrymq.broker.counting.stats import Stats
 from gantrymq.broker.identity import Identity
-from gantrymq.broker.metrics import collect_metrics, pair
+from gantrymq.broker.metrics import MetricsReader, collect_metrics, pair
 from gantrymq.broker.sending.pipeline import Pipeline
 from gantrymq.broker.settings import SCHEMA
 from gantrymq.broker.tables.groups import GroupTable
@@ -62,18 +62,42 @@ def parts():
 def test_figures_are_what_the_tables_hold():
     taken = collect_metrics(parts(), 4)
     assert (taken.cluster, taken.broker, taken.address) == ("C", "broker-a", "127.0.0.1:10911")
-    assert taken.puts == {"Orders": Throughput(2, 150), "Bills": Throughput(1, 100)}
-    assert taken.gets == {("Orders", "readers"): Throughput(2, 150)}
     assert (taken.put, taken.got) == (Throughput(3, 250), Throughput(2, 150))
     assert (taken.pulls_found, taken.pulls_missed, taken.pulls_held, taken.connections) == (1, 1, 3, 4)
     assert taken.producers == {"senders": 1}
     assert taken.consumers == {"readers": OnlineGroup(2, "CLUSTERING")}
-    assert taken.committed == {("Orders", "readers"): {1: 7}}
     assert taken.unwritten == {"topics.json": "it cannot be written"}
     assert taken.parked == {"index": "OSError: no"}
     assert taken.plugin_errors == {("gate", "replicas"): 1, ("dispatcher", "index"): 1}
     assert (taken.put_at_midnight, taken.got_at_midnight) == (MidnightCounts(3, 0), MidnightCounts(2, 0))
     assert taken.name_servers == {"127.0.0.1:9876": None}
+
+
+def reader(of):
+    return MetricsReader(of, SimpleNamespace(connections=4))
+
+
+def test_counts_by_topic_are_read_one_by_one():
+    read = reader(parts())
+    assert dict(read.puts()) == {"Orders": Throughput(2, 150), "Bills": Throughput(1, 100)}
+    assert dict(read.gets()) == {("Orders", "readers"): Throughput(2, 150)}
+    assert dict(read.committed()) == {("Orders", "readers"): {1: 7}}
+
+
+def test_what_is_deleted_while_it_is_read_is_left_out():
+    read_from = parts()
+    read_from.offsets.commit("readers", Queue("Bills", 1), 7)
+    read_from.stats.pulled(2, "Bills", "readers", 150)
+    read = reader(read_from)
+    for iterate, forget in (
+        (read.puts(), lambda: read_from.stats.puts.forget("Bills")),
+        (read.gets(), lambda: read_from.stats.gets.forget("Bills")),
+        (read.committed(), lambda: read_from.offsets.forget_topic("Bills")),
+    ):
+        first = next(iterate)
+        forget()
+        assert "Orders" in first[0]
+        assert list(iterate) == []
 
 
 def test_what_plugins_show_is_read_each_time_and_one_that_raises_is_left_out():
@@ -91,7 +115,7 @@ def test_what_plugins_show_is_read_each_time_and_one_that_raises_is_left_out():
 def test_rates_are_those_of_the_last_minute():
     taken_from = parts()
     taken_from.stats.sample(10.0)
-    assert collect_metrics(taken_from, 4).puts["Orders"] == Throughput(2, 150, 0.2, 15.0)
+    assert dict(reader(taken_from).puts())["Orders"] == Throughput(2, 150, 0.2, 15.0)
 
 
 def test_totals_grow_over_the_ends_of_parts_and_windows():

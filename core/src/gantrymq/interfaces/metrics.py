@@ -55,13 +55,11 @@ class MetricFamily:
 
 @attrs.frozen
 class BrokerMetrics:
-    """A snapshot of a broker's metrics. The caller owns the mappings."""
+    """A snapshot of a broker's metrics, without those by topic. The caller owns the mappings."""
 
     cluster: str
     broker: str  # brokerName
     address: str  # host:port as advertised
-    puts: Mapping[str, Throughput]  # by topic
-    gets: Mapping[tuple[str, str], Throughput]  # by topic and group
     put: Throughput  # total of all topics
     got: Throughput  # total of all groups
     put_at_midnight: MidnightCounts  # like `put` and `got`, without system topics
@@ -74,7 +72,6 @@ class BrokerMetrics:
     groups: int  # existing consumer groups, online or not
     producers: Mapping[str, int]  # group to number of members
     consumers: Mapping[str, OnlineGroup]
-    committed: Mapping[tuple[str, str], Mapping[int, int]]  # topic and group to queue id to queue offset
     unwritten: Mapping[str, str]  # unwritable files below config/ to error sentences; memory has the current state
     parked: Mapping[str, str]  # suspended dispatchers to the reason
     plugin_errors: Mapping[tuple[str, str], int]  # exceptions by kind and name of the plugin's object
@@ -88,6 +85,18 @@ class Metrics(Protocol):
 
     def snapshot(self) -> BrokerMetrics:
         """Return a snapshot of the broker's metrics; for monitoring, too expensive to call per message."""
+
+    def puts(self) -> Iterator[tuple[str, Throughput]]:
+        """Iterate over the stored messages by topic. Each is read when it is yielded, like those of `of_plugins`."""
+
+    def gets(self) -> Iterator[tuple[tuple[str, str], Throughput]]:
+        """Iterate over the delivered messages by topic and group."""
+
+    def committed(self) -> Iterator[tuple[tuple[str, str], Mapping[int, int]]]:
+        """Iterate over the committed offsets: topic and group, and their queue ids with offsets.
+
+        A mapping is the broker's own: use it before the next await.
+        """
 
     def of_plugins(self) -> Iterator[MetricFamily]:
         """Iterate over the metrics of plugins. Each is read when it is yielded, so the caller may yield to the loop."""

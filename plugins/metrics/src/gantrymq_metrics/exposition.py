@@ -1,5 +1,4 @@
-"""Rendering of a snapshot as Prometheus text. Only `metric_builder`, `lag_families` and this module import
-prometheus_client.
+"""The metrics of a snapshot as Prometheus text.
 
 A metric has its name in rocketmq-exporter, otherwise its name in RocketMQ 5's own exporter, otherwise a name that
 begins with ``gantrymq_``. Labels depend on the origin of the name: ``cluster, broker, topic, group`` for
@@ -11,47 +10,29 @@ broker/.../metrics/BrokerMetricsConstant.java, store/.../metrics/DefaultStoreMet
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-
-from prometheus_client import generate_latest
-from prometheus_client.metrics_core import Metric
-from prometheus_client.registry import Collector
+from collections.abc import Iterator
 
 from gantrymq_metrics.lag_families import IN_FLIGHT, lag_families
-from gantrymq_metrics.metric_builder import MetricBuilder
+from gantrymq_metrics.metric_builder import Family, MetricBuilder
 from gantrymq_metrics.snapshot import MetricsSnapshot
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 
 
-class _Family(Collector):
-    """Collector of one family; prometheus_client only renders collectors."""
-
-    def __init__(self, family: Metric) -> None:
-        self._family = family
-
-    def collect(self) -> Iterable[Metric]:
-        return (self._family,)
-
-
-def render(family: Metric) -> bytes:
-    """Render one family as text with its HELP and TYPE lines. Takes about 6 us per sample."""
-    return generate_latest(_Family(family))
-
-
-def families(snapshot: MetricsSnapshot) -> Iterator[Metric]:
+def families(snapshot: MetricsSnapshot) -> Iterator[Family]:
     """Yield all families in a fixed order."""
-    yield from _broker(snapshot)
-    yield from _topics(snapshot)
-    yield from _groups(snapshot)
-    yield from lag_families(snapshot)
-    yield from _store(snapshot)
-    yield from _clients(snapshot)
-    yield from _plugin_metrics(snapshot)
+    make = MetricBuilder(snapshot)
+    yield from _broker(make, snapshot)
+    yield from _topics(make, snapshot)
+    yield from _groups(make, snapshot)
+    yield from lag_families(make, snapshot)
+    yield from _store(make, snapshot)
+    yield from _clients(make, snapshot)
+    yield from _plugin_metrics(make, snapshot)
 
 
-def _broker(snapshot: MetricsSnapshot) -> Iterator[Metric]:
-    make, figures = MetricBuilder(snapshot), snapshot.figures
+def _broker(make: MetricBuilder, snapshot: MetricsSnapshot) -> Iterator[Family]:
+    figures = snapshot.figures
     yield make.broker_gauge(
         "rocketmq_broker_tps",
         "Messages stored per second, over the last minute.",
@@ -99,82 +80,83 @@ def _broker(snapshot: MetricsSnapshot) -> Iterator[Metric]:
     )
 
 
-def _topics(snapshot: MetricsSnapshot) -> Iterator[Metric]:
-    make, puts = MetricBuilder(snapshot), snapshot.figures.puts
-    topic = ("topic",)
+def _topics(make: MetricBuilder, snapshot: MetricsSnapshot) -> Iterator[Family]:
+    puts, labels = snapshot.puts, ("topic",)
     yield make.counter(
         "rocketmq_messages_in_total",
         "Messages stored.",
-        topic,
-        [((name,), each.messages) for name, each in puts.items()],
+        labels,
+        (((topic,), messages) for topic, _, messages, _, _, _ in puts),
     )
     yield make.counter(
         "rocketmq_throughput_in_total",
         "Bytes of the records stored.",
-        topic,
-        [((name,), each.size) for name, each in puts.items()],
+        labels,
+        (((topic,), size) for topic, _, _, size, _, _ in puts),
     )
     yield make.gauge(
         "rocketmq_producer_tps",
         "Messages stored per second, over the last minute.",
-        topic,
-        [((name,), each.messages_per_s) for name, each in puts.items()],
+        labels,
+        (((topic,), tps) for topic, _, _, _, tps, _ in puts),
         as_exporter=True,
     )
     yield make.gauge(
         "rocketmq_producer_message_size",
         "Bytes stored per second, over the last minute.",
-        topic,
-        [((name,), each.bytes_per_s) for name, each in puts.items()],
+        labels,
+        (((topic,), rate) for topic, _, _, _, _, rate in puts),
         as_exporter=True,
     )
     yield make.gauge(
         "rocketmq_producer_offset",
         "Sum of the ends of the topic's queues.",
-        topic,
-        [((name,), end) for name, end in snapshot.ends.items()],
+        labels,
+        (((name,), end) for name, end in snapshot.ends.items()),
         as_exporter=True,
     )
 
 
-def _groups(snapshot: MetricsSnapshot) -> Iterator[Metric]:
-    make, gets = MetricBuilder(snapshot), snapshot.figures.gets
+def _groups(make: MetricBuilder, snapshot: MetricsSnapshot) -> Iterator[Family]:
+    gets = snapshot.gets
     own, exporter = ("topic", "consumer_group"), ("topic", "group")
     yield make.counter(
-        "rocketmq_messages_out_total", "Messages delivered.", own, [(key, each.messages) for key, each in gets.items()]
+        "rocketmq_messages_out_total",
+        "Messages delivered.",
+        own,
+        (((topic, group), messages) for topic, group, messages, _, _, _ in gets),
     )
     yield make.counter(
         "rocketmq_throughput_out_total",
         "Bytes of the records delivered.",
         own,
-        [(key, each.size) for key, each in gets.items()],
+        (((topic, group), size) for topic, group, _, size, _, _ in gets),
     )
     yield make.gauge(
         "rocketmq_consumer_tps",
         "Messages delivered per second, over the last minute.",
         exporter,
-        [(key, each.messages_per_s) for key, each in gets.items()],
+        (((topic, group), tps) for topic, group, _, _, tps, _ in gets),
         as_exporter=True,
     )
     yield make.gauge(
         "rocketmq_consumer_message_size",
         "Bytes delivered per second, over the last minute.",
         exporter,
-        [(key, each.bytes_per_s) for key, each in gets.items()],
+        (((topic, group), rate) for topic, group, _, _, _, rate in gets),
         as_exporter=True,
     )
-    lags = snapshot.lags
     yield make.gauge(
         "rocketmq_consumer_offset",
         "Sum of the offsets the group committed.",
         exporter,
-        [((each.topic, each.group), each.committed) for each in lags],
+        (((each.topic, each.group), each.committed) for each in snapshot.lags),
         as_exporter=True,
     )
 
 
-def _store(snapshot: MetricsSnapshot) -> Iterator[Metric]:
-    make, state, disk, figures = MetricBuilder(snapshot), snapshot.state, snapshot.disk, snapshot.figures
+def _store(make: MetricBuilder, snapshot: MetricsSnapshot) -> Iterator[Family]:
+    state, disk, figures = snapshot.state, snapshot.disk, snapshot.figures
     used = 1 - disk.free / (disk.total or 1)
     put, put_at_midnight, got, got_at_midnight = (
         figures.put,
@@ -182,8 +164,8 @@ def _store(snapshot: MetricsSnapshot) -> Iterator[Metric]:
         figures.got,
         figures.got_at_midnight,
     )
-    system_put = sum(flow.messages for topic, flow in figures.puts.items() if snapshot.is_own_topic(topic))
-    system_got = sum(flow.messages for (topic, _), flow in figures.gets.items() if snapshot.is_own_topic(topic))
+    system_put = sum(messages for topic, _, messages, *_ in snapshot.puts if snapshot.is_own_topic(topic))
+    system_got = sum(messages for topic, _, messages, *_ in snapshot.gets if snapshot.is_own_topic(topic))
     runtime = "rocketmq_brokeruntime_"
     for name, text, value in (
         ("commitlog_minoffset", "Log offset of the start of the log, bytes.", state.min_log_offset),
@@ -236,8 +218,8 @@ def _store(snapshot: MetricsSnapshot) -> Iterator[Metric]:
     )
 
 
-def _clients(snapshot: MetricsSnapshot) -> Iterator[Metric]:
-    make, figures = MetricBuilder(snapshot), snapshot.figures
+def _clients(make: MetricBuilder, snapshot: MetricsSnapshot) -> Iterator[Family]:
+    figures = snapshot.figures
     producers = [((group,), float(members)) for group, members in figures.producers.items()]
     yield make.gauge("rocketmq_producer_count", "Members of producer groups.", ("group",), producers, as_exporter=True)
     yield make.broker_gauge(
@@ -247,12 +229,13 @@ def _clients(snapshot: MetricsSnapshot) -> Iterator[Metric]:
     yield make.gauge("rocketmq_group_count", "Members of consumer groups.", ("group",), consumers, as_exporter=True)
 
 
-def _plugin_metrics(snapshot: MetricsSnapshot) -> Iterator[Metric]:
-    make = MetricBuilder(snapshot)
-    for each in sorted(snapshot.figures.plugin_metrics, key=lambda shown: shown.name):
+def _plugin_metrics(make: MetricBuilder, snapshot: MetricsSnapshot) -> Iterator[Family]:
+    for each in sorted(snapshot.plugin_metrics, key=lambda shown: shown.name):
         if each.name == IN_FLIGHT:
             continue  # yielded by `lag_families`
         if each.counter:
-            yield make.counter(each.name, each.help, each.labels, each.values.items())
+            yield make.counter(each.name, each.help, each.labels, tuple(each.values.items()))
         else:
-            yield make.gauge(each.name, each.help, each.labels, each.values.items(), as_exporter=each.as_exporter)
+            yield make.gauge(
+                each.name, each.help, each.labels, tuple(each.values.items()), as_exporter=each.as_exporter
+            )

@@ -7,6 +7,7 @@ Source: RFC 9112 (2.2, 3), RFC 9110 (9.1, 10.2.1, 15.5).
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 MAX_HEAD_BYTES = 8192
@@ -31,6 +32,7 @@ class HttpResponse(NamedTuple):
     status: int
     body: bytes
     content_type: str = TEXT
+    more: Sequence[bytes] = ()  # further parts of a long body
 
 
 def refuse(status: int, sentence: str) -> HttpResponse:
@@ -66,11 +68,11 @@ class RequestHead:
 
 
 def encode_response(response: HttpResponse) -> bytes:
-    """Encode head and body of a response."""
+    """Encode head and body of a response, without `more`."""
     lines = [
         f"HTTP/1.1 {response.status} {_REASONS[response.status]}",
         f"Content-Type: {response.content_type}",
-        f"Content-Length: {len(response.body)}",
+        f"Content-Length: {len(response.body) + sum(map(len, response.more))}",
         "Connection: close",
         "Cache-Control: no-store",
     ]

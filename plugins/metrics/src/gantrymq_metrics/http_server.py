@@ -66,6 +66,8 @@ class HttpConnection(asyncio.Protocol):
         self._task: asyncio.Task[None] | None = None
         self._timer: Timer | None = None
         self._answered = False
+        self._writable = asyncio.Event()  # the transport's buffer is not full
+        self._writable.set()
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Start the timeout, or close at once if too many connections are open."""
@@ -92,6 +94,14 @@ class HttpConnection(asyncio.Protocol):
             else:
                 self._task = asyncio.get_running_loop().create_task(self._serve(make))
 
+    def pause_writing(self) -> None:
+        """Stop sending further parts: the client reads slowly."""
+        self._writable.clear()
+
+    def resume_writing(self) -> None:
+        """Continue with the next part."""
+        self._writable.set()
+
     def connection_lost(self, error: Exception | None) -> None:
         """Cancel the work for a closed connection."""
         self._server.remove_connection(self)
@@ -113,7 +123,20 @@ class HttpConnection(asyncio.Protocol):
         except Exception:
             log.exception("a page could not be made")
             response = refuse(500, "this page could not be made; the broker's log says why")
-        self._answer(response)
+        if response.more:
+            await self._answer_long(response)
+        else:
+            self._answer(response)
+
+    async def _answer_long(self, response: HttpResponse) -> None:
+        assert self._transport is not None
+        self._answered = True
+        self._transport.write(encode_response(response))
+        for part in response.more:
+            self._transport.write(part)
+            await self._server.world.clock.sleep(0)
+            await self._writable.wait()  # a lost connection cancels this task
+        self._transport.close()
 
     def _answer(self, response: HttpResponse) -> None:
         self._answered = True

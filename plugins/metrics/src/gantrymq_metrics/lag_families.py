@@ -7,29 +7,29 @@ broker/.../metrics/ConsumerLagCalculator.java, BrokerMetricsManager.java (buildL
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator
-
-from prometheus_client.metrics_core import Metric
+from collections.abc import Iterator
 
 from gantrymq.model.names import DLQ_PREFIX, RETRY_PREFIX, is_system_group
-from gantrymq_metrics.metric_builder import MetricBuilder, Sample
-from gantrymq_metrics.snapshot import ConsumerLag, MetricsSnapshot
+from gantrymq_metrics.group_lags import ConsumerLag
+from gantrymq_metrics.metric_builder import Family, MetricBuilder, Sample
+from gantrymq_metrics.snapshot import MetricsSnapshot
 
 IN_FLIGHT = "rocketmq_consumer_inflight_messages"
+
+OTHER_QUEUES = "other"  # label value: all queues without a series of their own
 
 _TOPIC_AND_GROUP = ("topic", "group")
 _DIFF_LABELS = ("group", "topic", "countOfOnlineConsumers", "msgModel")
 _LAG_LABELS = ("topic", "consumer_group", "is_retry", "is_system")
 
 
-def lag_families(snapshot: MetricsSnapshot) -> Iterator[Metric]:
-    """Yield the lag metrics of rocketmq-exporter, then those of RocketMQ 5."""
-    make = MetricBuilder(snapshot)
+def lag_families(make: MetricBuilder, snapshot: MetricsSnapshot) -> Iterator[Family]:
+    """Yield the lag metrics of rocketmq-exporter, those of RocketMQ 5, and the lag by queue."""
     yield make.gauge(
         "rocketmq_group_get_latency_by_storetime",
         "Milliseconds since the oldest unconsumed message was stored.",
         _TOPIC_AND_GROUP,
-        [((each.topic, each.group), each.lag_ms) for each in snapshot.lags],
+        (((each.topic, each.group), each.lag_ms) for each in snapshot.lags),
         as_exporter=True,
     )
     for name, text, retried in (
@@ -65,24 +65,23 @@ def lag_families(snapshot: MetricsSnapshot) -> Iterator[Metric]:
         ],
         as_exporter=True,
     )
-    own = [each for each in snapshot.lags if not _retried(each)]
     yield make.gauge(
         "rocketmq_consumer_lag_messages",
         "Consumer lag in messages.",
         _LAG_LABELS,
-        [(_lag_labels(snapshot, each), each.lag) for each in own],
+        ((_lag_labels(snapshot, each), each.lag) for each in _own(snapshot)),
     )
     yield make.gauge(
         "rocketmq_consumer_lag_latency",
         "Milliseconds since the oldest unconsumed message was stored.",
         _LAG_LABELS,
-        [(_lag_labels(snapshot, each), each.lag_ms) for each in own],
+        ((_lag_labels(snapshot, each), each.lag_ms) for each in _own(snapshot)),
     )
     yield make.gauge(
         IN_FLIGHT,
         "Messages that were delivered to the group and are not acknowledged.",
         _LAG_LABELS,
-        _in_flight(snapshot, own).items(),
+        _in_flight(snapshot),
     )
     yield make.counter(
         "rocketmq_send_to_dlq_messages_total",
@@ -93,17 +92,39 @@ def lag_families(snapshot: MetricsSnapshot) -> Iterator[Metric]:
             for (topic, group), count in snapshot.figures.dead_letters.items()
         ],
     )
+    yield make.gauge(
+        "gantrymq_queue_lag_messages",
+        "Consumer lag in messages by queue.",
+        (*_TOPIC_AND_GROUP, "queue"),
+        _by_queue(snapshot) if snapshot.queue_lags else (),
+    )
 
 
-def _in_flight(snapshot: MetricsSnapshot, own: Iterable[ConsumerLag]) -> Counter[tuple[str, ...]]:
+def _in_flight(snapshot: MetricsSnapshot) -> Iterator[Sample]:
     """Return the messages in flight by labels: pulled ones, and popped ones from a plugin's metric of this name."""
-    found: Counter[tuple[str, ...]] = Counter()
-    for each in own:
-        found[_lag_labels(snapshot, each)] += each.in_flight
-    for shown in snapshot.figures.plugin_metrics:
+    popped: Counter[tuple[str, ...]] = Counter()
+    for shown in snapshot.plugin_metrics:
         if shown.name == IN_FLIGHT and shown.labels == _LAG_LABELS:
-            found.update({labels: int(value) for labels, value in shown.values.items()})
-    return found
+            popped.update({labels: int(value) for labels, value in shown.values.items()})
+    for each in _own(snapshot):
+        labels = _lag_labels(snapshot, each)
+        yield labels, each.in_flight + popped.pop(labels, 0)
+    yield from popped.items()
+
+
+def _by_queue(snapshot: MetricsSnapshot) -> Iterator[Sample]:
+    """Return the lag of single queues, and of all others of the same topic and group together."""
+    for each in snapshot.lags:
+        pair = each.topic, each.group
+        shown = snapshot.queue_lags.get(pair, {})
+        for queue_id, lag in shown.items():
+            yield (*pair, str(queue_id)), lag
+        if others := each.lag - sum(shown.values()):
+            yield (*pair, OTHER_QUEUES), others
+
+
+def _own(snapshot: MetricsSnapshot) -> Iterator[ConsumerLag]:
+    return (each for each in snapshot.lags if not _retried(each))
 
 
 def _retried(lag: ConsumerLag) -> bool:

@@ -6,7 +6,8 @@ keep their previous store time, which overstates their lag, and are read first t
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
+from itertools import chain
 from typing import Final
 
 from gantrymq.errors import GantryError
@@ -17,40 +18,71 @@ from gantrymq.world.time_slices import TimeSlices
 
 READS: Final = 2000
 _TOGETHER: Final = 16  # reads before the event loop is yielded
+_KNOWN_TOGETHER: Final = 500  # cached store times before the event loop is yielded
 
-GroupQueue = tuple[str, Queue]  # a group and a queue with unconsumed messages
+Pair = tuple[str, str]  # topic and group
+
+
+class _Known:
+    """Cached store times of one group on one topic."""
+
+    def __init__(self) -> None:
+        self.offsets: dict[int, int] = {}  # by queue id
+        self.stored_ms: dict[int, int] = {}
 
 
 class OldestMessages:
-    """Store times by group and queue."""
+    """Store times by topic and group and by queue."""
 
     def __init__(self) -> None:
-        self._known: dict[GroupQueue, tuple[int, int]] = {}  # queue offset and store time, ms
-        self._waiting: dict[GroupQueue, None] = {}  # queues that exceeded the limit the last time
+        self._known: dict[Pair, _Known] = {}
+        self._waiting: dict[Pair, list[int]] = {}  # queues that exceeded the limit the last time
 
-    async def store_times(self, broker: Broker, wanted: Mapping[GroupQueue, int]) -> Mapping[GroupQueue, int]:
-        """Return the store time (ms) of the message at each queue offset in *wanted*, without unknown ones."""
-        known = self._known = {
-            group_queue: found for group_queue, found in self._known.items() if group_queue in wanted
-        }
-        unread = [
-            group_queue for group_queue, at in wanted.items() if group_queue not in known or known[group_queue][0] != at
-        ]
-        first = dict.fromkeys(group_queue for group_queue in self._waiting if group_queue in wanted)
-        order = list(dict.fromkeys([*(group_queue for group_queue in unread if group_queue in first), *unread]))
-        self._waiting = dict.fromkeys(order[READS:])
-        await self._read(broker, wanted, order[:READS])
-        return {group_queue: stored_ms for group_queue, (_, stored_ms) in known.items()}
+    def stored_ms(self, pair: Pair) -> Mapping[int, int]:
+        """Return the known store times (ms) of the messages that the last `read` wanted, by queue id."""
+        known = self._known.get(pair)
+        return {} if known is None else known.stored_ms
 
-    async def _read(self, broker: Broker, wanted: Mapping[GroupQueue, int], queues: Iterable[GroupQueue]) -> None:
-        slices = TimeSlices(broker.world.clock, _TOGETHER)
-        for group_queue in queues:
-            stored_ms = await _stored_ms(broker, group_queue[1], wanted[group_queue])
-            if stored_ms is None:
-                self._known.pop(group_queue, None)
-            else:
-                self._known[group_queue] = wanted[group_queue], stored_ms
-            await slices.item_done()
+    async def read(self, broker: Broker, wanted: Mapping[Pair, Mapping[int, int]]) -> None:
+        """Read the messages at the queue offsets in *wanted*, and forget all others."""
+        slices = TimeSlices(broker.world.clock, _KNOWN_TOGETHER)
+        before, self._known = self._known, {}
+        first: dict[Pair, list[int]] = {}
+        others: dict[Pair, list[int]] = {}
+        for pair, offsets in wanted.items():
+            known = self._known[pair] = before.get(pair) or _Known()
+            for queue_id in [each for each in known.offsets if each not in offsets]:
+                del known.offsets[queue_id], known.stored_ms[queue_id]
+            waited = set(self._waiting.get(pair, ()))
+            for queue_id, queue_offset in offsets.items():
+                if known.offsets.get(queue_id) != queue_offset:
+                    (first if queue_id in waited else others).setdefault(pair, []).append(queue_id)
+                await slices.item_done()
+        self._waiting = await self._read(broker, wanted, chain(first.items(), others.items()))
+
+    async def _read(
+        self, broker: Broker, wanted: Mapping[Pair, Mapping[int, int]], order: chain[tuple[Pair, list[int]]]
+    ) -> dict[Pair, list[int]]:
+        """Read in this order, and return what exceeds READS."""
+        slices, left = TimeSlices(broker.world.clock, _TOGETHER), READS
+        for pair, queue_ids in order:
+            known = self._known[pair]
+            for queue_id in queue_ids[:left]:
+                queue_offset = wanted[pair][queue_id]
+                stored_ms = await _stored_ms(broker, Queue(pair[0], queue_id), queue_offset)
+                if stored_ms is None:
+                    known.offsets.pop(queue_id, None)
+                    known.stored_ms.pop(queue_id, None)
+                else:
+                    known.offsets[queue_id], known.stored_ms[queue_id] = queue_offset, stored_ms
+                await slices.item_done()
+            if len(queue_ids) > left:
+                waiting = {pair: queue_ids[left:]}
+                for pair, queue_ids in order:
+                    waiting.setdefault(pair, []).extend(queue_ids)
+                return waiting
+            left -= len(queue_ids)
+        return {}
 
 
 async def _stored_ms(broker: Broker, queue: Queue, queue_offset: int) -> int | None:

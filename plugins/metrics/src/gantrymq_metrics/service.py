@@ -10,7 +10,8 @@ import asyncio
 import errno
 import json
 import logging
-from importlib import import_module
+from collections.abc import Sequence
+from itertools import islice
 from typing import Any
 
 from gantrymq.errors import ConfigError
@@ -18,16 +19,17 @@ from gantrymq.interfaces import Broker
 from gantrymq.model.hosts import format_address
 from gantrymq.model.role import Role
 from gantrymq.world.time_slices import TimeSlices
+from gantrymq_metrics.exposition import CONTENT_TYPE, families
 from gantrymq_metrics.http_request import JSON, HttpResponse
 from gantrymq_metrics.http_server import HttpServer
-from gantrymq_metrics.oldest_messages import OldestMessages
 from gantrymq_metrics.send_times import SendTimes
 from gantrymq_metrics.settings import HOST, PORT, PROMETHEUS, TYPE
-from gantrymq_metrics.snapshot import take_snapshot
+from gantrymq_metrics.snapshot import ScrapeMemory, take_snapshot
 
 log = logging.getLogger(__name__)
 
-FAMILIES_TOGETHER = 8  # families before the event loop is yielded
+LINES_TOGETHER = 200
+LINES_PER_SLICE = 2000  # before the event loop is yielded
 
 
 class MetricsService:
@@ -42,8 +44,8 @@ class MetricsService:
         self._broker: Broker | None = None
         self._server: HttpServer | None = None
         self._send_times = SendTimes()
-        self._oldest = OldestMessages()
-        self._scrape: asyncio.Task[bytes] | None = None  # the running scrape, shared by concurrent requests
+        self._memory = ScrapeMemory()
+        self._scrape: asyncio.Task[Sequence[bytes]] | None = None  # the running scrape, shared by concurrent requests
 
     async def start(self, broker: Broker) -> None:
         """Open the port, unless metricsExporterType disables it.
@@ -92,25 +94,26 @@ class MetricsService:
         if self._scrape is None:
             self._scrape = asyncio.get_running_loop().create_task(self._text())
             self._scrape.add_done_callback(self._made)
-        text = await asyncio.shield(self._scrape)
-        return HttpResponse(200, text, import_module("gantrymq_metrics.exposition").CONTENT_TYPE)
+        parts = await asyncio.shield(self._scrape)
+        return HttpResponse(200, b"", CONTENT_TYPE, parts)
 
-    def _made(self, scrape: asyncio.Task[bytes]) -> None:
+    def _made(self, scrape: asyncio.Task[Sequence[bytes]]) -> None:
         self._scrape = None
         if not scrape.cancelled():
             scrape.exception()  # marks it as retrieved: all requests may be gone
 
-    async def _text(self) -> bytes:
-        """Return the text of all families; yields to the event loop in between."""
+    async def _text(self) -> Sequence[bytes]:
+        """Return the text of all families in parts; yields to the event loop in between."""
         broker = self._broker
         assert broker is not None
-        # prometheus_client takes 60 ms to import: not at every start, and not on the event loop.
-        exposition = await broker.world.workers.run(import_module, "gantrymq_metrics.exposition")
-        parts, slices = list[bytes](), TimeSlices(broker.world.clock, FAMILIES_TOGETHER)
-        for family in exposition.families(await take_snapshot(broker, self._send_times, self._oldest)):
-            parts.append(exposition.render(family))
+        parts, slices = list[bytes](), TimeSlices(broker.world.clock, LINES_PER_SLICE // LINES_TOGETHER)
+        for family in families(await take_snapshot(broker, self._send_times, self._memory)):
+            parts.append(family.head.encode())
+            while lines := "".join(islice(family.lines, LINES_TOGETHER)):
+                parts.append(lines.encode())
+                await slices.item_done()
             await slices.item_done()
-        return b"".join(parts)
+        return parts
 
     async def _health(self) -> HttpResponse:
         assert self._broker is not None

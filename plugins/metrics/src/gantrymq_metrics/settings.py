@@ -13,6 +13,7 @@ from gantrymq.config import Setting, Value
 TYPE = "metricsExporterType"
 HOST = "metricsPromExporterHost"
 PORT = "metricsPromExporterPort"
+QUEUE_LAG_LIMIT = "metricsQueueLagLimit"  # ours
 
 PROMETHEUS = ("PROM", "2")
 _OFF = ("DISABLE", "0")
@@ -43,5 +44,13 @@ SCHEMA: tuple[Setting, ...] = (
         "Metrics port; 0 picks a free one. A configured port in use prevents the start; the default only warns.",
         at_least=0,
         at_most=65535,
+    ),
+    Setting.number(
+        QUEUE_LAG_LIMIT,
+        2000,
+        "Queues whose lag has a series of its own, the largest lags first; the rest of each group's lag is one series.",
+        at_least=0,
+        at_most=1_000_000,
+        runtime=True,
     ),
 )

@@ -1,40 +1,32 @@
-"""A snapshot of the broker with all data of a scrape, read through `gantrymq.interfaces.Broker`.
-
-The lag of a group on a topic is summed over the topic's read queues: from the committed offset (without one, from the
-first message kept) to the end of the queue. A group without any commit on a topic is not reported for it. The store
-time of its oldest unconsumed message is read from the log, for a limited number of queues per scrape
-(`oldest_messages`).
-
-Source: apache/rocketmq broker/.../processor/AdminBrokerProcessor.java (getConsumeStats).
-"""
+"""A snapshot of the broker with all data of a scrape, read through `gantrymq.interfaces.Broker`."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 
 import attrs
 
-from gantrymq.interfaces import Broker, BrokerMetrics, StoreState
+from gantrymq.interfaces import Broker, BrokerMetrics, MetricFamily, StoreState
 from gantrymq.model.names import DLQ_PREFIX
-from gantrymq.model.queue import Queue
 from gantrymq.world import DiskUsage
 from gantrymq.world.time_slices import TimeSlices
-from gantrymq_metrics.oldest_messages import GroupQueue, OldestMessages
+from gantrymq_metrics.group_lags import QUEUES_TOGETHER, Backlog, ConsumerLag, GroupLags, group_exists
+from gantrymq_metrics.oldest_messages import OldestMessages, Pair
+from gantrymq_metrics.queue_lags import QueueLags
 from gantrymq_metrics.send_times import Histogram, SendTimes
+from gantrymq_metrics.settings import QUEUE_LAG_LIMIT
 
-QUEUES_TOGETHER = 200  # queues before the event loop is yielded
+# Topic, group (empty for puts), messages, bytes, messages per second, bytes per second. A plain tuple of plain values,
+# because the garbage collector does not visit these, and there may be tens of thousands.
+Flow = tuple[str, str, int, int, float, float]
 
 
-@attrs.frozen
-class ConsumerLag:
-    """Lag of one group on one topic."""
+class ScrapeMemory:
+    """State that is kept from one scrape to the next."""
 
-    topic: str
-    group: str
-    committed: int  # sum of queue offsets
-    lag: int  # messages
-    in_flight: int  # how many of these were pulled
-    lag_ms: int  # age of the oldest of them; 0 if there is none or it cannot be read
+    def __init__(self) -> None:
+        self.oldest = OldestMessages()
+        self.queue_lags: Mapping[Pair, Mapping[int, int]] = {}
 
 
 @attrs.frozen
@@ -43,81 +35,65 @@ class MetricsSnapshot:
 
     figures: BrokerMetrics
     state: StoreState
+    puts: Sequence[Flow]
+    gets: Sequence[Flow]
     ends: Mapping[str, int]  # topic to the sum of its queues' ends
-    lags: tuple[ConsumerLag, ...]
+    lags: Sequence[ConsumerLag]
     disk: DiskUsage  # of the store's file system
     topics: int  # number of topics
     permission: int  # brokerPermission
     send_times: Histogram
     is_own_topic: Callable[[str], bool]  # whether a topic is the broker's own
     dead_letters: Mapping[str, int] = attrs.field(factory=dict)  # by group, number of dead letters kept
+    queue_lags: Mapping[Pair, Mapping[int, int]] = attrs.field(factory=dict)  # the largest, by queue id
+    plugin_metrics: Sequence[MetricFamily] = ()
 
 
-async def take_snapshot(broker: Broker, send_times: SendTimes, oldest: OldestMessages) -> MetricsSnapshot:
-    """Read everything: about 2 us per queue, and up to READS messages. Yields to the event loop in between."""
-    figures = broker.metrics.snapshot()
+async def take_snapshot(broker: Broker, send_times: SendTimes, memory: ScrapeMemory) -> MetricsSnapshot:
+    """Read everything: about 3 us per queue, and up to READS messages. Yields to the event loop in between."""
+    slices = TimeSlices(broker.world.clock, QUEUES_TOGETHER)
+    puts, gets = list[Flow](), list[Flow]()
+    for topic, put in broker.metrics.puts():
+        puts.append((topic, "", put.messages, put.size, put.messages_per_s, put.bytes_per_s))
+        await slices.item_done()
+    for (topic, group), got in broker.metrics.gets():
+        if group_exists(broker, group):
+            gets.append((topic, group, got.messages, got.size, got.messages_per_s, got.bytes_per_s))
+        await slices.item_done()
+    plugin_metrics = []
+    for family in broker.metrics.of_plugins():
+        plugin_metrics.append(family)
+        await slices.item_done()
     ends: dict[str, int] = {}
     dead_letters: dict[str, int] = {}
-    slices = TimeSlices(broker.world.clock, QUEUES_TOGETHER)
+    backlogs: dict[str, Backlog] = {}
     for queue in broker.store.queues():
-        bounds = broker.store.bounds(queue)
-        ends[queue.topic] = ends.get(queue.topic, 0) + bounds.max_offset
-        if queue.topic.startswith(DLQ_PREFIX):
-            group = queue.topic.removeprefix(DLQ_PREFIX)
+        topic, bounds = queue.topic, broker.store.bounds(queue)
+        ends[topic] = ends.get(topic, 0) + bounds.max_offset
+        if topic not in backlogs:
+            config = broker.topics.get(topic)
+            backlogs[topic] = Backlog(topic, 0 if config is None else config.read_queues)
+        backlogs[topic].add(queue.queue_id, bounds)
+        if topic.startswith(DLQ_PREFIX):
+            group = topic.removeprefix(DLQ_PREFIX)
             dead_letters[group] = dead_letters.get(group, 0) + bounds.max_offset - bounds.min_offset
         await slices.item_done()
+    queue_lags = QueueLags(broker.settings.number(QUEUE_LAG_LIMIT), memory.queue_lags)
+    lags = await GroupLags(broker, memory.oldest, queue_lags).read(backlogs)
+    memory.queue_lags = queue_lags.by_pair()
     return MetricsSnapshot(
-        figures=figures,
+        figures=broker.metrics.snapshot(),
         state=broker.store.state(),
+        puts=puts,
+        gets=gets,
         ends=ends,
-        lags=await _all_lags(broker, figures, oldest),
+        lags=lags,
         disk=broker.world.files.disk_use(broker.root),
         topics=len(broker.topics.view),
         permission=broker.settings.number("brokerPermission"),
         send_times=send_times.histogram(),
         is_own_topic=broker.topics.is_own,
         dead_letters=dead_letters,
+        queue_lags=memory.queue_lags,
+        plugin_metrics=plugin_metrics,
     )
-
-
-async def _all_lags(broker: Broker, figures: BrokerMetrics, oldest: OldestMessages) -> tuple[ConsumerLag, ...]:
-    """Return the lag of all groups on topics that exist."""
-    lag: dict[tuple[str, str], dict[GroupQueue, int]] = {}
-    counts: dict[tuple[str, str], tuple[int, int]] = {}
-    wanted: dict[GroupQueue, int] = {}
-    slices = TimeSlices(broker.world.clock, QUEUES_TOGETHER)
-    for (topic, group), offsets in figures.committed.items():
-        if broker.topics.get(topic) is not None:
-            queues, *more = await _lag(broker, topic, group, offsets, slices)
-            counts[topic, group] = more[0], more[1]
-            lag[topic, group] = queues
-            wanted.update(queues)
-    stored, now_ms = await oldest.store_times(broker, wanted), broker.world.clock.now_ms()
-    found = []
-    for (topic, group), queues in lag.items():
-        oldest_ms = min((stored[group_queue] for group_queue in queues if group_queue in stored), default=now_ms)
-        committed = sum(figures.committed[topic, group].values())
-        found.append(ConsumerLag(topic, group, committed, *counts[topic, group], max(0, now_ms - oldest_ms)))
-        await slices.item_done()
-    return tuple(found)
-
-
-async def _lag(
-    broker: Broker, topic: str, group: str, offsets: Mapping[int, int], slices: TimeSlices
-) -> tuple[dict[GroupQueue, int], int, int]:
-    """Return the next offset of a group in each queue with unconsumed messages, their number, and those in flight."""
-    config = broker.topics.get(topic)
-    queues: dict[GroupQueue, int] = {}
-    count = in_flight = 0
-    for queue_id in range(0 if config is None else config.read_queues):
-        queue = Queue(topic, queue_id)
-        bounds = broker.store.bounds(queue)
-        begin = max(offsets.get(queue_id, 0), bounds.min_offset)
-        if begin < bounds.max_offset:
-            queues[group, queue] = begin
-            count += bounds.max_offset - begin
-            pulled = broker.offsets.last_pull(group, queue).next_offset
-            if queue_id in offsets:
-                in_flight += max(0, min(pulled, bounds.max_offset) - begin)
-        await slices.item_done()
-    return queues, count, in_flight
