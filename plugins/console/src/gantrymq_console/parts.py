@@ -2,9 +2,17 @@
 
 from __future__ import annotations
 
+from importlib import import_module
 from typing import Final
 
-from gantrymq_console.pages import audit, topics
 from gantrymq_console.web.pages import Part
 
-PARTS: Final[tuple[Part, ...]] = (topics.PART, audit.PART)
+MODULES: Final = (
+    "search",
+    "topics",
+    "message",
+    "audit",
+)
+"""Modules of `gantrymq_console.pages` with a ``PART`` each."""
+
+PARTS: Final[tuple[Part, ...]] = tuple(import_module(f"gantrymq_console.pages.{each}").PART for each in MODULES)

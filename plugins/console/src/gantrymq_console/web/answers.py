@@ -9,7 +9,16 @@ from typing import Any
 import attrs
 from starlette.responses import HTMLResponse, JSONResponse, Response
 
-from gantrymq.errors import BrokerRefused, CallTimeout, ClientError, ConnectFailed, ConnectionLost, GantryError, NoRoute
+from gantrymq.errors import (
+    BrokerRefused,
+    CallTimeout,
+    ClientError,
+    ConnectFailed,
+    ConnectionLost,
+    GantryError,
+    NoMessageFound,
+    NoRoute,
+)
 from gantrymq_console.web.pages import BadInput, Forbidden, NotFound, Outcome, Page, View
 from gantrymq_console.web.render import render
 from gantrymq_console.web.values import to_json
@@ -80,7 +89,7 @@ def _failure(visit: Visit, problem: Exception) -> Failure:
             return Failure(403, str(visit.texts(problem.key, **problem.fields)))
         case BadInput():
             return Failure(400, str(visit.texts(problem.key, **problem.fields)))
-        case NoRoute():
+        case NoRoute() | NoMessageFound():
             return Failure(404, str(problem))
         case BrokerRefused():
             return Failure(502, str(problem), problem.response_code)

@@ -13,7 +13,7 @@ from starlette.routing import Match, Route
 from starlette.types import Receive, Scope, Send
 
 from gantrymq.errors import GantryError
-from gantrymq_console.access.audit import AuditUnwritable, Entry
+from gantrymq_console.access.audit import AuditUnwritable
 from gantrymq_console.access.users import Role
 from gantrymq_console.web import answers, preferences, security, static
 from gantrymq_console.web.actions import Actions
@@ -97,8 +97,6 @@ class App:
 
     def _page(self, page: Page) -> Endpoint:
         async def show(visit: Visit) -> Response:
-            if page.bodies and not visit.is_live:
-                await self._read(visit, page.name)
             return answers.of_page(visit, page, await page.show(visit), self._actions.outcome(visit))
 
         return self._endpoint(page.role, show)
@@ -106,7 +104,7 @@ class App:
     def _download(self, download: Download) -> Endpoint:
         async def make(visit: Visit) -> Response:
             if download.bodies:
-                await self._read(visit, download.name)
+                await self.console.record_read(visit, download.name, " ".join(visit.names.values()))
             return await download.make(visit)
 
         return self._endpoint(download.role, make)
@@ -138,11 +136,6 @@ class App:
             return JSONResponse({"error": "log in first, or send an API token", "code": None}, 401)
         ups = "../" * (request.scope["raw_path"].partition(b"?")[0].count(b"/") - 1)
         return RedirectResponse((ups or "./") + path.lstrip("/"), 303)
-
-    async def _read(self, visit: Visit, name: str) -> None:
-        target = " ".join(visit.names.values())
-        address = answers.address_of(visit)
-        await self.console.audit.write(Entry(visit.now_ms(), "", visit.user.name, address, name, target, result="read"))
 
 
 async def _no_page(visit: Visit) -> Response:

@@ -8,13 +8,15 @@ from typing import TYPE_CHECKING
 import attrs
 
 from gantrymq.world import World
-from gantrymq_console.access.audit import Audit
+from gantrymq_console.access.audit import Audit, Entry
 from gantrymq_console.access.users import Identities
 from gantrymq_console.data.cluster import Cluster
 from gantrymq_console.web.jobs import Jobs
+from gantrymq_console.web.recent import RecentTopics
 
 if TYPE_CHECKING:
     from gantrymq_console.web.pages import Part
+    from gantrymq_console.web.visit import Visit
 
 __all__ = ["Console", "Exposure"]
 
@@ -39,4 +41,10 @@ class Console:
     exposure: Exposure
     parts: Sequence[Part]
     name_servers: str  # as given, for the commands that pages show
+    recent: RecentTopics = attrs.field(factory=RecentTopics)
     jobs: Jobs = attrs.field(default=attrs.Factory(lambda self: Jobs(self.world.clock), takes_self=True))
+
+    async def record_read(self, visit: Visit, name: str, target: str) -> None:
+        """Write to the audit log that a page showed bodies. Raises AuditUnwritable: the bodies must not be shown."""
+        address = str(visit.request.scope.get("gantrymq.address", ""))
+        await self.audit.write(Entry(visit.now_ms(), "", visit.user.name, address, name, target, result="read"))

@@ -79,13 +79,16 @@ class Page:
     role: Role
     show: Callable[[Visit], Awaitable[View]]
     refresh_s: float | None = 5.0  # time between two refreshes by the browser; None: never
-    bodies: bool = False  # whether it shows bodies of messages; each request is in the audit log then
     nav: str = ""  # word of the entry of the navigation that is current
 
 
 @attrs.frozen
 class Download:
-    """A file for the browser at one address: a streamed response without a JSON twin."""
+    """A file for the browser at one address: a streamed response without a JSON twin.
+
+    If it contains bodies of messages, each request is in the audit log. A page that shows bodies calls
+    `Console.record_read` itself, as it may leave them out.
+    """
 
     path: str
     name: str

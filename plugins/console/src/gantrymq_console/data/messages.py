@@ -1,0 +1,116 @@
+"""One message: where it is found by its id, and everything that is recorded of it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import attrs
+
+from gantrymq.client.message import ReceivedMessage
+from gantrymq.errors import ClientError, NoMessageFound
+from gantrymq.model.hosts import format_address
+from gantrymq.model.ids import is_offset_id, parse_offset_id
+from gantrymq.model.names import DLQ_PREFIX, RETRY_PREFIX
+from gantrymq_console.data.cluster import Cluster
+from gantrymq_console.web.values import Long
+
+__all__ = ["MessageFacts", "by_id", "by_offset_id", "facts_of"]
+
+
+@attrs.frozen
+class MessageFacts:
+    """Everything recorded of a message except its body."""
+
+    topic: str
+    unique_id: str  # of the client; empty if it gave none
+    offset_id: str
+    broker: str
+    queue_id: int
+    queue_offset: Long
+    log_offset: Long
+    record_bytes: Long
+    body_bytes: Long
+    body_crc: Long
+    keys: str
+    tags: str
+    born_ms: int
+    born_host: str
+    stored_ms: int
+    store_host: str
+    failures: int  # reconsumeTimes
+    flag: int
+    sys_flag: int
+    user_properties: Mapping[str, str]
+    system_properties: Mapping[str, str]
+    group: str  # the group of a retry or dead letter; else empty
+
+
+def facts_of(message: ReceivedMessage) -> MessageFacts:
+    """Return what is recorded of *message*."""
+    return MessageFacts(
+        message.topic,
+        message.properties.get("UNIQ_KEY", ""),
+        message.offset_id,
+        message.broker_name,
+        message.queue_id,
+        Long(message.queue_offset),
+        Long(message.log_offset),
+        Long(message.store_size),
+        Long(len(message.body)),
+        Long(message.body_crc & 0xFFFFFFFF),
+        message.keys or "",
+        message.tags or "",
+        message.born_timestamp,
+        message.born_host,
+        message.store_timestamp,
+        message.store_host,
+        message.reconsume_times,
+        message.flag,
+        message.sys_flag,
+        message.user_properties,
+        message.system_properties,
+        _group_of(message.topic),
+    )
+
+
+async def by_id(cluster: Cluster, topic: str, message_id: str) -> tuple[ReceivedMessage, ...]:
+    """Return the messages with an offset id, or with a client's unique id in *topic*; several if it was sent twice.
+
+    Raises:
+        NoMessageFound: no broker has such a message.
+        ClientError: of the requests.
+    """
+    found = await by_offset_id(cluster, message_id)
+    if found is not None:
+        return (found,)
+    if not topic:
+        raise NoMessageFound(f"no broker has a message with the offset id {message_id}")
+    return await cluster.admin.query_unique(topic, message_id)
+
+
+async def by_offset_id(cluster: Cluster, message_id: str) -> ReceivedMessage | None:
+    """Return the message with an offset id; None if it is none, or the broker has no message there.
+
+    The id contains the address of a broker. Only registered brokers are asked.
+    """
+    if not is_offset_id(message_id):
+        return None
+    host, port, _ = parse_offset_id(message_id)
+    named = {each.address: each.name for each in await cluster.brokers()}
+    address = format_address(host, port)
+    if address not in named:
+        return None
+    try:
+        found = await cluster.admin.view_message(message_id)
+    except ClientError:
+        return None
+    found.broker_name = named[address]
+    return found
+
+
+def _group_of(topic: str) -> str:
+    """Return the group whose retries or dead letters *topic* holds; empty for other topics."""
+    for prefix in (RETRY_PREFIX, DLQ_PREFIX):
+        if topic.startswith(prefix):
+            return topic.removeprefix(prefix)
+    return ""

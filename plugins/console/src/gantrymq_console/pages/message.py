@@ -1,0 +1,121 @@
+"""One message: its properties, its body, and which groups consumed it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import attrs
+from starlette.responses import Response
+
+from gantrymq.client.message import ReceivedMessage
+from gantrymq.errors import NoMessageFound
+from gantrymq_admin.consumption import Consumption, Verdict, consumers_of
+from gantrymq_admin.consumption.as_json import as_json
+from gantrymq_admin.consumption.sentences import missing_sentence
+from gantrymq_console.access.users import Role
+from gantrymq_console.data import bodies, messages
+from gantrymq_console.data.asking import Asking, Missing
+from gantrymq_console.pages.evidence import SIGNS, Evidence, evidence
+from gantrymq_console.web.pages import Download, Page, Part, View
+from gantrymq_console.web.visit import Visit
+
+__all__ = ["PART"]
+
+
+@attrs.frozen
+class GroupLine:
+    """The verdict on one group, for the template."""
+
+    verdict: Verdict
+    sign: str
+    evidence: Evidence
+
+
+@attrs.frozen
+class MessagePage:
+    """A message and who consumed it."""
+
+    facts: messages.MessageFacts
+    is_offset_id: bool  # whether the id of the address is the offset id
+    same_id: int  # other messages with the same unique id
+    number: int  # which of them this is, from 0
+    body: bodies.Body | None  # None if the user's role does not permit to read it
+    form: str
+    whole: bool
+    consumers: Mapping[str, Any]
+    consumption: Consumption = attrs.field(metadata={"json": False})
+    lines: Sequence[GroupLine] = attrs.field(metadata={"json": False})
+
+
+async def show(visit: Visit) -> View:
+    """Show a message by its offset id, or by its unique id and topic."""
+    message_id, topic = visit.names["id"], visit.text("topic")
+    form, whole = visit.choice("form", bodies.FORMS), visit.choice("whole", ("no", "yes")) == "yes"
+    number, start = visit.number("number", 0, at_most=31), visit.start
+    asking = Asking(visit.console.world.clock)
+    found = await asking.needed(messages.by_id(visit.cluster, topic, message_id))
+    if number >= len(found):
+        raise NoMessageFound(f"there are {len(found)} messages with the id {message_id}, not {number + 1}")
+    message = found[number]
+    consumption = await consumers_of(
+        visit.cluster.admin,
+        visit.cluster.reader,
+        message,
+        clock=visit.console.world.clock,
+        deadline_s=asking.left_s,
+        start=start,
+        most=visit.rows,
+    )
+    body = None
+    if visit.may(Role.READER):
+        most = bodies.WHOLE_BYTES if whole else bodies.SHOWN_BYTES
+        body = bodies.body_of(message.body, message.body_problem, form, most)
+        await visit.console.record_read(visit, "message.title", f"{message.topic} {message_id}")
+    data = MessagePage(
+        messages.facts_of(message),
+        message.offset_id.lower() == message_id.lower(),
+        len(found) - 1,
+        number,
+        body,
+        form,
+        whole,
+        as_json(consumption),
+        consumption,
+        _lines(consumption),
+    )
+    missing = [*asking.missing, *(_missing(each) for each in consumption.missing)]
+    visit.console.recent.add(visit.user.name, message.topic)
+    by_topic = "" if data.is_offset_id else f" -t {message.topic}"
+    title = message.keys or message_id
+    return View("message.html", data, f"message consumers {message_id}{by_topic}", missing, title=title)
+
+
+def _lines(found: Consumption) -> list[GroupLine]:
+    if found.message is None:
+        return []
+    return [GroupLine(each, SIGNS[each.reason], evidence(found.message, each)) for each in found.verdicts]
+
+
+def _missing(each: Any) -> Missing:
+    return Missing(each.group or each.broker or "?", each.why, missing_sentence(each), each.code)
+
+
+async def download(visit: Visit) -> Response:
+    """Send the whole body as a file."""
+    message_id = visit.names["id"]
+    found = await messages.by_id(visit.cluster, visit.text("topic"), message_id)
+    message: ReceivedMessage = found[visit.number("number", 0, at_most=len(found) - 1)]
+    name = "".join(each for each in message_id if each.isalnum())[:64]
+    return Response(
+        message.body,
+        media_type="application/octet-stream",
+        headers={"Content-Disposition": f'attachment; filename="{name}.bin"'},
+    )
+
+
+PART = Part(
+    "message",
+    pages=(Page("/messages/{id}", "message.title", Role.VIEWER, show, refresh_s=None),),
+    downloads=(Download("/messages/{id}/body", "message.download", Role.READER, download, bodies=True),),
+)
