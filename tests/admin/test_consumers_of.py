@@ -1,68 +1,18 @@
 """Who consumed a message: every scenario with our client and a broker in memory, on a virtual clock."""
 
 import asyncio
-import contextlib
-import json
 
 import pytest
+from consumption_rig import GROUP, LEVELS, TOPIC, found_of, judged, member, send, verdict_of
 
 from gantrymq.client import Client, Message, ReconsumeLater
 from gantrymq.model.group import GroupConfig
 from gantrymq.model.queue import MessageQueue
-from gantrymq_admin.consumption import Certainty, Fact, Kind, Reason, Stage, consumers_of
-from gantrymq_admin.consumption.as_json import as_json
-from gantrymq_admin.consumption.sentences import missing_sentence, sentence
+from gantrymq_admin.consumption import Certainty, Fact, Kind, Reason, Stage
 from gantrymq_testing.simulation import simulate_cluster
 
 for each in ("storage_memory", "filter_tag", "schedule", "diagnosis"):
     pytest.importorskip(f"gantrymq_{each}")
-
-TOPIC, GROUP = "Orders", "billing"
-LEVELS = "1s 5s 10s 30s 1m 2m 3m 4m 5m 6m 7m 8m 9m 10m 20m 30m 1h 2h"
-
-
-def simulated(work, **more):
-    return simulate_cluster(work, **more)
-
-
-async def send(cluster, body=b"1", topic=TOPIC, **more):
-    """Send one message; return it as received."""
-    async with Client(cluster.namesrv, world=cluster.world, trace=more.pop("trace", False)) as client:
-        sent = await client.producer("shop").send(Message(topic, body, **more))
-        return (await client.admin.query_unique(topic, sent.message_id))[0]
-
-
-async def found_of(cluster, message, **more):
-    async with Client(cluster.namesrv, world=cluster.world) as client:
-        found = await consumers_of(client.admin, client.reader(), message, clock=cluster.world.clock, **more)
-    json.dumps(as_json(found))  # every result can be shown
-    assert all(map(missing_sentence, found.missing))
-    if found.message is not None:
-        assert all(sentence(found.message, each) for each in found.verdicts)
-    return found
-
-
-async def verdict_of(cluster, message, group=GROUP, **more):
-    found = await found_of(cluster, message, **more)
-    assert found.complete, found.missing
-    return {each.group: each for each in found.verdicts}[group]
-
-
-@contextlib.asynccontextmanager
-async def member(cluster, group=GROUP, topics=TOPIC, handle=None, trace=False, **more):
-    """A consumer that runs with *handle* in the background."""
-    async with Client(cluster.namesrv, world=cluster.world, trace=trace, instance_name=group) as client:
-        consumer = client.consumer(group, topics, **{"consume_from": "first", **more})
-        if handle is None:
-            yield consumer
-            return
-        running = asyncio.ensure_future(consumer.run(handle))
-        try:
-            yield consumer
-        finally:
-            running.cancel()
-            with contextlib.suppress(asyncio.CancelledError):
-                await running
 
 
 async def works(message):
@@ -73,10 +23,6 @@ async def fails(message):
     raise ReconsumeLater
 
 
-def kind(found):
-    return found.reason, found.certainty
-
-
 def test_consumed_without_trace_is_only_passed():
     async def work(cluster):
         await cluster.create_topic(TOPIC, 1)
@@ -84,12 +30,12 @@ def test_consumed_without_trace_is_only_passed():
         async with member(cluster, handle=works):
             await cluster.world.clock.sleep(12)
             found = await verdict_of(cluster, message)
-        assert kind(found) == (Reason.PASSED, Certainty.LIKELY)
+        assert judged(found) == (Reason.PASSED, Certainty.LIKELY)
         assert found.facts.committed == 1
         offline = await verdict_of(cluster, message)
-        assert kind(offline) == (Reason.PASSED, Certainty.LIKELY)
+        assert judged(offline) == (Reason.PASSED, Certainty.LIKELY)
 
-    simulated(work)
+    simulate_cluster(work)
 
 
 def test_consumed_with_trace_is_certain():
@@ -101,12 +47,12 @@ def test_consumed_with_trace_is_certain():
         found = await found_of(cluster, message)
         assert found.traced
         (verdict,) = found.verdicts
-        assert kind(verdict) == (Reason.CONSUMED, Certainty.CERTAIN)
+        assert judged(verdict) == (Reason.CONSUMED, Certainty.CERTAIN)
         assert verdict.attempt.client_host == "127.0.0.1"
         assert verdict.attempt.failures == 0
         assert verdict.attempt.ended_ms >= verdict.attempt.began_ms >= message.store_timestamp
 
-    simulated(work)
+    simulate_cluster(work)
 
 
 def test_traced_by_the_producer_alone():
@@ -117,9 +63,9 @@ def test_traced_by_the_producer_alone():
             await cluster.world.clock.sleep(12)
         found = await found_of(cluster, message)
         assert found.traced
-        assert [kind(each) for each in found.verdicts] == [(Reason.PASSED, Certainty.LIKELY)]
+        assert [judged(each) for each in found.verdicts] == [(Reason.PASSED, Certainty.LIKELY)]
 
-    simulated(work)
+    simulate_cluster(work)
 
 
 def test_not_yet_and_its_owner():
@@ -130,11 +76,11 @@ def test_not_yet_and_its_owner():
             await cluster.world.clock.sleep(12)
         message = await send(cluster)
         found = await verdict_of(cluster, message)
-        assert kind(found) == (Reason.NOT_YET, Certainty.CERTAIN)
+        assert judged(found) == (Reason.NOT_YET, Certainty.CERTAIN)
         assert (found.facts.committed, message.queue_offset) == (1, 1)
         assert found.facts.members == ()
 
-    simulated(work)
+    simulate_cluster(work)
 
 
 def test_consumed_a_moment_ago_is_never_not_yet():
@@ -148,10 +94,10 @@ def test_consumed_a_moment_ago_is_never_not_yet():
             await cluster.world.clock.sleep(1)
             found = await verdict_of(cluster, message)
             assert not found.facts.committed
-            assert kind(found) == (Reason.PASSED, Certainty.LIKELY)
+            assert judged(found) == (Reason.PASSED, Certainty.LIKELY)
             assert found.facts.positions[0].committed == 1
 
-    simulated(work)
+    simulate_cluster(work)
 
 
 @pytest.mark.parametrize("orderly", [False, True])
@@ -166,12 +112,12 @@ def test_in_the_hands_of_a_member(orderly):
         async with member(cluster, handle=handle, orderly=orderly):
             await cluster.world.clock.sleep(12)
             found = await verdict_of(cluster, message)
-            assert kind(found) == (Reason.HANDED_OUT, Certainty.CERTAIN)
+            assert judged(found) == (Reason.HANDED_OUT, Certainty.CERTAIN)
             assert found.facts.positions[0].locked is orderly
             stay.set()
             await cluster.world.clock.sleep(1)
 
-    simulated(work)
+    simulate_cluster(work)
 
 
 def test_handed_out_to_a_member_that_left():
@@ -183,10 +129,10 @@ def test_handed_out_to_a_member_that_left():
             await reader.commit(queue, 0)
             await reader.pull(queue, 0)
         found = await verdict_of(cluster, message)
-        assert kind(found) == (Reason.HANDED_OUT, Certainty.LIKELY)
+        assert judged(found) == (Reason.HANDED_OUT, Certainty.LIKELY)
         assert (found.facts.pulled, found.facts.committed) == (1, 0)
 
-    simulated(work)
+    simulate_cluster(work)
 
 
 @pytest.mark.parametrize("trace", [False, True])
@@ -202,17 +148,17 @@ def test_failed_waiting_and_consumed_after_two_failures(trace):
         async with member(cluster, handle=handle, trace=trace):
             await cluster.world.clock.sleep(6)
             found = await verdict_of(cluster, message)
-            assert kind(found) == (Reason.WAITING_RETRY, Certainty.CERTAIN)
+            assert judged(found) == (Reason.WAITING_RETRY, Certainty.CERTAIN)
             assert (found.copy.stage, found.copy.failures) == (Stage.DELAYED, 1)
             assert found.copy.due_ms == found.copy.stored_ms + 10_000
             await cluster.world.clock.sleep(120)
             found = await verdict_of(cluster, message)
             if trace:
-                assert kind(found) == (Reason.CONSUMED, Certainty.CERTAIN)
+                assert judged(found) == (Reason.CONSUMED, Certainty.CERTAIN)
                 assert found.attempt.failures == 2
                 assert [each.success for each in found.facts.tries] == [False, False, True]
             else:
-                assert kind(found) == (Reason.CONSUMED_AFTER_RETRIES, Certainty.LIKELY)
+                assert judged(found) == (Reason.CONSUMED_AFTER_RETRIES, Certainty.LIKELY)
                 assert (found.copy.stage, found.copy.failures) == (Stage.RETRY, 2)
                 assert found.copy.committed > found.copy.queue_offset
             stages = [(each.stage, each.failures) for each in found.facts.copies]
@@ -220,7 +166,7 @@ def test_failed_waiting_and_consumed_after_two_failures(trace):
                 (Stage.DELAYED, 1), (Stage.RETRY, 1), (Stage.DELAYED, 2), (Stage.RETRY, 2)
             ]  # fmt: skip
 
-    simulated(work, settings={"messageDelayLevel": LEVELS})
+    simulate_cluster(work, settings=LEVELS)
 
 
 def test_a_retry_that_is_due_while_the_group_is_offline():
@@ -231,11 +177,11 @@ def test_a_retry_that_is_due_while_the_group_is_offline():
             await cluster.world.clock.sleep(6)
         await cluster.world.clock.sleep(60)
         found = await verdict_of(cluster, message)
-        assert kind(found) == (Reason.WAITING_RETRY, Certainty.LIKELY)
+        assert judged(found) == (Reason.WAITING_RETRY, Certainty.LIKELY)
         assert (found.copy.stage, found.copy.failures) == (Stage.RETRY, 1)
         assert (found.copy.committed or 0) <= found.copy.queue_offset
 
-    simulated(work, settings={"messageDelayLevel": LEVELS})
+    simulate_cluster(work, settings=LEVELS)
 
 
 @pytest.mark.parametrize("orderly", [False, True])
@@ -246,7 +192,7 @@ def test_a_dead_letter_and_questions_about_each_copy(orderly):
         async with member(cluster, handle=fails, max_tries=1, orderly=orderly, suspend_s=1):
             await cluster.world.clock.sleep(60)
             found = await verdict_of(cluster, message)
-            assert kind(found) == (Reason.DEAD_LETTER, Certainty.CERTAIN)
+            assert judged(found) == (Reason.DEAD_LETTER, Certainty.CERTAIN)
             assert (found.copy.topic, found.copy.stage) == (f"%DLQ%{GROUP}", Stage.DEAD_LETTER)
         async with Client(cluster.namesrv, world=cluster.world) as client:
             for topic, expected in ((f"%DLQ%{GROUP}", Kind.DEAD_LETTER), (f"%RETRY%{GROUP}", Kind.RETRY)):
@@ -256,9 +202,9 @@ def test_a_dead_letter_and_questions_about_each_copy(orderly):
                 asked = await found_of(cluster, copy)
                 assert asked.kind is expected
                 assert asked.message.offset_id == message.offset_id
-                assert [kind(each) for each in asked.verdicts] == [kind(found)]
+                assert [judged(each) for each in asked.verdicts] == [judged(found)]
 
-    simulated(work, settings={"messageDelayLevel": LEVELS})
+    simulate_cluster(work, settings=LEVELS)
 
 
 def test_filtered_by_tag_now_or_later():
@@ -268,10 +214,10 @@ def test_filtered_by_tag_now_or_later():
         async with member(cluster, topics={TOPIC: "TagA || TagC"}, handle=works):
             await cluster.world.clock.sleep(12)
             found = await verdict_of(cluster, message)
-            assert kind(found) == (Reason.FILTERED, Certainty.LIKELY)
+            assert judged(found) == (Reason.FILTERED, Certainty.LIKELY)
             assert found.facts.subscription.expression == "TagA || TagC"
 
-    simulated(work)
+    simulate_cluster(work)
 
 
 def test_filtered_by_the_brokers_sql92():
@@ -283,10 +229,10 @@ def test_filtered_by_the_brokers_sql92():
         high = await send(cluster, properties={"price": "10"})
         async with member(cluster, topics={TOPIC: "price > 5"}, expression_type="SQL92", handle=works):
             await cluster.world.clock.sleep(12)
-            assert kind(await verdict_of(cluster, low)) == (Reason.FILTERED, Certainty.LIKELY)
-            assert kind(await verdict_of(cluster, high)) == (Reason.PASSED, Certainty.LIKELY)
+            assert judged(await verdict_of(cluster, low)) == (Reason.FILTERED, Certainty.LIKELY)
+            assert judged(await verdict_of(cluster, high)) == (Reason.PASSED, Certainty.LIKELY)
 
-    simulated(work)
+    simulate_cluster(work)
 
 
 def test_skipped_by_a_reset_is_never_consumed():
@@ -299,9 +245,9 @@ def test_skipped_by_a_reset_is_never_consumed():
             queue = MessageQueue(TOPIC, message.broker_name, 0)
             await client.admin.commit_offset(GROUP, queue, 1)
         found = await verdict_of(cluster, message)
-        assert kind(found) == (Reason.PASSED, Certainty.LIKELY)
+        assert judged(found) == (Reason.PASSED, Certainty.LIKELY)
 
-    simulated(work)
+    simulate_cluster(work)
 
 
 def test_broadcasting_members_tell_their_positions():
@@ -311,10 +257,10 @@ def test_broadcasting_members_tell_their_positions():
         async with member(cluster, handle=works, broadcasting=True, offsets_folder="/offsets"):
             await cluster.world.clock.sleep(12)
             found = await verdict_of(cluster, message)
-            assert kind(found) == (Reason.BROADCASTING, Certainty.UNKNOWN)
+            assert judged(found) == (Reason.BROADCASTING, Certainty.UNKNOWN)
             assert [each.committed for each in found.facts.positions] == [1]
 
-    simulated(work)
+    simulate_cluster(work)
 
 
 def test_groups_by_what_is_to_be_done():
@@ -339,7 +285,7 @@ def test_groups_by_what_is_to_be_done():
         assert [each.group for each in page.verdicts] == ["elsewhere"]
         assert (page.group_count, page.others) == (3, ("behind", "passed"))
 
-    simulated(work)
+    simulate_cluster(work)
 
 
 def test_delayed_messages_before_and_after_their_delivery():
@@ -357,7 +303,7 @@ def test_delayed_messages_before_and_after_their_delivery():
             assert (found.kind, found.message.queue.topic) == (Kind.DELAYED, TOPIC)
             assert [each.reason for each in found.verdicts] == [Reason.PASSED]
 
-    simulated(work, settings={"messageDelayLevel": LEVELS})
+    simulate_cluster(work, settings=LEVELS)
 
 
 def test_a_message_found_by_its_offset_id():
@@ -371,9 +317,9 @@ def test_a_message_found_by_its_offset_id():
         async with Client(cluster.namesrv, world=cluster.world) as client:
             viewed = await client.admin.view_message(message.offset_id)
         found = await verdict_of(cluster, viewed)
-        assert kind(found) == (Reason.PASSED, Certainty.LIKELY)
+        assert judged(found) == (Reason.PASSED, Certainty.LIKELY)
 
-    simulated(work)
+    simulate_cluster(work)
 
 
 def test_a_message_without_a_unique_id_cannot_be_told_passed():
@@ -388,10 +334,10 @@ def test_a_message_without_a_unique_id_cannot_be_told_passed():
         found = await found_of(cluster, message)
         assert [(each.fact, each.why) for each in found.missing] == [(Fact.MESSAGE, "no-unique-id")]
         (verdict,) = found.verdicts
-        assert kind(verdict) == (Reason.UNKNOWN, Certainty.UNKNOWN)
+        assert judged(verdict) == (Reason.UNKNOWN, Certainty.UNKNOWN)
         assert verdict.lacking == {Fact.MESSAGE}
 
-    simulated(work)
+    simulate_cluster(work)
 
 
 def test_a_deadline_that_has_passed_makes_everything_unknown():
@@ -404,4 +350,4 @@ def test_a_deadline_that_has_passed_makes_everything_unknown():
         assert {each.why for each in found.missing} == {"deadline"}
         assert all(each.reason is Reason.UNKNOWN for each in found.verdicts)
 
-    simulated(work)
+    simulate_cluster(work)

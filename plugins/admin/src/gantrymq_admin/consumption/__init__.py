@@ -6,6 +6,7 @@
     records    records with one unique id, queried broker by broker: copies of a message, and its trace
     copies     what makes a record a copy of a message
     delayed    copies that wait for a delay
+    pops       pops that are in flight
     tries      the tries in the trace
     originals  what a given message is, and the message it is a copy of
     filtering  whether a group's subscription matches the message
@@ -26,6 +27,7 @@ from gantrymq_admin.consumption.facts import (
     MemberPosition,
     MessageFacts,
     Missing,
+    Pop,
     Stage,
     Try,
 )
@@ -43,6 +45,7 @@ __all__ = [
     "MemberPosition",
     "MessageFacts",
     "Missing",
+    "Pop",
     "Reason",
     "Stage",
     "Try",

@@ -6,26 +6,35 @@ import asyncio
 from collections.abc import Coroutine
 from typing import Any, Final, TypeVar
 
+import attrs
+
 from gantrymq.client.calls.rpc import within
-from gantrymq.errors import BrokerRefused, ClientError
+from gantrymq.errors import BrokerRefused, CallTimeout, ClientError, ConnectFailed, ConnectionLost
 from gantrymq.world import Clock
 from gantrymq_admin.consumption.facts import Fact, Missing
 
 __all__ = ["Asking"]
 
 AT_ONCE: Final = 16  # concurrent requests
+MOST_COMPARED: Final = 32  # entries that a new one is compared with; each is of one broker and one fact
+UNREACHABLE: Final = (ConnectFailed, ConnectionLost, CallTimeout)
 
 T = TypeVar("T")
 
 
 class Asking:
-    """Runs requests until the deadline, which begins when the object is created."""
+    """Runs requests until the deadline, which begins when the object is created.
+
+    A broker that does not answer within a third of the time is not asked again, so that it does not use up the time for
+    the others.
+    """
 
     def __init__(self, clock: Clock, seconds: float) -> None:
         self._clock = clock
         self._until = clock.monotonic() + seconds
-        self._seconds = seconds
+        self._patience_s = seconds / 3
         self._turns = asyncio.Semaphore(AT_ONCE)
+        self._away: dict[str, Missing] = {}  # by broker
         self.missing: list[Missing] = []
 
     @property
@@ -36,21 +45,45 @@ class Asking:
     async def ask(
         self, fact: Fact, broker: str, request: Coroutine[Any, Any, T], group: str | None = None
     ) -> tuple[T] | None:
-        """Return the answer in a tuple, or None with an entry in `missing` if there was none before the deadline."""
+        """Return the answer in a tuple, or None with an entry in `missing`.
+
+        Args:
+            fact: what is asked.
+            broker: name of the broker that is asked; empty for name servers.
+            request: is closed if it is not run.
+            group: the group that it concerns; None for all.
+        """
         try:
             async with self._turns:
-                answer = await within(self._clock, self.left_s, _held(request)) if self.left_s else None
+                away = self._away.get(broker)
+                if away is not None:
+                    self._note(attrs.evolve(away, fact=fact, group=None))
+                    return None
+                answer = await within(self._clock, min(self.left_s, self._patience_s), _held(request))
+        except UNREACHABLE as problem:
+            self._note_away(Missing(fact, broker, "unreachable", str(problem), group=group))
+            return None
         except ClientError as problem:
             code = problem.response_code if isinstance(problem, BrokerRefused) else None
-            why = "unreachable" if code is None else "refused"
-            self.missing.append(Missing(fact, broker, why, str(problem), code, group))
+            why = "failed" if code is None else "refused"
+            self._note(Missing(fact, broker, why, str(problem), code, group))
             return None
         finally:
             request.close()
         if answer is None:
-            sentence = f"no answer within {self._seconds:g} s"
-            self.missing.append(Missing(fact, broker, "deadline", sentence, None, group))
+            sentence = f"no answer within {self._patience_s:.1f} s"
+            self._note_away(Missing(fact, broker, "deadline", sentence, group=group))
         return answer
+
+    def _note_away(self, missing: Missing) -> None:
+        if missing.fact is not Fact.POSITIONS:  # the broker waits for the member
+            missing = attrs.evolve(missing, group=None)
+            self._away[missing.broker] = missing
+        self._note(missing)
+
+    def _note(self, missing: Missing) -> None:
+        if missing not in self.missing[-MOST_COMPARED:]:
+            self.missing.append(missing)
 
     def incomplete(self, fact: Fact, broker: str, detail: str, group: str | None = None) -> None:
         """Note that an answer has only a part of what was asked."""

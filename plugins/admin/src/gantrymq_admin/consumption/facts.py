@@ -12,7 +12,19 @@ import attrs
 from gantrymq.model.queue import MessageQueue
 from gantrymq.model.subscription import Subscription
 
-__all__ = ["Copy", "Fact", "Fit", "GroupFacts", "Kind", "MemberPosition", "MessageFacts", "Missing", "Stage", "Try"]
+__all__ = [
+    "Copy",
+    "Fact",
+    "Fit",
+    "GroupFacts",
+    "Kind",
+    "MemberPosition",
+    "MessageFacts",
+    "Missing",
+    "Pop",
+    "Stage",
+    "Try",
+]
 
 
 class Fact(enum.Enum):
@@ -31,7 +43,8 @@ class Fact(enum.Enum):
     DEAD_LETTERS = "dead-letters"
     DELAYED = "delayed"  # copies that wait for a delay
     TRACE = "trace"
-    BROKER = "broker"  # version and start of the message's broker
+    POPS = "pops"  # in flight
+    BROKER = "broker"  # version, start and settings of the message's broker
 
 
 COPIES = frozenset({Fact.RETRIES, Fact.DEAD_LETTERS, Fact.DELAYED, Fact.MESSAGE})
@@ -115,6 +128,15 @@ class Try:
 
 
 @attrs.frozen
+class Pop:
+    """The last known pop of the message, or of its newest copy."""
+
+    popped_ms: int
+    visible_ms: int  # when it can be popped again, unless it is acknowledged
+    acknowledged: bool
+
+
+@attrs.frozen
 class MemberPosition:
     """What a member says about the message's queue, if the queue is assigned to it."""
 
@@ -125,9 +147,18 @@ class MemberPosition:
     cached_count: int
     locked: bool
 
-    def holds(self, queue_offset: int) -> bool:
-        """Return whether the message may be in the member's memory, not consumed yet."""
+    def may_hold(self, queue_offset: int) -> bool:
+        """Return whether the message is in the member's memory, or was consumed before an earlier one."""
         return self.cached_count > 0 and self.cached_min <= queue_offset <= self.cached_max
+
+    def holds(self, queue_offset: int) -> bool:
+        """Return whether the message is in the member's memory: the first one, or any of an ordered consumer."""
+        return self.may_hold(queue_offset) and (self.locked or queue_offset == self.cached_min)
+
+    @property
+    def idle(self) -> bool:
+        """Whether the member has consumed all that it has pulled."""
+        return self.cached_count == 0 and not self.locked  # an ordered consumer may be consuming one not counted
 
 
 @attrs.frozen
@@ -141,7 +172,7 @@ class MessageFacts:
     stored_ms: int
     tags: str | None = None
     same_id: int = 0  # other messages of the topic with the same unique id
-    broker_started_ms: int | None = None  # start of the message's broker; None if not known
+    pulls_recorded: bool = False  # whether the broker knows every pull since the message was stored
 
 
 @attrs.frozen
@@ -160,4 +191,5 @@ class GroupFacts:
     copies: tuple[Copy, ...] = ()
     tries: tuple[Try, ...] = ()
     pops: bool = False  # whether the group is known to pop the topic
+    pop: Pop | None = None
     unknown: frozenset[Fact] = frozenset()

@@ -16,6 +16,7 @@ from gantrymq.client import Admin, Reader, decode_trace
 from gantrymq.client.errors import AnswerUnreadable
 from gantrymq.client.message import ReceivedMessage
 from gantrymq.client.tracing.records import EndTransaction
+from gantrymq.errors import NoRoute
 from gantrymq.model import names
 from gantrymq.model import properties as props
 from gantrymq.model.queue import MessageQueue
@@ -23,8 +24,9 @@ from gantrymq.world import Clock
 from gantrymq_admin.consumption.asking import Asking
 from gantrymq_admin.consumption.delayed import DELAYING, delayed_by_group, due_ms, levels_in
 from gantrymq_admin.consumption.facts import Fact, Kind, MessageFacts, Missing, Try
-from gantrymq_admin.consumption.groups import GroupSurvey, brokers_of
+from gantrymq_admin.consumption.groups import GroupSurvey, addresses_of, brokers_of
 from gantrymq_admin.consumption.originals import Origin, origin_of, pick_original
+from gantrymq_admin.consumption.pops import REVIVE_GROUP, REVIVE_PREFIX, Pops, read_unprocessed
 from gantrymq_admin.consumption.records import records_at
 from gantrymq_admin.consumption.tries import tries_by_group
 from gantrymq_admin.consumption.verdicts import Reason, Verdict, verdict
@@ -103,6 +105,7 @@ class _Inquiry:
     def __init__(self, admin: Admin, reader: Reader, asking: Asking, trace_topics: tuple[str, ...]) -> None:
         self._admin, self._reader, self._asking, self._trace_topics = admin, reader, asking, trace_topics
         self._unknown: set[Fact] = set()  # for every group
+        self._replicated: set[str] = set()  # names of brokers with replicas, whose pulls the master does not know
 
     async def consumption(self, message: ReceivedMessage, start: int, most: int) -> Consumption:
         origin = origin_of(message)
@@ -152,8 +155,11 @@ class _Inquiry:
             self._traces(message),
         )
         keeps_pulls = False
-        facts, keeps_pulls = await self._with_broker(facts, brokers)
         known_topics = None if topics is None else frozenset(topics[0])
+        broker = facts.queue.broker_name
+        (facts, keeps_pulls), pops = await asyncio.gather(
+            self._with_broker(facts, brokers), self._pops(known_topics or (), broker)
+        )
         survey = GroupSurvey(
             self._admin,
             self._reader,
@@ -161,15 +167,17 @@ class _Inquiry:
             facts,
             brokers,
             known_topics,
-            delayed_by_group(facts, delayed, await self._levels_if(delayed, facts.queue.broker_name, brokers)),
+            delayed_by_group(facts, delayed, await self._levels_if(delayed, broker, brokers)),
             traces.tries,
             frozenset(self._unknown),
             keeps_pulls,
+            pops,
         )
         if only is not None:
             groups = {only}
         else:
-            groups |= {*survey.delayed, *traces.tries, *_popping(known_topics or (), message.topic)}
+            groups |= {*survey.delayed, *traces.tries, *pops.groups(message.topic)}
+            groups |= _popping(known_topics or (), message.topic)
         verdicts, others = await self._page(survey, sorted(groups), start, most)
         return Consumption(
             kind,
@@ -210,7 +218,8 @@ class _Inquiry:
         if answer is None:
             self._unknown |= {Fact.ROUTE, Fact.MESSAGE, Fact.COMMITTED, Fact.DELAYED, Fact.MEMBERS, Fact.PULLED}
             return {}
-        return answer[0]
+        self._replicated |= {name for name, each in answer[0].items() if len(each.addresses) > 1}
+        return addresses_of(answer[0])
 
     async def _records(
         self, fact: Fact, brokers: Mapping[str, str], topic: str, key: str, since_ms: int, *, unique: bool = True
@@ -270,9 +279,35 @@ class _Inquiry:
         if answer is None:
             return facts, False
         started = answer[0].get("bootTimestamp", "")
-        version = answer[0].get("brokerVersionDesc", "")
-        facts = attrs.evolve(facts, broker_started_ms=int(started) if started.isdecimal() else None)
-        return facts, not version.startswith(_WITHOUT_PULLS)
+        keeps_pulls = not answer[0].get("brokerVersionDesc", "").startswith(_WITHOUT_PULLS)
+        recorded = (
+            keeps_pulls and broker not in self._replicated and started.isdecimal() and int(started) <= facts.stored_ms
+        )
+        return attrs.evolve(facts, pulls_recorded=recorded), keeps_pulls
+
+    async def _pops(self, topics: Iterable[str], broker: str) -> Pops:
+        """Read the pops that are in flight at the message's broker."""
+        found: list[ReceivedMessage] = []
+        for topic in sorted(each for each in topics if each.startswith(REVIVE_PREFIX)):
+            answer = await self._asking.ask(Fact.POPS, broker, self._reader.queues(topic))
+            queues = [] if answer is None else [each for each in answer[0] if each.broker_name == broker]
+            if queues:
+                queues.append(MessageQueue(names.TIMER_TOPIC, broker, 0))
+            answers = await asyncio.gather(
+                *(self._asking.ask(Fact.POPS, broker, self._unprocessed(each)) for each in queues)
+            )
+            found += [record for records in answers if records is not None for record in records[0]]
+        return Pops(found)
+
+    async def _unprocessed(self, queue: MessageQueue) -> list[ReceivedMessage]:
+        timer = queue.topic == names.TIMER_TOPIC
+        try:
+            processed = None if timer else await self._admin.committed_offset(REVIVE_GROUP, queue)
+            return await read_unprocessed(self._reader, queue, processed)
+        except NoRoute:
+            if timer:  # the broker has no timer wheel
+                return []
+            raise
 
     async def _groups(self, topic: str, brokers: Mapping[str, str]) -> set[str]:
         answers = await asyncio.gather(
@@ -300,7 +335,7 @@ class _Inquiry:
                 self._unknown.add(Fact.TRACE)
                 continue
             key, since_ms = message.message_id, message.store_timestamp
-            found += await self._records(Fact.TRACE, answer[0], topic, key, since_ms, unique=False)
+            found += await self._records(Fact.TRACE, addresses_of(answer[0]), topic, key, since_ms, unique=False)
         tries, unreadable = tries_by_group(found, message.message_id)
         if unreadable:
             self._unknown.add(Fact.TRACE)

@@ -10,6 +10,7 @@ import attrs
 
 from gantrymq.client import Admin, Reader
 from gantrymq.client.admin import GroupClients, QueueProgress
+from gantrymq.client.routing.routes import BrokerAddresses
 from gantrymq.errors import NoRoute
 from gantrymq.model import names
 from gantrymq.model.queue import MessageQueue
@@ -22,26 +23,33 @@ from gantrymq_admin.consumption.facts import (
     GroupFacts,
     MemberPosition,
     MessageFacts,
+    Pop,
     Stage,
     Try,
 )
 from gantrymq_admin.consumption.filtering import fit_of_expression, fit_of_tags
+from gantrymq_admin.consumption.pops import Pops
 from gantrymq_admin.consumption.records import Found, records_at
 
-__all__ = ["GroupSurvey", "brokers_of"]
+__all__ = ["GroupSurvey", "addresses_of", "brokers_of"]
 
 MOST_MEMBERS: Final = 16  # members asked for their positions
 POPS: Final = "CONSUME_POP"
 BROADCASTING: Final = "BROADCASTING"
 
 
-async def brokers_of(admin: Admin, topic: str) -> dict[str, str]:
-    """Return the addresses of the brokers that have *topic*, by name; empty if no name server knows the topic."""
+async def brokers_of(admin: Admin, topic: str) -> dict[str, BrokerAddresses]:
+    """Return the brokers that have *topic*, by name; empty if no name server knows the topic."""
     try:
         route = await admin.route(topic)
     except NoRoute:
         return {}
-    return {each.name: address for each in route.brokers if (address := each.readable()) is not None}
+    return {each.name: each for each in route.brokers if each.addresses}
+
+
+def addresses_of(brokers: Mapping[str, BrokerAddresses]) -> dict[str, str]:
+    """Return where each broker is queried: its master if it has one."""
+    return {name: address for name, each in brokers.items() if (address := each.readable()) is not None}
 
 
 @attrs.define
@@ -58,6 +66,7 @@ class GroupSurvey:
     tries: Mapping[str, tuple[Try, ...]]  # by group
     unknown: frozenset[Fact]  # for every group
     keeps_pulls: bool  # whether the message's broker keeps the pulled offset
+    pops: Pops  # pops at the message's broker
 
     async def committed(self, group: str) -> tuple[int | None] | None:
         """Return the committed offset in a tuple; None if it is not known."""
@@ -78,15 +87,17 @@ class GroupSurvey:
             self._copies(group, [names.dead_letter_topic(group)], Stage.DEAD_LETTER, Fact.DEAD_LETTERS, unknown),
         )
         retries = await self._with_positions(group, retries, unknown)
-        copies = (*self.delayed.get(group, ()), *retries, *dead)
+        copies = sorted((*self.delayed.get(group, ()), *retries, *dead), key=lambda copy: copy.order)
         tries = self.tries.get(group, ())
+        pop = self._pop(group, copies[-1] if copies else None)
         facts = GroupFacts(
             group,
             committed=committed[0] if committed is not None else None,
             pulled=pulled,
-            copies=tuple(sorted(copies, key=lambda copy: copy.order)),
+            copies=tuple(copies),
             tries=tries,
-            pops=any(copy.popped for copy in copies) or self._has_pop_topic(group),
+            pops=pop is not None or any(copy.popped for copy in copies) or self._has_pop_topic(group),
+            pop=pop,
         )
         if clients is not None:
             facts = attrs.evolve(
@@ -99,9 +110,18 @@ class GroupSurvey:
                 ),
                 pops=facts.pops or clients.consume_type == POPS,
             )
-        if not copies and not any(each.success for each in tries):
+        if not copies and pop is None and not any(each.success for each in tries):
             facts = await self._undecided(facts, unknown)
         return attrs.evolve(facts, unknown=frozenset(unknown))
+
+    def _pop(self, group: str, newest: Copy | None) -> Pop | None:
+        """Return the last pop of the newest copy, or of the message itself."""
+        queue, queue_offset = self.message.queue, self.message.queue_offset
+        if newest is None:
+            return self.pops.of(group, queue.topic, queue.queue_id, queue_offset)
+        if newest.popped and newest.broker == queue.broker_name:
+            return self.pops.of(group, newest.topic, newest.queue_id, newest.queue_offset)
+        return None
 
     async def _undecided(self, facts: GroupFacts, unknown: set[Fact]) -> GroupFacts:
         """Add what is asked only of groups whose copies and tries decide nothing."""
@@ -209,17 +229,17 @@ class GroupSurvey:
         if brokers is None:
             unknown.add(fact)
             return []
-        message = self.message
+        addresses, message = addresses_of(brokers[0]), self.message
         popped = stage is Stage.RETRY and topic != names.retry_topic(group)
 
         def records(name: str, address: str) -> Coroutine[Any, Any, Found]:
             return records_at(self.admin, name, address, topic, message.unique_id, message.stored_ms)
 
         answers = await asyncio.gather(
-            *(self.asking.ask(fact, name, records(name, address), group) for name, address in brokers[0].items())
+            *(self.asking.ask(fact, name, records(name, address), group) for name, address in addresses.items())
         )
         found = []
-        for name, answer in zip(brokers[0], answers, strict=True):
+        for name, answer in zip(addresses, answers, strict=True):
             if answer is None:
                 unknown.add(fact)
                 continue
@@ -242,11 +262,12 @@ class GroupSurvey:
             return retries
         progress = answer[0]
         if progress is None:
+            unknown.add(Fact.RETRIES)
             return retries
         return [*rest, attrs.evolve(newest, committed=progress.committed, pulled=progress.pulled)]
 
     async def _progress(self, group: str, queue: MessageQueue) -> QueueProgress | None:
-        address = (await brokers_of(self.admin, queue.topic)).get(queue.broker_name)
+        address = addresses_of(await brokers_of(self.admin, queue.topic)).get(queue.broker_name)
         if address is None:
             return None
         return (await self.admin.group_progress(address, group, queue.topic)).get(queue)

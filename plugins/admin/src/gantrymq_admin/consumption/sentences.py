@@ -29,8 +29,10 @@ _WHY = {
 
 
 def _consumed(message: MessageFacts, found: Verdict) -> str:
-    attempt = found.attempt
-    assert attempt is not None
+    attempt, pop = found.attempt, found.facts.pop
+    if attempt is None:
+        assert pop is not None
+        return f"popped at {_at(pop.popped_ms)} and acknowledged"
     took = "" if attempt.took_ms is None else f", which took {attempt.took_ms} ms"
     tries = f", after {_count(attempt.failures, 'failure')}" if attempt.failures else ""
     other = f"; {message.same_id} other messages have the same unique id" if message.same_id else ""
@@ -67,11 +69,14 @@ def _after_retries(_message: MessageFacts, found: Verdict) -> str:
 
 def _handed_out(message: MessageFacts, found: Verdict) -> str:
     facts, offset = found.facts, message.queue_offset
+    if facts.pop is not None:
+        return f"popped at {_at(facts.pop.popped_ms)}, invisible to others until {_at(facts.pop.visible_ms)}"
     if found.copy is not None:
         return f"a retry was pulled: the copy is at {found.copy.queue_offset}, pulled up to {found.copy.pulled}"
-    holder = next((each for each in facts.positions if each.holds(offset)), None)
+    holder = next((each for each in facts.positions if each.may_hold(offset)), None)
     if holder is not None:
-        return f"in the memory of {holder.client_id}, which has {_count(holder.cached_count, 'message')} of the queue"
+        cached = f"{_count(holder.cached_count, 'message')} from {holder.cached_min} to {holder.cached_max}"
+        return f"position {offset}; {holder.client_id} has {cached} in memory, not consumed yet"
     if found.attempt is not None:
         return f"delivered to {found.attempt.client_host} at {_at(found.attempt.began_ms)}; not committed"
     return f"pulled: position {offset}, pulled up to {facts.pulled}, committed {_number(facts.committed)}"

@@ -3,7 +3,7 @@
 Brokers store how far a group has read, not which messages it consumed. Only the trace, and the copies of failed
 messages, tell more. The rules, in order:
 
-    trace with a success                                consumed
+    trace with a success, or an acknowledged pop        consumed
     newest copy in %DLQ%group                           dead-letter
     newest copy delayed, or at or after the position    waiting-retry, handed-out
     newest copy before the position                     consumed-after-retries
@@ -11,7 +11,7 @@ messages, tell more. The rules, in order:
     subscription does not match                         filtered
     trace with a failure, no copy                       failed
     position after the message                          passed, popped
-    pulled, or held by a member                         handed-out
+    pulled, popped, or held by a member                 handed-out
     position at or before the message                   not-yet
     no position                                         no-position
     a fact is missing that could change the verdict     unknown
@@ -23,12 +23,16 @@ The committed offset is that of the next message, so the message has been passed
 from __future__ import annotations
 
 import enum
+from typing import Final
 
 import attrs
 
-from gantrymq_admin.consumption.facts import COPIES, Copy, Fact, Fit, GroupFacts, MessageFacts, Stage, Try
+from gantrymq_admin.consumption.facts import COPIES, Copy, Fact, Fit, GroupFacts, MessageFacts, Pop, Stage, Try
 
 __all__ = ["Certainty", "Reason", "Verdict", "verdict"]
+
+
+BROADCASTING: Final = "BROADCASTING"
 
 
 class Reason(enum.Enum):
@@ -83,13 +87,13 @@ def verdict(message: MessageFacts, facts: GroupFacts) -> Verdict:
     newest = max(facts.copies, key=lambda copy: copy.order, default=None)
     if newest is not None:
         return _by_copy(facts, newest)
-    if facts.model == "BROADCASTING":
+    if facts.model == BROADCASTING:
         attempt = facts.tries[-1] if facts.tries else None
         return Verdict(facts, Reason.BROADCASTING, Certainty.UNKNOWN, attempt=attempt)
+    if facts.pop is not None:
+        return _by_pop(facts, facts.pop, None)
     if facts.fit is Fit.DIFFERS and not facts.tries:
         return Verdict(facts, Reason.FILTERED, Certainty.LIKELY)
-    if Fact.COMMITTED in facts.unknown:
-        return _unknown(facts, Fact.COMMITTED)
     return _by_position(message, facts)
 
 
@@ -101,48 +105,61 @@ def _by_copy(facts: GroupFacts, copy: Copy) -> Verdict:
         if facts.unknown & {Fact.RETRIES, Fact.DEAD_LETTERS}:  # it may have been delivered meanwhile
             return _unknown(facts, Fact.RETRIES, Fact.DEAD_LETTERS, copy=copy)
         return Verdict(facts, Reason.WAITING_RETRY, Certainty.CERTAIN, copy)
-    if copy.committed is None and Fact.RETRIES in facts.unknown:
+    if facts.pop is not None:
+        return _by_pop(facts, facts.pop, copy)
+    if copy.committed is None:
         return _unknown(facts, Fact.RETRIES, copy=copy)
-    if (copy.committed or 0) <= copy.queue_offset:
+    if copy.committed <= copy.queue_offset:
         if (copy.pulled or 0) > copy.queue_offset:
             return Verdict(facts, Reason.HANDED_OUT, Certainty.LIKELY, copy)
         return Verdict(facts, Reason.WAITING_RETRY, Certainty.LIKELY, copy)
-    if facts.unknown & {Fact.DELAYED, Fact.DEAD_LETTERS, Fact.RETRIES}:  # a newer copy may be there
-        return _unknown(facts, Fact.DELAYED, Fact.DEAD_LETTERS, Fact.RETRIES, copy=copy)
+    if facts.unknown & COPIES:  # a newer copy may be there
+        return _unknown(facts, *COPIES, copy=copy)
     if copy.popped:
         return Verdict(facts, Reason.POPPED, Certainty.LIKELY, copy)
     return Verdict(facts, Reason.CONSUMED_AFTER_RETRIES, Certainty.LIKELY, copy)
+
+
+def _by_pop(facts: GroupFacts, pop: Pop, copy: Copy | None) -> Verdict:
+    """Return the verdict on a message whose last pop is known, and which has no newer copy."""
+    if pop.acknowledged:
+        return Verdict(facts, Reason.CONSUMED, Certainty.CERTAIN, copy)
+    return Verdict(facts, Reason.HANDED_OUT, Certainty.CERTAIN, copy)
 
 
 def _by_position(message: MessageFacts, facts: GroupFacts) -> Verdict:
     """Return the verdict if no copy was found."""
     offset = message.queue_offset
     last = facts.tries[-1] if facts.tries else None
-    owner = next((each for each in facts.positions if each.committed > offset), None)
-    passed = (facts.committed is not None and facts.committed > offset) or owner is not None
-    if passed:
+    if max([facts.committed or 0, *(each.committed for each in facts.positions)]) > offset:
         if facts.unknown & COPIES:
             return _unknown(facts, *COPIES)
         if last is not None and last.success is False:
             return Verdict(facts, Reason.FAILED, Certainty.LIKELY, attempt=last)
         return Verdict(facts, Reason.POPPED if facts.pops else Reason.PASSED, Certainty.LIKELY, attempt=last)
+    if Fact.COMMITTED in facts.unknown:
+        return _unknown(facts, Fact.COMMITTED)
     if any(each.holds(offset) for each in facts.positions):
         return Verdict(facts, Reason.HANDED_OUT, Certainty.CERTAIN, attempt=last)
-    if last is not None or (facts.pulled or 0) > offset:
+    pulled = (facts.pulled or 0) > offset or any(each.may_hold(offset) for each in facts.positions)
+    if last is not None or pulled:
         return Verdict(facts, Reason.HANDED_OUT, Certainty.LIKELY, attempt=last)
-    could_hold = facts.members or Fact.MEMBERS in facts.unknown  # consumed messages are committed every 5 s
-    if could_hold and facts.pulled is None and not facts.positions:
+    if _may_have_it(message, facts):
         return _unknown(facts, Fact.PULLED, Fact.MEMBERS, Fact.POSITIONS)
     if facts.committed is None and not facts.positions:
         return Verdict(facts, Reason.NO_POSITION, Certainty.UNKNOWN)
-    return Verdict(facts, Reason.NOT_YET, _certainty_of_not_yet(message, facts))
+    sure = message.pulls_recorded and facts.pulled is not None and not facts.pops
+    return Verdict(facts, Reason.NOT_YET, Certainty.CERTAIN if sure else Certainty.LIKELY)
 
 
-def _certainty_of_not_yet(message: MessageFacts, facts: GroupFacts) -> Certainty:
-    """Return CERTAIN if the broker has recorded pulls since the message was stored, and has none of it."""
-    started_ms = message.broker_started_ms
-    recorded = facts.pulled is not None and started_ms is not None and started_ms <= message.stored_ms
-    return Certainty.CERTAIN if recorded and Fact.TRACE not in facts.unknown else Certainty.LIKELY
+def _may_have_it(message: MessageFacts, facts: GroupFacts) -> bool:
+    """Return whether a member may have consumed the message without having committed it yet, which takes it 5 s, or
+    longer if an earlier message is not consumed.
+    """
+    if message.pulls_recorded and facts.pulled is not None:
+        return False
+    online = bool(facts.members) or Fact.MEMBERS in facts.unknown
+    return online and not (facts.positions and all(each.idle for each in facts.positions))
 
 
 def _unknown(facts: GroupFacts, *needed: Fact, copy: Copy | None = None) -> Verdict:
