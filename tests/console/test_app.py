@@ -22,8 +22,8 @@ def test_both_languages_have_every_text_with_the_same_fields():
         for key, text in english.items():
             other = table[key]
             wanted = fields(text if isinstance(text, str) else text["other"])
-            for each in [other] if isinstance(other, str) else other.values():
-                assert fields(each) == wanted, (language, key)
+            for form, each in {"other": other}.items() if isinstance(other, str) else other.items():
+                assert fields(each) == wanted or (form == "one" and fields(each) < wanted), (language, key)
                 assert each.strip(), (language, key)
     folders = files("gantrymq_console").joinpath("texts")
     names = [{each.name for each in folders.joinpath(language).iterdir()} for language in LANGUAGES]
