@@ -21,10 +21,13 @@ def invoke(*words):
 
 
 def command_of(words):
-    """The command that *words* begin with, and the words behind it."""
+    """The command that *words* begin with, and the words after it; a group may be a command by itself."""
     command, words = main, list(words)
-    while isinstance(command, click.Group):
-        command = command.get_command(click.Context(command), words.pop(0))
+    while isinstance(command, click.Group) and words:
+        found = command.get_command(click.Context(command), words[0])
+        if found is None and command.invoke_without_command:
+            break
+        command, words = found, words[1:]
     return command, words
 
 
@@ -74,10 +77,8 @@ def test_one_without_a_counterpart_says_so(name):
 def test_what_a_sentence_advises_exists(sentence):
     for part in sentence.split("gantrymq ")[1:]:
         words = part.replace(";", "").replace(",", "").split()
-        command = main
         try:
-            while isinstance(command, click.Group) and words:
-                command = command.get_command(click.Context(command), words.pop(0))
+            command, _ = command_of(words)
         except PluginError:  # one that core knows, of a plugin that is not here
             continue
         assert command is not None, part

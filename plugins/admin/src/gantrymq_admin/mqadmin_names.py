@@ -148,7 +148,7 @@ ELSEWHERE: Mapping[str, str] = {
     "checkMsgSendRT": "gantrymq bench produce measures it",
     "clusterRT": "gantrymq bench produce measures it",
     "exportConfigs": "gantrymq broker config get --output json has the settings",
-    "exportMetadata": "gantrymq topic list, group list and broker config get have it with --output json",
+    "exportMetadata": "gantrymq cluster export writes topics and groups, in a format of its own",
     "exportMetrics": "gantrymq cluster --output json has the figures",
     "getConsumerConfig": "gantrymq group list --all --output json has the settings of every group",
     "producer": "gantrymq group clients says who consumes; mqadmin's own command asks our brokers for producers",

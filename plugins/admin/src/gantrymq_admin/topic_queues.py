@@ -8,10 +8,25 @@ Source: apache/rocketmq client/.../impl/factory/MQClientInstance.java (topicRout
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 from gantrymq.client import Admin
 from gantrymq.errors import BrokerRefused, ClientError
 from gantrymq.model.topic import TopicConfig
 from gantrymq.remoting.codes import ResponseCode
+
+
+class Hidden(NamedTuple):
+    """Queues that consumers would no longer read, with the number of messages in them now."""
+
+    queues: range
+    messages: int
+
+    def __str__(self) -> str:
+        """Return both in words."""
+        first, last = self.queues[0], self.queues[-1]
+        queues = f"queue {first}" if first == last else f"queues {first} to {last}"
+        return f"what is in {queues}, {self.messages} messages now"
 
 
 async def refuse_to_hide(admin: Admin, address: str, wanted: TopicConfig) -> None:
@@ -22,14 +37,23 @@ async def refuse_to_hide(admin: Admin, address: str, wanted: TopicConfig) -> Non
         BrokerRefused, ConnectFailed, ConnectionLost, CallTimeout: the broker does not return its configuration.
     """
     present = await _present(admin, address, wanted.name)
-    if present is None or wanted.read_queues >= present.read_queues:
-        return
+    hidden = None if present is None else await hidden_messages(admin, address, present, wanted)
+    if present is not None and hidden is not None:
+        raise ClientError(_sentence(address, present, wanted, hidden))
+
+
+async def hidden_messages(admin: Admin, address: str, present: TopicConfig, wanted: TopicConfig) -> Hidden | None:
+    """Return what no consumer receives any more when the topic at *address* becomes *wanted*; None if nothing.
+
+    Raises:
+        BrokerRefused, ConnectFailed, ConnectionLost, CallTimeout: the broker does not return the offsets.
+    """
+    if wanted.read_queues >= present.read_queues:
+        return None
     stats = await admin.topic_stats(address, wanted.name)
     gone = range(wanted.read_queues, present.read_queues)
-    held = sum(each.max_offset - each.min_offset for queue, each in stats.items() if queue.queue_id in gone)
-    if not held and wanted.write_queues <= wanted.read_queues:
-        return
-    raise ClientError(_sentence(address, present, wanted, held))
+    held = sum(each.count for queue, each in stats.items() if queue.queue_id in gone)
+    return Hidden(gone, held) if held or wanted.write_queues > wanted.read_queues else None
 
 
 async def _present(admin: Admin, address: str, topic: str) -> TopicConfig | None:
@@ -50,13 +74,12 @@ async def _present(admin: Admin, address: str, topic: str) -> TopicConfig | None
     return TopicConfig(topic, count, count)
 
 
-def _sentence(address: str, present: TopicConfig, wanted: TopicConfig, held: int) -> str:
-    left, last = wanted.read_queues, present.read_queues - 1
-    queues = f"queue {left}" if left == last else f"queues {left} to {last}"
+def _sentence(address: str, present: TopicConfig, wanted: TopicConfig, hidden: Hidden) -> str:
+    left = wanted.read_queues
     create = f"gantrymq topic create -t {wanted.name}"
     first = f"first {create} -r {present.read_queues} -w {left}, and " if present.write_queues > left else ""
     return (
         f"topic {wanted.name} has {present.read_queues} read queues at {address}; with {left} no consumer is given "
-        f"what is in {queues}, {held} messages now. Two steps lose nothing: {first}once every group has read them "
+        f"{hidden}. Two steps lose nothing: {first}once every group has read them "
         f"(gantrymq group progress -g GROUP) {create} -r {left} -w {left} --fewer-queues"
     )

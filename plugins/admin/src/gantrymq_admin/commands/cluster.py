@@ -1,4 +1,7 @@
-"""``gantrymq cluster``: the brokers of each cluster with their load, log and replication settings."""
+"""``gantrymq cluster``: the brokers of each cluster with their load, log and replication settings.
+
+The options of this view belong to the group itself, so that ``gantrymq cluster -n ADDR`` works.
+"""
 
 from __future__ import annotations
 
@@ -6,10 +9,13 @@ import time
 from typing import Any
 
 import click
+from click.core import ParameterSource
 
 from gantrymq.client import Admin
+from gantrymq.commands.groups import CommandGroup
 from gantrymq.commands.output import print_json, print_table
 from gantrymq.errors import ClientError, GantryError
+from gantrymq_admin.commands.cluster_definitions import export, import_
 from gantrymq_admin.commands.options import admin_command
 
 _COUNTS = {
@@ -25,8 +31,8 @@ _COUNTS = {
 @click.command()
 @click.option("-c", "--cluster", "name", metavar="NAME", help="This cluster only.")
 @admin_command
-async def cluster(admin: Admin, name: str | None, output: str) -> None:
-    """Show the brokers of each cluster: role, version, rates, and size of the log."""
+async def show(admin: Admin, name: str | None, output: str) -> None:
+    """Show the brokers of each cluster: role, version, rates, and size of the log; export and import definitions."""
     found = await _look(admin, name)
     if output == "json":
         print_json({"clusters": found})
@@ -50,6 +56,28 @@ async def cluster(admin: Admin, name: str | None, output: str) -> None:
                 )
             )
     print_table(["Cluster", "Broker", "Id", "Address", "Version", "In/s", "Out/s", "Log bytes", "Started"], rows)
+
+
+@click.pass_context
+def _run(ctx: click.Context, /, **options: Any) -> None:
+    """Show the brokers, unless there is a subcommand, which has its own options."""
+    if ctx.invoked_subcommand is None:
+        assert show.callback is not None
+        show.callback(**options)
+        return
+    for parameter in show.params:
+        if ctx.get_parameter_source(str(parameter.name)) is ParameterSource.COMMANDLINE:
+            raise click.UsageError(f"write {parameter.opts[0]} after {ctx.invoked_subcommand}", ctx)
+
+
+cluster = CommandGroup(
+    "cluster",
+    commands=[export, import_],
+    params=list(show.params),
+    callback=_run,
+    invoke_without_command=True,
+    help=show.help,
+)
 
 
 async def _look(admin: Admin, name: str | None) -> list[dict[str, Any]]:

@@ -93,7 +93,7 @@ def _run(words: list[str]) -> None:
     """Run the command given by these words, as if they had been typed."""
     root = click.get_current_context().find_root()
     command, path = root.command, 0
-    while isinstance(command, click.Group):
+    while isinstance(command, click.Group) and path < len(words) and not words[path].startswith("-"):
         found = command.get_command(root, words[path])
         assert found is not None, words
         command, path = found, path + 1

@@ -15,6 +15,7 @@ from gantrymq.errors import NoRoute
 from gantrymq.model import names
 from gantrymq.model.topic import PERM_INHERIT, PERM_READ, PERM_WRITE, TopicConfig
 from gantrymq_admin.commands.options import admin_command, brokers_of, cluster_option, topic_named, where_options
+from gantrymq_admin.own_names import is_own_topic, of_clusters
 from gantrymq_admin.topic_queues import refuse_to_hide
 
 PERMISSIONS = {"2": 2, "W": 2, "4": 4, "R": 4, "6": 6, "RW": 6, "WR": 6}
@@ -164,10 +165,9 @@ async def status(admin: Admin, name: str, output: str) -> None:
 
 
 async def _topics_of_users(admin: Admin) -> list[str]:
-    topics, info = await admin.topics(), await admin.clusters()
-    own = {*info.clusters, *(broker.name for broker in info.brokers), *(f"{c}_REPLY_TOPIC" for c in info.clusters)}
+    topics, places = await admin.topics(), of_clusters(await admin.clusters())
     of_groups = (names.RETRY_PREFIX, names.DLQ_PREFIX)
-    return [n for n in topics if n not in own and not names.is_system_topic(n) and not n.startswith(of_groups)]
+    return [name for name in topics if not is_own_topic(name, places) and not name.startswith(of_groups)]
 
 
 # --- reading options and showing ------------------------------------------------------------------------------------

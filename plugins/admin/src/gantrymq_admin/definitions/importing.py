@@ -1,0 +1,197 @@
+"""Planning an import of definitions, and applying it.
+
+    document, cluster -> plan -> apply -> a result for each change
+
+A plan reads only. Applying continues after a failed change, so one refused definition does not keep back the others;
+a repeated import finds what is left. A broker may accept a request and keep only a part of it (RocketMQ 4.9 has no
+attributes), so changed brokers are read again, and what they did not keep is a failure.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from typing import Final, TypeVar
+
+import attrs
+
+from gantrymq.client import Admin
+from gantrymq.client.admin import ORDER_NAMESPACE
+from gantrymq.errors import GantryError
+from gantrymq_admin.definitions.cluster_tables import ClusterTables, Tables, mark_ordered, read_cluster, read_tables
+from gantrymq_admin.definitions.difference import ORDER_CONFIG, BrokerChange, Change, Difference, compare, sources_of
+from gantrymq_admin.definitions.document import Document
+from gantrymq_admin.definitions.fields import KINDS, TOPIC, Kind, Values
+from gantrymq_admin.topic_queues import hidden_messages
+
+__all__ = ["Plan", "Result", "apply_plan", "plan_import"]
+
+AT_ONCE: Final = 16  # concurrent requests; a Java broker changes definitions in this many threads
+
+_KIND: Final[Mapping[str, Kind]] = {kind.word: kind for kind in KINDS}
+
+Given = TypeVar("Given")
+Got = TypeVar("Got")
+
+
+@attrs.frozen
+class Plan:
+    """What an import will do."""
+
+    difference: Difference
+    addresses: Mapping[str, str]  # masters by broker name
+    ordered: frozenset[str]  # topics with an order configuration, once the plan is applied
+
+
+@attrs.frozen
+class Result:
+    """The outcome of one change."""
+
+    change: Change
+    problems: Mapping[str, str]  # a sentence for each broker that did not accept or keep it ("": name servers)
+
+
+async def plan_import(
+    admin: Admin, document: Document, cluster: str | None = None, moves: Sequence[tuple[str, str]] = ()
+) -> Plan:
+    """Compare *document* with a cluster.
+
+    Args:
+        admin: of the cluster.
+        document: to import.
+        cluster: to import into; not needed if there is only one.
+        moves: pairs of brokers, as in `sources_of`.
+
+    Raises:
+        DefinitionsInvalid: the brokers of the document do not fit.
+        as `read_cluster`: all other errors.
+    """
+    found = await read_cluster(admin, cluster)
+    difference = compare(document, found, sources_of(document, tuple(found.brokers), moves))
+
+    async def look(change: Change) -> Change:
+        return await _with_hidden(admin, found, change)
+
+    changes = await _bounded(difference.changes, look)
+    ordered = {*found.order_configs, *(change.name for change in changes if change.word == ORDER_CONFIG)}
+    return Plan(attrs.evolve(difference, changes=tuple(changes)), found.addresses, frozenset(ordered))
+
+
+async def apply_plan(
+    admin: Admin,
+    plan: Plan,
+    *,
+    fewer_queues: bool = False,
+    progress: Callable[[int], object] = lambda done: None,
+) -> list[Result]:
+    """Apply the changes of *plan*; topics and groups first, then the order configurations of topics.
+
+    Args:
+        admin: of the cluster.
+        plan: of `plan_import`.
+        fewer_queues: reduce read queues although messages are in them, or will be; otherwise such a change fails.
+        progress: called with the number of changes that have ended.
+
+    Returns:
+        A result for each change, in order.
+    """
+    ended = 0
+    problems: dict[tuple[str, str], dict[str, str]] = {}  # by change, then by broker
+
+    async def one(change: Change) -> None:
+        nonlocal ended
+        failed = problems.setdefault((change.word, change.name), {})
+        for each in change.at:
+            problem = await _apply(admin, plan, change, each, fewer_queues)
+            if problem is not None:
+                failed[each.broker] = problem
+        ended += 1
+        progress(ended)
+
+    changes = plan.difference.changes
+    await _bounded([each for each in changes if each.word != ORDER_CONFIG], one)
+    await _bounded([each for each in changes if each.word == ORDER_CONFIG], one)
+    for change, broker, problem in await _not_kept(admin, plan):
+        problems[change.word, change.name].setdefault(broker, problem)
+    return [Result(change, problems[change.word, change.name]) for change in changes]
+
+
+async def _apply(admin: Admin, plan: Plan, change: Change, each: BrokerChange, fewer_queues: bool) -> str | None:
+    """Change one definition at one broker; return why that failed, or None."""
+    if each.hidden is not None and not fewer_queues:
+        return f"not reduced, because no consumer would receive {each.hidden}; --fewer-queues reduces it"
+    try:
+        if change.word == ORDER_CONFIG:
+            await admin.put_kv_value(ORDER_NAMESPACE, change.name, each.after["queues"])
+            return None
+        kind, address = _KIND[change.word], plan.addresses[each.broker]
+        config = kind.make(change.name, {**each.after, "attributes": _signed(each.before, each.after)})
+        await (admin.create_topic if kind is TOPIC else admin.create_group)(address, config)
+    except GantryError as problem:
+        return str(problem)
+    return None
+
+
+def _signed(before: Values | None, after: Values) -> dict[str, str]:
+    """Return the changes of attributes as requests name them.
+
+    Unchanged ones are omitted: a broker refuses to set some of them for an existing topic, even to the same value.
+    """
+    had: Mapping[str, str] = {} if before is None else before["attributes"]
+    wanted: Mapping[str, str] = after["attributes"]
+    changed = {f"+{name}": text for name, text in wanted.items() if had.get(name) != text}
+    return changed | {f"-{name}": "" for name in had if name not in wanted}
+
+
+async def _not_kept(admin: Admin, plan: Plan) -> list[tuple[Change, str, str]]:
+    """Read changed brokers again; return a broker and a sentence for each change that a broker does not have."""
+    changed = sorted({each.broker for change in plan.difference.changes for each in change.at if each.broker})
+    tables: dict[str, Tables | GantryError] = {}
+    for broker in changed:
+        try:
+            tables[broker] = await read_tables(admin, plan.addresses[broker])
+        except GantryError as problem:
+            tables[broker] = problem
+    found = []
+    for change in plan.difference.changes:
+        for each in change.at:
+            if each.broker and (sentence := _lost(plan, change, each, tables[each.broker])):
+                found.append((change, each.broker, sentence))
+    return found
+
+
+def _lost(plan: Plan, change: Change, each: BrokerChange, tables: Tables | GantryError) -> str | None:
+    if isinstance(tables, GantryError):
+        return f"accepted, but it cannot be verified: {tables}"
+    kind = _KIND[change.word]
+    now = tables[kind].get(change.name)
+    if now is None:
+        return "accepted, but the broker does not have it"
+    fields = kind.differing(each.after, mark_ordered(kind, change.name, now, plan.ordered))
+    return f"accepted, but not kept: {', '.join(fields)}; its version may not have this" if fields else None
+
+
+async def _with_hidden(admin: Admin, found: ClusterTables, change: Change) -> Change:
+    """Return the change with the messages that it hides."""
+    if change.word != TOPIC.word:
+        return change
+
+    async def one(each: BrokerChange) -> BrokerChange:
+        if each.before is None or each.after["read_queues"] >= each.before["read_queues"]:
+            return each
+        before, after = (TOPIC.make(change.name, values) for values in (each.before, each.after))
+        hidden = await hidden_messages(admin, found.addresses[each.broker], before, after)
+        return attrs.evolve(each, hidden=hidden)
+
+    return attrs.evolve(change, at=tuple([await one(each) for each in change.at]))
+
+
+async def _bounded(given: Sequence[Given], work: Callable[[Given], Awaitable[Got]]) -> list[Got]:
+    """Call *work* for each of *given*, AT_ONCE at a time; return the results in order."""
+    slots = asyncio.Semaphore(AT_ONCE)
+
+    async def one(each: Given) -> Got:
+        async with slots:
+            return await work(each)
+
+    return await asyncio.gather(*map(one, given))
