@@ -58,7 +58,8 @@ class Page(HTMLParser):
 
     def form(self, action: str) -> Form:
         """Return the form whose address ends with *action*."""
-        found = [each for each in self.forms if each.action.partition("?")[0].endswith(action)]
+        forms = [each for each in self.forms if each.method != "dialog"]
+        found = [each for each in forms if each.action.partition("?")[0].endswith(action)]
         assert len(found) == 1, (
             f"{len(found)} forms with the address {action} in {[each.action for each in self.forms]}"
         )

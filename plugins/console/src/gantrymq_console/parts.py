@@ -11,6 +11,7 @@ MODULES: Final = (
     "search",
     "topics",
     "message",
+    "brokers",
     "audit",
 )
 """Modules of `gantrymq_console.pages` with a ``PART`` each."""

@@ -56,6 +56,8 @@ class Cluster:
         self.client = client
         self.world = world
         self._shared: dict[Hashable, _Shared] = {}
+        self.kept: dict[str, Any] = {}  # what parts of the console know about the cluster, by their names
+        self._background: dict[Hashable, asyncio.Future[Any]] = {}
         self._reader: Reader | None = None
 
     @property
@@ -83,6 +85,13 @@ class Cluster:
             if len(self._shared) > MOST_SHARED:
                 self._drop_oldest()
         return cast("Aged[Got]", await asyncio.shield(found.task))
+
+    def keep_on(self, key: Hashable, work: Callable[[], Awaitable[Any]]) -> None:
+        """Run *work* in the background, unless that of the same *key* still runs; `close` cancels it."""
+        running = self._background.get(key)
+        if running is None or running.done():
+            task = self._background[key] = asyncio.ensure_future(work())
+            task.add_done_callback(_retrieve)
 
     def forget(self, *keys: Hashable) -> None:
         """Drop shared answers that a change made wrong; all of them without *keys*."""
@@ -115,8 +124,9 @@ class Cluster:
             del self._shared[key]
 
     async def close(self) -> None:
-        """Cancel requests that are running."""
-        tasks = [each.task for each in self._shared.values() if not each.task.done()]
+        """Cancel requests and work that are running."""
+        started = [*(each.task for each in self._shared.values()), *self._background.values()]
+        tasks = [task for task in started if not task.done()]
         for task in tasks:
             task.cancel()
         if tasks:
@@ -127,6 +137,6 @@ def _failed(task: asyncio.Task[Any]) -> bool:
     return task.cancelled() or task.exception() is not None
 
 
-def _retrieve(task: asyncio.Task[Any]) -> None:
+def _retrieve(task: asyncio.Future[Any]) -> None:
     if not task.cancelled():
         task.exception()  # marks it as retrieved: all who asked may be gone

@@ -159,5 +159,6 @@ async def read_form(visit: Visit, most_bytes: int) -> dict[str, str]:
 
 
 def _digest(preview: Preview) -> str:
-    text = json.dumps([to_json(preview.data), preview.target, preview.change], sort_keys=True)
+    facts = preview.data if preview.steady is None else preview.steady
+    text = json.dumps([to_json(facts), preview.target, preview.change], sort_keys=True)
     return hashlib.sha256(text.encode()).hexdigest()[:32]

@@ -114,6 +114,7 @@ class Preview:
     command: str = ""
     target: str = ""  # the name to type with Confirm.TYPE_NAME, and in the audit log
     change: str = ""  # for the audit log, such as "24 -> 8 queues"
+    steady: Any = None  # what has to be the same at the confirmation, if *data* has numbers that always move
 
 
 @attrs.frozen

@@ -1,0 +1,215 @@
+"""The brokers of the cluster: whether they answer, their rates, disk and problems."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Final
+
+import attrs
+
+from gantrymq.client.admin import RequestNotServed
+from gantrymq.errors import ClientError
+from gantrymq_admin.figures import Figure, plugin_figures
+from gantrymq_console.data.asking import Asking, Missing
+from gantrymq_console.data.cluster import Aged, BrokerAddress, Cluster
+from gantrymq_console.web.values import Long
+
+__all__ = ["DISK_FULL", "DISK_WARNING", "BrokerState", "Overview", "figures_of", "overview", "state_of"]
+
+AGE_S: Final = 5.0
+DEADLINE_S: Final = 2.5  # shorter than that of a page, so that an overview with a silent broker is still shown
+DISK_WARNING: Final = 0.75  # diskMaxUsedSpaceRatio: brokers delete old messages from here on
+DISK_FULL: Final = 0.9  # brokers refuse messages at about this
+
+_FREE: Final = re.compile(r"Free : ([\d.]+ \w+)")
+
+
+@attrs.frozen
+class BrokerState:
+    """One broker, as it was when it was last asked; None: it did not answer, or does not say."""
+
+    cluster: str
+    name: str
+    broker_id: int  # 0: a master
+    address: str
+    registered: bool  # false: it was, and vanished from the name servers
+    answers: bool
+    problem: str = ""  # why it does not answer
+    silent_since_ms: int | None = None  # when it last answered; None: not since the console has known it
+    version: str = ""
+    active: bool | None = None
+    started_ms: int | None = None
+    in_per_s: float | None = None  # messages, over the last ten seconds
+    out_per_s: float | None = None
+    in_today: Long | None = None
+    out_today: Long | None = None
+    disk_used: float | None = None  # of the file system of the log, 0 to 1
+    disk_free: str = ""  # with its unit
+    log_min: Long | None = None  # offsets in bytes
+    log_max: Long | None = None
+    undispatched: Long | None = None  # bytes of the log without queue entries yet
+    refusal: str = ""  # why the store refuses messages
+    refusal_cause: str = ""
+    unwritten: str = ""  # which tables cannot be saved
+
+    @property
+    def title(self) -> str:
+        """The name, with the id of a slave."""
+        return f"{self.name}:{self.broker_id}" if self.broker_id else self.name
+
+    @property
+    def log_bytes(self) -> Long | None:
+        """Size of the log."""
+        return None if self.log_min is None or self.log_max is None else Long(self.log_max - self.log_min)
+
+    @property
+    def disk_word(self) -> str:
+        """How full the disk is: good, warn, bad, unknown."""
+        if self.disk_used is None:
+            return "unknown"
+        return "bad" if self.disk_used >= DISK_FULL else "warn" if self.disk_used >= DISK_WARNING else "good"
+
+
+@attrs.frozen
+class Overview:
+    """All brokers that are registered, or were since the console has run."""
+
+    brokers: tuple[BrokerState, ...]
+    missing: tuple[Missing, ...] = ()
+
+    def total(self, name: str) -> float | None:
+        """Return the sum of a rate over the masters that answer."""
+        found = [getattr(each, name) for each in self.brokers if each.broker_id == 0]
+        known = [each for each in found if each is not None]
+        return sum(known) if known else None
+
+
+async def overview(cluster: Cluster) -> Aged[Overview]:
+    """Return the state of all brokers, at most 5 s old. Raises ClientError: no name server answers."""
+    return await cluster.shared("overview", AGE_S, lambda: _overview(cluster))
+
+
+async def runtime_info(cluster: Cluster, address: str) -> Aged[dict[str, str]]:
+    """Return the runtime info of one broker, at most 5 s old."""
+    return await cluster.shared(("runtime", address), AGE_S, lambda: cluster.admin.runtime_info(address))
+
+
+async def figures_of(cluster: Cluster, address: str) -> tuple[Figure, ...] | None:
+    """Return the figures of a broker's plugins; None if it is no broker of GantryMQ, or lacks the plugin for them."""
+
+    async def ask() -> tuple[Figure, ...] | None:
+        try:
+            return await plugin_figures(cluster.admin, address)
+        except RequestNotServed:
+            return None
+
+    return (await cluster.shared(("figures", address), AGE_S, ask)).value
+
+
+@attrs.define
+class _Known:
+    """What the console remembers of a broker."""
+
+    broker: BrokerAddress
+    answered_ms: int | None = None
+
+
+async def _overview(cluster: Cluster) -> Overview:
+    known: dict[str, _Known] = cluster.kept.setdefault("brokers", {})
+    registered = {each.address: each for each in await cluster.brokers()}
+    for address, broker in registered.items():
+        known.setdefault(address, _Known(broker)).broker = broker
+    for address, each in list(known.items()):
+        moved = any((b.name, b.broker_id) == (each.broker.name, each.broker.broker_id) for b in registered.values())
+        if address not in registered and moved:
+            del known[address]  # it came back under another address
+    asking = Asking(cluster.world.clock, DEADLINE_S)
+    got = await asking.all({address: runtime_info(cluster, address) for address in known})
+    problems = {each.what: each.sentence for each in asking.missing}
+    states = []
+    for address, each in known.items():
+        info = got.get(address)
+        if info is not None:
+            each.answered_ms = info.as_of_ms
+            state = state_of(each.broker, info.value)
+        else:
+            state = _silent(each, problems.get(address, ""))
+        states.append(attrs.evolve(state, registered=address in registered))
+    return Overview(tuple(sorted(states, key=lambda each: (each.cluster, each.name, each.broker_id))))
+
+
+def _silent(known: _Known, problem: str) -> BrokerState:
+    at = known.broker
+    since = known.answered_ms
+    return BrokerState(
+        at.cluster, at.name, at.broker_id, at.address, True, False, problem=problem, silent_since_ms=since
+    )
+
+
+def state_of(at: BrokerAddress, info: Mapping[str, str]) -> BrokerState:
+    """Return the state of a broker from its runtime info, of any version."""
+    free = _FREE.search(info.get("commitLogDirCapacity", ""))
+    return BrokerState(
+        at.cluster,
+        at.name,
+        at.broker_id,
+        at.address,
+        registered=True,
+        answers=True,
+        version=info.get("brokerVersionDesc", ""),
+        active=info["brokerActive"] == "true" if "brokerActive" in info else None,  # 4.9 does not say
+        started_ms=whole(info.get("bootTimestamp")),
+        in_per_s=rate(info.get("putTps")),
+        out_per_s=rate(info.get("getTransferredTps") or info.get("getTransferedTps")),  # spelling of 4.9
+        in_today=_since(info, "msgPutTotal"),
+        out_today=_since(info, "msgGetTotal"),
+        disk_used=rate(info.get("commitLogDiskRatio")),
+        disk_free=free[1] if free else "",
+        log_min=long(info.get("commitLogMinOffset")),
+        log_max=long(info.get("commitLogMaxOffset")),
+        undispatched=long(info.get("dispatchBehindBytes")),
+        refusal=info.get("storeRefusal", ""),
+        refusal_cause=info.get("storeRefusalCause", ""),
+        unwritten=info.get("unwrittenFiles", ""),
+    )
+
+
+def rate(text: str | None) -> float | None:
+    """Return the first of several numbers: a rate over the last ten seconds, or a ratio."""
+    try:
+        return float((text or "").split()[0])
+    except (IndexError, ValueError):
+        return None
+
+
+def whole(text: str | None) -> int | None:
+    """Return a whole number, None for anything else."""
+    try:
+        return int(text or "")
+    except ValueError:
+        return None
+
+
+def long(text: str | None) -> Long | None:
+    """Return a 64-bit number, None for anything else."""
+    value = whole(text)
+    return None if value is None else Long(value)
+
+
+def _since(info: Mapping[str, str], name: str) -> Long | None:
+    now, morning = whole(info.get(f"{name}TodayNow")), whole(info.get(f"{name}TodayMorning"))
+    return None if now is None or morning is None else Long(now - morning)
+
+
+async def broker_named(cluster: Cluster, name: str, broker_id: int = 0) -> BrokerAddress | None:
+    """Return a broker that is, or was, registered."""
+    try:
+        registered = await cluster.brokers()
+    except ClientError:
+        registered = ()
+    known: dict[str, _Known] = cluster.kept.get("brokers", {})
+    for each in (*registered, *(each.broker for each in known.values())):
+        if (each.name, each.broker_id) == (name, broker_id):
+            return each
+    return None

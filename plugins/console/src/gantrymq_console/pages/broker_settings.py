@@ -1,0 +1,152 @@
+"""Settings of one broker: the list, one setting, and changing it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+import attrs
+
+from gantrymq_console.access.masking import mask
+from gantrymq_console.access.users import Role
+from gantrymq_console.data.asking import Asking
+from gantrymq_console.data.brokers import broker_named
+from gantrymq_console.data.cluster import BrokerAddress
+from gantrymq_console.data.settings import SettingRow, broker_settings
+from gantrymq_console.web.pages import Action, BadInput, Form, NotFound, Outcome, Page, Preview, View
+from gantrymq_console.web.values import Long
+from gantrymq_console.web.visit import Visit
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+__all__ = ["ACTIONS", "PAGES", "SHOWN", "SettingList", "SettingPage", "chosen", "named", "setting_of"]
+
+SHOWN: Final = ("all", "changed", "run_time")
+
+
+@attrs.frozen
+class SettingList:
+    """A page of settings."""
+
+    server: str  # name to show
+    broker_id: int
+    filter: str
+    show: str
+    start: int
+    total: Long
+    changed: int  # settings that differ from their default
+    settings: tuple[SettingRow, ...]
+
+
+@attrs.frozen
+class SettingPage:
+    """One setting."""
+
+    server: str
+    broker_id: int
+    address: str
+    setting: SettingRow
+
+
+@attrs.frozen
+class SettingPreview:
+    """A change of one setting."""
+
+    server: str
+    key: str
+    old: str
+    new: str
+    setting: SettingRow
+    lasting: bool | None  # whether the server writes the change to its file; None: not known
+
+
+async def setting_list(visit: Visit) -> View:
+    """Show the settings of one broker."""
+    at = await named(visit, visit.text("id"))
+    asking = Asking(visit.console.world.clock)
+    found = await asking.needed(broker_settings(visit.cluster, at.address))
+    data = chosen(visit, at.name, at.broker_id, found.value)
+    command = f"broker config get -b {at.address}"
+    return View("broker_settings.html", data, command, asking.missing, found.as_of_ms, at.name)
+
+
+def chosen(visit: Visit, server: str, broker_id: int, settings: Sequence[SettingRow]) -> SettingList:
+    """Return the page of *settings* that the parameters of the address ask for."""
+    wanted, show = visit.text("filter"), visit.choice("show", SHOWN)
+    rows = [
+        each
+        for each in settings
+        if wanted.lower() in f"{each.key} {each.help}".lower()
+        and (show != "changed" or each.differs)
+        and (show != "run_time" or each.origin == "request")
+    ]
+    page = tuple(rows[visit.start : visit.start + visit.rows])
+    changed = sum(each.differs is True for each in settings)
+    return SettingList(server, broker_id, wanted, show, visit.start, Long(len(rows)), changed, page)
+
+
+async def setting_page(visit: Visit) -> View:
+    """Show one setting of one broker, with a form to change it."""
+    at = await named(visit, visit.text("id"))
+    asking = Asking(visit.console.world.clock)
+    found = await asking.needed(broker_settings(visit.cluster, at.address))
+    data = SettingPage(at.name, at.broker_id, at.address, setting_of(found.value, visit.names["key"]))
+    command = f"broker config get {data.setting.key} -b {at.address}"
+    return View("broker_setting.html", data, command, (), found.as_of_ms, data.setting.key)
+
+
+async def preview(visit: Visit, form: Form) -> Preview:
+    """Return the old and the new value."""
+    at = await named(visit, form.get("id", ""))
+    visit.cluster.forget(("settings", at.address))
+    setting = setting_of((await broker_settings(visit.cluster, at.address)).value, visit.names["key"])
+    if setting.changeable is False:
+        raise BadInput("brokers.not_at_run_time", key=setting.key)
+    new = _value(form)
+    lasting = None if setting.changeable is None else False
+    shown = mask(setting.key, new) if not setting.secret else "******"
+    data = SettingPreview(at.name, setting.key, setting.value, shown, setting, lasting)
+    command = f"broker config set {setting.key}={shown} -b {at.address}"
+    change = f"{setting.value} -> {shown}"
+    return Preview("broker_setting_preview.html", data, command, f"{at.name} {setting.key}", change)
+
+
+async def change(visit: Visit, form: Form) -> Outcome:
+    """Set a new value."""
+    at = await named(visit, form.get("id", ""))
+    key = visit.names["key"]
+    await visit.cluster.admin.change_broker_settings(at.address, {key: _value(form)})
+    visit.cluster.forget(("settings", at.address), ("runtime", at.address), "overview")
+    return Outcome("brokers.setting_changed", {"key": key, "name": at.name}, f"brokers/{at.name}/settings")
+
+
+def setting_of(settings: Sequence[SettingRow], key: str) -> SettingRow:
+    """Return the setting *key*. Raises NotFound."""
+    for each in settings:
+        if each.key == key:
+            return each
+    raise NotFound("brokers.no_setting", key=key)
+
+
+def _value(form: Form) -> str:
+    value = form.get("value", "").strip()
+    if any(each in value for each in "\r\n\0"):
+        raise BadInput("brokers.one_line")
+    return value
+
+
+async def named(visit: Visit, broker_id: str) -> BrokerAddress:
+    """Return the broker of the path with this id. Raises NotFound."""
+    name = visit.names["broker"]
+    number = int(broker_id) if broker_id.isascii() and broker_id.isdecimal() and len(broker_id) < 19 else 0
+    found = await broker_named(visit.cluster, name, number)
+    if found is None:
+        raise NotFound("brokers.no_such", name=name)
+    return found
+
+
+PAGES: Final = (
+    Page("/brokers/{broker}/settings", "brokers.settings", Role.VIEWER, setting_list, None, nav="brokers"),
+    Page("/brokers/{broker}/settings/{key}", "brokers.setting", Role.VIEWER, setting_page, None, nav="brokers"),
+)
+ACTIONS: Final = (Action("/brokers/{broker}/settings/{key}", "brokers.change", Role.ADMIN, change, preview),)

@@ -1,0 +1,173 @@
+"""Brokers: the list, one broker, and what an administrator may do to it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import attrs
+
+from gantrymq.client.admin import CLEANINGS
+from gantrymq.errors import ClientError
+from gantrymq.model.topic import PERM_WRITE
+from gantrymq_admin.figures import Figure
+from gantrymq_console.access.users import Role
+from gantrymq_console.data.asking import Asking
+from gantrymq_console.data.brokers import BrokerState, figures_of, overview, runtime_info, state_of
+from gantrymq_console.pages import broker_settings
+from gantrymq_console.pages.broker_settings import named
+from gantrymq_console.web.pages import Action, BadInput, Form, Outcome, Page, Part, Preview, View
+from gantrymq_console.web.values import Long
+from gantrymq_console.web.visit import Visit
+
+__all__ = ["PART"]
+
+TOPICS_AGE_S = 30.0
+
+
+@attrs.frozen
+class BrokerPage:
+    """One broker."""
+
+    broker: BrokerState
+    info: Mapping[str, str]  # by RocketMQ's names
+    figures: tuple[Figure, ...] | None  # of plugins; None: not served
+    writable: bool | None  # at the name servers; None: not known
+
+
+@attrs.frozen
+class PermissionPreview:
+    """What closing or opening a broker for writing does."""
+
+    broker: str
+    close: bool
+    topics: Long  # of the broker
+    others: tuple[str, ...]  # other masters of its cluster, which take the messages
+
+
+@attrs.frozen
+class CleanPreview:
+    """What a clean-up would begin with."""
+
+    broker: str
+    what: str
+    log_bytes: Long | None
+    disk_used: float | None
+
+
+async def broker_list(visit: Visit) -> View:
+    """Show all brokers."""
+    asking = Asking(visit.console.world.clock)
+    found = await asking.needed(overview(visit.cluster))
+    return View("brokers.html", found.value, "cluster", (), found.as_of_ms)
+
+
+async def broker_page(visit: Visit) -> View:
+    """Show one broker."""
+    at = await named(visit, visit.text("id"))
+    asking = Asking(visit.console.world.clock)
+    every = await asking.needed(overview(visit.cluster))
+    state = next((each for each in every.value.brokers if each.address == at.address), None)
+    info: Mapping[str, str] = {}
+    figures = writable = None
+    if state is None or state.answers:
+        got = await asking.one(at.address, runtime_info(visit.cluster, at.address))
+        info = got.value if got is not None else {}
+        figures = await asking.one(at.address, figures_of(visit.cluster, at.address))
+        writable = await _writable(visit, at.name)
+    shown = BrokerPage(state or state_of(at, info), info, figures, writable)
+    title = shown.broker.title
+    return View("broker.html", shown, "status", asking.missing, every.as_of_ms, title)
+
+
+async def _writable(visit: Visit, name: str) -> bool | None:
+    """Return whether producers may send to a broker, judged by the topic that has the broker's name."""
+    try:
+        route = await visit.cluster.shared(("writable", name), 5, lambda: visit.cluster.admin.route(name))
+    except ClientError:
+        return None
+    found = [each for each in route.value.queues if each.broker_name == name]
+    return any(each.perm & PERM_WRITE for each in found) if found else None
+
+
+# --- closing and opening ---
+
+
+async def permission_preview(visit: Visit, form: Form) -> Preview:
+    """Return what closing or opening the broker of the path does."""
+    at = await named(visit, form.get("id", ""))
+    close = _closes(form)
+    cluster = visit.cluster
+    configs = await cluster.shared(
+        ("topic_configs", at.address), TOPICS_AGE_S, lambda: cluster.admin.topic_configs(at.address)
+    )
+    others = [
+        each.name
+        for each in await cluster.brokers()
+        if each.cluster == at.cluster and each.broker_id == 0 and each.name != at.name
+    ]
+    data = PermissionPreview(at.name, close, Long(len(configs.value)), tuple(others))
+    word = "wipe" if close else "add"
+    change = "closed for writing" if close else "open for writing"
+    return Preview("broker_permission.html", data, f"broker write-perm {word} {at.name}", at.name, change)
+
+
+async def change_permission(visit: Visit, form: Form) -> Outcome:
+    """Close or open a broker for writing at all name servers."""
+    at = await named(visit, form.get("id", ""))
+    admin = visit.cluster.admin
+    close = _closes(form)
+    changed = await (admin.wipe_write_permission if close else admin.add_write_permission)(at.name)
+    visit.cluster.forget()
+    key = "brokers.closed" if close else "brokers.opened"
+    fields = {"name": at.name, "topics": max(changed.values(), default=0), "servers": len(changed)}
+    return Outcome(key, fields, f"brokers/{at.name}", data=changed)
+
+
+def _closes(form: Form) -> bool:
+    word = form.get("to", "")
+    if word not in ("close", "open"):
+        raise BadInput("common.not_a_choice", name="to", value=word[:40], choices="close, open")
+    return word == "close"
+
+
+# --- clean-up ---
+
+
+async def clean_preview(visit: Visit, form: Form) -> Preview:
+    """Return what a clean-up deletes, and the present size of the log."""
+    at = await named(visit, form.get("id", ""))
+    what = _cleaning(form)
+    state = state_of(at, (await runtime_info(visit.cluster, at.address)).value)
+    data = CleanPreview(at.name, what, state.log_bytes, state.disk_used)
+    command = f"broker clean {what} -b {at.address}"
+    return Preview("broker_clean.html", data, command, at.name, f"clean {what}", what)
+
+
+async def clean(visit: Visit, form: Form) -> Outcome:
+    """Clean up at one broker."""
+    at = await named(visit, form.get("id", ""))
+    said = await visit.cluster.admin.clean(at.address, _cleaning(form))
+    visit.cluster.forget("overview", ("runtime", at.address))
+    return Outcome("brokers.cleaned", {"name": at.name, "said": said or "-"}, f"brokers/{at.name}", data=said)
+
+
+def _cleaning(form: Form) -> str:
+    what = form.get("what", "")
+    if what not in CLEANINGS:
+        raise BadInput("common.not_a_choice", name="what", value=what[:40], choices=", ".join(CLEANINGS))
+    return what
+
+
+PART = Part(
+    "brokers",
+    pages=(
+        Page("/brokers", "brokers.title", Role.VIEWER, broker_list, nav="brokers"),
+        Page("/brokers/{broker}", "brokers.one", Role.VIEWER, broker_page, nav="brokers"),
+        *broker_settings.PAGES,
+    ),
+    actions=(
+        Action("/brokers/{broker}/permission", "brokers.permission", Role.ADMIN, change_permission, permission_preview),
+        Action("/brokers/{broker}/clean", "brokers.clean", Role.ADMIN, clean, clean_preview),
+        *broker_settings.ACTIONS,
+    ),
+)

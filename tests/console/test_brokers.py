@@ -1,0 +1,153 @@
+"""Brokers and their settings: pages, changes, silent brokers, brokers of RocketMQ."""
+
+from __future__ import annotations
+
+import pytest
+from console_visitor import Visitor
+
+from gantrymq.client.admin import RequestNotServed
+from gantrymq_console.access.users import Role
+from gantrymq_console.data import settings as settings_data
+from gantrymq_console.data.brokers import state_of
+from gantrymq_console.data.cluster import BrokerAddress
+
+
+@pytest.fixture
+def name(visitor):
+    (broker,) = visitor.api("/brokers")["data"]["brokers"]
+    return broker["name"]
+
+
+def test_the_list_and_a_broker(visitor, name):
+    page = visitor.get("/brokers")
+    assert "1 broker" in page.text and "well" in page.text
+    one = visitor.get(page.link(name))
+    assert f"Broker {name}" in one.text and "open for writing" in one.text
+    assert "gantrymq_group_conflicts" in one.text
+    assert "Longest store of a message, ms." in one.text
+    twin = visitor.api(f"/brokers/{name}")["data"]
+    assert twin["broker"]["answers"] and twin["broker"]["registered"] and twin["info"]["brokerActive"] == "true"
+    assert isinstance(twin["broker"]["log_max"], str)
+    assert visitor.get("/brokers/nobody").status == 404
+
+
+def test_a_silent_broker_is_named_with_the_time_of_its_last_answer(visitor, name, monkeypatch):
+    visitor.get("/brokers")
+
+    async def never(_address):
+        await visitor.cluster.world.clock.sleep(3600)
+
+    monkeypatch.setattr(visitor.cluster.admin, "runtime_info", never)
+    visitor.cluster.forget()
+    page = visitor.get(f"/brokers/{name}")
+    assert "does not answer. It last answered at" in page.text and "no answer within 2.5 s" in page.text
+    (found,) = visitor.api("/brokers")["data"]["brokers"]
+    assert not found["answers"] and found["silent_since_ms"] > 0
+
+
+def test_a_broker_that_vanished_from_the_name_servers_is_remembered(visitor, name, monkeypatch):
+    visitor.get("/brokers")
+
+    async def nobody():
+        return ()
+
+    monkeypatch.setattr(visitor.cluster, "brokers", nobody)
+    visitor.cluster.forget()
+    assert "not registered" in visitor.get("/brokers").text
+    assert "is not registered at the name servers any more" in visitor.get(f"/brokers/{name}").text
+
+
+def test_a_setting_is_changed_after_a_preview(visitor, name):
+    page = visitor.get(f"/brokers/{name}/settings?filter=defaultQueryMaxNum")
+    assert "1 setting" in page.text
+    one = visitor.get(page.link("defaultQueryMaxNum"))
+    assert "Most messages of one query by unique key." in one.text
+    path = f"/brokers/{name}/settings/defaultQueryMaxNum"
+    preview = visitor.submit(one, path, value="40")
+    assert "Now 32 Then 40" in preview.text and "gone when the server restarts" in preview.text
+    assert "broker config set defaultQueryMaxNum=40 -b" in preview.text
+    assert "uses the new value" in visitor.confirm(preview).text
+    twin = visitor.api(f"/brokers/{name}/settings?show=run_time")["data"]
+    assert [(each["key"], each["value"], each["origin"]) for each in twin["settings"]] == [
+        ("defaultQueryMaxNum", "40", "request")
+    ]
+    assert [each.change for each in visitor.audit.entries] == ["32 -> 40"] * 2
+    assert "set at run time, gone at restart" in visitor.get(f"/brokers/{name}/settings?show=changed").text
+
+
+def test_a_wrong_value_or_a_setting_of_the_start_is_one_sentence(visitor, name):
+    one = visitor.get(f"/brokers/{name}/settings/defaultQueryMaxNum")
+    preview = visitor.submit(one, "/settings/defaultQueryMaxNum", value="many")
+    assert "many is not a whole number" in visitor.confirm(preview).text
+    fixed = visitor.get(f"/brokers/{name}/settings/listenPort")
+    assert not [each for each in fixed.forms if each.method == "post" and "/brokers/" in each.action]
+    assert "cannot be changed" in fixed.text
+    token = one.form("/settings/defaultQueryMaxNum").fields["csrf"]
+    refused = visitor.request("POST", f"/brokers/{name}/settings/listenPort", data={"csrf": token, "value": "1"})
+    assert refused.status_code == 400 and "read at the start only" in refused.text
+    assert visitor.get(f"/brokers/{name}/settings/nothing").status == 404
+
+
+def test_a_broker_of_rocketmq_shows_values_and_defaults_and_hides_secrets(visitor, name, monkeypatch):
+    async def not_served(_admin, address):
+        raise RequestNotServed(3, "request type 65026 not supported", address)
+
+    async def values(_address):
+        return {"fileReservedTime": "48", "ossSecretKey": "hunter2", "brokerName": "b", "flushDiskType": "ASYNC_FLUSH"}
+
+    monkeypatch.setattr(settings_data, "explained_settings", not_served)
+    monkeypatch.setattr(visitor.cluster.admin, "broker_settings", values)
+    twin = visitor.api(f"/brokers/{name}/settings")["data"]
+    found = {each["key"]: each for each in twin["settings"]}
+    assert (found["fileReservedTime"]["default"], found["fileReservedTime"]["differs"]) == ("72", True)
+    assert found["brokerName"]["differs"] is None and found["flushDiskType"]["differs"] is False
+    page = visitor.get(f"/brokers/{name}/settings")
+    assert "hunter2" not in page.response.text and "******" in page.text
+    assert "Hours after which log files expire." in page.text
+    one = visitor.get(f"/brokers/{name}/settings/ossSecretKey")
+    preview = visitor.submit(one, "/ossSecretKey", value="hunter3")
+    assert "hunter3" not in preview.text and "so it stays after a restart" in preview.text
+
+
+def test_closing_and_opening_for_writing(visitor, name):
+    visitor.running.create_topic("Orders", 4)
+    page = visitor.get(f"/brokers/{name}")
+    preview = visitor.submit(page, f"/brokers/{name}/permission")
+    assert "There is no other master in this cluster: all sends will fail." in preview.text
+    closed = visitor.confirm(preview)
+    assert "Producers do not send to" in closed.text and "closed for writing" in closed.text
+    opened = visitor.confirm(visitor.submit(closed, f"/brokers/{name}/permission"))
+    assert "Producers send to" in opened.text and "open for writing" in opened.text
+
+
+def test_cleaning_up(visitor, name):
+    page = visitor.get(f"/brokers/{name}")
+    preview = visitor.submit(page, f"/brokers/{name}/clean", what="topics")
+    assert "deletes the queues of topics that do not exist any more" in preview.text
+    assert "cleaned up" in visitor.confirm(preview).text
+
+
+def test_only_an_admin_may_change_a_broker(gantrymq_broker):
+    with Visitor(gantrymq_broker, Role.OPERATOR) as visitor:
+        (broker,) = visitor.api("/brokers")["data"]["brokers"]
+        for path in ("", "/settings", "/settings/defaultQueryMaxNum"):
+            page = visitor.get(f"/brokers/{broker['name']}{path}")
+            assert page.status == 200
+            assert not [each for each in page.forms if each.method == "post" and "/brokers/" in each.action]
+        for path in ("permission", "clean", "settings/defaultQueryMaxNum"):
+            assert visitor.request("POST", f"/brokers/{broker['name']}/{path}", data={}).status_code == 403
+
+
+def test_the_state_of_other_versions():
+    at = BrokerAddress("c", "b", 0, "10.0.0.1:10911")
+    java4 = state_of(at, {"putTps": "1.5 2 3", "getTransferedTps": "4.0 0 0", "commitLogDiskRatio": "0.91"})
+    assert (java4.in_per_s, java4.out_per_s, java4.disk_word, java4.active) == (1.5, 4.0, "bad", None)
+    empty = state_of(at, {"putTps": "x", "commitLogMinOffset": ""})
+    assert (empty.in_per_s, empty.log_bytes, empty.disk_word) == (None, None, "unknown")
+
+
+@pytest.mark.parametrize("path", ["/brokers", "/brokers/{}", "/brokers/{}/settings", "/brokers/{}/settings/brokerName"])
+def test_pages_in_chinese(gantrymq_broker, path):
+    with Visitor(gantrymq_broker, language="zh") as visitor:
+        (broker,) = visitor.api("/brokers")["data"]["brokers"]
+        assert visitor.get(path.format(broker["name"])).status == 200
