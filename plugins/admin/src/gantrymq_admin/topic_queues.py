@@ -36,7 +36,7 @@ async def refuse_to_hide(admin: Admin, address: str, wanted: TopicConfig) -> Non
         ClientError: consumers would no longer receive some present or future messages.
         BrokerRefused, ConnectFailed, ConnectionLost, CallTimeout: the broker does not return its configuration.
     """
-    present = await _present(admin, address, wanted.name)
+    present = await present_topic(admin, address, wanted.name)
     hidden = None if present is None else await hidden_messages(admin, address, present, wanted)
     if present is not None and hidden is not None:
         raise ClientError(_sentence(address, present, wanted, hidden))
@@ -56,8 +56,8 @@ async def hidden_messages(admin: Admin, address: str, present: TopicConfig, want
     return Hidden(gone, held) if held or wanted.write_queues > wanted.read_queues else None
 
 
-async def _present(admin: Admin, address: str, topic: str) -> TopicConfig | None:
-    """Return the number of queues, None without the topic. Before 5.0 a broker returns the larger of both numbers."""
+async def present_topic(admin: Admin, address: str, topic: str) -> TopicConfig | None:
+    """Return the settings of a topic, None without it. Before 5.0 only the number of queues: the larger of both."""
     try:
         return await admin.topic_config(address, topic)
     except BrokerRefused as refusal:

@@ -47,6 +47,7 @@
   main.addEventListener("htmx:beforeSwap", (event) => {
     const parsed = new DOMParser().parseFromString(event.detail.serverResponse, "text/html");
     showTimes(parsed);
+    nameZones(parsed);
     event.detail.serverResponse = parsed.body.innerHTML;
   });
 
@@ -59,6 +60,21 @@
     });
   }
   for (const kind of ["keydown", "pointerdown"]) addEventListener(kind, () => { used = Date.now(); }, { passive: true });
+
+  // --- times in forms ---
+  const zoned = document.documentElement.dataset.zone !== "utc";
+  const nameZones = (root) => {
+    if (!zoned) return;
+    const name = Intl.DateTimeFormat().resolvedOptions().timeZone;
+    for (const each of root.querySelectorAll("[data-zone-name]")) each.textContent = name;
+  };
+  addEventListener("submit", (event) => {
+    for (const each of event.target.querySelectorAll("[data-utc-of]")) {
+      const given = event.target.elements[each.dataset.utcOf].value;
+      each.value = given ? new Date(zoned ? given : `${given}Z`).toISOString() : "";
+    }
+  }, true);
+  nameZones(document);
 
   // --- keyboard ---
   let before = "";

@@ -12,6 +12,7 @@ from typing import Any, Final
 import jinja2
 from markupsafe import Markup, escape
 
+from gantrymq_console.access.users import Role
 from gantrymq_console.web import static
 from gantrymq_console.web.texts import LANGUAGES
 from gantrymq_console.web.visit import THEMES, Visit
@@ -61,6 +62,7 @@ def render(template: str, visit: Visit, **context: Any) -> str:
             once=lambda: secrets.token_hex(8),
             languages=LANGUAGES,
             themes=THEMES,
+            roles=Role,
             navigation=NAVIGATION,
             version=VERSION,
             log_out=visit.console.identities.login_path() is not None,

@@ -1,0 +1,366 @@
+"""One topic: its queues with offsets and times, its consumer groups, its producers, its settings at each broker."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Final
+
+import attrs
+
+from gantrymq.client.admin import QueueStats
+from gantrymq.client.routing.routes import TopicRoute
+from gantrymq.errors import BrokerRefused
+from gantrymq.model.queue import MessageQueue
+from gantrymq.model.topic import TopicConfig
+from gantrymq.remoting.codes import ResponseCode
+from gantrymq_console.data.asking import Asking
+from gantrymq_console.data.cluster import Cluster
+from gantrymq_console.data.table import limited
+from gantrymq_console.data.topics import TYPES, kind_by_name, own_topics
+from gantrymq_console.web.values import Long
+
+__all__ = [
+    "BrokerRoute",
+    "QueueRow",
+    "Reader",
+    "ReaderClient",
+    "TopicGroups",
+    "TopicHead",
+    "TopicProducers",
+    "TopicQueues",
+    "TopicSettings",
+    "present_config",
+    "topic_groups",
+    "topic_head",
+    "topic_producers",
+    "topic_queues",
+    "topic_settings",
+]
+
+MOST_CLIENTS: Final = 200  # of a topic's groups on one page
+
+
+@attrs.frozen
+class TopicHead:
+    """What is above the tabs of a topic."""
+
+    name: str
+    kind: str
+    queues: int  # to read, at all brokers
+    messages: Long | None
+    newest_ms: int | None
+    in_per_s: float | None
+    brokers: tuple[str, ...]
+
+
+@attrs.frozen
+class QueueRow:
+    """One queue; None: unknown, or without messages."""
+
+    broker: str
+    queue: int
+    min_offset: Long
+    max_offset: Long
+    messages: Long
+    oldest_ms: int | None
+    newest_ms: int | None
+
+
+@attrs.frozen
+class BrokerRoute:
+    """A topic at one broker, as name servers tell clients."""
+
+    broker: str
+    cluster: str
+    addresses: tuple[str, ...]
+    read_queues: int
+    write_queues: int
+    readable: bool
+    writable: bool
+
+
+@attrs.frozen
+class TopicQueues:
+    """The tab with the queues."""
+
+    head: TopicHead
+    route: tuple[BrokerRoute, ...]
+    order: str  # "broker:count;..." if the topic is ordered cluster-wide
+    start: int
+    total: int
+    queues: tuple[QueueRow, ...]
+
+
+@attrs.frozen
+class Reader:
+    """A group that reads a topic; None: unknown."""
+
+    group: str
+    members: int | None
+    lag: Long | None
+    late_ms: int | None  # age of the oldest message that it has not consumed
+
+
+@attrs.frozen
+class ReaderClient:
+    """A member of a group that reads a topic."""
+
+    group: str
+    client_id: str
+    address: str
+    language: str
+    version: str
+    subscription: str  # expression; empty: the group does not subscribe to the topic any more
+
+
+@attrs.frozen
+class TopicGroups:
+    """The tab with the consumer groups."""
+
+    head: TopicHead
+    start: int
+    total: int
+    groups: tuple[Reader, ...]
+    clients: tuple[ReaderClient, ...]  # of the groups on this page
+
+
+@attrs.frozen
+class Sender:
+    """A connected client of a producer group."""
+
+    group: str
+    client_id: str
+    address: str
+    language: str
+    version: str
+
+
+@attrs.frozen
+class TopicProducers:
+    """The tab with the producers: those connected to the topic's brokers, because no broker knows who sends to what."""
+
+    head: TopicHead
+    start: int
+    total: int
+    producers: tuple[Sender, ...]
+
+
+@attrs.frozen
+class BrokerSettings:
+    """The settings of a topic at one broker."""
+
+    broker: str
+    read_queues: int
+    write_queues: int
+    perm: int
+    order: bool
+    attributes: dict[str, str]
+    complete: bool  # False: the broker is older than 5.0, and tells only the number of queues
+
+
+@attrs.frozen
+class TopicSettings:
+    """The tab with the settings."""
+
+    head: TopicHead
+    brokers: tuple[BrokerSettings, ...]
+
+
+Stats = dict[MessageQueue, QueueStats]
+
+
+async def topic_head(cluster: Cluster, asking: Asking, topic: str) -> tuple[TopicHead, TopicRoute, Stats]:
+    """Return the head, the route and the offsets of a topic. Raises NoRoute: no name server knows it."""
+    route = await asking.needed(cluster.admin.route(topic))
+    masters = _masters(route)
+    found = await asking.all({name: _stats(cluster, at, topic) for name, at in masters.items()})
+    stats: Stats = {queue: each for part in found.values() for queue, each in part.items()}
+    rates = await asking.all({name: _put_rate(cluster, at, topic) for name, at in masters.items()})
+    whole = len(found) == len(masters)
+    kind = kind_by_name(topic, await asking.needed(own_topics(cluster)))
+    if kind == "normal":
+        for name, at in masters.items():
+            config = await asking.one(name, present_config(cluster, at, topic))
+            if config is not None:
+                kind = TYPES.get(config.attributes.get("message.type", "").upper(), kind)
+                break
+    head = TopicHead(
+        topic,
+        kind,
+        sum(grant.read_queues for grant in route.queues),
+        Long(sum(each.count for each in stats.values())) if whole else None,
+        max((each.updated_ms for each in stats.values()), default=0) or None,
+        sum(rates.values()) if len(rates) == len(masters) else None,
+        tuple(broker.name for broker in route.brokers),
+    )
+    return head, route, stats
+
+
+async def topic_queues(cluster: Cluster, asking: Asking, topic: str, start: int, rows: int) -> TopicQueues:
+    """Return a page of the queues of a topic. Raises NoRoute."""
+    head, route, stats = await topic_head(cluster, asking, topic)
+    queues = sorted(stats)
+    page = queues[start : start + rows]
+    oldest: dict[MessageQueue, int | None] = {}
+
+    async def ask(queue: MessageQueue) -> None:
+        oldest[queue] = await cluster.admin.oldest_stored_ms(queue)
+
+    by_broker: dict[str, list[MessageQueue]] = {}
+    for queue in page:
+        if stats[queue].count:
+            by_broker.setdefault(queue.broker_name, []).append(queue)
+    await asking.all({broker: limited(each, ask) for broker, each in by_broker.items()})
+    shown = [
+        QueueRow(
+            queue.broker_name,
+            queue.queue_id,
+            Long(stats[queue].min_offset),
+            Long(stats[queue].max_offset),
+            Long(stats[queue].count),
+            oldest.get(queue),
+            stats[queue].updated_ms or None,
+        )
+        for queue in page
+    ]
+    return TopicQueues(head, _route(route), route.order, start, len(queues), tuple(shown))
+
+
+async def topic_groups(cluster: Cluster, asking: Asking, topic: str, start: int, rows: int) -> TopicGroups:
+    """Return a page of the groups that read a topic, and their members. Raises NoRoute."""
+    head, route, _ = await topic_head(cluster, asking, topic)
+    masters, admin = _masters(route), cluster.admin
+    found = await asking.all({name: admin.groups_of_topic(at, topic) for name, at in masters.items()})
+    groups = sorted({group for part in found.values() for group in part})
+    page = groups[start : start + rows]
+    readers: list[Reader] = []
+    clients: dict[tuple[str, str, str], ReaderClient] = {}
+    parts: dict[str, list[tuple[int, int, int]]] = {group: [] for group in page}
+
+    async def ask(at: str, group: str) -> None:
+        progress, online, times = await asyncio.gather(
+            admin.group_progress(at, group, topic),
+            admin.consumer_connections(at, group),
+            admin.group_times(at, group, topic),
+        )
+        for each in online.clients if online is not None else ():
+            wanted = next((one.expression for one in online.subscriptions if one.topic == topic), "") if online else ""
+            member = ReaderClient(group, each.client_id, each.address, each.language, str(each.version), wanted)
+            clients[group, each.client_id, each.address.rpartition(":")[0]] = member
+        late = max(
+            (each.late_ms for queue, each in times.items() if queue in progress and progress[queue].lag), default=0
+        )
+        members = len(online.clients) if online is not None else 0
+        parts[group].append((members, sum(each.lag for each in progress.values()), late))
+
+    async def ask_all(at: str) -> None:
+        await limited(page, lambda group: ask(at, group))
+
+    whole = await asking.all({name: ask_all(at) for name, at in masters.items()})
+    for group in page:
+        done = parts[group]
+        known = bool(done) and len(whole) == len(masters)
+        readers.append(
+            Reader(
+                group,
+                max(each[0] for each in done) if done else None,
+                Long(sum(each[1] for each in done)) if known else None,
+                max(each[2] for each in done) if known else None,
+            )
+        )
+    listed = [clients[key] for key in sorted(clients)][:MOST_CLIENTS]
+    return TopicGroups(head, start, len(groups), tuple(readers), tuple(listed))
+
+
+async def topic_producers(cluster: Cluster, asking: Asking, topic: str, start: int, rows: int) -> TopicProducers:
+    """Return a page of the producers connected to the brokers of a topic. Raises NoRoute."""
+    head, route, _ = await topic_head(cluster, asking, topic)
+    found = await asking.all({name: cluster.admin.producers(at) for name, at in _masters(route).items()})
+    senders = {
+        (group, each.client_id): Sender(group, each.client_id, each.address, each.language, str(each.version))
+        for part in found.values()
+        for group, listed in part.items()
+        for each in listed
+    }
+    listed = [senders[key] for key in sorted(senders)]
+    return TopicProducers(head, start, len(listed), tuple(listed[start : start + rows]))
+
+
+async def topic_settings(cluster: Cluster, asking: Asking, topic: str) -> TopicSettings:
+    """Return the settings of a topic at each broker. Raises NoRoute."""
+    head, route, _ = await topic_head(cluster, asking, topic)
+    found = await asking.all({name: present_config(cluster, at, topic) for name, at in _masters(route).items()})
+    brokers = []
+    for grant in route.queues:
+        if grant.broker_name not in found:
+            continue
+        config = found[grant.broker_name]
+        shown = config or TopicConfig(topic, grant.read_queues, grant.write_queues, grant.perm)
+        brokers.append(
+            BrokerSettings(
+                grant.broker_name,
+                shown.read_queues,
+                shown.write_queues,
+                shown.perm,
+                shown.order,
+                dict(sorted(shown.attributes.items())),
+                config is not None,
+            )
+        )
+    return TopicSettings(head, tuple(brokers))
+
+
+async def present_config(cluster: Cluster, address: str, topic: str) -> TopicConfig | None:
+    """Return the settings of a topic; None from a broker before 5.0, or without the topic.
+
+    Raises ClientError: no answer.
+    """
+    try:
+        return await cluster.admin.topic_config(address, topic)
+    except BrokerRefused as problem:
+        if problem.response_code in (ResponseCode.TOPIC_NOT_EXIST, ResponseCode.REQUEST_CODE_NOT_SUPPORTED):
+            return None
+        raise
+
+
+async def _stats(cluster: Cluster, address: str, topic: str) -> Stats:
+    try:
+        return await cluster.admin.topic_stats(address, topic)
+    except BrokerRefused as problem:
+        if problem.response_code == ResponseCode.TOPIC_NOT_EXIST:  # the name servers will learn of it
+            return {}
+        raise
+
+
+async def _put_rate(cluster: Cluster, address: str, topic: str) -> float:
+    """Return the messages sent per second over the last minute; a broker without a counter has got none yet."""
+    try:
+        return (await cluster.admin.counter(address, "TOPIC_PUT_NUMS", topic)).minute.per_s
+    except BrokerRefused:
+        return 0.0
+
+
+def _masters(route: TopicRoute) -> dict[str, str]:
+    """Return the addresses to ask about a topic: masters, or what there is while one is gone."""
+    found = {broker.name: broker.readable() for broker in route.brokers}
+    return {name: address for name, address in found.items() if address is not None}
+
+
+def _route(route: TopicRoute) -> tuple[BrokerRoute, ...]:
+    found = []
+    for grant in route.queues:
+        broker = route.broker(grant.broker_name)
+        found.append(
+            BrokerRoute(
+                grant.broker_name,
+                broker.cluster if broker is not None else "",
+                tuple(f"{number}: {at}" for number, at in sorted(broker.addresses.items()))
+                if broker is not None
+                else (),
+                grant.read_queues,
+                grant.write_queues,
+                bool(grant.perm & 4),
+                bool(grant.perm & 2),
+            )
+        )
+    return tuple(found)
