@@ -18,7 +18,7 @@ PARTS = "layout|log|queue|batch|ext|index|checkpoint|config|store"
 
 
 def test_every_command_is_on_the_page_and_no_other():
-    assert set(re.findall(r"`gantrymq store ([a-z-]+) DIR`", PAGE)) == set(store.commands)
+    assert set(re.findall(r"`gantrymq store ([a-z-]+) (?:STORE )?DIR(?: STORE)?`", PAGE)) == set(store.commands)
 
 
 def kinds():

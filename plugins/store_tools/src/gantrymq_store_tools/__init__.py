@@ -1,4 +1,4 @@
-"""Tools for a store that no broker has open: check, rebuild, repair, extract.
+"""Tools for the files of a store: check, rebuild, repair, extract, back up.
 
 Everything reads through `world.Files`, opens files read-only, and writes only below a folder that the caller names. The
 store itself is never written and its lock is not taken. Stores of GantryMQ and of Java brokers are treated alike.
@@ -10,5 +10,8 @@ store itself is never written and its lock is not taken. Stores of GantryMQ and 
     queue_write, index_write           queue and index files from rebuilt parts
     repair, rebuild_store, extract,    implementation of the commands repair, rebuild-*, extract, dump and stat
     dump, store_stat
+    backup, copy_ends, config_copy,    copy of a store that may be open: order of reading; where the data to copy ends;
+    summed_copy, backup_manifest       the files of config/; copies with checksums; their list
+    restore                            a store from such a copy
     commands                           the command line; no other module here imports click
 """

@@ -22,7 +22,7 @@ from gantrymq_store_files.checkpoint import CHECKPOINT_BYTES, Checkpoint, decode
 from gantrymq_store_tools.findings import Finding
 from gantrymq_store_tools.layout import Layout
 
-__all__ = ["check_checkpoint", "check_configs", "json_problem", "read_checkpoint"]
+__all__ = ["check_checkpoint", "check_configs", "content_problem", "json_problem", "read_checkpoint"]
 
 NO_JSON = frozenset({"timercheck"})
 SURELY_FLUSHED_MS = 3000  # a clean stop writes the checkpoint
@@ -90,6 +90,11 @@ def json_problem(files: Files, path: Path) -> str | None:
         data = files.read(path)
     except OSError as error:
         return str(error)
+    return content_problem(data)
+
+
+def content_problem(data: bytes) -> str | None:
+    """Return why the content of a config file cannot be read, None if it can."""
     if not data.strip(b" \t\r\n\0"):
         return "it is empty"
     try:

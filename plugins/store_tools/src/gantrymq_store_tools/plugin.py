@@ -16,5 +16,5 @@ def gantry_register_commands(registry: CommandRegistry) -> None:
     registry.add_imported(
         "store",
         "gantrymq_store_tools.commands.store:store",
-        "Check, repair and read the files of a store, without a broker.",
+        "Check, repair, read and back up the files of a store.",
     )

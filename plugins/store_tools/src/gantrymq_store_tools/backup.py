@@ -1,0 +1,298 @@
+"""Copies a store into a backup, while a broker has it open or afterwards. The store is not changed.
+
+A broker that is running writes all the time, so a backup is what a killed broker would have left, with a log that ends
+after a whole record. Files are read in this order, so that nothing in the backup refers to data that is not in it:
+
+    positions      offsets of consumers, delays and timers; the log that is copied later contains their messages
+    checkpoint     everything before it is in the queues and in full index files
+    other files    timer wheel and timer log, files of plugins
+    queues         entries of records before the checkpoint; the next start adds the later ones, from the log
+    index          files that the checkpoint covers; the next start builds later ones again
+    log            up to the last whole record when the backup began; the newest file first, as brokers delete the
+                   oldest one. If one was deleted, the backup begins after it
+    tables         topics and groups; they include the topics of all records
+    manifest       sizes and checksums, after everything else is durable
+
+The margin of three seconds that RocketMQ subtracts from the checkpoint is subtracted before the queues are cut. A store
+that was shut down cleanly is copied completely, and its copy starts as after a clean stop.
+
+Source: apache/rocketmq store/.../CommitLog.java (recoverAbnormally), index/IndexService.java (load).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import attrs
+
+from gantrymq import __version__
+from gantrymq.errors import StoreError
+from gantrymq.formats.store_folders import BATCH_QUEUES, COMMIT_LOG, EXT_QUEUES, INDEX, QUEUES
+from gantrymq.formats.tags_code import DEFAULT_DELAY_LEVELS
+from gantrymq.world.files import Files, is_disk_full
+from gantrymq_store_files.batch_entry import BATCH_ENTRY_BYTES
+from gantrymq_store_files.checkpoint import RECOVERY_MARGIN_MS, Checkpoint, encode_checkpoint
+from gantrymq_store_files.dropped_topics import DROPPED_TOPICS
+from gantrymq_store_files.file_names import file_name
+from gantrymq_store_files.index import HEADER_BYTES, read_header
+from gantrymq_store_files.queue_entry import ENTRY_BYTES
+from gantrymq_store_tools.backup_manifest import MANIFEST, STORED, Manifest, write_manifest
+from gantrymq_store_tools.check import check_store
+from gantrymq_store_tools.checkpointed import NO_LIMIT, vouched_to
+from gantrymq_store_tools.config_check import read_checkpoint
+from gantrymq_store_tools.config_copy import CONFIG, ConfigCopy
+from gantrymq_store_tools.copy_ends import ext_end, log_end, queue_end
+from gantrymq_store_tools.findings import Finding, ProgressListener, no_progress
+from gantrymq_store_tools.layout import Layout, StoreFile, find_layout
+from gantrymq_store_tools.log_reader import LogReader
+from gantrymq_store_tools.open_files import OpenFiles
+from gantrymq_store_tools.summed_copy import NewFolder
+
+__all__ = ["BackupReport", "backup_store"]
+
+CHECKPOINT, OWN_CHECKPOINT, ABORT = "checkpoint", "checkpoint.json", "abort"
+WHEEL = "timerwheel"
+NOT_COPIED = frozenset({"recovered", "dropped", "lock", "rocksdbstore"})
+ELSEWHERE = frozenset(
+    {CHECKPOINT, OWN_CHECKPOINT, ABORT, DROPPED_TOPICS, CONFIG, COMMIT_LOG, QUEUES, EXT_QUEUES, BATCH_QUEUES, INDEX}
+)
+ATTEMPTS = 5  # if log files are deleted before their end was found
+
+
+@attrs.define
+class BackupReport:
+    """The result of a backup."""
+
+    backup: Path
+    manifest: Manifest
+    findings: list[Finding] = attrs.field(factory=list)
+
+    @property
+    def damaged(self) -> bool:
+        """Whether damage was found in the copy, and so in the store."""
+        return bool(self.manifest.damaged)
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the report as a JSON document."""
+        findings = [finding.to_json() for finding in self.findings]
+        return {"backup": str(self.backup), **self.manifest.to_json(), "findings": findings}
+
+
+def backup_store(
+    files: Files,
+    root: Path,
+    backup: Path,
+    now_ms: int,
+    *,
+    log_folders: Sequence[Path] = (),
+    delay_levels: str = DEFAULT_DELAY_LEVELS,
+    check: bool = True,
+    progress: ProgressListener = no_progress,
+) -> BackupReport:
+    """Back up the store *root* into the folder *backup*, which is created, and check the copy.
+
+    Args:
+        now_ms: time of the backup.
+        log_folders: see `find_layout`.
+        delay_levels: the broker's messageDelayLevel, for the check.
+        check: read all records and queue entries of the copy, as `check_store` does.
+
+    Raises:
+        StoreLayoutError: *root* is not a store that can be read.
+        StoreError: *backup* is not empty, or is inside the store or the reverse; log files are deleted faster than they
+            can be copied; a broker began to use a store that was clean; a file cannot be read; the disk is full.
+        OSError: the disk failed. After any error *backup* is incomplete.
+    """
+    _refuse_folder(files, root, backup)
+    clean = files.stat(root / ABORT) is None
+    before = _content(files, root / CHECKPOINT)
+    config = ConfigCopy(files, root)
+    extent = _find_extent(files, root, log_folders, clean)
+    new = NewFolder(files, backup / STORED)
+    try:
+        start = _StoreCopy(files, root, new, extent, progress).run()
+        for path, data in config.read_all().items():
+            new.write(path, data)
+        if clean:
+            for name in (CHECKPOINT, OWN_CHECKPOINT):
+                if (content := _content(files, root / name)) is not None:
+                    new.write(name, content)
+            if files.stat(root / ABORT) is not None or _content(files, root / CHECKPOINT) != before:
+                raise StoreError(f"a broker began to use {root} during its backup; back it up again")
+        else:
+            new.write(CHECKPOINT, encode_checkpoint(extent.checkpoint))
+            new.write(ABORT, b"")
+        new.finish()
+    except OSError as error:
+        if is_disk_full(error):
+            raise StoreError(f"the disk of {backup} is full; the backup is incomplete, remove it") from error
+        raise
+    finally:
+        new.close()
+    manifest = Manifest(
+        created_ms=now_ms,
+        version=__version__,
+        store=str(root.absolute()),
+        clean=clean,
+        log_start=start,
+        log_end=extent.log_end,
+        queues_to=min(extent.queues_to, extent.log_end),
+        records=None,
+        damaged=None,
+        files=tuple(file for _, file in sorted(new.stored.items())),
+    )
+    report = BackupReport(backup, manifest)
+    if check:
+        checked = check_store(files, backup / STORED, delay_levels=delay_levels, progress=progress)
+        report.findings = checked.findings
+        report.manifest = attrs.evolve(manifest, records=checked.records, damaged=checked.damaged)
+    write_manifest(files, backup, report.manifest)
+    return report
+
+
+def _refuse_folder(files: Files, root: Path, backup: Path) -> None:
+    store, target = root.absolute(), backup.absolute()
+    if target.is_relative_to(store) or store.is_relative_to(target):
+        raise StoreError(f"{backup} and {root} contain each other; name a folder outside the store")
+    names = files.list(backup)
+    if MANIFEST in names:
+        raise StoreError(f"{backup} already has a backup; name a new folder")
+    if STORED in names:
+        raise StoreError(f"{backup} has an interrupted backup; remove it, or name a new folder")
+    if names not in ([], ["lost+found"]):
+        raise StoreError(f"{backup} is not empty: it has {names[0]}; name a new folder")
+
+
+@attrs.frozen
+class _Extent:
+    """What is copied of the log and of the files derived from it."""
+
+    layout: Layout
+    clean: bool  # everything
+    checkpoint: Checkpoint  # of the copy
+    queues_to: int  # log offset; entries of later records are not copied
+    log_end: int
+
+
+def _find_extent(files: Files, root: Path, log_folders: Sequence[Path], clean: bool) -> _Extent:
+    for _ in range(ATTEMPTS):
+        layout = find_layout(files, root, log_folders)
+        checkpoint = read_checkpoint(files, layout)
+        try:
+            if clean:
+                return _Extent(layout, clean, checkpoint, NO_LIMIT, log_end(files, layout, None))
+            reader = LogReader(files, layout.log)
+            try:
+                queues_to = vouched_to(files, layout, reader, in_use=True)
+            finally:
+                reader.close()
+            durable_ms = max(0, min(checkpoint.log_timestamp, checkpoint.queue_timestamp) - RECOVERY_MARGIN_MS)
+            checkpoint = checkpoint._replace(log_timestamp=durable_ms, queue_timestamp=durable_ms)
+            return _Extent(layout, clean, checkpoint, queues_to, log_end(files, layout, queues_to))
+        except FileNotFoundError as error:
+            gone = error.filename
+    raise StoreError(f"{gone} was deleted while {root} was read; back it up again")
+
+
+class _StoreCopy:
+    """Copies everything except the small files that `ConfigCopy` reads."""
+
+    def __init__(self, files: Files, root: Path, new: NewFolder, extent: _Extent, progress: ProgressListener) -> None:
+        self._files = files
+        self._root = root
+        self._new = new
+        self._extent = extent
+        self._layout = extent.layout
+        self._progress = progress
+        self._open = OpenFiles(files)
+
+    def run(self) -> int:
+        """Copy, and return the start of the log in the copy."""
+        try:
+            self._copy_others(self._root, "")
+            self._copy_queues()
+            self._copy_index()
+        finally:
+            self._open.close()
+        return self._copy_log()
+
+    def _copy_others(self, source: Path, path: str) -> None:
+        """Copy files that have no rules of their own: timer wheel and log, files of plugins and of later versions."""
+        names = self._files.list(source)
+        for name in sorted(names, key=lambda each: (each != WHEEL, each)):  # the timer log has all that the wheel names
+            stat, target = self._files.stat(source / name), f"{path}{name}"
+            if stat is None or name.endswith(".tmp") or target in NOT_COPIED | ELSEWHERE:
+                continue
+            if not stat.is_dir:
+                self._copy([StoreFile(source / name, 0, stat.size)], target)
+            elif all(source / name != file.path.parent for file in self._layout.log.files):
+                self._copy_others(source / name, f"{target}/")
+
+    def _copy_queues(self) -> None:
+        extent, layout = self._extent, self._layout
+        for table, entry_bytes in ((layout.queues, ENTRY_BYTES), (layout.batch, BATCH_ENTRY_BYTES)):
+            for _, series in sorted(table.items()):
+                end = series.end
+                if not extent.clean:
+                    try:
+                        end = queue_end(self._open, series, entry_bytes, extent.queues_to)
+                    except FileNotFoundError:  # its topic was deleted, or its first file by age
+                        continue
+                self._copy(series.files, None, end)
+        for _, series in sorted(layout.ext.items()):
+            end = series.end
+            if not extent.clean:
+                try:
+                    end = ext_end(self._open, series, extent.checkpoint.queue_timestamp)
+                except FileNotFoundError:
+                    continue
+            self._copy(series.files, None, end)
+
+    def _copy_index(self) -> None:
+        wanted = []
+        for file in self._layout.index:
+            header = self._files.peek(file.path, HEADER_BYTES, 0) or b""
+            covered = len(header) == HEADER_BYTES and (
+                0 < read_header(header).end_timestamp <= self._extent.checkpoint.index_timestamp
+            )
+            if self._extent.clean or covered:
+                wanted.append(file)
+        self._copy(wanted, None)
+
+    def _copy(self, series: Sequence[StoreFile], path: str | None, end: int | None = None) -> None:
+        """Copy files of one series up to *end*, the newest first: if one was deleted, older ones are not needed."""
+        for file in reversed(series):
+            if end is not None and file.start >= end:
+                continue
+            name = self._layout.name(file.path) if path is None else path
+            try:
+                self._new.copy(file.path, name, None if end is None else end - file.start)
+            except FileNotFoundError:
+                return
+
+    def _copy_log(self) -> int:
+        log, end = self._layout.log, self._extent.log_end
+        self._progress.begin("copying the log", end - log.start)
+        start = None
+        for file in reversed(log.files):
+            if file.start >= end > log.start:
+                continue
+            try:
+                name = f"{COMMIT_LOG}/{file_name(file.start)}"
+                self._new.copy(file.path, name, end - file.start, self._progress.advance)
+            except FileNotFoundError:
+                break
+            start = file.start
+        if start is None:
+            raise StoreError(f"the log files of {self._root} were deleted before they were copied; back it up again")
+        self._progress.end()
+        return start
+
+
+def _content(files: Files, path: Path) -> bytes | None:
+    try:
+        return files.read(path)
+    except FileNotFoundError:
+        return None
