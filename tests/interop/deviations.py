@@ -36,6 +36,14 @@ TABLE = (
         "tests/core/cli/test_serving.py::test_a_broker_listens_beyond_loopback_only_if_told_so",
     ),
     Deviation(
+        "an additional field `listenerAddrs` in registrations (103), and the address of a broker in routes (105, 106, "
+        "304)",
+        "one address for all clients",
+        "with the setting `listeners`, the one that fits the listener the client came through; without it, frames are "
+        "RocketMQ's",
+        "tests/nameserver/test_listeners.py::test_a_route_has_the_address_of_the_clients_listener",
+    ),
+    Deviation(
         "a settings file without a known key, or with a line that is not a setting",
         "any text is accepted, and the defaults apply",
         "the server does not start and says why",
