@@ -236,6 +236,21 @@ def test_one_broker_that_refuses_is_named(two, file, monkeypatch):
     assert [each["broker"] for each in change["at"]] == ["b"]
 
 
+def test_requests_at_once_are_bounded(two, file, monkeypatch):
+    answered, under_way, most = importing.Admin.create_group, 0, 0
+
+    async def watch(admin, address, config):
+        nonlocal under_way, most
+        under_way += 1
+        most = max(most, under_way)
+        await answered(admin, address, config)
+        under_way -= 1
+
+    monkeypatch.setattr(importing.Admin, "create_group", watch)
+    two.run("import", file(groups={f"G{number}": {} for number in range(40)}), "--yes")
+    assert most == importing.AT_ONCE
+
+
 def test_what_a_broker_accepts_without_keeping_is_a_failure(two, file, monkeypatch):
     answered = importing.Admin.create_topic
 

@@ -95,10 +95,14 @@ def combine(kind: Kind, at: Mapping[str, Values], brokers: Sequence[str]) -> Def
         at: values of the brokers that have it, sorted by broker; not empty.
         brokers: all brokers.
     """
+    only_at = None if len(at) == len(brokers) else tuple(at)
+    first, *others = at.values()
+    if all(each == first for each in others):
+        return Definition(first, only_at)
     common = {field.name: _most_frequent([values[field.name] for values in at.values()]) for field in kind.fields}
     return Definition(
         common,
-        only_at=None if len(at) == len(brokers) else tuple(at),
+        only_at,
         exceptions={broker: values for broker, values in at.items() if kind.differing(common, values)},
     )
 
