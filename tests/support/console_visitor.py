@@ -79,7 +79,7 @@ class Page(HTMLParser):
             self.ids.add(given["id"])
         if tag not in VOID:
             self._open.append(tag)
-        if tag == "form":
+        if tag == "form" and given.get("method") != "dialog":
             self._form = Form(urljoin(self.url, given.get("action", "")), given.get("method", "get"))
             self.forms.append(self._form)
         elif tag == "a" and "href" in given:
@@ -190,6 +190,10 @@ class Visitor:
         if form.method == "get":
             return self.get(form.action.partition("?")[0], params=given)
         return Page(self.request("POST", form.action, data=given))
+
+    def post(self, action: str, fields: dict[str, str]) -> Page:
+        """Send *fields* to an address."""
+        return Page(self.request("POST", action, data=fields))
 
     def confirm(self, page: Page, **fields: str) -> Page:
         """Press the button of a page that asks for a confirmation."""

@@ -43,6 +43,7 @@ class MessagePage:
     body: bodies.Body | None  # None if the user's role does not permit to read it
     form: str
     whole: bool
+    may_send: bool
     consumers: Mapping[str, Any]
     consumption: Consumption = attrs.field(metadata={"json": False})
     lines: Sequence[GroupLine] = attrs.field(metadata={"json": False})
@@ -80,6 +81,7 @@ async def show(visit: Visit) -> View:
         body,
         form,
         whole,
+        visit.may(Role.OPERATOR),
         as_json(consumption),
         consumption,
         _lines(consumption),

@@ -130,7 +130,7 @@ class Actions:
         if len(self._done) > MOST_REMEMBERED:
             self._done.popitem(last=False)
         segments = [each for each in outcome.to.split("/") if each]
-        return RedirectResponse(visit.link(*segments, done=done), 303)
+        return RedirectResponse(visit.link(*segments, **outcome.query, done=done), 303)
 
     def _first_use(self, once: str) -> bool:
         if not once or once in self._used:

@@ -123,7 +123,8 @@ class Outcome:
 
     key: str  # of the text that reports it
     fields: Mapping[str, Any] = attrs.field(factory=dict)
-    to: str = ""  # path of the page to show next; the text appears above it
+    to: str = ""  # decoded path of the page to show next; the text appears above it
+    query: Mapping[str, Any] = attrs.field(factory=dict)  # its parameters
     view: View | None = None  # shown instead of a redirection, such as a result for each message
     failed: bool = False  # nothing, or only part, was done
     data: Any = None  # additional data for the JSON response

@@ -1,0 +1,225 @@
+"""Sending: a new message by hand, an existing one again, and a delivery to one member."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+from collections.abc import Mapping, Sequence
+from typing import Final
+
+import attrs
+
+from gantrymq.client.message import Message, ReceivedMessage, split_properties
+from gantrymq.client.producing.producer import Producer
+from gantrymq.model import properties as props
+from gantrymq.model.names import check_topic, retry_topic
+from gantrymq.model.queue import MessageQueue
+from gantrymq_admin.dead_letters import again
+from gantrymq_console.access.users import Role
+from gantrymq_console.data import messages
+from gantrymq_console.web.pages import Action, BadInput, Form, Outcome, Page, Part, Preview, View
+from gantrymq_console.web.values import Long
+from gantrymq_console.web.visit import Visit
+
+__all__ = ["PART"]
+
+PRODUCER_GROUP: Final = "gantrymq-console"
+MOST_BYTES: Final = 6 * 1024 * 1024  # 4 MiB of body, encoded in a form
+ENCODINGS: Final = ("text", "base64", "hex")
+
+
+@attrs.frozen
+class Draft:
+    """The form of a new message, filled in from an existing one if that is given."""
+
+    topic: str
+    body: str
+    encoding: str
+    keys: str
+    tags: str
+    properties: str  # a line name=value for each
+
+
+async def form(visit: Visit) -> View:
+    """Show the form for a message to the topic; ``from`` is the id of a message to copy."""
+    topic, source = visit.names["topic"], visit.text("from")
+    draft = Draft(topic, "", "text", "", "", "")
+    if source and visit.may(Role.READER):
+        message = await _one(visit, source, visit.text("source_topic") or topic)
+        await visit.console.record_read(visit, "sending.title", f"{message.topic} {source}")
+        draft = _copied(topic, message)
+    return View("sending.html", draft, f"message send -t {topic} --body TEXT", title=topic)
+
+
+def _copied(topic: str, message: ReceivedMessage) -> Draft:
+    properties = "\n".join(f"{name}={value}" for name, value in message.user_properties.items())
+    try:
+        body, encoding = message.body.decode(), "text"
+    except UnicodeDecodeError:
+        body, encoding = base64.b64encode(message.body).decode(), "base64"
+    return Draft(topic, body, encoding, message.keys or "", message.tags or "", properties)
+
+
+async def send(visit: Visit, form: Form) -> Outcome:
+    """Send the message of the form."""
+    topic = visit.names["topic"]
+    check_topic(topic)
+    own, system = split_properties(_properties(form.get("properties", "")))
+    message = Message(
+        topic,
+        _body(form.get("body", ""), form.get("encoding", "text")),
+        form.get("tags", "").strip() or None,
+        form.get("keys", "").strip() or None,
+        properties=own,
+        delay_ms=_delay_ms(form.get("delay", "")),
+        system_properties=system,
+    )
+    sent = await _producer(visit).send(message, queue=await _queue(visit, topic, form.get("queue", "")))
+    place = f"{sent.queue.broker_name}:{sent.queue.queue_id} @{sent.queue_offset}"
+    fields = {"id": sent.message_id, "place": place}
+    data = {"message_id": sent.message_id, "offset_id": sent.offset_id, "queue_offset": Long(sent.queue_offset)}
+    if message.delay_ms is not None:
+        return Outcome("sending.sent_later", fields, f"/topics/{topic}", data=data)
+    return Outcome("sending.sent", fields, f"/messages/{sent.message_id}", {"topic": topic}, data=data)
+
+
+@attrs.frozen
+class AgainData:
+    """What sending a message again would do."""
+
+    topic: str  # that it is sent to
+    group: str  # the only group that receives it; empty for all groups of the topic
+    id: str
+    keys: str
+    body_bytes: Long
+
+
+async def preview_again(visit: Visit, form: Form) -> Preview:
+    """Return where the message would be sent."""
+    message = await _one(visit, visit.names["id"], form.get("topic", ""), form.get("number", "0"))
+    group = form.get("group", "").strip()
+    target = _again(message, group).topic
+    data = AgainData(target, group, message.message_id, message.keys or "", Long(len(message.body)))
+    command = f"message view {message.message_id} -t {message.topic}"
+    return Preview("sending_again.html", data, command, message.message_id, f"to {target}")
+
+
+async def send_again(visit: Visit, form: Form) -> Outcome:
+    """Send a copy of the message to its topic, or to the retry topic of one group."""
+    message = await _one(visit, visit.names["id"], form.get("topic", ""), form.get("number", "0"))
+    copy = _again(message, form.get("group", "").strip())
+    sent = await _producer(visit).send(copy)
+    fields = {"topic": copy.topic, "id": sent.message_id}
+    return Outcome("sending.sent_again", fields, f"/messages/{visit.names['id']}", {"topic": message.topic})
+
+
+def _again(message: ReceivedMessage, group: str) -> Message:
+    """Return the copy to send: to *group* only, which receives it as a message of its original topic, or to all."""
+    if not group:
+        return Message.from_received(message)
+    copy = again(message, retry_topic(group))
+    copy.system_properties.setdefault(props.RETRY_TOPIC, message.topic)
+    return copy
+
+
+@attrs.frozen
+class DirectData:
+    """What a delivery to one member would do."""
+
+    group: str
+    client: str
+    id: str
+
+
+async def preview_direct(visit: Visit, form: Form) -> Preview:
+    """Return which member would get the message."""
+    data = DirectData(_needed(form, "group"), form.get("client", "").strip(), visit.names["id"])
+    command = f"group clients {data.group}"
+    return Preview("sending_direct.html", data, command, data.id, f"to {data.group} {data.client}".strip())
+
+
+async def consume_directly(visit: Visit, form: Form) -> Outcome:
+    """Have one member consume the message now, and report what it did."""
+    message = await _one(visit, visit.names["id"], form.get("topic", ""), form.get("number", "0"))
+    group, client = _needed(form, "group"), form.get("client", "").strip()
+    address = (await visit.cluster.masters()).get(message.broker_name) or message.store_host
+    if not client:
+        members = await visit.cluster.admin.members(address, group)
+        if not members:
+            raise BadInput("sending.no_member", group=group)
+        client = members[0]
+    result = await visit.cluster.admin.consume_directly(address, group, client, message.offset_id)
+    fields = {"client": client, "result": result.result, "took": result.spent_ms, "remark": result.remark}
+    to, query = f"/messages/{visit.names['id']}", {"topic": message.topic}
+    return Outcome("sending.consumed", fields, to, query, failed=not result.succeeded, data=fields)
+
+
+async def _one(visit: Visit, message_id: str, topic: str, number: str = "0") -> ReceivedMessage:
+    found = await messages.by_id(visit.cluster, topic, message_id)
+    if not number.isdecimal() or int(number) >= len(found):
+        raise BadInput("common.not_a_number", name="number", value=number[:20], least=0, most=len(found) - 1)
+    return found[int(number)]
+
+
+def _producer(visit: Visit) -> Producer:
+    return visit.cluster.client.producer(PRODUCER_GROUP)
+
+
+async def _queue(visit: Visit, topic: str, text: str) -> MessageQueue | None:
+    """Return the queue named broker:id, or None for any."""
+    if not text.strip():
+        return None
+    queues: Sequence[MessageQueue] = await visit.cluster.reader.queues(topic)
+    named = {f"{each.broker_name}:{each.queue_id}": each for each in queues}
+    if text.strip() not in named:
+        raise BadInput("sending.no_queue", queue=text[:80], queues=", ".join(list(named)[:20]))
+    return named[text.strip()]
+
+
+def _body(text: str, encoding: str) -> bytes:
+    try:
+        if encoding == "base64":
+            return base64.b64decode("".join(text.split()), validate=True)
+        if encoding == "hex":
+            return bytes.fromhex(text)
+    except (ValueError, binascii.Error) as problem:
+        raise BadInput("sending.bad_body", encoding=encoding, problem=str(problem)) from None
+    if encoding != "text":
+        raise BadInput("common.not_a_choice", name="encoding", value=encoding[:20], choices=", ".join(ENCODINGS))
+    return text.replace("\r\n", "\n").encode("utf-8", "replace")
+
+
+def _properties(text: str) -> Mapping[str, str]:
+    found: dict[str, str] = {}
+    for line in filter(str.strip, text.splitlines()):
+        name, mark, value = line.partition("=")
+        if not mark or not name.strip() or not value:
+            raise BadInput("sending.bad_property", line=line[:80])
+        found[name.strip()] = value
+    return found
+
+
+def _delay_ms(text: str) -> int | None:
+    if not text.strip():
+        return None
+    if not (text.strip().isascii() and text.strip().isdecimal()):
+        raise BadInput("common.not_a_number", name="delay", value=text[:20], least=0, most=10**9)
+    return int(text.strip()[:10]) * 1000
+
+
+def _needed(form: Form, name: str) -> str:
+    value = form.get(name, "").strip()
+    if not value:
+        raise BadInput("sending.missing", name=name)
+    return value
+
+
+PART = Part(
+    "sending",
+    pages=(Page("/topics/{topic}/send", "sending.title", Role.OPERATOR, form, refresh_s=None, nav="topics"),),
+    actions=(
+        Action("/topics/{topic}/send", "sending.send", Role.OPERATOR, send, most_bytes=MOST_BYTES),
+        Action("/messages/{id}/again", "sending.again", Role.OPERATOR, send_again, preview_again),
+        Action("/messages/{id}/direct", "sending.direct", Role.OPERATOR, consume_directly, preview_direct),
+    ),
+)

@@ -1,0 +1,74 @@
+"""Sending by hand, sending again to all or one group, and delivery to one member."""
+
+from __future__ import annotations
+
+import base64
+
+import pytest
+
+
+def test_a_message_is_sent_and_shown(visitor):
+    visitor.running.create_topic("Orders", 4)
+    form = visitor.get("/topics/Orders/send")
+    page = visitor.submit(
+        form, "/send", body="hello\r\nworld", keys="k1 k2", tags="A", properties="color=red\nsize=a=b", queue=""
+    )
+    assert page.status == 200 and "Sent as" in page.text
+    (message,) = visitor.running.pull("Orders")
+    assert (message.body, message.keys, message.tags) == (b"hello\nworld", "k1 k2", "A")
+    assert message.user_properties == {"color": "red", "size": "a=b"}
+    assert "k1 k2" in page.text
+    assert [(each.action, each.result) for each in visitor.audit.entries if each.action == "sending.send"] == [
+        ("sending.send", ""),
+        ("sending.send", "done"),
+    ]
+    again = visitor.submit(form, "/send", body="twice")
+    assert again.status == 409 and len(visitor.running.pull("Orders")) == 1
+
+
+@pytest.mark.parametrize(
+    ("fields", "sentence"),
+    [
+        ({"encoding": "hex", "body": "0g"}, "The body is not hex"),
+        ({"encoding": "base64", "body": "é"}, "The body is not base64"),
+        ({"encoding": "rot13", "body": "x"}, "rot13 is not one of text, base64, hex"),
+        ({"properties": "no-value", "body": "x"}, "no-value is not name=value"),
+        ({"delay": "soon", "body": "x"}, "soon is not a number"),
+        ({"queue": "vm:99", "body": "x"}, "The topic has no queue vm:99"),
+    ],
+)
+def test_a_form_that_cannot_be_used_sends_nothing(visitor, fields, sentence):
+    visitor.running.create_topic("Orders", 1)
+    page = visitor.submit(visitor.get("/topics/Orders/send"), "/send", **fields)
+    assert page.status == 400 and sentence in page.text
+    assert visitor.running.pull("Orders") == []
+
+
+def test_a_copy_of_a_message_fills_the_form(visitor):
+    sent = visitor.running.send("Orders", b"\xff\x01", keys="k", properties={"a": "b"})
+    form = visitor.get(f"/topics/Orders/send?from={sent.message_id}").form("/send")
+    assert form.fields["encoding"] == "base64"
+    visitor.submit(
+        visitor.get(f"/topics/Orders/send?from={sent.message_id}"), "/send", body=base64.b64encode(b"\xff\x01").decode()
+    )
+    assert [each.body for each in visitor.running.pull("Orders")] == [b"\xff\x01"] * 2
+
+
+def test_a_message_is_sent_again_to_all_groups_after_a_confirmation(visitor):
+    sent = visitor.running.send("Orders", b"again", keys="k")
+    page = visitor.get(f"/messages/{sent.message_id}?topic=Orders")
+    form = next(each for each in page.forms if each.action.endswith("/again"))
+    preview = visitor.post(form.action, form.fields)
+    assert "Every group of the topic receives it" in preview.text
+    assert len(visitor.running.pull("Orders")) == 1
+    done = visitor.confirm(preview)
+    assert done.status == 200 and "Sent again to Orders" in done.text
+    assert [each.body for each in visitor.running.pull("Orders")] == [b"again", b"again"]
+
+
+def test_a_delivery_to_a_group_without_members_is_one_sentence(visitor):
+    sent = visitor.running.send("Orders", b"x")
+    page = visitor.get(f"/messages/{sent.message_id}?topic=Orders")
+    preview = visitor.submit(page, "/direct", group="billing")
+    assert "nothing is committed" in preview.text
+    assert visitor.confirm(preview).status in (400, 502)
