@@ -13,6 +13,7 @@ MODULES: Final = (
     "sending",
     "message",
     "brokers",
+    "nameservers",
     "audit",
 )
 """Modules of `gantrymq_console.pages` with a ``PART`` each."""
