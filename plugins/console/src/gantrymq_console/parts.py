@@ -13,8 +13,8 @@ MODULES: Final = (
     "sending",
     "message",
     "brokers",
-    "nameservers",
     "audit",
+    "account",
 )
 """Modules of `gantrymq_console.pages` with a ``PART`` each."""
 

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 from gantrymq.client import Client
 from gantrymq.interfaces import Broker
 from gantrymq.model.hosts import format_address
 from gantrymq.world import World
-from gantrymq_console.access.audit import Audit, MemoryAudit
-from gantrymq_console.access.users import Everyone, Identities
+from gantrymq_console.access.audit import Audit
+from gantrymq_console.access.audit_file import FileAudit
+from gantrymq_console.access.certificates import Certificates
+from gantrymq_console.access.setup import entrance_of_broker
+from gantrymq_console.access.users import Identities
 from gantrymq_console.data.cluster import Cluster
 from gantrymq_console.parts import PARTS
 from gantrymq_console.web.app import App
@@ -16,15 +21,27 @@ from gantrymq_console.web.http_server import HttpServer
 
 __all__ = ["RunningConsole", "for_broker"]
 
+STATE_FOLDER: Final = "console"  # in the store's folder: users and audit log
+
 
 class RunningConsole:
     """One console, from `start` to `stop`."""
 
-    def __init__(self, world: World, namesrv: str, identities: Identities, audit: Audit, exposure: Exposure) -> None:
+    def __init__(
+        self,
+        world: World,
+        namesrv: str,
+        identities: Identities,
+        audit: Audit,
+        exposure: Exposure,
+        certificates: Certificates | None = None,
+    ) -> None:
+        """Create it; *certificates* for HTTPS."""
+        self._scheme = "http" if certificates is None else "https"
         self._client = Client(namesrv, world=world)
         self._cluster = Cluster(self._client, world)
         self.console = Console(self._cluster, world, identities, audit, exposure, PARTS, namesrv)
-        self._server = HttpServer(App(self.console), world)
+        self._server = HttpServer(App(self.console), world, certificates)
 
     async def start(self, host: str, port: int) -> str:
         """Start, and return the address for browsers.
@@ -39,8 +56,7 @@ class RunningConsole:
         except BaseException:
             await self._client.close()
             raise
-        scheme = "https" if self.console.exposure.secure else "http"
-        return f"{scheme}://{format_address(*bound)}/"
+        return f"{self._scheme}://{format_address(*bound)}/"
 
     async def stop(self) -> None:
         """Stop. Idempotent."""
@@ -48,9 +64,18 @@ class RunningConsole:
         await self.console.jobs.close()
         await self._cluster.close()
         await self._client.close()
+        if isinstance(self.console.audit, FileAudit):
+            await self.console.audit.close()
 
 
-def for_broker(broker: Broker) -> RunningConsole:
-    """Return the console of the service in a broker's process, which asks the broker's name servers."""
+def for_broker(broker: Broker, host: str) -> RunningConsole:
+    """Return the console of the service in a broker's process, which asks the broker's name servers.
+
+    Raises:
+        ConfigError: others reach *host*, and there is no user, or no certificate.
+    """
+    state = broker.root / STATE_FOLDER
+    way_in = entrance_of_broker(broker, host, state)
     namesrv = broker.settings.text("namesrvAddr")
-    return RunningConsole(broker.world, namesrv, Everyone(), MemoryAudit(), Exposure())
+    audit = FileAudit(broker.world, state)
+    return RunningConsole(broker.world, namesrv, way_in.identities, audit, way_in.exposure, way_in.certificates)

@@ -47,7 +47,10 @@ class ConsoleService:
         except ValueError as problem:
             raise ConfigError(f"{broker.settings.source(LISTEN)}: {LISTEN}: {problem}") from None
         running = await broker.world.workers.run(import_module, "gantrymq_console.running")
-        self._running = running.for_broker(broker)
+        try:
+            self._running = running.for_broker(broker, host)
+        except ConfigError as problem:
+            raise ConfigError(f"{LISTEN}={listen}: {problem}") from problem
         try:
             self.url = await self._running.start(host, port)
         except OSError as problem:

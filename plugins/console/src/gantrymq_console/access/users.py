@@ -1,14 +1,16 @@
-"""Users, their roles, and the interface by which the console learns who a visitor is."""
+"""Users, their roles, and the interfaces by which the console learns who a visitor is."""
 
 from __future__ import annotations
 
 import enum
-from typing import Protocol
+from typing import NamedTuple, Protocol, Self
 
 import attrs
 from starlette.requests import Request
 
-__all__ = ["Everyone", "Identities", "Role", "User"]
+from gantrymq.errors import ConfigError
+
+__all__ = ["Account", "Everyone", "Identities", "Role", "User", "Users"]
 
 
 class Role(enum.IntEnum):
@@ -24,6 +26,14 @@ class Role(enum.IntEnum):
         """The role's name in settings, texts and JSON."""
         return self.name.lower()
 
+    @classmethod
+    def of(cls, word: str) -> Self:
+        """Return the role with this name. Raises ConfigError: there is none."""
+        for each in cls:
+            if each.word == word:
+                return each
+        raise ConfigError(f"the role {word!r} is not one of {', '.join(each.word for each in cls)}")
+
 
 @attrs.frozen
 class User:
@@ -31,16 +41,45 @@ class User:
 
     name: str
     role: Role
+    session: str = ""  # what limits of one session count by; empty for a visitor without limits
+    by_browser: bool = True  # whether a browser sends the credentials by itself, so that forms need a token
+
+
+class Account(NamedTuple):
+    """What `Users` know of a name."""
+
+    role: str  # the word of a `Role`
+    version: str  # changes when sessions of the user have to end, such as with the password
+
+
+class Users(Protocol):
+    """Names, passwords and roles, such as those of a cluster's access control.
+
+    Sessions, tokens, limits and the log-in page are the console's. Implementations need not import the console: an
+    account is any pair of the role's word and a version.
+    """
+
+    async def account(self, name: str) -> Account | None:
+        """Return the account, or None if there is no such user. Called for every request."""
+
+    async def verified(self, name: str, password: str) -> bool:
+        """Return whether the user exists and has this password; both answers must take the same time."""
 
 
 class Identities(Protocol):
-    """Decides who sent a request. Access control of a cluster may offer its own implementation."""
+    """Decides who sent a request."""
 
     async def user_of(self, request: Request) -> User | None:
         """Return the user of *request*, or None if the visitor has to log in."""
 
     def login_path(self) -> str | None:
-        """Return the address of the page to log in, or None if there is none, such as behind a proxy."""
+        """Return the path of the page to log in, or None if there is none, such as behind a proxy."""
+
+    def sessions_of(self, name: str) -> int:
+        """Return how many sessions the user has; 0 if there are none to end."""
+
+    def log_out(self, request: Request, *, everywhere: bool) -> None:
+        """End the session of *request*, or all sessions of its user."""
 
 
 @attrs.frozen
@@ -56,3 +95,10 @@ class Everyone:
     def login_path(self) -> str | None:
         """Return None: there is no log-in."""
         return None
+
+    def sessions_of(self, name: str) -> int:
+        """Return 0: there are no sessions."""
+        return 0
+
+    def log_out(self, request: Request, *, everywhere: bool) -> None:
+        """Do nothing."""

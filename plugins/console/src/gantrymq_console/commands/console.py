@@ -2,44 +2,120 @@
 
 from __future__ import annotations
 
+import os
+from typing import Any
+
 import click
 
-from gantrymq.commands.output import namesrv_option, output_option, print_json, say
+from gantrymq.commands.groups import CommandGroup
+from gantrymq.commands.output import FilledPath, namesrv_option, output_option, print_json, say
 from gantrymq.commands.run import run, stop_requested
 from gantrymq.errors import ConfigError
 from gantrymq.model.hosts import parse_address
 from gantrymq.world.real import real_world
+from gantrymq_console.commands.state import state_folder, state_option
+from gantrymq_console.commands.tokens import token
+from gantrymq_console.commands.users import ROLES, user
 
 __all__ = ["console"]
 
 
-@click.command()
+@click.group(cls=CommandGroup, invoke_without_command=True)
 @click.option("--listen", default="127.0.0.1:8088", show_default=True, metavar="HOST:PORT", help="Where to listen.")
 @namesrv_option
+@state_option
+@click.option("--no-login", is_flag=True, help="Let everyone on this machine in as administrator.")
+@click.option(
+    "--host-name",
+    "host_names",
+    multiple=True,
+    metavar="NAME",
+    help="A name under which browsers reach the console, besides the address of --listen; may be repeated.",
+)
+@click.option(
+    "--tls-cert",
+    type=FilledPath(dir_okay=False),
+    metavar="FILE",
+    help="Serve HTTPS with this certificate chain, PEM; it is read again when it changes.",
+)
+@click.option(
+    "--tls-key",
+    type=FilledPath(dir_okay=False),
+    metavar="FILE",
+    help="Its private key, PEM; by default in the file of --tls-cert. Its password: "
+    "$GANTRYMQ_CONSOLE_TLS_KEY_PASSWORD.",
+)
+@click.option(
+    "--trusted-proxy",
+    "trusted_proxies",
+    multiple=True,
+    metavar="ADDR",
+    help="Address or network of a proxy that serves HTTPS in front; may be repeated; its X-Forwarded-For counts.",
+)
+@click.option(
+    "--user-header",
+    metavar="HEADER",
+    help="Header in which trusted proxies name the user who logged in there, such as X-Forwarded-User.",
+)
+@click.option(
+    "--user-role",
+    type=click.Choice(ROLES),
+    help="Role of users named by --user-header who are not in the file of users; without it they are refused.",
+)
 @output_option
-def console(listen: str, namesrv: str, output: str) -> None:
-    """Serve the web console until Ctrl-C."""
-    from gantrymq_console.access.audit import MemoryAudit
-    from gantrymq_console.access.users import Everyone
+@click.pass_context
+def console(ctx: click.Context, /, *, namesrv: str, output: str, **given: Any) -> None:
+    """Serve the web console until Ctrl-C.
+
+    By default only this machine reaches it, and one logs in with a link that is printed at the start, or as a user of
+    `gantrymq console user add`.
+    """
+    if ctx.invoked_subcommand is None:
+        os.umask(0o027)  # the audit log is for its owner and group
+        run(_serve(namesrv, given, output))
+
+
+console.add_command(user)
+console.add_command(token)
+
+
+async def _serve(namesrv: str, given: dict[str, Any], output: str) -> None:
+    from gantrymq_console.access.audit_file import FileAudit
+    from gantrymq_console.access.setup import EntranceOptions, entrance
     from gantrymq_console.running import RunningConsole
-    from gantrymq_console.web.console import Exposure
 
-    host, port = parse_address(listen)
+    listen, state = given.pop("listen"), state_folder(given.pop("state"))
+    host, port = _address(listen)
+    world = real_world()
+    address = ""
 
-    async def serve() -> None:
-        stopped = stop_requested()
-        running = RunningConsole(real_world(), namesrv, Everyone(), MemoryAudit(), Exposure())
-        try:
-            address = await running.start(host, port)
-        except OSError as problem:
-            raise ConfigError(f"cannot listen on {listen}: {problem.strerror or problem}") from problem
-        try:
-            if output == "json":
-                print_json({"ready": True, "console": address})
-            else:
-                say(f"console: {address}")
-            await stopped.wait()
-        finally:
-            await running.stop()
+    def announce(code: str) -> None:
+        say(f"log in once at: {address}login?code={code}")
 
-    run(serve())
+    way_in = entrance(world, EntranceOptions(host, state, **given), announce)
+    audit = FileAudit(world, state)
+    stopped = stop_requested()
+    running = RunningConsole(world, namesrv, way_in.identities, audit, way_in.exposure, way_in.certificates)
+    try:
+        address = await running.start(host, port)
+    except OSError as problem:
+        raise ConfigError(f"cannot listen on {listen}: {problem.strerror or problem}") from problem
+    try:
+        code = way_in.new_code()
+        if output == "json":
+            link = f"{address}login?code={code}" if code else None
+            print_json({"ready": True, "console": address, "login": link})
+        else:
+            say(f"console: {address}")
+            if code:
+                announce(code)
+        await stopped.wait()
+    finally:
+        await running.stop()
+
+
+def _address(listen: str) -> tuple[str, int]:
+    try:
+        return parse_address(listen)
+    except ValueError as problem:
+        raise ConfigError(f"--listen: {problem}; write HOST:PORT such as 127.0.0.1:8088") from None

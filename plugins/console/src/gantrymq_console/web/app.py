@@ -7,20 +7,23 @@ from collections.abc import Awaitable, Callable
 from typing import Final, cast
 
 from starlette.exceptions import HTTPException
-from starlette.requests import Request
-from starlette.responses import JSONResponse, PlainTextResponse, RedirectResponse, Response
+from starlette.requests import ClientDisconnect, Request
+from starlette.responses import JSONResponse, PlainTextResponse, Response
 from starlette.routing import Match, Route
 from starlette.types import Receive, Scope, Send
 
 from gantrymq.errors import GantryError
+from gantrymq_console.access.accounts import Accounts
 from gantrymq_console.access.audit import AuditUnwritable
+from gantrymq_console.access.limits import Rates
 from gantrymq_console.access.users import Role
 from gantrymq_console.web import answers, preferences, security, static
 from gantrymq_console.web.actions import Actions
 from gantrymq_console.web.console import Console
 from gantrymq_console.web.csrf import BrowserTokens
+from gantrymq_console.web.login import LogInPage, log_in_first
 from gantrymq_console.web.pages import Action, BadInput, Download, Forbidden, NotFound, Page
-from gantrymq_console.web.visit import Visit
+from gantrymq_console.web.visit import LIVE, Visit
 
 __all__ = ["API", "App"]
 
@@ -37,7 +40,11 @@ class App:
         self.console = console
         self.tokens = BrowserTokens(secure=console.exposure.secure)
         self._actions = Actions()
+        self._rates = Rates(console.world.clock)
         routes = [Route("/static/{version}/{path:path}", static.serve, methods=["GET"])]
+        if isinstance(console.identities, Accounts):
+            page = LogInPage(console, console.identities, self.tokens)
+            routes.append(Route("/login", page, methods=["GET", "POST"]))
         posts = {action.path: action for part in console.parts for action in part.actions}
         for part in console.parts:
             routes += [Route(each.path, self._page(each), methods=["GET"]) for each in part.pages]
@@ -58,8 +65,11 @@ class App:
             scope["path"] = scope["path"].removeprefix(API) or "/"
             scope["raw_path"] = scope["raw_path"].removeprefix(API.encode()) or b"/"
         request = Request(scope, receive)
-        scope["gantrymq.address"] = security.address_of(request, self.console.exposure)
-        response = await self._response(request)
+        security.note_sender(request, self.console.exposure)
+        try:
+            response = await self._response(request)
+        except ClientDisconnect:
+            return
         for name, value in security.HEADERS.items():
             response.headers.setdefault(name, value)
         if self.console.exposure.secure:
@@ -71,8 +81,11 @@ class App:
         refused = security.refusal(request, self.console.exposure)
         if refused is not None:
             return PlainTextResponse(refused + "\n", 403)
+        self.tokens.read(request)
         try:
             return await self._endpoint_of(request)(request)
+        except ClientDisconnect:
+            raise
         except HTTPException as problem:
             return PlainTextResponse(f"{problem.detail}\n", problem.status_code, problem.headers)
         except AuditUnwritable as problem:
@@ -119,6 +132,8 @@ class App:
             user = await self.console.identities.user_of(request)
             if user is None:
                 return self._log_in(request)
+            if user.session and not self._rates.allow(user.session):
+                raise HTTPException(429, "This session sends too many requests.", {"Retry-After": "1"})
             visit = Visit(request, self.console, user, self.tokens.token(request))
             if not visit.may(role):
                 refused = Forbidden("common.forbidden", role=role.word, user=user.name, own=user.role.word)
@@ -132,10 +147,15 @@ class App:
 
     def _log_in(self, request: Request) -> Response:
         path = self.console.identities.login_path()
-        if request.scope.get("gantrymq.api") or path is None or request.method != "GET":
+        if request.scope.get("gantrymq.api"):
             return JSONResponse({"error": "log in first, or send an API token", "code": None}, 401)
-        ups = "../" * (request.scope["raw_path"].partition(b"?")[0].count(b"/") - 1)
-        return RedirectResponse((ups or "./") + path.lstrip("/"), 303)
+        if path is None:
+            return PlainTextResponse("The proxy before this console named no user that the console knows.\n", 401)
+        if request.query_params.get(LIVE) == "live":  # the session ended under an open page
+            return PlainTextResponse("Log in again.\n", 401, {"HX-Refresh": "true"})
+        if request.method not in security.SAFE:
+            return PlainTextResponse("Log in first.\n", 401)
+        return log_in_first(request, path)
 
 
 async def _no_page(visit: Visit) -> Response:

@@ -9,6 +9,7 @@ import attrs
 
 from gantrymq.world import World
 from gantrymq_console.access.audit import Audit, Entry
+from gantrymq_console.access.exposure import Exposure
 from gantrymq_console.access.users import Identities
 from gantrymq_console.data.cluster import Cluster
 from gantrymq_console.web.jobs import Jobs
@@ -19,15 +20,6 @@ if TYPE_CHECKING:
     from gantrymq_console.web.visit import Visit
 
 __all__ = ["Console", "Exposure"]
-
-
-@attrs.frozen
-class Exposure:
-    """Under which names and how a console is reached."""
-
-    hosts: frozenset[str] = frozenset()  # names that Host may have, besides loopback addresses
-    secure: bool = False  # whether browsers use HTTPS: TLS of ours or of a trusted proxy
-    proxies: frozenset[str] = frozenset()  # addresses whose X-Forwarded-* headers count
 
 
 @attrs.frozen

@@ -1,6 +1,7 @@
-"""Tokens that prove that a form was made by this console for this browser.
+"""Ids of browsers, and the tokens that prove that a form was made by this console for this browser.
 
-A browser gets a random id in a cookie; its token is a MAC of the id, so that nothing is stored for visitors.
+A browser gets a random id in a cookie. After a log-in the id is that of the session, a new one. The token is a MAC of
+the id: it counts for one session, and nothing is stored for visitors who are not logged in.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ import hmac
 import re
 import secrets
 from typing import Final
+from urllib.parse import urlsplit
 
 from starlette.requests import Request
 from starlette.responses import Response
@@ -25,21 +27,31 @@ class BrowserTokens:
     def __init__(self, *, secure: bool) -> None:
         self._key = secrets.token_bytes(32)
         self._secure = secure
-        self._cookie = "__Host-gantrymq" if secure else "gantrymq"
 
-    def id_of(self, request: Request) -> str:
-        """Return the browser's id, a new one if it has none."""
-        known = request.scope.get("gantrymq.browser") or request.cookies.get(self._cookie, "")
-        found = known if ID.fullmatch(known) else secrets.token_hex(32)
-        request.scope["gantrymq.browser"] = found
-        return found
+    def read(self, request: Request) -> None:
+        """Put the browser's id into the request's scope, if it sent one."""
+        given = request.cookies.get(self._cookie(request), "")
+        if ID.fullmatch(given):
+            request.scope["gantrymq.browser"] = given
 
     def token(self, request: Request) -> str:
-        """Return the token for forms."""
-        return hmac.new(self._key, self.id_of(request).encode(), hashlib.sha256).hexdigest()
+        """Return the token for forms. A browser without an id gets one."""
+        browser = request.scope.setdefault("gantrymq.browser", secrets.token_hex(32))
+        return hmac.new(self._key, browser.encode(), hashlib.sha256).hexdigest()
 
     def keep(self, request: Request, response: Response) -> None:
-        """Set the cookie if the browser did not send it and got a token."""
+        """Set the cookie if the browser got a new id."""
         browser = request.scope.get("gantrymq.browser")
-        if browser is not None and request.cookies.get(self._cookie) != browser:
-            response.set_cookie(self._cookie, browser, secure=self._secure, httponly=True, samesite="strict")
+        name = self._cookie(request)
+        if browser is not None and request.cookies.get(name) != browser:
+            response.set_cookie(name, browser, secure=self._secure, httponly=True, samesite="strict")
+
+    def _cookie(self, request: Request) -> str:
+        """Return the cookie's name. Without HTTPS it has the port: browsers share cookies of all ports of a host."""
+        if self._secure:
+            return "__Host-gantrymq"
+        try:
+            port = urlsplit(f"//{request.headers.get('host', '')}").port
+        except ValueError:
+            port = None
+        return f"gantrymq-{port or 80}"

@@ -11,24 +11,27 @@ from typing import Final
 
 from starlette.types import ASGIApp
 from uvicorn.config import Config
-from uvicorn.protocols.http.h11_impl import H11Protocol
 from uvicorn.server import ServerState
 
 from gantrymq.world import Listener, Timer, World
+from gantrymq_console.access.certificates import Certificates
+from gantrymq_console.web.connections import Connection, Limits, accept_tls
 
 __all__ = ["HttpServer"]
 
-CONNECTIONS: Final = 1000
-KEEP_ALIVE_S: Final = 15
-HEAD_BYTES: Final = 64 * 1024
 STOP_S: Final = 3.0  # running requests may finish within this time
 
 
 class HttpServer:
     """Serves one ASGI application on one port."""
 
-    def __init__(self, app: ASGIApp, world: World) -> None:
+    def __init__(
+        self, app: ASGIApp, world: World, certificates: Certificates | None = None, limits: Limits | None = None
+    ) -> None:
+        """Create it; *certificates* for HTTPS."""
         self._world = world
+        self._certificates = certificates
+        self._limits = limits or Limits()
         self._config = Config(
             app,
             http="h11",
@@ -38,9 +41,8 @@ class HttpServer:
             log_config=None,
             server_header=False,
             proxy_headers=False,
-            limit_concurrency=CONNECTIONS,
-            timeout_keep_alive=KEEP_ALIVE_S,
-            h11_max_incomplete_event_size=HEAD_BYTES,
+            timeout_keep_alive=self._limits.keep_alive_s,
+            h11_max_incomplete_event_size=self._limits.head_bytes,
         )
         self._config.load()
         self._state = ServerState()
@@ -73,7 +75,9 @@ class HttpServer:
             connection.transport.close()
 
     def _protocol(self) -> asyncio.Protocol:
-        return H11Protocol(self._config, self._state, {}, asyncio.get_running_loop())
+        clock, certificates = self._world.clock, self._certificates
+        connection = Connection(self._config, self._state, clock, self._limits, tls=certificates is not None)
+        return connection if certificates is None else accept_tls(connection, certificates, clock, self._limits)
 
     def _set_date(self) -> None:
         now = self._world.clock.now_ms() / 1000

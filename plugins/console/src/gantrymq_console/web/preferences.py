@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from typing import Final
-from urllib.parse import parse_qsl, unquote, urlsplit
 
 from starlette.responses import RedirectResponse, Response
 
@@ -22,9 +21,7 @@ async def save(visit: Visit) -> Response:
     """Set the cookies that the form asks for, and return to the page that sent it."""
     form = await read_form(visit, MOST_BYTES)
     visit.check_token(form.get("csrf", ""))
-    back = urlsplit(form.get("back", ""))
-    segments = [unquote(each) for each in back.path.split("/") if each]
-    response = RedirectResponse(visit.link(*segments, **dict(parse_qsl(back.query))), 303)
+    response = RedirectResponse(visit.inside(form.get("back", "")), 303)
     chosen = {name: form[name] for name, choices in CHOICES.items() if form.get(name) in choices}
     for name, value in {**chosen, "keys": "on" if form.get("keys") == "on" else "off"}.items():
         secure = visit.console.exposure.secure

@@ -8,32 +8,34 @@
 
 from __future__ import annotations
 
-import ipaddress
 from typing import Final
 from urllib.parse import urlsplit
 
 from starlette.requests import Request
 
-from gantrymq_console.web.console import Exposure
+from gantrymq_console.access.exposure import Exposure, is_loopback
 
-__all__ = ["HEADERS", "address_of", "refusal"]
+__all__ = ["HEADERS", "note_sender", "refusal"]
 
+# Referrer-Policy: browsers send "Origin: null" with forms of a page that has no-referrer.
 HEADERS: Final = {
     "Content-Security-Policy": "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; "
     "connect-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'",
     "X-Content-Type-Options": "nosniff",
-    "Referrer-Policy": "no-referrer",
+    "Referrer-Policy": "same-origin",
     "Cache-Control": "no-store",
     "Cross-Origin-Opener-Policy": "same-origin",
+    "Cross-Origin-Resource-Policy": "same-origin",
 }
 SAFE: Final = frozenset({"GET", "HEAD"})
+MOST_HOPS: Final = 20  # entries of X-Forwarded-For that are read
 
 
 def refusal(request: Request, exposure: Exposure) -> str | None:
     """Return why a request is refused, before it is known who sent it; None if it is not."""
     host = request.headers.get("host", "")
     name = _host_name(host)
-    if not (_is_loopback(name) or name in exposure.hosts):
+    if not (is_loopback(name) or name in exposure.hosts):
         return f"the console is not known under the name {host[:80]!r}; start it with --host-name to add it"
     if request.method in SAFE:
         return None
@@ -41,16 +43,36 @@ def refusal(request: Request, exposure: Exposure) -> str | None:
     if site not in (None, "same-origin", "none"):
         return "this request comes from a page of another site"
     origin = request.headers.get("origin")
-    if origin is not None and urlsplit(origin).netloc.lower() != host.lower():
-        return "this request comes from a page of another site"
+    if origin is not None and not _is_own(origin, host, exposure):
+        return (
+            f"this request comes from a page of {origin[:80]!r}, not of the console; behind a proxy that changes the "
+            "header Host, start the console with --host-name and the name in the browser's address line"
+        )
     return None
 
 
-def address_of(request: Request, exposure: Exposure) -> str:
-    """Return the address of the visitor."""
+def note_sender(request: Request, exposure: Exposure) -> None:
+    """Put the visitor's address into the request's scope, and whether a trusted proxy sent the request."""
     peer = request.client.host if request.client is not None else ""
-    forwarded = request.headers.get("x-forwarded-for", "")
-    return forwarded.rpartition(",")[2].strip()[:64] if peer in exposure.proxies and forwarded else peer
+    request.scope["gantrymq.by_proxy"] = exposure.is_proxy(peer)
+    if request.scope["gantrymq.by_proxy"]:
+        hops = ",".join(request.headers.getlist("x-forwarded-for")).split(",")
+        for hop in reversed(hops[-MOST_HOPS:]):
+            if not hop.strip():
+                break
+            peer = hop.strip()[:64]
+            if not exposure.is_proxy(peer):
+                break
+    request.scope["gantrymq.address"] = peer
+
+
+def _is_own(origin: str, host: str, exposure: Exposure) -> bool:
+    """Return whether *origin* is a page of the console: the host asked for, or one of its public names."""
+    try:
+        found = urlsplit(origin)
+        return found.netloc.lower() == host.lower() or (found.hostname or "") in exposure.hosts
+    except ValueError:
+        return False
 
 
 def _host_name(host: str) -> str:
@@ -59,12 +81,3 @@ def _host_name(host: str) -> str:
         return (urlsplit(f"//{host}").hostname or "").lower()
     except ValueError:
         return ""
-
-
-def _is_loopback(name: str) -> bool:
-    if name == "localhost":
-        return True
-    try:
-        return ipaddress.ip_address(name).is_loopback
-    except ValueError:
-        return False

@@ -8,7 +8,7 @@ from __future__ import annotations
 import hmac
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Final
-from urllib.parse import quote, urlencode
+from urllib.parse import parse_qsl, quote, unquote, urlencode, urlsplit
 
 from starlette.requests import Request
 
@@ -20,7 +20,7 @@ from gantrymq_console.web.texts import LANGUAGES, best_language, texts_of
 if TYPE_CHECKING:
     from gantrymq_console.web.console import Console
 
-__all__ = ["MOST_ROWS", "ROWS", "THEMES", "ZONES", "Visit"]
+__all__ = ["MOST_ROWS", "ROWS", "THEMES", "ZONES", "Visit", "link_to", "page_of"]
 
 ROWS: Final = 50  # of a list, by default
 MOST_ROWS: Final = 200
@@ -83,9 +83,13 @@ class Visit:
         return self.console.world.clock.now_ms()
 
     def check_token(self, token: str) -> None:
-        """Check the token of a form or of the header X-CSRF-Token. Raises Forbidden: it is not this browser's."""
+        """Check the token of a form or of the header X-CSRF-Token. Raises Forbidden: it is not this browser's.
+
+        Requests with an API token need none: no browser adds API tokens by itself.
+        """
         given = token or self.request.headers.get("x-csrf-token", "")
-        if not hmac.compare_digest(given.encode(), self.token.encode()):
+        same = hmac.compare_digest(given.encode("utf-8", "surrogatepass"), self.token.encode())
+        if self.user.by_browser and not same:
             raise Forbidden("common.wrong_token")
 
     # --- parameters ---
@@ -129,30 +133,48 @@ class Visit:
             *segments: of the path, not encoded; none for the home page.
             **query: parameters; those that are None or empty are left out.
         """
-        ups = "../" * (self._raw_path.count("/") - 1)
-        path = "/".join(quote(each, safe="") for each in segments)
-        return (f"{ups}{path}" or "./") + _query(query)
+        return link_to(self.request, "/".join(quote(each, safe="") for each in segments)) + _query(query)
+
+    def inside(self, page: str) -> str:
+        """Return a relative link to a page given as by `page_of`. It stays in the console, whatever the text is."""
+        try:
+            found = urlsplit(page)
+            query = dict(parse_qsl(found.query))
+        except ValueError:
+            return self.link()
+        segments = [unquote(each) for each in found.path.split("/")]
+        return self.link(*(each for each in segments if each not in ("", ".", ".."))) + _query(query)
 
     def here(self, **changed: Any) -> str:
         """Return a relative link to this page with some parameters changed, or removed if None."""
         query = {name: each for name, each in self.request.query_params.items() if name not in (LIVE, "done")}
-        last = self._raw_path.rpartition("/")[2]
+        last = _raw_path(self.request).rpartition("/")[2]
         return (last or "./") + _query({**query, **changed})
-
-    @property
-    def _raw_path(self) -> str:
-        return str(self.request.scope["raw_path"].decode("ascii", "replace").partition("?")[0])
 
     @property
     def back(self) -> str:
         """The path and query of this page within the console."""
-        query = [pair for pair in self.request.query_params.multi_items() if pair[0] not in (LIVE, "done")]
-        return self._raw_path + (f"?{urlencode(query)}" if query else "")
+        return page_of(self.request)
 
     @property
     def api(self) -> str:
         """Link to the JSON twin of this page."""
         return self.link("api", "v1") + self.back
+
+
+def page_of(request: Request) -> str:
+    """Return the path and query of a page within the console, without parameters that are for one response only."""
+    query = [pair for pair in request.query_params.multi_items() if pair[0] not in (LIVE, "done")]
+    return _raw_path(request) + (f"?{urlencode(query)}" if query else "")
+
+
+def link_to(request: Request, path: str) -> str:
+    """Return a relative link to an encoded path of the console without the first slash, from the page of *request*."""
+    return "../" * (_raw_path(request).count("/") - 1) + path or "./"
+
+
+def _raw_path(request: Request) -> str:
+    return str(request.scope["raw_path"].decode("ascii", "replace").partition("?")[0])
 
 
 def _query(query: Mapping[str, Any]) -> str:

@@ -1,0 +1,184 @@
+"""The file of users and API tokens, ``users.json`` in the console's folder.
+
+    {"version": 1,
+     "users":  {"ann": {"role": "admin", "password": "scrypt:..."}},
+     "tokens": {"backup": {"role": "viewer", "digest": "<SHA-256 of the token>", "until_ms": 1790000000000}}}
+
+A user without a password can only be named by a trusted proxy. Commands replace the file; a running console reads it
+again when it has changed, so a removed user, a new role or a new password counts from the next request.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import logging
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Final
+
+import attrs
+
+from gantrymq.errors import ConfigError
+from gantrymq.world import Files, World
+from gantrymq_console.access.passwords import Checker, is_digest
+from gantrymq_console.access.users import Account, Role, User
+
+__all__ = [
+    "TOKEN_PREFIX",
+    "FileUsers",
+    "StoredToken",
+    "StoredUser",
+    "UserTable",
+    "check_name",
+    "read",
+    "token_digest",
+    "write",
+]
+
+log = logging.getLogger(__name__)
+
+FILE: Final = "users.json"
+TOKEN_PREFIX: Final = "gmqc_"
+NAME: Final = re.compile(r"[A-Za-z0-9_.@-]{1,64}")
+RECHECK_S: Final = 1.0  # a change of the file is noticed within this time
+
+
+@attrs.frozen
+class StoredUser:
+    """A user in the file."""
+
+    role: Role
+    password: str = attrs.field(default="", repr=False)  # digest; empty: cannot log in with a password
+
+
+@attrs.frozen
+class StoredToken:
+    """An API token in the file."""
+
+    role: Role
+    digest: str = attrs.field(repr=False)  # SHA-256, in hexadecimal
+    until_ms: int  # wall time after which it is refused
+
+
+@attrs.frozen
+class UserTable:
+    """The content of the file."""
+
+    users: Mapping[str, StoredUser] = attrs.field(factory=dict)
+    tokens: Mapping[str, StoredToken] = attrs.field(factory=dict)
+
+
+def check_name(name: str) -> str:
+    """Return the name of a user or token. Raises ConfigError: it has other characters than names may have."""
+    if not NAME.fullmatch(name):
+        raise ConfigError(f"the name {name!r} is not 1 to 64 letters, digits, or characters of _ . @ -")
+    return name
+
+
+def read(files: Files, folder: Path) -> UserTable:
+    """Return the table in *folder*, empty if there is no file. Raises ConfigError: it cannot be used."""
+    path = folder / FILE
+    try:
+        given = json.loads(files.read(path))
+        if given["version"] != 1:
+            raise ValueError(f"version {given['version']}, expected 1")
+        return UserTable(
+            {check_name(name): _user(each) for name, each in given["users"].items()},
+            {check_name(name): _token(each) for name, each in given["tokens"].items()},
+        )
+    except FileNotFoundError:
+        return UserTable()
+    except OSError as problem:
+        raise ConfigError(f"{path}: {problem.strerror or problem}") from problem
+    except (ValueError, KeyError, TypeError, AttributeError) as problem:
+        raise ConfigError(f"{path} is not a file of users: {type(problem).__name__}: {problem}") from problem
+
+
+def write(files: Files, folder: Path, table: UserTable) -> None:
+    """Replace the file atomically. The caller's umask must be 077. Raises ConfigError: it cannot be written."""
+    document = {
+        "version": 1,
+        "users": {
+            name: {"role": each.role.word, "password": each.password} for name, each in sorted(table.users.items())
+        },
+        "tokens": {
+            name: {"role": each.role.word, "digest": each.digest, "until_ms": each.until_ms}
+            for name, each in sorted(table.tokens.items())
+        },
+    }
+    try:
+        files.make_dirs(folder)
+        files.replace(folder / FILE, json.dumps(document, indent=1).encode() + b"\n")
+    except OSError as problem:
+        raise ConfigError(f"{folder / FILE}: {problem.strerror or problem}") from problem
+
+
+def token_digest(token: str) -> str:
+    """Return what the file holds of a token. A token is 256 random bits, so a fast digest is enough."""
+    return hashlib.sha256(token.encode("utf-8", "surrogatepass")).hexdigest()
+
+
+class FileUsers:
+    """Users and tokens of the file, for a running console."""
+
+    def __init__(self, world: World, folder: Path, checker: Checker) -> None:
+        """Read the file. Raises ConfigError: it cannot be used."""
+        self._world = world
+        self._folder = folder
+        self._checker = checker
+        self._state = self._stat()
+        self._checked_s = world.clock.monotonic()
+        self._take(read(world.files, folder))
+
+    @property
+    def table(self) -> UserTable:
+        """The content of the file now. If the file became unusable, nobody is known until it is mended."""
+        now_s = self._world.clock.monotonic()
+        if now_s - self._checked_s >= RECHECK_S:
+            self._checked_s = now_s
+            state = self._stat()
+            if state != self._state:
+                self._state = state
+                try:
+                    self._take(read(self._world.files, self._folder))
+                except ConfigError as problem:
+                    log.error("no user can log in: %s", problem)
+                    self._take(UserTable())
+        return self._table
+
+    async def account(self, name: str) -> Account | None:
+        """Return the role of a user, and a text that changes with the password."""
+        found = self.table.users.get(name)
+        return Account(found.role.word, token_digest(found.password)) if found is not None else None
+
+    async def verified(self, name: str, password: str) -> bool:
+        """Return whether the user exists and has this password. Raises TooBusy."""
+        found = self.table.users.get(name)
+        return await self._checker.matches(password, found.password if found is not None else "")
+
+    def user_of_token(self, token: str) -> User | None:
+        """Return the user that a token stands for, or None if it is unknown or has ended."""
+        name = self._tokens.get(token_digest(token)) if self.table else None
+        if name is None or self._table.tokens[name].until_ms <= self._world.clock.now_ms():
+            return None
+        return User(f"token:{name}", self._table.tokens[name].role, f"token:{name}", by_browser=False)
+
+    def _take(self, table: UserTable) -> None:
+        self._table = table
+        self._tokens = {each.digest: name for name, each in table.tokens.items()}
+
+    def _stat(self) -> Any:
+        return self._world.files.stat(self._folder / FILE)
+
+
+def _user(given: Any) -> StoredUser:
+    password = given["password"]
+    if password and not is_digest(password):
+        raise ValueError("a password that is not a digest")
+    return StoredUser(Role.of(given["role"]), password)
+
+
+def _token(given: Any) -> StoredToken:
+    return StoredToken(Role.of(given["role"]), str(given["digest"]), int(given["until_ms"]))

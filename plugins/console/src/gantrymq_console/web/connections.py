@@ -1,0 +1,152 @@
+"""One connection of the HTTP server: uvicorn's protocol with time limits, and TLS below it.
+
+A request's head, its body, and the browser's reading of a response each have a time limit, so that slow peers cannot
+occupy all connections.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from typing import Any
+
+import attrs
+import h11
+from uvicorn.config import Config
+from uvicorn.protocols.http.h11_impl import H11Protocol
+from uvicorn.server import ServerState
+
+from gantrymq.remoting.tls_transport import TlsTransport
+from gantrymq.world import Clock, Timer
+from gantrymq_console.access.certificates import Certificates
+
+__all__ = ["Connection", "Limits", "accept_tls"]
+
+log = logging.getLogger(__name__)
+
+
+@attrs.frozen
+class Limits:
+    """Limits of connections."""
+
+    connections: int = 1000  # further ones are closed at once
+    keep_alive_s: int = 15  # between two requests
+    head_s: float = 10.0  # from the first byte, or the connection, to the end of the head; also of the TLS handshake
+    body_s: float = 60.0  # from the end of the head to the end of the body
+    write_s: float = 60.0  # without progress of a response that the peer does not read
+    head_bytes: int = 64 * 1024
+
+
+class Connection(H11Protocol):
+    """One connection."""
+
+    def __init__(self, config: Config, state: ServerState, clock: Clock, limits: Limits, *, tls: bool) -> None:
+        super().__init__(config, state, {}, asyncio.get_running_loop())
+        self._clock = clock
+        self._limits = limits
+        self._tls = tls
+        self._begun = False  # after the TLS handshake
+        self._stage = ""  # what the peer is sending: "head", "body", or nothing
+        self._reading: Timer | None = None
+        self._writing: Timer | None = None
+
+    def connection_made(self, transport: Any) -> None:
+        """Begin, or close at once if there are too many connections."""
+        self._begun = True
+        super().connection_made(transport)
+        if self._tls:
+            self.scheme = "https"
+        if len(self.connections) > self._limits.connections:
+            transport.abort()
+        else:
+            self._watch()
+
+    def data_received(self, data: bytes) -> None:
+        """Handle bytes of the peer."""
+        if not self.transport.is_closing():
+            super().data_received(data)
+            self._watch()
+
+    def on_response_complete(self) -> None:
+        """Wait for the next request."""
+        super().on_response_complete()
+        self._watch()
+
+    def pause_writing(self) -> None:
+        """Limit the time until the peer reads on."""
+        super().pause_writing()
+        self._writing = self._clock.call_later(self._limits.write_s, self._expire)
+
+    def resume_writing(self) -> None:
+        """End the limit of `pause_writing`."""
+        super().resume_writing()
+        if self._writing is not None:
+            self._writing.cancel()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Cancel the limits and what runs for the peer. Also called if the TLS handshake failed."""
+        self._set_stage("")
+        if self._writing is not None:
+            self._writing.cancel()
+        if self._begun:
+            super().connection_lost(exc)
+        else:
+            self.connections.discard(self)
+
+    def _watch(self) -> None:
+        """Limit the time of what the peer is sending now. Bytes that trickle in do not extend it."""
+        idle = self.cycle is not None and not self.conn.trailing_data[0]
+        state = self.conn.their_state
+        self._set_stage("head" if state is h11.IDLE and not idle else "body" if state is h11.SEND_BODY else "")
+
+    def _set_stage(self, stage: str) -> None:
+        if stage == self._stage:
+            return
+        self._stage = stage
+        if self._reading is not None:
+            self._reading.cancel()
+        limit_s = self._limits.head_s if stage == "head" else self._limits.body_s
+        self._reading = self._clock.call_later(limit_s, self._expire) if stage else None
+
+    def _expire(self) -> None:
+        if not self.transport.is_closing():
+            self.transport.abort()
+
+
+def accept_tls(connection: Connection, certificates: Certificates, clock: Clock, limits: Limits) -> asyncio.Protocol:
+    """Return the protocol of a socket that speaks TLS; *connection* begins after the handshake."""
+    return _Handshake(connection, certificates, clock, limits)
+
+
+class _Handshake(asyncio.Protocol):
+    def __init__(self, connection: Connection, certificates: Certificates, clock: Clock, limits: Limits) -> None:
+        self._connection = connection
+        self._certificates = certificates
+        self._clock = clock
+        self._limits = limits
+
+    def connection_made(self, transport: Any) -> None:
+        connections = self._connection.connections
+        if len(connections) >= self._limits.connections:
+            transport.abort()
+            return
+
+        def settled(problem: str | None) -> None:
+            if problem is None:
+                self._connection.connection_made(tls)
+            else:
+                log.info("%s: %s", transport.get_extra_info("peername"), problem)
+
+        tls = TlsTransport(
+            transport,
+            self._connection,
+            self._certificates.context(),
+            server_side=True,
+            clock=self._clock,
+            timeout_s=self._limits.head_s,
+            settled=settled,
+            failed=lambda problem: log.info("%s: %s", transport.get_extra_info("peername"), problem),
+        )
+        self._connection.transport = tls
+        connections.add(self._connection)  # counted from now on, and closed with the others
+        tls.start()

@@ -1,0 +1,105 @@
+"""The page to log in: a name and password, or the code of a one-time link. Shown to visitors who are not known."""
+
+from __future__ import annotations
+
+import logging
+import math
+from typing import Final
+from urllib.parse import urlencode
+
+import attrs
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import HTMLResponse, RedirectResponse, Response
+
+from gantrymq_console.access.accounts import Accounts, LogInFailed
+from gantrymq_console.access.audit import AuditUnwritable, Entry
+from gantrymq_console.access.passwords import TooBusy
+from gantrymq_console.access.users import Role, User
+from gantrymq_console.web import answers
+from gantrymq_console.web.actions import read_form
+from gantrymq_console.web.console import Console
+from gantrymq_console.web.csrf import BrowserTokens
+from gantrymq_console.web.pages import Forbidden
+from gantrymq_console.web.render import render
+from gantrymq_console.web.visit import Visit, link_to, page_of
+
+__all__ = ["LogInPage", "log_in_first"]
+
+log = logging.getLogger(__name__)
+
+MOST_BYTES: Final = 8192
+NOBODY: Final = User("", Role.VIEWER)  # nothing but the page to log in is made for it
+
+
+@attrs.frozen
+class LogInData:
+    """Data of the page."""
+
+    to: str  # path and query of the page to show next
+    code: str = ""  # of the one-time link
+    with_link: bool = False  # whether one-time links are offered instead of passwords
+    name: str = ""
+    failed: bool = False
+    wait_s: int = 0  # seconds until the next attempt is allowed
+
+
+class LogInPage:
+    """GET and POST of ``/login``."""
+
+    def __init__(self, console: Console, accounts: Accounts, tokens: BrowserTokens) -> None:
+        self._console = console
+        self._accounts = accounts
+        self._tokens = tokens
+
+    async def __call__(self, request: Request) -> Response:
+        """Show the page, or log in."""
+        user = await self._accounts.user_of(request)
+        visit = Visit(request, self._console, user or NOBODY, self._tokens.token(request))
+        if request.method == "POST":
+            return await self._log_in(request, visit)
+        if user is not None:
+            return RedirectResponse(visit.inside(visit.text("to")), 303)
+        if not visit.text("code"):
+            self._accounts.offer_code()
+        return self._page(visit, LogInData(visit.text("to"), visit.text("code"), self._accounts.with_link))
+
+    async def _log_in(self, request: Request, visit: Visit) -> Response:
+        form = await read_form(visit, MOST_BYTES)
+        data = LogInData(form.get("to", ""), "", self._accounts.with_link, form.get("name", "").strip())
+        try:
+            visit.check_token(form.get("csrf", ""))
+        except Forbidden:
+            return self._page(visit, data, 403)
+        try:
+            if form.get("code"):
+                name = self._accounts.use_code(request, form["code"])
+            else:
+                name = await self._accounts.log_in(request, data.name, form.get("password", ""))
+        except LogInFailed as problem:
+            await self._note(visit, data.name[:64], "failed")
+            wait_s = math.ceil(problem.wait_s)
+            return self._page(visit, attrs.evolve(data, failed=True, wait_s=wait_s), 429 if wait_s else 401)
+        except TooBusy:
+            raise HTTPException(503, "Too many visitors are logging in; try again.", {"Retry-After": "5"}) from None
+        await self._note(visit, name, "done")
+        return RedirectResponse(visit.inside(data.to), 303)
+
+    def _page(self, visit: Visit, data: LogInData, status: int = 200) -> Response:
+        headers = {"Retry-After": str(data.wait_s)} if data.wait_s else None
+        return HTMLResponse(render("login.html", visit, data=data, status=status), status, headers)
+
+    async def _note(self, visit: Visit, name: str, result: str) -> None:
+        """Write the log-in into the audit log. If that fails the visitor still gets in, to see why."""
+        entry = Entry(visit.now_ms(), "", name, answers.address_of(visit), "login.title", name, result=result)
+        try:
+            await self._console.audit.write(entry)
+        except AuditUnwritable as problem:
+            log.warning("a log-in is not in the audit log: %s", problem)
+
+
+def log_in_first(request: Request, path: str) -> Response:
+    """Return a redirection to the page to log in, which leads back to the page that was asked for."""
+    page = page_of(request)
+    query = f"?{urlencode({'to': page})}" if page != "/" else ""
+    return RedirectResponse(link_to(request, path.lstrip("/")) + query, 303)
