@@ -73,7 +73,9 @@ def test_calls_of_files(files):
     assert files.stat(LOG).size == 3
     assert files.list(FOLDER) == ["log"]
     files.rename(LOG, Path("/d/b"))
+    files.link(Path("/d/b"), LOG)
     files.remove(Path("/d/b"))
+    files.remove(LOG)
     files.sync_dir(FOLDER)
     assert files.disk_use(FOLDER).total == 1 << 40
     files.remove_dir(FOLDER)
@@ -85,7 +87,9 @@ def test_calls_of_files(files):
         ("stat", LOG, 0, 0),
         ("list", FOLDER, 0, 0),
         ("rename", LOG, 0, 0),
+        ("link", Path("/d/b"), 0, 0),
         ("remove", Path("/d/b"), 0, 0),
+        ("remove", LOG, 0, 0),
         ("sync_dir", FOLDER, 0, 0),
         ("disk_use", FOLDER, 0, 0),
         ("remove_dir", FOLDER, 0, 0),

@@ -140,6 +140,7 @@ def test_the_trace_has_every_change_in_order():
     opened.pwrite(b"written", 20)
     opened.datasync()
     files.rename(PATH, Path("/b"))
+    files.link(Path("/b"), Path("/c"))
     files.remove(Path("/b"))
     assert [(event.kind, event.where, event.position, event.data) for event in trace.events] == [
         ("file.create", "/a", 0, b""),
@@ -148,5 +149,6 @@ def test_the_trace_has_every_change_in_order():
         ("file.pwrite", "/a", 20, b"written"),
         ("file.datasync", "/a", 0, b""),
         ("file.rename", "/a", 0, b"/b"),
+        ("file.link", "/b", 0, b"/c"),
         ("file.remove", "/b", 0, b""),
     ]

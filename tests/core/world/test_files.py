@@ -92,6 +92,26 @@ def test_rename_replaces_and_moves_folders_with_what_they_hold(files, root):
         files.rename(root / "topic", root / "again")
 
 
+def test_a_link_is_a_second_name_of_the_same_content(files, root):
+    files.replace(root / "a", b"abc")
+    files.link(root / "a", root / "b")
+    opened = files.open(root / "b")
+    opened.pwrite(b"x", 1)
+    opened.close()
+    assert files.read(root / "a") == b"axc"
+    files.remove(root / "a")
+    assert files.read(root / "b") == b"axc"
+    with pytest.raises(FileExistsError):
+        files.link(root / "b", root / "b")
+    for old, new in ((root / "a", root / "c"), (root / "b", root / "none" / "c")):
+        with pytest.raises(FileNotFoundError):
+            files.link(old, new)
+    files.make_dirs(root / "folder")
+    with pytest.raises(PermissionError):
+        files.link(root / "folder", root / "c")
+    assert files.list(root) == ["b", "folder"]
+
+
 def test_remove_of_what_is_gone_is_fine_and_an_open_file_lives_on(files, root):
     files.replace(root / "a", b"abc")
     opened = files.open(root / "a")

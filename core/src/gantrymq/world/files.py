@@ -186,6 +186,15 @@ class Files(Protocol):
     def rename(self, old: Path, new: Path) -> None:
         """Rename atomically within one file system, replacing *new*."""
 
+    def link(self, old: Path, new: Path) -> None:
+        """Give the file *old* a second name *new*, a hard link: both names have the same content from then on.
+
+        Raises:
+            FileNotFoundError: *old* is missing, or the folder of *new*.
+            FileExistsError: *new* exists.
+            OSError: EXDEV for another file system; EPERM, EMLINK or ENOTSUP if links are not supported.
+        """
+
     def remove(self, path: Path) -> None:
         """Remove a file, if it exists."""
 

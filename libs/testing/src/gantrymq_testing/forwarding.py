@@ -32,7 +32,7 @@ Data = bytes | bytearray | memoryview
 
 CHANGES = frozenset(
     {
-        *("make_dirs", "create", "replace", "rename", "remove", "remove_dir", "sync_dir", "lock"),
+        *("make_dirs", "create", "replace", "rename", "link", "remove", "remove_dir", "sync_dir", "lock"),
         *("pwrite", "truncate", "allocate", "datasync", "syncfs", "write"),
     }
 )
@@ -52,7 +52,7 @@ class ForwardingFiles:
 
         Args:
             name: of the call, see above.
-            path: its subject; for ``rename`` the old one, for an object the one it was opened with.
+            path: its subject; for ``rename`` and ``link`` the old one, for an object the one it was opened with.
             proceed: makes the call on the underlying files and returns, or raises, their result.
             position: bytes from the start of the file, if the call has one.
             length: bytes to write or read; the new length for ``truncate`` and ``allocate``.
@@ -104,6 +104,10 @@ class ForwardingFiles:
     def rename(self, old: Path, new: Path) -> None:
         """As `Files.rename`."""
         self.around("rename", old, lambda: self._inner.rename(old, new))
+
+    def link(self, old: Path, new: Path) -> None:
+        """As `Files.link`."""
+        self.around("link", old, lambda: self._inner.link(old, new))
 
     def remove(self, path: Path) -> None:
         """As `Files.remove`."""

@@ -7,6 +7,7 @@ the saved bytes.
 
 from __future__ import annotations
 
+import errno
 import os
 import random
 from collections.abc import Callable
@@ -127,6 +128,14 @@ class Layer(ForwardingFiles):
                 self.room.cut(gone, 0)
 
         self.calls.make("rename", old, do)
+
+    def link(self, old: Path, new: Path) -> None:
+        """Refuse it: the simulated file system has no hard links."""
+
+        def do() -> None:
+            raise OSError(errno.EPERM, os.strerror(errno.EPERM), str(old))
+
+        self.calls.make("link", old, do)
 
     def remove(self, path: Path) -> None:
         def do() -> None:

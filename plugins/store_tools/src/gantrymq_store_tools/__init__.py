@@ -11,7 +11,8 @@ store itself is never written and its lock is not taken. Stores of GantryMQ and 
     repair, rebuild_store, extract,    implementation of the commands repair, rebuild-*, extract, dump and stat
     dump, store_stat
     backup, copy_ends, config_copy,    copy of a store that may be open: order of reading; where the data to copy ends;
-    summed_copy, backup_manifest       the files of config/; copies with checksums; their list
+    log_copy, summed_copy,             the files of config/; the log, with links; copies with checksums; their list
+    backup_manifest
     restore                            a store from such a copy
     commands                           the command line; no other module here imports click
 """

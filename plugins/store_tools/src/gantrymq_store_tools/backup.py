@@ -35,7 +35,6 @@ from gantrymq.world.files import Files, is_disk_full
 from gantrymq_store_files.batch_entry import BATCH_ENTRY_BYTES
 from gantrymq_store_files.checkpoint import RECOVERY_MARGIN_MS, Checkpoint, encode_checkpoint
 from gantrymq_store_files.dropped_topics import DROPPED_TOPICS
-from gantrymq_store_files.file_names import file_name
 from gantrymq_store_files.index import HEADER_BYTES, read_header
 from gantrymq_store_files.queue_entry import ENTRY_BYTES
 from gantrymq_store_tools.backup_manifest import MANIFEST, STORED, Manifest, write_manifest
@@ -46,6 +45,7 @@ from gantrymq_store_tools.config_copy import CONFIG, ConfigCopy
 from gantrymq_store_tools.copy_ends import ext_end, log_end, queue_end
 from gantrymq_store_tools.findings import Finding, ProgressListener, no_progress
 from gantrymq_store_tools.layout import Layout, StoreFile, find_layout
+from gantrymq_store_tools.log_copy import EarlierLog, LogCopy
 from gantrymq_store_tools.log_reader import LogReader
 from gantrymq_store_tools.open_files import OpenFiles
 from gantrymq_store_tools.summed_copy import NewFolder
@@ -67,6 +67,7 @@ class BackupReport:
 
     backup: Path
     manifest: Manifest
+    linked: int  # files that are hard links
     findings: list[Finding] = attrs.field(factory=list)
 
     @property
@@ -77,7 +78,8 @@ class BackupReport:
     def to_json(self) -> dict[str, Any]:
         """Return the report as a JSON document."""
         findings = [finding.to_json() for finding in self.findings]
-        return {"backup": str(self.backup), **self.manifest.to_json(), "findings": findings}
+        members = {**self.manifest.to_json(), "linked": self.linked, "findings": findings}
+        return {"backup": str(self.backup), **members}
 
 
 def backup_store(
@@ -89,6 +91,8 @@ def backup_store(
     log_folders: Sequence[Path] = (),
     delay_levels: str = DEFAULT_DELAY_LEVELS,
     check: bool = True,
+    link: bool = False,
+    previous: Path | None = None,
     progress: ProgressListener = no_progress,
 ) -> BackupReport:
     """Back up the store *root* into the folder *backup*, which is created, and check the copy.
@@ -98,6 +102,8 @@ def backup_store(
         log_folders: see `find_layout`.
         delay_levels: the broker's messageDelayLevel, for the check.
         check: read all records and queue entries of the copy, as `check_store` does.
+        link: hard links to full log files of the store instead of copies, if both are on one file system.
+        previous: an earlier backup of the store; its full log files are linked, and not read again.
 
     Raises:
         StoreLayoutError: *root* is not a store that can be read.
@@ -110,9 +116,16 @@ def backup_store(
     before = _content(files, root / CHECKPOINT)
     config = ConfigCopy(files, root)
     extent = _find_extent(files, root, log_folders, clean)
+    earlier = None if previous is None else EarlierLog(files, previous)
     new = NewFolder(files, backup / STORED)
     try:
-        start = _StoreCopy(files, root, new, extent, progress).run()
+        progress.begin("copying", extent.log_end - extent.layout.log.start)
+        _StoreCopy(files, root, new, extent, progress).run()
+        log, end = extent.layout.log, extent.log_end
+        start = LogCopy(new, log, end, progress, fixed_to=extent.queues_to, link=link, earlier=earlier).run()
+        if start is None:
+            raise StoreError(f"the log files of {root} were deleted before they were copied; back it up again")
+        progress.end()
         for path, data in config.read_all().items():
             new.write(path, data)
         if clean:
@@ -143,7 +156,7 @@ def backup_store(
         damaged=None,
         files=tuple(file for _, file in sorted(new.stored.items())),
     )
-    report = BackupReport(backup, manifest)
+    report = BackupReport(backup, manifest, new.linked)
     if check:
         checked = check_store(files, backup / STORED, delay_levels=delay_levels, progress=progress)
         report.findings = checked.findings
@@ -197,7 +210,7 @@ def _find_extent(files: Files, root: Path, log_folders: Sequence[Path], clean: b
 
 
 class _StoreCopy:
-    """Copies everything except the small files that `ConfigCopy` reads."""
+    """Copies everything except the log and the small files that `ConfigCopy` reads."""
 
     def __init__(self, files: Files, root: Path, new: NewFolder, extent: _Extent, progress: ProgressListener) -> None:
         self._files = files
@@ -208,15 +221,14 @@ class _StoreCopy:
         self._progress = progress
         self._open = OpenFiles(files)
 
-    def run(self) -> int:
-        """Copy, and return the start of the log in the copy."""
+    def run(self) -> None:
+        """Copy. Raises OSError, and StoreError if a file cannot be read."""
         try:
             self._copy_others(self._root, "")
             self._copy_queues()
             self._copy_index()
         finally:
             self._open.close()
-        return self._copy_log()
 
     def _copy_others(self, source: Path, path: str) -> None:
         """Copy files that have no rules of their own: timer wheel and log, files of plugins and of later versions."""
@@ -268,27 +280,9 @@ class _StoreCopy:
                 continue
             name = self._layout.name(file.path) if path is None else path
             try:
-                self._new.copy(file.path, name, None if end is None else end - file.start)
+                self._new.copy(file.path, name, None if end is None else end - file.start, self._progress.advance)
             except FileNotFoundError:
                 return
-
-    def _copy_log(self) -> int:
-        log, end = self._layout.log, self._extent.log_end
-        self._progress.begin("copying the log", end - log.start)
-        start = None
-        for file in reversed(log.files):
-            if file.start >= end > log.start:
-                continue
-            try:
-                name = f"{COMMIT_LOG}/{file_name(file.start)}"
-                self._new.copy(file.path, name, end - file.start, self._progress.advance)
-            except FileNotFoundError:
-                break
-            start = file.start
-        if start is None:
-            raise StoreError(f"the log files of {self._root} were deleted before they were copied; back it up again")
-        self._progress.end()
-        return start
 
 
 def _content(files: Files, path: Path) -> bytes | None:

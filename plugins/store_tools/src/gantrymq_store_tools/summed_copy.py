@@ -6,6 +6,7 @@ beginning, and most of a queue file is a hole.
 
 from __future__ import annotations
 
+import errno
 import hashlib
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -21,6 +22,7 @@ __all__ = ["NewFolder", "Sum", "read_summed"]
 
 CHUNK_BYTES = 1024 * 1024
 MANY_FILES = 1000  # more are made durable together with the rest of their file system
+NO_LINKS = frozenset({errno.EXDEV, errno.EPERM, errno.EMLINK, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS})
 _ZEROS = bytes(CHUNK_BYTES)
 _Advance = Callable[[int], None]
 
@@ -84,6 +86,7 @@ class NewFolder:
         self.stored: dict[str, StoredFile] = {}  # by path relative to *root*
         self._files = files
         self._root = root
+        self.linked = 0  # files that are hard links
         self._created: list[Path] = []
         self._folders: set[Path] = set()
         make_durable_dirs(files, root)
@@ -109,17 +112,45 @@ class NewFolder:
     @contextmanager
     def creating(self, path: str) -> Iterator[File]:
         """Create the file *path* and its folders; it is open while the body runs. Raises OSError."""
-        whole = self._root / path
-        if whole.parent not in self._folders:
-            self._files.make_dirs(whole.parent)
-            above = (whole.parent, *whole.parent.parents)
-            self._folders.update(folder for folder in above if folder.is_relative_to(self._root))
+        whole = self._make_folder(path)
         file = self._files.open(whole, create=True)
         self._created.append(whole)
         try:
             yield file
         finally:
             file.close()
+
+    def link(self, source: Path, path: str, known: Sum | None = None, advance: _Advance = _ignore) -> bool:
+        """Create *path* as a hard link to the file *source*, whose content must not change any more.
+
+        Args:
+            known: the sum of *source* if it need not be read.
+
+        Returns:
+            False if the file system does not support it; nothing was created.
+
+        Raises:
+            FileNotFoundError: *source* does not exist; nothing was created.
+            StoreError: *source* cannot be read.
+            OSError: the disk failed, or is full.
+        """
+        whole = self._make_folder(path)
+        try:
+            self._files.link(source, whole)
+        except OSError as error:
+            if error.errno in NO_LINKS:
+                return False
+            raise
+        self._created.append(whole)
+        if known is None:
+            reading = self._files.open(whole, read_only=True)
+            try:
+                known = read_summed(reading, None, None, advance)
+            finally:
+                reading.close()
+        self.stored[path] = StoredFile(path, *known)
+        self.linked += 1
+        return True
 
     def write(self, path: str, data: bytes) -> None:
         """Create the file *path* with the content *data*. Raises OSError."""
@@ -146,3 +177,12 @@ class NewFolder:
         """Release the descriptor of the file system."""
         if self._volume is not None:
             self._volume.close()
+
+    def _make_folder(self, path: str) -> Path:
+        """Create the folder of *path*, and return the whole path."""
+        whole = self._root / path
+        if whole.parent not in self._folders:
+            self._files.make_dirs(whole.parent)
+            above = (whole.parent, *whole.parent.parents)
+            self._folders.update(folder for folder in above if folder.is_relative_to(self._root))
+        return whole

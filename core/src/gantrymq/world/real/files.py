@@ -100,6 +100,10 @@ class RealFiles:
         """Rename atomically within one file system, replacing *new*."""
         os.replace(old, new)
 
+    def link(self, old: Path, new: Path) -> None:
+        """Create a hard link."""
+        os.link(old, new)
+
     def remove(self, path: Path) -> None:
         """Remove a file, if it exists."""
         with contextlib.suppress(FileNotFoundError):

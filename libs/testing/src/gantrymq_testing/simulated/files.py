@@ -151,6 +151,19 @@ class SimulatedFiles:
         self._note("file.rename", old, 0, os.fsencode(new))
         self._move(old, new)
 
+    def link(self, old: Path, new: Path) -> None:
+        """Create a hard link."""
+        old, new = _absolute(old), _absolute(new)
+        if old in self._dirs:
+            raise _error(errno.EPERM, old)
+        if old not in self._files or new.parent not in self._dirs:
+            raise _error(errno.ENOENT, old)
+        if new in self._files or new in self._dirs:
+            raise _error(errno.EEXIST, new)
+        self._note("file.link", old, 0, os.fsencode(new))
+        self._files[new] = self._files[old]
+        self._files[new].hold()
+
     def remove(self, path: Path) -> None:
         """Unlink a file; no error if it does not exist."""
         path = _absolute(path)

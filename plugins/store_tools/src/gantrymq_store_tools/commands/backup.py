@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from time import sleep
 from typing import TYPE_CHECKING
 
 import click
@@ -13,6 +14,7 @@ from gantrymq.commands.output import FilledPath, output_option, print_json, say
 from gantrymq.errors import StoreError
 from gantrymq_store_tools.commands.findings_table import show_findings
 from gantrymq_store_tools.commands.options import levels_option, log_option
+from gantrymq_store_tools.commands.paced import Paced
 from gantrymq_store_tools.commands.progress_bar import progress_bar
 
 if TYPE_CHECKING:
@@ -22,6 +24,16 @@ if TYPE_CHECKING:
 @click.command()
 @click.argument("root", metavar="STORE", type=FilledPath(path_type=Path))
 @click.argument("target", metavar="DIR", type=FilledPath(path_type=Path))
+@click.option(
+    "--link", is_flag=True, help="Hard links to full log files instead of copies, if DIR is on the same disk."
+)
+@click.option(
+    "--previous",
+    type=FilledPath(path_type=Path),
+    metavar="DIR",
+    help="An earlier backup, whose full log files are linked and not read from the store again.",
+)
+@click.option("--mb-per-second", type=click.FloatRange(min=0.1), metavar="N", help="Limit the reading from the disk.")
 @click.option("--no-check", is_flag=True, help="Do not read the copy again to check it.")
 @log_option
 @levels_option
@@ -31,6 +43,9 @@ def backup(
     ctx: click.Context,
     root: Path,
     target: Path,
+    link: bool,
+    previous: Path | None,
+    mb_per_second: float | None,
     no_check: bool,
     log_folders: tuple[Path, ...],
     delay_levels: str,
@@ -43,15 +58,19 @@ def backup(
     from gantrymq.world.real import RealClock, RealFiles
     from gantrymq_store_tools.backup import backup_store
 
-    with _told(), progress_bar() as progress:
+    clock = RealClock()
+    with _told(), progress_bar() as bars:
+        progress = bars if mb_per_second is None else Paced(bars, mb_per_second * 1e6, clock.monotonic, sleep)
         report = backup_store(
             RealFiles(),
             root,
             target,
-            RealClock().now_ms(),
+            clock.now_ms(),
             log_folders=log_folders,
             delay_levels=delay_levels,
             check=not no_check,
+            link=link,
+            previous=previous,
             progress=progress,
         )
     if output == "json":
