@@ -13,6 +13,7 @@ MODULES: Final = (
     "sending",
     "message",
     "brokers",
+    "nameservers",
     "audit",
     "account",
 )

@@ -19,7 +19,7 @@ from gantrymq_console.web.visit import Visit
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-__all__ = ["ACTIONS", "PAGES", "SHOWN", "SettingList", "SettingPage", "chosen", "named", "setting_of"]
+__all__ = ["ACTIONS", "PAGES", "SHOWN", "SettingList", "SettingPage", "chosen", "named", "setting_of", "setting_value"]
 
 SHOWN: Final = ("all", "changed", "run_time")
 
@@ -102,7 +102,7 @@ async def preview(visit: Visit, form: Form) -> Preview:
     setting = setting_of((await broker_settings(visit.cluster, at.address)).value, visit.names["key"])
     if setting.changeable is False:
         raise BadInput("brokers.not_at_run_time", key=setting.key)
-    new = _value(form)
+    new = setting_value(form)
     lasting = None if setting.changeable is None else False
     shown = mask(setting.key, new) if not setting.secret else "******"
     data = SettingPreview(at.name, setting.key, setting.value, shown, setting, lasting)
@@ -115,7 +115,7 @@ async def change(visit: Visit, form: Form) -> Outcome:
     """Set a new value."""
     at = await named(visit, form.get("id", ""))
     key = visit.names["key"]
-    await visit.cluster.admin.change_broker_settings(at.address, {key: _value(form)})
+    await visit.cluster.admin.change_broker_settings(at.address, {key: setting_value(form)})
     visit.cluster.forget(("settings", at.address), ("runtime", at.address), "overview")
     return Outcome("brokers.setting_changed", {"key": key, "name": at.name}, f"brokers/{at.name}/settings")
 
@@ -128,7 +128,8 @@ def setting_of(settings: Sequence[SettingRow], key: str) -> SettingRow:
     raise NotFound("brokers.no_setting", key=key)
 
 
-def _value(form: Form) -> str:
+def setting_value(form: Form) -> str:
+    """Return the new value. Raises BadInput: it has several lines."""
     value = form.get("value", "").strip()
     if any(each in value for each in "\r\n\0"):
         raise BadInput("brokers.one_line")
