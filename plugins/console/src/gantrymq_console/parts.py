@@ -10,6 +10,7 @@ from gantrymq_console.web.pages import Part
 MODULES: Final = (
     "search",
     "topics",
+    "groups",
     "sending",
     "message",
     "brokers",
