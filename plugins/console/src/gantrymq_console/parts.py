@@ -8,12 +8,14 @@ from typing import Final
 from gantrymq_console.web.pages import Part
 
 MODULES: Final = (
+    "home",
     "search",
     "topics",
     "groups",
     "sending",
     "message",
     "brokers",
+    "history",
     "nameservers",
     "audit",
     "account",

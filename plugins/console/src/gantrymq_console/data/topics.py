@@ -17,7 +17,17 @@ from gantrymq_console.data.cluster import Cluster
 from gantrymq_console.data.table import FEW, BrokerTable, Tables
 from gantrymq_console.web.values import Long
 
-__all__ = ["KINDS", "SORTS", "TopicList", "TopicRow", "forget_topics", "kind_by_name", "own_topics", "topic_list"]
+__all__ = [
+    "KINDS",
+    "SORTS",
+    "TopicList",
+    "TopicRow",
+    "forget_topics",
+    "kind_by_name",
+    "own_topics",
+    "topic_list",
+    "topic_tables",
+]
 
 Got = TypeVar("Got")
 
@@ -80,7 +90,7 @@ async def topic_list(
     found = [
         name for name in known.value if contains.lower() in name.lower() and (broad == "all" or by_kind[name] == broad)
     ]
-    tables = await _tables(cluster)
+    tables = await topic_tables(cluster)
     masters = await cluster.masters()
     whole = sort != "name" or kind in ("normal", *TYPES.values())
     shown = found if len(found) <= FEW else [] if whole else _page(found, down, start, rows)
@@ -124,7 +134,8 @@ async def own_topics(cluster: Cluster) -> frozenset[str]:
     return frozenset({*clusters, *(each.name for each in brokers), *(f"{each}_REPLY_TOPIC" for each in clusters)})
 
 
-async def _tables(cluster: Cluster) -> Tables[TopicPart]:
+async def topic_tables(cluster: Cluster) -> Tables[TopicPart]:
+    """Return what is known about topics, by broker name."""
     tables: Tables[TopicPart] = cluster.kept.setdefault("topics", Tables())
 
     for name, address in (await cluster.masters()).items():
