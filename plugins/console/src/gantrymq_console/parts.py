@@ -10,5 +10,20 @@ from gantrymq_console import pages
 from gantrymq_console.web.pages import Part
 
 _MODULES: Final = [import_module(f"{pages.__name__}.{each.name}") for each in iter_modules(pages.__path__)]
+MODULES: Final = (
+    "home",
+    "search",
+    "topics",
+    "groups",
+    "clients",
+    "sending",
+    "message",
+    "brokers",
+    "history",
+    "nameservers",
+    "audit",
+    "account",
+)
+"""Modules of `gantrymq_console.pages` with a ``PART`` each."""
 
 PARTS: Final[tuple[Part, ...]] = tuple(each.PART for each in _MODULES if hasattr(each, "PART"))
