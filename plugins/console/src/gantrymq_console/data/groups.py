@@ -9,9 +9,10 @@ from typing import Any, Final
 
 import attrs
 
-from gantrymq.client.admin import GroupClient
+from gantrymq.client import Admin
 from gantrymq.model import names
 from gantrymq.model.group import GroupConfig
+from gantrymq_admin.summaries import MAX_ROWS, group_summaries
 from gantrymq_console.data.asking import Asking
 from gantrymq_console.data.cluster import Cluster
 from gantrymq_console.data.table import FEW, BrokerTable, Tables
@@ -37,8 +38,6 @@ class GroupPart:
     retries: int | None
     dead_letters: int | None
     per_s: float | None
-    consume_enable: bool | None = None
-    clients: tuple[GroupClient, ...] = ()  # of a broker that is asked group by group
 
 
 @attrs.frozen
@@ -131,13 +130,37 @@ async def group_tables(cluster: Cluster) -> Tables[GroupPart]:
     for name, address in (await cluster.masters()).items():
         known = tables.brokers.get(name)
         if known is None or known.address != address:
-            tables.brokers[name] = BrokerTable(cluster, "groups", address, None, partial(_ask, cluster))
+            tables.brokers[name] = BrokerTable(
+                cluster, "groups", address, partial(_summaries, cluster.admin), partial(_ask, cluster)
+            )
     return tables
 
 
 def is_system(group: str) -> bool:
     """Return whether brokers create the group themselves."""
     return group in names.SYSTEM_GROUPS or names.is_system_group(group)
+
+
+async def _summaries(admin: Admin, address: str) -> dict[str, GroupPart]:
+    """Return what a broker knows about all groups. Raises RequestNotServed."""
+    found: dict[str, GroupPart] = {}
+    start = 0
+    while True:
+        page = await group_summaries(admin, address, order="name", start=start, most=MAX_ROWS, system=True)
+        for each in page.groups:
+            found[each.group] = GroupPart(
+                each.members,
+                each.model,
+                each.behind,
+                each.late_ms,
+                False,
+                each.retry_behind + each.retry_waiting,
+                each.dead_letters,
+                each.consumed_per_s,
+            )
+        start += MAX_ROWS
+        if start >= page.total:
+            return found
 
 
 async def _ask(cluster: Cluster, address: str, group: str) -> GroupPart:
@@ -172,7 +195,6 @@ async def _ask(cluster: Cluster, address: str, group: str) -> GroupPart:
         retries=sum(each.lag for queue, each in progress.items() if queue.topic.startswith(names.RETRY_PREFIX)),
         dead_letters=None,
         per_s=None,
-        clients=online.clients if online is not None else (),
     )
 
 

@@ -9,9 +9,11 @@ from typing import Any, Final, TypeVar
 
 import attrs
 
+from gantrymq.client import Admin
 from gantrymq.errors import BrokerRefused
 from gantrymq.model import names
 from gantrymq.model.topic import TopicConfig
+from gantrymq_admin.summaries import MAX_ROWS, topic_summaries
 from gantrymq_console.data.asking import Asking
 from gantrymq_console.data.cluster import Cluster
 from gantrymq_console.data.table import FEW, BrokerTable, Tables
@@ -141,8 +143,31 @@ async def topic_tables(cluster: Cluster) -> Tables[TopicPart]:
     for name, address in (await cluster.masters()).items():
         known = tables.brokers.get(name)
         if known is None or known.address != address:
-            tables.brokers[name] = BrokerTable(cluster, "topics", address, None, partial(_ask, cluster))
+            tables.brokers[name] = BrokerTable(
+                cluster, "topics", address, partial(_summaries, cluster.admin), partial(_ask, cluster)
+            )
     return tables
+
+
+async def _summaries(admin: Admin, address: str) -> dict[str, TopicPart]:
+    """Return what a broker knows about all topics. Raises RequestNotServed."""
+    found: dict[str, TopicPart] = {}
+    start = 0
+    while True:
+        page = await topic_summaries(admin, address, start=start, most=MAX_ROWS, system=True)
+        for each in page.topics:
+            found[each.topic] = TopicPart(
+                each.message_type,
+                each.read_queues,
+                each.kept,
+                each.newest_ms,
+                each.put_per_s,
+                each.got_per_s,
+                each.groups,
+            )
+        start += MAX_ROWS
+        if start >= page.total:
+            return found
 
 
 async def _ask(cluster: Cluster, address: str, topic: str) -> TopicPart | None:
