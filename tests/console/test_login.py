@@ -7,23 +7,20 @@ import json
 
 import attrs
 import pytest
-from console_visitor import BASE, Visitor
+from console_door import COST, PASSWORD, TOKEN, Door, make_users, save
+from console_visitor import BASE
 from manual_clock import ManualClock
 
 from gantrymq.world.real import RealFiles
 from gantrymq_console.access import user_file
-from gantrymq_console.access.accounts import Accounts, ProxyUsers
+from gantrymq_console.access.accounts import ProxyUsers
 from gantrymq_console.access.exposure import Exposure, networks_of
 from gantrymq_console.access.limits import Attempts, Rates, network_of
 from gantrymq_console.access.passwords import Checker, digest_of
 from gantrymq_console.access.sessions import IDLE_S, LONGEST_S, MOST, MOST_OF_ONE, Sessions
-from gantrymq_console.access.user_file import FileUsers, StoredToken, StoredUser, UserTable, token_digest
+from gantrymq_console.access.user_file import StoredUser
 from gantrymq_console.access.users import Role
 from gantrymq_testing.running_broker import RunningBroker
-
-COST = 16  # of scrypt; the default takes 0.1 s
-PASSWORD = "correct horse"
-TOKEN = user_file.TOKEN_PREFIX + "x" * 43
 
 
 @pytest.fixture(scope="module")
@@ -34,42 +31,8 @@ def gantrymq_broker(tmp_path_factory):
 
 @pytest.fixture
 def folder(tmp_path):
-    users = {
-        name: StoredUser(role, digest_of(PASSWORD, COST)) for name, role in (("ann", Role.ADMIN), ("vic", Role.VIEWER))
-    }
-    save(tmp_path, UserTable(users, {"ci": StoredToken(Role.READER, token_digest(TOKEN), 2**50)}))
+    make_users(tmp_path)
     return tmp_path
-
-
-def save(folder, table):
-    user_file.write(RealFiles(), folder, table)
-
-
-class Door:
-    """A console with log-in, whose clock the test moves."""
-
-    def __init__(self, running, folder, exposure=None, **options):
-        self.visitor = Visitor(running, exposure=exposure)
-        self.clock = ManualClock()
-        world = attrs.evolve(running.cluster.world, clock=self.clock)
-        users = FileUsers(world, folder, Checker(world.workers, COST))
-        self.accounts = Accounts(world, users, users.user_of_token, **options)
-        self.visitor.identities = self.accounts
-
-    def __enter__(self):
-        self.visitor.__enter__()
-        return self
-
-    def __exit__(self, *problem):
-        self.visitor.__exit__(*problem)
-
-    def log_in(self, name="ann", password=PASSWORD, to="/topics", **options):
-        page = self.visitor.get(f"/login?to={to}", **options)
-        return self.visitor.submit(page, "/login", name=name, password=password)
-
-    @property
-    def cookie(self):
-        return self.visitor.cookies.get("gantrymq-8088")
 
 
 @pytest.fixture
@@ -296,7 +259,8 @@ def test_the_address_is_the_last_one_before_the_trusted_proxies(gantrymq_broker,
 
 
 def test_ten_thousand_log_ins_take_bounded_memory():
-    sessions = Sessions(ManualClock())
+    clock = ManualClock()
+    sessions = Sessions(clock)
     first = sessions.begin("ann", "")
     for each in range(10_000):
         sessions.begin(f"user{each % 500}", "")
@@ -304,6 +268,9 @@ def test_ten_thousand_log_ins_take_bounded_memory():
     for _ in range(300):
         newest = sessions.begin("one", "")
     assert sessions.count("one") == MOST_OF_ONE and sessions.find(newest)
+    clock.advance(IDLE_S)
+    sessions.begin("two", "")
+    assert len(sessions) == 1 and sessions._of.keys() == {"two"}
 
 
 def test_tables_of_limits_are_bounded():

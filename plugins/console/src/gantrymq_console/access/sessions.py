@@ -16,7 +16,7 @@ __all__ = ["Session", "Sessions"]
 LONGEST_S: Final = 12 * 3600.0
 IDLE_S: Final = 3600.0
 MOST: Final = 5000
-MOST_OF_ONE: Final = 100  # of one user; a further log-in ends the one that was unused for the longest time
+MOST_OF_ONE: Final = 100  # of one user; a further log-in ends the oldest one
 
 
 @attrs.define
@@ -35,6 +35,7 @@ class Sessions:
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
         self._by_id: OrderedDict[bytes, Session] = OrderedDict()
+        self._of: dict[str, dict[bytes, None]] = {}  # ids of each user, in the order of their beginning
 
     def __len__(self) -> int:
         return len(self._by_id)
@@ -42,14 +43,13 @@ class Sessions:
     def begin(self, name: str, version: str) -> str:
         """Begin a session and return its id, 256 random bits in hexadecimal."""
         now_s = self._clock.monotonic()
-        self._drop(now_s)
-        own = [key for key, each in self._by_id.items() if each.name == name]
-        for key in own[: max(0, len(own) + 1 - MOST_OF_ONE)]:
-            del self._by_id[key]
-        if len(self._by_id) >= MOST:
-            self._by_id.popitem(last=False)
+        if len(self._of.get(name, ())) >= MOST_OF_ONE:
+            self._remove(next(iter(self._of[name])))
+        while self._by_id and (len(self._by_id) >= MOST or _ended(next(iter(self._by_id.values())), now_s)):
+            self._remove(next(iter(self._by_id)))
         made = secrets.token_hex(32)
         self._by_id[_key(made)] = Session(name, version, now_s, now_s)
+        self._of.setdefault(name, {})[_key(made)] = None
         return made
 
     def find(self, session_id: str) -> Session | None:
@@ -60,7 +60,7 @@ class Sessions:
             return None
         now_s = self._clock.monotonic()
         if _ended(found, now_s):
-            del self._by_id[key]
+            self._remove(key)
             return None
         found.used_s = now_s
         self._by_id.move_to_end(key)
@@ -68,23 +68,27 @@ class Sessions:
 
     def end(self, session_id: str) -> None:
         """End one session, if it exists."""
-        self._by_id.pop(_key(session_id), None)
+        self._remove(_key(session_id))
 
-    def end_all(self, name: str) -> int:
-        """End all sessions of a user, and return their number."""
-        own = [key for key, each in self._by_id.items() if each.name == name]
-        for key in own:
-            del self._by_id[key]
-        return len(own)
+    def end_all(self, name: str) -> None:
+        """End all sessions of a user."""
+        for key in list(self._of.get(name, ())):
+            self._remove(key)
 
     def count(self, name: str) -> int:
         """Return the number of sessions of a user."""
-        self._drop(self._clock.monotonic())
-        return sum(each.name == name for each in self._by_id.values())
+        now_s = self._clock.monotonic()
+        for key in [key for key in self._of.get(name, ()) if _ended(self._by_id[key], now_s)]:
+            self._remove(key)
+        return len(self._of.get(name, ()))
 
-    def _drop(self, now_s: float) -> None:
-        for key in [key for key, each in self._by_id.items() if _ended(each, now_s)]:
-            del self._by_id[key]
+    def _remove(self, key: bytes) -> None:
+        found = self._by_id.pop(key, None)
+        if found is not None:
+            own = self._of[found.name]
+            del own[key]
+            if not own:
+                del self._of[found.name]
 
 
 def _ended(session: Session, now_s: float) -> bool:

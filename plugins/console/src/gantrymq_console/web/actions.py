@@ -121,7 +121,7 @@ class Actions:
 
     def _response(self, action: Action, visit: Visit, outcome: Outcome) -> Response:
         if visit.is_api:
-            body = {"done": not outcome.failed, "text": visit.texts(outcome.key, **outcome.fields).unescape()}
+            body = {"done": not outcome.failed, "text": str(visit.texts(outcome.key, **outcome.fields))}
             return JSONResponse({**body, "data": to_json(outcome.data)}, 502 if outcome.failed else 200)
         if outcome.view is not None:
             return answers.html(visit, outcome.view, action.name, outcome)
@@ -150,10 +150,13 @@ async def read_form(visit: Visit, most_bytes: int) -> dict[str, str]:
     try:
         if visit.is_api and body:
             given: Any = json.loads(body)
+            json.dumps(given, ensure_ascii=False).encode()  # raises for half a surrogate pair
             if not isinstance(given, dict) or not all(isinstance(each, str) for each in given.values()):
                 raise HTTPException(400, "The body must be a JSON object of strings.")
             return given
         return dict(parse_qsl(body.decode(), keep_blank_values=True, strict_parsing=bool(body), max_num_fields=2000))
+    except RecursionError:
+        raise HTTPException(400, "The form cannot be read: it is nested too deeply.") from None
     except ValueError as problem:
         raise HTTPException(400, f"The form cannot be read: {problem}") from None
 

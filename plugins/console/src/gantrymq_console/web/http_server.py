@@ -34,6 +34,7 @@ class HttpServer:
         self._limits = limits or Limits()
         self._config = Config(
             app,
+            interface="asgi3",
             http="h11",
             ws="none",
             lifespan="off",
