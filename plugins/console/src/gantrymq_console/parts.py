@@ -1,22 +1,14 @@
-"""The parts of the console, in the order of their routes."""
+"""The parts of the console: ``PART`` of every module of `gantrymq_console.pages` that has one."""
 
 from __future__ import annotations
 
 from importlib import import_module
+from pkgutil import iter_modules
 from typing import Final
 
+from gantrymq_console import pages
 from gantrymq_console.web.pages import Part
 
-MODULES: Final = (
-    "search",
-    "topics",
-    "sending",
-    "message",
-    "brokers",
-    "nameservers",
-    "audit",
-    "account",
-)
-"""Modules of `gantrymq_console.pages` with a ``PART`` each."""
+_MODULES: Final = [import_module(f"{pages.__name__}.{each.name}") for each in iter_modules(pages.__path__)]
 
-PARTS: Final[tuple[Part, ...]] = tuple(import_module(f"gantrymq_console.pages.{each}").PART for each in MODULES)
+PARTS: Final[tuple[Part, ...]] = tuple(each.PART for each in _MODULES if hasattr(each, "PART"))
