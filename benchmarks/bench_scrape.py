@@ -3,10 +3,11 @@
     python benchmarks/bench_scrape.py                            5,000 topics of 8 queues, 2,000 groups
     python benchmarks/bench_scrape.py --topics 500 --groups 200  a tenth of it
 
-`gantrymq start` with the store in memory; steps are those of its loop (`loop_watch.py`). Every queue has two messages.
-Every topic is read by some groups (`--readers`), which pulled both messages from every queue and committed one, so that
-every group has a lag in every queue. One more topic has many queues (`--wide`), and every group committed an offset in
-one of them. The first scrape reads the oldest messages and is not counted; the row has the medians of the others.
+`gantrymq start` with the store in memory, or with the one on disk (`--set store=mmap`); steps are those of its loop
+(`loop_watch.py`). Every queue has two messages. Every topic is read by some groups (`--readers`), which pulled both
+messages from every queue and committed one, so that every group has a lag in every queue. One more topic has many
+queues (`--wide`), and every group committed an offset in one of them. The first scrape reads the oldest messages and is
+not counted; the row has the medians of the others.
 """
 
 from __future__ import annotations
@@ -155,8 +156,8 @@ def main() -> int:
         folder = Path(name)
         write_tables(folder / "store", options)
         watch, idle = LoopWatch(folder / "steps"), folder / "idle"
-        settings = dict(pair.split("=", 1) for pair in options.pairs)
-        settings |= {"store": "memory", "metricsPromExporterPort": str(port)}
+        settings = {"store": "memory", "metricsPromExporterPort": str(port)}
+        settings |= dict(pair.split("=", 1) for pair in options.pairs)
         with (
             idle_log(idle),
             BrokerProcess(settings, store=folder / "store", python=watch.python, scratch=folder) as broker,

@@ -8,6 +8,7 @@ import attrs
 
 from gantrymq.interfaces import Broker, BrokerMetrics, MetricFamily, StoreState
 from gantrymq.model.names import DLQ_PREFIX
+from gantrymq.model.queue import Queue
 from gantrymq.world import DiskUsage
 from gantrymq.world.time_slices import TimeSlices
 from gantrymq_metrics.group_lags import QUEUES_TOGETHER, Backlog, ConsumerLag, GroupLags, group_exists
@@ -50,7 +51,11 @@ class MetricsSnapshot:
 
 
 async def take_snapshot(broker: Broker, send_times: SendTimes, memory: ScrapeMemory) -> MetricsSnapshot:
-    """Read everything: about 3 us per queue, and up to READS messages. Yields to the event loop in between."""
+    """Read everything: about 3 us per queue, and up to READS messages. Yields to the event loop in between.
+
+    The queues of a topic are those of its configuration, as in RocketMQ's statistics of topics: light queues are left
+    out, and so are queues hidden by a reduction of their number.
+    """
     slices = TimeSlices(broker.world.clock, QUEUES_TOGETHER)
     puts, gets = list[Flow](), list[Flow]()
     for topic, put in broker.metrics.puts():
@@ -67,17 +72,22 @@ async def take_snapshot(broker: Broker, send_times: SendTimes, memory: ScrapeMem
     ends: dict[str, int] = {}
     dead_letters: dict[str, int] = {}
     backlogs: dict[str, Backlog] = {}
-    for queue in broker.store.queues():
-        topic, bounds = queue.topic, broker.store.bounds(queue)
-        ends[topic] = ends.get(topic, 0) + bounds.max_offset
-        if topic not in backlogs:
-            config = broker.topics.get(topic)
-            backlogs[topic] = Backlog(topic, 0 if config is None else config.read_queues)
-        backlogs[topic].add(queue.queue_id, bounds)
-        if topic.startswith(DLQ_PREFIX):
-            group = topic.removeprefix(DLQ_PREFIX)
-            dead_letters[group] = dead_letters.get(group, 0) + bounds.max_offset - bounds.min_offset
-        await slices.item_done()
+    for topic in tuple(broker.topics.view):
+        config = broker.topics.get(topic)
+        if config is None:
+            continue  # deleted meanwhile
+        backlog = backlogs[topic] = Backlog(topic, config.read_queues)
+        kept = end = 0
+        for queue_id in range(max(config.read_queues, config.write_queues)):
+            bounds = broker.store.bounds(Queue(topic, queue_id))
+            kept += bounds.max_offset - bounds.min_offset
+            end += bounds.max_offset
+            backlog.add(queue_id, bounds)
+            await slices.item_done()
+        if end:
+            ends[topic] = end
+            if topic.startswith(DLQ_PREFIX):
+                dead_letters[topic.removeprefix(DLQ_PREFIX)] = kept
     queue_lags = QueueLags(broker.settings.number(QUEUE_LAG_LIMIT), memory.queue_lags)
     lags = await GroupLags(broker, memory.oldest, queue_lags).read(backlogs)
     memory.queue_lags = queue_lags.by_pair()
