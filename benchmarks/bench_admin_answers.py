@@ -5,8 +5,9 @@
 
 `gantrymq start` with the store in memory and the name server in its process; steps are those of its loop
 (`loop_watch.py`). Every queue has a message. Every topic has committed offsets of one group, which makes 40,000
-offsets; then one more group gets offsets for every topic, and one topic offsets of every group and more queues
-(`--wide`). Clients are connections with a heartbeat, all of one consumer and one producer group.
+offsets; then two more groups get offsets for every topic, one of them with a lag in every queue, and one topic gets
+offsets of every group and more queues (`--wide`). Clients are connections with a heartbeat, all of one consumer and one
+producer group.
 
 Each request is sent three times over a raw connection; the row has the medians of its time and of the longest step, and
 the most CPU time of the loop's thread between two calls of a timer that is due every 2 ms: other load delays steps, but
@@ -26,7 +27,7 @@ import tempfile
 import time
 from collections.abc import Awaitable, Callable, Iterator
 from pathlib import Path
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple, cast
 
 from arguments import existing_folder, whole
 from load_client import BrokerProcess, Connection, Pump, Request, connect, raise_descriptor_limit, send_request
@@ -52,6 +53,7 @@ from gantrymq.remoting.codes import RequestCode as Code
 from gantrymq.remoting.headers.clients import ResetOffsetRequest
 from gantrymq.remoting.headers.groups import QueryCorrectionOffsetRequest
 from gantrymq.world.real import real_world
+from gantrymq_admin.summaries import group_summaries, topic_summaries
 
 ROUNDS: Final = 3
 UNDER_WAY: Final = 64
@@ -59,9 +61,11 @@ SETTLE_S: Final = 0.3  # includes work that continues after an answer
 REGISTERED_S: Final = 6.0  # a full registration follows a deletion within 5 s
 PATIENCE_S: Final = 60.0
 PERIOD_S: Final = 0.002
+TABLE_KEPT_S: Final = 5.5  # brokers keep lists of groups and topics for 5 s
 WIDE: Final = "Wide"
 READER: Final = "reads-every-topic"
 COPY: Final = "copy"
+BEHIND: Final = "reads-nothing"  # the oldest message of each queue has to be read
 ONLINE: Final = "online"
 NAMESPACE: Final = "ORDER_TOPIC_CONFIG"
 
@@ -75,6 +79,15 @@ class Row(NamedTuple):
     ext: dict[str, str]
     read: Read
     at_name_server: bool = False
+    body: bytes = b""
+    name: str = ""  # of a request of GantryMQ's own
+    pause_s: float = 0.0  # before each request
+
+
+def _list(code: int, name: str, order: str, read: Read) -> Row:
+    """Return a page of 200 rows of a table that the broker computes anew."""
+    body = json.dumps({"sort": order, "most": 200}).encode()
+    return Row(cast(Code, code), {}, read, body=body, name=f"{name} by {order}", pause_s=TABLE_KEPT_S)
 
 
 def _json(code: Code, header: Any = None) -> Read:
@@ -130,6 +143,10 @@ def rows(topics: int) -> list[Row]:
             lambda admin, at: admin.producer_connections(at, ONLINE),
         ),
         Row(Code.GET_ALL_PRODUCER_INFO, {}, lambda admin, at: admin.producers(at)),
+        _list(65023, "groups", "behind", lambda admin, at: group_summaries(admin, at, order="behind", most=200)),
+        _list(65023, "groups", "late", lambda admin, at: group_summaries(admin, at, order="late", most=200)),
+        _list(65025, "topics", "name", lambda admin, at: topic_summaries(admin, at, order="name", most=200)),
+        _list(65025, "topics", "kept", lambda admin, at: topic_summaries(admin, at, order="kept", most=200)),
         Row(Code.GET_ALL_TOPIC_LIST_FROM_NAMESERVER, {}, lambda admin, at: admin.topics(at), True),
         Row(
             Code.GET_TOPICS_BY_CLUSTER,
@@ -158,7 +175,7 @@ def write_tables(root: Path, options: argparse.Namespace) -> None:
     mode = {"consumerGroup": ONLINE, "mode": "POP", "popShareQueueNum": 8}
     modes = {name: {ONLINE: {**mode, "topic": name}} for name in topics}
     save(files, folder / TOPICS, TopicsFile(topics).to_text())
-    groups = {name: GroupConfig(name) for name in (*owners, READER, COPY)}
+    groups = {name: GroupConfig(name) for name in (*owners, READER, COPY, BEHIND)}
     save(files, folder / GROUPS, pretty(GroupsFile(groups).to_json()))
     save(files, folder / CONSUMER_OFFSETS, pretty(ConsumerOffsetsFile(offsets).to_json()))
     save(files, folder / "messageRequestMode.json", pretty({"messageRequestModeMap": modes}))
@@ -215,8 +232,9 @@ class Bench:
     async def _row(self, row: Row, connection: Connection, admin: Admin) -> None:
         times, longest, idle, cpu = list[float](), list[float](), 0.0, 0.0
         for _ in range(ROUNDS):
+            await asyncio.sleep(row.pause_s)
             began = time.monotonic()
-            answer = await connection.call(Request(row.code, row.ext))
+            answer = await connection.call(Request(row.code, row.ext, row.body))
             times.append(time.monotonic() - began)
             await asyncio.sleep(SETTLE_S)
             found = self._watch.between(began, time.monotonic(), self._idle)
@@ -238,7 +256,7 @@ class Bench:
         if steps > LONG_MS:
             outcome += f"  OVER {LONG_MS:g} ms"
         self._good = self._good and not outcome
-        name = f"{row.code.value} {row.code.name}"
+        name = f"{row.code} {row.name}" if row.name else f"{row.code.value} {row.code.name}"
         took_ms = statistics.median(times) * 1000
         print(
             f"{name[:43]:44}{answer.body_bytes / 1000:6.0f} kB{took_ms:7.0f} ms{steps:7.1f} ms{cpu:7.1f} ms"
@@ -277,6 +295,7 @@ class Bench:
         for topic, queues in self._queues():
             for queue_id in range(queues):
                 yield _commit(topic, queue_id, READER)
+                yield _commit(topic, queue_id, BEHIND, 0)
         for number in range(self._options.groups):
             yield _commit(WIDE, 0, group_name(number))
 
@@ -298,8 +317,8 @@ class Bench:
         return connections
 
 
-def _commit(topic: str, queue_id: int, group: str) -> Request:
-    ext = {"consumerGroup": group, "topic": topic, "queueId": str(queue_id), "commitOffset": "1"}
+def _commit(topic: str, queue_id: int, group: str, queue_offset: int = 1) -> Request:
+    ext = {"consumerGroup": group, "topic": topic, "queueId": str(queue_id), "commitOffset": str(queue_offset)}
     return Request(Code.UPDATE_CONSUMER_OFFSET, ext)
 
 

@@ -7,12 +7,14 @@ from gantrymq.client.admin import AnswerUnreadable, RequestNotServed
 from gantrymq.errors import BrokerRefused, InvalidParameter
 from gantrymq.interfaces import SendRequest
 from gantrymq.loose_json import dumps
+from gantrymq.model.queue import Queue
 from gantrymq.remoting.codes import RequestCode
 from gantrymq_admin.answers import read
 from gantrymq_admin.explained_settings import explained_settings
 from gantrymq_admin.explanations import GroupExplanation, explain_group
 from gantrymq_admin.figures import plugin_figures
 from gantrymq_admin.pending import pending_messages, pending_page
+from gantrymq_admin.summaries import group_summaries, topic_summaries
 from gantrymq_admin.transactions import list_transactions, resume_check, show_transaction
 
 for each in ("schedule", "transaction", "diagnosis", "filter_tag", "storage_memory"):
@@ -20,6 +22,8 @@ for each in ("schedule", "transaction", "diagnosis", "filter_tag", "storage_memo
 
 HALF = "TRAN_MSG\x01true\x02PGROUP\x01PG\x02UNIQ_KEY\x01HALF\x02"
 CALLS = {
+    "groups": group_summaries,
+    "topics": topic_summaries,
     "explain": lambda admin, at: explain_group(admin, at, "CG"),
     "figures": plugin_figures,
     "settings": explained_settings,
@@ -83,6 +87,31 @@ def test_a_group_is_explained(run):
         assert [each.topic for each in only.queues] == ["T", "T"]
         with pytest.raises(BrokerRefused, match="there is no group Nobody"):
             await explain_group(admin, cluster.broker_address, "Nobody")
+
+    run(work)
+
+
+def test_groups_and_topics_come_sorted_and_by_page(run):
+    async def work(admin, cluster):
+        at = cluster.broker_address
+        await cluster.create_topic("Many", 1)
+        for group, topic in (("A", "T"), ("B", "Many"), ("C", "Many")):
+            cluster.broker.groups.require(group)
+            cluster.broker.offsets.commit(group, Queue(topic, 0), 0)
+        for topic in ("T", "Many", "Many"):
+            await cluster.put(topic, b"x")
+        first = await group_summaries(admin, at, most=2)
+        assert [(each.group, each.behind, each.model) for each in first.groups] == [("B", 2, None), ("C", 2, None)]
+        assert (first.broker, first.total) == ("broker-a", 3)
+        (last,) = (await group_summaries(admin, at, start=2, most=2)).groups
+        assert (last.group, last.behind, last.late_ms is not None) == ("A", 1, True)
+        late = await group_summaries(admin, at, order="late", contains="a")
+        assert [each.group for each in late.groups] == ["A"]
+        assert len((await group_summaries(admin, at, system=True, most=200)).groups) > 3
+        topics = await topic_summaries(admin, at, order="kept")
+        assert [(each.topic, each.kept, each.groups) for each in topics.topics] == [("Many", 2, 2), ("T", 1, 1)]
+        with pytest.raises(BrokerRefused, match="a page has 1 to 200 rows"):
+            await topic_summaries(admin, at, most=201)
 
     run(work)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 pytest.importorskip("gantrymq_console")
+pytest.importorskip("gantrymq_storage_memory")
 from console_visitor import Visitor
 
 

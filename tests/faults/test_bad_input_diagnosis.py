@@ -15,6 +15,7 @@ if find_spec("gantrymq_diagnosis") is None or find_spec("gantrymq_admin") is Non
     pytest.skip("needs gantrymq-diagnosis and gantrymq-admin", allow_module_level=True)
 
 EXPLAIN_GROUP = 65021
+PAGES = {65023: "behind, late, name", 65025: "name, kept, put, got"}
 HEARD = 9  # opaque of heartbeats
 WITH_IT = {"plugins": "filter_tag,storage_mmap,diagnosis"}
 REFUSE = {**WITH_IT, "consumerConflictPolicy": "refuse"}
@@ -69,6 +70,21 @@ def test_bi196_a_topic_that_is_not_there(watching, row):
     with watching.peer() as peer:
         answer = peer.ask(EXPLAIN_GROUP, {"consumerGroup": "CG", "topic": "Nothing"})
         row.check(answer.remark, answer.code, topic="Nothing")
+
+
+@pytest.mark.parametrize("code", PAGES)
+def test_bi277_a_page_that_is_too_long(watching, row, code):
+    with watching.peer() as peer:
+        for most in (0, 201):
+            answer = peer.ask(code, body=dumps({"most": most}))
+            row.check(answer.remark, answer.code, code=code, most=most)
+
+
+@pytest.mark.parametrize(("code", "orders"), PAGES.items())
+def test_bi278_a_page_in_an_unknown_order(watching, row, code, orders):
+    with watching.peer() as peer:
+        answer = peer.ask(code, body=dumps({"sort": "age"}))
+        row.check(answer.remark, answer.code, code=code, sort="age", orders=orders)
 
 
 def test_bi197_a_consumer_that_subscribes_differently(broker_with, row):

@@ -66,6 +66,11 @@ def test_who_reads_for_a_group_keeps_its_place_and_its_counters(run):
         assert [broker.offsets.take_reset("CG", queue) for _ in range(2)] == [0, None]
         broker.metrics.count_delivery("CG", "A", 3, 300)
         assert (desk.tables.stats.got.total, desk.tables.stats.got.bytes) == (3, 300)
+        desk.tables.stats.sample(0.0)
+        desk.tables.stats.sample(30.0)
+        assert broker.metrics.put_per_s("A") == pytest.approx(1 / 30, rel=0.01)
+        assert broker.metrics.got_per_s("A") == broker.metrics.got_per_s("A", "CG") == pytest.approx(0.1, rel=0.01)
+        assert broker.metrics.got_per_s("A", "New") == 0
         assert [each.queue_id for each in await broker.registration.cluster_queues("A")] == [0]
         with pytest.raises(RequestRefused, match="no installed plugin offers the allocation strategy AVG"):
             broker.allocation("AVG")

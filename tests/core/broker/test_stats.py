@@ -46,6 +46,20 @@ def test_messages_are_counted_by_topic_and_bytes():
     assert stats.topic_put_tps("B") == pytest.approx(1 / 30)
 
 
+def test_deliveries_have_rates_by_group_and_for_all():
+    stats = Stats()
+    stats.sample(0.0)
+    for group, count in (("one", 30), ("other", 60)):
+        stats.pulled(count, "A", group, 100)
+    stats.pulled(5, "B", "one", 100)
+    stats.sample(30.0)
+    assert stats.group_get_tps("A", "one") == pytest.approx(1)
+    assert stats.topic_get_tps("A") == pytest.approx(3)
+    assert stats.topic_get_tps("Unknown") == 0
+    stats.forget("A")
+    assert stats.topic_get_tps("A") == 0
+
+
 def test_pulls_are_counted_by_what_they_found():
     stats = Stats()
     stats.pulled(3)

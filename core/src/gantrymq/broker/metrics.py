@@ -46,6 +46,15 @@ class MetricsReader:
         failed = partial(self._parts.stats.plugin_failed, "figure", name_of(read))
         self._parts.plugin_metrics.append(counted(read, failed))
 
+    def put_per_s(self, topic: str) -> float:
+        """Return the messages per second stored in a topic."""
+        return self._parts.stats.topic_put_tps(topic)
+
+    def got_per_s(self, topic: str, group: str | None = None) -> float:
+        """Return the messages per second of a topic delivered to a group or to all."""
+        stats = self._parts.stats
+        return stats.topic_get_tps(topic) if group is None else stats.group_get_tps(topic, group)
+
     def count_delivery(self, group: str, topic: str, messages: int, size: int) -> None:
         """Count messages that a plugin delivered to a group."""
         self._parts.stats.pulled(messages, topic, group, size)

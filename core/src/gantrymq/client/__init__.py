@@ -29,6 +29,7 @@ _HOMES: Final = {
         "gantrymq.client.errors": "OptionUnusable PluginAbsent",
         "gantrymq.client.producing.producer": "Producer",
         "gantrymq.client.sending.producer_settings": "Batching ProducerSettings",
+        "gantrymq.client.reading.backwards": "BackwardPage",
         "gantrymq.client.reading.pull_result": "PullResult PullStatus PulledRecords",
         "gantrymq.client.reading.reader": "Reader ReaderSettings",
         "gantrymq.client.connection.request_reply": "reply_to",
@@ -82,6 +83,7 @@ if TYPE_CHECKING:
     from gantrymq.client.producing.producer import Producer as Producer
     from gantrymq.client.producing.transactions import Transaction as Transaction
     from gantrymq.client.producing.transactions import TransactionProducer as TransactionProducer
+    from gantrymq.client.reading.backwards import BackwardPage as BackwardPage
     from gantrymq.client.reading.pull_result import PulledRecords as PulledRecords
     from gantrymq.client.reading.pull_result import PullResult as PullResult
     from gantrymq.client.reading.pull_result import PullStatus as PullStatus

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Iterable, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from typing import NamedTuple, Protocol
 
 from gantrymq.interfaces.client_channel import ClientChannel
@@ -30,6 +30,9 @@ class Offsets(Protocol):
 
     def committed(self, group: str, queue: Queue) -> int | None:
         """Return the committed queue offset of a group, None if there is none."""
+
+    def of_group(self, topic: str, group: str) -> Mapping[int, int]:
+        """Return a copy of the committed queue offsets of a group for a topic, by queue id."""
 
     def commit(self, group: str, queue: Queue, queue_offset: int) -> None:
         """Set the committed queue offset of a group.

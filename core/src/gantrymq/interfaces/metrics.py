@@ -108,5 +108,11 @@ class Metrics(Protocol):
         omitted.
         """
 
+    def put_per_s(self, topic: str) -> float:
+        """Return the messages per second stored in a topic, over the last minute."""
+
+    def got_per_s(self, topic: str, group: str | None = None) -> float:
+        """Return the messages per second of a topic delivered to a group, None: to all, over the last minute."""
+
     def count_delivery(self, group: str, topic: str, messages: int, size: int) -> None:
         """Count messages that a plugin delivered to a group, *size* bytes in total, like those of pulls."""

@@ -15,15 +15,27 @@ from gantrymq.formats.record import read_record
 from gantrymq.interfaces import Broker, GetLimit, OnlineClient
 from gantrymq.loose_json import loads
 from gantrymq.model.hosts import format_address
-from gantrymq.model.names import DLQ_PREFIX, RETRY_PREFIX, retry_topic
+from gantrymq.model.names import DLQ_PREFIX, RETRY_PREFIX, pop_retry_topics, retry_topic
 from gantrymq.model.queue import MessageQueue, Queue
 from gantrymq.model.topic import PERM_READ, TopicConfig
 from gantrymq.world.time_slices import TimeSlices
 from gantrymq_diagnosis.facts import GroupFacts, MemberFacts, QueueFacts, Told, TopicFacts
-from gantrymq_diagnosis.waiting_retries import waiting_retries
+from gantrymq_diagnosis.waiting_retries import WaitingRetries, waiting_retries
 from gantrymq_diagnosis.watch import Watch
 
-__all__ = ["FIGURES_TOGETHER", "Facts", "gather", "popped_topics"]
+__all__ = [
+    "BROADCASTING",
+    "FIGURES_TOGETHER",
+    "POP",
+    "POPS",
+    "Facts",
+    "behind",
+    "gather",
+    "kept",
+    "popped_topics",
+    "stored_ms_of",
+    "topics_in_pop_mode",
+]
 
 QUEUES_TOGETHER: Final = 16  # queues between pauses
 FIGURES_TOGETHER: Final = 4
@@ -81,7 +93,10 @@ async def _committed(broker: Broker, group: str) -> dict[str, dict[int, int]]:
     """Return topic to queue id to committed offset, of existing topics."""
     slices = TimeSlices(broker.world.clock, QUEUES_TOGETHER)
     found: dict[str, dict[int, int]] = {}
-    for name, config in list(broker.topics.view.items()):
+    for name in broker.offsets.topics_of(group):
+        config = broker.topics.get(name)
+        if config is None:
+            continue
         for queue_id in range(max(config.read_queues, config.write_queues)):
             offset = broker.offsets.committed(group, Queue(name, queue_id))
             if offset is not None:
@@ -106,7 +121,7 @@ def _topic(broker: Broker, group: str, name: str, config: TopicConfig | None, po
 
 def _popped_before(broker: Broker, group: str, topic: TopicConfig) -> bool:
     """Return whether pops of the group were revived, and no member has pulled since the start."""
-    if not any(broker.topics.get(each) is not None for each in _pop_retry_topics(group, topic.name)):
+    if not any(broker.topics.get(each) is not None for each in pop_retry_topics(group, topic.name)):
         return False
     queues = (Queue(topic.name, queue_id) for queue_id in range(topic.read_queues))
     return all(broker.offsets.last_pull(group, queue).next_offset < 0 for queue in queues)
@@ -148,7 +163,7 @@ async def _queue(
     )
     if not fact.behind:
         return fact
-    stored_ms = await _stored_ms(broker, queue, fact.begin)
+    stored_ms = await stored_ms_of(broker, queue, fact.begin)
     return attrs.evolve(fact, oldest_ms_ago=None if stored_ms is None else max(0, clock.now_ms() - stored_ms))
 
 
@@ -168,8 +183,9 @@ async def _group(
     topics: Iterable[str],
 ) -> GroupFacts:
     config = broker.groups.get(group)
-    retries = await waiting_retries(broker, group)
-    retry_topics = [retry_topic(group), *(each for topic in topics for each in _pop_retry_topics(group, topic))]
+    waiting, more = await waiting_retries(broker)
+    retries = waiting.get(retry_topic(group), WaitingRetries())
+    retry_topics = [retry_topic(group), *(each for topic in topics for each in pop_retry_topics(group, topic))]
     return GroupFacts(
         group,
         tuple(members),
@@ -177,11 +193,11 @@ async def _group(
         consume_enable=config is None or config.consume_enable,
         consume_broadcast_enable=config is None or config.consume_broadcast_enable,
         broker_readable=bool(broker.settings.number("brokerPermission") & PERM_READ),
-        retry_behind=sum(_behind(broker, group, each) for each in retry_topics),
+        retry_behind=sum(behind(broker, group, each) for each in retry_topics),
         retry_waiting=retries.count,
-        retry_waiting_more=retries.more,
+        retry_waiting_more=more,
         retry_due_ms=retries.due_ms,
-        dead_letters=_kept(broker, DLQ_PREFIX + group),
+        dead_letters=kept(broker, DLQ_PREFIX + group),
         told=await _told(broker, group),
     )
 
@@ -199,12 +215,7 @@ async def _told(broker: Broker, group: str) -> tuple[Told, ...]:
     return tuple(sorted(found))
 
 
-def _pop_retry_topics(group: str, topic: str) -> tuple[str, str]:
-    """Return the retry topic of pop; Source: common/.../KeyBuilder.java (buildPopRetryTopic)."""
-    return f"{RETRY_PREFIX}{group}_{topic}", f"{RETRY_PREFIX}{group}+{topic}"
-
-
-def _behind(broker: Broker, group: str, topic: str) -> int:
+def behind(broker: Broker, group: str, topic: str) -> int:
     """Return the lag of a group on a topic in messages."""
     config = broker.topics.get(topic)
     count = 0
@@ -214,7 +225,7 @@ def _behind(broker: Broker, group: str, topic: str) -> int:
     return count
 
 
-def _kept(broker: Broker, topic: str) -> int:
+def kept(broker: Broker, topic: str) -> int:
     """Return the number of messages on a topic."""
     config = broker.topics.get(topic)
     found = [
@@ -223,7 +234,7 @@ def _kept(broker: Broker, topic: str) -> int:
     return sum(bounds.max_offset - bounds.min_offset for bounds in found)
 
 
-async def _stored_ms(broker: Broker, queue: Queue, queue_offset: int) -> int | None:
+async def stored_ms_of(broker: Broker, queue: Queue, queue_offset: int) -> int | None:
     """Return the store time of one message, None if it cannot be read."""
     try:
         found = await broker.messages.get(queue, queue_offset, GetLimit(1))
@@ -237,14 +248,22 @@ POP = "POP"
 
 
 def popped_topics(broker: Broker, group: str) -> frozenset[str]:
-    """Return the topics with mode POP for *group*, as set by mqadmin setConsumeMode.
+    """Return the topics with mode POP for *group*, as set by mqadmin setConsumeMode."""
+    return frozenset(topic for topic, groups in topics_in_pop_mode(broker).items() if group in groups)
 
-    They are read from RocketMQ's messageRequestMode.json; empty if it is missing or cannot be read:
+
+def topics_in_pop_mode(broker: Broker) -> dict[str, frozenset[str]]:
+    """Return the topics with mode POP, with the groups for which it is set. Reads a file, so it may block.
+
+    It is RocketMQ's messageRequestMode.json; the result is empty if the file is missing or cannot be read:
     ``{"messageRequestModeMap":{TOPIC:{GROUP:{"consumerGroup":..,"mode":"POP","popShareQueueNum":8,"topic":..}}}}``
     """
     path = broker.root / "config" / REQUEST_MODES
     try:
         modes = loads(broker.world.files.read(path))["messageRequestModeMap"]
-        return frozenset(str(topic) for topic, groups in modes.items() if groups.get(group, {}).get("mode") == POP)
+        return {
+            str(topic): frozenset(str(group) for group, mode in groups.items() if mode.get("mode") == POP)
+            for topic, groups in modes.items()
+        }
     except (OSError, FormatError, AttributeError, KeyError, TypeError):
-        return frozenset()
+        return {}

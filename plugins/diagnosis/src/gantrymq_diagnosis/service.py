@@ -21,6 +21,7 @@ from gantrymq_diagnosis.gather import FIGURES_TOGETHER, gather
 from gantrymq_diagnosis.members import MemberQuestions
 from gantrymq_diagnosis.settings import POLICY, REFUSE
 from gantrymq_diagnosis.shown import as_json, queue_json
+from gantrymq_diagnosis.summaries import Summaries
 from gantrymq_diagnosis.watch import Watch
 
 __all__ = ["EXPLAIN_GROUP", "SHOWN_FIGURES", "DiagnosisService"]
@@ -45,6 +46,7 @@ class DiagnosisService:
         self._watch = Watch()
         self.members = MemberQuestions()
         self.settings = SettingsRequests()
+        self.summaries = Summaries()
 
     async def start(self, broker: Broker) -> None:
         """Start observing heartbeats."""
@@ -54,12 +56,14 @@ class DiagnosisService:
         broker.metrics.register(self._conflicts)
         self.members.start(broker)
         self.settings.start(broker)
+        self.summaries.start(broker, self._watch)
 
     async def stop(self) -> None:
         """Stop answering."""
         self._broker = None
         self.members.stop()
         self.settings.stop()
+        self.summaries.stop()
 
     def heard(self, heartbeat: Heartbeat, connection: ClientChannel) -> None:
         """Process a client's heartbeat; nothing happens if it repeats the last one.

@@ -18,7 +18,7 @@ from gantrymq.formats.record import iter_records
 from gantrymq.formats.tags_code import delay_levels_of
 from gantrymq.interfaces import Broker, GetLimit
 from gantrymq.model import properties as props
-from gantrymq.model.names import SCHEDULE_TOPIC, retry_topic
+from gantrymq.model.names import SCHEDULE_TOPIC
 from gantrymq.model.queue import Queue
 from gantrymq.world.time_slices import TimeSlices
 
@@ -26,20 +26,19 @@ LOOKED_AT: Final = 500
 _TOGETHER: Final = 100  # records between pauses
 
 
-@attrs.frozen
+@attrs.define
 class WaitingRetries:
     """Messages waiting for a retry of a group."""
 
-    count: int
-    more: bool  # whether there may be more
-    due_ms: int | None  # delivery time of the next one, wall time
+    count: int = 0
+    due_ms: int | None = None  # delivery time of the next one, wall time
 
 
-async def waiting_retries(broker: Broker, group: str) -> WaitingRetries:
-    """Count pending messages."""
-    wanted, now_ms = retry_topic(group), broker.world.clock.now_ms()
+async def waiting_retries(broker: Broker) -> tuple[dict[str, WaitingRetries], bool]:
+    """Return the pending messages by the topic that they go to, and whether there may be more."""
+    found: dict[str, WaitingRetries] = {}
+    now_ms, more = broker.world.clock.now_ms(), False
     slices = TimeSlices(broker.world.clock, _TOGETHER)
-    count, more, first_ms = 0, False, None
     for index, delay_ms in enumerate(delay_levels_of(broker.settings)):
         queue = Queue(SCHEDULE_TOPIC, index)
         bounds = broker.store.bounds(queue)
@@ -47,20 +46,21 @@ async def waiting_retries(broker: Broker, group: str) -> WaitingRetries:
         cut = at > bounds.min_offset  # earlier entries may be pending too
         while at < bounds.max_offset:
             try:
-                found = await broker.messages.get(queue, at, GetLimit(32))
+                page = await broker.messages.get(queue, at, GetLimit(32))
             except GantryError:
                 break
-            if not found.count:
+            if not page.count:
                 break
-            at = found.next_offset
-            for record in (each for buffer in found.buffers for each in iter_records(buffer)):
+            at = page.next_offset
+            for record in (each for buffer in page.buffers for each in iter_records(buffer)):
                 due_ms = record.store_timestamp + delay_ms
                 if due_ms > now_ms:
                     more, cut = more or cut, False
-                    if record.properties.get(props.REAL_TOPIC) == wanted:
-                        count += 1
-                        first_ms = due_ms if first_ms is None else min(first_ms, due_ms)
+                    topic = record.properties.get(props.REAL_TOPIC, "")
+                    known = found.setdefault(topic, WaitingRetries())
+                    known.count += 1
+                    known.due_ms = due_ms if known.due_ms is None else min(known.due_ms, due_ms)
                 else:
                     cut = False
                 await slices.item_done()
-    return WaitingRetries(count, more, first_ms)
+    return found, more

@@ -63,6 +63,10 @@ class OffsetCommits:
         """Return the committed offset, or None."""
         return self._offsets.committed(group, queue)
 
+    def of_group(self, topic: str, group: str) -> dict[int, int]:
+        """Return a copy of the committed offsets of a group for a topic, by queue id."""
+        return self._offsets.of_group(topic, group)
+
     def last_pull(self, group: str, queue: Queue) -> LastPull:
         """Return the last pull of the queue by the group; read-only."""
         return self._offsets.last_pull(group, queue)

@@ -11,7 +11,7 @@ Source: apache/rocketmq common/.../stats/StatsItem.java (samplingInSeconds .. co
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from typing import NamedTuple
 
 MESSAGES, BYTES = 0, 1
@@ -127,6 +127,10 @@ class SlidingSums:
             self._since.pop(key, None)
             for sums in (self._ended, *(window.open for window in self._windows), *parts):
                 sums.pop(key, None)
+
+    def keys_of(self, topic: str) -> Collection[str]:
+        """Return the topic@group keys of *topic*; not a copy."""
+        return self._keys_of.get(topic, ())
 
     def known(self) -> list[str]:
         """Return all keys."""

@@ -162,6 +162,10 @@ class Stats:
         """Return the messages per second stored in *topic* over the last minute."""
         return self.puts.over(topic, MINUTE).tps
 
+    def topic_get_tps(self, topic: str) -> float:
+        """Return the messages per second of *topic* delivered to all groups over the last minute."""
+        return sum(self.gets.over(key, MINUTE).tps for key in self.gets.keys_of(topic))
+
     def group_get_tps(self, topic: str, group: str) -> float:
         """Return the messages per second of *topic* delivered to *group* over the last minute."""
         return self.gets.over(f"{topic}@{group}", MINUTE).tps

@@ -25,6 +25,7 @@ from gantrymq.client.calls.decoding import parse_tags
 from gantrymq.client.connection.base import Part
 from gantrymq.client.connection.instance import ClientInstance
 from gantrymq.client.message import ReceivedMessage
+from gantrymq.client.reading.backwards import BackwardPage, first_ends, read_back
 from gantrymq.client.reading.group_offsets import GroupOffsets
 from gantrymq.client.reading.group_pulls import GroupPulls
 from gantrymq.client.reading.pull_result import PulledRecords, PullResult, read_pull_reply, read_pulled_records
@@ -184,6 +185,53 @@ class Reader(Part):
             clock=instance.world.clock,
             outages=instance.outages,
             problem=logger.warning,
+            expression=text,
+            expression_type=kind,
+        )
+
+    async def read_back(
+        self,
+        ends: Mapping[MessageQueue, int] | None = None,
+        *,
+        before_ms: int | None = None,
+        max_count: int = 32,
+        max_bytes: int = 8 * 1024 * 1024,
+        max_scanned: int = 100_000,
+        expression: str | None = None,
+        expression_type: str | None = None,
+    ) -> BackwardPage:
+        """Return messages newest first, merged by store time, and where to go on. Reads a page, not to the beginning.
+
+        Check `body_problem` of each message before you use its body.
+
+        Args:
+            ends: queues and the offsets before which to read, such as `BackwardPage.ends`; None for the current ends of
+                all queues of the reader's topic.
+            before_ms: only messages stored before this time, ms since 1970.
+            max_count: maximum number of messages.
+            max_bytes: size of the bodies after which the page ends. About twice as much is read at once, and at least
+                one message of each queue.
+            max_scanned: number of queue entries after which the page ends, even without a message that matches.
+            expression: None for the reader's expression and type.
+            expression_type: None for the reader's.
+
+        Raises:
+            ClientError: neither *ends* nor a topic of the reader is given.
+            InvalidParameter: a limit is less than 1.
+            as `pull`: all other errors.
+        """
+        for name, number in (("max_count", max_count), ("max_bytes", max_bytes), ("max_scanned", max_scanned)):
+            check_number(name, number, 1)
+        text, kind = self._filter(expression, expression_type)
+        if ends is None:
+            ends = await first_ends(self, await self.queues(), before_ms)
+        return await read_back(
+            self,
+            ends,
+            before_ms=before_ms,
+            max_count=max_count,
+            max_bytes=max_bytes,
+            max_scanned=max_scanned,
             expression=text,
             expression_type=kind,
         )

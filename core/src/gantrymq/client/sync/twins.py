@@ -201,6 +201,7 @@ class Reader(ReaderPart):
         return self._portal.call_sync(lambda: self._wrapped.positions)
 
     queues = from_async(AsyncReader.queues)
+    read_back = from_async(AsyncReader.read_back)
     pull = from_async(AsyncReader.pull)
     pull_records = from_async(AsyncReader.pull_records)
     min_offset = from_async(AsyncReader.min_offset)

@@ -9,15 +9,27 @@ from typing import Any, Final, TypeVar
 
 import attrs
 
+from gantrymq.client import Admin
 from gantrymq.errors import BrokerRefused
 from gantrymq.model import names
 from gantrymq.model.topic import TopicConfig
+from gantrymq_admin.summaries import MAX_ROWS, topic_summaries
 from gantrymq_console.data.asking import Asking
 from gantrymq_console.data.cluster import Cluster
 from gantrymq_console.data.table import FEW, BrokerTable, Tables
 from gantrymq_console.web.values import Long
 
-__all__ = ["KINDS", "SORTS", "TopicList", "TopicRow", "forget_topics", "kind_by_name", "own_topics", "topic_list"]
+__all__ = [
+    "KINDS",
+    "SORTS",
+    "TopicList",
+    "TopicRow",
+    "forget_topics",
+    "kind_by_name",
+    "own_topics",
+    "topic_list",
+    "topic_tables",
+]
 
 Got = TypeVar("Got")
 
@@ -80,7 +92,7 @@ async def topic_list(
     found = [
         name for name in known.value if contains.lower() in name.lower() and (broad == "all" or by_kind[name] == broad)
     ]
-    tables = await _tables(cluster)
+    tables = await topic_tables(cluster)
     masters = await cluster.masters()
     whole = sort != "name" or kind in ("normal", *TYPES.values())
     shown = found if len(found) <= FEW else [] if whole else _page(found, down, start, rows)
@@ -124,14 +136,38 @@ async def own_topics(cluster: Cluster) -> frozenset[str]:
     return frozenset({*clusters, *(each.name for each in brokers), *(f"{each}_REPLY_TOPIC" for each in clusters)})
 
 
-async def _tables(cluster: Cluster) -> Tables[TopicPart]:
+async def topic_tables(cluster: Cluster) -> Tables[TopicPart]:
+    """Return what is known about topics, by broker name."""
     tables: Tables[TopicPart] = cluster.kept.setdefault("topics", Tables())
 
     for name, address in (await cluster.masters()).items():
         known = tables.brokers.get(name)
         if known is None or known.address != address:
-            tables.brokers[name] = BrokerTable(cluster, "topics", address, None, partial(_ask, cluster))
+            tables.brokers[name] = BrokerTable(
+                cluster, "topics", address, partial(_summaries, cluster.admin), partial(_ask, cluster)
+            )
     return tables
+
+
+async def _summaries(admin: Admin, address: str) -> dict[str, TopicPart]:
+    """Return what a broker knows about all topics. Raises RequestNotServed."""
+    found: dict[str, TopicPart] = {}
+    start = 0
+    while True:
+        page = await topic_summaries(admin, address, start=start, most=MAX_ROWS, system=True)
+        for each in page.topics:
+            found[each.topic] = TopicPart(
+                each.message_type,
+                each.read_queues,
+                each.kept,
+                each.newest_ms,
+                each.put_per_s,
+                each.got_per_s,
+                each.groups,
+            )
+        start += MAX_ROWS
+        if start >= page.total:
+            return found
 
 
 async def _ask(cluster: Cluster, address: str, topic: str) -> TopicPart | None:

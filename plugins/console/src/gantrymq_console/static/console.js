@@ -110,6 +110,22 @@
     }
   });
 
+  // --- charts: their files are fetched by the first page that has one ---
+  const loadCharts = () => {
+    const holder = main.querySelector("[data-charts]");
+    if (!holder || document.getElementById("charts")) return;
+    for (const file of holder.dataset.files.split(" ")) {
+      const style = file.endsWith(".css");
+      const element = document.createElement(style ? "link" : "script");
+      if (style) Object.assign(element, { rel: "stylesheet", href: file });
+      else Object.assign(element, { src: file, async: false });
+      if (file.endsWith("charts.js")) element.id = "charts";
+      document.head.append(element);
+    }
+  };
+  main.addEventListener("htmx:afterSwap", loadCharts);
+  loadCharts();
+
   showTimes(document);
   if (Math.abs(Date.now() - Number(texts.now)) > 5000 && performance.getEntriesByType("navigation")[0]?.type !== "back_forward") {
     const note = document.createElement("p");

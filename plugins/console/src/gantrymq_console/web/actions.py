@@ -121,7 +121,7 @@ class Actions:
 
     def _response(self, action: Action, visit: Visit, outcome: Outcome) -> Response:
         if visit.is_api:
-            body = {"done": not outcome.failed, "text": str(visit.texts(outcome.key, **outcome.fields))}
+            body = {"done": not outcome.failed, "text": visit.texts(outcome.key, **outcome.fields).unescape()}
             return JSONResponse({**body, "data": to_json(outcome.data)}, 502 if outcome.failed else 200)
         if outcome.view is not None:
             return answers.html(visit, outcome.view, action.name, outcome)

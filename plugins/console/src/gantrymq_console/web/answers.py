@@ -84,11 +84,11 @@ def failed(visit: Visit, problem: Exception) -> Response:
 def _failure(visit: Visit, problem: Exception) -> Failure:
     match problem:
         case NotFound():
-            return Failure(404, str(visit.texts(problem.key, **problem.fields)))
+            return Failure(404, visit.texts(problem.key, **problem.fields).unescape())
         case Forbidden():
-            return Failure(403, str(visit.texts(problem.key, **problem.fields)))
+            return Failure(403, visit.texts(problem.key, **problem.fields).unescape())
         case BadInput():
-            return Failure(400, str(visit.texts(problem.key, **problem.fields)))
+            return Failure(400, visit.texts(problem.key, **problem.fields).unescape())
         case NoRoute() | NoMessageFound():
             return Failure(404, str(problem))
         case BrokerRefused():

@@ -12,6 +12,7 @@ from gantrymq_console.access.audit import Audit, Entry
 from gantrymq_console.access.exposure import Exposure
 from gantrymq_console.access.users import Identities
 from gantrymq_console.data.cluster import Cluster
+from gantrymq_console.data.history import History
 from gantrymq_console.web.jobs import Jobs
 from gantrymq_console.web.recent import RecentTopics
 
@@ -34,6 +35,7 @@ class Console:
     parts: Sequence[Part]
     name_servers: str  # as given, for the commands that pages show
     recent: RecentTopics = attrs.field(factory=RecentTopics)
+    history: History = attrs.field(default=attrs.Factory(lambda self: History(self.cluster), takes_self=True))
     jobs: Jobs = attrs.field(default=attrs.Factory(lambda self: Jobs(self.world.clock), takes_self=True))
 
     async def record_read(self, visit: Visit, name: str, target: str) -> None:

@@ -14,6 +14,7 @@ from markupsafe import Markup, escape
 
 from gantrymq_console.access.users import Role
 from gantrymq_console.web import static
+from gantrymq_console.web.sparkline import sparkline
 from gantrymq_console.web.texts import LANGUAGES
 from gantrymq_console.web.visit import THEMES, Visit
 
@@ -69,6 +70,8 @@ def render(template: str, visit: Visit, **context: Any) -> str:
             here=visit.here,
             time=lambda ms, relative=True: time(visit, ms, relative=relative),
             duration=lambda ms: duration(visit, ms),
+            history=visit.console.history.look,
+            sparkline=sparkline,
             layout="bare.html" if visit.is_live else "base.html",
             **context,
         )

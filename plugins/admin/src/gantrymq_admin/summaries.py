@@ -1,0 +1,164 @@
+"""Lists of groups and topics by page, sorted and filtered at the broker.
+
+Requests of GantryMQ's own (65023, 65025), served by brokers with gantrymq-diagnosis. A broker computes a list at most
+every few seconds; `computed_ms` of a page is the time of the list.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import partial
+from typing import Any, Final, Literal, cast
+
+import attrs
+
+from gantrymq import loose_json
+from gantrymq.client import Admin
+from gantrymq.remoting.codes import RequestCode
+from gantrymq_admin.answers import read
+
+__all__ = [
+    "MAX_ROWS",
+    "GroupOrder",
+    "GroupSummaries",
+    "GroupSummary",
+    "TopicOrder",
+    "TopicSummaries",
+    "TopicSummary",
+    "group_summaries",
+    "topic_summaries",
+]
+
+GROUP_SUMMARIES: Final = cast(RequestCode, 65023)
+TOPIC_SUMMARIES: Final = cast(RequestCode, 65025)
+MAX_ROWS: Final = 200
+
+GroupOrder = Literal["behind", "late", "name"]
+TopicOrder = Literal["name", "kept", "put", "got"]
+
+
+@attrs.frozen
+class GroupSummary:
+    """A consumer group at one broker."""
+
+    group: str
+    system: bool  # whether it belongs to the broker
+    consume_enable: bool
+    members: int
+    model: str | None  # CLUSTERING, BROADCASTING or POP; None: no member is online
+    behind: int  # messages not consumed yet, without retry topics
+    late_ms: int | None  # age of the oldest of them, 0 without one; None: it cannot be read
+    retry_behind: int  # messages on retry topics, not consumed yet
+    retry_waiting: int  # messages that wait for another try
+    dead_letters: int
+    consumed_per_s: float  # messages delivered, over the last minute
+
+
+@attrs.frozen
+class GroupSummaries:
+    """A page of groups."""
+
+    broker: str  # its name
+    computed_ms: int  # wall time of the broker
+    total: int  # groups that fit, on all pages
+    retry_waiting_more: bool  # whether more messages may wait for another try than were counted
+    groups: tuple[GroupSummary, ...]
+
+
+@attrs.frozen
+class TopicSummary:
+    """A topic at one broker; sums are over its queues."""
+
+    topic: str
+    kind: str  # normal, retry, dead_letter or system
+    message_type: str  # attribute message.type; empty without it
+    perm: int  # 4 to read, 2 to write, 6 for both
+    read_queues: int
+    write_queues: int
+    min_sum: int  # of minimum queue offsets
+    max_sum: int  # of maximum queue offsets
+    kept: int  # messages: the difference
+    put_per_s: float  # messages stored, over the last minute
+    got_per_s: float  # messages delivered to all groups, over the last minute
+    groups: int  # with committed offsets
+    newest_ms: int | None  # store time of the newest message; None: there is none, or it cannot be read
+
+
+@attrs.frozen
+class TopicSummaries:
+    """A page of topics."""
+
+    broker: str  # its name
+    computed_ms: int  # wall time of the broker
+    total: int  # topics that fit, on all pages
+    topics: tuple[TopicSummary, ...]
+
+
+async def group_summaries(
+    admin: Admin,
+    address: str,
+    *,
+    order: GroupOrder = "behind",
+    contains: str = "",
+    start: int = 0,
+    most: int = 50,
+    system: bool = False,
+) -> GroupSummaries:
+    """Return a page of the groups of one broker.
+
+    Args:
+        admin: started.
+        address: ip:port of the broker.
+        order: by messages not consumed, by the age of the oldest of them, or by name.
+        contains: only groups with this text in their name, in any case.
+        start: number of the first group, from 0.
+        most: number of groups, up to MAX_ROWS.
+        system: whether to include groups that belong to the broker.
+
+    Raises:
+        RequestNotServed: it is a broker of RocketMQ, or lacks gantrymq-diagnosis.
+        BrokerRefused: an argument is out of range (29), or the broker is stopping (14).
+        AnswerUnreadable, ConnectFailed, ConnectionLost, CallTimeout: no usable response.
+    """
+    body = _body(order, contains, start, most, system)
+    return await admin.request_parsed(address, GROUP_SUMMARIES, _groups, body=body, what=f"groups of {address}")
+
+
+async def topic_summaries(
+    admin: Admin,
+    address: str,
+    *,
+    order: TopicOrder = "name",
+    contains: str = "",
+    start: int = 0,
+    most: int = 50,
+    system: bool = False,
+) -> TopicSummaries:
+    """Return a page of the topics of one broker.
+
+    Args:
+        admin: started.
+        address: ip:port of the broker.
+        order: by name, by messages kept, or by messages stored or delivered per second.
+        contains: only topics with this text in their name, in any case.
+        start: number of the first topic, from 0.
+        most: number of topics, up to MAX_ROWS.
+        system: whether to include retry topics, dead letter topics, and topics that belong to the broker.
+
+    Raises:
+        as `group_summaries`.
+    """
+    body = _body(order, contains, start, most, system)
+    return await admin.request_parsed(address, TOPIC_SUMMARIES, _topics, body=body, what=f"topics of {address}")
+
+
+def _body(order: str, contains: str, start: int, most: int, system: bool) -> bytes:
+    return loose_json.dumps({"sort": order, "contains": contains, "start": start, "most": most, "system": system})
+
+
+def _groups(found: Mapping[str, Any]) -> GroupSummaries:
+    return read(GroupSummaries, found, groups=tuple(map(partial(read, GroupSummary), found["groups"])))
+
+
+def _topics(found: Mapping[str, Any]) -> TopicSummaries:
+    return read(TopicSummaries, found, topics=tuple(map(partial(read, TopicSummary), found["topics"])))

@@ -1,0 +1,149 @@
+"""What needs an operator's attention, for the home page and for alerts."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator, Mapping
+from typing import Any, Final
+
+import attrs
+
+from gantrymq.errors import ClientError
+from gantrymq_admin.figures import Figure
+from gantrymq_console.data.asking import Asking, Missing
+from gantrymq_console.data.brokers import BrokerState, Overview, figures_of, overview
+from gantrymq_console.data.cluster import Aged, Cluster
+from gantrymq_console.data.groups import GroupList, GroupRow, group_list
+from gantrymq_console.data.history import History
+from gantrymq_console.data.nameservers import NameServers, name_servers
+
+__all__ = ["Attention", "Problem", "attention"]
+
+AGE_S: Final = 5.0
+DEADLINE_S: Final = 2.7
+SHOWN_GROUPS: Final = 10
+LOOKED_AT: Final = 50  # groups furthest behind that are searched for those without members
+MOST_OF_A_KIND: Final = 10
+CONFLICTS: Final = "gantrymq_group_conflicts"
+
+
+@attrs.frozen
+class Problem:
+    """One thing that is wrong. Its text is ``home.problem_<word>`` with *fields*."""
+
+    word: str
+    level: str  # bad, warn
+    subject: str  # name of the broker, name server or group
+    fields: Mapping[str, Any] = attrs.field(factory=dict)
+    link: tuple[str, ...] = ()  # segments of the page that tells more
+    since_ms: int | None = None
+    sentence: str = ""  # in the server's words
+
+
+@attrs.frozen
+class Attention:
+    """What is wrong, the worst first, and the facts that it was found in."""
+
+    problems: tuple[Problem, ...]
+    brokers: Overview
+    name_servers: NameServers
+    groups: tuple[GroupRow, ...]  # the furthest behind in time
+    groups_unknown: int  # groups of which nothing is known yet, so that the order may be wrong
+    in_per_s: float | None
+    out_per_s: float | None
+    missing: tuple[Missing, ...]
+
+
+async def attention(cluster: Cluster, history: History) -> Aged[Attention]:
+    """Look at the whole cluster, at most every 5 s. Does not fail: what does not answer is a problem itself."""
+    return await cluster.shared("attention", AGE_S, lambda: _attention(cluster, history))
+
+
+async def _attention(cluster: Cluster, history: History) -> Attention:
+    asking = Asking(cluster.world.clock, DEADLINE_S)
+    servers, brokers, groups = await asyncio.gather(name_servers(cluster), _brokers(cluster), _groups(cluster, asking))
+    found = list(_of_name_servers(servers.value))
+    answering = [each for each in brokers.brokers if each.answers and each.registered]
+    figures = await asking.all({each.title: figures_of(cluster, each.address) for each in answering})
+    if any(each.answers for each in servers.value.servers) and not brokers.brokers:
+        found.append(Problem("no_broker", "bad", "", link=("nameservers",)))
+    for broker in brokers.brokers:
+        found += _of_broker(broker)
+    for title, every in figures.items():
+        found += _of_figures(title, every or ())
+    found += _of_groups(groups.groups if groups is not None else ())
+    for name, count in list(history.growing().items())[:MOST_OF_A_KIND]:
+        found.append(Problem("dead_letters", "warn", name, {"group": name, "count": count}, ("groups", name, "dlq")))
+    found.sort(key=lambda each: each.level != "bad")
+    return Attention(
+        tuple(found),
+        brokers,
+        servers.value,
+        groups.groups[:SHOWN_GROUPS] if groups is not None else (),
+        groups.unknown if groups is not None else 0,
+        brokers.total("in_per_s"),
+        brokers.total("out_per_s"),
+        tuple(asking.missing),
+    )
+
+
+async def _brokers(cluster: Cluster) -> Overview:
+    try:
+        return (await overview(cluster)).value
+    except ClientError:
+        return Overview(())  # the name servers are the problem
+
+
+async def _groups(cluster: Cluster, asking: Asking) -> GroupList | None:
+    try:
+        return await group_list(cluster, asking, "", "user", "late", True, 0, LOOKED_AT)
+    except ClientError:
+        return None
+
+
+def _of_name_servers(found: NameServers) -> Iterator[Problem]:
+    silent = [each for each in found.servers if not each.answers]
+    if len(silent) == len(found.servers):
+        yield Problem("no_name_server", "bad", "", link=("nameservers",), sentence=silent[0].problem if silent else "")
+        return
+    for each in silent:
+        fields = {"server": each.address}
+        yield Problem("name_server", "warn", each.address, fields, ("nameservers",), sentence=each.problem)
+    if not found.agree:
+        yield Problem("disagree", "bad", "", link=("nameservers",))
+
+
+def _of_broker(broker: BrokerState) -> Iterator[Problem]:
+    name = {"name": broker.title}
+    link = ("brokers", broker.name)
+    if not broker.registered:
+        since = None if broker.answers else broker.silent_since_ms
+        yield Problem("gone", "bad", broker.title, name, link, since)
+    elif not broker.answers:
+        word = "silent" if broker.silent_since_ms else "unreachable"
+        fields = {**name, "address": broker.address}
+        yield Problem(word, "bad", broker.title, fields, link, broker.silent_since_ms, broker.problem)
+    if broker.refusal:
+        yield Problem("refuses", "bad", broker.title, name, link, sentence=broker.refusal)
+    if broker.unwritten:
+        yield Problem("unwritten", "bad", broker.title, name, link, sentence=broker.unwritten)
+    if broker.disk_word in ("warn", "bad"):
+        percent = f"{(broker.disk_used or 0) * 100:.0f}"
+        yield Problem("disk", broker.disk_word, broker.title, {**name, "percent": percent}, link)
+
+
+def _of_figures(title: str, figures: tuple[Figure, ...]) -> Iterator[Problem]:
+    for each in figures:
+        for sentence in each.sentences[:MOST_OF_A_KIND]:
+            yield Problem(
+                "figure", "warn", title, {"name": title}, ("brokers", title.partition(":")[0]), None, sentence
+            )
+        if each.name == CONFLICTS and each.value and not each.sentences:
+            yield Problem("conflicts", "warn", title, {"name": title, "count": int(each.value)}, ("groups",))
+
+
+def _of_groups(groups: tuple[GroupRow, ...]) -> Iterator[Problem]:
+    """Return groups that have messages and no member to consume them."""
+    alone = [each for each in groups if each.members == 0 and each.lag]
+    for each in alone[:MOST_OF_A_KIND]:
+        yield Problem("nobody", "warn", each.name, {"group": each.name, "count": each.lag}, ("groups", each.name))

@@ -1,0 +1,327 @@
+"""One consumer group: why it receives nothing, its queues with lag and owner, its members, its settings."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from typing import Final
+
+import attrs
+
+from gantrymq.client.admin import GroupClients, RequestNotServed
+from gantrymq.errors import BrokerRefused, GroupNotExist
+from gantrymq.model import names
+from gantrymq.model.group import GroupConfig
+from gantrymq.remoting.codes import ResponseCode
+from gantrymq_admin.explanations import GroupExplanation, QueueExplanation, explain_group
+from gantrymq_console.data.asking import Asking
+from gantrymq_console.data.cluster import Cluster
+from gantrymq_console.web.values import Long
+
+__all__ = [
+    "FINE",
+    "Finding",
+    "GroupFacts",
+    "GroupHead",
+    "GroupOverview",
+    "GroupQueues",
+    "QueueState",
+    "group_facts",
+    "head_of",
+    "overview_of",
+    "queues_of",
+]
+
+FINE: Final = frozenset({"reading", "up-to-date", "popped"})  # reasons that name no problem
+WORSE_FIRST: Final = ("group-disabled", "nobody-online")
+
+
+@attrs.frozen
+class Finding:
+    """One reason why a group receives nothing, or something to know; translated by `reason`."""
+
+    reason: str
+    sentence: str  # of the broker
+    where: str  # broker, or topic, broker and queues; data of the cluster
+    bad: bool
+
+
+@attrs.frozen
+class QueueState:
+    """One queue of a group; None: unknown."""
+
+    topic: str
+    broker: str
+    queue: int
+    owner: str | None
+    committed: Long | None
+    max_offset: Long
+    behind: Long
+    lag_ms: int | None
+    last_pull_ms_ago: int | None
+    reason: str  # empty: the broker does not tell
+    sentence: str
+
+
+@attrs.frozen
+class GroupHead:
+    """What is above the tabs of a group; None: unknown."""
+
+    name: str
+    system: bool
+    members: int | None
+    lag: Long | None
+    late_ms: int | None
+    retries: Long | None
+    dead_letters: Long | None
+    enabled: bool | None
+    topics: tuple[str, ...]  # without retry topics
+
+
+@attrs.frozen
+class GroupOverview:
+    """The first tab: findings, and the lag of each topic."""
+
+    head: GroupHead
+    findings: tuple[Finding, ...]
+    unexplained: tuple[str, ...]  # brokers that do not explain groups
+    topics: tuple[TopicLag, ...]
+
+
+@attrs.frozen
+class TopicLag:
+    """The lag of a group on one topic."""
+
+    topic: str
+    queues: int
+    behind: Long
+    lag_ms: int | None
+
+
+@attrs.frozen
+class GroupQueues:
+    """The tab with the queues, those with the largest lag first."""
+
+    head: GroupHead
+    start: int
+    total: int
+    queues: tuple[QueueState, ...]
+
+
+@attrs.frozen
+class BrokerFacts:
+    """What one broker knows about a group."""
+
+    explained: GroupExplanation | None  # None: the broker does not explain groups
+    queues: tuple[QueueState, ...]
+    online: GroupClients | None
+    config: GroupConfig | None
+    retries: int | None
+    dead_letters: int | None
+
+
+@attrs.frozen
+class GroupFacts:
+    """What all brokers know about a group."""
+
+    name: str
+    masters: int  # number of brokers that were asked
+    brokers: Mapping[str, BrokerFacts]
+
+
+async def group_facts(cluster: Cluster, asking: Asking, group: str) -> GroupFacts:
+    """Return what brokers know about a group; those that do not know it are left out.
+
+    Raises:
+        GroupNotExist: all brokers answered, and none knows it.
+    """
+    masters = await asking.needed(cluster.masters())
+    found = await asking.all({name: _facts(cluster, name, at, group) for name, at in masters.items()})
+    known = {name: each for name, each in found.items() if each is not None}
+    if not known and len(found) == len(masters):
+        raise GroupNotExist(f"there is no group {group}")
+    return GroupFacts(group, len(masters) - (len(found) - len(known)), known)
+
+
+def head_of(facts: GroupFacts) -> GroupHead:
+    """Return the head of a group's pages."""
+    parts = list(facts.brokers.values())
+    whole = len(parts) == facts.masters
+    queues = [queue for part in parts for queue in part.queues]
+    retries = [part.retries for part in parts]
+    dead = [part.dead_letters for part in parts]
+    late = [queue.lag_ms for queue in queues if queue.behind]
+    configs = [part.config for part in parts if part.config is not None]
+    return GroupHead(
+        facts.name,
+        facts.name in names.SYSTEM_GROUPS or names.is_system_group(facts.name),
+        max((len(part.online.clients) if part.online else 0 for part in parts), default=None),
+        Long(sum(queue.behind for queue in queues)) if whole else None,
+        None if not whole or None in late else max((each for each in late if each is not None), default=0),
+        Long(sum(each or 0 for each in retries)) if whole and None not in retries else None,
+        Long(sum(each or 0 for each in dead)) if whole and None not in dead else None,
+        all(each.consume_enable for each in configs) if configs else None,
+        tuple(sorted({queue.topic for queue in queues if not queue.topic.startswith(names.RETRY_PREFIX)})),
+    )
+
+
+def overview_of(facts: GroupFacts) -> GroupOverview:
+    """Return the findings about a group, the worst first."""
+    head = head_of(facts)
+    found: list[Finding] = []
+    for broker, part in facts.brokers.items():
+        if part.explained is None:
+            found += _own_findings(broker, part, head)
+            continue
+        for reason in part.explained.diagnosis:
+            found.append(Finding(reason.reason, reason.sentence, broker, _is_bad(reason.reason, head)))
+        found += _of_queues(broker, part.explained.queues, {each.reason for each in part.explained.diagnosis})
+    found.sort(key=lambda each: (not each.bad, WORSE_FIRST.index(each.reason) if each.reason in WORSE_FIRST else 9))
+    return GroupOverview(
+        head,
+        tuple(found),
+        tuple(broker for broker, part in facts.brokers.items() if part.explained is None),
+        _by_topic(facts),
+    )
+
+
+def queues_of(facts: GroupFacts, topic: str, start: int, rows: int) -> GroupQueues:
+    """Return a page of the queues of a group, those with the largest lag first."""
+    queues = [queue for part in facts.brokers.values() for queue in part.queues if topic in ("", queue.topic)]
+    queues.sort(key=lambda each: (-each.behind, each.topic, each.broker, each.queue))
+    return GroupQueues(head_of(facts), start, len(queues), tuple(queues[start : start + rows]))
+
+
+async def _facts(cluster: Cluster, broker: str, address: str, group: str) -> BrokerFacts | None:
+    admin = cluster.admin
+    try:
+        explained = await explain_group(admin, address, group)
+    except RequestNotServed:
+        return await _facts_without_explanation(cluster, broker, address, group)
+    except BrokerRefused as problem:
+        if problem.response_code == ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST:
+            return None
+        raise
+    online, config = await asyncio.gather(admin.consumer_connections(address, group), _config(cluster, address, group))
+    queues = tuple(_explained(broker, each) for each in explained.queues)
+    retries = explained.retry.behind + explained.retry.waiting
+    return BrokerFacts(explained, queues, online, config, retries, explained.dead_letters)
+
+
+async def _facts_without_explanation(cluster: Cluster, broker: str, address: str, group: str) -> BrokerFacts | None:
+    """Return what a broker of RocketMQ knows: offsets, times and members."""
+    admin = cluster.admin
+    config = (await admin.groups(address)).get(group)  # asking for one group would make some brokers create it
+    if config is None:
+        return None
+    progress, online = await asyncio.gather(
+        admin.group_progress(address, group), admin.consumer_connections(address, group)
+    )
+    topics = sorted({queue.topic for queue, each in progress.items() if each.lag})
+    times = {
+        queue: each.late_ms
+        for topic in topics[:16]
+        for queue, each in (await admin.group_times(address, group, topic)).items()
+    }
+    queues = tuple(
+        QueueState(
+            queue.topic,
+            broker,
+            queue.queue_id,
+            None,
+            Long(each.committed),
+            Long(each.max_offset),
+            Long(each.lag),
+            times.get(queue) if each.lag else 0,
+            None,
+            "",
+            "",
+        )
+        for queue, each in progress.items()
+        if not queue.topic.startswith(names.RETRY_PREFIX)
+    )
+    retries = sum(each.lag for queue, each in progress.items() if queue.topic.startswith(names.RETRY_PREFIX))
+    try:
+        dead = await admin.topic_stats(address, names.dead_letter_topic(group))
+    except BrokerRefused:
+        dead = {}
+    return BrokerFacts(None, queues, online, config, retries, sum(each.count for each in dead.values()))
+
+
+async def _config(cluster: Cluster, address: str, group: str) -> GroupConfig | None:
+    try:
+        return await cluster.admin.group_config(address, group)
+    except (BrokerRefused, GroupNotExist):
+        return None
+
+
+def _explained(broker: str, each: QueueExplanation) -> QueueState:
+    return QueueState(
+        each.topic,
+        broker,
+        each.queue,
+        each.owner,
+        None if each.committed is None else Long(each.committed),
+        Long(each.max_offset),
+        Long(each.behind),
+        each.lag_ms if each.behind else 0,
+        each.last_pull_ms_ago,
+        each.reason,
+        each.sentence,
+    )
+
+
+def _of_queues(broker: str, queues: Sequence[QueueExplanation], told: set[str]) -> list[Finding]:
+    """Return the findings about queues, one for all queues of a topic with the same sentence."""
+    same: dict[tuple[str, str, str], list[int]] = {}
+    for each in queues:
+        if each.reason not in FINE and each.reason not in told:
+            same.setdefault((each.topic, each.reason, each.sentence), []).append(each.queue)
+    return [
+        Finding(reason, sentence, f"{topic}, {broker} {_ranges(ids)}", True)
+        for (topic, reason, sentence), ids in same.items()
+    ]
+
+
+def _own_findings(broker: str, part: BrokerFacts, head: GroupHead) -> list[Finding]:
+    """Return what follows from the offsets and members alone."""
+    found = []
+    if part.config is not None and not part.config.consume_enable:
+        found.append(Finding("group-disabled", "", broker, True))
+    if part.online is None:
+        found.append(Finding("nobody-online", "", broker, bool(head.lag)))
+    if part.retries:
+        found.append(Finding("retry-behind", "", broker, False))
+    if part.dead_letters:
+        found.append(Finding("dead-letters", "", broker, True))
+    return found
+
+
+def _is_bad(reason: str, head: GroupHead) -> bool:
+    if reason in ("retry-waiting", "retry-behind"):
+        return False
+    return reason != "nobody-online" or head.lag is None or head.lag > 0
+
+
+def _by_topic(facts: GroupFacts) -> tuple[TopicLag, ...]:
+    topics: dict[str, list[QueueState]] = {}
+    for part in facts.brokers.values():
+        for queue in part.queues:
+            topics.setdefault(queue.topic, []).append(queue)
+    found = []
+    for topic, queues in topics.items():
+        late = [queue.lag_ms for queue in queues if queue.behind]
+        lag_ms = None if None in late else max((each for each in late if each is not None), default=0)
+        found.append(TopicLag(topic, len(queues), Long(sum(queue.behind for queue in queues)), lag_ms))
+    return tuple(sorted(found, key=lambda each: (-each.behind, each.topic)))
+
+
+def _ranges(ids: Sequence[int]) -> str:
+    """Return queue ids in words, such as ``0-3 7``."""
+    found: list[list[int]] = []
+    for queue in sorted(ids):
+        if found and found[-1][1] == queue - 1:
+            found[-1][1] = queue
+        else:
+            found.append([queue, queue])
+    return " ".join(str(first) if first == last else f"{first}-{last}" for first, last in found)

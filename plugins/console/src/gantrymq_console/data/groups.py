@@ -1,0 +1,243 @@
+"""The list of consumer groups: lag, time behind, members."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable
+from functools import partial
+from typing import Any, Final
+
+import attrs
+
+from gantrymq.client import Admin
+from gantrymq.model import names
+from gantrymq.model.group import GroupConfig
+from gantrymq_admin.summaries import MAX_ROWS, group_summaries
+from gantrymq_console.data.asking import Asking
+from gantrymq_console.data.cluster import Cluster
+from gantrymq_console.data.table import FEW, BrokerTable, Tables
+from gantrymq_console.web.values import Long
+
+__all__ = ["KINDS", "SORTS", "GroupList", "GroupRow", "forget_groups", "group_list", "group_tables", "is_system"]
+
+NAMES_AGE_S: Final = 30.0
+MOST_TIMES: Final = 8  # topics of a group whose times are asked for
+KINDS: Final = ("user", "all")
+SORTS: Final = ("late", "lag", "name", "members", "retries", "dlq", "rate")
+
+
+@attrs.frozen
+class GroupPart:
+    """A group at one broker; None: unknown."""
+
+    members: int
+    model: str | None
+    lag: int
+    late_ms: int | None  # age of the oldest message not consumed; 0 without one
+    late_at_most: bool  # whether `late_ms` is an upper bound only
+    retries: int | None
+    dead_letters: int | None
+    per_s: float | None
+
+
+@attrs.frozen
+class GroupRow:
+    """One group in the list; None: unknown."""
+
+    name: str
+    members: int | None
+    model: str | None  # CLUSTERING, BROADCASTING, POP
+    lag: Long | None
+    late_ms: int | None
+    late_at_most: bool
+    retries: Long | None
+    dead_letters: Long | None
+    per_s: float | None
+    enabled: bool | None  # whether it may consume
+    as_of_ms: int | None
+
+
+@attrs.frozen
+class GroupList:
+    """A page of the list."""
+
+    filter: str
+    kind: str
+    sort: str
+    down: bool
+    start: int
+    total: Long
+    unknown: int  # groups that are at the end of the order because nothing is known of them yet
+    oldest_ms: int | None  # when the oldest of the rows that the order is made of was asked for
+    groups: tuple[GroupRow, ...]
+
+
+async def group_list(
+    cluster: Cluster, asking: Asking, contains: str, kind: str, sort: str, down: bool, start: int, rows: int
+) -> GroupList:
+    """Return a page of the list. Raises ClientError: no name server answers."""
+    masters = await asking.needed(cluster.masters())
+    configs = await group_configs(cluster, asking)
+    enabled: dict[str, bool] = {}
+    for part in configs.values():
+        for name, config in part.items():
+            enabled[name] = enabled.get(name, True) and config.consume_enable
+    found = sorted(
+        name for name in enabled if contains.lower() in name.lower() and (kind == "all" or not is_system(name))
+    )
+    tables = await group_tables(cluster)
+    by_name = sort == "name"
+    page = sorted(found, reverse=down)[start : start + rows]
+    shown = found if len(found) <= FEW else page if by_name else []
+    await asking.all({name: tables.brokers[name].refresh(shown, found) for name in masters})
+    made = [_row(name, enabled[name], tables) for name in found]
+    if by_name:
+        made.sort(key=lambda row: row.name, reverse=down)
+    else:
+        made.sort(key=lambda row: _key(row, sort, down), reverse=down)
+        if len(found) > FEW:
+            page = [row.name for row in made[start : start + rows]]
+            await asking.all({name: tables.brokers[name].refresh(page, found) for name in masters})
+            made[start : start + rows] = [_row(name, enabled[name], tables) for name in page]
+    unknown = 0 if by_name else tables.unknown(found)
+    times = [row.as_of_ms for row in made if row.as_of_ms is not None]
+    oldest = None if by_name else min(times, default=None)
+    return GroupList(
+        contains, kind, sort, down, start, Long(len(made)), unknown, oldest, tuple(made[start : start + rows])
+    )
+
+
+async def group_configs(cluster: Cluster, asking: Asking) -> dict[str, dict[str, GroupConfig]]:
+    """Return the settings of all groups by broker name, at most `NAMES_AGE_S` old."""
+
+    async def ask(address: str) -> dict[str, GroupConfig]:
+        return (await cluster.shared(("groups", address), NAMES_AGE_S, partial(cluster.admin.groups, address))).value
+
+    return await asking.all({name: ask(address) for name, address in (await cluster.masters()).items()})
+
+
+async def forget_groups(cluster: Cluster, *changed: str) -> None:
+    """Drop what is known about groups after a change."""
+    cluster.forget(*[("groups", address) for address in (await cluster.masters()).values()])
+    tables = cluster.kept.get("groups")
+    if isinstance(tables, Tables):
+        tables.forget(*changed)
+
+
+async def group_tables(cluster: Cluster) -> Tables[GroupPart]:
+    """Return what is known about groups, by broker name."""
+    tables: Tables[GroupPart] = cluster.kept.setdefault("groups", Tables())
+    for name, address in (await cluster.masters()).items():
+        known = tables.brokers.get(name)
+        if known is None or known.address != address:
+            tables.brokers[name] = BrokerTable(
+                cluster, "groups", address, partial(_summaries, cluster.admin), partial(_ask, cluster)
+            )
+    return tables
+
+
+def is_system(group: str) -> bool:
+    """Return whether brokers create the group themselves."""
+    return group in names.SYSTEM_GROUPS or names.is_system_group(group)
+
+
+async def _summaries(admin: Admin, address: str) -> dict[str, GroupPart]:
+    """Return what a broker knows about all groups. Raises RequestNotServed."""
+    found: dict[str, GroupPart] = {}
+    start = 0
+    while True:
+        page = await group_summaries(admin, address, order="name", start=start, most=MAX_ROWS, system=True)
+        for each in page.groups:
+            found[each.group] = GroupPart(
+                each.members,
+                each.model,
+                each.behind,
+                each.late_ms,
+                False,
+                each.retry_behind + each.retry_waiting,
+                each.dead_letters,
+                each.consumed_per_s,
+            )
+        start += MAX_ROWS
+        if start >= page.total:
+            return found
+
+
+async def _ask(cluster: Cluster, address: str, group: str) -> GroupPart:
+    """Return what a broker without summaries knows about a group.
+
+    With many topics, the age of the oldest message is that of the last one consumed at most, because the exact age
+    takes a request for each topic.
+    """
+    admin, now = cluster.admin, cluster.world.clock.now_ms()
+    progress, online = await asyncio.gather(
+        admin.group_progress(address, group), admin.consumer_connections(address, group)
+    )
+    own = [each for queue, each in progress.items() if not queue.topic.startswith(names.RETRY_PREFIX)]
+    behind = [each for each in own if each.lag]
+    topics = sorted(
+        {queue.topic for queue, each in progress.items() if each.lag and not queue.topic.startswith(names.RETRY_PREFIX)}
+    )
+    exact = len(topics) <= MOST_TIMES
+    late_ms: int | None = 0
+    if behind and exact:
+        times = [each for topic in topics for each in (await admin.group_times(address, group, topic)).values()]
+        late_ms = max((each.late_ms for each in times), default=None)
+    elif behind:
+        stored = [each.last_stored_ms for each in behind]
+        late_ms = max(0, now - min(stored)) if all(stored) else None
+    return GroupPart(
+        members=len(online.clients) if online is not None else 0,
+        model=_model(online.consume_type, online.message_model) if online is not None else None,
+        lag=sum(each.lag for each in own),
+        late_ms=late_ms,
+        late_at_most=bool(behind) and not exact,
+        retries=sum(each.lag for queue, each in progress.items() if queue.topic.startswith(names.RETRY_PREFIX)),
+        dead_letters=None,
+        per_s=None,
+    )
+
+
+def _model(consume_type: str, message_model: str) -> str:
+    return "POP" if consume_type == "CONSUME_POP" else message_model
+
+
+def _row(name: str, enabled: bool, tables: Tables[GroupPart]) -> GroupRow:
+    aged = tables.parts(name)
+    if not aged:
+        return GroupRow(name, None, None, None, None, False, None, None, None, enabled, None)
+    parts = [each.value for each in aged]
+    late = [each.late_ms for each in parts]
+    return GroupRow(
+        name,
+        max(each.members for each in parts),
+        next((each.model for each in parts if each.model), None),
+        Long(sum(each.lag for each in parts)),
+        max((each for each in late if each is not None), default=None) if None not in late else None,
+        any(each.late_at_most for each in parts),
+        _sum(each.retries for each in parts),
+        _sum(each.dead_letters for each in parts),
+        sum(each.per_s or 0.0 for each in parts) if all(each.per_s is not None for each in parts) else None,
+        enabled,
+        min(each.as_of_ms for each in aged),
+    )
+
+
+def _sum(numbers: Iterable[int | None]) -> Long | None:
+    found = list(numbers)
+    return None if None in found else Long(sum(each for each in found if each is not None))
+
+
+def _key(row: GroupRow, sort: str, down: bool) -> tuple[Any, ...]:
+    """Return the key of a sort; unknown values are last, equal ones are ordered by their lag."""
+    value: Any = {
+        "late": row.late_ms,
+        "lag": row.lag,
+        "members": row.members,
+        "retries": row.retries,
+        "dlq": row.dead_letters,
+        "rate": row.per_s,
+    }[sort]
+    if sort == "late" and value is None and row.lag:
+        value = 0.5  # behind, by an unknown time: before those that are not behind
+    return (value is None) != down, value if value is not None else 0, row.lag or 0

@@ -1,0 +1,171 @@
+"""The last hour of rates, lags and disk use, sampled while somebody looks or an alert has to be watched for."""
+
+from __future__ import annotations
+
+import logging
+from collections import OrderedDict
+from collections.abc import Callable
+from typing import Final
+
+import attrs
+
+from gantrymq.errors import ClientError
+from gantrymq.world.clock import monotonic_ms
+from gantrymq_console.data.asking import Asking
+from gantrymq_console.data.brokers import overview
+from gantrymq_console.data.cluster import Cluster
+from gantrymq_console.data.groups import group_list, group_tables
+from gantrymq_console.data.series import EVERY_S, Series
+from gantrymq_console.data.topics import topic_tables
+from gantrymq_console.web.values import Long
+
+__all__ = ["KINDS", "Curve", "History", "HistoryData"]
+
+log = logging.getLogger(__name__)
+
+KINDS: Final = {
+    "cluster": ("in", "out"),
+    "broker": ("in", "out", "disk"),
+    "topic": ("in", "out"),
+    "group": ("behind", "late_s", "dead_letters"),
+}
+"""Kinds of subjects with the words of their series."""
+
+UNSEEN_S: Final = 60.0  # sampling pauses when nobody looked for so long
+MOST_WATCHED: Final = 20  # names that brokers without summaries are asked for in each sample
+
+
+@attrs.frozen
+class Curve:
+    """One series."""
+
+    word: str
+    values: tuple[float | None, ...]  # None: unknown
+
+    @property
+    def known(self) -> list[float]:
+        """The values that are known."""
+        return [each for each in self.values if each is not None]
+
+
+@attrs.frozen
+class HistoryData:
+    """The history of one subject."""
+
+    kind: str
+    name: str
+    times: tuple[int, ...]  # wall ms, the oldest first
+    curves: tuple[Curve, ...]
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether there are fewer than two samples."""
+        return all(len(each.known) < 2 for each in self.curves)
+
+
+class History:
+    """Takes and keeps samples."""
+
+    def __init__(self, cluster: Cluster) -> None:
+        self._cluster = cluster
+        self.series = Series()
+        self._looked_ms: int | None = None  # monotonic
+        self._watched: OrderedDict[tuple[str, str], None] = OrderedDict()
+        self._as_of: dict[tuple[str, str], int] = {}  # of the rows that the last sample was made of
+        self.always = False  # whether to sample also if nobody looks
+        self.on_sample: Callable[[], None] = lambda: None
+
+    def look(self, kind: str = "cluster", name: str = "") -> HistoryData:
+        """Return the history of a subject, and go on sampling for a minute."""
+        self._looked_ms = monotonic_ms(self._cluster.world.clock)
+        self._watched[kind, name] = None
+        self._watched.move_to_end((kind, name))
+        if len(self._watched) > MOST_WATCHED:
+            self._watched.popitem(last=False)
+        self._cluster.keep_on("history", self._run)
+        curves = [Curve(word, tuple(self.series.values(kind, name, word) or ())) for word in KINDS[kind]]
+        return HistoryData(kind, name, tuple(self.series.times()), tuple(curves))
+
+    def begin(self) -> None:
+        """Sample from now on until the cluster is closed."""
+        self.always = True
+        self._cluster.keep_on("history", self._run)
+
+    async def _run(self) -> None:
+        clock = self._cluster.world.clock
+        while self.always or monotonic_ms(clock) - (self._looked_ms or 0) <= UNSEEN_S * 1000:
+            begun = clock.monotonic()
+            try:
+                await self.sample()
+                self.on_sample()
+            except ClientError as problem:
+                log.debug("no sample: %s", problem)
+            except Exception:
+                log.exception("a sample of the history failed")
+            await clock.sleep(max(1.0, EVERY_S - (clock.monotonic() - begun)))
+
+    async def sample(self) -> None:
+        """Take one sample. Raises ClientError: no name server answers."""
+        found = (await overview(self._cluster)).value
+        asking = Asking(self._cluster.world.clock, EVERY_S / 2)
+        self.series.begin(self._cluster.world.clock.now_ms())
+        for broker in found.brokers:
+            if broker.answers:
+                self.series.put("broker", broker.title, "in", broker.in_per_s)
+                self.series.put("broker", broker.title, "out", broker.out_per_s)
+                used = broker.disk_used
+                self.series.put("broker", broker.title, "disk", None if used is None else used * 100)
+        self.series.put("cluster", "", "in", found.total("in_per_s"))
+        self.series.put("cluster", "", "out", found.total("out_per_s"))
+        await self._sample_topics(asking)
+        await self._sample_groups(asking)
+
+    async def _sample_topics(self, asking: Asking) -> None:
+        tables = await topic_tables(self._cluster)
+        wanted = [name for kind, name in self._watched if kind == "topic"]
+        await asking.all({name: table.refresh(wanted, ()) for name, table in tables.brokers.items()})
+        names = {name for table in tables.brokers.values() for name in table.rows}
+        for name in names:
+            parts = tables.parts(name)
+            if parts and self._is_new("topic", name, min(each.as_of_ms for each in parts)):
+                rates_in = [each.value.in_per_s or 0.0 for each in parts]
+                rates_out = [each.value.out_per_s or 0.0 for each in parts]
+                moved = sum(rates_in) + sum(rates_out) > 0
+                self.series.put("topic", name, "in", sum(rates_in), create=moved)
+                self.series.put("topic", name, "out", sum(rates_out), create=moved)
+
+    async def _sample_groups(self, asking: Asking) -> None:
+        await group_list(self._cluster, asking, "", "user", "late", True, 0, 10)
+        tables = await group_tables(self._cluster)
+        wanted = [name for kind, name in self._watched if kind == "group"]
+        walking = {name: table for name, table in tables.brokers.items() if table.walks}
+        await asking.all({name: table.refresh(wanted, table.rows) for name, table in walking.items()})
+        names = {name for table in tables.brokers.values() for name in table.rows}
+        for name in names:
+            parts = tables.parts(name)
+            if not parts or not self._is_new("group", name, min(each.as_of_ms for each in parts)):
+                continue
+            rows = [each.value for each in parts]
+            behind = sum(each.lag for each in rows)
+            late = [each.late_ms for each in rows if each.late_ms is not None]
+            dead = [each.dead_letters for each in rows if each.dead_letters is not None]
+            moved = behind > 0 or any(each.per_s for each in rows)
+            self.series.put("group", name, "behind", behind, create=moved)
+            self.series.put("group", name, "late_s", max(late) / 1000 if late else None, create=moved)
+            self.series.put("group", name, "dead_letters", sum(dead) if dead else None, create=moved)
+
+    def _is_new(self, kind: str, name: str, as_of_ms: int) -> bool:
+        """Return whether rows of this time are not in a sample yet."""
+        known = self._as_of.get((kind, name))
+        self._as_of[kind, name] = as_of_ms
+        return known != as_of_ms
+
+    def growth(self, name: str) -> Long | None:
+        """Return how many dead letters a group got within the hour that is known."""
+        values = [each for each in self.series.values("group", name, "dead_letters") or () if each is not None]
+        return Long(values[-1] - values[0]) if len(values) > 1 else None
+
+    def growing(self) -> dict[str, Long]:
+        """Return the groups that got dead letters within the last hour, the most first."""
+        found = {name: self.growth(name) or Long(0) for name in self.series.names("group", "dead_letters")}
+        return dict(sorted(((name, each) for name, each in found.items() if each > 0), key=lambda pair: -pair[1]))

@@ -1,0 +1,204 @@
+"""Members of a consumer group: addresses, versions, subscriptions, and the state that one of them reports."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import attrs
+
+from gantrymq.client.admin import RunningInfo
+from gantrymq.errors import ClientError, ConsumerNotOnline
+from gantrymq_console.data.asking import Asking
+from gantrymq_console.data.cluster import Cluster
+from gantrymq_console.data.group import GroupFacts, GroupHead, head_of
+from gantrymq_console.web.values import Long
+
+__all__ = ["GroupMembers", "MemberState", "member_state", "members_of"]
+
+
+@attrs.frozen
+class Member:
+    """One client of the group."""
+
+    client_id: str
+    addresses: tuple[str, ...]  # as its brokers see it
+    language: str
+    version: int
+    brokers: tuple[str, ...]
+    reads: tuple[str, ...]  # topics whose queues it reads, as far as brokers tell
+
+
+@attrs.frozen
+class Wanted:
+    """A subscription, as the newest heartbeat says."""
+
+    topic: str
+    expression: str
+    type: str
+
+
+@attrs.frozen
+class Clash:
+    """A conflict between members."""
+
+    kind: str
+    sentence: str
+    broker: str
+
+
+@attrs.frozen
+class GroupMembers:
+    """The tab with the members."""
+
+    head: GroupHead
+    consume_type: str
+    message_model: str
+    from_where: str
+    subscriptions: tuple[Wanted, ...]
+    conflicts: tuple[Clash, ...]
+    conflicts_known: bool  # False: a broker does not tell
+    start: int
+    total: int
+    members: tuple[Member, ...]
+
+
+@attrs.frozen
+class HeldQueue:
+    """A queue that a member reads."""
+
+    topic: str
+    broker: str
+    queue: int
+    committed: Long
+    cached: int
+    cached_mib: int
+    locked: bool
+    dropped: bool
+    last_pulled_ms: int | None
+    last_consumed_ms: int | None
+
+
+@attrs.frozen
+class TopicRate:
+    """What a member does with a topic, over the last minute; failures over the last hour."""
+
+    topic: str
+    pull_ms: float
+    pulled_per_s: float
+    consume_ms: float
+    consumed_per_s: float
+    failed_per_s: float
+    failed: int
+
+
+@attrs.frozen
+class MemberState:
+    """What one member says about itself."""
+
+    group: str
+    client_id: str
+    properties: Mapping[str, str]
+    queues: tuple[HeldQueue, ...]
+    rates: tuple[TopicRate, ...]
+    stacks: str
+    asked_stacks: bool
+
+
+def members_of(facts: GroupFacts, start: int, rows: int) -> GroupMembers:
+    """Return a page of the members of a group."""
+    found: dict[str, Member] = {}
+    subscriptions: dict[str, Wanted] = {}
+    conflicts: list[Clash] = []
+    said = ("", "", "")
+    for broker, part in facts.brokers.items():
+        if part.explained is not None:
+            conflicts += [Clash(each.kind, each.sentence, broker) for each in part.explained.conflicts]
+        if part.online is None:
+            continue
+        said = (part.online.consume_type, part.online.message_model, part.online.consume_from_where)
+        reads: dict[str, set[str]] = {}
+        for each in part.explained.members if part.explained is not None else ():
+            reads.setdefault(each.client_id, set()).update(each.topics)
+        for wanted in part.online.subscriptions:
+            subscriptions.setdefault(wanted.topic, Wanted(wanted.topic, wanted.expression, wanted.type))
+        for client in part.online.clients:
+            known = found.get(client.client_id)
+            found[client.client_id] = Member(
+                client.client_id,
+                tuple(sorted({client.address, *(known.addresses if known else ())})),
+                client.language,
+                client.version,
+                tuple(sorted({broker, *(known.brokers if known else ())})),
+                tuple(sorted({*reads.get(client.client_id, ()), *(known.reads if known else ())})),
+            )
+    members = [found[key] for key in sorted(found)]
+    return GroupMembers(
+        head_of(facts),
+        *said,
+        tuple(subscriptions[topic] for topic in sorted(subscriptions)),
+        tuple(conflicts),
+        all(part.explained is not None for part in facts.brokers.values()),
+        start,
+        len(members),
+        tuple(members[start : start + rows]),
+    )
+
+
+async def member_state(cluster: Cluster, asking: Asking, group: str, client_id: str, *, stacks: bool) -> MemberState:
+    """Return the state of a member, through the first broker that it is connected to.
+
+    Raises:
+        ConsumerNotOnline: no broker knows the member.
+        ClientError: it does not answer.
+    """
+    masters = await asking.needed(cluster.masters())
+    problem: ClientError | None = None
+    for address in masters.values():
+        if client_id not in await asking.needed(cluster.admin.members(address, group)):
+            continue
+        try:
+            info = await asking.needed(cluster.admin.running_info(address, group, client_id, stacks=stacks))
+        except ClientError as refused:
+            problem = refused
+            continue
+        return _state(group, client_id, info, stacks)
+    if problem is not None:
+        raise problem
+    raise ConsumerNotOnline(f"{client_id} is not an online member of group {group}")
+
+
+def _state(group: str, client_id: str, info: RunningInfo, stacks: bool) -> MemberState:
+    return MemberState(
+        group,
+        client_id,
+        info.properties,
+        tuple(
+            HeldQueue(
+                queue.topic,
+                queue.broker_name,
+                queue.queue_id,
+                Long(each.committed_offset),
+                each.cached_count,
+                each.cached_mib,
+                each.locked,
+                each.dropped,
+                each.last_pulled_ms or None,
+                each.last_consumed_ms or None,
+            )
+            for queue, each in info.queues.items()
+        ),
+        tuple(
+            TopicRate(
+                topic,
+                each.pull_ms,
+                each.pulled_per_s,
+                each.consume_ms,
+                each.consumed_per_s,
+                each.failed_per_s,
+                each.failed_count,
+            )
+            for topic, each in info.figures.items()
+        ),
+        info.stacks,
+        stacks,
+    )

@@ -1,0 +1,42 @@
+"""Clients: the list of those that are connected, and one client."""
+
+from __future__ import annotations
+
+from gantrymq_console.access.users import Role
+from gantrymq_console.data import clients
+from gantrymq_console.data.asking import Asking
+from gantrymq_console.web.pages import NotFound, Page, Part, View
+from gantrymq_console.web.visit import Visit
+
+__all__ = ["PART"]
+
+
+async def client_list(visit: Visit) -> View:
+    """Show a page of the clients whose id, address or group contains the filter."""
+    asking = Asking(visit.console.world.clock)
+    role, sort = visit.choice("role", clients.ROLES), visit.choice("sort", clients.SORTS)
+    down = visit.choice("order", ("up", "down")) == "down"
+    data = await clients.client_list(
+        visit.cluster, asking, visit.text("filter"), role, sort, down, visit.start, visit.rows
+    )
+    return View("clients.html", data, "group clients GROUP", asking.missing)
+
+
+async def client_page(visit: Visit) -> View:
+    """Show one client with all of its connections."""
+    asking, client_id = Asking(visit.console.world.clock), visit.text("id")
+    data = await clients.client_page(visit.cluster, asking, client_id)
+    if data is None:
+        raise NotFound("clients.not_connected", client=client_id)
+    groups = [each.group for each in data.connections if each.role == "consumer"]
+    command = f"group clients {groups[0]}" if groups else ""
+    return View("client.html", data, command, asking.missing, title=client_id)
+
+
+PART = Part(
+    "clients",
+    pages=(
+        Page("/clients", "clients.title", Role.VIEWER, client_list, nav="clients"),
+        Page("/clients/show", "clients.one", Role.VIEWER, client_page, nav="clients"),
+    ),
+)

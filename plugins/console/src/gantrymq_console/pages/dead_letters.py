@@ -1,0 +1,186 @@
+"""Dead letters of a group: list, causes, and sending them again with a result for each."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Final
+
+import attrs
+
+from gantrymq_console.access.users import Role
+from gantrymq_console.data import dead_letters
+from gantrymq_console.data.asking import Asking
+from gantrymq_console.data.dead_letters import Cause, Letter, Progress, Selection
+from gantrymq_console.pages.sending import PRODUCER_GROUP
+from gantrymq_console.web.jobs import Job
+from gantrymq_console.web.pages import Action, BadInput, Confirm, Form, NotFound, Outcome, Page, Part, Preview, View
+from gantrymq_console.web.values import Long
+from gantrymq_console.web.visit import Visit
+
+__all__ = ["PART"]
+
+JOB: Final = "resend"
+TARGETS: Final = ("group", "retry", "topic")
+HOURS: Final = ("all", "1", "24", "168")
+CHOSEN: Final = "letter."  # prefix of the names of checkboxes
+
+
+@attrs.frozen
+class LettersPage:
+    """Dead letters of a group."""
+
+    group: str
+    hours: str
+    count: Long
+    causes: Sequence[Cause]
+    start: int
+    known: int  # letters that can be paged through
+    letters: Sequence[Letter]
+    may_send: bool
+
+
+async def show(visit: Visit) -> View:
+    """Show the newest dead letters and their causes."""
+    group, hours = visit.names["group"], visit.choice("hours", HOURS)
+    asking = Asking(visit.console.world.clock)
+    since = _since(visit, hours)
+    found = await asking.needed(
+        visit.cluster.shared(
+            ("dead letters", group, hours), 5, lambda: dead_letters.letters_of(visit.cluster, group, since)
+        )
+    )
+    letters = found.value.letters
+    data = LettersPage(
+        group,
+        hours,
+        found.value.count,
+        found.value.causes[:20],
+        visit.start,
+        len(letters),
+        letters[visit.start : visit.start + visit.rows],
+        visit.may(Role.OPERATOR),
+    )
+    return View("dead_letters.html", data, f"group dlq list {group}", asking.missing, found.as_of_ms, title=group)
+
+
+@attrs.frozen
+class ResendPreview:
+    """What sending again would do."""
+
+    group: str
+    target: str
+    count: Long
+    places: Sequence[str]  # empty for all in the range
+    since_ms: int
+
+
+async def preview(visit: Visit, form: Form) -> Preview:
+    """Return how many letters would be sent, and where."""
+    selection = _selection(visit, form)
+    count = await dead_letters.count_selected(visit.cluster, selection)
+    if not count:
+        raise BadInput("dead_letters.nothing")
+    data = ResendPreview(selection.group, selection.target, Long(count), selection.places, selection.since_ms)
+    chosen = " ".join(selection.places) if selection.places else "--all"
+    command = f"group dlq resend {selection.group} {chosen} --to {selection.target}"
+    return Preview("dead_letters_preview.html", data, command, selection.group, f"{count} to {selection.target}")
+
+
+async def resend(visit: Visit, form: Form) -> Outcome:
+    """Start a job that sends the letters again, and show it."""
+    selection = _selection(visit, form)
+    count = await dead_letters.count_selected(visit.cluster, selection)
+    producer = visit.cluster.client.producer(PRODUCER_GROUP)
+
+    async def work(job: Job[Progress]) -> None:
+        await dead_letters.resend(visit.cluster, producer, selection, job)
+
+    job = visit.console.jobs.start(JOB, visit.user.name, Progress(selection.group, Long(count)), work)
+    to = f"/groups/{selection.group}/dlq/{job.id}"
+    return Outcome("dead_letters.started", {"count": count}, to, data={"job": job.id})
+
+
+@attrs.frozen
+class JobPage:
+    """A run and its results so far."""
+
+    id: str
+    group: str
+    running: bool
+    stopped: bool
+    total: Long
+    sent: Long
+    failed: Long
+    failures: Sequence[tuple[str, str]]
+    by_topic: Mapping[str, int]
+    next_offset: Mapping[str, int]
+    failure: str
+
+
+async def show_job(visit: Visit) -> View:
+    """Show the progress of a run, and the letters that failed."""
+    job = _job(visit)
+    progress: Progress = job.progress
+    data = JobPage(
+        job.id,
+        progress.group,
+        job.is_running,
+        job.stop_asked,
+        progress.total,
+        Long(progress.sent),
+        Long(progress.failed),
+        progress.failures,
+        progress.by_topic,
+        progress.next_offset,
+        job.failure,
+    )
+    return View("dead_letters_job.html", data, f"group dlq list {progress.group}", title=progress.group)
+
+
+async def stop(visit: Visit, form: Form) -> Outcome:
+    """Stop a run; letters that were sent stay sent."""
+    job = _job(visit)
+    job.stop_asked = True
+    return Outcome("dead_letters.stopping", {}, f"/groups/{visit.names['group']}/dlq/{job.id}")
+
+
+def _job(visit: Visit) -> Job[Progress]:
+    job = visit.console.jobs.find(visit.names["job"], JOB, visit.user.name)
+    if job is None:
+        raise NotFound("dead_letters.no_job")
+    return job
+
+
+def _since(visit: Visit, hours: str) -> int:
+    return 0 if hours == "all" else visit.now_ms() - int(hours) * 3_600_000
+
+
+def _selection(visit: Visit, form: Form) -> Selection:
+    """Return the letters that a form selects. Raises BadInput: none, or a malformed place."""
+    target = form.get("target", "group")
+    if target not in TARGETS:
+        raise BadInput("common.not_a_choice", name="target", value=target[:40], choices=", ".join(TARGETS))
+    places = [name.removeprefix(CHOSEN) for name in form if name.startswith(CHOSEN)]
+    for place in places:
+        if not place.rpartition(":")[2].isdecimal():
+            raise BadInput("dead_letters.bad_place", place=place[:80])
+    scope = form.get("scope", "chosen")
+    if scope == "chosen" and not places:
+        raise BadInput("dead_letters.nothing")
+    hours = scope if scope in HOURS else "all"
+    # The range begins at a whole minute, so that preview and confirmation select the same letters.
+    since = _since(visit, hours) // 60_000 * 60_000
+    return Selection(visit.names["group"], target, *((0, places) if scope == "chosen" else (since, ())))
+
+
+PART = Part(
+    "dead_letters",
+    pages=(
+        Page("/groups/{group}/dlq", "dead_letters.title", Role.VIEWER, show, nav="groups"),
+        Page("/groups/{group}/dlq/{job}", "dead_letters.job", Role.OPERATOR, show_job, refresh_s=1.0, nav="groups"),
+    ),
+    actions=(
+        Action("/groups/{group}/dlq/resend", "dead_letters.resend", Role.OPERATOR, resend, preview),
+        Action("/groups/{group}/dlq/{job}/stop", "dead_letters.stop", Role.OPERATOR, stop, confirm=Confirm.NONE),
+    ),
+)

@@ -1,0 +1,235 @@
+"""Consumer groups: creating, changing and deleting one, and stopping its consumption."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import partial
+from typing import Final
+
+import attrs
+
+from gantrymq.errors import GroupNotExist
+from gantrymq.model import names
+from gantrymq.model.group import GroupConfig
+from gantrymq_console.access.users import Role
+from gantrymq_console.data.asking import Asking
+from gantrymq_console.data.group import GroupFacts, GroupHead, group_facts, head_of
+from gantrymq_console.data.groups import forget_groups, is_system
+from gantrymq_console.data.topic_changes import masters_of
+from gantrymq_console.web.pages import Action, BadInput, Confirm, NotFound, Outcome, Preview, View
+from gantrymq_console.web.visit import Visit
+
+__all__ = ["ACTIONS", "new", "settings_of"]
+
+Form = Mapping[str, str]
+Changes = tuple[tuple[str, str, str], ...]  # setting, old and new value
+
+
+@attrs.frozen
+class NewGroup:
+    """The form of a new group."""
+
+    clusters: tuple[str, ...]
+    name: str
+    config: GroupConfig
+
+
+@attrs.frozen
+class BrokerConfig:
+    """The settings of a group at one broker."""
+
+    broker: str
+    config: GroupConfig
+
+
+@attrs.frozen
+class GroupSettings:
+    """The tab with the settings."""
+
+    head: GroupHead
+    brokers: tuple[BrokerConfig, ...]
+
+
+@attrs.frozen
+class GroupChange:
+    """A change of a group, by broker name."""
+
+    group: str
+    new: bool
+    brokers: tuple[tuple[str, Changes], ...]
+    members: int | None
+    lag: int | None
+    stops: bool  # whether it stops consumption
+
+
+@attrs.frozen
+class GroupDeletion:
+    """The end of a group."""
+
+    group: str
+    members: int | None
+    lag: int | None
+    brokers: tuple[str, ...]
+    clean_offsets: bool
+
+
+def settings_of(facts: GroupFacts) -> GroupSettings:
+    """Return the settings of a group."""
+    found = tuple(
+        BrokerConfig(broker, part.config) for broker, part in facts.brokers.items() if part.config is not None
+    )
+    return GroupSettings(head_of(facts), found)
+
+
+async def new(visit: Visit) -> View:
+    """Show the form of a new group."""
+    clusters = tuple(sorted({each.cluster for each in await visit.cluster.brokers()}))
+    return View("group_new.html", NewGroup(clusters, visit.text("name"), GroupConfig("")), "group create GROUP")
+
+
+async def _preview_new(visit: Visit, form: Form) -> Preview:
+    config = _config(form, GroupConfig(form.get("group", "").strip()))
+    names.check_group(config.name)
+    masters = await masters_of(visit.cluster, form.get("cluster", ""))
+    for address in masters.values():
+        if config.name in await visit.cluster.admin.groups(address):
+            raise BadInput("groups.exists", group=config.name)
+    changes = tuple((key, "", value) for key, value in _shown(config).items())
+    data = GroupChange(config.name, True, tuple((name, changes) for name in masters), None, None, False)
+    return Preview("group_change.html", data, _command(config), config.name, "creates the group")
+
+
+async def _create(visit: Visit, form: Form) -> Outcome:
+    config = _config(form, GroupConfig(form.get("group", "").strip()))
+    for address in (await masters_of(visit.cluster, form.get("cluster", ""))).values():
+        await visit.cluster.admin.create_group(address, config)
+    await forget_groups(visit.cluster, config.name)
+    return Outcome("groups.created", {"group": config.name}, f"groups/{config.name}")
+
+
+async def _preview_change(change: str, visit: Visit, form: Form) -> Preview:
+    facts = await _facts(visit)
+    brokers: list[tuple[str, Changes]] = []
+    for broker, part in facts.brokers.items():
+        if part.config is not None:
+            old, wanted = _shown(part.config), _shown(_wanted(change, form, part.config))
+            brokers.append((broker, tuple((key, old[key], new) for key, new in wanted.items() if new != old[key])))
+    if not any(each for _, each in brokers):
+        raise BadInput("groups.nothing_changes")
+    head = head_of(facts)
+    stops = any(pair == ("consume_enable", "true", "false") for _, each in brokers for pair in each)
+    data = GroupChange(facts.name, False, tuple(brokers), head.members, head.lag, stops)
+    told = ", ".join(f"{key} {old} -> {value}" for _, each in brokers[:1] for key, old, value in each)
+    wanted_config = _wanted(change, form, next(part.config for part in facts.brokers.values() if part.config))
+    return Preview("group_change.html", data, _command(wanted_config), facts.name, told, steady=[brokers])
+
+
+async def _change(change: str, visit: Visit, form: Form) -> Outcome:
+    facts, masters = await _facts(visit), await visit.cluster.masters()
+    for broker, part in facts.brokers.items():
+        if part.config is not None and broker in masters:
+            wanted = attrs.evolve(_wanted(change, form, part.config), attributes={})  # none of them is to change
+            await visit.cluster.admin.create_group(masters[broker], wanted)
+    await forget_groups(visit.cluster, facts.name)
+    key = {"settings": "groups.changed", "stop": "groups.stopped", "allow": "groups.allowed"}[change]
+    return Outcome(key, {"group": facts.name}, f"groups/{facts.name}/settings")
+
+
+async def _preview_deletion(visit: Visit, form: Form) -> Preview:
+    facts = await _facts(visit)
+    head, clean = head_of(facts), form.get("clean_offsets") == "on"
+    data = GroupDeletion(facts.name, head.members, head.lag, tuple(facts.brokers), clean)
+    command = f"group delete {facts.name}" + (" --clean-offsets" if clean else "")
+    change = "deletes the group and its offsets" if clean else "deletes the group"
+    return Preview("group_delete.html", data, command, facts.name, change, steady=[head.members, clean])
+
+
+async def _delete(visit: Visit, form: Form) -> Outcome:
+    name, masters = visit.names["group"], await visit.cluster.masters()
+    for broker in (await _facts(visit)).brokers:
+        await visit.cluster.admin.delete_group(masters[broker], name, clean_offsets=form.get("clean_offsets") == "on")
+    await forget_groups(visit.cluster, name)
+    return Outcome("groups.deleted", {"group": name}, "groups")
+
+
+def _changing(change: str, path: str) -> Action:
+    title = {"settings": "groups.change", "stop": "groups.stop", "allow": "groups.allow"}[change]
+    return Action(path, title, Role.OPERATOR, partial(_change, change), partial(_preview_change, change))
+
+
+ACTIONS: Final = (
+    Action("/new/group", "groups.create", Role.OPERATOR, _create, _preview_new),
+    _changing("settings", "/groups/{group}/settings"),
+    _changing("stop", "/groups/{group}/stop"),
+    _changing("allow", "/groups/{group}/allow"),
+    Action("/groups/{group}/delete", "groups.delete", Role.ADMIN, _delete, _preview_deletion, Confirm.TYPE_NAME),
+)
+
+
+async def _facts(visit: Visit) -> GroupFacts:
+    """Return what is known about the group of the address, which must not be a system group.
+
+    Raises:
+        NotFound, BadInput: there is no such group, or it is a system group, or a broker does not answer.
+    """
+    name, asking = visit.names["group"], Asking(visit.console.world.clock)
+    if is_system(name):
+        raise BadInput("groups.system_stays", group=name)
+    try:
+        facts = await group_facts(visit.cluster, asking, name)
+    except GroupNotExist:
+        raise NotFound("groups.none_there", group=name) from None
+    if asking.missing:
+        raise BadInput("groups.not_all_answer", brokers=", ".join(each.what for each in asking.missing))
+    return facts
+
+
+def _wanted(change: str, form: Form, config: GroupConfig) -> GroupConfig:
+    if change == "settings":
+        return _config(form, config)
+    return attrs.evolve(config, consume_enable=change == "allow")
+
+
+def _config(form: Form, config: GroupConfig) -> GroupConfig:
+    """Return *config* with the fields of a form. Raises BadInput: a field cannot be used."""
+    return attrs.evolve(
+        config,
+        retry_max_times=_number(form, "retry_max_times", 16, -1, 2**31 - 1),
+        retry_queues=_number(form, "retry_queues", 1, 0, 65_535),
+        consume_enable=form.get("consume_enable") == "on",
+        consume_broadcast_enable=form.get("consume_broadcast_enable") == "on",
+        consume_message_orderly=form.get("consume_message_orderly") == "on",
+    )
+
+
+def _number(form: Form, name: str, default: int, least: int, most: int) -> int:
+    text = form.get(name, "").strip()
+    if not text:
+        return default
+    digits = text.removeprefix("-")
+    if not (digits.isascii() and digits.isdecimal() and least <= int(text[:20]) <= most):
+        raise BadInput("common.not_a_number", name=name, value=text[:40], least=least, most=most)
+    return int(text)
+
+
+def _shown(config: GroupConfig) -> dict[str, str]:
+    def flag(value: bool) -> str:
+        return "true" if value else "false"
+
+    return {
+        "consume_enable": flag(config.consume_enable),
+        "consume_broadcast_enable": flag(config.consume_broadcast_enable),
+        "consume_message_orderly": flag(config.consume_message_orderly),
+        "retry_max_times": str(config.retry_max_times),
+        "retry_queues": str(config.retry_queues),
+    }
+
+
+def _command(config: GroupConfig) -> str:
+    consume = "--consume" if config.consume_enable else "--no-consume"
+    broadcast = "--broadcast" if config.consume_broadcast_enable else "--no-broadcast"
+    orderly = " --orderly" if config.consume_message_orderly else ""
+    return (
+        f"group create {config.name} {consume} {broadcast}{orderly} -q {config.retry_queues} "
+        f"-r {config.retry_max_times}"
+    )

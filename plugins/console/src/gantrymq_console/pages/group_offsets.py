@@ -1,0 +1,232 @@
+"""Consumer groups: resetting offsets, skipping what waits, and cloning a group, each with a preview of every queue."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+import attrs
+
+from gantrymq.client.admin import OffsetMove, OffsetReset, OffsetTarget
+from gantrymq.errors import GroupNotExist
+from gantrymq.model import names
+from gantrymq_console.access.users import Role
+from gantrymq_console.data.group import GroupHead
+from gantrymq_console.data.groups import forget_groups
+from gantrymq_console.web.moments import moment_of
+from gantrymq_console.web.pages import Action, BadInput, NotFound, Outcome, Preview
+from gantrymq_console.web.values import Long
+from gantrymq_console.web.visit import Visit
+
+__all__ = ["ACTIONS", "OffsetForms"]
+
+TARGETS: Final = ("time", "first", "last", "offset")
+SHOWN: Final = 200  # queues in the table of a preview; JSON has all
+Form = Mapping[str, str]
+
+
+@attrs.frozen
+class OffsetForms:
+    """The tab with the forms."""
+
+    head: GroupHead
+    targets: tuple[str, ...] = TARGETS
+
+
+@attrs.frozen
+class QueueMove:
+    """The offset of the group in one queue, now and then."""
+
+    topic: str
+    broker: str
+    queue: int
+    min_offset: Long
+    max_offset: Long
+    now: Long | None  # committed; None without a commit
+    then: Long
+    skipped: Long
+    read_again: Long
+
+
+@attrs.frozen
+class ResetPreview:
+    """What a reset or a clone would do."""
+
+    group: str
+    source: str  # of a clone
+    topics: tuple[str, ...]
+    time_ms: int | None
+    online: int
+    by_members: bool  # whether the members set the offsets themselves, within ten seconds
+    skipped: Long
+    read_again: Long
+    left_out: tuple[str, ...]  # brokers that do not know the group
+    attributes_left_out: tuple[str, ...]
+    queues: tuple[QueueMove, ...]
+    total: int
+
+    @property
+    def shown(self) -> tuple[QueueMove, ...]:
+        """The queues that change first, at most `SHOWN`."""
+        return tuple(sorted(self.queues, key=lambda each: not (each.skipped or each.read_again)))[:SHOWN]
+
+
+async def _preview_reset(visit: Visit, form: Form) -> Preview:
+    topic, target, queue = _topic(form), _target(visit, form), _queue(form)
+    done = await _reset(visit, topic, target, queue, dry_run=True)
+    name = visit.names["group"]
+    command = f"group reset {name} -t {topic} --to {_to(target)}" + (f" -q {queue}" if queue is not None else "")
+    data = _shown(name, "", (done,), target.time_ms)
+    return Preview("group_reset.html", data, command, name, _told(data), steady=_steady((done,), target))
+
+
+async def _run_reset(visit: Visit, form: Form) -> Outcome:
+    topic, target, queue = _topic(form), _target(visit, form), _queue(form)
+    done = await _reset(visit, topic, target, queue, dry_run=False)
+    return await _outcome(visit, "groups.was_reset", (done,))
+
+
+async def _preview_clone(visit: Visit, form: Form) -> Preview:
+    source, group = visit.names["group"], _clone_name(visit, form)
+    done = await _clone(visit, form, group, dry_run=True)
+    topic = form.get("topic", "").strip()
+    command = f"group clone -s {source} -g {group}" + (f" -t {topic}" if topic else "")
+    data = _shown(group, source, done, None)
+    return Preview("group_reset.html", data, command, group, _told(data), steady=_steady(done, OffsetTarget()))
+
+
+async def _run_clone(visit: Visit, form: Form) -> Outcome:
+    done = await _clone(visit, form, _clone_name(visit, form), dry_run=False)
+    return await _outcome(visit, "groups.was_cloned", done, _clone_name(visit, form))
+
+
+ACTIONS: Final = (
+    Action("/groups/{group}/offsets", "groups.reset", Role.OPERATOR, _run_reset, _preview_reset),
+    Action("/groups/{group}/clone", "groups.clone", Role.OPERATOR, _run_clone, _preview_clone),
+)
+
+
+async def _reset(visit: Visit, topic: str, target: OffsetTarget, queue: int | None, *, dry_run: bool) -> OffsetReset:
+    name = visit.names["group"]
+    try:
+        return await visit.cluster.admin.reset_offsets(name, topic, target, queue_id=queue, dry_run=dry_run)
+    except GroupNotExist:
+        raise NotFound("groups.none_there", group=name) from None
+
+
+async def _clone(visit: Visit, form: Form, group: str, *, dry_run: bool) -> tuple[OffsetReset, ...]:
+    topic = form.get("topic", "").strip() or None
+    return await visit.cluster.admin.clone_offsets(visit.names["group"], group, topic, dry_run=dry_run)
+
+
+async def _outcome(visit: Visit, key: str, done: tuple[OffsetReset, ...], group: str = "") -> Outcome:
+    group = group or visit.names["group"]
+    await forget_groups(visit.cluster, group)
+    if any("members" in each.ways for each in done):
+        key = f"{key}_by_members"
+    fields = {
+        "group": group,
+        "skipped": sum(each.skipped for each in done),
+        "again": sum(each.read_again for each in done),
+    }
+    return Outcome(key, fields, f"groups/{group}/queues", data=_shown(group, "", done, None))
+
+
+def _shown(group: str, source: str, done: tuple[OffsetReset, ...], time_ms: int | None) -> ResetPreview:
+    queues = tuple(_move(each.topic, move) for each in done for move in each.moves)
+    return ResetPreview(
+        group,
+        source,
+        tuple(each.topic for each in done),
+        time_ms,
+        max((each.online for each in done), default=0),
+        any("members" in each.ways for each in done),
+        Long(sum(each.skipped for each in done)),
+        Long(sum(each.read_again for each in done)),
+        tuple(sorted({broker for each in done for broker in each.left_out})),
+        tuple(sorted({name for each in done for name in each.attributes_left_out})),
+        queues,
+        len(queues),
+    )
+
+
+def _move(topic: str, move: OffsetMove) -> QueueMove:
+    return QueueMove(
+        topic,
+        move.broker,
+        move.queue_id,
+        Long(move.min_offset),
+        Long(move.max_offset),
+        None if move.before is None else Long(move.before),
+        Long(move.after),
+        Long(max(0, move.skipped)),
+        Long(max(0, -move.skipped)),
+    )
+
+
+def _steady(done: tuple[OffsetReset, ...], target: OffsetTarget) -> list[object]:
+    """Return what has to be the same at the confirmation.
+
+    While members consume, and producers send, the numbers of a queue move all the time. So its present offset counts
+    only if no member is online, and its end does not count if it is the target.
+    """
+    found: list[object] = []
+    for each in done:
+        for move in each.moves:
+            now = move.before if not each.online else None
+            then = move.after if target.edge != "latest" else None
+            found.append([each.topic, move.broker, move.queue_id, now, then])
+        found.append([each.online > 0, each.left_out])
+    return found
+
+
+def _told(data: ResetPreview) -> str:
+    return f"{', '.join(data.topics)}: skips {int(data.skipped)}, reads {int(data.read_again)} again"
+
+
+def _topic(form: Form) -> str:
+    topic = form.get("topic", "").strip()
+    if not topic:
+        raise BadInput("groups.name_topic")
+    return topic
+
+
+def _target(visit: Visit, form: Form) -> OffsetTarget:
+    """Return the target of a form. Raises BadInput: it names none."""
+    kind = form.get("target", "time")
+    if kind == "first":
+        return OffsetTarget.earliest()
+    if kind == "last":
+        return OffsetTarget.latest()
+    if kind == "offset":
+        text = form.get("offset", "").strip()
+        if not (text.isascii() and text.isdecimal() and len(text) < 19):
+            raise BadInput("common.not_a_number", name="offset", value=text[:40], least=0, most=2**63 - 1)
+        return OffsetTarget.at_offset(int(text))
+    if kind != "time":
+        raise BadInput("common.not_a_choice", name="target", value=kind[:40], choices=", ".join(TARGETS))
+    time_ms = moment_of(form, "time")
+    if time_ms is None or time_ms > visit.now_ms():
+        raise BadInput("common.not_a_time", value=form.get("time", "")[:40] or "-")
+    return OffsetTarget.at_time(time_ms)
+
+
+def _queue(form: Form) -> int | None:
+    text = form.get("queue", "").strip()
+    if not text:
+        return None
+    if not (text.isascii() and text.isdecimal() and len(text) < 6):
+        raise BadInput("common.not_a_number", name="queue", value=text[:40], least=0, most=65_535)
+    return int(text)
+
+
+def _to(target: OffsetTarget) -> str:
+    return target.edge or str(target.time_ms if target.time_ms is not None else target.queue_offset)
+
+
+def _clone_name(visit: Visit, form: Form) -> str:
+    group = form.get("clone", "").strip()
+    names.check_group(group)
+    if group == visit.names["group"]:
+        raise BadInput("groups.same_group", group=group)
+    return group

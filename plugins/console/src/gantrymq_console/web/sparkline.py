@@ -1,0 +1,34 @@
+"""Small charts made by the server, as SVG without styles: a page needs no script to show them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+from markupsafe import Markup
+
+__all__ = ["sparkline"]
+
+WIDTH: Final = 360
+HEIGHT: Final = 48
+
+
+def sparkline(values: Sequence[float | None], label: str) -> Markup:
+    """Return an image of *values* from 0 to their maximum; gaps stay gaps.
+
+    Args:
+        values: in equal steps of time, the oldest first; None: unknown.
+        label: what a screen reader says instead.
+    """
+    known = [each for each in values if each is not None]
+    top = max([*known, 0.0]) or 1.0
+    step = WIDTH / max(1, len(values) - 1)
+    lines, line = [], list[str]()
+    for number, value in enumerate([*values, None]):
+        if value is not None:
+            line.append(f"{number * step:.1f},{(HEIGHT - 1) - (HEIGHT - 2) * value / top:.1f}")
+        elif line:
+            lines.append(Markup('<polyline points="{}"/>').format(" ".join(line if len(line) > 1 else line * 2)))
+            line = []
+    shape = Markup('<svg class="spark" viewBox="0 0 {} {}" role="img" aria-label="{}">{}</svg>')
+    return shape.format(WIDTH, HEIGHT, label, Markup("").join(lines))

@@ -1,0 +1,78 @@
+"""Tables that take long to compute: concurrent requests share a computation, and its result for some seconds."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import Final, Generic, TypeVar
+
+from gantrymq.errors import ServiceNotAvailable
+from gantrymq.world import Clock
+from gantrymq.world.clock import Timer
+
+__all__ = ["KEPT_S", "SharedTable"]
+
+KEPT_S: Final = 5.0
+UNUSED_S: Final = 60.0  # without a request, the memory of the table is released
+
+Table = TypeVar("Table")
+
+
+class SharedTable(Generic[Table]):
+    """One table, computed when it is needed."""
+
+    def __init__(self, clock: Clock, compute: Callable[[], Awaitable[Table]]) -> None:
+        self._clock = clock
+        self._compute = compute
+        self._computing: asyncio.Future[Table] | None = None
+        self._until = 0.0  # monotonic time until which the result is used
+        self._release: Timer | None = None
+        self._closed = False
+
+    async def get(self) -> Table:
+        """Return the table, computed at most KEPT_S ago.
+
+        Raises:
+            ServiceNotAvailable: the table was closed.
+            any exception of the computation.
+        """
+        if self._closed:
+            raise _stopping()
+        computing = self._computing
+        if computing is None or (computing.done() and self._clock.monotonic() >= self._until):
+            computing = self._computing = asyncio.ensure_future(self._computed())
+        try:
+            return await asyncio.shield(computing)  # other requests wait for it too
+        except BaseException as error:
+            if not computing.done():  # this request was cancelled
+                raise
+            if self._computing is computing:
+                self._computing = None  # the next request tries again
+            if isinstance(error, asyncio.CancelledError) and computing.cancelled():
+                raise _stopping() from None
+            raise
+
+    def close(self) -> None:
+        """End a computation, and release the table."""
+        self._closed = True
+        self._forget()
+
+    async def _computed(self) -> Table:
+        table = await self._compute()
+        self._until = self._clock.monotonic() + KEPT_S
+        if self._release is not None:
+            self._release.cancel()
+        self._release = self._clock.call_later(UNUSED_S, self._forget)
+        return table
+
+    def _forget(self) -> None:
+        if self._computing is not None and not self._computing.done():
+            self._computing.cancel()
+        self._computing = None
+        if self._release is not None:
+            self._release.cancel()
+            self._release = None
+
+
+def _stopping() -> ServiceNotAvailable:
+    return ServiceNotAvailable("the broker is stopping; ask again when it is back, see: gantrymq status")

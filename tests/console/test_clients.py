@@ -1,0 +1,42 @@
+"""Pages of connected clients."""
+
+from __future__ import annotations
+
+from console_members import commit, join, produce
+
+
+def test_producers_and_consumers_are_listed_by_their_id(visitor):
+    visitor.running.create_topic("Orders", 1)
+    commit(visitor, "Readers", "Orders", 0)
+    join(visitor, "Readers", "c1<b>", "Orders")
+    produce(visitor, "Senders", "p1")
+    rows = {each["client_id"]: each for each in visitor.api("/clients")["data"]["clients"]}
+    assert (rows["c1<b>"]["roles"], rows["c1<b>"]["groups"]) == (["consumer"], ["Readers"])
+    assert (rows["p1"]["roles"], rows["p1"]["groups"]) == (["producer"], ["Senders"])
+    only = visitor.api("/clients?role=consumer")["data"]
+    assert [each["client_id"] for each in only["clients"]] == ["c1<b>"] and only["unknown"] == 0
+    assert [each["client_id"] for each in visitor.api("/clients?filter=senders")["data"]["clients"]] == ["p1"]
+    assert visitor.get("/clients").link("c1<b>").endswith("/clients/show?id=c1%3Cb%3E")
+    assert "No client fits." in visitor.get("/clients?filter=nothing").text
+
+
+def test_one_client_with_all_of_its_groups(visitor):
+    visitor.running.create_topic("Orders", 1)
+    for group in ("A", "B"):
+        commit(visitor, group, "Orders", 0)
+        join(visitor, group, "c1", "Orders")
+    produce(visitor, "P", "c1")
+    page = visitor.get("/clients/show?id=c1")
+    assert page.link("A").endswith("/groups/A") and page.link("B").endswith("/groups/B")
+    twin = visitor.api("/clients/show?id=c1")["data"]
+    assert [(each["role"], each["group"]) for each in twin["connections"]] == [
+        ("consumer", "A"),
+        ("consumer", "B"),
+        ("producer", "P"),
+    ]
+    assert twin["client"]["roles"] == ["consumer", "producer"]
+
+
+def test_a_client_that_is_not_connected_is_404(visitor):
+    page = visitor.get("/clients/show?id=%3Cscript%3E")
+    assert page.status == 404 and "<script> is not connected" in page.text

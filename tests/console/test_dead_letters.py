@@ -1,0 +1,98 @@
+"""Dead letters: list, causes, choice, sending again with a result for each letter."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from gantrymq.loose_json import dumps
+from gantrymq.remoting.codes import RequestCode
+from gantrymq.remoting.headers.send import ConsumerSendMsgBackRequest
+
+
+async def make_dead(visitor, group, bodies):
+    """Store messages as dead letters of *group*: a member sends them back with the delay level -1."""
+    cluster, admin = visitor.running.cluster, visitor.client.admin
+    await cluster.create_topic("Orders", 1)
+    sent = [await cluster.send("Orders", body, keys=body.decode()) for body in bodies]
+    heartbeat = dumps({"clientID": "c1", "consumerDataSet": [{"groupName": group}]})
+    await admin.request(cluster.broker_address, RequestCode.HEART_BEAT, body=heartbeat)
+    for each in sent:
+        offset = int(each.offset_id[16:], 16)
+        back = ConsumerSendMsgBackRequest(offset=offset, group=group, delay_level=-1, origin_topic="Orders")
+        await admin.request(cluster.broker_address, RequestCode.CONSUMER_SEND_MSG_BACK, back)
+    if bodies:
+        await visitor.client.wait_ready(f"%DLQ%{group}")
+
+
+async def ended(visitor, job):
+    for _ in range(2000):
+        if not job.is_running:
+            return
+        await asyncio.sleep(0.005)
+    raise AssertionError("the job did not end")
+
+
+@pytest.fixture
+def dead(visitor):
+    visitor.running.run(make_dead(visitor, "billing", [b"one", b"two", b"three"]))
+    return visitor
+
+
+def test_the_letters_are_listed_with_their_causes(dead):
+    page, twin = dead.get("/groups/billing/dlq"), dead.api("/groups/billing/dlq")["data"]
+    assert twin["count"] == "3"
+    assert [each["keys"] for each in twin["letters"]] == ["three", "two", "one"]
+    (cause,) = twin["causes"]
+    assert (cause["origin_topic"], cause["count"]) == ("Orders", "3")
+    assert "3 dead letters" in page.text
+    assert dead.api("/groups/billing/dlq?hours=1")["data"]["count"] == "3"
+    assert "gantrymq group dlq list billing" in page.text
+
+
+def test_chosen_letters_are_sent_again_after_a_preview(dead):
+    page = dead.get("/groups/billing/dlq")
+    (place,) = [
+        each["broker"] + ":" + each["queue_offset"]
+        for each in dead.api("/groups/billing/dlq")["data"]["letters"]
+        if each["keys"] == "two"
+    ]
+    preview = dead.submit(page, "/resend", **{f"letter.{place}": "on", "scope": "chosen", "target": "topic"})
+    assert "1 dead letter of group billing goes to its original topic" in preview.text
+    job = dead.confirm(preview)
+    assert job.status == 200, job.text
+    (running,) = dead.console.jobs._jobs.values()
+    dead.running.run(ended(dead, running))
+    done = dead.get(job.url.partition("?")[0])
+    assert "1 sent and 0 failed of 1." in done.text and "ended" in done.text
+    assert [each.body for each in dead.running.pull("Orders")] == [b"one", b"two", b"three", b"two"]
+    assert ("dead_letters.resend", "done") in [(each.action, each.result) for each in dead.audit.entries]
+
+
+def test_nothing_chosen_and_bad_places_are_one_sentence(dead):
+    page = dead.get("/groups/billing/dlq")
+    assert "No dead letter is chosen" in dead.submit(page, "/resend", scope="chosen").text
+    assert "is not BROKER:OFFSET" in dead.submit(page, "/resend", scope="chosen", **{"letter.x:y": "on"}).text
+    assert dead.get("/groups/billing/dlq/0000").status == 404
+
+
+def test_a_letter_that_cannot_be_sent_is_named_and_the_others_are_sent(dead):
+    dead.running.run(dead.running.cluster.put("%DLQ%billing", b"stored by another program"))
+    preview = dead.submit(dead.get("/groups/billing/dlq"), "/resend", scope="all", target="topic")
+    assert "4 dead letters" in preview.text
+    dead.confirm(preview)
+    (job,) = dead.console.jobs._jobs.values()
+    dead.running.run(ended(dead, job))
+    twin = dead.api(f"/groups/billing/dlq/{job.id}")["data"]
+    assert (twin["sent"], twin["failed"], twin["by_topic"]) == ("3", "1", {"Orders": 3})
+    ((place, sentence),) = twin["failures"]
+    assert place.endswith(":3") and "does not contain its topic" in sentence
+    assert len(dead.running.pull("Orders")) == 6
+
+
+def test_a_group_without_dead_letters_says_why(visitor):
+    visitor.running.run(make_dead(visitor, "quiet", []))
+    page = visitor.get("/groups/quiet/dlq")
+    assert "no message failed more often" in page.text
+    assert visitor.get("/groups/unknown/dlq").status in (400, 404)

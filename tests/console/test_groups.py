@@ -1,0 +1,235 @@
+"""Pages and changes of consumer groups."""
+
+from __future__ import annotations
+
+import re
+from importlib.resources import files
+
+import pytest
+from console_members import commit, join
+from console_visitor import Visitor
+
+from gantrymq_console.access.users import Role
+from gantrymq_console.web.texts import LANGUAGES, texts_of
+
+pytest.importorskip("gantrymq_diagnosis")
+
+
+@pytest.fixture
+def late(visitor):
+    """A group Late that has consumed 1 of 4 messages of Orders, with two queues."""
+    visitor.running.create_topic("Orders", 2)
+    for number in range(4):
+        visitor.running.send("Orders", b"%d" % number)
+    commit(visitor, "Late", "Orders", 1, 0)
+    return visitor
+
+
+def test_every_reason_of_a_diagnosis_has_a_text_in_both_languages():
+    from gantrymq_diagnosis.conflicts import Kind
+
+    source = files("gantrymq_diagnosis").joinpath("sentences.py").read_text("utf-8")
+    words = set(re.findall(r'Diagnosis\(\s*"([a-z-]+)"', source)) | {f"conflict-{kind.value}" for kind in Kind}
+    assert {"nobody-online", "not-owned", "conflict-client-id"} < words and len(words) > 25
+    for language in LANGUAGES:
+        table = texts_of(language).table
+        assert not [word for word in words | {"custom-filters-suspended"} if f"reasons.{word}" not in table]
+
+
+def test_the_list_has_those_furthest_behind_first(late):
+    commit(late, "Quick", "Orders", 2, 0)
+    commit(late, "Quick", "Orders", 2, 1)
+    twin = late.api("/groups")["data"]
+    rows = {each["name"]: each for each in twin["groups"]}
+    assert twin["groups"][0]["name"] == "Late"
+    assert (rows["Late"]["lag"], rows["Late"]["members"], rows["Late"]["enabled"]) == ("3", 0, True)
+    assert (rows["Quick"]["lag"], rows["Quick"]["late_ms"]) == ("0", 0)
+    assert "TOOLS_CONSUMER" not in rows
+    assert "TOOLS_CONSUMER" in [each["name"] for each in late.api("/groups?kind=all")["data"]["groups"]]
+    assert [each["name"] for each in late.api("/groups?filter=QUI")["data"]["groups"]] == ["Quick"]
+    named = [each["name"] for each in late.api("/groups?sort=name")["data"]["groups"]]
+    assert named == sorted(named)
+    assert late.get("/groups").link("Late").endswith("/groups/Late")
+    assert "No group has such a name" in late.get("/groups?filter=nothing").text
+
+
+def test_a_group_says_why_it_gets_nothing(late):
+    page = late.get("/groups/Late")
+    assert "No member is online: start a consumer of this group." in page.text
+    twin = late.api("/groups/Late")["data"]
+    assert (twin["head"]["lag"], twin["head"]["members"], twin["head"]["topics"]) == ("3", 0, ["Orders"])
+    assert twin["findings"][0]["reason"] == "nobody-online" and twin["findings"][0]["bad"]
+    assert [(each["topic"], each["behind"]) for each in twin["topics"]] == [("Orders", "3")]
+    join(late, "Late", "c1", "Orders")
+    found = {each["reason"]: each for each in late.api("/groups/Late")["data"]["findings"]}
+    assert "nobody-online" not in found and found["not-owned"]["where"].endswith(" 0-1")
+    with Visitor(late.running, language="zh") as reader:
+        assert "没有成员拉取过该队列" in reader.get("/groups/Late").text
+
+
+def test_an_unknown_group_is_404(visitor):
+    page = visitor.get("/groups/Nobody")
+    assert page.status == 404 and "There is no group Nobody." in page.text
+
+
+def test_queues_of_a_group_with_lag_and_state(late):
+    twin = late.api("/groups/Late/queues")["data"]
+    assert sum(int(each["behind"]) for each in twin["queues"]) == 3
+    assert [int(each["behind"]) for each in twin["queues"]] == sorted(
+        (int(each["behind"]) for each in twin["queues"]), reverse=True
+    )
+    first = next(each for each in twin["queues"] if each["queue"] == 0)
+    assert first["committed"] == "1" and first["lag_ms"] > 0
+    assert late.api("/groups/Late/queues?topic=Other")["data"]["queues"] == []
+    assert "Orders" in late.get("/groups/Late/queues").text
+
+
+def test_members_with_subscriptions_and_conflicts(late):
+    assert "No member is online" in late.get("/groups/Late/members").text
+    join(late, "Late", "c1<i>", "Orders", "TagA")
+    twin = late.api("/groups/Late/members")["data"]
+    (member,) = twin["members"]
+    assert member["client_id"] == "c1<i>" and member["addresses"]
+    assert {(each["topic"], each["expression"]) for each in twin["subscriptions"]} == {("Orders", "TagA")}
+    page = late.get("/groups/Late/members")
+    assert page.link("c1<i>").endswith("/groups/Late/member?id=c1%3Ci%3E")
+    assert "configured alike" in page.text
+    with Visitor(late.running) as other:
+        join(other, "Late", "c2", "Orders", "TagB")
+        twin = late.api("/groups/Late/members")["data"]
+        assert [each["kind"] for each in twin["conflicts"]] == ["subscriptions"]
+        assert "Members have different subscriptions" in late.get("/groups/Late/members").text
+
+
+def test_a_member_that_does_not_answer_or_is_gone_is_an_error_in_words(late):
+    page = late.get("/groups/Late/member?id=c1")
+    assert page.status == 400 and "c1 is not an online member of group Late" in page.text
+    with Visitor(late.running, Role.VIEWER) as viewer:
+        assert viewer.get("/groups/Late/member?id=c1&stacks=yes").status == 403
+
+
+def test_the_plan_for_other_numbers_of_members(late):
+    pytest.importorskip("gantrymq_allocate")
+    twin = late.api("/groups/Late/plan?members=3")["data"]
+    assert (twin["topic"], twin["online"], twin["members"], twin["queues"]) == ("Orders", 0, 3, 2)
+    assert [each["queues_after"] for each in twin["shares"]] == [1, 1, 0]
+    assert "would get nothing" in late.get("/groups/Late/plan?members=3").text
+    assert "Nobody would read" in late.get("/groups/Late/plan").text
+    assert late.get("/groups/Late/plan?members=1&strategy=NONE").status == 400
+
+
+def test_offsets_are_reset_after_a_preview(late):
+    page = late.get("/groups/Late/offsets")
+    preview = late.submit(page_with(page, 0), "/groups/Late/offsets", target="first", queue="0")
+    assert preview.status == 200 and "gantrymq group reset Late -t Orders --to earliest -q 0" in preview.text
+    assert "Read again" in preview.text and late.api("/groups/Late")["data"]["head"]["lag"] == "3"
+    done = late.confirm(preview)
+    assert "The offsets of Late were set: 1 messages are read again, 0 are skipped." in done.text
+    assert late.api("/groups/Late")["data"]["head"]["lag"] == "4"
+    entry = late.audit.entries[-1]
+    assert (entry.target, entry.change, entry.result) == ("Late", "Orders: skips 0, reads 1 again", "done")
+
+
+def test_a_reset_by_time_accepts_utc_and_refuses_the_future(late):
+    page = page_with(late.get("/groups/Late/offsets"), 0)
+    preview = late.submit(page, "/groups/Late/offsets", target="time", time="2026-01-01T00:00")
+    assert preview.status == 200 and "2026-01-01 00:00:00 UTC" in preview.text
+    zoned = late.submit(page, "/groups/Late/offsets", target="time", time="x", time_utc="2026-01-01T01:00:00Z")
+    assert "2026-01-01 01:00:00 UTC" in zoned.text
+    assert late.submit(page, "/groups/Late/offsets", target="time", time="2999-01-01T00:00").status == 400
+    assert late.submit(page, "/groups/Late/offsets", target="time", time="soon").status == 400
+    assert late.submit(page, "/groups/Late/offsets", target="offset", offset="-1").status == 400
+
+
+def test_skipping_what_waits(late):
+    page = page_with(late.get("/groups/Late/offsets"), 1)
+    done = late.confirm(late.submit(page, "/groups/Late/offsets"))
+    assert "3 are skipped" in done.text
+    assert late.api("/groups/Late")["data"]["head"]["lag"] == "0"
+
+
+def test_a_reset_whose_numbers_changed_is_shown_again_instead_of_done(late):
+    page = page_with(late.get("/groups/Late/offsets"), 0)
+    preview = late.submit(page, "/groups/Late/offsets", target="first")
+    commit(late, "Late", "Orders", 2, 0)
+    changed = late.confirm(preview)
+    assert changed.status == 409 and "Nothing was done" in changed.text
+    assert late.confirm(changed).status == 200
+    assert late.api("/groups/Late")["data"]["head"]["lag"] == "4"
+
+
+def test_a_group_is_cloned(late):
+    page = late.get("/groups/Late/offsets")
+    preview = late.submit(page, "/groups/Late/clone", clone="Copy")
+    assert "Group Copy will get the offsets of Late." in preview.text
+    assert "gantrymq group clone -s Late -g Copy" in preview.text
+    done = late.confirm(preview)
+    assert "Copy has the offsets now" in done.text
+    assert late.api("/groups/Copy")["data"]["head"]["lag"] == "3"
+    assert late.submit(page, "/groups/Late/clone", clone="Late").status == 400
+
+
+def test_consumption_is_stopped_and_allowed(late):
+    page = late.get("/groups/Late/settings")
+    preview = late.submit(page, "/groups/Late/stop")
+    assert "will get no messages until" in preview.text and "3 messages" in preview.text
+    assert "--no-consume" in preview.text
+    done = late.confirm(preview)
+    assert "Group Late gets no messages any more." in done.text
+    assert late.api("/groups/Late")["data"]["findings"][0]["reason"] == "group-disabled"
+    assert "consumption stopped" in late.get("/groups").text
+    late.confirm(late.submit(late.get("/groups/Late/settings"), "/groups/Late/allow"))
+    assert late.api("/groups/Late")["data"]["head"]["enabled"] is True
+
+
+def test_settings_are_changed_and_others_stay(late):
+    page = late.get("/groups/Late/settings")
+    preview = late.submit(page, "/groups/Late/settings", retry_max_times="3", consume_enable="on")
+    assert "retry_max_times" in preview.text and "consume_enable" not in preview.text
+    late.confirm(preview)
+    config = late.api("/groups/Late/settings")["data"]["brokers"][0]["config"]
+    assert (config["retry_max_times"], config["consume_enable"]) == (3, True)
+    again = late.submit(late.get("/groups/Late/settings"), "/groups/Late/settings", consume_enable="on")
+    assert again.status == 400 and "Nothing would change" in again.text
+    assert late.submit(page, "/groups/Late/settings", retry_max_times="many").status == 400
+
+
+def test_a_group_is_created_and_deleted(visitor):
+    page = visitor.get(visitor.get("/groups").link("New group"))
+    preview = visitor.submit(page, "/new/group", group="Made", retry_max_times="5", consume_enable="on")
+    assert "Group Made will be created" in preview.text
+    assert "Group Made was created." in visitor.confirm(preview).text
+    assert visitor.submit(page, "/new/group", group="Made").status == 400
+    assert visitor.submit(page, "/new/group", group="no dots.").status == 400
+    preview = visitor.submit(visitor.get("/groups/Made/settings"), "/groups/Made/delete", clean_offsets="on")
+    assert "--clean-offsets" in preview.text and "begins as a new one" in preview.text
+    assert visitor.confirm(preview, typed="Mad").status == 422
+    assert "Group Made was deleted." in visitor.confirm(preview, typed="Made").text
+    assert visitor.get("/groups/Made").status == 404
+
+
+def test_groups_of_the_system_are_not_changed(visitor):
+    page = visitor.get("/groups/TOOLS_CONSUMER/settings")
+    assert page.status == 200 and "not changed here" in page.text
+    assert not [each for each in page.forms if each.action.endswith("/delete")]
+    token = page.form("/preferences").fields["csrf"]
+    found = visitor.request("POST", "/groups/TOOLS_CONSUMER/delete", data={"csrf": token})
+    assert found.status_code == 400
+
+
+def test_forms_are_only_for_those_who_may_use_them(late):
+    for role, change, delete in ((Role.VIEWER, 0, 0), (Role.OPERATOR, 1, 0), (Role.ADMIN, 1, 1)):
+        with Visitor(late.running, role) as visitor:
+            page = visitor.get("/groups/Late/settings")
+            forms = [each.action.rpartition("/")[2] for each in page.forms if each.method == "post"]
+            assert (forms.count("settings"), forms.count("stop"), forms.count("delete")) == (change, change, delete)
+            assert visitor.get("/groups/Late/offsets").status == (200 if change else 403)
+            assert ("Offsets" in [text for text, _ in page.links]) == bool(change)
+
+
+def page_with(page, number):
+    """Return the page with only one of its two forms that reset offsets: 0 the full one, 1 that skips."""
+    resets = [each for each in page.forms if each.action.endswith("/groups/Late/offsets") and each.method == "post"]
+    assert len(resets) == 2
+    page.forms = [each for each in page.forms if each not in resets or each is resets[number]]
+    return page

@@ -1,0 +1,127 @@
+"""The history: rings, samples, pages."""
+
+from __future__ import annotations
+
+import tracemalloc
+
+import pytest
+
+from gantrymq.client import Client, GroupConfig, Message
+from gantrymq.client.admin import OffsetTarget
+from gantrymq_console.data.history import KINDS
+from gantrymq_console.data.series import EVERY_S, KEPT, SERIES_BYTES, Series
+from gantrymq_console.web.sparkline import sparkline
+
+
+def test_values_are_kept_for_an_hour_in_order():
+    series = Series()
+    for number in range(KEPT + 5):
+        series.begin(number * EVERY_S * 1000)
+        if number % 2:
+            series.put("topic", "T", "in", number)
+    times, values = series.times(), series.values("topic", "T", "in")
+    assert len(times) == len(values) == KEPT
+    assert times[0] == 5 * EVERY_S * 1000 and times == sorted(times)
+    assert values[:3] == [5, None, 7] and values[-1] is None
+    assert series.values("topic", "other", "in") is None
+
+
+def test_a_series_that_does_not_move_gets_no_ring():
+    series = Series()
+    series.begin(1)
+    series.put("topic", "T", "in", 0.0, create=False)
+    series.put("topic", "U", "in", None)
+    assert len(series) == 0
+    series.put("topic", "T", "in", 2.5)
+    series.begin(2)
+    series.put("topic", "T", "in", 0.0, create=False)
+    assert series.values("topic", "T", "in") == [2.5, 0.0]
+
+
+def test_memory_is_bounded_and_the_one_that_moved_longest_ago_goes():
+    series = Series(10 * SERIES_BYTES)
+    series.begin(1)
+    for number in range(20):
+        series.put("topic", f"T{number}", "in", 1.0)
+        series.put("topic", "T0", "in", 1.0)
+    assert len(series) == 10 and series.size_bytes <= 10 * SERIES_BYTES
+    assert "T0" in series.names("topic", "in") and "T1" not in series.names("topic", "in")
+
+
+def test_the_memory_of_a_series_is_not_more_than_is_counted():
+    series = Series()
+    series.begin(1)
+    tracemalloc.start()
+    try:
+        for number in range(1000):
+            series.put("topic", f"T{number}", "in", 1.0)
+        used, _ = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert used / 1000 <= SERIES_BYTES
+
+
+def test_an_image_has_gaps_and_no_style():
+    image = sparkline([1, None, 2, 3], '<"label">')
+    assert image.count("<polyline") == 2 and "style" not in image and "&lt;&#34;label" in image
+    assert "<polyline" not in sparkline([], "x") and "NaN" not in sparkline([0, 0], "x")
+
+
+@pytest.fixture
+def sampled(visitor):
+    """A cluster with a topic and a group that moved, of which three samples were taken."""
+    visitor.running.create_topic("Orders", 4)
+
+    async def fill():
+        history, admin = visitor.console.history, visitor.cluster.admin
+        async with Client(visitor.running.namesrv, world=visitor.running.cluster.world) as client:
+            await client.producer("p").send(Message("Orders", b"1"))
+        await admin.create_group_in(GroupConfig("billing"))
+        await admin.reset_offsets("billing", "Orders", OffsetTarget.earliest())
+        history._watched["topic", "Orders"] = history._watched["group", "billing"] = None
+        for _ in range(3):
+            visitor.cluster.forget()
+            history._as_of.clear()
+            await history.sample()
+
+    visitor.running.run(fill())
+    return visitor
+
+
+def test_samples_of_brokers_and_groups(sampled):
+    found = sampled.api("/history?kind=broker&name=broker-a")["data"]
+    assert len(found["times"]) >= 3
+    curves = {each["word"]: each["values"] for each in found["curves"]}
+    assert set(curves) == set(KINDS["broker"]) and curves["in"][-1] >= 0
+    group = {each["word"]: each["values"] for each in sampled.api("/history?kind=group&name=billing")["data"]["curves"]}
+    assert [each for each in group["behind"] if each is not None][-1] == 1
+    assert sampled.get("/history?kind=group&name=billing").text.count("UTC") >= 1
+    assert sampled.get("/history?kind=nonsense").status == 400
+
+
+def test_the_page_of_a_broker_has_an_image_and_a_table(sampled):
+    page = sampled.get("/brokers/broker-a")
+    assert "Last hour" in page.text and "Messages in per second" in page.text and "As a table" in page.text
+    assert '<svg class="spark"' in page.response.text
+    assert page.link("One value each minute").endswith("/history?kind=broker&name=broker-a")
+
+
+def test_an_unknown_subject_says_that_there_is_nothing_yet(visitor):
+    assert "The console keeps no numbers while nobody looks" in visitor.get("/history?kind=topic&name=Nothing").text
+
+
+def test_sampling_pauses_when_nobody_looks(visitor):
+    history, clock = visitor.console.history, visitor.cluster.world.clock
+
+    async def run():
+        taken = []
+
+        async def sample():
+            taken.append(clock.monotonic())
+
+        history.sample = sample
+        history._looked_ms = int(clock.monotonic() * 1000) - 61_000
+        await history._run()
+        return taken
+
+    assert visitor.running.run(run()) == []

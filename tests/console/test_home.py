@@ -1,0 +1,136 @@
+"""The home page: what is wrong comes first, with a sentence, a link, and what to do."""
+
+from __future__ import annotations
+
+import pytest
+from console_visitor import Visitor
+
+from gantrymq.client import Client, GroupConfig, Message
+from gantrymq.client.admin import OffsetTarget
+from gantrymq.errors import ConnectFailed
+from gantrymq_console.data import attention as attention_data
+from gantrymq_console.data.attention import Attention, Problem
+from gantrymq_console.data.brokers import Overview
+from gantrymq_console.data.nameservers import NameServers, NameServerState
+from gantrymq_console.web.texts import LANGUAGES, texts_of
+
+HOSTILE = "<b>x</b>\u202e"
+
+
+def patched(visitor, monkeypatch, name, work):
+    visitor.get("/")
+    visitor.cluster.forget()
+    monkeypatch.setattr(visitor.cluster.admin, name, work)
+
+
+def runtime(visitor, monkeypatch, **changes):
+    """Let brokers report these figures too."""
+    real = visitor.running.run(admin_of(visitor)).runtime_info
+
+    async def changed(address):
+        return {**await real(address), **changes}
+
+    patched(visitor, monkeypatch, "runtime_info", changed)
+
+
+async def admin_of(visitor):
+    return visitor.cluster.admin
+
+
+def test_all_is_well(visitor):
+    page = visitor.get("/")
+    assert "Nothing needs your attention" in page.text
+    assert "1 / 1 brokers answer" in page.text and "1 / 1 name servers answer" in page.text
+    assert "No group has messages" in page.text
+    assert visitor.api("/")["data"]["problems"] == []
+
+
+def test_a_store_that_refuses_and_a_full_disk_come_first_with_what_to_do(visitor, monkeypatch):
+    runtime(
+        visitor,
+        monkeypatch,
+        storeRefusal=f"the disk is full {HOSTILE}",
+        unwrittenFiles="topics.json: no space",
+        commitLogDiskRatio="0.93",
+    )
+    page = visitor.get("/")
+    assert page.text.index("refuses messages: the disk is full <b>x</b> U+202E") < page.text.index("brokers answer")
+    assert "Broker broker-a refuses messages:" in [name for name, _ in page.links]
+    assert page.link("Broker broker-a refuses messages:").endswith("/brokers/broker-a")
+    assert "cannot save its tables: topics.json: no space" in page.text
+    assert "The disk of broker broker-a is 93% full." in page.text and "Make space" in page.text
+    found = visitor.api("/")["data"]["problems"]
+    assert [(each["word"], each["level"]) for each in found] == [
+        ("refuses", "bad"),
+        ("unwritten", "bad"),
+        ("disk", "bad"),
+    ]
+
+
+def test_a_silent_broker_is_named_within_the_deadline(visitor, monkeypatch):
+    async def never(_address):
+        await visitor.cluster.world.clock.sleep(3600)
+
+    patched(visitor, monkeypatch, "runtime_info", never)
+    page = visitor.get("/")
+    assert page.status == 200
+    assert "does not answer. It last answered at" in page.text and "Look at its process" in page.text
+    assert "0 / 1 brokers answer" in page.text
+
+
+def test_no_name_server_answers(visitor, monkeypatch):
+    async def refused(*_):
+        raise ConnectFailed("127.0.0.1:1 refuses connections")
+
+    for name in ("clusters", "topics", "groups"):
+        patched(visitor, monkeypatch, name, refused)
+    page = visitor.get("/")
+    assert page.status == 200
+    assert "No name server answers. 127.0.0.1:1 refuses connections" in page.text
+
+
+def test_the_group_furthest_behind_and_one_that_nobody_consumes(visitor):
+    visitor.running.create_topic("Orders", 4)
+    visitor.get("/")
+
+    async def fill():
+        admin = visitor.cluster.admin
+        async with Client(visitor.running.namesrv, world=visitor.running.cluster.world) as client:
+            await client.producer("p").send(Message("Orders", b"1"))
+        await admin.create_group_in(GroupConfig("billing"))
+        await admin.reset_offsets("billing", "Orders", OffsetTarget.earliest())
+
+    visitor.running.run(fill())
+    visitor.cluster.forget()
+    page = visitor.get("/")
+    assert "Nobody consumes group billing: 1 message waits." in page.text
+    assert page.link("billing").endswith("/groups/billing")
+    (row,) = visitor.api("/")["data"]["groups"]
+    assert (row["name"], row["lag"], row["members"]) == ("billing", "1", 0)
+
+
+@pytest.mark.parametrize("language", LANGUAGES)
+def test_every_problem_has_a_text_and_what_to_do(language):
+    table = texts_of(language).table
+    words = {key.removeprefix("home.problem_") for key in table if key.startswith("home.problem_")}
+    assert words == {key.removeprefix("home.do_") for key in table if key.startswith("home.do_")}
+
+
+def test_a_page_with_each_problem(visitor, monkeypatch):
+    words = [key.removeprefix("home.do_") for key in texts_of("en").table if key.startswith("home.do_")]
+    fields = {"name": HOSTILE, "server": "s", "address": "a", "percent": "9", "group": HOSTILE, "count": 2}
+    problems = tuple(Problem(word, "bad", "x", fields, ("groups", HOSTILE), 5, HOSTILE) for word in words)
+    servers = NameServers((NameServerState("s", True),))
+
+    async def all_wrong(*_):
+        return Attention(problems, Overview(()), servers, (), 3, None, None, ())
+
+    monkeypatch.setattr(attention_data, "_attention", all_wrong)
+    page = visitor.get("/")
+    assert page.status == 200 and "<b>x" not in page.response.text
+    assert "3 groups were not asked for yet" in page.text and "unknown messages in per second" in page.text
+
+
+def test_it_is_complete_in_chinese(gantrymq_broker):
+    with Visitor(gantrymq_broker, language="zh") as visitor:
+        assert "一切正常" in visitor.get("/").text

@@ -1,0 +1,62 @@
+"""Lists and groups at brokers that serve none of GantryMQ's own requests, as RocketMQ's brokers."""
+
+from __future__ import annotations
+
+import pytest
+from console_members import commit, join
+from polling import wait_until
+
+from gantrymq.client.admin import RequestNotServed
+from gantrymq_console.data import group, groups, table, topics
+
+
+@pytest.fixture
+def plain(visitor, monkeypatch):
+    """A console whose broker refuses GantryMQ's own requests; three groups, of which B is behind by two messages."""
+
+    async def refuse(admin, address, *_args, **_more):
+        raise RequestNotServed(65000, address, "")
+
+    monkeypatch.setattr(groups, "group_summaries", refuse)
+    monkeypatch.setattr(topics, "topic_summaries", refuse)
+    monkeypatch.setattr(group, "explain_group", refuse)
+    visitor.running.create_topic("Orders", 1)
+    for number in range(3):
+        visitor.running.send("Orders", b"%d" % number)
+    for name, offset in (("A", 3), ("B", 1), ("C", 3)):
+        commit(visitor, name, "Orders", offset)
+    return visitor
+
+
+def test_few_groups_and_topics_are_all_asked_for_at_once(plain):
+    twin = plain.api("/groups")["data"]
+    assert twin["groups"][0]["name"] == "B" and twin["unknown"] == 0
+    first = twin["groups"][0]
+    assert (first["lag"], first["members"], first["dead_letters"], first["per_s"]) == ("2", 0, None, None)
+    assert first["late_ms"] > 0 and not first["late_at_most"]
+    row = next(each for each in plain.api("/topics")["data"]["topics"] if each["name"] == "Orders")
+    assert (row["queues"], row["messages"], row["groups"], row["out_per_s"]) == (1, "3", 3, None)
+    assert "unknown" in plain.get("/groups").text
+
+
+def test_with_many_groups_the_order_says_what_it_does_not_know_until_all_were_asked(plain, monkeypatch):
+    monkeypatch.setattr(groups, "FEW", 1)
+    monkeypatch.setattr(table, "PER_S", 1000.0)
+    page = plain.get("/groups?rows=1")
+    assert "Nothing is known of " in page.text and "they are at the end of this order" in page.text
+    wait_until(lambda: plain.api("/groups?rows=1")["data"]["unknown"] == 0, "knowledge of all groups")
+    assert [each["name"] for each in plain.api("/groups?rows=1")["data"]["groups"]] == ["B"]
+    assert plain.api("/groups?rows=1&sort=name")["data"]["unknown"] == 0
+
+
+def test_a_group_is_explained_by_its_offsets_and_members(plain):
+    twin = plain.api("/groups/B")["data"]
+    assert [each["reason"] for each in twin["findings"]] == ["nobody-online"]
+    assert (twin["head"]["lag"], twin["head"]["retries"], twin["head"]["dead_letters"]) == ("2", "0", "0")
+    assert "do not explain groups" in plain.get("/groups/B").text
+    queue = plain.api("/groups/B/queues")["data"]["queues"][0]
+    assert (queue["owner"], queue["behind"]) == (None, "2") and queue["lag_ms"] > 0
+    join(plain, "B", "c1", "Orders")
+    assert plain.api("/groups/B")["data"]["findings"] == []
+    assert "It is not known whether the members are configured alike." in plain.get("/groups/B/members").text
+    assert plain.get("/groups/Nobody").status == 404

@@ -1,0 +1,374 @@
+"""Requests 65023 and 65025: pages of groups and of topics."""
+
+import asyncio
+import json
+
+import pytest
+
+from gantrymq.formats.tags_code import delay_levels_of
+from gantrymq.model.group import GroupConfig
+from gantrymq.model.queue import Queue
+from gantrymq.model.topic import TopicConfig
+from gantrymq.world.time_slices import TimeSlices
+from gantrymq_diagnosis import group_rows, topic_rows
+from gantrymq_diagnosis.shared_table import KEPT_S, UNUSED_S
+
+GROUPS, TOPICS = 65023, 65025
+
+
+async def page(client, code=GROUPS, **wanted):
+    answer = await client.ask(code, None, json.dumps(wanted).encode())
+    assert answer.code == 0, answer.remark
+    found = json.loads(bytes(answer.payload))
+    return found, found["groups" if code == GROUPS else "topics"]
+
+
+async def names(client, code=GROUPS, **wanted):
+    return [each["group" if code == GROUPS else "topic"] for each in (await page(client, code, **wanted))[1]]
+
+
+def topic(cluster, name="T", queues=2):
+    cluster.broker.topics.put(TopicConfig(name, queues, queues))
+
+
+async def renewed(cluster):
+    await cluster.world.clock.sleep(KEPT_S)
+
+
+def test_a_group_is_shown_with_what_it_has_to_do(beside):
+    async def work(cluster, client_of):
+        topic(cluster)
+        one = client_of("one")
+        await one.join("CG")
+        _, (row,) = await page(one)
+        assert row == {
+            "group": "CG",
+            "system": False,
+            "consume_enable": True,
+            "members": 1,
+            "model": "CLUSTERING",
+            "behind": 0,
+            "late_ms": 0,
+            "retry_behind": 0,
+            "retry_waiting": 0,
+            "dead_letters": 0,
+            "consumed_per_s": 0.0,
+        }
+        await cluster.put("T", b"x", queue_id=0)
+        await cluster.world.clock.sleep(30)
+        for _ in range(2):
+            await cluster.put("T", b"x", queue_id=1)
+        await renewed(cluster)
+        found, (row,) = await page(one)
+        assert row["behind"] == 3
+        assert 30_000 <= row["late_ms"] < 40_000
+        assert found["computed_ms"] == pytest.approx(cluster.world.clock.now_ms(), abs=1000)
+        assert (found["broker"], found["total"], found["retry_waiting_more"]) == ("broker-a", 1, False)
+        cluster.broker.offsets.commit("CG", Queue("T", 0), 1)
+        await renewed(cluster)
+        _, (row,) = await page(one)
+        assert row["behind"] == 2
+        assert row["late_ms"] < 30_000
+
+    beside(work)
+
+
+def test_numbers_agree_with_the_explanation(beside):
+    async def work(cluster, client_of):
+        topic(cluster, queues=3)
+        one = client_of("one")
+        await one.join("CG")
+        for number in range(7):
+            await cluster.put("T", b"x", queue_id=number % 3)
+        cluster.broker.offsets.commit("CG", Queue("T", 1), 1)
+        cluster.broker.topics.put(TopicConfig("%DLQ%CG", 1, 1))
+        await cluster.put("%RETRY%CG", b"again", queue_id=0)
+        await cluster.put("T", b"later", properties={"DELAY": "3", "REAL_TOPIC": "%RETRY%CG"})
+        explained, _ = await one.explain()
+        _, (row,) = await page(one)
+        assert row["behind"] == explained["behind"]
+        assert row["late_ms"] == pytest.approx(explained["lag_ms"], abs=50)
+        assert row["retry_behind"] == explained["retry"]["behind"] == 1
+        assert row["retry_waiting"] == explained["retry"]["waiting"]
+        assert row["dead_letters"] == explained["dead_letters"] == 0
+
+    beside(work)
+
+
+def test_a_retry_that_waits_is_counted_for_its_group_alone(beside):
+    pytest.importorskip("gantrymq_schedule")
+
+    async def work(cluster, client_of):
+        topic(cluster)
+        one = client_of("one")
+        await one.join("CG", "Else")
+        await cluster.put("%RETRY%CG", b"x", queue_id=0, properties={"DELAY": "2"})
+        assert delay_levels_of(cluster.broker.settings)
+        _, rows = await page(one, sort="name")
+        assert [(each["group"], each["retry_waiting"]) for each in rows] == [("CG", 1), ("Else", 0)]
+
+    beside(work, messageDelayLevel="1m 2m")
+
+
+@pytest.mark.parametrize(
+    ("fields", "model"),
+    [({}, "CLUSTERING"), ({"messageModel": "BROADCASTING"}, "BROADCASTING"), ({"consumeType": "CONSUME_POP"}, "POP")],
+)
+def test_the_model_is_that_of_the_members(beside, fields, model):
+    async def work(cluster, client_of):
+        topic(cluster)
+        one = client_of("one")
+        await one.join("CG", **fields)
+        assert [each["model"] for each in (await page(one))[1]] == [model]
+        await one.remoting.close()
+        await renewed(cluster)
+        (row,) = (await page(client_of("other")))[1]
+        assert (row["members"], row["model"]) == (0, None)
+
+    beside(work)
+
+
+def test_groups_are_sorted_filtered_and_paged(beside):
+    async def work(cluster, client_of):
+        one = client_of("one")
+        for number, (name, count) in enumerate([("Alpha", 1), ("beta", 3), ("Gamma", 2), ("alpine", 0)]):
+            topic(cluster, f"T{number}", 1)
+            await one.join(name, topic=f"T{number}")
+            for _ in range(count):
+                await cluster.put(f"T{number}", b"x")
+            await cluster.world.clock.sleep(1)
+        assert await names(one) == ["beta", "Gamma", "Alpha", "alpine"]
+        assert await names(one, sort="late") == ["Alpha", "beta", "Gamma", "alpine"]
+        assert await names(one, sort="name") == ["Alpha", "Gamma", "alpine", "beta"]
+        assert await names(one, contains="ALP") == ["Alpha", "alpine"]
+        assert await names(one, start=1, most=2) == ["Gamma", "Alpha"]
+        assert (await page(one, start=9))[0]["total"] == 4
+        assert await names(one, start=9) == []
+        assert "TOOLS_CONSUMER" in await names(one, system=True, most=200)
+
+    beside(work)
+
+
+def test_a_table_is_computed_once_for_all_who_ask_and_kept_for_seconds(beside, monkeypatch):
+    computed = []
+
+    async def counted(*arguments):
+        computed.append(arguments)
+        return await table(*arguments)
+
+    table = group_rows.group_table
+    monkeypatch.setattr("gantrymq_diagnosis.summaries.group_table", counted)
+
+    async def work(cluster, client_of):
+        one = client_of("one")
+        await one.join("CG")
+        await asyncio.gather(*(page(one, sort=sort) for sort in ("behind", "late", "name", "behind")))
+        assert len(computed) == 1
+        first = (await page(one))[0]["computed_ms"]
+        await one.join("New")
+        assert await names(one) == ["CG"]
+        await renewed(cluster)
+        found, rows = await page(one)
+        assert found["computed_ms"] > first
+        assert [each["group"] for each in rows] == ["CG", "New"]
+        assert len(computed) == 2
+        await cluster.world.clock.sleep(UNUSED_S)
+        assert await names(one) == ["CG", "New"]
+        assert len(computed) == 3
+
+    beside(work)
+
+
+def test_a_failed_computation_is_tried_again_and_a_cancelled_request_ends_only_itself(beside, monkeypatch):
+    table, failing = group_rows.group_table, [True]
+
+    async def at_first_failing(*arguments):
+        await arguments[0].world.clock.sleep(1)
+        if failing.pop() if failing else False:
+            raise OSError("no disk")
+        return await table(*arguments)
+
+    monkeypatch.setattr("gantrymq_diagnosis.summaries.group_table", at_first_failing)
+
+    async def work(cluster, client_of):
+        one = client_of("one")
+        answer = await one.ask(GROUPS)
+        assert answer.code == 1
+        waiting = [asyncio.ensure_future(page(one)) for _ in range(2)]
+        await cluster.world.clock.sleep(0.5)
+        waiting[0].cancel()
+        assert (await waiting[1])[1] == []
+
+    beside(work)
+
+
+def test_a_stopped_service_refuses_and_can_start_again(beside):
+    async def work(cluster, client_of):
+        one = client_of("one")
+        await one.join("CG")
+        service = cluster.broker.service("diagnosis")
+        await service.stop()
+        for code in (GROUPS, TOPICS):
+            answer = await one.ask(code)
+            assert (answer.code, "stopping" in answer.remark) == (14, True)
+        await service.start(cluster.broker)
+        assert await names(one) == ["CG"]
+
+    beside(work)
+
+
+def test_a_computation_that_the_stop_interrupts_is_refused(beside, monkeypatch):
+    async def endless(broker, watch):
+        await broker.world.clock.sleep(1000)
+
+    monkeypatch.setattr("gantrymq_diagnosis.summaries.group_table", endless)
+
+    async def work(cluster, client_of):
+        one = client_of("one")
+        waiting = asyncio.ensure_future(one.ask(GROUPS))
+        await cluster.world.clock.sleep(1)
+        await cluster.broker.service("diagnosis").stop()
+        answer = await waiting
+        assert (answer.code, "stopping" in answer.remark) == (14, True)
+
+    beside(work)
+
+
+def test_the_oldest_message_is_read_once_while_the_group_does_not_move(beside, monkeypatch):
+    read = []
+    stored = group_rows.stored_ms_of
+
+    async def counted(broker, queue, offset):
+        read.append((queue, offset))
+        return await stored(broker, queue, offset)
+
+    monkeypatch.setattr(group_rows, "stored_ms_of", counted)
+
+    async def work(cluster, client_of):
+        topic(cluster, queues=2)
+        one = client_of("one")
+        await one.join("CG")
+        for number in range(4):
+            await cluster.put("T", b"x", queue_id=number % 2)
+        for _ in range(3):
+            await page(one, sort="late")
+            await page(one)
+            await renewed(cluster)
+        assert sorted(read) == [(Queue("T", 0), 0), (Queue("T", 1), 0)]
+        cluster.broker.offsets.commit("CG", Queue("T", 0), 1)
+        await page(one)
+        assert read[2:] == [(Queue("T", 0), 1)]
+
+    beside(work)
+
+
+def test_topics_are_shown_with_messages_rates_and_groups(beside):
+    async def work(cluster, client_of):
+        cluster.broker.topics.put(TopicConfig("T", 2, 1, attributes={"message.type": "NORMAL"}))
+        topic(cluster, "Empty", 1)
+        one = client_of("one")
+        await one.join("CG")
+        cluster.broker.offsets.commit("CG", Queue("T", 0), 0)
+        for second in range(30):
+            await cluster.put("T", b"x", queue_id=0)
+            await one.pull(0, second)
+            await cluster.world.clock.sleep(1)
+        found, (empty, row) = await page(one, TOPICS)
+        assert row["newest_ms"] == pytest.approx(cluster.world.clock.now_ms(), abs=1500)
+        assert row["put_per_s"] == pytest.approx(1, abs=0.2)
+        assert row["got_per_s"] == pytest.approx(1, abs=0.2)
+        for name in ("newest_ms", "put_per_s", "got_per_s"):
+            del row[name]
+        assert row == {
+            "topic": "T",
+            "kind": "normal",
+            "message_type": "NORMAL",
+            "perm": 6,
+            "read_queues": 2,
+            "write_queues": 1,
+            "min_sum": 0,
+            "max_sum": 30,
+            "kept": 30,
+            "groups": 1,
+        }
+        assert (empty["topic"], empty["newest_ms"], empty["kept"], empty["put_per_s"]) == ("Empty", None, 0, 0.0)
+        assert found["total"] == 2
+        _, (group,) = await page(one)
+        assert group["consumed_per_s"] == pytest.approx(1, abs=0.2)
+
+    beside(work)
+
+
+def test_topics_are_sorted_filtered_and_paged(beside):
+    async def work(cluster, client_of):
+        one = client_of("one")
+        for name, count in (("Alpha", 1), ("beta", 3), ("Gamma", 2)):
+            topic(cluster, name, 1)
+            for _ in range(count):
+                await cluster.put(name, b"x")
+        await one.join("CG", topic="Gamma")
+        assert await names(one, TOPICS) == ["Alpha", "Gamma", "beta"]
+        assert await names(one, TOPICS, sort="kept") == ["beta", "Gamma", "Alpha"]
+        assert await names(one, TOPICS, sort="kept", start=1, most=1) == ["Gamma"]
+        assert await names(one, TOPICS, contains="A", sort="put") == ["Alpha", "Gamma", "beta"]
+        _, rows = await page(one, TOPICS, system=True, most=200)
+        kinds = {each["topic"]: each["kind"] for each in rows}
+        assert (kinds["%RETRY%CG"], kinds["TBW102"], kinds["Alpha"]) == ("retry", "system", "normal")
+
+    beside(work)
+
+
+@pytest.mark.parametrize("code", [GROUPS, TOPICS])
+@pytest.mark.parametrize(
+    ("wanted", "words"),
+    [
+        ({"sort": "age"}, "sort=age is not one of"),
+        ({"most": 0}, "a page has 1 to 200 rows"),
+        ({"most": 201}, "a page has 1 to 200 rows"),
+        ({"start": -1}, "start"),
+        ({"contains": []}, "contains"),
+        ({"system": "perhaps"}, "system"),
+    ],
+)
+def test_a_wrong_page_is_refused_with_a_sentence(beside, code, wanted, words):
+    async def work(cluster, client_of):
+        answer = await client_of("one").ask(code, None, json.dumps(wanted).encode())
+        assert answer.code == 29
+        assert words in answer.remark
+
+    beside(work)
+
+
+def test_the_loop_runs_between_queues(beside, monkeypatch):
+    done = []
+
+    class Counted(TimeSlices):
+        async def item_done(self):
+            done.append(self)
+            await super().item_done()
+
+    for module in (group_rows, topic_rows):
+        monkeypatch.setattr(module, "TimeSlices", Counted)
+
+    async def work(cluster, client_of):
+        for number in range(20):
+            topic(cluster, f"T{number}", 50)
+            cluster.broker.offsets.commit("CG", Queue(f"T{number}", 0), 0)
+        cluster.broker.groups.require("CG")
+        for code in (GROUPS, TOPICS):
+            done.clear()
+            assert len(await names(client_of("one"), code, most=200)) >= 1
+            assert len(done) >= 20 * 50
+
+    beside(work)
+
+
+def test_a_group_that_is_disabled_is_shown_as_such(beside):
+    async def work(cluster, client_of):
+        one = client_of("one")
+        await one.join("CG")
+        config = GroupConfig("CG", consume_enable=False)
+        assert (await one.ask(200, None, json.dumps(config.to_json()).encode())).code == 0
+        assert [each["consume_enable"] for each in (await page(one))[1]] == [False]
+
+    beside(work)
