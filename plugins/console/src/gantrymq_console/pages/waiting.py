@@ -1,0 +1,178 @@
+"""What is not delivered yet: delayed and timed messages, and undecided transactions."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+import attrs
+
+from gantrymq_admin.transactions import StoredMessage, resume_check, show_transaction
+from gantrymq_console.access.users import Role
+from gantrymq_console.data import messages, waiting
+from gantrymq_console.data.asking import Asking
+from gantrymq_console.data.waiting import Delayed, HalfList
+from gantrymq_console.pages.sending import PRODUCER_GROUP
+from gantrymq_console.web.pages import Action, BadInput, Form, NotFound, Outcome, Page, Part, Preview, View
+from gantrymq_console.web.visit import Visit
+
+__all__ = ["PART"]
+
+SHOWN: Final = ("undecided", "given_up")
+
+
+@attrs.frozen
+class DelayedPage:
+    """Messages that wait for their delivery time."""
+
+    broker: str
+    source: str
+    topic: str
+    found: Delayed
+    may_recall: bool
+
+
+async def delayed(visit: Visit) -> View:
+    """Show what waits, the soonest first."""
+    asking = Asking(visit.console.world.clock)
+    broker, source, topic = visit.text("broker"), visit.text("source"), visit.text("topic")
+    found = await waiting.delayed_of(
+        visit.cluster,
+        asking,
+        broker=broker,
+        source=source,
+        place=visit.text("place"),
+        topic=topic,
+        most=visit.rows,
+    )
+    data = DelayedPage(broker, source, topic, found, visit.may(Role.OPERATOR))
+    command = f"message pending --max {visit.rows}" + (f" -t {topic}" if topic else "")
+    return View("delayed.html", data, command, asking.missing)
+
+
+@attrs.frozen
+class RecallData:
+    """What a recall would do."""
+
+    topic: str
+    keys: str
+    id: str
+    due_ms: int
+    handle: str
+
+
+async def preview_recall(visit: Visit, form: Form) -> Preview:
+    """Return the message that would not be delivered."""
+    data = await _recall(visit, form)
+    return Preview("delayed_recall.html", data, f"message recall {data.handle} -t {data.topic}", data.id)
+
+
+async def recall(visit: Visit, form: Form) -> Outcome:
+    """Recall a timed message before its delivery."""
+    data = await _recall(visit, form)
+    await visit.cluster.client.producer(PRODUCER_GROUP).recall(data.topic, data.handle)
+    return Outcome("waiting.recalled", {"id": data.id}, "/delayed")
+
+
+async def _recall(visit: Visit, form: Form) -> RecallData:
+    offset_id, broker = form.get("id", ""), form.get("broker", "")
+    message = await messages.by_offset_id(visit.cluster, offset_id)
+    if message is None:
+        raise NotFound("waiting.gone")
+    topic = message.properties.get("REAL_TOPIC", message.topic)
+    handle = waiting.recall_handle(topic, broker or message.broker_name, message.properties)
+    if handle is None:
+        raise BadInput("waiting.not_timed")
+    due_ms = int(message.properties["TIMER_OUT_MS"])
+    return RecallData(topic, message.keys or "", message.message_id, due_ms, handle)
+
+
+@attrs.frozen
+class TransactionsPage:
+    """Half messages that are undecided or given up."""
+
+    broker: str
+    topic: str
+    shown: str
+    found: HalfList
+    may_resume: bool
+
+
+async def transactions(visit: Visit) -> View:
+    """Show undecided or given-up transactions, the oldest first."""
+    asking = Asking(visit.console.world.clock)
+    broker, topic, shown = visit.text("broker"), visit.text("topic"), visit.choice("shown", SHOWN)
+    found = await waiting.transactions_of(
+        visit.cluster,
+        asking,
+        broker=broker,
+        start=visit.start,
+        given_up=shown == "given_up",
+        topic=topic,
+        most=visit.rows,
+    )
+    data = TransactionsPage(broker, topic, shown, found, visit.may(Role.OPERATOR))
+    command = "transactions list" + (" --given-up" if shown == "given_up" else "") + (f" -t {topic}" if topic else "")
+    return View("transactions.html", data, command, asking.missing)
+
+
+@attrs.frozen
+class TransactionPage:
+    """All messages of a transaction, at all brokers."""
+
+    unique_id: str
+    half_messages: Sequence[waiting.Half]
+    given_up: Sequence[waiting.Half]
+    committed: Sequence[StoredMessage]
+    may_resume: bool
+
+
+async def transaction(visit: Visit) -> View:
+    """Show all messages of one transaction."""
+    unique_id = visit.names["id"]
+    asking = Asking(visit.console.world.clock)
+    masters = await asking.needed(visit.cluster.masters())
+    answers = await asking.all(
+        {name: show_transaction(visit.cluster.admin, address, unique_id) for name, address in masters.items()}
+    )
+    data = TransactionPage(
+        unique_id,
+        [waiting.half_of(name, each, None) for name, found in answers.items() for each in found.half_messages],
+        [waiting.half_of(name, each, None) for name, found in answers.items() for each in found.given_up],
+        [each for found in answers.values() for each in found.committed],
+        visit.may(Role.OPERATOR),
+    )
+    if answers and not (data.half_messages or data.given_up or data.committed):
+        raise NotFound("waiting.no_transaction", id=unique_id)
+    return View("transaction.html", data, f"transactions show {unique_id}", asking.missing, title=unique_id)
+
+
+async def preview_resume(visit: Visit, form: Form) -> Preview:
+    """Return what resuming the checks means."""
+    offset_id = form.get("id", "")
+    if await messages.by_offset_id(visit.cluster, offset_id) is None:
+        raise NotFound("waiting.gone")
+    return Preview("transaction_resume.html", {"id": offset_id}, f"transactions resume {offset_id}", offset_id)
+
+
+async def resume(visit: Visit, form: Form) -> Outcome:
+    """Resume the checks of a given-up transaction."""
+    offset_id = form.get("id", "")
+    if await messages.by_offset_id(visit.cluster, offset_id) is None:  # the id names the broker to ask
+        raise NotFound("waiting.gone")
+    await resume_check(visit.cluster.admin, offset_id)
+    return Outcome("waiting.resumed", {}, "/transactions")
+
+
+PART = Part(
+    "waiting",
+    pages=(
+        Page("/delayed", "waiting.delayed", Role.VIEWER, delayed, nav="delayed"),
+        Page("/transactions", "waiting.transactions", Role.VIEWER, transactions, nav="transactions"),
+        Page("/transactions/{id}", "waiting.transaction", Role.VIEWER, transaction, nav="transactions"),
+    ),
+    actions=(
+        Action("/delayed/recall", "waiting.recall", Role.OPERATOR, recall, preview_recall),
+        Action("/transactions/resume", "waiting.resume", Role.OPERATOR, resume, preview_resume),
+    ),
+)

@@ -1,0 +1,78 @@
+"""Delayed and timed messages with recalls, undecided transactions with resumed checks."""
+
+from __future__ import annotations
+
+import pytest
+from console_visitor import Visitor
+
+from gantrymq.client.message import Message, TransactionState
+
+pytest.importorskip("gantrymq_schedule")
+pytest.importorskip("gantrymq_transaction")
+
+
+@pytest.fixture
+def visitor(gantrymq_broker_factory):
+    running = gantrymq_broker_factory({"recallMessageEnable": True})
+    running.create_topic("Orders", 1)
+    with Visitor(running) as found:
+        yield found
+
+
+def test_what_waits_is_listed_the_soonest_first(visitor):
+    visitor.running.send("Orders", b"later", keys="later", delay_ms=3_600_000)
+    visitor.running.send("Orders", b"level", keys="level", delay_level=10)
+    twin = visitor.api("/delayed")["data"]["found"]
+    assert [(each["keys"], each["kind"]) for each in twin["messages"]] == [("level", "level 10"), ("later", "timer")]
+    assert {each["name"]: each["waiting"] for each in twin["sources"]} == {"levels": "1", "timers": "1"}
+    page = visitor.get("/delayed?topic=Orders")
+    assert page.status == 200 and "later" in page.text
+    assert visitor.get(page.link("later")).status == 200
+    assert visitor.api("/delayed?topic=Others")["data"]["found"]["messages"] == []
+
+
+def test_a_timed_message_is_recalled_after_a_confirmation(visitor):
+    visitor.running.send("Orders", b"never", keys="never", delay_ms=3_600_000)
+    preview = visitor.submit(visitor.get("/delayed"), "/recall")
+    assert "will not be delivered to Orders" in preview.text
+    assert "gantrymq message recall" in preview.text
+    done = visitor.confirm(preview)
+    assert "was recalled" in done.text, done.text
+
+
+def test_a_message_with_a_level_cannot_be_recalled(visitor):
+    visitor.running.send("Orders", b"x", delay_level=10)
+    (each,) = visitor.api("/delayed")["data"]["found"]["messages"]
+    form = visitor.get("/topics").form("/preferences").fields
+    page = visitor.post("/delayed/recall", {"csrf": form["csrf"], "id": each["offset_id"], "broker": each["broker"]})
+    assert page.status == 400 and "Only timed messages" in page.text
+    gone = visitor.post("/delayed/recall", {"csrf": form["csrf"], "id": "0" * 32, "broker": "x"})
+    assert gone.status == 404
+
+
+def test_undecided_transactions_are_listed_and_shown(visitor):
+    async def half():
+        producer = visitor.client.transaction_producer("payers", lambda message: TransactionState.UNKNOWN)
+        async with producer.transaction(Message("Orders", b"pay", keys="tx-1")) as transaction:
+            transaction.state = TransactionState.UNKNOWN
+        return transaction.id
+
+    unique_id = visitor.running.run(half())
+    page, twin = visitor.get("/transactions"), visitor.api("/transactions")["data"]["found"]
+    assert twin["undecided"] == "1"
+    (found,) = twin["halves"]
+    assert (found["producer_group"], found["topic"], found["online"]) == ("payers", "Orders", 1)
+    assert "1 producer online" in page.text
+    shown = visitor.get(page.link("tx-1"))
+    assert shown.status == 200 and "no committed message" in shown.text
+    assert visitor.get(f"/transactions/{'0' * 32}").status == 404
+    assert visitor.api(f"/transactions/{unique_id}")["data"]["half_messages"][0]["keys"] == "tx-1"
+    assert visitor.api("/transactions?shown=given_up")["data"]["found"]["halves"] == []
+
+
+def test_a_broker_that_lists_nothing_is_named(gantrymq_broker_factory):
+    running = gantrymq_broker_factory({"plugins": "storage_memory,nameserver"})
+    with Visitor(running) as visitor:
+        assert visitor.get("/delayed").status == 200
+        assert "does not tell what waits" in visitor.get("/delayed").text
+        assert "does not list transactions" in visitor.get("/transactions").text
