@@ -16,7 +16,10 @@
   const color = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
   const options = (element) => {
     const axis = { stroke: color("--muted"), grid: { stroke: color("--line"), width: 1 }, ticks: { stroke: color("--line") } };
-    const hour = new Intl.DateTimeFormat(language, { hour: "2-digit", minute: "2-digit", timeZone: utc ? "UTC" : undefined });
+    const zone = { hour: "2-digit", minute: "2-digit", hourCycle: "h23", timeZone: utc ? "UTC" : undefined };
+    const hour = new Intl.DateTimeFormat(language, zone);
+    const exact = new Intl.DateTimeFormat(language, { ...zone, second: "2-digit" });
+    const clock = (seconds, step) => seconds.map((each) => (step < 60 ? exact : hour).format(new Date(each * 1000)));
     return {
       width: Math.max(200, element.clientWidth),
       height: 140,
@@ -24,7 +27,7 @@
       cursor: { drag: { x: false, y: false } },
       scales: { y: { range: (_, _least, most) => [0, most > 0 ? most * 1.1 : 1] } },
       axes: [
-        { ...axis, values: (_, seconds) => seconds.map((each) => hour.format(new Date(each * 1000))) },
+        { ...axis, space: 70, values: (_, seconds, _axis, _space, step) => clock(seconds, step) },
         { ...axis, size: 60, values: (_, values) => values.map((each) => new Intl.NumberFormat(language, { notation: "compact" }).format(each)) },
       ],
       series: [{}, { label: element.dataset.label, stroke: color("--link"), width: 2, points: { show: false } }],
