@@ -1,5 +1,7 @@
 """Message queries: requests to each broker, and their results."""
 
+import random
+
 import pytest
 
 from gantrymq.client import Client
@@ -130,6 +132,89 @@ def test_a_refusal_of_every_broker_is_raised(ask):
         assert refused.value.response_code == 3
 
     ask(work, "a")
+
+
+class Indexed:
+    """A broker with messages of key k at these store times; its index has a resolution of one second."""
+
+    def __init__(self, found, times, name, most=64):
+        self.found, self.name, self.most = found, name, most
+        self.times = sorted(times)
+
+    def __call__(self, request):
+        begin, end, limit = (int(request.ext[name]) for name in ("beginTimestamp", "endTimestamp", "maxNum"))
+        fits = [each for each in self.times if begin <= each // 1000 * 1000 <= end][-min(limit, self.most) :]
+        if not fits:
+            return NONE
+        return self.found(*(("T", f"{self.name}{each}".encode(), "k", "U", each) for each in fits))
+
+
+async def pages_of(admin, **more):
+    """All pages; none may be empty but the last."""
+    pages = [await admin.query_message_page("T", "k", **more)]
+    while pages[-1].more:
+        assert pages[-1].messages
+        pages.append(await admin.query_message_page("T", "k", **{**more, "end_ms": pages[-1].next_end_ms}))
+    return pages
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_pages_by_key_have_every_message_once_in_order(ask, found, seed):
+    rng = random.Random(seed)
+    times = {name: [rng.randrange(1, 400_000) for _ in range(rng.choice([3, 64, 300]))] for name in "ab"}
+
+    async def work(admin, c):
+        for name, stored in times.items():
+            c.brokers[name].answers[QUERY] = Indexed(found, stored, name)
+        pages = await pages_of(admin)
+        messages = [each for page in pages for each in page.messages]
+        stored = [each.store_timestamp for each in messages]
+        assert stored == sorted(stored, reverse=True)
+        wanted = sorted(f"{name}{each}" for name, stored in times.items() for each in stored)
+        assert sorted(each.body.decode() for each in messages) == wanted
+        assert not any(page.hidden for page in pages)
+        assert not any(page.problems for page in pages)
+
+    ask(work)
+
+
+def test_a_broker_with_a_lower_limit_has_pages_too(ask, found):
+    async def work(admin, c):
+        c.brokers["a"].answers[QUERY] = Indexed(found, range(1000, 101_000, 1000), "a", most=32)
+        pages = await pages_of(admin, begin_ms=11_000)
+        assert [each.store_timestamp for page in pages for each in page.messages] == list(range(100_000, 10_000, -1000))
+
+    ask(work, "a")
+
+
+def test_a_second_with_too_many_messages_is_told(ask, found):
+    async def work(admin, c):
+        times = [*range(1000, 6000, 100), *range(8000, 8200), 9500]
+        c.brokers["a"].answers[QUERY] = Indexed(found, times, "a")
+        pages = await pages_of(admin)
+        stored = [each.store_timestamp for page in pages for each in page.messages]
+        assert stored == sorted(set(stored), reverse=True)
+        assert stored[:3] == [9500, 8199, 8198]
+        assert stored[-50:] == list(range(5900, 900, -100))
+        assert any(page.hidden for page in pages)
+
+    ask(work, "a")
+
+
+def test_a_page_names_brokers_that_do_not_answer(ask, found):
+    async def work(admin, c):
+        c.brokers["a"].answers[QUERY] = found(("T", b"1", "k", "U1", 10), remark="newer messages may be missing")
+        page = await admin.query_message_page("T", "k")
+        assert [each.body for each in page.messages] == [b"1"]
+        assert page.problems["a"] == "newer messages may be missing"
+        assert "does not serve QUERY_MESSAGE" in page.problems["b"]
+        c.brokers["a"].answers[QUERY] = NONE
+        assert (await admin.query_message_page("T", "k")).messages == ()
+        c.brokers["a"].answers[QUERY] = Command(2, remark="the index lags 9 bytes behind the log")
+        with pytest.raises(BrokerRefused, match="the index lags"):
+            await admin.query_message_page("T", "k")
+
+    ask(work)
 
 
 def test_a_unique_key_is_asked_for_from_shortly_before_it_was_made(ask, found):

@@ -38,7 +38,7 @@ from gantrymq.client.admin.errors import (
     QueueUnknown,
     RequestNotServed,
 )
-from gantrymq.client.admin.messages import FOREVER_MS, MessageCalls
+from gantrymq.client.admin.messages import FOREVER_MS, KeyPage, MessageCalls
 from gantrymq.client.admin.offset_moves import OffsetMove, OffsetReset, OffsetTarget
 from gantrymq.client.admin.progress import QueueProgress, QueueTimes
 from gantrymq.client.admin.resets import ResetCalls
@@ -57,6 +57,7 @@ __all__ = [
     "CounterWindow",
     "GroupClient",
     "GroupClients",
+    "KeyPage",
     "NotABroker",
     "NotANameServer",
     "NothingCommitted",

@@ -11,10 +11,13 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
+
+import attrs
 
 from gantrymq.client.admin.errors import AnswerUnreadable
 from gantrymq.client.admin.topics import TopicCalls
+from gantrymq.client.argument_types import check_number
 from gantrymq.client.calls.decoding import decode_messages
 from gantrymq.client.calls.identity import parse_unique_id
 from gantrymq.client.message import ReceivedMessage
@@ -24,13 +27,52 @@ from gantrymq.model.ids import parse_offset_id
 from gantrymq.remoting.codes import RequestCode, ResponseCode
 from gantrymq.remoting.headers.pull import QueryMessageRequest, ViewMessageByIdRequest
 
-__all__ = ["FOREVER_MS", "MessageCalls"]
+__all__ = ["FOREVER_MS", "KeyPage", "MessageCalls"]
 
 log = logging.getLogger(__name__)
 
 FOREVER_MS = 2**63 - 1
 UNIQUE_MARGIN_MS = 13 * 3_600_000  # maximum difference between a client's local time and ours
+MAX_BY_KEY = 64  # maxMsgsNumBatch of brokers
+LEAST_LIMIT = 32  # a broker may have a lower limit than the one asked for; then the next page may be empty
+LONG_BYTES = 4 * 1024 * 1024  # answers of our brokers end before 8 MiB; the next message may have half of that
 MOST_BY_UNIQUE_KEY = 32  # MQAdminImpl.queryMessageByUniqKey asks for as many
+
+
+@attrs.frozen
+class KeyPage:
+    """A page of the messages with a key, see `Admin.query_message_page`."""
+
+    messages: tuple[ReceivedMessage, ...]  # newest first, by store time
+    next_end_ms: int | None  # highest store time of the next page; None if there are no earlier messages
+    hidden: bool
+    """Whether a broker has more messages with the key within one second than it returns: some may be missing."""
+    problems: Mapping[str, str]  # why messages of a broker may be missing: no answer, or its index lags behind
+
+    @property
+    def more(self) -> bool:
+        """Whether there may be earlier messages."""
+        return self.next_end_ms is not None
+
+
+@attrs.frozen
+class _KeyAnswer:
+    """The answer of one broker."""
+
+    broker: str
+    right: tuple[ReceivedMessage, ...] = ()
+    count: int = 0  # messages in the answer, some of them perhaps with another key
+    size: int = 0  # bytes
+    oldest_ms: int = 0  # store time of the oldest message in the answer
+    nothing: str = ""  # why no message was found
+    problem: str = ""
+    error: ClientError | None = None
+    more: bool = False
+    hidden: bool = False
+
+    def full(self, limit: int) -> bool:
+        """Return whether the broker may have earlier messages: the answer has reached its limit."""
+        return self.count >= min(limit, LEAST_LIMIT) or self.size >= LONG_BYTES
 
 
 class MessageCalls(TopicCalls):
@@ -46,7 +88,8 @@ class MessageCalls(TopicCalls):
             key: one of their keys, or their unique key.
             begin_ms: lowest store time; brokers index it in seconds.
             end_ms: highest store time.
-            limit: maximum messages per broker, the newest first; brokers allow 64 by default.
+            limit: maximum messages per broker, the newest first; brokers allow 64 by default. `query_message_page`
+                tells whether there are more.
 
         Raises:
             NoMessageFound: no broker has such a message; includes the answer of each.
@@ -102,41 +145,124 @@ class MessageCalls(TopicCalls):
         now = clock.now_ms()
         return max(parts.time_ms(now, clock.utc_offset_ms(now)) - UNIQUE_MARGIN_MS, 0)
 
+    async def query_message_page(
+        self, topic: str, key: str, begin_ms: int = 0, end_ms: int = FOREVER_MS, limit: int = MAX_BY_KEY
+    ) -> KeyPage:
+        """Return the newest messages of *topic* with *key* among their keys, and whether there may be earlier ones.
+
+        Brokers return up to 64 messages of the newest; earlier pages follow by passing `KeyPage.next_end_ms` as
+        *end_ms*. A page has the messages of all brokers after one time, so the pages together are in order and have
+        each message once.
+
+        Args:
+            topic: topic of the messages.
+            key: one of their keys, or their unique key.
+            begin_ms: lowest store time; brokers index it in seconds.
+            end_ms: highest store time.
+            limit: messages to ask each broker for; brokers allow 64 by default.
+
+        Raises:
+            InvalidParameter: *limit* is less than 1.
+            NoRoute: no name server knows the topic.
+            BrokerRefused, ConnectFailed, ConnectionLost, CallTimeout: no broker answered.
+        """
+        check_number("limit", limit, 1)
+        brokers, hidden = await self._brokers_of(topic), False
+        while True:
+            asked = [self._newest(each, topic, key, begin_ms, end_ms, limit) for each in brokers]
+            found = await asyncio.gather(*asked)
+            failed = [each.error for each in found if each.error is not None]
+            if len(failed) == len(found):
+                raise failed[0]
+            problems = {each.broker: each.problem for each in found if each.problem}
+            hidden = hidden or any(each.hidden for each in found)
+            # earlier messages of one broker may be missing, so those of the others have to wait for the next page
+            cut_ms = max((each.oldest_ms for each in found if each.more), default=None)
+            messages = [
+                message
+                for each in found
+                for message in each.right
+                if message.store_timestamp <= end_ms and (cut_ms is None or message.store_timestamp > cut_ms)
+            ]
+            if messages or cut_ms is None:
+                messages.sort(key=lambda message: message.store_timestamp, reverse=True)
+                return KeyPage(tuple(messages), cut_ms, hidden, problems)
+            end_ms = cut_ms
+
+    async def _newest(
+        self, broker: tuple[str, str], topic: str, key: str, begin_ms: int, end_ms: int, limit: int
+    ) -> _KeyAnswer:
+        """Return the newest messages of one broker, at least one stored before *end_ms* if there is any."""
+        request = _request(topic, key, begin_ms, end_ms, limit)
+        (found,) = await self._answers([broker], request, _has_key)
+        if not found.full(limit) or found.oldest_ms < end_ms:
+            return attrs.evolve(found, more=found.full(limit))
+        # all were stored in the last second: the index has a resolution of a second, and this one has too many
+        (earlier,) = await self._answers([broker], _request(topic, key, begin_ms, end_ms - 1000, limit), _has_key)
+        return attrs.evolve(
+            earlier,
+            right=(*(each for each in found.right if each.store_timestamp >= end_ms), *earlier.right),
+            more=earlier.full(limit),
+            hidden=True,
+        )
+
     async def _query(
         self, request: QueryMessageRequest, matches: Callable[[ReceivedMessage, str], bool]
     ) -> tuple[ReceivedMessage, ...]:
         topic, key = request.topic, request.key
+        answers = await self._answers(await self._brokers_of(topic), request, matches)
+        found = [message for each in answers for message in each.right]
+        if not found and (failed := [each.error for each in answers if each.error]):
+            raise failed[0]
+        if not found:
+            reasons = "; ".join(f"{each.broker}: {each.nothing}" for each in answers)
+            raise NoMessageFound(f"topic {topic} has no message with key {key}; {reasons}")
+        return tuple(sorted(found, key=lambda each: each.store_timestamp))
+
+    async def _brokers_of(self, topic: str) -> list[tuple[str, str]]:
+        """Return names and addresses of the brokers of a topic."""
         route = await self.route(topic)
         brokers = [(broker.name, address) for broker in route.brokers if (address := broker.readable()) is not None]
         if not brokers:
             raise NoRoute(f"topic {topic} has no broker that can be asked")
+        return brokers
+
+    async def _answers(
+        self,
+        brokers: Sequence[tuple[str, str]],
+        request: QueryMessageRequest,
+        matches: Callable[[ReceivedMessage, str], bool],
+    ) -> list[_KeyAnswer]:
+        """Send *request* to all *brokers*."""
+        topic, key = request.topic, request.key
         answers = await asyncio.gather(
             *(self.request(address, RequestCode.QUERY_MESSAGE, request) for _, address in brokers),
             return_exceptions=True,
         )
-        found: list[ReceivedMessage] = []
-        reasons: list[str] = []
-        unknown: list[ClientError] = []
+        found: list[_KeyAnswer] = []
         for (name, _), answer in zip(brokers, answers, strict=True):
             if isinstance(answer, BrokerRefused) and answer.response_code == ResponseCode.QUERY_NOT_FOUND:
-                reasons.append(f"{name}: {answer.remark}")
+                found.append(_KeyAnswer(name, nothing=answer.remark))
             elif isinstance(answer, ClientError):
-                unknown.append(answer)
+                found.append(_KeyAnswer(name, problem=str(answer), error=answer))
             elif isinstance(answer, BaseException):
                 raise answer
             else:
                 if answer.remark:
                     log.warning("%s: %s", name, answer.remark)
-                all_found = list(decode_messages(answer.payload, name, unwrap=self._started().unwrap))
-                right = [each for each in all_found if each.topic == topic and matches(each, key)]
-                found += right
-                if not right:
-                    reasons.append(f"{name}: {len(all_found)} messages have the same hash and another key")
-        if not found and unknown:
-            raise unknown[0]
-        if not found:
-            raise NoMessageFound(f"topic {topic} has no message with key {key}; " + "; ".join(reasons))
-        return tuple(sorted(found, key=lambda each: each.store_timestamp))
+                every = list(decode_messages(answer.payload, name, unwrap=self._started().unwrap))
+                found.append(
+                    _KeyAnswer(
+                        name,
+                        tuple(each for each in every if each.topic == topic and matches(each, key)),
+                        len(every),
+                        len(answer.payload),
+                        min((each.store_timestamp for each in every), default=0),
+                        nothing=f"{len(every)} messages have the same hash and another key",
+                        problem=answer.remark or "",
+                    )
+                )
+        return found
 
 
 def _parse_id(offset_id: str) -> tuple[str, int]:

@@ -19,7 +19,7 @@ from typing import Final, TypedDict, Unpack
 
 import attrs
 
-from gantrymq.client.argument_types import check_kind, check_number, check_text
+from gantrymq.client.argument_types import check_kind, check_mapping, check_number, check_text
 from gantrymq.client.calls.connection_config import settings_of
 from gantrymq.client.calls.decoding import parse_tags
 from gantrymq.client.connection.base import Part
@@ -223,7 +223,12 @@ class Reader(Part):
         for name, number in (("max_count", max_count), ("max_bytes", max_bytes), ("max_scanned", max_scanned)):
             check_number(name, number, 1)
         text, kind = self._filter(expression, expression_type)
-        if ends is None:
+        if ends is not None:
+            check_mapping("ends", ends)
+            for queue, end in ends.items():
+                check_kind("a queue of ends", queue, MessageQueue)
+                check_number("an offset of ends", end, 0)
+        else:
             ends = await first_ends(self, await self.queues(), before_ms)
         return await read_back(
             self,

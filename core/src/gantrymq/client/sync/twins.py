@@ -260,6 +260,7 @@ class Admin(SyncBaseClient[AsyncAdmin]):
     skip_messages = from_async(AsyncAdmin.skip_messages)
     clone_offsets = from_async(AsyncAdmin.clone_offsets)
     query_message = from_async(AsyncAdmin.query_message)
+    query_message_page = from_async(AsyncAdmin.query_message_page)
     query_unique = from_async(AsyncAdmin.query_unique)
     view_message = from_async(AsyncAdmin.view_message)
     broker_settings = from_async(AsyncAdmin.broker_settings)
