@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import ssl
 import subprocess
 import sys
 import urllib.request
 
 import pytest
+from certificates import make_certificate
 from click.testing import CliRunner
+from console_door import make_users
 
 from gantrymq.cli import main
 from gantrymq.errors import ConfigError
@@ -30,7 +33,7 @@ def test_without_the_setting_nothing_of_it_is_imported(gantrymq_broker):
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
 
 
-@pytest.mark.parametrize("listen", ["8088", "127.0.0.1:x", "192.0.2.1:0"])
+@pytest.mark.parametrize("listen", ["8088", "127.0.0.1:x"])
 def test_an_address_that_cannot_be_used_stops_the_start(gantrymq_broker_factory, listen):
     with pytest.raises(ConfigError, match="consoleListen"):
         gantrymq_broker_factory({"consoleListen": listen})
@@ -47,3 +50,22 @@ def test_quickstart_prints_the_address_of_the_console():
     found = CliRunner().invoke(main, ["quickstart", "--exit"])
     assert found.exit_code == 0, found.output
     assert "console      http://127.0.0.1:" in found.output
+
+
+@pytest.mark.parametrize("listen", ["0.0.0.0:0", "192.0.2.1:0"])
+def test_an_address_that_others_reach_needs_a_user_and_a_certificate(gantrymq_broker_factory, listen):
+    with pytest.raises(ConfigError, match=r"consoleListen.*gantrymq console user add NAME.*tls.server.certPath"):
+        gantrymq_broker_factory({"consoleListen": listen})
+
+
+def test_users_of_the_store_s_folder_log_in(gantrymq_broker_factory, tmp_path):
+    make_users(tmp_path / "gantrymq-0/store/console")
+    certificate = make_certificate(tmp_path, "broker")
+    settings = {"tls.server.certPath": certificate, "tls.server.keyPath": str(tmp_path / "broker.key")}
+    running = gantrymq_broker_factory({"consoleListen": "0.0.0.0:0", **settings})
+    url = running.call(running.broker.service, "console").url.replace("0.0.0.0", "127.0.0.1")
+    assert url.startswith("https://")
+    trusting = ssl.create_default_context(cafile=certificate)
+    trusting.check_hostname = False
+    with urllib.request.urlopen(url + "topics", timeout=20, context=trusting) as page:
+        assert page.url == url + "login?to=%2Ftopics"

@@ -47,7 +47,7 @@ def state_folder(given: str | None) -> Path:
 
 @contextmanager
 def changed_table(state: str | None) -> Iterator[Table]:
-    """Lock the folder, read the table, and write it at the end if it was changed. Raises ConfigError."""
+    """Lock the folder, read the table, and write it at the end. Raises ConfigError."""
     folder, files = state_folder(state), RealFiles()
     before = os.umask(0o077)
     try:
@@ -60,10 +60,8 @@ def changed_table(state: str | None) -> Iterator[Table]:
             raise ConfigError(f"{folder}: another command is changing the users; try again")
         try:
             table = Table(user_file.read(files, folder))
-            read = table.content
             yield table
-            if table.content != read:
-                user_file.write(files, folder, table.content)
+            user_file.write(files, folder, table.content)
         finally:
             lock.release()
     finally:

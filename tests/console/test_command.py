@@ -1,0 +1,210 @@
+"""``gantrymq console``: who may reach it, its users and tokens, and a real process."""
+
+from __future__ import annotations
+
+import json
+import re
+import signal
+import stat
+import subprocess
+import sys
+from http.cookiejar import CookieJar
+from urllib.parse import urlencode
+from urllib.request import HTTPCookieProcessor, Request, build_opener
+
+import pytest
+from click.testing import CliRunner
+
+from gantrymq.cli import main
+from gantrymq.errors import ConfigError
+from gantrymq.world.real import RealFiles
+from gantrymq_console.access import user_file
+from gantrymq_console.access.exposure import Exposure, check, is_loopback, names_of, networks_of
+
+PASSWORD = "correct horse"
+
+
+@pytest.fixture
+def console(tmp_path):
+    """Return a function that runs ``gantrymq console`` with a folder of its own, and returns click's result."""
+    state = tmp_path / "state"
+
+    def run(*words, password=PASSWORD, **options):
+        environment = {"GANTRYMQ_CONSOLE_PASSWORD": password}
+        return CliRunner().invoke(main, ["console", *words, "--state", str(state)], env=environment, **options)
+
+    run.state = state
+    return run
+
+
+def sentence(result):
+    assert result.exit_code != 0, result.output
+    return str(result.exception) if isinstance(result.exception, ConfigError) else result.output
+
+
+# --- who may reach it ---
+
+
+@pytest.mark.parametrize(
+    ("words", "advice"),
+    [
+        (["--listen", "0.0.0.0:0"], "gantrymq console user add NAME"),
+        (["--listen", "192.0.2.1:0"], "gantrymq console user add NAME"),
+        (["--listen", "0.0.0.0:0", "--no-login"], "leave --no-login out"),
+        (["--no-login", "--trusted-proxy", "127.0.0.1"], "leave --no-login out"),
+        (["--trusted-proxy", "127.0.0.1"], "gantrymq console user add NAME"),
+        (["--user-header", "X-User"], "add --trusted-proxy"),
+        (["--no-login", "--user-header", "X-User", "--trusted-proxy", "::1"], "leave one of them out"),
+        (["--user-role", "viewer"], "add --user-header"),
+        (["--trusted-proxy", "proxy.example"], "neither an IP address nor a network"),
+        (["--trusted-proxy", "::/0"], "trusts every address"),
+        (["--host-name", "https://console.example/"], "such as console.example.com"),
+        (["--listen", "8088"], "such as 127.0.0.1:8088"),
+        (["--tls-key", __file__], "add --tls-cert"),
+        (["--tls-cert", __file__], "no certificate with its key in PEM"),
+        (["--tls-cert", ""], "the path is empty"),
+        (["--user-role", "root"], "'root' is not one of"),
+    ],
+)
+def test_a_wrong_option_is_one_sentence_that_says_what_to_do(console, words, advice):
+    found = sentence(console(*words))
+    assert advice in found
+    assert "Traceback" not in found
+
+
+def test_passwords_do_not_cross_the_network_unencrypted(console):
+    assert console("user", "add", "ann", "--role", "admin").exit_code == 0
+    found = sentence(console("--listen", "0.0.0.0:0"))
+    assert "--tls-cert" in found and "--trusted-proxy" in found
+
+
+def test_a_user_without_a_password_is_not_enough(console):
+    assert console("user", "add", "ann", "--role", "admin", "--no-password").exit_code == 0
+    assert "no user who could log in" in sentence(console("--listen", "0.0.0.0:0", "--tls-cert", __file__))
+
+
+def exposure(host="127.0.0.1", **changed):
+    given = {"log_in": True, "users": (), "user_header": False, "tls": False, "names": frozenset(), "proxies": ()}
+    return check(host, **{**given, **changed})
+
+
+def test_what_is_permitted():
+    proxies = networks_of(["10.0.0.0/8"])
+    assert exposure() == exposure("localhost") == exposure("::1", log_in=False) == Exposure()
+    secure = exposure("console.example", users=["ann"], tls=True)
+    assert secure.secure and secure.hosts == {"console.example"}
+    assert exposure("0.0.0.0", users=["ann"], proxies=proxies).secure
+    assert exposure("0.0.0.0", user_header=True, proxies=proxies, names=names_of(["A.example"])).hosts == {"a.example"}
+
+
+def test_proxies_are_addresses_and_networks():
+    found = Exposure(proxies=networks_of(["10.0.0.0/8", "2001:db8::1"]))
+    for address, trusted in (("10.1.2.3", True), ("::ffff:10.1.2.3", True), ("2001:db8::1", True), ("11.0.0.1", False)):
+        assert found.is_proxy(address) is trusted
+    assert not found.is_proxy("nonsense") and not Exposure().is_proxy("127.0.0.1")
+    assert is_loopback("127.9.9.9") and not is_loopback("0.0.0.0") and not is_loopback("localhost.example")
+
+
+# --- users and tokens ---
+
+
+def test_users_are_added_listed_changed_and_removed(console):
+    assert console("user", "add", "ann", "--role", "admin").exit_code == 0
+    assert console("user", "add", "proxied", "--role", "viewer", "--no-password").exit_code == 0
+    before = user_file.read(RealFiles(), console.state).users["ann"]
+    assert "with the password as before" in console("user", "add", "ann", "--role", "reader", password="x").output
+    known = user_file.read(RealFiles(), console.state).users["ann"]
+    assert known.role.word == "reader" and known.password == before.password
+    assert console("user", "password", "ann", password="another one").exit_code == 0
+    assert user_file.read(RealFiles(), console.state).users["ann"].password != before.password
+    assert json.loads(console("user", "list", "--output", "json").stdout) == [
+        {"name": "ann", "role": "reader", "password": True},
+        {"name": "proxied", "role": "viewer", "password": False},
+    ]
+    assert console("user", "remove", "ann").exit_code == 0
+    assert "there is no user ann" in sentence(console("user", "remove", "ann"))
+    assert "there is no user ann" in sentence(console("user", "password", "ann"))
+
+
+def test_the_file_is_for_its_owner_only(console):
+    for _ in range(2):
+        console("user", "add", "ann", "--role", "admin")
+        assert stat.S_IMODE((console.state / "users.json").stat().st_mode) == 0o600
+        assert stat.S_IMODE(console.state.stat().st_mode) == 0o700
+        (console.state / "users.json").chmod(0o644)
+
+
+@pytest.mark.parametrize("name", ["", "a b", "<b>", "x" * 65, "a\n", "ä"])
+def test_names_are_plain(console, name):
+    assert "is not 1 to 64 letters" in sentence(console("user", "add", name, "--role", "admin"))
+    assert not (console.state / "users.json").exists()
+
+
+def test_a_short_password_is_refused_and_stdin_is_read(console):
+    assert "it needs 8 to 1024" in sentence(console("user", "add", "ann", "--role", "admin", password="short"))
+    found = CliRunner().invoke(
+        main, ["console", "--state", str(console.state), "user", "add", "ann", "--role", "admin"], input=PASSWORD + "\n"
+    )
+    assert found.exit_code == 0, found.output
+    assert user_file.read(RealFiles(), console.state).users.keys() == {"ann"}, "--state before the subcommand counts"
+
+
+def test_tokens_are_added_listed_and_removed(console):
+    made = json.loads(console("token", "add", "ci", "--role", "viewer", "--days", "1", "--output", "json").stdout)
+    assert made["token"].startswith("gmqc_") and made["token"] not in (console.state / "users.json").read_text()
+    plain = console("token", "add", "two", "--role", "viewer").stdout.strip()
+    assert re.fullmatch(r"gmqc_[\w-]{43}", plain)
+    assert "remove it first" in sentence(console("token", "add", "ci", "--role", "admin"))
+    rows = json.loads(console("token", "list", "--output", "json").stdout)
+    assert [each["name"] for each in rows] == ["ci", "two"] and "token" not in rows[0]
+    assert console("token", "remove", "ci").exit_code == 0
+    assert "there is no token ci" in sentence(console("token", "remove", "ci"))
+    assert sentence(console("token", "add", "x", "--role", "viewer", "--days", "0"))
+
+
+def test_two_commands_do_not_lose_a_change(console):
+    files = RealFiles()
+    files.make_dirs(console.state)
+    lock = files.lock_folder(console.state)
+    assert "another command is changing the users" in sentence(console("user", "add", "ann", "--role", "admin"))
+    lock.release()
+
+
+@pytest.mark.parametrize("content", ["{", "[]", '{"version": 2}', '{"version": 1, "users": {"a": {}}, "tokens": {}}'])
+def test_a_damaged_file_is_one_sentence_and_is_kept(console, content):
+    console.state.mkdir()
+    path = console.state / "users.json"
+    path.write_text(content)
+    for words in (["user", "add", "ann", "--role", "admin"], ["user", "list"], []):
+        assert "is not a file of users" in sentence(console(*words))
+    assert path.read_text() == content
+
+
+# --- a real process ---
+
+
+def started(tmp_path, *words):
+    program = [sys.executable, "-c", "from gantrymq.cli import main; main()"]
+    command = [*program, "console", "-n", "127.0.0.1:1", "--listen", "127.0.0.1:0"]
+    options = ["--state", str(tmp_path / "state"), "--output", "json", *words]
+    process = subprocess.Popen([*command, *options], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    assert process.stdout is not None
+    return process, json.loads(process.stdout.readline())
+
+
+def test_a_process_prints_a_link_that_logs_in_once_and_stops_on_a_signal(tmp_path):
+    process, ready = started(tmp_path)
+    try:
+        browser = build_opener(HTTPCookieProcessor(CookieJar()))
+        with browser.open(ready["login"]) as page:
+            fields = dict(re.findall(r'name="(csrf|to|code)" value="([^"]*)"', page.read().decode()))
+        sent = Request(ready["console"] + "login", urlencode({**fields, "to": "/account"}).encode())
+        with browser.open(sent) as page:
+            assert page.url == ready["console"] + "account"
+            assert "administrator" in page.read().decode()
+        assert stat.S_IMODE((tmp_path / "state" / "audit.log").stat().st_mode) == 0o640
+    finally:
+        process.send_signal(signal.SIGTERM)
+        _, errors = process.communicate(timeout=30)
+    assert process.returncode == 0 and "Traceback" not in errors
+    assert fields["code"] not in errors
