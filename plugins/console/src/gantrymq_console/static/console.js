@@ -30,7 +30,7 @@
     }
     if (age) {
       const seconds = Math.max(0, Math.round((now - refreshed) / 1000));
-      age.textContent = failed ? texts.failed : asleep ? texts.paused : `${texts.fresh} -${seconds} s`;
+      age.textContent = failed ? texts.failed : asleep ? texts.paused : texts.fresh.replace("SECONDS", seconds);
       age.classList.toggle("stale", failed);
     }
   };
