@@ -67,6 +67,11 @@
     if (!zoned) return;
     const name = Intl.DateTimeFormat().resolvedOptions().timeZone;
     for (const each of root.querySelectorAll("[data-zone-name]")) each.textContent = name;
+    for (const each of root.querySelectorAll("input[type=datetime-local][value]")) {
+      const moment = new Date(`${each.getAttribute("value")}Z`);
+      const local = new Date(moment - moment.getTimezoneOffset() * 60000);
+      if (!isNaN(local)) each.value = local.toISOString().slice(0, moment.getMilliseconds() ? 23 : 19);
+    }
   };
   addEventListener("submit", (event) => {
     for (const each of event.target.querySelectorAll("[data-utc-of]")) {

@@ -65,13 +65,20 @@ class Jobs:
         self._tasks: set[asyncio.Task[None]] = set()
 
     def start(
-        self, kind: str, owner: str, progress: Progress, work: Callable[[Job[Progress]], Awaitable[None]]
+        self,
+        kind: str,
+        owner: str,
+        progress: Progress,
+        work: Callable[[Job[Progress]], Awaitable[None]],
+        *,
+        most: int | None = None,
     ) -> Job[Progress]:
-        """Start *work* with a new job. Raises BadInput: too many of this kind are running."""
+        """Start *work* with a new job. Raises BadInput: too many of this kind are running, *most* if that is given."""
+        most = most if most is not None else self._most
         self._drop_old(owner)
         running = [each for each in self._jobs.values() if each.is_running and each.kind == kind]
-        if len(running) >= self._most:
-            raise BadInput("common.too_many_jobs", most=self._most)
+        if len(running) >= most:
+            raise BadInput("common.too_many_jobs", most=most)
         if sum(each.owner == owner for each in running) >= self._most_each:
             raise BadInput("common.too_many_own_jobs", most=self._most_each)
         job = Job(secrets.token_hex(8), kind, owner, progress, self._clock.now_ms())

@@ -72,6 +72,7 @@ def render(template: str, visit: Visit, **context: Any) -> str:
             duration=lambda ms: duration(visit, ms),
             history=visit.console.history.look,
             sparkline=sparkline,
+            moment=moment,
             layout="bare.html" if visit.is_live else "base.html",
             **context,
         )
@@ -126,6 +127,14 @@ def time(visit: Visit, ms: int | None, *, relative: bool = True) -> Markup:
         f"{moment:%Y-%m-%d %H:%M:%S} UTC",
         Markup(' <span class="ago">({})</span>').format(beside) if beside else "",
     )
+
+
+def moment(ms: int | None) -> str:
+    """Return a time for a field of a form, in UTC; the script changes it to the viewer's zone."""
+    if ms is None or not 0 < ms < 253_402_300_800_000:
+        return ""
+    parts = "milliseconds" if ms % 1000 else "seconds"
+    return datetime.fromtimestamp(ms / 1000, UTC).replace(tzinfo=None).isoformat(timespec=parts)
 
 
 def duration(visit: Visit, ms: int) -> Markup:

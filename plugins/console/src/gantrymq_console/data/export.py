@@ -1,0 +1,142 @@
+"""Messages as lines of JSON or CSV, made while they are read.
+
+A file that lacks messages because of a limit or an error ends with a line that says so.
+"""
+
+from __future__ import annotations
+
+import base64
+import csv
+import io
+import json
+from collections.abc import AsyncIterator, Callable, Iterable, Sequence
+from typing import Any, Final
+
+from gantrymq.client.message import ReceivedMessage
+from gantrymq.errors import ClientError
+from gantrymq.model.queue import MessageQueue
+from gantrymq.model.subscription import ALL, TAG
+from gantrymq_admin.message_shown import as_json
+from gantrymq_console.data.asking import Missing
+from gantrymq_console.data.cluster import Cluster
+from gantrymq_console.data.listing import Row
+from gantrymq_console.data.reading import Pace, Walk, Wanted
+
+__all__ = ["FORMATS", "MOST", "of_rows", "of_walk", "walk_of"]
+
+FORMATS: Final = ("jsonl", "csv")
+MOST: Final = 100_000  # messages of a file
+MOST_BYTES: Final = 256 * 1024 * 1024  # read for a file
+BYTES_PER_S: Final = 8 * 1024 * 1024
+ROUND_S: Final = 10.0
+SMALL: Final = 64 * 1024  # larger bodies are read again when it is their turn
+COLUMNS: Final = (
+    "topic", "broker", "queue", "queue_offset", "message_id", "offset_id", "tags", "keys", "born_ms", "born_host",
+    "stored_ms", "store_host", "reconsume_times", "flag", "sys_flag", "properties", "body", "body_base64",
+)  # fmt: skip
+
+Place = tuple[MessageQueue, int]
+Held = ReceivedMessage | Place
+
+
+def walk_of(cluster: Cluster, wanted: Wanted, test: Callable[[ReceivedMessage], bool] | None) -> Walk[Held]:
+    """Return a walk for `of_walk`, to be started."""
+
+    def keep(message: ReceivedMessage) -> Held | None:
+        if test is not None and not test(message):
+            return None
+        if len(message.body) <= SMALL:
+            return message
+        return MessageQueue(wanted.topic, message.broker_name, message.queue_id), message.queue_offset
+
+    return Walk(cluster, wanted, keep, rows=200)
+
+
+async def of_walk(cluster: Cluster, walk: Walk[Held], form: str, most: int) -> AsyncIterator[bytes]:
+    """Yield the file of up to *most* messages of a started walk."""
+    lines, count, pace = _Lines(form), 0, Pace(cluster.world.clock, BYTES_PER_S)
+    yield lines.head()
+    try:
+        while not walk.is_done and walk.read_bytes < MOST_BYTES:
+            before = walk.read_bytes
+            found = await walk.more(ROUND_S)
+            walk.check_expression()
+            for held in found:
+                if count == most:
+                    yield lines.incomplete(f"the limit of {most} messages was reached")
+                    return
+                count += 1
+                yield lines.of(held if isinstance(held, ReceivedMessage) else await _again(cluster, *held))
+            await pace.spend(walk.read_bytes - before)
+    except ClientError as problem:
+        yield lines.incomplete(str(problem))
+        return
+    problems = [_sentence(each) for each in walk.missing]
+    if not walk.is_done:
+        problems.append(f"the limit of {MOST_BYTES // 2**20} MiB was reached; older messages are missing")
+    if walk.unreadable:
+        problems.append(f"{walk.unreadable} records could not be read")
+    for each in problems:
+        yield lines.incomplete(each)
+
+
+async def of_rows(cluster: Cluster, rows: Sequence[Row], form: str) -> AsyncIterator[bytes]:
+    """Yield the file of messages that a page listed before."""
+    lines, pace = _Lines(form), Pace(cluster.world.clock, BYTES_PER_S)
+    yield lines.head()
+    for row in rows:
+        try:
+            message = await _again(cluster, MessageQueue(row.topic, row.broker, row.queue_id), row.queue_offset)
+        except ClientError as problem:
+            yield lines.incomplete(f"{row.id}: {problem}")
+            continue
+        yield lines.of(message)
+        await pace.spend(message.store_size)
+
+
+async def _again(cluster: Cluster, queue: MessageQueue, offset: int) -> ReceivedMessage:
+    result = await cluster.reader.pull(queue, offset, max_count=1, expression=ALL, expression_type=TAG)
+    if not result.messages or result.messages[0].queue_offset != offset:
+        raise ClientError(f"{queue.broker_name}:{queue.queue_id} has no message at {offset} any more")
+    return result.messages[0]
+
+
+def _sentence(missing: Missing) -> str:
+    return f"messages of {missing.what} are missing: {missing.sentence}"
+
+
+class _Lines:
+    """Lines of a file."""
+
+    def __init__(self, form: str) -> None:
+        self._is_csv = form == "csv"
+
+    def head(self) -> bytes:
+        """Return the first line."""
+        return _csv_line(COLUMNS) if self._is_csv else b""
+
+    def of(self, message: ReceivedMessage) -> bytes:
+        """Return the line of a message."""
+        members = as_json(message)
+        if not self._is_csv:
+            return json.dumps(members, ensure_ascii=False).encode("utf-8", "replace") + b"\n"
+        properties = json.dumps(members["properties"], ensure_ascii=False)
+        return _csv_line(members.get(name) if name != "properties" else properties for name in COLUMNS)
+
+    def incomplete(self, why: str) -> bytes:
+        """Return the line that says that messages are missing."""
+        if not self._is_csv:
+            return json.dumps({"incomplete": why}, ensure_ascii=False).encode("utf-8", "replace") + b"\n"
+        return _csv_line([f"incomplete: {why}"])
+
+
+def _csv_line(values: Iterable[Any]) -> bytes:
+    line = io.StringIO()
+    csv.writer(line).writerow([_cell(each) for each in values])
+    return line.getvalue().encode("utf-8", "replace")
+
+
+def _cell(value: Any) -> str:
+    """Return a cell that no spreadsheet takes for a formula."""
+    text = base64.b64encode(value).decode() if isinstance(value, bytes) else "" if value is None else str(value)
+    return f"'{text}" if text[:1] in ("=", "+", "-", "@", "\t", "\r") and not isinstance(value, int) else text

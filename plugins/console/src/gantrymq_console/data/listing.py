@@ -1,0 +1,211 @@
+"""Pages of the messages of a topic: the newest first, or those with a key; and a test for text in messages."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Final
+
+import attrs
+
+from gantrymq.client.admin import FOREVER_MS
+from gantrymq.client.calls.decoding import decode_messages
+from gantrymq.client.message import ReceivedMessage
+from gantrymq.errors import BrokerRefused
+from gantrymq.model.names import DLQ_PREFIX, RETRY_PREFIX
+from gantrymq.remoting.codes import RequestCode, ResponseCode
+from gantrymq.remoting.headers.pull import QueryMessageRequest
+from gantrymq_console.data.asking import Asking
+from gantrymq_console.data.cluster import Cluster
+from gantrymq_console.data.reading import ROUND_S, Walk, Wanted
+from gantrymq_console.web.values import Long
+
+__all__ = ["Listing", "Row", "by_key", "contains", "newest", "row_of"]
+
+KEYED: Final = 64  # messages that a broker returns for a key
+EXCERPT: Final = 300  # characters
+EXCERPT_BYTES: Final = 64 * 1024  # of a body that are decoded
+MOST_BYTES: Final = 8 * 1024 * 1024  # read for one page
+MOST_LOOKED: Final = 20_000  # queue entries looked at for one page
+INDEX_MS: Final = 1000  # the index has times in seconds
+
+
+@attrs.frozen
+class Row:
+    """One message of a list."""
+
+    id: str  # for links
+    topic: str
+    unique_id: str
+    offset_id: str
+    broker: str
+    queue_id: int
+    queue_offset: Long
+    keys: str
+    tags: str
+    born_ms: int
+    stored_ms: int
+    body_bytes: Long
+    failures: int
+    excerpt: str | None  # the beginning of the body; None if the user's role does not permit to read it
+    problem: str  # why the body could not be decoded
+
+
+@attrs.frozen
+class Listing:
+    """A page of messages, the newest first, and where the next one begins."""
+
+    rows: Sequence[Row]
+    looked: int  # queue entries, or messages with the key
+    read_bytes: Long
+    unreadable: int = 0
+    next_ms: int | None = None  # store time to continue at; None: there are no more
+    next_skip: int = 0
+    stopped: bool = False  # at a limit, before the page was full
+    more_in_one_second: bool = False  # messages with the key that no query returns
+
+
+def row_of(message: ReceivedMessage, *, with_body: bool) -> Row:
+    """Return the row of a message."""
+    unique_id = message.properties.get("UNIQ_KEY", "")
+    copies = message.topic.startswith((RETRY_PREFIX, DLQ_PREFIX))  # which share their unique ids
+    return Row(
+        message.offset_id if copies or not unique_id else unique_id,
+        message.topic,
+        unique_id,
+        message.offset_id,
+        message.broker_name,
+        message.queue_id,
+        Long(message.queue_offset),
+        message.keys or "",
+        message.tags or "",
+        message.born_timestamp,
+        message.store_timestamp,
+        Long(len(message.body)),
+        message.reconsume_times,
+        excerpt_of(message.body) if with_body else None,
+        message.body_problem,
+    )
+
+
+def excerpt_of(body: bytes) -> str:
+    """Return the beginning of a body as text; hexadecimal digits if it is none."""
+    part = body[:EXCERPT_BYTES]
+    try:
+        text = part[: EXCERPT * 4].decode("utf-8", "strict" if len(part) <= EXCERPT * 4 else "ignore")
+    except UnicodeDecodeError:
+        return part[: EXCERPT // 3].hex(" ")
+    return part[: EXCERPT // 3].hex(" ") if "\0" in text else text[:EXCERPT]
+
+
+def contains(text: str) -> Callable[[ReceivedMessage], bool]:
+    """Return a test for *text* in the body or a property, which ignores the case of ASCII letters."""
+    needle, lowered = text.encode("utf-8", "replace").lower(), text.lower()
+
+    def test(message: ReceivedMessage) -> bool:
+        return needle in message.body.lower() or any(lowered in each.lower() for each in message.properties.values())
+
+    return test
+
+
+async def newest(
+    cluster: Cluster,
+    asking: Asking,
+    wanted: Wanted,
+    rows: int,
+    *,
+    with_body: bool,
+    test: Callable[[ReceivedMessage], bool] | None = None,
+) -> Listing:
+    """Return up to *rows* messages, as many as can be found before the deadline.
+
+    Raises:
+        NoRoute: no such topic.
+        ClientError: a broker refused the expression.
+    """
+
+    def keep(message: ReceivedMessage) -> Row | None:
+        return row_of(message, with_body=with_body) if test is None or test(message) else None
+
+    walk = Walk(cluster, wanted, keep, rows=rows)
+    await walk.start(asking)
+    found: list[Row] = []
+    while len(found) <= rows and not walk.is_done and asking.left_s > 0.2:
+        if walk.read_bytes >= MOST_BYTES or walk.looked >= MOST_LOOKED:
+            break
+        found += await walk.more(min(asking.left_s, ROUND_S))
+        walk.check_expression()
+    asking.missing += walk.missing
+    return page_of(found, rows, walk, wanted)
+
+
+def page_of(found: Sequence[Row], rows: int, walk: Walk[Row], wanted: Wanted) -> Listing:
+    """Return the page of *rows* messages, and where the next one begins."""
+    shown = found[:rows]
+    read_bytes = Long(walk.read_bytes)
+    full = len(found) > rows
+    if not full and walk.is_done:
+        return Listing(shown, walk.looked, read_bytes, walk.unreadable)
+    at = shown[-1].stored_ms if full else walk.reached_ms
+    skip = sum(each.stored_ms == at for each in shown)
+    if at == wanted.end_ms:
+        skip += wanted.skip
+    return Listing(shown, walk.looked, read_bytes, walk.unreadable, at, skip, not full)
+
+
+async def by_key(
+    cluster: Cluster,
+    asking: Asking,
+    topic: str,
+    key: str,
+    *,
+    with_body: bool,
+    begin_ms: int = 0,
+    end_ms: int | None = None,
+) -> Listing:
+    """Return the newest messages with *key* or unique id *key*; a broker returns 64 at most. Raises NoRoute."""
+    route = await asking.needed(cluster.admin.route(topic))
+    end = end_ms if end_ms is not None else FOREVER_MS
+    answers = await asking.all(
+        {
+            each.name: _at_broker(cluster, each.name, address, topic, key, begin_ms, end)
+            for each in route.brokers
+            if (address := each.readable()) is not None
+        }
+    )
+    full = [min(each.store_timestamp for each in part) for part in answers.values() if len(part) >= KEYED]
+    at = max(full, default=None)  # older messages of the broker are not among the answers
+    found = [
+        each
+        for part in answers.values()
+        for each in part
+        if each.topic == topic and _has_key(each, key) and begin_ms <= each.store_timestamp <= end
+    ]
+    shown = [each for each in found if at is None or each.store_timestamp > at]
+    crowded = at is not None and not shown
+    if crowded:
+        assert at is not None
+        shown = [each for each in found if each.store_timestamp >= at]
+        at = min(at, end) - INDEX_MS
+    shown.sort(key=lambda each: (-each.store_timestamp, each.broker_name, -each.log_offset, -each.queue_offset))
+    rows = [row_of(each, with_body=with_body) for each in shown]
+    read_bytes = Long(sum(each.store_size for part in answers.values() for each in part))
+    return Listing(rows, len(found), read_bytes, next_ms=at, more_in_one_second=crowded)
+
+
+async def _at_broker(
+    cluster: Cluster, name: str, address: str, topic: str, key: str, begin_ms: int, end_ms: int
+) -> list[ReceivedMessage]:
+    header = QueryMessageRequest(
+        topic=topic, key=key, max_num=KEYED, begin_timestamp=begin_ms, end_timestamp=end_ms, unique_key_query=False
+    )
+    try:
+        reply = await cluster.admin.request(address, RequestCode.QUERY_MESSAGE, header)
+    except BrokerRefused as refusal:
+        if refusal.response_code == ResponseCode.QUERY_NOT_FOUND:
+            return []
+        raise
+    return list(decode_messages(reply.payload, name))
+
+
+def _has_key(message: ReceivedMessage, key: str) -> bool:
+    return key in (message.keys or "").split(" ") or message.properties.get("UNIQ_KEY") == key

@@ -1,0 +1,111 @@
+"""The form that selects messages of a topic, in an address or a POST, and the file with its result."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Mapping
+from shlex import quote
+from typing import Final
+
+import attrs
+from starlette.responses import Response, StreamingResponse
+
+from gantrymq.model.subscription import ALL, SQL92, TAG
+from gantrymq_console.data.reading import Wanted
+from gantrymq_console.web.moments import moment_of
+from gantrymq_console.web.pages import BadInput
+from gantrymq_console.web.visit import Visit
+
+__all__ = ["Asked", "command_of", "filter_options", "streamed", "wanted_by"]
+
+MOST_FILES: Final = 4  # made at the same time
+
+
+@attrs.frozen
+class Asked:
+    """The form of the page."""
+
+    key: str
+    tag: str
+    sql: str
+    text: str
+    from_ms: int | None
+    to_ms: int | None
+    queue: str  # broker:id
+    offset: int | None
+
+
+def wanted_by(topic: str, given: Mapping[str, str]) -> tuple[Asked, Wanted]:
+    """Return the fields of a form, and which messages they select. Raises BadInput.
+
+    Besides the fields, *given* may have the place where a page ended: ``before``, a time, and ``skip``, the number of
+    messages of that time that were shown.
+    """
+    fields = {name: given.get(name, "").strip() for name in ("key", "tag", "sql", "text", "queue", "offset")}
+    if fields["tag"] and fields["sql"]:
+        raise BadInput("messages.tag_or_sql")
+    if fields["key"] and any(fields[name] for name in fields if name != "key"):
+        raise BadInput("messages.key_alone")
+    begin_ms, end_ms = moment_of(given, "from"), moment_of(given, "to")
+    before_ms = moment_of(given, "before")
+    last_ms = end_ms if before_ms is None else before_ms if end_ms is None else min(before_ms, end_ms)
+    queue, offset = _queue(fields["queue"]), _number("offset", fields["offset"])
+    skip = _number("skip", given.get("skip", "").strip()) or 0
+    if offset is not None and queue is None:
+        raise BadInput("messages.offset_needs_queue")
+    asked = Asked(
+        fields["key"], fields["tag"], fields["sql"], fields["text"], begin_ms, end_ms, fields["queue"], offset
+    )
+    kind = SQL92 if asked.sql else TAG
+    return asked, Wanted(topic, begin_ms or 0, last_ms, skip, asked.sql or asked.tag or ALL, kind, queue, offset)
+
+
+def _queue(text: str) -> tuple[str, int] | None:
+    if not text:
+        return None
+    broker, mark, number = text.rpartition(":")
+    if not mark or not (number.isascii() and number.isdecimal()) or len(number) > 9:
+        raise BadInput("messages.bad_queue", queue=text[:80])
+    return broker, int(number)
+
+
+def _number(name: str, text: str) -> int | None:
+    if not text:
+        return None
+    if not (text.isascii() and text.isdecimal() and int(text[:20]) < 2**63):
+        raise BadInput("common.not_a_number", name=name, value=text[:40], least=0, most=2**63 - 1)
+    return int(text)
+
+
+def command_of(topic: str, asked: Asked) -> str:
+    """Return the command that shows the same messages, or the oldest ones instead of the newest."""
+    if asked.key:
+        return f"message query -t {topic} --key {quote(asked.key)}"
+    queue = f" --queue {quote(asked.queue)}" if asked.queue else ""
+    offset = f" --from-offset {asked.offset}" if asked.offset is not None else ""
+    return f"message pull -t {topic}{queue}{offset}{filter_options(asked)}"
+
+
+def filter_options(asked: Asked) -> str:
+    """Return the options of a command for the tag or SQL expression."""
+    if asked.sql:
+        return f" -e {quote(asked.sql)} --expression-type SQL92"
+    return f" -e {quote(asked.tag)}" if asked.tag else ""
+
+
+def streamed(visit: Visit, content: AsyncIterator[bytes], form: str) -> Response:
+    """Return a file for the browser. Raises BadInput: too many files are being made."""
+    running = visit.cluster.kept.setdefault("exports", [0])
+    if running[0] >= MOST_FILES:
+        raise BadInput("messages.too_many_files", most=MOST_FILES)
+
+    async def counted() -> AsyncIterator[bytes]:
+        running[0] += 1
+        try:
+            async for part in content:
+                yield part
+        finally:
+            running[0] -= 1
+
+    name = "".join(each for each in visit.names["topic"] if each.isascii() and (each.isalnum() or each in "-_"))
+    headers = {"Content-Disposition": f'attachment; filename="{name[:64]}.{form}"'}
+    return StreamingResponse(counted(), media_type="application/octet-stream", headers=headers)

@@ -1,0 +1,317 @@
+"""Lists of messages: newest first in pages, by key, time, queue, tag and expression; search, tail, export."""
+
+from __future__ import annotations
+
+import asyncio
+import csv
+import io
+import json
+
+import pytest
+from console_visitor import Visitor
+
+from gantrymq.client import Message
+from gantrymq_console.access.users import Role
+from gantrymq_console.data import export, listing, reading, tailing
+
+MARKUP = "<script>alert(1)</script>\"'&"
+BIDI = "a\u202eb\u0007"
+
+
+def listed(visitor, topic="Orders", **query):
+    """Return the rows of all pages."""
+    rows, params = [], {key: str(each) for key, each in query.items()}
+    for _ in range(100):
+        page = visitor.api(f"/topics/{topic}/messages", params=params)["data"]["listing"]
+        rows += page["rows"]
+        if page["next_ms"] is None:
+            return rows
+        params |= {"before": str(page["next_ms"]), "skip": str(page["next_skip"])}
+    raise AssertionError("no end")
+
+
+def sent(visitor, count, queues=4, **message):
+    visitor.running.create_topic("Orders", queues)
+    return [visitor.running.send("Orders", b"body %d" % n, keys=f"k-{n}", **message) for n in range(count)]
+
+
+@pytest.mark.parametrize("rows", [1, 7, 200])
+def test_pages_have_every_message_once_and_the_newest_first(visitor, rows):
+    messages = sent(visitor, 60)
+    found = listed(visitor, rows=rows)
+    assert sorted(each["unique_id"] for each in found) == sorted(each.message_id for each in messages)
+    times = [each["stored_ms"] for each in found]
+    assert times == sorted(times, reverse=True)
+
+
+def test_the_page_shows_messages_and_links_to_older_ones(visitor):
+    sent(visitor, 60)
+    page = visitor.get("/topics/Orders/messages")
+    assert "50 messages, the newest first" in page.text and "body 59" in page.text
+    older = visitor.get(page.link("Older"))
+    assert "10 messages, the newest first" in older.text and "body 0" in older.text
+    assert visitor.get(older.link("Newest")).text.count("body 59") == 1
+    assert older.link("k-0").endswith("?topic=Orders")
+
+
+def test_an_empty_topic_and_one_that_does_not_exist(visitor):
+    visitor.running.create_topic("Orders", 1)
+    assert "keeps no messages" in visitor.get("/topics/Orders/messages").text
+    assert visitor.get("/topics/Other/messages").status == 404
+    assert visitor.get("/topics/a%20b/messages").status == 400
+
+
+def test_by_time_queue_and_offset(visitor):
+    sent(visitor, 30, queues=3)
+    rows = listed(visitor)
+    middle = rows[15]["stored_ms"]
+    assert listed(visitor, **{"from": middle}) == [each for each in rows if each["stored_ms"] >= middle]
+    assert listed(visitor, to=middle, rows=4) == [each for each in rows if each["stored_ms"] <= middle]
+    assert listed(visitor, **{"from": middle, "to": middle}) == [each for each in rows if each["stored_ms"] == middle]
+    broker = rows[0]["broker"]
+    queue = [each for each in rows if each["queue_id"] == 1]
+    assert listed(visitor, queue=f"{broker}:1", rows=3) == queue
+    assert listed(visitor, queue=f"{broker}:1", offset=4, rows=2) == queue[-5:]
+    assert listed(visitor, queue=f"{broker}:9") == []
+
+
+def test_by_tag_and_expression(visitor):
+    visitor.running.create_topic("Orders", 2)
+    for number in range(80):
+        visitor.running.send("Orders", b"x", tags="AB"[number % 2 == 0], properties={"n": str(number)})
+    assert len(listed(visitor, tag="A", rows=7)) == 40
+    assert {each["tags"] for each in listed(visitor, tag="B")} == {"B"}
+    assert len(listed(visitor, sql="n > 69", rows=3)) == 10
+    assert visitor.get("/topics/Orders/messages?sql=n+%3E").status == 400
+
+
+def test_a_rare_tag_is_found_far_back(visitor):
+    visitor.running.create_topic("Orders", 1)
+    visitor.running.send("Orders", b"rare", tags="rare")
+    for _ in range(300):
+        visitor.running.send("Orders", b"x", tags="common")
+    assert [each["excerpt"] for each in listed(visitor, tag="rare")] == ["rare"]
+    assert len(listed(visitor, tag="common", rows=100)) == 300
+
+
+@pytest.mark.parametrize(
+    ("query", "text"),
+    [
+        ("tag=A&sql=a", "not both"),
+        ("key=a&tag=A", "by itself"),
+        ("offset=4", "belongs to a queue"),
+        ("queue=a", "is not a queue"),
+        ("queue=a:1&offset=x", "is not a number"),
+        ("from=yesterday", "is not a time"),
+        ("skip=-1", "is not a number"),
+    ],
+)
+def test_wrong_fields_are_explained(visitor, query, text):
+    visitor.running.create_topic("Orders", 1)
+    page = visitor.get(f"/topics/Orders/messages?{query}")
+    assert page.status == 400 and text in page.text
+
+
+def test_more_messages_with_a_key_than_a_broker_returns(visitor, monkeypatch):
+    monkeypatch.setattr(listing, "KEYED", 16)
+    visitor.running.create_topic("Orders", 2)
+    clock = visitor.running.cluster.world.clock
+    messages = [visitor.running.send("Orders", b"x", keys="same") for _ in range(10)]
+    visitor.running.run(clock.sleep(1.1))  # the index has times in seconds
+    messages += [visitor.running.send("Orders", b"x", keys="same") for _ in range(10)]
+    page = visitor.get("/topics/Orders/messages?key=same")
+    assert "may be older ones" in page.text
+    found = listed(visitor, key="same")
+    assert sorted(each["unique_id"] for each in found) == sorted(each.message_id for each in messages)
+    assert "No message of the topic has the key" in visitor.get("/topics/Orders/messages?key=other").text
+    assert len(listed(visitor, key=messages[0].message_id)) == 1
+
+
+def test_a_viewer_sees_the_list_without_bodies(gantrymq_broker):
+    gantrymq_broker.send("Orders", b"secret-body", keys="k")
+    with Visitor(gantrymq_broker, Role.VIEWER) as viewer:
+        page = viewer.get("/topics/Orders/messages")
+        assert "k" in page.text and "secret-body" not in page.response.text
+        assert viewer.get("/topics/Orders/messages?text=secret").status == 403
+        assert "secret" not in viewer.request("GET", "/api/v1/topics/Orders/messages").text
+        for path in ("messages/export", "tail", "searches/0", "tails/0", "searches/0/export"):
+            assert viewer.request("GET", f"/topics/Orders/{path}").status_code == 403
+        assert viewer.audit.entries == []
+
+
+def test_large_bodies_are_read_in_small_slices(visitor):
+    visitor.running.create_topic("Orders", 1)
+    for number in range(12):
+        visitor.running.send("Orders", b"%02d" % number + b"x" * 1_000_000)
+    first = visitor.api("/topics/Orders/messages?rows=2")["data"]["listing"]
+    assert [each["excerpt"][:2] for each in first["rows"]] == ["11", "10"]
+    assert int(first["read_bytes"]) < 5_000_000
+    assert [each["excerpt"][:2] for each in listed(visitor, rows=3)] == [f"{n:02}" for n in range(11, -1, -1)]
+
+
+def test_hostile_messages_stay_text(visitor):
+    visitor.running.create_topic("Orders", 1)
+    run = visitor.running
+    run.send("Orders", MARKUP.encode(), keys=MARKUP.replace(" ", ""), tags=MARKUP.replace(" ", "").replace("|", ""))
+    run.send("Orders", BIDI.encode(), keys=BIDI)
+    run.send("Orders", b"\0\xff\xfe" + bytes(range(256)))
+    run.send("Orders", b"=1+1", keys="=cmd", tags="@t", properties={"p": "\n-1"})
+    run.send("Orders", b"<" * (4 * 1024 * 1024 - 1000))
+    page = visitor.get("/topics/Orders/messages")
+    assert MARKUP in page.text and "U+202E" in page.text and "00 ff fe" in page.text
+    assert "<script>alert" not in page.response.text and len(page.response.content) < 60_000
+    hostile = visitor.get("/topics/Orders/messages", params={"key": MARKUP, "from": "1"})
+    assert hostile.status == 200 and "<script>alert" not in hostile.response.text
+    table = visitor.request("GET", "/topics/Orders/messages/export?format=csv").content.decode()
+    csv.field_size_limit(2**23)
+    rows = list(csv.DictReader(io.StringIO(table)))
+    assert len(rows) == 5
+    assert not any(cell[:1] in "=+-@\t\r" for row in rows for cell in row.values() if cell)
+    assert {"'=1+1", MARKUP} <= {row["body"] for row in rows}
+
+
+def test_export_as_lines_of_json(visitor):
+    messages = sent(visitor, 70)
+    answer = visitor.request("GET", "/topics/Orders/messages/export?format=jsonl&most=200")
+    assert answer.headers["content-disposition"] == 'attachment; filename="Orders.jsonl"'
+    lines = [json.loads(each) for each in answer.content.splitlines()]
+    assert sorted(each["message_id"] for each in lines) == sorted(each.message_id for each in messages)
+    assert lines[0]["body"] == "body 69"
+    assert [each.action for each in visitor.audit.entries] == ["messages.export"]
+    few = visitor.request("GET", "/topics/Orders/messages/export?most=3").content.splitlines()
+    assert len(few) == 4 and "limit of 3" in json.loads(few[3])["incomplete"]
+    keyed = visitor.request("GET", "/topics/Orders/messages/export?key=k-5").content.splitlines()
+    assert [json.loads(each)["body"] for each in keyed] == ["body 5"]
+    some = visitor.request("GET", "/topics/Orders/messages/export?text=BODY+6").content.splitlines()
+    assert len(some) == 11
+
+
+def test_export_reads_large_bodies_again(visitor, monkeypatch):
+    monkeypatch.setattr(export, "SMALL", 10)
+    visitor.running.send("Orders", b"a body of more than ten bytes")
+    (line,) = visitor.request("GET", "/topics/Orders/messages/export").content.splitlines()
+    assert json.loads(line)["body"] == "a body of more than ten bytes"
+
+
+def wait(visitor, path, field="running"):
+    clock = visitor.running.cluster.world.clock
+    for _ in range(200):
+        data = visitor.api(path)["data"]
+        if not data[field]:
+            return data
+        visitor.running.run(clock.sleep(0.05))
+    raise AssertionError(data)
+
+
+def path_of(page):
+    return page.url.partition("?")[0].removeprefix("http://127.0.0.1:8088")
+
+
+def test_a_search_for_text(visitor, monkeypatch):
+    monkeypatch.setattr(listing, "MOST_LOOKED", 8)
+    sent(visitor, 100, queues=2)
+    page = visitor.get("/topics/Orders/messages?text=Body+1")
+    assert "Stopped at" in page.text
+    page = visitor.submit(page, "/topics/Orders/searches")
+    assert "The search has started" in page.text
+    data = wait(visitor, path_of(page))
+    assert data["found"] == 11 and data["limit"] == "" and data["reached_ms"] is None
+    page = visitor.get(path_of(page))
+    assert "Everything was looked at" in page.text and "11 messages found" in page.text and "body 19" in page.text
+    lines = visitor.request("GET", f"{path_of(page)}/export?format=jsonl").content.splitlines()
+    assert {json.loads(each)["body"] for each in lines} == {"body 1", *(f"body {n}" for n in range(10, 20))}
+
+
+def test_a_search_that_is_stopped_goes_on_where_it_was(visitor, monkeypatch):
+    monkeypatch.setattr("gantrymq_console.data.searching.MOST_LOOKED", 40)
+    sent(visitor, 100, queues=2)
+    answer = visitor.request("POST", "/api/v1/topics/Orders/searches", json={"text": "body"}, headers=token(visitor))
+    path = f"/topics/Orders/searches/{answer.json()['data']['job']}"
+    found = []
+    for _ in range(20):
+        data = wait(visitor, path)
+        found += visitor.api(path, params={"rows": "200"})["data"]["rows"]
+        if data["reached_ms"] is None:
+            break
+        assert data["limit"] == "looked"
+        page = visitor.submit(visitor.get(path), "/topics/Orders/searches")
+        path = path_of(page)
+    assert sorted(each["excerpt"] for each in found) == sorted(f"body {n}" for n in range(100))
+
+
+def test_a_running_search_is_stopped_by_its_button_and_seen_by_its_owner_only(visitor, monkeypatch):
+    monkeypatch.setattr("gantrymq_console.data.searching.BYTES_PER_S", 300.0)
+    sent(visitor, 60, queues=1)
+    answer = visitor.request("POST", "/api/v1/topics/Orders/searches", json={"text": "none"}, headers=token(visitor))
+    path = f"/topics/Orders/searches/{answer.json()['data']['job']}"
+    page = visitor.get(path)
+    assert "Searching" in page.text
+    visitor.submit(page, "/stop")
+    job = visitor.console.jobs.find(path.rpartition("/")[2], "search", "tester")
+    assert job.stop_asked
+    assert visitor.console.jobs.find(job.id, "search", "other") is None
+    assert visitor.get(f"/topics/Other/searches/{job.id}").status == 404
+    assert visitor.post("/topics/Orders/searches", {"csrf": token(visitor)["x-csrf-token"]}).status in (400, 409)
+
+
+def token(visitor):
+    page = visitor.get("/topics/Orders/tail")
+    return {"x-csrf-token": page.form("/topics/Orders/tail").fields["csrf"]}
+
+
+def test_a_tail_shows_new_messages_and_counts_those_left_out(visitor, monkeypatch):
+    monkeypatch.setattr(tailing, "EVERY_S", 0.1)
+    monkeypatch.setattr(tailing, "MOST_PER_S", 5)
+    sent(visitor, 3, queues=2)
+    page = visitor.submit(visitor.get("/topics/Orders/tail"), "/topics/Orders/tail")
+    path, clock = path_of(page), visitor.running.cluster.world.clock
+    visitor.running.run(clock.sleep(0.3))
+    assert "No message has arrived" in visitor.get(path).text
+
+    async def burst():
+        producer = visitor.client.producer("burst")
+        await producer.send_batch([Message("Orders", b"burst %d" % n) for n in range(20)])
+
+    visitor.running.run(burst())
+    for _ in range(100):
+        data = visitor.api(path)["data"]
+        if data["rows"]:
+            break
+        visitor.running.run(clock.sleep(0.05))
+    assert (data["arrived"], data["left_out"], data["rows"][0]["excerpt"]) == ("20", "15", "burst 19")
+    page = visitor.get(path)
+    assert "15 messages were left out" in page.text
+    visitor.submit(page, "/stop")
+    assert wait(visitor, path)["unseen"] is False
+    assert "Ended." in visitor.get(path).text
+
+
+def test_a_tail_ends_when_nobody_looks(visitor, monkeypatch):
+    monkeypatch.setattr(tailing, "EVERY_S", 0.1)
+    monkeypatch.setattr(tailing, "UNSEEN_MS", 150)
+    visitor.running.create_topic("Orders", 1)
+    page = visitor.submit(visitor.get("/topics/Orders/tail"), "/topics/Orders/tail")
+    visitor.running.run(visitor.running.cluster.world.clock.sleep(0.8))
+    assert "nobody looked" in visitor.get(path_of(page)).text
+
+
+def test_the_pace_holds_its_rate():
+    class Clock:
+        now, slept = 0.0, 0.0
+
+        def monotonic(self):
+            return self.now
+
+        async def sleep(self, seconds):
+            self.slept += seconds
+            self.now += seconds
+
+    clock = Clock()
+    pace = reading.Pace(clock, 100.0)
+
+    async def work():
+        for _ in range(50):
+            await pace.spend(20)
+
+    asyncio.run(work())
+    assert clock.slept == pytest.approx(9.0)
