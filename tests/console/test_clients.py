@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import pytest
 from console_members import commit, join, produce
+
+from gantrymq_console.data.versions import version_name
 
 
 def test_producers_and_consumers_are_listed_by_their_id(visitor):
@@ -40,3 +43,11 @@ def test_one_client_with_all_of_its_groups(visitor):
 def test_a_client_that_is_not_connected_is_404(visitor):
     page = visitor.get("/clients/show?id=%3Cscript%3E")
     assert page.status == 404 and "<script> is not connected" in page.text
+
+
+@pytest.mark.parametrize(
+    ("number", "name"),
+    [(479, "5.3.3"), (401, "4.9.4"), (212, "4.0.0-SNAPSHOT"), (413, "5.0.0"), (0, "0"), (612, "612")],
+)
+def test_versions_are_named_as_in_rocketmq(number, name):
+    assert version_name(number) == name

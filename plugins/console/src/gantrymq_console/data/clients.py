@@ -15,6 +15,7 @@ from gantrymq_console.data.asking import Asking
 from gantrymq_console.data.cluster import Cluster
 from gantrymq_console.data.groups import group_configs
 from gantrymq_console.data.table import FEW, BrokerTable
+from gantrymq_console.data.versions import version_name
 from gantrymq_console.web.values import Long
 
 __all__ = ["ROLES", "SORTS", "ClientList", "ClientPage", "client_list", "client_page"]
@@ -34,7 +35,7 @@ class Connection:
     broker: str
     address: str
     language: str
-    version: int
+    version: str  # of the protocol
 
 
 @attrs.frozen
@@ -45,7 +46,7 @@ class ClientRow:
     roles: tuple[str, ...]
     addresses: tuple[str, ...]
     language: str
-    version: int
+    version: str  # of the protocol
     groups: tuple[str, ...]
     brokers: tuple[str, ...]
 
@@ -123,7 +124,7 @@ async def _connections(cluster: Cluster, asking: Asking) -> tuple[list[Connectio
     await asking.all({name: tables[name].refresh(list(part)[:FEW], list(part)) for name, part in configs.items()})
     senders = await asking.all({name: _producers(cluster, address) for name, address in masters.items()})
     found = [
-        Connection(each.client_id, "producer", group, broker, each.address, each.language, each.version)
+        Connection(each.client_id, "producer", group, broker, each.address, each.language, version_name(each.version))
         for broker, groups in senders.items()
         for group, listed in groups.items()
         for each in listed
@@ -136,7 +137,15 @@ async def _connections(cluster: Cluster, asking: Asking) -> tuple[list[Connectio
                 unknown.add(group)
             for each in (aged.value or ()) if aged is not None else ():
                 found.append(
-                    Connection(each.client_id, "consumer", group, broker, each.address, each.language, each.version)
+                    Connection(
+                        each.client_id,
+                        "consumer",
+                        group,
+                        broker,
+                        each.address,
+                        each.language,
+                        version_name(each.version),
+                    )
                 )
     return found, len(unknown)
 
@@ -158,7 +167,7 @@ def _row(client_id: str, connections: list[Connection]) -> ClientRow:
     )
 
 
-def _key(row: ClientRow, sort: str) -> tuple[str, ...] | int:
+def _key(row: ClientRow, sort: str) -> tuple[str, ...]:
     if sort == "address":
         return row.addresses
-    return (row.language,) if sort == "language" else row.version
+    return (row.language,) if sort == "language" else (row.version,)

@@ -11,6 +11,7 @@ from gantrymq.errors import ClientError, ConsumerNotOnline
 from gantrymq_console.data.asking import Asking
 from gantrymq_console.data.cluster import Cluster
 from gantrymq_console.data.group import GroupFacts, GroupHead, head_of
+from gantrymq_console.data.versions import version_name
 from gantrymq_console.web.values import Long
 
 __all__ = ["GroupMembers", "MemberState", "member_state", "members_of"]
@@ -23,7 +24,7 @@ class Member:
     client_id: str
     addresses: tuple[str, ...]  # as its brokers see it
     language: str
-    version: int
+    version: str  # of the protocol
     brokers: tuple[str, ...]
     reads: tuple[str, ...]  # topics whose queues it reads, as far as brokers tell
 
@@ -127,7 +128,7 @@ def members_of(facts: GroupFacts, start: int, rows: int) -> GroupMembers:
                 client.client_id,
                 tuple(sorted({client.address, *(known.addresses if known else ())})),
                 client.language,
-                client.version,
+                version_name(client.version),
                 tuple(sorted({broker, *(known.brokers if known else ())})),
                 tuple(sorted({*reads.get(client.client_id, ()), *(known.reads if known else ())})),
             )

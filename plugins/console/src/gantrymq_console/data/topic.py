@@ -17,6 +17,7 @@ from gantrymq_console.data.asking import Asking
 from gantrymq_console.data.cluster import Cluster
 from gantrymq_console.data.table import limited
 from gantrymq_console.data.topics import TYPES, kind_by_name, own_topics
+from gantrymq_console.data.versions import version_name
 from gantrymq_console.web.values import Long
 
 __all__ = [
@@ -245,7 +246,9 @@ async def topic_groups(cluster: Cluster, asking: Asking, topic: str, start: int,
         )
         for each in online.clients if online is not None else ():
             wanted = next((one.expression for one in online.subscriptions if one.topic == topic), "") if online else ""
-            member = ReaderClient(group, each.client_id, each.address, each.language, str(each.version), wanted)
+            member = ReaderClient(
+                group, each.client_id, each.address, each.language, version_name(each.version), wanted
+            )
             clients[group, each.client_id, each.address.rpartition(":")[0]] = member
         late = max(
             (each.late_ms for queue, each in times.items() if queue in progress and progress[queue].lag), default=0
@@ -277,7 +280,7 @@ async def topic_producers(cluster: Cluster, asking: Asking, topic: str, start: i
     head, route, _ = await topic_head(cluster, asking, topic)
     found = await asking.all({name: cluster.admin.producers(at) for name, at in _masters(route).items()})
     senders = {
-        (group, each.client_id): Sender(group, each.client_id, each.address, each.language, str(each.version))
+        (group, each.client_id): Sender(group, each.client_id, each.address, each.language, version_name(each.version))
         for part in found.values()
         for group, listed in part.items()
         for each in listed

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from shlex import quote
+
 from gantrymq_console.access.users import Role
 from gantrymq_console.data import clients
 from gantrymq_console.data.asking import Asking
@@ -29,7 +31,7 @@ async def client_page(visit: Visit) -> View:
     if data is None:
         raise NotFound("clients.not_connected", client=client_id)
     groups = [each.group for each in data.connections if each.role == "consumer"]
-    command = f"group clients {groups[0]}" if groups else ""
+    command = f"group clients {quote(groups[0])}" if groups else ""
     return View("client.html", data, command, asking.missing, title=client_id)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from functools import partial
+from shlex import quote
 from typing import Final
 
 import attrs
@@ -139,7 +140,7 @@ async def _preview_deletion(visit: Visit, form: Form) -> Preview:
     facts = await _facts(visit)
     head, clean = head_of(facts), form.get("clean_offsets") == "on"
     data = GroupDeletion(facts.name, head.members, head.lag, tuple(facts.brokers), clean)
-    command = f"group delete {facts.name}" + (" --clean-offsets" if clean else "")
+    command = f"group delete {quote(facts.name)}" + (" --clean-offsets" if clean else "")
     change = "deletes the group and its offsets" if clean else "deletes the group"
     return Preview("group_delete.html", data, command, facts.name, change, steady=[head.members, clean])
 
@@ -230,6 +231,6 @@ def _command(config: GroupConfig) -> str:
     broadcast = "--broadcast" if config.consume_broadcast_enable else "--no-broadcast"
     orderly = " --orderly" if config.consume_message_orderly else ""
     return (
-        f"group create {config.name} {consume} {broadcast}{orderly} -q {config.retry_queues} "
+        f"group create {quote(config.name)} {consume} {broadcast}{orderly} -q {config.retry_queues} "
         f"-r {config.retry_max_times}"
     )

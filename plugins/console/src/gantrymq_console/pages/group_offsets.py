@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from shlex import quote
 from typing import Final
 
 import attrs
@@ -75,7 +76,9 @@ async def _preview_reset(visit: Visit, form: Form) -> Preview:
     topic, target, queue = _topic(form), _target(visit, form), _queue(form)
     done = await _reset(visit, topic, target, queue, dry_run=True)
     name = visit.names["group"]
-    command = f"group reset {name} -t {topic} --to {_to(target)}" + (f" -q {queue}" if queue is not None else "")
+    command = f"group reset {quote(name)} -t {quote(topic)} --to {_to(target)}" + (
+        f" -q {queue}" if queue is not None else ""
+    )
     data = _shown(name, "", (done,), target.time_ms)
     return Preview("group_reset.html", data, command, name, _told(data), steady=_steady((done,), target))
 
@@ -90,7 +93,7 @@ async def _preview_clone(visit: Visit, form: Form) -> Preview:
     source, group = visit.names["group"], _clone_name(visit, form)
     done = await _clone(visit, form, group, dry_run=True)
     topic = form.get("topic", "").strip()
-    command = f"group clone -s {source} -g {group}" + (f" -t {topic}" if topic else "")
+    command = f"group clone -s {quote(source)} -g {quote(group)}" + (f" -t {quote(topic)}" if topic else "")
     data = _shown(group, source, done, None)
     return Preview("group_reset.html", data, command, group, _told(data), steady=_steady(done, OffsetTarget()))
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from shlex import quote
 from typing import Final
 
 from gantrymq.errors import GroupNotExist
@@ -16,6 +17,7 @@ __all__ = ["PART"]
 
 NAV: Final = "groups"
 MOST_PLANNED: Final = 10_000  # members
+MOST_NAMED: Final = 8  # members that the command names
 
 
 async def group_list(visit: Visit) -> View:
@@ -35,21 +37,21 @@ async def overview(visit: Visit) -> View:
     """Show why a group receives nothing, and its lag by topic."""
     asking, name = Asking(visit.console.world.clock), visit.names["group"]
     data = group.overview_of(await _facts(visit, asking))
-    return View("group.html", data, f"group explain {name}", asking.missing, title=name)
+    return View("group.html", data, f"group explain {quote(name)}", asking.missing, title=name)
 
 
 async def queues(visit: Visit) -> View:
     """Show the queues of a group, those with the largest lag first."""
     asking, name = Asking(visit.console.world.clock), visit.names["group"]
     data = group.queues_of(await _facts(visit, asking), visit.text("topic"), visit.start, visit.rows)
-    return View("group_queues.html", data, f"group progress {name}", asking.missing, title=name)
+    return View("group_queues.html", data, f"group progress {quote(name)}", asking.missing, title=name)
 
 
 async def group_members(visit: Visit) -> View:
     """Show the members of a group, their subscriptions and conflicts."""
     asking, name = Asking(visit.console.world.clock), visit.names["group"]
     data = members.members_of(await _facts(visit, asking), visit.start, visit.rows)
-    return View("group_members.html", data, f"group clients {name}", asking.missing, title=name)
+    return View("group_members.html", data, f"group clients {quote(name)}", asking.missing, title=name)
 
 
 async def member(visit: Visit) -> View:
@@ -59,7 +61,7 @@ async def member(visit: Visit) -> View:
     if stacks and not visit.may(Role.OPERATOR):
         raise Forbidden("common.forbidden", role=Role.OPERATOR.word, user=visit.user.name, own=visit.user.role.word)
     data = await members.member_state(visit.cluster, asking, name, client_id, stacks=stacks)
-    return View("group_member.html", data, f"group clients {name}", asking.missing, title=client_id)
+    return View("group_member.html", data, f"group clients {quote(name)}", asking.missing, title=client_id)
 
 
 async def group_plan(visit: Visit) -> View:
@@ -70,7 +72,10 @@ async def group_plan(visit: Visit) -> View:
     data = await plan.plan_of(
         visit.cluster, await _facts(visit, asking), visit.text("topic"), wanted if wanted >= 0 else None, strategy
     )
-    command = f"group plan {name} -t {data.topic or 'TOPIC'} --strategy {strategy}"
+    changes = [f" --add-member {each.member}" for each in data.shares if each.change == "joins"]
+    changes += [f" --remove-member {quote(each.member)}" for each in data.shares if each.change == "leaves"]
+    command = f"group plan {quote(name)} -t {quote(data.topic or 'TOPIC')} --strategy {quote(strategy)}"
+    command += "".join(changes) if len(changes) <= MOST_NAMED else ""
     return View("group_plan.html", data, command, asking.missing, title=name)
 
 
@@ -85,7 +90,7 @@ async def offsets(visit: Visit) -> View:
     """Show the forms that set offsets."""
     asking, name = Asking(visit.console.world.clock), visit.names["group"]
     data = group.head_of(await _facts(visit, asking))
-    command = f"group progress {name}"
+    command = f"group progress {quote(name)}"
     return View("group_offsets.html", group_offsets.OffsetForms(data), command, asking.missing, title=name)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from shlex import quote
 from typing import Final
 
 import attrs
@@ -82,7 +83,7 @@ async def _preview_deletion(visit: Visit, form: Form) -> Preview:
     found = await deletion_of(visit.cluster, Asking(visit.console.world.clock), name)
     members = [(group, online) for group, online, _ in found.groups]
     change = f"deletes {found.messages if found.messages is not None else 'an unknown number of'} messages"
-    return Preview("topic_delete.html", found, f"topic delete -t {name}", name, change, steady=members)
+    return Preview("topic_delete.html", found, f"topic delete -t {quote(name)}", name, change, steady=members)
 
 
 async def _delete(visit: Visit, form: Form) -> Outcome:
@@ -151,5 +152,5 @@ def _hours_in_ms(text: str) -> int:
 
 
 def _command(config: TopicConfig) -> str:
-    found = f"topic create -t {config.name} -r {config.read_queues} -w {config.write_queues} -p {config.perm}"
+    found = f"topic create -t {quote(config.name)} -r {config.read_queues} -w {config.write_queues} -p {config.perm}"
     return found + "".join(f" -a {key}={value}" if value else f" -a {key}" for key, value in config.attributes.items())

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from shlex import quote
 from typing import Final
 
 from gantrymq_console.access.users import Role
@@ -33,14 +34,14 @@ async def queues(visit: Visit) -> View:
     """Show the queues of a topic."""
     asking, name = Asking(visit.console.world.clock), visit.names["topic"]
     data = await topic.topic_queues(visit.cluster, asking, name, visit.start, visit.rows)
-    return View("topic_queues.html", data, f"topic status -t {name}", asking.missing, title=name)
+    return View("topic_queues.html", data, f"topic status -t {quote(name)}", asking.missing, title=name)
 
 
 async def groups(visit: Visit) -> View:
     """Show the groups that consume a topic, and their members."""
     asking, name = Asking(visit.console.world.clock), visit.names["topic"]
     data = await topic.topic_groups(visit.cluster, asking, name, visit.start, visit.rows)
-    command = f"group progress -g {data.groups[0].group} -t {name}" if data.groups else "group list"
+    command = f"group progress -g {quote(data.groups[0].group)} -t {quote(name)}" if data.groups else "group list"
     return View("topic_groups.html", data, command, asking.missing, title=name)
 
 
@@ -55,7 +56,7 @@ async def settings(visit: Visit) -> View:
     """Show the settings of a topic, with forms to change and to delete it."""
     asking, name = Asking(visit.console.world.clock), visit.names["topic"]
     data = await topic.topic_settings(visit.cluster, asking, name)
-    return View("topic_settings.html", data, f"topic route -t {name}", asking.missing, title=name)
+    return View("topic_settings.html", data, f"topic route -t {quote(name)}", asking.missing, title=name)
 
 
 PART = Part(
