@@ -40,7 +40,7 @@ def test_popped_then_acknowledged():
     simulate_cluster(work)
 
 
-def test_long_after_the_acknowledgement_only_the_position_is_left():
+def test_the_acknowledgement_is_found_after_the_broker_has_processed_it():
     async def work(cluster):
         await cluster.create_topic(TOPIC, 1)
         message = await send(cluster)
@@ -49,8 +49,8 @@ def test_long_after_the_acknowledgement_only_the_position_is_left():
                 await consumer.ack(popped)
             await cluster.world.clock.sleep(300)
         found = await verdict_of(cluster, message)
-        assert found.reason in (Reason.PASSED, Reason.POPPED)
-        assert found.certainty is Certainty.LIKELY
+        assert found.reason is Reason.CONSUMED
+        assert found.certainty is Certainty.CERTAIN
 
     simulate_cluster(work)
 

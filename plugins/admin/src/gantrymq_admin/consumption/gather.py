@@ -7,7 +7,7 @@ those with news first. What could not be asked is in `Consumption.missing`.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Final
 
 import attrs
@@ -23,10 +23,10 @@ from gantrymq.model.queue import MessageQueue
 from gantrymq.world import Clock
 from gantrymq_admin.consumption.asking import Asking
 from gantrymq_admin.consumption.delayed import DELAYING, delayed_by_group, due_ms, levels_in
-from gantrymq_admin.consumption.facts import Fact, Kind, MessageFacts, Missing, Try
+from gantrymq_admin.consumption.facts import Fact, GroupFacts, Kind, MessageFacts, Missing, Try
 from gantrymq_admin.consumption.groups import GroupSurvey, addresses_of, brokers_of
 from gantrymq_admin.consumption.originals import Origin, origin_of, pick_original
-from gantrymq_admin.consumption.pops import REVIVE_GROUP, REVIVE_PREFIX, Pops, read_unprocessed
+from gantrymq_admin.consumption.pops import REVIVE_GROUP, REVIVE_PREFIX, Pops, read_newest
 from gantrymq_admin.consumption.records import records_at
 from gantrymq_admin.consumption.tries import tries_by_group
 from gantrymq_admin.consumption.verdicts import Reason, Verdict, verdict
@@ -35,6 +35,7 @@ __all__ = ["Consumption", "consumers_of"]
 
 DEADLINE_S: Final = 3.0
 MOST_GROUPS: Final = 50
+MOST_LOOKED_AT: Final = 200  # groups
 _WITHOUT_PULLS: Final = ("V3", "V4")  # versions of RocketMQ that do not keep the pulled offset
 _ORDER: Final = tuple(Reason)
 
@@ -209,7 +210,7 @@ class _Inquiry:
         in_order = sorted(groups, key=place)
         page = in_order[start : start + most]
         facts = await asyncio.gather(*(survey.facts(group, committed[group]) for group in page))
-        verdicts = [verdict(survey.message, each) for each in facts]
+        verdicts = [verdict(survey.message, each) for each in facts if not _is_topic(each, survey.message)]
         verdicts.sort(key=lambda each: (_ORDER.index(each.reason), each.group))
         return tuple(verdicts), (*in_order[:start], *in_order[start + most :])
 
@@ -286,37 +287,70 @@ class _Inquiry:
         return attrs.evolve(facts, pulls_recorded=recorded), keeps_pulls
 
     async def _pops(self, topics: Iterable[str], broker: str) -> Pops:
-        """Read the pops that are in flight at the message's broker."""
+        """Read the newest pops at the message's broker."""
         found: list[ReceivedMessage] = []
+        processed: dict[int, int] = {}
         for topic in sorted(each for each in topics if each.startswith(REVIVE_PREFIX)):
             answer = await self._asking.ask(Fact.POPS, broker, self._reader.queues(topic))
             queues = [] if answer is None else [each for each in answer[0] if each.broker_name == broker]
-            if queues:
-                queues.append(MessageQueue(names.TIMER_TOPIC, broker, 0))
             answers = await asyncio.gather(
-                *(self._asking.ask(Fact.POPS, broker, self._unprocessed(each)) for each in queues)
+                *(self._asking.ask(Fact.POPS, broker, self._revive_queue(each)) for each in queues),
+                self._asking.ask(Fact.POPS, broker, self._waiting(MessageQueue(names.TIMER_TOPIC, broker, 0))),
             )
-            found += [record for records in answers if records is not None for record in records[0]]
-        return Pops(found)
+            for queue, one in zip([*queues, None], answers, strict=True):
+                if one is not None:
+                    records, done = one[0]
+                    found += records
+                    if queue is not None and done is not None:
+                        processed[queue.queue_id] = done
+        return Pops(found, processed)
 
-    async def _unprocessed(self, queue: MessageQueue) -> list[ReceivedMessage]:
-        timer = queue.topic == names.TIMER_TOPIC
+    async def _revive_queue(self, queue: MessageQueue) -> tuple[list[ReceivedMessage], int | None]:
+        """Return the newest records of a queue, and the last queue offset that the broker has processed."""
+        processed = await self._admin.committed_offset(REVIVE_GROUP, queue)
+        return await read_newest(self._reader, queue), processed
+
+    async def _waiting(self, queue: MessageQueue) -> tuple[list[ReceivedMessage], None]:
         try:
-            processed = None if timer else await self._admin.committed_offset(REVIVE_GROUP, queue)
-            return await read_unprocessed(self._reader, queue, processed)
-        except NoRoute:
-            if timer:  # the broker has no timer wheel
-                return []
-            raise
+            return await read_newest(self._reader, queue), None
+        except NoRoute:  # the broker has no timer wheel
+            return [], None
 
     async def _groups(self, topic: str, brokers: Mapping[str, str]) -> set[str]:
+        found = await asyncio.gather(*(self._groups_at(topic, name, address) for name, address in brokers.items()))
+        return {group for groups in found for group in groups}
+
+    async def _groups_at(self, topic: str, broker: str, address: str) -> set[str]:
+        answer = await self._asking.ask(Fact.GROUPS, broker, self._admin.groups_of_topic(address, topic))
+        groups = set() if answer is None else set(answer[0])
+        if topic in groups:
+            groups |= await self._online_groups(topic, broker, address, groups)
+        return groups
+
+    async def _online_groups(self, topic: str, broker: str, address: str, known: Collection[str]) -> set[str]:
+        """Return the groups with members that subscribe to the topic, of a broker that may not list them.
+
+        Instead of online groups without offsets, RocketMQ 5 lists the name of the topic (registerConsumer of its
+        ConsumerManager puts it into topicGroupTable).
+        """
+        answer = await self._asking.ask(Fact.GROUPS, broker, self._admin.groups(address))
+        others = [] if answer is None else [each for each in answer[0] if each not in known]
+        others = [each for each in others if each not in names.SYSTEM_GROUPS]
+        if len(others) > MOST_LOOKED_AT:
+            detail = f"online groups without offsets were looked for among {MOST_LOOKED_AT} of {len(others)} groups"
+            self._asking.incomplete(Fact.GROUPS, broker, detail)
+        looked_at = others[:MOST_LOOKED_AT]
         answers = await asyncio.gather(
             *(
-                self._asking.ask(Fact.GROUPS, name, self._admin.groups_of_topic(address, topic))
-                for name, address in brokers.items()
+                self._asking.ask(Fact.GROUPS, broker, self._admin.consumer_connections(address, group), group)
+                for group in looked_at
             )
         )
-        return {group for answer in answers if answer is not None for group in answer[0]}
+        return {
+            group
+            for group, one in zip(looked_at, answers, strict=True)
+            if one is not None and one[0] is not None and any(each.topic == topic for each in one[0].subscriptions)
+        }
 
     async def _delayed(self, message: ReceivedMessage, brokers: Mapping[str, str]) -> list[ReceivedMessage]:
         unique_id = message.properties.get(props.UNIQ_KEY)
@@ -354,6 +388,12 @@ class _Inquiry:
 
     async def _levels(self, broker: str, message: ReceivedMessage) -> tuple[int, ...]:
         return await self._levels_if([message], broker, await self._brokers(message.topic))
+
+
+def _is_topic(facts: GroupFacts, message: MessageFacts) -> bool:
+    """Return whether a broker gave the name of the topic as that of a group, see `_Inquiry._online_groups`."""
+    is_named_so = facts.group == message.queue.topic
+    return is_named_so and not (facts.members or facts.copies or facts.tries) and facts.committed is None
 
 
 def _is_same(one: ReceivedMessage, other: ReceivedMessage) -> bool:

@@ -1,19 +1,20 @@
-"""Pops that are in flight, read from the revive log: who popped a message, until when, and whether it was acknowledged.
+"""Pops in the revive log: who popped a message, until when it is invisible, and whether it was acknowledged.
 
 Each pop leaves a checkpoint, each acknowledgement a record with the checkpoint's start and time. Our brokers store them
-in the revive log at once, Java's in the timer wheel until they are due. Read is the part that the broker has not
-processed yet, at most MOST records of each queue: a message may have been popped without being found here.
+in the revive log at once, Java's in the timer wheel until they are due. Read are the newest MOST records of each queue:
+a message may have been popped without being found here.
 
-An acknowledgement counts only if its checkpoint is read, too: changing the invisible time acknowledges a checkpoint
-after storing another one.
+A checkpoint that the broker has processed is not in flight any more: it was acknowledged, or its messages were copied
+to the retry topic. An acknowledgement counts only for the last checkpoint of a message: changing the invisible time
+acknowledges a checkpoint after storing another one.
 
 Source: apache/rocketmq store/.../pop/PopCheckPoint.java, AckMsg.java, BatchAckMsg.java,
-broker/.../processor/ChangeInvisibleTimeProcessor.java.
+broker/.../processor/ChangeInvisibleTimeProcessor.java, PopReviveService.java (consumeReviveMessage).
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Final, NamedTuple
 
 from gantrymq.client import Reader
@@ -25,7 +26,7 @@ from gantrymq.model import properties as props
 from gantrymq.model.queue import MessageQueue
 from gantrymq_admin.consumption.facts import Pop
 
-__all__ = ["REVIVE_PREFIX", "Pops", "read_unprocessed"]
+__all__ = ["REVIVE_GROUP", "REVIVE_PREFIX", "Pops", "read_newest"]
 
 REVIVE_PREFIX: Final = "rmq_sys_REVIVE_LOG_"  # followed by the name of the cluster
 REVIVE_GROUP: Final = names.SYSTEM_GROUP_PREFIX + "REVIVE_GROUP"
@@ -42,13 +43,10 @@ class _Key(NamedTuple):
     popped_ms: int
 
 
-async def read_unprocessed(reader: Reader, queue: MessageQueue, processed: int | None) -> list[ReceivedMessage]:
-    """Return the newest records of a queue, those after queue offset *processed* and at most MOST.
-
-    Raises as `Reader.pull`.
-    """
+async def read_newest(reader: Reader, queue: MessageQueue) -> list[ReceivedMessage]:
+    """Return the newest records of a queue, at most MOST. Raises as `Reader.pull`."""
     end = await reader.max_offset(queue)
-    at = max(0 if processed is None else processed, end - MOST, await reader.min_offset(queue))
+    at = max(await reader.min_offset(queue), end - MOST)
     found: list[ReceivedMessage] = []
     while at < end:
         result = await reader.pull(queue, at)
@@ -62,33 +60,45 @@ async def read_unprocessed(reader: Reader, queue: MessageQueue, processed: int |
 class Pops:
     """Checkpoints and acknowledgements that were read."""
 
-    def __init__(self, records: Iterable[ReceivedMessage]) -> None:
+    def __init__(self, records: Iterable[ReceivedMessage], processed: Mapping[int, int]) -> None:
+        """*processed*: the last queue offset that the broker has processed, by queue of the revive log."""
         self._checkpoints: dict[_Key, tuple[int, frozenset[int]]] = {}  # invisible ms, offsets
         self._acked: dict[_Key, set[int]] = {}
+        self._settled: set[_Key] = set()
         for record in records:
             topic = record.properties.get(props.REAL_TOPIC, record.topic)
             if topic.startswith(REVIVE_PREFIX):
-                self._add(record)
+                waits = record.topic == names.TIMER_TOPIC
+                self._add(record, settled=not waits and record.queue_offset <= processed.get(record.queue_id, -1))
 
     def of(self, group: str, topic: str, queue_id: int, queue_offset: int) -> Pop | None:
-        """Return the last known pop of a message by a group."""
-        found = [
-            Pop(key.popped_ms, key.popped_ms + invisible_ms, queue_offset in self._acked.get(key, ()))
-            for key, (invisible_ms, offsets) in self._checkpoints.items()
-            if (key.group, key.topic, key.queue_id) == (group, topic, queue_id) and queue_offset in offsets
+        """Return the last pop of a message by a group, if it is in flight or was acknowledged."""
+        wanted = group, topic, queue_id
+        keys = [
+            key
+            for key, (_, offsets) in self._checkpoints.items()
+            if (key.group, key.topic, key.queue_id) == wanted and queue_offset in offsets
         ]
-        return max(found, key=lambda pop: pop.popped_ms, default=None)
+        last = max(keys, key=lambda key: key.popped_ms, default=None)
+        if last is None:
+            return None
+        acknowledged = queue_offset in self._acked.get(last, ())
+        if last in self._settled and not acknowledged:
+            return None
+        return Pop(last.popped_ms, last.popped_ms + self._checkpoints[last][0], acknowledged)
 
     def groups(self, topic: str) -> set[str]:
         """Return the groups that popped *topic*."""
         return {key.group for key in self._checkpoints if key.topic == topic}
 
-    def _add(self, record: ReceivedMessage) -> None:
+    def _add(self, record: ReceivedMessage, *, settled: bool) -> None:
         try:
             members = loads(record.body)
             key = _Key(str(members["t"]), str(members["c"]), int(members["q"]), int(members["so"]), int(members["pt"]))
             if record.tags == "ck":
                 self._checkpoints[key] = int(members["it"]), frozenset(_offsets(members, key.start))
+                if settled:
+                    self._settled.add(key)
             elif record.tags == "ack":
                 self._acked.setdefault(key, set()).add(int(members["ao"]))
             elif record.tags == "bAck":
