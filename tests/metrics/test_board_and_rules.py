@@ -105,7 +105,7 @@ def labels_of(*scrapes):
 @pytest.fixture
 def names(beside, scrape, monkeypatch):
     """Name to labels of every metric of a broker where everything has happened."""
-    for needed in ("diagnosis", "kit", "nameserver", "pop", "schedule", "transaction"):
+    for needed in ("allocate", "diagnosis", "kit", "nameserver", "pop", "schedule", "transaction"):
         pytest.importorskip(f"gantrymq_{needed}")
 
     async def run(cluster, service):
