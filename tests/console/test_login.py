@@ -12,7 +12,7 @@ from console_visitor import BASE
 from manual_clock import ManualClock
 
 from gantrymq.world.real import RealFiles
-from gantrymq_console.access import user_file
+from gantrymq_console.access import passwords, user_file
 from gantrymq_console.access.accounts import ProxyUsers
 from gantrymq_console.access.exposure import Exposure, networks_of
 from gantrymq_console.access.limits import Attempts, Rates, network_of
@@ -306,6 +306,14 @@ def test_too_many_requests_of_a_session_are_429(door):
     assert found.count(429) > 10 and found[0] == 200
 
 
+def test_too_many_requests_without_log_in_are_429(door):
+    found = [door.visitor.request("GET", "/api/v1/topics").status_code for _ in range(60)]
+    assert found.count(429) == 20 and found[0] == 401
+    assert door.visitor.request("GET", "/login").status_code == 429
+    door.clock.advance(3)
+    assert door.log_in().status == 200
+
+
 def test_addresses_of_one_ipv6_network_are_one_visitor():
     assert network_of("2001:db8::1") == network_of("2001:db8::ffff") != network_of("2001:db8:1::1")
     assert network_of("::ffff:192.0.2.1") == network_of("192.0.2.1")
@@ -317,6 +325,46 @@ def test_the_file_of_users_holds_no_password_and_no_token(folder):
     assert PASSWORD not in text and TOKEN not in text
     assert json.loads(text)["users"]["ann"]["password"].startswith("scrypt:")
     assert PASSWORD not in repr(user_file.read(RealFiles(), folder))
+
+
+def test_a_wrong_name_costs_as_much_as_a_wrong_password(door, monkeypatch):
+    done = []
+
+    def scrypt(password, salt, *parameters):
+        done.append(parameters)
+        return b""
+
+    monkeypatch.setattr(passwords, "_scrypt", scrypt)
+    for name in ("ann", "nobody", "<b>", ""):
+        door.log_in(name, "wrong")
+    assert len(done) == 4 and len(set(done)) == 1
+
+
+def test_too_many_checks_at_the_same_time_are_refused():
+    async def check():
+        class Stuck:
+            async def run(self, work, *args):
+                await asyncio.Event().wait()
+
+        checker = Checker(Stuck(), COST)
+        waiting = [asyncio.ensure_future(checker.matches("", "")) for _ in range(passwords.MOST_WAITING)]
+        await asyncio.sleep(0)
+        with pytest.raises(passwords.TooBusy):
+            await checker.matches("", "")
+        for each in waiting:
+            each.cancel()
+        await asyncio.gather(*waiting, return_exceptions=True)
+        assert checker._waiting == 0
+
+    asyncio.run(check())
+
+
+def test_a_script_with_a_session_sends_the_token_of_the_account_page(door):
+    door.log_in()
+    token = door.visitor.api("/account")["data"]["csrf_token"]
+    assert door.visitor.request("POST", "/api/v1/logout", json={}).status_code == 403
+    found = door.visitor.request("POST", "/api/v1/logout", json={}, headers={"x-csrf-token": token})
+    assert found.json()["done"] is True and not len(door.accounts.sessions)
 
 
 def test_passwords_are_checked_with_the_parameters_of_their_digest():

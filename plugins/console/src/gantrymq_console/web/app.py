@@ -15,8 +15,8 @@ from starlette.types import Receive, Scope, Send
 from gantrymq.errors import GantryError
 from gantrymq_console.access.accounts import Accounts
 from gantrymq_console.access.audit import AuditUnwritable
-from gantrymq_console.access.limits import Rates
-from gantrymq_console.access.users import Role
+from gantrymq_console.access.limits import Rates, network_of
+from gantrymq_console.access.users import Role, User
 from gantrymq_console.web import answers, preferences, security, static
 from gantrymq_console.web.actions import Actions
 from gantrymq_console.web.console import Console
@@ -43,8 +43,13 @@ class App:
         self._rates = Rates(console.world.clock)
         routes = [Route("/static/{version}/{path:path}", static.serve, methods=["GET"])]
         if isinstance(console.identities, Accounts):
-            page = LogInPage(console, console.identities, self.tokens)
-            routes.append(Route("/login", page, methods=["GET", "POST"]))
+            log_in_page = LogInPage(console, console.identities, self.tokens)
+
+            async def log_in(request: Request) -> Response:
+                self._limit(request, None)
+                return await log_in_page(request)
+
+            routes.append(Route("/login", log_in, methods=["GET", "POST"]))
         posts = {action.path: action for part in console.parts for action in part.actions}
         for part in console.parts:
             routes += [Route(each.path, self._page(each), methods=["GET"]) for each in part.pages]
@@ -130,10 +135,9 @@ class App:
 
         async def endpoint(request: Request) -> Response:
             user = await self.console.identities.user_of(request)
+            self._limit(request, user)
             if user is None:
                 return self._log_in(request)
-            if user.session and not self._rates.allow(user.session):
-                raise HTTPException(429, "This session sends too many requests.", {"Retry-After": "1"})
             visit = Visit(request, self.console, user, self.tokens.token(request))
             if not visit.may(role):
                 refused = Forbidden("common.forbidden", role=role.word, user=user.name, own=user.role.word)
@@ -144,6 +148,12 @@ class App:
                 return answers.failed(visit, problem)
 
         return endpoint
+
+    def _limit(self, request: Request, user: User | None) -> None:
+        """Count a request of a session, or of an address without one. Raises HTTPException: 429."""
+        key = user.session if user is not None else f"address {network_of(request.scope['gantrymq.address'])}"
+        if key and not self._rates.allow(key):
+            raise HTTPException(429, "There are too many requests.", {"Retry-After": "1"})
 
     def _log_in(self, request: Request) -> Response:
         path = self.console.identities.login_path()

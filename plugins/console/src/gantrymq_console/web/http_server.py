@@ -9,6 +9,7 @@ import asyncio
 from email.utils import formatdate
 from typing import Final
 
+import attrs
 from starlette.types import ASGIApp
 from uvicorn.config import Config
 from uvicorn.server import ServerState
@@ -19,6 +20,7 @@ from gantrymq_console.web.connections import Connection, Limits, accept_tls
 
 __all__ = ["HttpServer"]
 
+SPARE_DESCRIPTORS: Final = 100  # for files, and connections to servers
 STOP_S: Final = 3.0  # running requests may finish within this time
 
 
@@ -31,7 +33,10 @@ class HttpServer:
         """Create it; *certificates* for HTTPS."""
         self._world = world
         self._certificates = certificates
-        self._limits = limits or Limits()
+        limits = limits or Limits()
+        self._limits = attrs.evolve(
+            limits, connections=min(limits.connections, world.descriptors() - SPARE_DESCRIPTORS)
+        )
         self._config = Config(
             app,
             interface="asgi3",
