@@ -91,7 +91,6 @@ def test_no_name_server_answers(visitor, monkeypatch):
 
 def test_the_group_furthest_behind_and_one_that_nobody_consumes(visitor):
     visitor.running.create_topic("Orders", 4)
-    visitor.get("/")
 
     async def fill():
         admin = visitor.cluster.admin
