@@ -117,12 +117,20 @@ def test_every_problem_has_a_text_and_what_to_do(language):
 
 def test_a_page_with_each_problem(visitor, monkeypatch):
     words = [key.removeprefix("home.do_") for key in texts_of("en").table if key.startswith("home.do_")]
-    fields = {"name": HOSTILE, "server": "s", "address": "a", "percent": "9", "group": HOSTILE, "count": 2}
+    fields = {
+        "name": HOSTILE,
+        "server": "s",
+        "address": "a",
+        "percent": "9",
+        "group": HOSTILE,
+        "count": 2,
+        "seconds": 7,
+    }
     problems = tuple(Problem(word, "bad", "x", fields, ("groups", HOSTILE), 5, HOSTILE) for word in words)
     servers = NameServers((NameServerState("s", True),))
 
     async def all_wrong(*_):
-        return Attention(problems, Overview(()), servers, (), 3, None, None, ())
+        return Attention(problems, Overview(()), servers, (), (), 3, None, None, ())
 
     monkeypatch.setattr(attention_data, "_attention", all_wrong)
     page = visitor.get("/")

@@ -13,11 +13,14 @@ from gantrymq_console.access.audit_file import FileAudit
 from gantrymq_console.access.certificates import Certificates
 from gantrymq_console.access.setup import entrance_of_broker
 from gantrymq_console.access.users import Identities
+from gantrymq_console.alerting import Alerting
+from gantrymq_console.data.alerts import Thresholds
 from gantrymq_console.data.cluster import Cluster
 from gantrymq_console.parts import PARTS
 from gantrymq_console.web.app import App
 from gantrymq_console.web.console import Console, Exposure
 from gantrymq_console.web.http_server import HttpServer
+from gantrymq_console.web.webhook import Webhook
 
 __all__ = ["RunningConsole", "for_broker"]
 
@@ -42,6 +45,11 @@ class RunningConsole:
         self._cluster = Cluster(self._client, world)
         self.console = Console(self._cluster, world, identities, audit, exposure, PARTS, namesrv)
         self._server = HttpServer(App(self.console), world, certificates)
+        self._alerting: Alerting | None = None
+
+    def alert(self, webhook: Webhook, thresholds: Thresholds) -> None:
+        """Send alerts from `start` on."""
+        self._alerting = Alerting(self.console, webhook, thresholds)
 
     async def start(self, host: str, port: int) -> str:
         """Start, and return the address for browsers.
@@ -56,11 +64,15 @@ class RunningConsole:
         except BaseException:
             await self._client.close()
             raise
+        if self._alerting is not None:
+            self._alerting.start()
         return f"{self._scheme}://{format_address(*bound)}/"
 
     async def stop(self) -> None:
         """Stop. Idempotent."""
         await self._server.stop()
+        if self._alerting is not None:
+            await self._alerting.close()
         await self.console.jobs.close()
         await self._cluster.close()
         await self._client.close()

@@ -62,6 +62,37 @@ __all__ = ["console"]
     type=click.Choice(ROLES),
     help="Role of users named by --user-header who are not in the file of users; without it they are refused.",
 )
+@click.option(
+    "--webhook",
+    envvar="GANTRYMQ_CONSOLE_WEBHOOK",
+    show_envvar=True,
+    metavar="URL",
+    help="Send alerts here, as JSON by POST: brokers that are gone or refuse messages, and those below.",
+)
+@click.option(
+    "--webhook-late",
+    type=click.FloatRange(1),
+    default=300.0,
+    show_default=True,
+    metavar="SECONDS",
+    help="Alert about a group whose oldest unconsumed message is this old.",
+)
+@click.option(
+    "--webhook-dead-letters",
+    type=click.IntRange(1),
+    default=1,
+    show_default=True,
+    metavar="COUNT",
+    help="Alert about a group with this many new dead letters within an hour.",
+)
+@click.option(
+    "--webhook-disk",
+    type=click.FloatRange(1, 100),
+    default=85.0,
+    show_default=True,
+    metavar="PERCENT",
+    help="Alert about a broker whose disk is this full.",
+)
 @output_option
 @click.pass_context
 def console(ctx: click.Context, /, *, namesrv: str, output: str, **given: Any) -> None:
@@ -82,8 +113,12 @@ console.add_command(token)
 async def _serve(namesrv: str, given: dict[str, Any], output: str) -> None:
     from gantrymq_console.access.audit_file import FileAudit
     from gantrymq_console.access.setup import EntranceOptions, entrance
+    from gantrymq_console.data.alerts import Thresholds
     from gantrymq_console.running import RunningConsole
+    from gantrymq_console.web.webhook import Webhook
 
+    webhook = given.pop("webhook")
+    thresholds = Thresholds(*(given.pop(f"webhook_{each}") for each in ("late", "dead_letters", "disk")))
     listen, state = given.pop("listen"), state_folder(given.pop("state"))
     host, port = _address(listen)
     world = real_world()
@@ -96,6 +131,8 @@ async def _serve(namesrv: str, given: dict[str, Any], output: str) -> None:
     audit = FileAudit(world, state)
     stopped = stop_requested()
     running = RunningConsole(world, namesrv, way_in.identities, audit, way_in.exposure, way_in.certificates)
+    if webhook:
+        running.alert(Webhook(world, webhook), thresholds)
     try:
         address = await running.start(host, port)
     except OSError as problem:

@@ -47,7 +47,8 @@ class Attention:
     problems: tuple[Problem, ...]
     brokers: Overview
     name_servers: NameServers
-    groups: tuple[GroupRow, ...]  # the furthest behind in time
+    groups: tuple[GroupRow, ...]  # the ten furthest behind in time
+    late: tuple[GroupRow, ...] = attrs.field(metadata={"json": False})  # more of them, for alerts
     groups_unknown: int  # groups of which nothing is known yet, so that the order may be wrong
     in_per_s: float | None
     out_per_s: float | None
@@ -80,6 +81,7 @@ async def _attention(cluster: Cluster, history: History) -> Attention:
         brokers,
         servers.value,
         groups.groups[:SHOWN_GROUPS] if groups is not None else (),
+        groups.groups if groups is not None else (),
         groups.unknown if groups is not None else 0,
         brokers.total("in_per_s"),
         brokers.total("out_per_s"),

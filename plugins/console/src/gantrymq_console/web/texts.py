@@ -37,6 +37,10 @@ class Texts:
         shown = {name: self.number(each) if type(each) is not str else each for name, each in fields.items()}
         return Markup(escape(text)).format(**shown) if fields else escape(text)
 
+    def plain(self, key: str, /, **fields: Any) -> str:
+        """Return a text for something else than HTML."""
+        return str(self(key, **fields).unescape())
+
     def get(self, key: str, default: str, /, **fields: Any) -> Markup:
         """Return the text *key*, or *default* if the catalogue lacks it, such as for a reason of a newer broker."""
         return self(key, **fields) if key in self.table else escape(default)

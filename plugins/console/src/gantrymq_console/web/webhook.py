@@ -1,0 +1,172 @@
+"""POST of JSON to the one address that the operator gave, over a world's network.
+
+Bodies wait in a short queue. A body that cannot be delivered is sent again after 1, 2, 4 ... 60 s, for an hour; the
+console never waits for it. Redirections are not followed.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+import ssl
+from collections import deque
+from collections.abc import Mapping
+from typing import Any, Final
+from urllib.parse import SplitResult, urlsplit
+
+import h11
+
+from gantrymq.errors import ConfigError
+from gantrymq.world import World
+
+__all__ = ["Webhook", "checked_address"]
+
+log = logging.getLogger(__name__)
+
+WAITING: Final = 100  # bodies; the oldest are dropped
+TIMEOUT_S: Final = 10.0  # of one attempt
+LONGEST_PAUSE_S: Final = 60.0
+GIVEN_UP_S: Final = 3600.0
+
+
+def checked_address(text: str) -> SplitResult:
+    """Return the parts of the address of a webhook. Raises ConfigError: it is none."""
+    try:
+        found = urlsplit(text)
+        port = found.port
+    except ValueError as problem:
+        raise ConfigError(f"--webhook {text}: {problem}") from None
+    if found.username is not None:
+        raise ConfigError("--webhook: a name and password in the address are not supported; use its path or query")
+    if found.scheme not in ("http", "https") or not found.hostname or port == 0 or not text.isascii() or " " in text:
+        raise ConfigError(f"--webhook {text}: give an address such as https://alerts.example/gantrymq")
+    return found
+
+
+class Webhook:
+    """Sends bodies one after the other."""
+
+    def __init__(self, world: World, address: str, trust: ssl.SSLContext | None = None) -> None:
+        """Create it.
+
+        Args:
+            world: network and clock.
+            address: http or https.
+            trust: authorities for https; None for those of the system.
+
+        Raises:
+            ConfigError: the address cannot be used.
+        """
+        self._world = world
+        self._to = checked_address(address)
+        self._trust = trust
+        self._waiting: deque[bytes] = deque(maxlen=WAITING)
+        self._some = asyncio.Event()
+        self._task: asyncio.Task[None] | None = None
+        self.delivered = 0
+        self.failed = 0  # attempts
+
+    def send(self, body: Mapping[str, Any]) -> None:
+        """Send *body* as JSON, later."""
+        self._waiting.append(json.dumps(body).encode())
+        self._some.set()
+        if self._task is None:
+            self._task = asyncio.get_running_loop().create_task(self._run())
+
+    async def close(self) -> None:
+        """Stop; bodies that wait are not sent. Idempotent."""
+        task, self._task = self._task, None
+        if task is not None:
+            task.cancel()
+            await asyncio.wait([task])
+
+    async def _run(self) -> None:
+        clock = self._world.clock
+        while True:
+            while not self._waiting:
+                self._some.clear()
+                await self._some.wait()
+            body = self._waiting.popleft()
+            pause, begun = 1.0, clock.monotonic()
+            while (problem := await self._attempt(body)) is not None:
+                self.failed += 1
+                if clock.monotonic() - begun > GIVEN_UP_S:
+                    log.error("an alert for the webhook at %s was given up: %s", self._to.hostname, problem)
+                    break
+                level = logging.WARNING if pause == 1.0 else logging.DEBUG
+                log.log(level, "the webhook at %s failed: %s; trying again", self._to.hostname, problem)
+                await clock.sleep(pause)
+                pause = min(2 * pause, LONGEST_PAUSE_S)
+            else:
+                self.delivered += 1
+
+    async def _attempt(self, body: bytes) -> str | None:
+        """Return why *body* was not delivered, None if it was."""
+        attempt = asyncio.ensure_future(self._post(body))
+        late = asyncio.ensure_future(self._world.clock.sleep(TIMEOUT_S))
+        try:
+            await asyncio.wait([attempt, late], return_when=asyncio.FIRST_COMPLETED)
+            if not attempt.done():
+                return f"no response within {TIMEOUT_S:g} s"
+            status = attempt.result()
+            return None if 200 <= status < 300 else f"status {status}"
+        except (OSError, h11.RemoteProtocolError, ssl.SSLError, EOFError) as problem:
+            return str(problem) or type(problem).__name__
+        finally:
+            for each in (attempt, late):
+                each.cancel()
+            await asyncio.gather(attempt, late, return_exceptions=True)
+
+    async def _post(self, body: bytes) -> int:
+        """Return the status of the response."""
+        to = self._to
+        assert to.hostname is not None
+        port = to.port or (443 if to.scheme == "https" else 80)
+        answer = _Answer()
+        transport, _ = await self._world.network.connect(to.hostname, port, lambda: answer)
+        try:
+            if to.scheme == "https":
+                context = self._trust or ssl.create_default_context()
+                loop = asyncio.get_running_loop()
+                secured = await loop.start_tls(transport, answer, context, server_hostname=to.hostname)
+                assert secured is not None
+                transport = secured
+            path = (to.path or "/") + (f"?{to.query}" if to.query else "")
+            headers = [("Host", to.netloc), ("Content-Type", "application/json")]
+            headers += [("Content-Length", str(len(body))), ("Connection", "close"), ("User-Agent", "gantrymq-console")]
+            request = h11.Request(method="POST", target=path, headers=headers)
+            for event in (request, h11.Data(data=body), h11.EndOfMessage()):
+                transport.write(answer.http.send(event) or b"")
+            return await answer.status
+        finally:
+            transport.abort()
+
+
+class _Answer(asyncio.Protocol):
+    """Reads one response up to its status."""
+
+    def __init__(self) -> None:
+        self.http = h11.Connection(h11.CLIENT)
+        self.status: asyncio.Future[int] = asyncio.get_running_loop().create_future()
+
+    def data_received(self, data: bytes) -> None:
+        """Read the head of the response."""
+        if self.status.done():
+            return
+        try:
+            self.http.receive_data(data)
+            event = self.http.next_event()
+            while isinstance(event, h11.InformationalResponse):
+                event = self.http.next_event()
+        except h11.RemoteProtocolError as problem:
+            self.status.set_exception(problem)
+            return
+        if isinstance(event, h11.Response):
+            self.status.set_result(event.status_code)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Fail unless the status is known."""
+        if not self.status.done():
+            self.status.set_exception(exc or EOFError("the connection was closed without a response"))
+            self.status.exception()  # nobody may wait for it any more
