@@ -23,12 +23,18 @@ pytestmark = pytest.mark.interop
 JAVA = "5.3.3"
 QUEUES = 4
 TASKS = 4
-COVERED_MS = 1000  # of messages that the checkpoint covers, beyond RocketMQ's margin of 3 s
+COVERED_MS = 5000  # of messages: a Java broker does not read the first log files in its recovery
 DEADLINE_S = 60.0
 GROUP = "backups"
-# Files of the log and of the queues fill within a second.
-SETTINGS = {**SMALL_STORE, "mappedFileSizeCommitLog": "262144", "mappedFileSizeConsumeQueue": "600"}
-OURS = {**SETTINGS, "flushConsumeQueueThoroughInterval": "1000", "maxHashSlotNum": "500", "maxIndexNum": "2000"}
+# Files of the log and of the queues fill within a second, an index file does not.
+SETTINGS = {
+    **SMALL_STORE,
+    "mappedFileSizeCommitLog": "262144",
+    "mappedFileSizeConsumeQueue": "600",
+    "maxHashSlotNum": "20000",
+    "maxIndexNum": "80000",
+}
+OURS = {**SETTINGS, "flushConsumeQueueThoroughInterval": "1000"}
 
 Place = tuple[int, int]  # queue id, queue offset
 
@@ -42,21 +48,23 @@ def test_a_java_broker_opens_a_backup_of_our_running_broker(tmp_path: Path, topi
     _open_with_java(tmp_path, topic, before, offsets)
 
 
-def test_a_java_broker_and_ours_open_a_backup_of_a_running_java_broker(tmp_path: Path, topic: str) -> None:
+@pytest.mark.parametrize("opened_by", ["ours", pytest.param("java", marks=pytest.mark.long)])
+def test_a_broker_opens_a_backup_of_a_running_java_broker(tmp_path: Path, topic: str, opened_by: str) -> None:
     with (
         JavaNameServer(JAVA, tmp_path / "namesrv1") as namesrv,
         JavaBroker(JAVA, tmp_path / "source", namesrv.address, settings=SETTINGS, keep=False) as broker,
     ):
         create_topic(namesrv.address, topic, QUEUES)
         before, offsets = asyncio.run(_back_up_under_load(namesrv.address, broker.store, tmp_path, topic))
-    _restore(tmp_path, "ours")
+    _restore(tmp_path, opened_by)
+    if opened_by == "java":
+        _open_with_java(tmp_path, topic, before, offsets)
+        return
     with GantryServer.both(tmp_path / "again", store=tmp_path / "ours.store", settings=OURS) as server:
         _assert_all(Driver(JAVA, tmp_path / "reader", server.namesrv), topic, before)
         assert _committed(server.broker_address, topic, offsets) == offsets
         assert server.stop() == 0
     assert gantrymq(tmp_path / "check", "store", "check", str(tmp_path / "ours.store"))["findings"] == []
-    _restore(tmp_path, "java")
-    _open_with_java(tmp_path, topic, before, offsets)
 
 
 async def _back_up_under_load(
@@ -78,7 +86,7 @@ async def _back_up_under_load(
 
         async def send(task: int) -> None:
             for number in itertools.count():
-                body = f"{task}/{number} ".encode() * 50
+                body = _body(task, number)
                 result = await producer.send(Message(topic, body, tags="TagA", keys=f"k{task}x{number}"))
                 sent[result.queue.queue_id, result.queue_offset] = hashlib.sha256(body).hexdigest()
                 if done.is_set():
@@ -108,6 +116,15 @@ async def _back_up_under_load(
     return before, offsets
 
 
+def _body(task: int, number: int) -> bytes:
+    return f"{task}/{number} ".encode() * 50
+
+
+async def _by_key(namesrv: str, topic: str, key: str) -> list[bytes]:
+    async with Client(namesrv) as client, client.admin as admin:
+        return [message.body for message in await admin.query_message(topic, key)]
+
+
 async def _commit(client: Client, topic: str) -> dict[int, int]:
     """Commit an offset in each queue for a group, and return them."""
     reader, offsets = client.reader(group=GROUP), {}
@@ -127,8 +144,10 @@ def _saved(store: Path, topic: str) -> dict[int, int]:
 
 
 def _restore(tmp_path: Path, name: str) -> None:
-    done = gantrymq(tmp_path / "restore", "store", "restore", str(tmp_path / "backup"), str(tmp_path / f"{name}.store"))
-    assert done["restored"] is True
+    words = ["store", "restore", str(tmp_path / "backup"), str(tmp_path / f"{name}.store")]
+    if name == "java":
+        words.append("--rebuild-index")
+    assert gantrymq(tmp_path / "restore", *words)["restored"] is True
 
 
 def _open_with_java(tmp_path: Path, topic: str, before: dict[Place, str], offsets: dict[int, int]) -> None:
@@ -141,6 +160,7 @@ def _open_with_java(tmp_path: Path, topic: str, before: dict[Place, str], offset
         driver = Driver(JAVA, tmp_path / "java.reader", namesrv.address)
         served = _assert_all(driver, topic, before)
         assert _committed(broker.address, topic, offsets) == offsets
+        assert asyncio.run(_by_key(namesrv.address, topic, "k0x0")) == [_body(0, 0)]
         added = driver.produce(topic, 40, body_prefix="added")
         new = {(e["queueId"], e["queueOffset"]): e["bodySha256"] for e in added}
         assert not new.keys() & served.keys()

@@ -115,6 +115,30 @@ def test_index_files_that_the_checkpoint_covers_are_copied(small, tmp_path):
     assert not report.damaged
 
 
+@pytest.mark.parametrize("covered_index", [0, 1])
+def test_a_restore_can_rebuild_the_whole_index(small, tmp_path, covered_index):
+    names = sorted(path.name for path in (small.root / "index").iterdir())
+    end_ms = [int.from_bytes((small.root / "index" / name).read_bytes()[8:16], "big") for name in names]
+    make_running(small, 53, index=end_ms[1] if covered_index else 0)
+    backup_store(small.files, small.root, tmp_path / "backup", 77)
+    made = tmp_path / "backup.restored"
+    restore_store(small.files, tmp_path / "backup", made, index=lambda time_ms: 0)
+    found = restored(small, tmp_path)
+    of_store = {name: data for name, data in small.contents().items() if name.startswith("index/")}
+    assert {name: data for name, data in found.items() if name.startswith("index/")} == of_store
+    checkpoint = decode_checkpoint(found["checkpoint"])
+    assert checkpoint.index_timestamp == end_ms[-1]
+    assert checkpoint.log_timestamp == START_MS + 500 * 53
+    assert not (made / "commitlog" / "restore.incomplete").exists()
+    assert not check_store(small.files, made).damaged
+
+
+def test_the_index_of_a_clean_backup_is_not_rebuilt(small, tmp_path):
+    backup_store(small.files, small.root, tmp_path / "backup", 77)
+    restore_store(small.files, tmp_path / "backup", tmp_path / "backup.restored", index=lambda time_ms: 1 / 0)
+    assert restored(small, tmp_path) == small.contents()
+
+
 def test_a_record_that_is_being_written_is_not_copied(small, tmp_path):
     make_running(small, 20)
     place, size = small.records[-1]

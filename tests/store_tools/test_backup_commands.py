@@ -1,6 +1,7 @@
 """`gantrymq store backup` and `restore` as commands: exit codes, JSON, text."""
 
 import json
+import shutil
 
 import pytest
 from click.testing import CliRunner
@@ -41,6 +42,10 @@ def test_a_store_that_is_not_clean_is_told_at_the_restore(small, tmp_path):
     done = run("restore", tmp_path / "backup", tmp_path / "made")
     assert "its first start recovers the store, as after a kill" in done.stderr
     assert " records " not in done.stdout  # they were not counted
+    shutil.rmtree(tmp_path / "backup" / "store" / "index")
+    run("restore", tmp_path / "backup", tmp_path / "none", code=1)
+    run("restore", tmp_path / "backup", tmp_path / "indexed", "--rebuild-index")
+    assert len(list((tmp_path / "indexed" / "index").iterdir())) == len(list((small.root / "index").iterdir()))
 
 
 def test_the_documents(small, tmp_path):

@@ -11,6 +11,7 @@ from gantrymq.errors import StoreLayoutError
 from gantrymq.model.queue import Queue
 from gantrymq.world.real import RealFiles
 from gantrymq_store_tools.backup import backup_store
+from gantrymq_store_tools.check import check_store
 from gantrymq_store_tools.restore import restore_store
 from gantrymq_testing.cluster import Cluster
 from gantrymq_testing.running_broker import RunningBroker
@@ -70,7 +71,8 @@ def test_a_broker_under_sends(tmp_path):
     assert before <= set(found) <= sent
 
 
-def test_offsets_keys_and_delays_of_a_broker_that_ran_for_minutes(gantrymq_simulation):
+@pytest.mark.parametrize("index", ["of the broker", "of the restore"])
+def test_offsets_keys_and_delays_of_a_broker_that_ran_for_minutes(gantrymq_simulation, index):
     pytest.importorskip("gantrymq_schedule")
     settings = {**SETTINGS, **INDEX}
 
@@ -95,13 +97,14 @@ def test_offsets_keys_and_delays_of_a_broker_that_ran_for_minutes(gantrymq_simul
         report = backup_store(files, store, Path("/backup"), clock.now_ms())
         assert [finding for finding in report.findings if finding.damage] == []
         assert 0 < report.manifest.queues_to < report.manifest.log_end
-        index = [file.path for file in report.manifest.files if file.path.startswith("index/")]
-        assert 0 < len(index) < len(files.list(store / "index"))
+        copied = [file.path for file in report.manifest.files if file.path.startswith("index/")]
+        assert 0 < len(copied) < len(files.list(store / "index"))
         for number in range(20):
             await cluster.send("T", b"after the backup %d" % number)
-        restore_store(files, Path("/backup"), Path("/again/store"))
+        offset_ms = clock.utc_offset_ms if index == "of the restore" else None
+        restore_store(files, Path("/backup"), Path("/again/store"), index=offset_ms)
         again = Cluster(world, Path("/again"), settings)
-        recovered = await again.start()
+        await again.start()
         try:
             assert sorted(message.body for message in await again.pull("T")) == sorted([*bodies, b"last"])
             for queue_id, offset in ends.items():
@@ -109,11 +112,15 @@ def test_offsets_keys_and_delays_of_a_broker_that_ran_for_minutes(gantrymq_simul
             for number in (0, 75, 149):
                 found = await _by_key(again, f"key{number}")
                 assert found == [b"%d " % number * 100]
+            await again.send("T", b"more", keys="more")
+            assert await _by_key(again, "more") == [b"more"]
             await clock.sleep(60.0)
             assert sorted(message.body for message in await again.pull("Late")) == late
         finally:
             await again.stop()
-        return recovered
+        checked = check_store(files, Path("/again/store"))
+        assert checked.findings == []
+        assert checked.index_files > len(copied)
 
     gantrymq_simulation(work, settings=settings)
 

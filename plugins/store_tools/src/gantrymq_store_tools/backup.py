@@ -35,7 +35,7 @@ from gantrymq.world.files import Files, is_disk_full
 from gantrymq_store_files.batch_entry import BATCH_ENTRY_BYTES
 from gantrymq_store_files.checkpoint import RECOVERY_MARGIN_MS, Checkpoint, encode_checkpoint
 from gantrymq_store_files.dropped_topics import DROPPED_TOPICS
-from gantrymq_store_files.index import HEADER_BYTES, read_header
+from gantrymq_store_files.index import HEADER_BYTES, IndexLayout, read_header
 from gantrymq_store_files.queue_entry import ENTRY_BYTES
 from gantrymq_store_tools.backup_manifest import MANIFEST, STORED, Manifest, write_manifest
 from gantrymq_store_tools.check import check_store
@@ -48,6 +48,8 @@ from gantrymq_store_tools.layout import Layout, StoreFile, find_layout
 from gantrymq_store_tools.log_copy import EarlierLog, LogCopy
 from gantrymq_store_tools.log_reader import LogReader
 from gantrymq_store_tools.open_files import OpenFiles
+from gantrymq_store_tools.rebuild_store import present_index_layout
+from gantrymq_store_tools.store_rules import has_tag_keys
 from gantrymq_store_tools.summed_copy import NewFolder
 
 __all__ = ["BackupReport", "backup_store"]
@@ -152,6 +154,9 @@ def backup_store(
         log_start=start,
         log_end=extent.log_end,
         queues_to=min(extent.queues_to, extent.log_end),
+        index_slots=extent.index.slots,
+        index_entries=extent.index.entries,
+        index_tags=extent.index_tags,
         records=None,
         damaged=None,
         files=tuple(file for _, file in sorted(new.stored.items())),
@@ -187,25 +192,29 @@ class _Extent:
     checkpoint: Checkpoint  # of the copy
     queues_to: int  # log offset; entries of later records are not copied
     log_end: int
+    index: IndexLayout  # of all its files
+    index_tags: bool
 
 
 def _find_extent(files: Files, root: Path, log_folders: Sequence[Path], clean: bool) -> _Extent:
     for _ in range(ATTEMPTS):
         layout = find_layout(files, root, log_folders)
-        checkpoint = read_checkpoint(files, layout)
+        checkpoint, queues_to = read_checkpoint(files, layout), NO_LIMIT
+        reader, open_files = LogReader(files, layout.log), OpenFiles(files)
         try:
-            if clean:
-                return _Extent(layout, clean, checkpoint, NO_LIMIT, log_end(files, layout, None))
-            reader = LogReader(files, layout.log)
-            try:
+            if not clean:
                 queues_to = vouched_to(files, layout, reader, in_use=True)
-            finally:
-                reader.close()
-            durable_ms = max(0, min(checkpoint.log_timestamp, checkpoint.queue_timestamp) - RECOVERY_MARGIN_MS)
-            checkpoint = checkpoint._replace(log_timestamp=durable_ms, queue_timestamp=durable_ms)
-            return _Extent(layout, clean, checkpoint, queues_to, log_end(files, layout, queues_to))
+                durable_ms = max(0, min(checkpoint.log_timestamp, checkpoint.queue_timestamp) - RECOVERY_MARGIN_MS)
+                checkpoint = checkpoint._replace(log_timestamp=durable_ms, queue_timestamp=durable_ms)
+            end = log_end(files, layout, None if clean else queues_to)
+            index = present_index_layout(layout, open_files)
+            tags = bool(layout.index) and has_tag_keys(layout, index, reader, open_files)
+            return _Extent(layout, clean, checkpoint, queues_to, end, index, tags)
         except FileNotFoundError as error:
             gone = error.filename
+        finally:
+            reader.close()
+            open_files.close()
     raise StoreError(f"{gone} was deleted while {root} was read; back it up again")
 
 

@@ -48,6 +48,9 @@ class Manifest:
     log_start: int
     log_end: int  # end of the last record
     queues_to: int  # log offset up to which queue entries are included; the next start adds the later ones
+    index_slots: int  # layout of its index files
+    index_entries: int
+    index_tags: bool  # the index has entries for tags
     records: int | None  # in the log; None if they were not checked
     damaged: bool | None  # whether a check found damage; None if nothing was checked
     files: tuple[StoredFile, ...]

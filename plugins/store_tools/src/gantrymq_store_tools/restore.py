@@ -8,17 +8,21 @@ Source: apache/rocketmq store/.../MappedFileQueue.java (doLoad).
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Final
 
 import attrs
 
 from gantrymq.errors import StoreError, StoreLocked
-from gantrymq.formats.store_folders import COMMIT_LOG
+from gantrymq.formats.store_folders import COMMIT_LOG, INDEX
 from gantrymq.world.files import File, Files, is_disk_full
 from gantrymq.world.folders import make_durable_dirs
+from gantrymq_store_files.checkpoint import decode_checkpoint, encode_checkpoint
+from gantrymq_store_files.index import HEADER_BYTES, IndexLayout, read_header
 from gantrymq_store_tools.backup_manifest import STORED, Manifest, StoredFile, read_manifest
 from gantrymq_store_tools.findings import ProgressListener, no_progress
+from gantrymq_store_tools.rebuild_store import rebuild_index
 from gantrymq_store_tools.summed_copy import NewFolder, Sum, read_summed
 
 __all__ = ["RestoreReport", "restore_store"]
@@ -28,6 +32,8 @@ _NOTE = b"a restore has not been completed: empty the store's folder, and restor
 LOCK, LOCK_TEXT = "lock", b"lock"
 DISK_LEFT = 64 * 1024 * 1024  # for folders, and what a broker writes when it starts
 BLOCK_BYTES = 4096
+
+UtcOffset = Callable[[int], int]
 
 
 @attrs.define
@@ -46,13 +52,21 @@ class RestoreReport:
 
 
 def restore_store(
-    files: Files, backup: Path, root: Path, *, dry_run: bool = False, progress: ProgressListener = no_progress
+    files: Files,
+    backup: Path,
+    root: Path,
+    *,
+    dry_run: bool = False,
+    index: UtcOffset | None = None,
+    progress: ProgressListener = no_progress,
 ) -> RestoreReport:
     """Verify the backup in the folder *backup*, and make a store of it in the folder *root*.
 
     Args:
         root: created if it does not exist; otherwise it must be empty.
         dry_run: verify everything, and write nothing.
+        index: how far local time is ahead of UTC at a wall time; rebuild the whole index, whose files are named for
+            local times. None leaves index files that were not full to the broker.
 
     Raises:
         StoreError: *backup* is incomplete or damaged, *root* is not empty, or the disk has too little space.
@@ -68,7 +82,7 @@ def restore_store(
             _verify(files, backup, stored, None, progress)
     else:
         try:
-            _restore(files, backup, root, manifest, progress)
+            _restore(files, backup, root, manifest, None if manifest.clean else index, progress)
         except OSError as error:
             if is_disk_full(error):
                 raise StoreError(
@@ -106,7 +120,9 @@ def _refuse_full_disk(files: Files, root: Path, manifest: Manifest) -> None:
         raise StoreError(f"{root} needs about {needed:,} bytes, its disk has {usable:,} bytes left")
 
 
-def _restore(files: Files, backup: Path, root: Path, manifest: Manifest, progress: ProgressListener) -> None:
+def _restore(
+    files: Files, backup: Path, root: Path, manifest: Manifest, index: UtcOffset | None, progress: ProgressListener
+) -> None:
     new = NewFolder(files, root)
     try:
         lock = files.lock(root / LOCK, LOCK_TEXT)
@@ -117,15 +133,33 @@ def _restore(files: Files, backup: Path, root: Path, manifest: Manifest, progres
             make_durable_dirs(files, log)
             files.replace(log / INCOMPLETE, _NOTE)
             for stored in manifest.files:
+                if index is not None and stored.path.startswith(f"{INDEX}/"):
+                    continue
                 with new.creating(stored.path) as file:
                     _verify(files, backup, stored, file, progress)
             new.finish()
+            if index is not None:
+                _rebuild_index(files, backup, root, manifest, index, progress)
             files.remove(log / INCOMPLETE)
             files.sync_dir(log)
         finally:
             lock.release()
     finally:
         new.close()
+
+
+def _rebuild_index(
+    files: Files, backup: Path, root: Path, manifest: Manifest, utc_offset_ms: UtcOffset, progress: ProgressListener
+) -> None:
+    """Write the index of the whole log, and let the checkpoint cover it: no broker rebuilds it."""
+    layout = IndexLayout(manifest.index_slots, manifest.index_entries)
+    tags, stored = manifest.index_tags, backup / STORED
+    rebuild_index(files, stored, root, utc_offset_ms, index_layout=layout, tag_keys=tags, progress=progress)
+    names = files.list(root / INDEX)
+    if names:
+        header = read_header(files.peek(root / INDEX / names[-1], HEADER_BYTES, 0) or b"")
+        checkpoint = decode_checkpoint(files.read(root / "checkpoint"))
+        files.replace(root / "checkpoint", encode_checkpoint(checkpoint._replace(index_timestamp=header.end_timestamp)))
 
 
 def _verify(files: Files, backup: Path, stored: StoredFile, target: File | None, progress: ProgressListener) -> None:

@@ -88,18 +88,24 @@ def backup(
 @click.argument("source", metavar="DIR", type=FilledPath(path_type=Path))
 @click.argument("root", metavar="STORE", type=FilledPath(path_type=Path))
 @click.option("--dry-run", is_flag=True, help="Verify the backup and the target; write nothing.")
+@click.option(
+    "--rebuild-index",
+    is_flag=True,
+    help="Rebuild the whole index, for a Java broker, which would lack keys of some messages.",
+)
 @output_option
-def restore(source: Path, root: Path, dry_run: bool, output: str) -> None:
+def restore(source: Path, root: Path, dry_run: bool, rebuild_index: bool, output: str) -> None:
     """Verify the backup in DIR and copy it into the empty or new folder STORE.
 
     Exit code 0: STORE is complete, and a GantryMQ or Java broker can open it. 1: the backup is incomplete or damaged,
     or STORE cannot be used.
     """
-    from gantrymq.world.real import RealFiles
+    from gantrymq.world.real import RealClock, RealFiles
     from gantrymq_store_tools.restore import restore_store
 
+    index = RealClock().utc_offset_ms if rebuild_index else None
     with _told(), progress_bar() as progress:
-        report = restore_store(RealFiles(), source, root, dry_run=dry_run, progress=progress)
+        report = restore_store(RealFiles(), source, root, dry_run=dry_run, index=index, progress=progress)
     if output == "json":
         print_json(report.to_json())
         return
