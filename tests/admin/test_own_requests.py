@@ -14,7 +14,7 @@ from gantrymq_admin.explained_settings import explained_settings
 from gantrymq_admin.explanations import GroupExplanation, explain_group
 from gantrymq_admin.figures import plugin_figures
 from gantrymq_admin.pending import pending_messages, pending_page
-from gantrymq_admin.summaries import group_summaries, topic_summaries
+from gantrymq_admin.summaries import connection_summaries, group_summaries, topic_summaries
 from gantrymq_admin.transactions import list_transactions, resume_check, show_transaction
 
 for each in ("schedule", "transaction", "diagnosis", "filter_tag", "storage_memory"):
@@ -23,6 +23,7 @@ for each in ("schedule", "transaction", "diagnosis", "filter_tag", "storage_memo
 HALF = "TRAN_MSG\x01true\x02PGROUP\x01PG\x02UNIQ_KEY\x01HALF\x02"
 CALLS = {
     "groups": group_summaries,
+    "connections": connection_summaries,
     "topics": topic_summaries,
     "explain": lambda admin, at: explain_group(admin, at, "CG"),
     "figures": plugin_figures,
@@ -112,6 +113,18 @@ def test_groups_and_topics_come_sorted_and_by_page(run):
         assert [(each.topic, each.kept, each.groups) for each in topics.topics] == [("Many", 2, 2), ("T", 1, 1)]
         with pytest.raises(BrokerRefused, match="a page has 1 to 200 rows"):
             await topic_summaries(admin, at, most=201)
+
+    run(work)
+
+
+def test_connections_tell_who_is_there(run):
+    async def work(admin, cluster):
+        await join(admin, cluster)
+        found = await connection_summaries(admin, cluster.broker_address)
+        (only,) = found.connections
+        assert (only.client_id, only.consumers, only.producers, only.more_groups) == ("c1", ("CG",), (), 0)
+        assert (only.listener, only.encrypted, only.certificate, only.user) == ("default", False, "", "")
+        assert found.computed_ms >= only.since_ms > 0
 
     run(work)
 

@@ -257,6 +257,7 @@ def test_a_console_reads_topics_groups_and_connections_without_requests():
         (found,) = [each for each in broker.clients.connections() if each.connection is client]
         assert (found.client_id, found.language, found.since_ms) == ("client", "OTHER", began)
         assert (found.producers, found.consumers) == (["PG"], ["CG"])
+        assert found.principal is None
         client.close()
         assert client not in [each.connection for each in broker.clients.connections()]
         every, total = broker.topics.page()

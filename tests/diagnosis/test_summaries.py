@@ -13,18 +13,19 @@ from gantrymq.world.time_slices import TimeSlices
 from gantrymq_diagnosis import group_rows, topic_rows
 from gantrymq_diagnosis.shared_table import KEPT_S, UNUSED_S
 
-GROUPS, TOPICS = 65023, 65025
+GROUPS, CONNECTIONS, TOPICS = 65023, 65024, 65025
+ROWS = {GROUPS: ("groups", "group"), CONNECTIONS: ("connections", "client_id"), TOPICS: ("topics", "topic")}
 
 
 async def page(client, code=GROUPS, **wanted):
     answer = await client.ask(code, None, json.dumps(wanted).encode())
     assert answer.code == 0, answer.remark
     found = json.loads(bytes(answer.payload))
-    return found, found["groups" if code == GROUPS else "topics"]
+    return found, found[ROWS[code][0]]
 
 
 async def names(client, code=GROUPS, **wanted):
-    return [each["group" if code == GROUPS else "topic"] for each in (await page(client, code, **wanted))[1]]
+    return [each[ROWS[code][1]] for each in (await page(client, code, **wanted))[1]]
 
 
 def topic(cluster, name="T", queues=2):
@@ -208,7 +209,7 @@ def test_a_stopped_service_refuses_and_can_start_again(beside):
         await one.join("CG")
         service = cluster.broker.service("diagnosis")
         await service.stop()
-        for code in (GROUPS, TOPICS):
+        for code in ROWS:
             answer = await one.ask(code)
             assert (answer.code, "stopping" in answer.remark) == (14, True)
         await service.start(cluster.broker)
@@ -234,7 +235,7 @@ def test_a_computation_that_the_stop_interrupts_is_refused(beside, monkeypatch):
     beside(work)
 
 
-def test_the_oldest_message_is_read_once_while_the_group_does_not_move(beside, monkeypatch):
+def test_a_message_is_read_once_while_nothing_moves(beside, monkeypatch):
     read = []
     stored = group_rows.stored_ms_of
 
@@ -258,6 +259,11 @@ def test_the_oldest_message_is_read_once_while_the_group_does_not_move(beside, m
         cluster.broker.offsets.commit("CG", Queue("T", 0), 1)
         await page(one)
         assert read[2:] == [(Queue("T", 0), 1)]
+        read.clear()
+        for _ in range(3):
+            await page(one, TOPICS)
+            await renewed(cluster)
+        assert sorted(read) == [(Queue("T", 0), 1), (Queue("T", 1), 1)]
 
     beside(work)
 
@@ -318,7 +324,44 @@ def test_topics_are_sorted_filtered_and_paged(beside):
     beside(work)
 
 
-@pytest.mark.parametrize("code", [GROUPS, TOPICS])
+def test_connections_are_shown_with_client_and_groups(beside):
+    async def work(cluster, client_of):
+        one, other, silent = client_of("one"), client_of("other"), client_of("silent")
+        await one.join("CG", "Else")
+        await cluster.world.clock.sleep(1)
+        await other.join(*(f"G{number:02}" for number in range(30)))
+        await silent.ask(CONNECTIONS)
+        await renewed(cluster)
+        _, (row, many) = await page(silent, CONNECTIONS)
+        since = row.pop("since_ms")
+        assert cluster.world.clock.now_ms() - 10_000 < since <= row.pop("heard_ms")
+        assert row.pop("address").startswith("127.0.0.1:")
+        assert row == {
+            "client_id": "one",
+            "language": "PYTHON",
+            "version": 479,
+            "listener": "default",
+            "encrypted": False,
+            "certificate": "",
+            "user": "",
+            "producers": [],
+            "consumers": ["CG", "Else"],
+            "more_groups": 0,
+        }
+        assert (len(many["consumers"]), many["more_groups"]) == (20, 10)
+        assert await names(silent, CONNECTIONS, sort="since") == ["other", "one"]
+        assert await names(silent, CONNECTIONS, contains="g29") == ["other"]
+        assert await names(silent, CONNECTIONS, contains="else\none") == []
+        assert await names(silent, CONNECTIONS, start=1, most=1) == ["other"]
+        assert (await names(silent, CONNECTIONS, system=True)).count("") >= 1
+        await other.remoting.close()
+        await renewed(cluster)
+        assert await names(silent, CONNECTIONS) == ["one"]
+
+    beside(work)
+
+
+@pytest.mark.parametrize("code", ROWS)
 @pytest.mark.parametrize(
     ("wanted", "words"),
     [

@@ -15,7 +15,7 @@ if find_spec("gantrymq_diagnosis") is None or find_spec("gantrymq_admin") is Non
     pytest.skip("needs gantrymq-diagnosis and gantrymq-admin", allow_module_level=True)
 
 EXPLAIN_GROUP = 65021
-PAGES = {65023: "behind, late, name", 65025: "name, kept, put, got"}
+PAGES = {65023: "behind, late, name", 65024: "name, since, heard", 65025: "name, kept, put, got"}
 HEARD = 9  # opaque of heartbeats
 WITH_IT = {"plugins": "filter_tag,storage_mmap,diagnosis"}
 REFUSE = {**WITH_IT, "consumerConflictPolicy": "refuse"}

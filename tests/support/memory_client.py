@@ -27,7 +27,7 @@ class MemoryClient:
         self.address = f"{self.peer[0]}:{number}"
         self.peer_packed_host = pack_host(*self.peer)
         self.notes = {}
-        self.principal, self.certificate, self.listener = None, "", "memory"
+        self.principal, self.certificate, self.listener, self.encrypted = None, "", "memory", False
         self.response_limiter = NoLimit()
         self.closed = False
         self.told = []

@@ -92,7 +92,7 @@ def test_a_client_of_the_external_listener_sends_and_consumes_through_it(plugins
             assert sent.queue.broker_name == "broker-a"
             reader = client.reader(group="G")
             found = [each.body async for each in read(reader, sent.queue, 0, end=1)]
-            rows = watcher.broker.clients.connections()
+            rows = list(watcher.broker.clients.connections())
             assert {row.connection.listener for row in rows} == {"external"}
         return found
 

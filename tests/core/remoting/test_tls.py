@@ -184,6 +184,17 @@ async def test_a_connection_knows_the_verified_subject_of_its_client(certificate
     await handler.server.stop()
 
 
+@pytest.mark.parametrize("tls", [None, TlsClient()], ids=["plain", "TLS"])
+@in_loop
+async def test_a_connection_knows_whether_it_is_encrypted(certificates, serve, call, tls):
+    def tell(connection, command):
+        connection.reply(command, Command(0, remark=str(connection.encrypted)))
+
+    handler = await serve(admission(certificates), answer=tell)
+    assert (await call(handler.address, tls)).remark == str(tls is not None)
+    await handler.server.stop()
+
+
 @in_loop
 async def test_a_key_with_a_password(certificates, serve, call):
     handler = await serve(admission(certificates, keyPath=certificates.secret_key, keyPassword="open sesame"))

@@ -60,6 +60,10 @@ class ClientChannel(Protocol):
         """Subject of the client's verified TLS certificate, such as ``CN=orders,O=Shop``; empty if there is none."""
 
     @property
+    def encrypted(self) -> bool:
+        """Whether the client's connection uses TLS."""
+
+    @property
     def listener(self) -> str:
         """Name of the listener through which the client came; ``default`` for the main one of the broker."""
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple, Protocol
 
 import attrs
@@ -25,6 +25,7 @@ class ClientConnection(NamedTuple):
     heard_ms: int = 0
     producers: Sequence[str] = ()  # groups
     consumers: Sequence[str] = ()
+    principal: Principal | None = None  # who sent the heartbeat; None without access control
 
 
 @attrs.define(eq=False)
@@ -88,8 +89,11 @@ class Clients(Protocol):
     def consumers(self, group: str) -> Sequence[OnlineClient]:
         """Return the connected consumers of a group, in order of registration."""
 
-    def connections(self) -> Sequence[ClientConnection]:
-        """Return the open connections, in order of their first request."""
+    def connections(self) -> Iterator[ClientConnection]:
+        """Iterate over the open connections, in order of their first request.
+
+        Each is read when it is yielded, so the caller may yield to the loop; new ones are left out.
+        """
 
     def broadcasts(self, group: str) -> bool:
         """Return whether an online group consumes in broadcasting mode."""

@@ -39,6 +39,7 @@ class Channel:
         serialize: header format of the last incoming request, JSON before the first.
         principal: who sent the request that is being served; None without access control.
         certificate: subject of the peer's verified TLS certificate; empty if there is none.
+        encrypted: whether the connection uses TLS.
         listener: name of the listener that accepted the connection; empty if this side connected.
     """
 
@@ -48,6 +49,7 @@ class Channel:
         self.serialize = SERIALIZE_JSON
         self.principal: Principal | None = None
         self.certificate = ""
+        self.encrypted = False
         self.listener = ""
         self._packed_host: bytes | None = None
         self._writes = WriteBuffer(clock, limits, unwritten, lambda: self.address, self.abort, self._wrote)

@@ -125,6 +125,7 @@ class Handshake:
     def _tls_settled(self, problem: str | None) -> None:
         if problem is None and isinstance(self._writes.transport, TlsTransport):
             self._connection.certificate = self._writes.transport.peer_subject()
+            self._connection.encrypted = True
         if self._secured is None:
             if problem is not None and not self._writes.closed:
                 self._tls_failed(problem)

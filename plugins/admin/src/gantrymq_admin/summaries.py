@@ -1,6 +1,6 @@
-"""Lists of groups and topics by page, sorted and filtered at the broker.
+"""Lists of groups, topics and connections by page, sorted and filtered at the broker.
 
-Requests of GantryMQ's own (65023, 65025), served by brokers with gantrymq-diagnosis. A broker computes a list at most
+Requests of GantryMQ's own (65023 to 65025), served by brokers with gantrymq-diagnosis. A broker computes a list at most
 every few seconds; `computed_ms` of a page is the time of the list.
 """
 
@@ -15,25 +15,31 @@ import attrs
 from gantrymq import loose_json
 from gantrymq.client import Admin
 from gantrymq.remoting.codes import RequestCode
-from gantrymq_admin.answers import read
+from gantrymq_admin.answers import read, texts
 
 __all__ = [
     "MAX_ROWS",
+    "ConnectionOrder",
+    "ConnectionSummaries",
+    "ConnectionSummary",
     "GroupOrder",
     "GroupSummaries",
     "GroupSummary",
     "TopicOrder",
     "TopicSummaries",
     "TopicSummary",
+    "connection_summaries",
     "group_summaries",
     "topic_summaries",
 ]
 
 GROUP_SUMMARIES: Final = cast(RequestCode, 65023)
+CONNECTION_SUMMARIES: Final = cast(RequestCode, 65024)
 TOPIC_SUMMARIES: Final = cast(RequestCode, 65025)
 MAX_ROWS: Final = 200
 
 GroupOrder = Literal["behind", "late", "name"]
+ConnectionOrder = Literal["name", "since", "heard"]
 TopicOrder = Literal["name", "kept", "put", "got"]
 
 
@@ -63,6 +69,35 @@ class GroupSummaries:
     total: int  # groups that fit, on all pages
     retry_waiting_more: bool  # whether more messages may wait for another try than were counted
     groups: tuple[GroupSummary, ...]
+
+
+@attrs.frozen
+class ConnectionSummary:
+    """A connection of a client to one broker; without a heartbeat, what it would say is empty or 0."""
+
+    client_id: str
+    address: str  # of the client, host:port
+    language: str  # RocketMQ's name for it
+    version: int  # protocol version of the client
+    listener: str  # name of the broker's listener that accepted it
+    encrypted: bool  # whether it uses TLS
+    certificate: str  # subject of its verified certificate; empty without one
+    user: str  # empty without access control
+    since_ms: int  # wall time of its first request
+    heard_ms: int  # wall time of its last heartbeat
+    producers: tuple[str, ...]  # groups, at most 20
+    consumers: tuple[str, ...]
+    more_groups: int  # that are left out
+
+
+@attrs.frozen
+class ConnectionSummaries:
+    """A page of connections."""
+
+    broker: str  # its name
+    computed_ms: int  # wall time of the broker
+    total: int  # connections that fit, on all pages
+    connections: tuple[ConnectionSummary, ...]
 
 
 @attrs.frozen
@@ -124,6 +159,34 @@ async def group_summaries(
     return await admin.request_parsed(address, GROUP_SUMMARIES, _groups, body=body, what=f"groups of {address}")
 
 
+async def connection_summaries(
+    admin: Admin,
+    address: str,
+    *,
+    order: ConnectionOrder = "name",
+    contains: str = "",
+    start: int = 0,
+    most: int = 50,
+    system: bool = False,
+) -> ConnectionSummaries:
+    """Return a page of the connections of one broker.
+
+    Args:
+        admin: started.
+        address: ip:port of the broker.
+        order: by client id, newest connection first, or last heartbeat first.
+        contains: only connections with this text in client id, address or a group, in any case.
+        start: number of the first connection, from 0.
+        most: number of connections, up to MAX_ROWS.
+        system: whether to include connections without a heartbeat, such as those of tools.
+
+    Raises:
+        as `group_summaries`.
+    """
+    body, what = _body(order, contains, start, most, system), f"connections of {address}"
+    return await admin.request_parsed(address, CONNECTION_SUMMARIES, _connections, body=body, what=what)
+
+
 async def topic_summaries(
     admin: Admin,
     address: str,
@@ -158,6 +221,14 @@ def _body(order: str, contains: str, start: int, most: int, system: bool) -> byt
 
 def _groups(found: Mapping[str, Any]) -> GroupSummaries:
     return read(GroupSummaries, found, groups=tuple(map(partial(read, GroupSummary), found["groups"])))
+
+
+def _connections(found: Mapping[str, Any]) -> ConnectionSummaries:
+    rows = (
+        read(ConnectionSummary, each, producers=texts(each["producers"]), consumers=texts(each["consumers"]))
+        for each in found["connections"]
+    )
+    return read(ConnectionSummaries, found, connections=tuple(rows))
 
 
 def _topics(found: Mapping[str, Any]) -> TopicSummaries:

@@ -13,7 +13,7 @@ from typing import Any, Final
 
 import attrs
 
-from gantrymq.interfaces import Bounds, Broker
+from gantrymq.interfaces import Broker
 from gantrymq.model import names
 from gantrymq.model.names import DLQ_PREFIX, RETRY_PREFIX, pop_retry_topics, retry_topic
 from gantrymq.model.queue import Queue
@@ -47,6 +47,11 @@ class GroupRow:
     retry_waiting: int = 0
     dead_letters: int = 0
     per_s: float = 0.0  # messages delivered
+
+    @property
+    def searched(self) -> str:
+        """The text to search in."""
+        return self.name
 
     def as_json(self, computed_ms: int) -> dict[str, Any]:
         """Return the members of the response; the age of the oldest message is 0 if the group is not behind."""
@@ -169,7 +174,7 @@ class _Queues:
     """The queues with messages of one topic."""
 
     read_queues: int
-    bounds: Mapping[int, Bounds]
+    bounds: Mapping[int, tuple[int, int]]  # first offset and end; the garbage collector ignores such tuples
     kept: int  # messages in the read queues
     firsts: tuple[Place, ...]  # first message of each read queue
 
@@ -196,11 +201,12 @@ class _Lags:
         for queue_id, queue_offset in committed.items():
             bounds = queues.bounds.get(queue_id)
             if bounds is not None:
+                min_offset, max_offset = bounds
                 if queue_id < queues.read_queues:
-                    count, unread = count - (bounds.max_offset - bounds.min_offset), unread - 1
-                begin = max(queue_offset, bounds.min_offset)
-                if bounds.max_offset > begin:
-                    count += bounds.max_offset - begin
+                    count, unread = count - (max_offset - min_offset), unread - 1
+                begin = max(queue_offset, min_offset)
+                if max_offset > begin:
+                    count += max_offset - begin
                     places.append((topic, queue_id, begin))
             await self.slices.item_done()
         if unread:
@@ -213,17 +219,17 @@ class _Lags:
             return known
         config = self._broker.topics.get(topic)
         read_queues, all_queues = (0, 0) if config is None else (config.read_queues, config.write_queues)
-        found: dict[int, Bounds] = {}
+        found: dict[int, tuple[int, int]] = {}
         for queue_id in range(max(read_queues, all_queues)):
-            bounds = self._broker.store.bounds(Queue(topic, queue_id))
-            if bounds.max_offset > bounds.min_offset:
-                found[queue_id] = bounds
+            min_offset, max_offset = self._broker.store.bounds(Queue(topic, queue_id))
+            if max_offset > min_offset:
+                found[queue_id] = (min_offset, max_offset)
             await self.slices.item_done()
         of_readers = {queue_id: bounds for queue_id, bounds in found.items() if queue_id < read_queues}
         known = self._topics[topic] = _Queues(
             read_queues,
             found,
-            sum(each.max_offset - each.min_offset for each in of_readers.values()),
-            tuple((topic, queue_id, each.min_offset) for queue_id, each in of_readers.items()),
+            sum(max_offset - min_offset for min_offset, max_offset in of_readers.values()),
+            tuple((topic, queue_id, min_offset) for queue_id, (min_offset, _) in of_readers.items()),
         )
         return known

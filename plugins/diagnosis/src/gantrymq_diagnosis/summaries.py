@@ -1,12 +1,14 @@
-"""Requests for lists by page: 65023 groups, 65025 topics.
+"""Requests for lists by page: 65023 groups, 65024 connections, 65025 topics.
 
     body    {"sort", "contains", "start", "most", "system"}, all optional
-            sort      65023: behind, late or name; 65025: name, kept, put or got. Names ascend, all else descends.
-            contains  only names with this text, in any case
+            sort      65023: behind, late or name; 65024: name, since or heard; 65025: name, kept, put or got.
+                      Names ascend, all else descends. The name of a connection is its client id, or its address.
+            contains  only names with this text, in any case; for connections also addresses and groups
             start     number of the first row, from 0
             most      number of rows, 1 to 200; default 50
-            system    whether to include what belongs to the broker; for topics also retry and dead letter topics
-    answer  {"broker", "computed_ms", "total", ...}, and the rows as "groups" or "topics"
+            system    whether to include what belongs to the broker; for topics also retry and dead letter topics, for
+                      connections those without a heartbeat
+    answer  {"broker", "computed_ms", "total", ...}, and the rows as "groups", "connections" or "topics"
 
 The tables are computed in short steps and kept for some seconds (`SharedTable`); ``computed_ms`` is the time of the
 table, ``total`` the number of rows that fit.
@@ -27,14 +29,16 @@ from gantrymq.remoting.bodies import object_body_of
 from gantrymq.remoting.command import Command, response_to
 from gantrymq.remoting.connection import Connection
 from gantrymq.remoting.serving import serves
+from gantrymq_diagnosis.connection_rows import ConnectionRow, ConnectionTable, connection_table
 from gantrymq_diagnosis.group_rows import GroupRow, GroupTable, StoredTimes, add_times, group_table
 from gantrymq_diagnosis.shared_table import SharedTable
 from gantrymq_diagnosis.topic_rows import TopicRow, TopicTable, add_newest, topic_table
 from gantrymq_diagnosis.watch import Watch
 
-__all__ = ["GROUP_SUMMARIES", "MAX_ROWS", "TOPIC_SUMMARIES", "Summaries"]
+__all__ = ["CONNECTION_SUMMARIES", "GROUP_SUMMARIES", "MAX_ROWS", "TOPIC_SUMMARIES", "Summaries"]
 
 GROUP_SUMMARIES: Final = 65023
+CONNECTION_SUMMARIES: Final = 65024
 TOPIC_SUMMARIES: Final = 65025
 MAX_ROWS: Final = 200
 DEFAULT_ROWS: Final = 50
@@ -55,6 +59,11 @@ GROUP_SORTS: Final[Mapping[str, Callable[[GroupRow], Any]]] = {
     LATE: _late,
     NAME: attrgetter("name"),
 }
+CONNECTION_SORTS: Final[Mapping[str, Callable[[ConnectionRow], Any]]] = {
+    NAME: attrgetter("name"),
+    "since": attrgetter("online.since_ms"),
+    "heard": attrgetter("online.heard_ms"),
+}
 TOPIC_SORTS: Final[Mapping[str, Callable[[TopicRow], Any]]] = {
     NAME: attrgetter("name"),
     "kept": lambda row: row.max_sum - row.min_sum,
@@ -68,7 +77,11 @@ class Named(Protocol):
 
     @property
     def name(self) -> str:
-        """The name that ``contains`` applies to."""
+        """The order of rows that are equal otherwise."""
+
+    @property
+    def searched(self) -> str:
+        """The text that ``contains`` applies to."""
 
 
 Row = TypeVar("Row", bound=Named)
@@ -109,7 +122,7 @@ class PageQuery(NamedTuple):
 
     def rows(self, rows: Sequence[Row], key: Callable[[Row], Any]) -> tuple[list[Row], int]:
         """Return the rows of the page, and the number of rows that fit."""
-        found = sorted((row for row in rows if self.contains in row.name.lower()), key=attrgetter(NAME))
+        found = sorted((row for row in rows if self.contains in row.searched.lower()), key=attrgetter(NAME))
         if self.sort != NAME:
             found.sort(key=key, reverse=True)  # stable: equal ones remain in the order of their names
         return found[self.start : self.start + self.most], len(found)
@@ -119,9 +132,11 @@ class _Tables(NamedTuple):
     """What is used between start and stop."""
 
     broker: Broker
-    times: StoredTimes
+    times: StoredTimes  # of groups
+    newest: StoredTimes  # of topics
     groups: SharedTable[GroupTable]
     groups_with_times: SharedTable[GroupTable]
+    connections: SharedTable[ConnectionTable]
     topics: SharedTable[TopicTable]
 
 
@@ -134,7 +149,7 @@ class Summaries:
 
     def start(self, broker: Broker, watch: Watch) -> None:
         """Answer for *broker*; *watch* knows its members."""
-        clock, times = broker.world.clock, StoredTimes(broker)
+        clock, times, newest = broker.world.clock, StoredTimes(broker), StoredTimes(broker)
 
         async def groups() -> GroupTable:
             times.next_table()
@@ -145,15 +160,21 @@ class Summaries:
             await add_times(table.rows, times, broker)
             return table
 
+        async def topics() -> TopicTable:
+            newest.next_table()
+            return await topic_table(broker)
+
         of_groups = SharedTable(clock, groups)
         with_times = SharedTable(clock, groups_with_times)
-        self._tables = _Tables(broker, times, of_groups, with_times, SharedTable(clock, lambda: topic_table(broker)))
+        connections = SharedTable(clock, lambda: connection_table(broker))
+        of_topics = SharedTable(clock, topics)
+        self._tables = _Tables(broker, times, newest, of_groups, with_times, connections, of_topics)
 
     def stop(self) -> None:
         """Stop answering."""
         tables, self._tables = self._tables, None
         if tables is not None:
-            for each in (tables.groups, tables.groups_with_times, tables.topics):
+            for each in (tables.groups, tables.groups_with_times, tables.connections, tables.topics):
                 each.close()
 
     @serves(GROUP_SUMMARIES, action=Action.GET)
@@ -168,6 +189,16 @@ class Summaries:
         more = {"retry_waiting_more": table.more_retries, "groups": shown}
         return _answer(asked, tables.broker, table.computed_ms, total, more)
 
+    @serves(CONNECTION_SUMMARIES, action=Action.GET)
+    async def of_connections(self, asked: Command, connection: Connection) -> Command:
+        """65024: return a page of the connections. Raises InvalidParameter, ServiceNotAvailable (stopping)."""
+        query, tables = PageQuery.of(asked, tuple(CONNECTION_SORTS)), self._running()
+        table = await tables.connections.get()
+        rows = [row for row in table.rows if query.system or row.online.client_id]
+        page, total = query.rows(rows, CONNECTION_SORTS[query.sort])
+        shown = {"connections": [row.as_json() for row in page]}
+        return _answer(asked, tables.broker, table.computed_ms, total, shown)
+
     @serves(TOPIC_SUMMARIES, action=Action.GET)
     async def of_topics(self, asked: Command, connection: Connection) -> Command:
         """65025: return a page of the topics. Raises InvalidParameter, ServiceNotAvailable (stopping)."""
@@ -175,7 +206,7 @@ class Summaries:
         table = await tables.topics.get()
         rows = [row for row in table.rows if query.system or row.kind == "normal"]
         page, total = query.rows(rows, TOPIC_SORTS[query.sort])
-        await add_newest(page, tables.broker)
+        await add_newest(page, tables.newest, tables.broker)
         return _answer(asked, tables.broker, table.computed_ms, total, {"topics": [row.as_json() for row in page]})
 
     def _running(self) -> _Tables:

@@ -1,7 +1,7 @@
 """One row for each topic: queues, messages, rates, groups; for request 65025.
 
 Computed in short steps, some 2 us for each queue. The store time of the newest message takes a read of the store for
-each queue, so it is added only to rows that are shown.
+each queue that has changed, so it is added only to rows that are shown.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from gantrymq.model.names import DLQ_PREFIX, RETRY_PREFIX
 from gantrymq.model.queue import Queue
 from gantrymq.model.topic import TopicConfig
 from gantrymq.world.time_slices import TimeSlices
-from gantrymq_diagnosis.gather import stored_ms_of
+from gantrymq_diagnosis.group_rows import StoredTimes
 
 __all__ = ["KINDS", "TopicRow", "TopicTable", "add_newest", "topic_table"]
 
@@ -42,6 +42,11 @@ class TopicRow:
     def name(self) -> str:
         """The topic."""
         return self.config.name
+
+    @property
+    def searched(self) -> str:
+        """The text to search in."""
+        return self.name
 
     def as_json(self) -> dict[str, Any]:
         """Return the members of the response."""
@@ -92,15 +97,14 @@ async def topic_table(broker: Broker) -> TopicTable:
     return TopicTable(rows, broker.world.clock.now_ms())
 
 
-async def add_newest(rows: Iterable[TopicRow], broker: Broker) -> None:
+async def add_newest(rows: Iterable[TopicRow], times: StoredTimes, broker: Broker) -> None:
     """Set `TopicRow.newest_ms` of topics that have messages, unless it is known."""
     slices = TimeSlices(broker.world.clock, QUEUES_TOGETHER)
     for row in rows:
         for queue_id in range(_queues(row.config) if row.newest_ms is None else 0):
-            queue = Queue(row.name, queue_id)
-            bounds = broker.store.bounds(queue)
+            bounds = broker.store.bounds(Queue(row.name, queue_id))
             if bounds.max_offset > bounds.min_offset:
-                stored_ms = await stored_ms_of(broker, queue, bounds.max_offset - 1)
+                stored_ms = await times.get((row.name, queue_id, bounds.max_offset - 1))
                 if stored_ms is not None:
                     row.newest_ms = max(row.newest_ms or 0, stored_ms)
             await slices.item_done()

@@ -8,7 +8,7 @@ broker/.../processor/ClientManageProcessor.java (heartBeat).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence, Set
+from collections.abc import Callable, Iterable, Iterator, Sequence, Set
 from functools import partial
 from itertools import chain
 from typing import Final
@@ -182,10 +182,11 @@ class ClientTable:
         """Record an open connection."""
         self._since.setdefault(connection, self._clock.now_ms())
 
-    def connections(self) -> Sequence[ClientConnection]:
-        """Return the open connections, in order of their first request."""
-        found = []
-        for connection, since_ms in self._since.items():
+    def connections(self) -> Iterator[ClientConnection]:
+        """Iterate over the open connections, in order of their first request."""
+        for connection, since_ms in list(self._since.items()):
+            if connection not in self._since:  # closed meanwhile
+                continue
             produces, consumes = self.groups_of(connection)
             member = next(
                 chain(
@@ -195,11 +196,11 @@ class ClientTable:
                 None,
             )
             if member is None:
-                found.append(ClientConnection(connection, since_ms))
+                yield ClientConnection(connection, since_ms)
                 continue
             said = member.client_id, member.language, member.version, member.heard_ms
-            found.append(ClientConnection(connection, since_ms, *said, sorted(produces), sorted(consumes)))
-        return found
+            groups = sorted(produces), sorted(consumes)
+            yield ClientConnection(connection, since_ms, *said, *groups, member.principal)
 
     def broadcasts(self, group: str) -> bool:
         """Return whether an online group consumes in broadcasting mode."""
