@@ -53,7 +53,7 @@ from gantrymq.remoting.codes import RequestCode as Code
 from gantrymq.remoting.headers.clients import ResetOffsetRequest
 from gantrymq.remoting.headers.groups import QueryCorrectionOffsetRequest
 from gantrymq.world.real import real_world
-from gantrymq_admin.summaries import group_summaries, topic_summaries
+from gantrymq_admin.summaries import connection_summaries, group_summaries, topic_summaries
 
 ROUNDS: Final = 3
 UNDER_WAY: Final = 64
@@ -61,7 +61,7 @@ SETTLE_S: Final = 0.3  # includes work that continues after an answer
 REGISTERED_S: Final = 6.0  # a full registration follows a deletion within 5 s
 PATIENCE_S: Final = 60.0
 PERIOD_S: Final = 0.002
-TABLE_KEPT_S: Final = 5.5  # brokers keep lists of groups and topics for 5 s
+TABLE_KEPT_S: Final = 5.5  # longer than brokers keep lists of groups, connections and topics
 WIDE: Final = "Wide"
 READER: Final = "reads-every-topic"
 COPY: Final = "copy"
@@ -145,6 +145,7 @@ def rows(topics: int) -> list[Row]:
         Row(Code.GET_ALL_PRODUCER_INFO, {}, lambda admin, at: admin.producers(at)),
         _list(65023, "groups", "behind", lambda admin, at: group_summaries(admin, at, order="behind", most=200)),
         _list(65023, "groups", "late", lambda admin, at: group_summaries(admin, at, order="late", most=200)),
+        _list(65024, "connections", "since", lambda admin, at: connection_summaries(admin, at, most=200)),
         _list(65025, "topics", "name", lambda admin, at: topic_summaries(admin, at, order="name", most=200)),
         _list(65025, "topics", "kept", lambda admin, at: topic_summaries(admin, at, order="kept", most=200)),
         Row(Code.GET_ALL_TOPIC_LIST_FROM_NAMESERVER, {}, lambda admin, at: admin.topics(at), True),

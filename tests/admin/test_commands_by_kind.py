@@ -26,6 +26,9 @@ GOOD = (
     "group progress -g CG",
     "group list",
     "group list --by behind",
+    "topic list",
+    "topic list --by kept",
+    "topic list --by put --contains T --max 1 --all",
     "group list --by late --contains c --max 3 --all",
     "group create New",
     "group delete New",
@@ -75,6 +78,9 @@ WRONG = (
     "group dlq show -g CG",
     "group dlq CG list",
     "topic status",
+    "topic list -b 127.0.0.1:1",
+    "topic list --by age",
+    "group list --by age",
     "topic status T -t Other",
     "message view zzz",
     "message send -t T --body x --delay soon",
@@ -202,3 +208,11 @@ def test_undecided_transactions_tell_when_their_producer_is_asked_next(namesrv):
 )
 def test_a_slip_is_answered_with_what_was_meant(namesrv, words, sentence):
     assert sentence in asked(words, namesrv).stderr
+
+
+def test_sorted_lists_show_tables_and_how_many_are_left_out(namesrv):
+    shown = asked("group list --by behind", namesrv)
+    assert re.search(r"CG +broker-a +\d", shown.stdout)
+    shown = asked("topic list --by name --all --max 1", namesrv)
+    assert "more such topics; show more with --max" in shown.stderr
+    assert re.search(r"T +broker-a +1 +\d", asked("topic list --by put", namesrv).stdout)

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, get_args
+from typing import Any
 
-import attrs
 import click
 
 from gantrymq.client import Admin
@@ -14,22 +13,14 @@ from gantrymq.errors import BrokerRefused, ConsumerNotOnline, GroupNotExist, Inv
 from gantrymq.model import names
 from gantrymq.model.group import GroupConfig
 from gantrymq.model.queue import MessageQueue
-from gantrymq_admin.commands.options import admin_command, brokers_of, group_named, served_by, where_options
-from gantrymq_admin.summaries import MAX_ROWS, GroupOrder, GroupSummaries, GroupSummary, group_summaries
+from gantrymq_admin.commands.options import admin_command, brokers_of, group_named, where_options
+from gantrymq_admin.commands.sorted_lists import by_options, list_groups_by
+from gantrymq_admin.summaries import GroupOrder
 
 
 @click.command("list")
 @click.option("--all", "everything", is_flag=True, help="The brokers' own groups as well.")
-@click.option(
-    "--by",
-    "order",
-    type=click.Choice(get_args(GroupOrder)),
-    help="Show the lag, sorted by messages, by the age of the oldest, or by name.",
-)
-@click.option(
-    "--max", "most", type=click.IntRange(1, MAX_ROWS), default=50, show_default=True, help="With --by, at each broker."
-)
-@click.option("--contains", metavar="TEXT", default="", help="With --by: only groups with TEXT in their name.")
+@by_options(GroupOrder, "groups")
 @where_options
 @admin_command
 async def list_groups(
@@ -49,7 +40,7 @@ async def list_groups(
     """
     addresses = await brokers_of(admin, cluster, broker)
     if order is not None:
-        await _list_by(admin, addresses, order, contains, most, everything, output)
+        await list_groups_by(admin, addresses, order, contains, most, everything, output)
         return
     found = await _list(admin, addresses, everything)
     if output == "json":
@@ -192,34 +183,6 @@ async def progress(
 
 def _late(queue: dict[str, Any]) -> str:
     return "-" if queue["late_ms"] is None else f"{queue['late_ms'] / 1000:.0f} s"
-
-
-async def _list_by(
-    admin: Admin, addresses: Sequence[str], order: GroupOrder, contains: str, most: int, everything: bool, output: str
-) -> None:
-    found = dict[str, GroupSummaries]()
-    for address in addresses:
-        with served_by("gantrymq-diagnosis", address, "does not sort its groups", "leave out --by"):
-            found[address] = await group_summaries(
-                admin, address, order=order, contains=contains, most=most, system=everything
-            )
-    if output == "json":
-        print_json({"brokers": [{"address": address, **attrs.asdict(page)} for address, page in found.items()]})
-        return
-    print_table(
-        ["Group", "Broker", "Members", "Model", "Behind", "Late", "Retries", "Dead letters", "Out/s"],
-        [_summary_row(page.broker, each) for page in found.values() for each in page.groups],
-    )
-    for page in found.values():
-        if page.total > len(page.groups):
-            say(f"{page.broker} has {page.total - len(page.groups)} more such groups; show more with --max")
-
-
-def _summary_row(broker: str, group: GroupSummary) -> tuple[object, ...]:
-    late = "-" if group.late_ms is None else f"{group.late_ms / 1000:.0f} s"
-    again = group.retry_behind + group.retry_waiting
-    shown = (group.members, group.model or "-", group.behind, late, again, group.dead_letters, group.consumed_per_s)
-    return (group.group, broker, *shown)
 
 
 # --- asking ---------------------------------------------------------------------------------------------------------

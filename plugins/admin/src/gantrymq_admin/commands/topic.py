@@ -15,7 +15,9 @@ from gantrymq.errors import NoRoute
 from gantrymq.model import names
 from gantrymq.model.topic import PERM_INHERIT, PERM_READ, PERM_WRITE, TopicConfig
 from gantrymq_admin.commands.options import admin_command, brokers_of, cluster_option, topic_named, where_options
+from gantrymq_admin.commands.sorted_lists import by_options, list_topics_by
 from gantrymq_admin.own_names import is_own_topic, of_clusters
+from gantrymq_admin.summaries import TopicOrder
 from gantrymq_admin.topic_queues import refuse_to_hide
 
 PERMISSIONS = {"2": 2, "W": 2, "4": 4, "R": 4, "6": 6, "RW": 6, "WR": 6}
@@ -28,9 +30,30 @@ def topic() -> None:
 
 @topic.command("list")
 @click.option("--all", "everything", is_flag=True, help="The brokers' own, retry and dead letter topics as well.")
+@by_options(TopicOrder, "topics")
+@where_options
 @admin_command
-async def list_topics(admin: Admin, everything: bool, output: str) -> None:
-    """List the topics of the name servers."""
+async def list_topics(
+    admin: Admin,
+    everything: bool,
+    order: TopicOrder | None,
+    most: int,
+    contains: str,
+    cluster: str | None,
+    broker: str | None,
+    output: str,
+) -> None:
+    """List the topics of the name servers.
+
+    With --by, brokers with gantrymq-diagnosis sort and filter their topics, as of some seconds ago: by name, by
+    messages kept, or by messages stored (put) or delivered (got) per second.
+    """
+    if order is not None:
+        addresses = await brokers_of(admin, cluster, broker)
+        await list_topics_by(admin, addresses, order, contains, most, everything, output)
+        return
+    if cluster or broker:
+        raise click.UsageError("-c and -b need --by: name servers list the topics of all brokers")
     found = await (admin.topics() if everything else _topics_of_users(admin))
     if output == "json":
         print_json({"topics": found})
