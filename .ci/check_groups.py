@@ -4,7 +4,7 @@
 
 Reads tox's output in the folder: ``result-quick.json`` and others (``tox --result-json``) list the environments and the
 exit codes of their commands; ``reports/<environment>.xml`` is pytest's count. Environments of a Python that is not
-installed are not expected; neither are ``interop`` without Java, Node and Go, ``spark`` without Java 17, and
+installed are not expected; neither are ``interop`` without Java, Node, Go and Chromium, ``spark`` without Java 17, and
 ``sanitize`` without its libraries. In environments with everything installed, a test file with every test skipped
 counts as a group that ran nothing.
 """
@@ -105,9 +105,9 @@ def node_is_here() -> bool:
 
 
 def every_client_is_here() -> bool:
-    """Whether the official clients of all languages can be built and run."""
+    """Whether the official clients of all languages can be built and run, and a browser is there."""
     go = shutil.which("go") or os.access("/usr/local/go/bin/go", os.X_OK)
-    return java_is_here() and node_is_here() and bool(go)
+    return java_is_here() and node_is_here() and bool(go) and shutil.which("chromium") is not None
 
 
 def runs(program: str) -> bool:

@@ -1,0 +1,401 @@
+"""The web console in Chromium, with real clicks, for our broker and for a Java broker 5.3.3.
+
+The tasks are those of operators. Each has a limit of clicks: a click, a choice or Enter counts, typing does not.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import re
+import threading
+from collections.abc import Coroutine, Iterator
+from pathlib import Path
+from typing import Any, TypeVar
+from urllib.parse import urlsplit
+
+import pytest
+from harness.console import GantryConsole, axe_script, chromium
+
+from gantrymq.client import Client, Message, TopicConfig
+from gantrymq.loose_json import dumps
+from gantrymq.remoting.codes import RequestCode
+from gantrymq.remoting.headers.send import ConsumerSendMsgBackRequest
+
+pytestmark = pytest.mark.interop
+
+T = TypeVar("T")
+
+SIZES = {"wide": (1280, 900), "tablet": (820, 1100), "phone": (360, 740)}
+SCREENS = Path(os.environ.get("GANTRYMQ_SCREENS", ".tox/reports/screens"))
+MESSAGES = 20
+LETTERS = 3
+# Rules that axe-core cannot decide in a browser without a person are reported as incomplete, not as violations.
+STATES = (
+    "",
+    "search",
+    "search?q=order-7",
+    "topics",
+    "topics?filter=nothing-has-this-name",
+    "topics/Orders",
+    "topics/Orders/groups",
+    "topics/Orders/producers",
+    "topics/Orders/settings",
+    "topics/Orders/send",
+    "topics/NoSuchTopic",
+    "new/topic",
+    "groups",
+    "groups/billing",
+    "groups/billing/queues",
+    "groups/billing/members",
+    "groups/billing/plan",
+    "groups/billing/offsets",
+    "groups/billing/settings",
+    "groups/billing/dlq",
+    "groups/shipping/dlq",
+    "new/group",
+    "clients",
+    "delayed",
+    "transactions",
+    "brokers",
+    "nameservers",
+    "audit",
+    "about",
+    "nothing-here",
+)
+
+
+class Onlookers:
+    """An event loop in a thread of its own, as Playwright has one in the test's; and a member of a group on it."""
+
+    def __init__(self, namesrv: str) -> None:
+        self._loop = asyncio.new_event_loop()
+        self._thread = threading.Thread(target=self._loop.run_forever, daemon=True)
+        self._thread.start()
+        self._client = Client(namesrv)
+
+    def run(self, work: Coroutine[Any, Any, T]) -> T:
+        """Run *work* on the loop."""
+        return asyncio.run_coroutine_threadsafe(work, self._loop).result(90)
+
+    async def join(self) -> None:
+        """Consume Orders as the group onlookers."""
+        await self._client.start()
+        consumer = self._client.consumer("onlookers", "Orders")
+        self._consuming = asyncio.ensure_future(consumer.run(lambda message: None))
+
+    def stop(self) -> None:
+        """Leave the group and end the loop."""
+        self._consuming.cancel()
+        self.run(self._client.close())
+        self._loop.call_soon_threadsafe(self._loop.stop)
+        self._thread.join(10)
+        self._loop.close()
+
+
+class Site:
+    """A console for a cluster with some topics and groups."""
+
+    def __init__(self, console: GantryConsole, namesrv: str) -> None:
+        self.url = console.url
+        self.namesrv = namesrv
+        self.ids: list[str] = []
+        self.run: Any = None  # runs a coroutine
+
+    async def fill(self) -> None:
+        """Create topics, messages, groups behind, and dead letters."""
+        async with Client(self.namesrv) as client, client.admin as admin:
+            await admin.create_topic_in(TopicConfig("Orders", read_queues=4, write_queues=4))
+            await client.wait_ready("Orders")
+            producer = client.producer("shop")
+            sent = []
+            for number in range(MESSAGES):
+                body = b'{"order": %d, "total": 9007199254740993, "note": "<b>4711</b>"}' % number
+                sent.append(await producer.send(Message("Orders", body, tags="A", keys=f"order-{number}")))
+            self.ids = [each.message_id for each in sent]
+            for group, count in (("billing", MESSAGES - 5), ("archive", 1)):
+                async with asyncio.timeout(60), client.consumer(group, "Orders", consume_from="first") as consumer:
+                    taken = 0
+                    async for _ in consumer:
+                        taken += 1
+                        if taken == count:
+                            break
+            address = (await admin.masters())[0]
+            heartbeat = dumps({"clientID": "c1", "consumerDataSet": [{"groupName": "shipping"}]})
+            await admin.request(address, RequestCode.HEART_BEAT, body=heartbeat)
+            for each in sent[:LETTERS]:
+                back = ConsumerSendMsgBackRequest(
+                    offset=int(each.offset_id[16:], 16), group="shipping", delay_level=-1, origin_topic="Orders"
+                )
+                await admin.request(address, RequestCode.CONSUMER_SEND_MSG_BACK, back)
+            await client.wait_ready("%DLQ%shipping")
+
+
+@pytest.fixture(scope="module", params=["ours", "java"])
+def site(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
+    if request.param == "ours":
+        namesrv = request.getfixturevalue("ours").namesrv
+    else:
+        namesrv = request.getfixturevalue("java_servers")("5.3.3").namesrv
+    with GantryConsole(tmp_path_factory.mktemp("console"), namesrv) as console:
+        made, onlookers = Site(console, namesrv), Onlookers(namesrv)
+        made.run = onlookers.run
+        onlookers.run(made.fill())
+        onlookers.run(onlookers.join())
+        yield made
+        onlookers.stop()
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Any]:
+    with chromium() as found:
+        yield found
+
+
+class Visitor:
+    """A person at a browser, whose clicks are counted."""
+
+    def __init__(self, context: Any, site: Site) -> None:
+        self.page = context.new_page()
+        self.clicks = 0
+        self._problems: list[str] = []
+        self.page.on("console", lambda message: self._problems.append(message.text) if _is_bad(message) else None)
+        self.page.on("pageerror", lambda error: self._problems.append(str(error)))
+        self.page.on("request", lambda asked: self._requests.add(urlsplit(asked.url).netloc))
+        self._requests: set[str] = set()
+        self._site = site
+        self.page.goto(site.url)
+
+    def click(self, selector: str) -> None:
+        """Click on the first visible element."""
+        self.page.locator(selector).first.click()
+        self.clicks += 1
+
+    def link(self, text: str) -> None:
+        """Follow a link."""
+        self.page.get_by_role("link", name=text, exact=True).first.click()
+        self.clicks += 1
+
+    def press(self, text: str) -> None:
+        """Press a button of the main part."""
+        self.page.locator("main").get_by_role("button", name=text, exact=True).first.click()
+        self.clicks += 1
+
+    def choose(self, name: str, value: str) -> None:
+        """Choose an option of the form that is used."""
+        self.page.locator(f"main select[name={name}]").first.select_option(value)
+        self.clicks += 1
+
+    def search(self, text: str) -> None:
+        """Type into the search box and press Enter."""
+        self.page.fill("#q", text)
+        self.page.press("#q", "Enter")
+        self.clicks += 1
+
+    @property
+    def text(self) -> str:
+        """The text of the main part."""
+        return str(self.page.inner_text("main"))
+
+    def wait_for(self, text: str) -> None:
+        """Wait until the main part contains *text*."""
+        self.page.locator("main", has_text=text).wait_for()
+
+    def check(self) -> None:
+        """Check that nothing failed in the browser and no other host was asked."""
+        assert self._problems == []
+        assert self._requests <= {urlsplit(self._site.url).netloc}
+
+
+def _is_bad(message: Any) -> bool:
+    # A page with status 404 or 400 is an answer that a test may ask for.
+    return message.type in ("error", "warning") and "the server responded with a status of 4" not in message.text
+
+
+@pytest.fixture
+def visitor(browser: Any, site: Site) -> Iterator[Visitor]:
+    context = browser.new_context(viewport={"width": 1280, "height": 900}, locale="en-GB", timezone_id="Asia/Shanghai")
+    context.set_default_timeout(15_000)
+    found = Visitor(context, site)
+    yield found
+    found.check()
+    context.close()
+
+
+def test_who_consumed_the_message_with_a_key(visitor):
+    visitor.search("order-7")
+    visitor.click("main table a")
+    assert visitor.clicks <= 4
+    assert "Who consumed it" in visitor.text and "billing" in visitor.text and "archive" in visitor.text
+    assert "order-7" in visitor.page.title()
+
+
+def test_what_is_the_message_with_a_unique_id(visitor, site):
+    visitor.search(site.ids[3])
+    visitor.click("main table a")
+    assert visitor.clicks <= 2
+    assert '"total": 9007199254740993' in visitor.text and "order-3" in visitor.text
+
+
+def test_why_a_group_gets_nothing(visitor):
+    visitor.search("archive")
+    visitor.click("main a:text-is('archive')")
+    assert visitor.clicks <= 3
+    assert re.search(r"[Nn]o member", visitor.text)
+
+
+def test_which_groups_are_furthest_behind(visitor):
+    visitor.link("Home")
+    assert visitor.clicks <= 1
+    visitor.wait_for("archive")
+
+
+def test_a_group_reads_again_from_a_time_after_a_preview(visitor):
+    visitor.search("billing")
+    visitor.click("main a:text-is('billing')")
+    visitor.link("Offsets")
+    visitor.choose("target", "first")
+    visitor.press("Preview")
+    assert "Orders" in visitor.text
+    visitor.click("main form.confirm button")
+    assert visitor.clicks <= 6
+    assert "billing" in visitor.text
+    assert visitor.page.locator(".banner.good").count() == 1, visitor.text
+
+
+def test_dead_letters_of_the_last_hour_are_sent_again(visitor):
+    visitor.search("shipping")
+    visitor.click("main a:text-is('shipping')")
+    visitor.link("Dead letters")
+    visitor.choose("scope", "1")
+    visitor.press("Send again")
+    visitor.click("main form.confirm button")
+    assert visitor.clicks <= 6
+    visitor.wait_for("ended")
+    assert f"{LETTERS} sent and 0 failed" in visitor.text
+
+
+def test_a_topic_is_made_and_a_message_arrives(visitor, site):
+    name = f"Made{abs(hash(site.url)) % 10**6}"
+    visitor.link("Topics")
+    visitor.click("main a[href$='new/topic']")
+    visitor.page.fill("main input[name=topic]", name)
+    visitor.page.fill("main input[name=read_queues]", "8")
+    visitor.press("Create the topic")
+    visitor.click("main form.confirm button")
+    visitor.link("Send")
+    visitor.page.fill("main textarea[name=body]", "hello from a browser")
+    visitor.press("Send")
+    assert visitor.clicks <= 8
+    assert "Sent as" in visitor.text and "hello from a browser" in visitor.text
+
+
+def test_which_clients_consume_a_topic(visitor):
+    visitor.search("Orders")
+    visitor.click("main a:text-is('Orders')")
+    visitor.link("Consumers")
+    assert visitor.clicks <= 3
+    assert "onlookers" in visitor.text and re.search(r"127\.0\.0\.1:\d+", visitor.text)
+    assert "JAVA" in visitor.text or "PYTHON" in visitor.text.upper()
+
+
+def test_every_page_is_accessible_and_fits(browser, site, request):
+    """axe-core finds no violation, no page scrolls sideways, and the pictures of each page are kept."""
+    if "java" in request.node.name:
+        pytest.skip("the pages are the same for a Java broker")
+    axe = axe_script()
+    found: list[str] = []
+    for scheme, (size, (width, height)) in zip(("light", "light", "dark"), SIZES.items(), strict=True):
+        context = browser.new_context(
+            viewport={"width": width, "height": height}, color_scheme=scheme, bypass_csp=True, locale="en-GB"
+        )
+        page = context.new_page()
+        for state in STATES:
+            page.goto(site.url + state)
+            if size != "tablet":
+                page.evaluate(axe)
+                result = page.evaluate("axe.run(document, {resultTypes: ['violations']})")
+                found += [
+                    f"{size} /{state}: {each['id']}: {each['nodes'][0]['html'][:120]}" for each in result["violations"]
+                ]
+            inner, outer = page.evaluate("[document.documentElement.scrollWidth, innerWidth]")
+            if inner > outer:
+                found.append(f"{size} /{state}: {inner} px wide, the window has {outer}")
+            folder = SCREENS / f"{size}-{scheme}"
+            folder.mkdir(parents=True, exist_ok=True)
+            page.screenshot(path=folder / f"{re.sub(r'[^a-zA-Z0-9]+', '-', state) or 'home'}.png", full_page=True)
+        context.close()
+    assert found == [], "\n".join(found)
+
+
+def test_the_console_speaks_chinese_and_keeps_the_theme(browser, site):
+    context = browser.new_context(locale="zh-CN")
+    page = context.new_page()
+    page.goto(site.url + "groups")
+    assert page.get_attribute("html", "lang") == "zh" and "消费组" in page.inner_text("h1")
+    page.click("details.menu summary")
+    page.select_option("select[name=theme]", "dark")
+    page.select_option("select[name=lang]", "en")
+    page.click("details.menu button >> nth=0")
+    assert page.get_attribute("html", "lang") == "en" and page.get_attribute("html", "data-theme") == "dark"
+    assert urlsplit(page.url).path.endswith("/groups")
+    context.close()
+
+
+def test_three_tasks_without_a_script(browser, site):
+    context = browser.new_context(java_script_enabled=False)
+    page = context.new_page()
+    page.goto(site.url)
+    page.fill("#q", "order-7")
+    page.press("#q", "Enter")
+    page.click("main table a")
+    assert "Who consumed it" in page.inner_text("main")
+    page.goto(site.url + "groups/billing/offsets")
+    page.select_option("main form >> nth=0 >> select[name=target]", "last")
+    page.click("main form >> nth=0 >> button")
+    page.click("main form.confirm button")
+    assert page.locator(".banner.good").count() == 1
+    page.goto(site.url + "topics?filter=order")
+    assert page.locator("main table").count() == 1
+    context.close()
+
+
+def test_three_tasks_by_keyboard(browser, site):
+    context = browser.new_context(locale="en-GB")
+    page = context.new_page()
+    page.goto(site.url)
+    page.keyboard.press("/")
+    page.keyboard.type("order-7")
+    page.keyboard.press("Enter")
+    page.wait_for_url("**/search?**")
+    page.keyboard.press("j")
+    page.keyboard.press("Enter")
+    page.wait_for_url("**/messages/**")
+    assert "Who consumed it" in page.inner_text("main")
+    page.keyboard.press("g")
+    page.keyboard.press("g")
+    page.wait_for_url("**/groups")
+    page.keyboard.press("g")
+    page.keyboard.press("t")
+    page.wait_for_url("**/topics")
+    page.keyboard.press("?")
+    assert page.locator("dialog[open]").count() == 1
+    context.close()
+
+
+def test_a_page_stays_fresh_without_flicker(browser, site):
+    """A refresh changes what changed, and keeps the text that a person has selected and the scroll position."""
+    context = browser.new_context(locale="en-GB")
+    page = context.new_page()
+    page.goto(site.url + "topics/Orders")
+    page.evaluate("document.querySelector('main h1').dataset.mark = 'kept'")
+    site.run(_send(site.namesrv))
+    page.keyboard.press("r")
+    page.locator("main", has_text=str(MESSAGES + 1)).wait_for()
+    assert page.evaluate("document.querySelector('main h1').dataset.mark") in ("kept", None)
+    context.close()
+
+
+async def _send(namesrv: str) -> None:
+    async with Client(namesrv) as client:
+        await client.producer("shop").send(Message("Orders", b"one more"))
