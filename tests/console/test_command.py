@@ -203,6 +203,11 @@ def test_a_process_prints_a_link_that_logs_in_once_and_stops_on_a_signal(tmp_pat
             assert page.url == ready["console"] + "account"
             assert "administrator" in page.read().decode()
         assert stat.S_IMODE((tmp_path / "state" / "audit.log").stat().st_mode) == 0o640
+        second = CliRunner().invoke(main, ["console", "--listen", "127.0.0.1:0", "--state", str(tmp_path / "state")])
+        assert "give this one a folder of its own with --state" in sentence(second)
+        port = ready["console"].split(":")[2].strip("/")
+        second = CliRunner().invoke(main, ["console", "--listen", f"127.0.0.1:{port}", "--state", str(tmp_path)])
+        assert "another process has that port" in sentence(second)
     finally:
         process.send_signal(signal.SIGTERM)
         _, errors = process.communicate(timeout=30)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 from typing import Any
 
@@ -13,7 +14,7 @@ from gantrymq.commands.run import run, stop_requested
 from gantrymq.errors import ConfigError
 from gantrymq.model.hosts import parse_address
 from gantrymq.world.real import real_world
-from gantrymq_console.commands.state import state_folder, state_option
+from gantrymq_console.commands.state import lock_state, state_folder, state_option
 from gantrymq_console.commands.tokens import token
 from gantrymq_console.commands.users import ROLES, user
 
@@ -128,6 +129,7 @@ async def _serve(namesrv: str, given: dict[str, Any], output: str) -> None:
         say(f"log in once at: {address}login?code={code}")
 
     way_in = entrance(world, EntranceOptions(host, state, **given), announce)
+    lock = lock_state(world.files, state)
     audit = FileAudit(world, state)
     stopped = stop_requested()
     running = RunningConsole(world, namesrv, way_in.identities, audit, way_in.exposure, way_in.certificates)
@@ -136,7 +138,9 @@ async def _serve(namesrv: str, given: dict[str, Any], output: str) -> None:
     try:
         address = await running.start(host, port)
     except OSError as problem:
-        raise ConfigError(f"cannot listen on {listen}: {problem.strerror or problem}") from problem
+        taken = problem.errno == errno.EADDRINUSE
+        reason = "another process has that port; choose another one" if taken else problem.strerror or str(problem)
+        raise ConfigError(f"--listen {listen}: {reason}") from problem
     try:
         code = way_in.new_code()
         if output == "json":
@@ -149,6 +153,7 @@ async def _serve(namesrv: str, given: dict[str, Any], output: str) -> None:
         await stopped.wait()
     finally:
         await running.stop()
+        lock.release()
 
 
 def _address(listen: str) -> tuple[str, int]:
