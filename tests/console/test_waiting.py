@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 from console_visitor import Visitor
+from polling import wait_until
 
 from gantrymq.client.message import Message, TransactionState
 
@@ -19,10 +20,20 @@ def visitor(gantrymq_broker_factory):
         yield found
 
 
+def listed(visitor, count):
+    """Return the list when it has *count* messages: timed ones are in it after the timers have read them."""
+
+    def look():
+        found = visitor.api("/delayed")["data"]["found"]
+        return found if len(found["messages"]) == count else None
+
+    return wait_until(look, f"{count} delayed messages", 30)
+
+
 def test_what_waits_is_listed_the_soonest_first(visitor):
     visitor.running.send("Orders", b"later", keys="later", delay_ms=3_600_000)
     visitor.running.send("Orders", b"level", keys="level", delay_level=10)
-    twin = visitor.api("/delayed")["data"]["found"]
+    twin = listed(visitor, 2)
     assert [(each["keys"], each["kind"]) for each in twin["messages"]] == [("level", "level 10"), ("later", "timer")]
     assert {each["name"]: each["waiting"] for each in twin["sources"]} == {"levels": "1", "timers": "1"}
     page = visitor.get("/delayed?topic=Orders")
@@ -33,6 +44,7 @@ def test_what_waits_is_listed_the_soonest_first(visitor):
 
 def test_a_timed_message_is_recalled_after_a_confirmation(visitor):
     visitor.running.send("Orders", b"never", keys="never", delay_ms=3_600_000)
+    listed(visitor, 1)
     preview = visitor.submit(visitor.get("/delayed"), "/recall")
     assert "will not be delivered to Orders" in preview.text
     assert "gantrymq message recall" in preview.text
@@ -42,7 +54,7 @@ def test_a_timed_message_is_recalled_after_a_confirmation(visitor):
 
 def test_a_message_with_a_level_cannot_be_recalled(visitor):
     visitor.running.send("Orders", b"x", delay_level=10)
-    (each,) = visitor.api("/delayed")["data"]["found"]["messages"]
+    (each,) = listed(visitor, 1)["messages"]
     form = visitor.get("/topics").form("/preferences").fields
     page = visitor.post("/delayed/recall", {"csrf": form["csrf"], "id": each["offset_id"], "broker": each["broker"]})
     assert page.status == 400 and "Only timed messages" in page.text
