@@ -38,6 +38,9 @@ STATES = (
     "topics",
     "topics?filter=nothing-has-this-name",
     "topics/Orders",
+    "topics/Orders/messages",
+    "topics/Orders/messages?text=nothing-has-this-text",
+    "topics/Orders/tail",
     "topics/Orders/groups",
     "topics/Orders/producers",
     "topics/Orders/settings",
@@ -297,6 +300,19 @@ def test_which_clients_consume_a_topic(visitor):
     assert visitor.clicks <= 3
     assert "onlookers" in visitor.text and re.search(r"127\.0\.0\.1:\d+", visitor.text)
     assert "JAVA" in visitor.text or "PYTHON" in visitor.text.upper()
+
+
+def test_messages_are_found_by_their_contents_and_downloaded(visitor):
+    visitor.search("Orders")
+    visitor.click("main a:text-is('Orders')")
+    visitor.link("Messages")
+    visitor.page.fill("main input[name=text]", '"order": 7,')
+    visitor.press("Show")
+    visitor.wait_for("order-7")
+    with visitor.page.expect_download() as download:
+        visitor.press("Download")
+    assert visitor.clicks <= 5
+    assert '"order": 7' in Path(download.value.path()).read_text().replace("\\", "")
 
 
 def test_every_page_is_accessible_and_fits(browser, site, request):
