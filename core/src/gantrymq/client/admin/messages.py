@@ -146,7 +146,14 @@ class MessageCalls(TopicCalls):
         return max(parts.time_ms(now, clock.utc_offset_ms(now)) - UNIQUE_MARGIN_MS, 0)
 
     async def query_message_page(
-        self, topic: str, key: str, begin_ms: int = 0, end_ms: int = FOREVER_MS, limit: int = MAX_BY_KEY
+        self,
+        topic: str,
+        key: str,
+        begin_ms: int = 0,
+        end_ms: int = FOREVER_MS,
+        limit: int = MAX_BY_KEY,
+        *,
+        broker: str | None = None,
     ) -> KeyPage:
         """Return the newest messages of *topic* with *key* among their keys, and whether there may be earlier ones.
 
@@ -160,14 +167,15 @@ class MessageCalls(TopicCalls):
             begin_ms: lowest store time; brokers index it in seconds.
             end_ms: highest store time.
             limit: messages to ask each broker for; brokers allow 64 by default.
+            broker: name of the only broker to ask; None for all of the topic.
 
         Raises:
             InvalidParameter: *limit* is less than 1.
-            NoRoute: no name server knows the topic.
+            NoRoute: no name server knows the topic, or *broker* does not have it.
             BrokerRefused, ConnectFailed, ConnectionLost, CallTimeout: no broker answered.
         """
         check_number("limit", limit, 1)
-        brokers, hidden = await self._brokers_of(topic), False
+        brokers, hidden = await self._brokers_of(topic, broker), False
         while True:
             asked = [self._newest(each, topic, key, begin_ms, end_ms, limit) for each in brokers]
             found = await asyncio.gather(*asked)
@@ -219,10 +227,14 @@ class MessageCalls(TopicCalls):
             raise NoMessageFound(f"topic {topic} has no message with key {key}; {reasons}")
         return tuple(sorted(found, key=lambda each: each.store_timestamp))
 
-    async def _brokers_of(self, topic: str) -> list[tuple[str, str]]:
-        """Return names and addresses of the brokers of a topic."""
+    async def _brokers_of(self, topic: str, only: str | None = None) -> list[tuple[str, str]]:
+        """Return names and addresses of the brokers of a topic, or of the one named *only*."""
         route = await self.route(topic)
-        brokers = [(broker.name, address) for broker in route.brokers if (address := broker.readable()) is not None]
+        brokers = [
+            (each.name, address)
+            for each in route.brokers
+            if (address := each.readable()) is not None and only in (None, each.name)
+        ]
         if not brokers:
             raise NoRoute(f"topic {topic} has no broker that can be asked")
         return brokers

@@ -8,25 +8,19 @@ from typing import Final
 import attrs
 
 from gantrymq.client.admin import FOREVER_MS
-from gantrymq.client.calls.decoding import decode_messages
 from gantrymq.client.message import ReceivedMessage
-from gantrymq.errors import BrokerRefused
 from gantrymq.model.names import DLQ_PREFIX, RETRY_PREFIX
-from gantrymq.remoting.codes import RequestCode, ResponseCode
-from gantrymq.remoting.headers.pull import QueryMessageRequest
-from gantrymq_console.data.asking import Asking
+from gantrymq_console.data.asking import Asking, Missing
 from gantrymq_console.data.cluster import Cluster
 from gantrymq_console.data.reading import ROUND_S, Walk, Wanted
 from gantrymq_console.web.values import Long
 
 __all__ = ["Listing", "Row", "by_key", "contains", "newest", "row_of"]
 
-KEYED: Final = 64  # messages that a broker returns for a key
 EXCERPT: Final = 300  # characters
 EXCERPT_BYTES: Final = 64 * 1024  # of a body that are decoded
 MOST_BYTES: Final = 8 * 1024 * 1024  # read for one page
 MOST_LOOKED: Final = 20_000  # queue entries looked at for one page
-INDEX_MS: Final = 1000  # the index has times in seconds
 
 
 @attrs.frozen
@@ -167,45 +161,21 @@ async def by_key(
     end = end_ms if end_ms is not None else FOREVER_MS
     answers = await asking.all(
         {
-            each.name: _at_broker(cluster, each.name, address, topic, key, begin_ms, end)
+            each.name: cluster.admin.query_message_page(topic, key, begin_ms, end, broker=each.name)
             for each in route.brokers
-            if (address := each.readable()) is not None
+            if each.readable() is not None
         }
     )
-    full = [min(each.store_timestamp for each in part) for part in answers.values() if len(part) >= KEYED]
-    at = max(full, default=None)  # older messages of the broker are not among the answers
-    found = [
-        each
-        for part in answers.values()
-        for each in part
-        if each.topic == topic and _has_key(each, key) and begin_ms <= each.store_timestamp <= end
-    ]
+    for name, page in answers.items():
+        asking.missing += [Missing(name, "failed", each) for each in page.problems.values()]
+    at = max((each.next_end_ms for each in answers.values() if each.next_end_ms is not None), default=None)
+    found = [each for page in answers.values() for each in page.messages if begin_ms <= each.store_timestamp]
     shown = [each for each in found if at is None or each.store_timestamp > at]
-    crowded = at is not None and not shown
-    if crowded:
-        assert at is not None
-        shown = [each for each in found if each.store_timestamp >= at]
-        at = min(at, end) - INDEX_MS
     shown.sort(key=lambda each: (-each.store_timestamp, each.broker_name, -each.log_offset, -each.queue_offset))
-    rows = [row_of(each, with_body=with_body) for each in shown]
-    read_bytes = Long(sum(each.store_size for part in answers.values() for each in part))
-    return Listing(rows, len(found), read_bytes, next_ms=at, more_in_one_second=crowded)
-
-
-async def _at_broker(
-    cluster: Cluster, name: str, address: str, topic: str, key: str, begin_ms: int, end_ms: int
-) -> list[ReceivedMessage]:
-    header = QueryMessageRequest(
-        topic=topic, key=key, max_num=KEYED, begin_timestamp=begin_ms, end_timestamp=end_ms, unique_key_query=False
+    return Listing(
+        [row_of(each, with_body=with_body) for each in shown],
+        len(found),
+        Long(sum(each.store_size for each in found)),
+        next_ms=at,
+        more_in_one_second=any(each.hidden for each in answers.values()),
     )
-    try:
-        reply = await cluster.admin.request(address, RequestCode.QUERY_MESSAGE, header)
-    except BrokerRefused as refusal:
-        if refusal.response_code == ResponseCode.QUERY_NOT_FOUND:
-            return []
-        raise
-    return list(decode_messages(reply.payload, name))
-
-
-def _has_key(message: ReceivedMessage, key: str) -> bool:
-    return key in (message.keys or "").split(" ") or message.properties.get("UNIQ_KEY") == key
