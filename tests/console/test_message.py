@@ -2,11 +2,20 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+
 import pytest
+from console_members import join
 from console_visitor import Visitor
 
+from gantrymq.client import Client, Message
+from gantrymq.client.tracing.records import EndTransaction, MessageType, Pub, SubAfter, SubBefore
+from gantrymq.model.group import GroupConfig
+from gantrymq_admin.consumption import Traced
 from gantrymq_console.access.users import Role
 from gantrymq_console.data.bodies import body_of, indented
+from gantrymq_console.pages.timeline import timeline
+from gantrymq_console.web.texts import texts_of
 
 MARKUP = "<script>alert(1)</script>\"'&"
 
@@ -76,12 +85,94 @@ def test_a_message_that_does_not_exist(visitor):
 
 def test_the_search_finds_keys_ids_topics_and_groups(visitor):
     sent = visitor.running.send("Orders", b"x", keys="key-77")
-    for query in ("key-77", sent.message_id, sent.offset_id):
-        page = visitor.get(f"/search?q={query}")
-        assert any(to.endswith(f"/messages/{sent.message_id}?topic=Orders") for _, to in page.links), query
-    assert visitor.get("/search?q=rder").link("Orders").endswith("/topics/Orders")
+    page = visitor.get("/search?q=key-77")
+    assert page.link("key-77").endswith(f"/messages/{sent.message_id}?topic=Orders")
+    for each, found_by in ((sent.message_id, "Found by its unique id"), (sent.offset_id, "Found by its offset id")):
+        page = visitor.get(f"/search?q={each.lower()}")
+        assert f"/messages/{each}".lower() in page.url.lower() and found_by in page.text
+        assert [hit["unique_id"] for hit in visitor.api(f"/search?q={each}")["data"]["hits"]] == [sent.message_id]
+    assert ("Orders", "http://127.0.0.1:8088/topics/Orders") in visitor.get("/search?q=rder").links
     assert visitor.api("/search?q=nothing-like-it")["data"]["hits"] == []
     assert "Type a key" in visitor.get("/search").text
+
+
+def test_a_search_in_all_topics_shows_its_price_first(visitor, gantrymq_broker):
+    for topic in ("Orders", "Bills", "Refunds"):
+        visitor.running.create_topic(topic, 1)
+    sent = visitor.running.send("Bills", b"secret", keys="k-9")
+    page = visitor.post("/search/everywhere", {"csrf": csrf(visitor), "q": "k-9"})
+    assert "k-9 will be looked up" in page.text and "at 1 brokers" in page.text
+    page = visitor.confirm(page)
+    for _ in range(100):
+        data = visitor.api(page.url.partition("?")[0].removeprefix("http://127.0.0.1:8088"))["data"]
+        if not data["running"]:
+            break
+        visitor.running.run(visitor.running.cluster.world.clock.sleep(0.05))
+    assert [each["unique_id"] for each in data["rows"]] == [sent.message_id]
+    assert data["asked"] == data["topics"] and not data["limit"] and not data["failed"]
+    page = visitor.get(page.url)
+    assert "All topics were asked" in page.text and "secret" not in page.text
+    assert page.link("k-9").endswith(f"/messages/{sent.message_id}?topic=Bills")
+    with Visitor(gantrymq_broker, Role.READER) as reader:
+        assert "/search/everywhere" not in [each.action for each in reader.get("/search?q=k").forms]
+        assert reader.get("/search/everywhere/0").status == 403
+
+
+def csrf(visitor):
+    return visitor.get("/topics").form("/preferences").fields["csrf"]
+
+
+def test_the_search_finds_clients(visitor):
+    visitor.running.create_topic("Orders", 1)
+
+    async def create():
+        await visitor.client.admin.create_group(visitor.running.broker_address, GroupConfig("Readers"))
+
+    visitor.running.run(create())
+    join(visitor, "Readers", "host-7@1", "Orders")
+    page = visitor.get("/search?q=HOST-7")
+    assert page.link("host-7@1").endswith("/clients/show?id=host-7%401")
+    assert "No connected client" in visitor.get("/search?q=host-8").text
+
+
+def test_what_happened_to_a_traced_message(visitor):
+    running = visitor.running
+    running.create_topic("Orders", 1)
+
+    async def work():
+        async with Client(running.namesrv, world=running.cluster.world, trace=True) as client:
+            return await client.producer("shop").send(Message("Orders", b"x"))
+
+    sent = running.run(work())
+    for _ in range(100):
+        line = visitor.api(f"/messages/{sent.message_id}?topic=Orders")["data"]["timeline"]
+        if line[0]["key"] != "message.line.born":
+            break
+        running.run(running.cluster.world.clock.sleep(0.05))
+    assert [each["key"] for each in line] == ["message.line.sent", "message.line.stored"]
+    assert "producer group shop" in visitor.get(f"/messages/{sent.message_id}?topic=Orders").text
+
+
+@pytest.mark.parametrize(
+    ("record", "key", "sign"),
+    [
+        (Pub(5, "", "G", "T", "id", None, None, "", 1, 2, MessageType.NORMAL, None, False), "not_sent", "bad"),
+        (SubBefore(5, "", "G", "r", "id", 2, None), "delivered", "unknown"),
+        (SubAfter("r", "id", 3, True, None, 0, 6), "consumed", "good"),
+        (SubAfter("r", "id", 3, False, None, 0), "failed", "bad"),
+        (
+            EndTransaction(5, "", "G", "T", "id", None, None, "", MessageType.NORMAL, None, "COMMIT_MESSAGE", False),
+            "committed",
+            "unknown",
+        ),
+    ],
+)
+def test_events_of_a_trace(record, key, sign):
+    facts = SimpleNamespace(born_ms=1, born_host="b:1", stored_ms=2, broker="broker-a", store_host="")
+    before = Traced(SubBefore(4, "", "G", "r", "id", 0, None), "10.0.0.1:1")
+    (found,) = [each for each in timeline(facts, [before, Traced(record, "h:1")]) if "h:1" in each.fields.values()]
+    assert (found.key, found.sign, found.fields["group"]) == (f"message.line.{key}", sign, "G")
+    assert f"message.line.{key}" in texts_of("zh").table
 
 
 @pytest.mark.parametrize(

@@ -32,6 +32,7 @@ from gantrymq_admin.consumption.facts import (
     Try,
 )
 from gantrymq_admin.consumption.gather import Consumption, consumers_of
+from gantrymq_admin.consumption.tries import Traced
 from gantrymq_admin.consumption.verdicts import Certainty, Reason, Verdict, verdict
 
 __all__ = [
@@ -48,6 +49,7 @@ __all__ = [
     "Pop",
     "Reason",
     "Stage",
+    "Traced",
     "Try",
     "Verdict",
     "consumers_of",

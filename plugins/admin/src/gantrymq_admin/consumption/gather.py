@@ -12,8 +12,7 @@ from typing import Final
 
 import attrs
 
-from gantrymq.client import Admin, Reader, decode_trace
-from gantrymq.client.errors import AnswerUnreadable
+from gantrymq.client import Admin, Reader
 from gantrymq.client.message import ReceivedMessage
 from gantrymq.client.tracing.records import EndTransaction
 from gantrymq.errors import NoRoute
@@ -28,7 +27,7 @@ from gantrymq_admin.consumption.groups import GroupSurvey, addresses_of, brokers
 from gantrymq_admin.consumption.originals import Origin, origin_of, pick_original
 from gantrymq_admin.consumption.pops import REVIVE_GROUP, REVIVE_PREFIX, Pops, read_newest
 from gantrymq_admin.consumption.records import records_at
-from gantrymq_admin.consumption.tries import tries_by_group
+from gantrymq_admin.consumption.tries import Traced, records_of, tries_by_group
 from gantrymq_admin.consumption.verdicts import Reason, Verdict, verdict
 
 __all__ = ["Consumption", "consumers_of"]
@@ -51,6 +50,7 @@ class Consumption:
     others: tuple[str, ...] = ()  # groups that are not on the page, in the order of pages
     traced: bool = False  # whether the trace has any record of the message
     trace_topics: tuple[str, ...] = ()  # where traces were looked for
+    trace: tuple[Traced, ...] = ()  # records of the message, in no order
     transaction: str | None = None  # decision on a half message, if traced: COMMIT_MESSAGE, ROLLBACK_MESSAGE, UNKNOW
     due_ms: int | None = None  # delivery time of a delayed message that was not delivered
     missing: tuple[Missing, ...] = ()
@@ -96,7 +96,8 @@ async def consumers_of(
 class _Traces:
     """What the trace topics have about one message."""
 
-    messages: tuple[ReceivedMessage, ...]
+    found: bool
+    records: tuple[Traced, ...]
     tries: Mapping[str, tuple[Try, ...]]
 
 
@@ -124,9 +125,10 @@ class _Inquiry:
         return Consumption(
             origin.kind,
             None,
-            traced=bool(traces.messages),
+            traced=traces.found,
             trace_topics=self._trace_topics,
-            transaction=_decision(traces.messages, message.message_id),
+            trace=traces.records,
+            transaction=_decision(traces.records),
             due_ms=due,
             missing=tuple(self._asking.missing),
         )
@@ -186,9 +188,10 @@ class _Inquiry:
             verdicts,
             len(groups),
             others,
-            bool(traces.messages),
+            traces.found,
             self._trace_topics,
-            _decision(traces.messages, message.message_id),
+            traces.records,
+            _decision(traces.records),
             missing=tuple(self._asking.missing),
         )
 
@@ -370,11 +373,11 @@ class _Inquiry:
                 continue
             key, since_ms = message.message_id, message.store_timestamp
             found += await self._records(Fact.TRACE, addresses_of(answer[0]), topic, key, since_ms, unique=False)
-        tries, unreadable = tries_by_group(found, message.message_id)
+        records, unreadable = records_of(found, message.message_id)
         if unreadable:
             self._unknown.add(Fact.TRACE)
             self._asking.incomplete(Fact.TRACE, "", f"{unreadable} messages with traces cannot be decoded")
-        return _Traces(tuple(found), tries)
+        return _Traces(bool(found), tuple(records), tries_by_group(records))
 
     async def _levels_if(
         self, delayed: Iterable[ReceivedMessage], broker: str, brokers: Mapping[str, str]
@@ -424,13 +427,7 @@ def _popping(topics: Iterable[str], topic: str) -> set[str]:
     } - {""}
 
 
-def _decision(traces: Iterable[ReceivedMessage], message_id: str) -> str | None:
+def _decision(records: Iterable[Traced]) -> str | None:
     """Return the last traced decision on a transaction."""
-    decided: list[EndTransaction] = []
-    for trace in traces:
-        try:
-            records = decode_trace(trace.body)
-        except AnswerUnreadable:
-            continue
-        decided += [each for each in records if isinstance(each, EndTransaction) and each.message_id == message_id]
+    decided = [each.record for each in records if isinstance(each.record, EndTransaction)]
     return max(decided, key=lambda each: each.time_ms).state if decided else None

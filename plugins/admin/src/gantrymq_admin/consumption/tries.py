@@ -7,23 +7,30 @@ and a SubAfter of clients before 4.7 has no group.
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import NamedTuple
 
 import attrs
 
 from gantrymq.client import decode_trace
 from gantrymq.client.errors import AnswerUnreadable
 from gantrymq.client.message import ReceivedMessage
-from gantrymq.client.tracing.records import SubAfter, SubBefore
+from gantrymq.client.tracing.records import SubAfter, SubBefore, TraceRecord
 from gantrymq.model.hosts import parse_address
 from gantrymq_admin.consumption.facts import Try
 
-__all__ = ["tries_by_group"]
+__all__ = ["Traced", "records_of", "tries_by_group"]
 
 
-def tries_by_group(traces: Iterable[ReceivedMessage], message_id: str) -> tuple[dict[str, tuple[Try, ...]], int]:
-    """Return the tries to consume a message, in order, and the number of messages that could not be decoded."""
-    before: dict[str, tuple[SubBefore, str]] = {}
-    after: dict[str, tuple[SubAfter, str]] = {}
+class Traced(NamedTuple):
+    """A record of the trace, and the address of the client that wrote it."""
+
+    record: TraceRecord
+    born_host: str
+
+
+def records_of(traces: Iterable[ReceivedMessage], message_id: str) -> tuple[list[Traced], int]:
+    """Return the records of a message, and the number of messages that could not be decoded."""
+    found: list[Traced] = []
     unreadable = 0
     for trace in traces:
         try:
@@ -31,13 +38,19 @@ def tries_by_group(traces: Iterable[ReceivedMessage], message_id: str) -> tuple[
         except AnswerUnreadable:
             unreadable += 1
             continue
-        for record in records:
-            if record.message_id != message_id:
-                continue
-            if isinstance(record, SubBefore):
-                before[record.request_id] = record, trace.born_host
-            elif isinstance(record, SubAfter):
-                after[record.request_id] = record, trace.born_host
+        found += [Traced(each, trace.born_host) for each in records if each.message_id == message_id]
+    return found, unreadable
+
+
+def tries_by_group(records: Iterable[Traced]) -> dict[str, tuple[Try, ...]]:
+    """Return the tries to consume a message, in order."""
+    before: dict[str, tuple[SubBefore, str]] = {}
+    after: dict[str, tuple[SubAfter, str]] = {}
+    for record, born_host in records:
+        if isinstance(record, SubBefore):
+            before[record.request_id] = record, born_host
+        elif isinstance(record, SubAfter):
+            after[record.request_id] = record, born_host
     found: dict[str, list[Try]] = {}
     for request_id in before | after:
         begun, begun_at = before.get(request_id, (None, ""))
@@ -45,7 +58,7 @@ def tries_by_group(traces: Iterable[ReceivedMessage], message_id: str) -> tuple[
         group = (begun.group if begun is not None else "") or (ended.group if ended is not None else "")
         if group:
             found.setdefault(group, []).append(_try(begun, ended, _host(ended_at or begun_at)))
-    return {group: tuple(sorted(tries, key=_time)) for group, tries in found.items()}, unreadable
+    return {group: tuple(sorted(tries, key=_time)) for group, tries in found.items()}
 
 
 def _try(begun: SubBefore | None, ended: SubAfter | None, client_host: str) -> Try:

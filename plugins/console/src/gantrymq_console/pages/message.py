@@ -17,6 +17,7 @@ from gantrymq_console.access.users import Role
 from gantrymq_console.data import bodies, messages
 from gantrymq_console.data.asking import Asking, Missing
 from gantrymq_console.pages.evidence import SIGNS, Evidence, evidence
+from gantrymq_console.pages.timeline import Moment, timeline
 from gantrymq_console.web.pages import Download, Page, Part, View
 from gantrymq_console.web.visit import Visit
 
@@ -45,6 +46,7 @@ class MessagePage:
     whole: bool
     may_send: bool
     consumers: Mapping[str, Any]
+    timeline: Sequence[Moment]
     consumption: Consumption = attrs.field(metadata={"json": False})
     lines: Sequence[GroupLine] = attrs.field(metadata={"json": False})
 
@@ -73,8 +75,9 @@ async def show(visit: Visit) -> View:
         most = bodies.WHOLE_BYTES if whole else bodies.SHOWN_BYTES
         body = bodies.body_of(message.body, message.body_problem, form, most)
         await visit.console.record_read(visit, "message.title", f"{message.topic} {message_id}")
+    facts = messages.facts_of(message)
     data = MessagePage(
-        messages.facts_of(message),
+        facts,
         message.offset_id.lower() == message_id.lower(),
         len(found) - 1,
         number,
@@ -83,6 +86,7 @@ async def show(visit: Visit) -> View:
         whole,
         visit.may(Role.OPERATOR),
         as_json(consumption),
+        timeline(facts, consumption.trace),
         consumption,
         _lines(consumption),
     )

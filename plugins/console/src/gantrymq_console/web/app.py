@@ -8,7 +8,7 @@ from typing import Final, cast
 
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect, Request
-from starlette.responses import JSONResponse, PlainTextResponse, Response
+from starlette.responses import JSONResponse, PlainTextResponse, RedirectResponse, Response
 from starlette.routing import Match, Route
 from starlette.types import Receive, Scope, Send
 
@@ -22,7 +22,7 @@ from gantrymq_console.web.actions import Actions
 from gantrymq_console.web.console import Console
 from gantrymq_console.web.csrf import BrowserTokens
 from gantrymq_console.web.login import LogInPage, log_in_first
-from gantrymq_console.web.pages import Action, BadInput, Download, Forbidden, NotFound, Page
+from gantrymq_console.web.pages import Action, BadInput, Download, Forbidden, NotFound, Page, SeeOther
 from gantrymq_console.web.visit import LIVE, Visit
 
 __all__ = ["API", "App"]
@@ -115,7 +115,11 @@ class App:
 
     def _page(self, page: Page) -> Endpoint:
         async def show(visit: Visit) -> Response:
-            return answers.of_page(visit, page, await page.show(visit), self._actions.outcome(visit))
+            try:
+                view = await page.show(visit)
+            except SeeOther as elsewhere:
+                return RedirectResponse(visit.link(*elsewhere.segments, **elsewhere.query), 303)
+            return answers.of_page(visit, page, view, self._actions.outcome(visit))
 
         return self._endpoint(page.role, show)
 

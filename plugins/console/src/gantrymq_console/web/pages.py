@@ -31,6 +31,7 @@ __all__ = [
     "Page",
     "Part",
     "Preview",
+    "SeeOther",
     "View",
 ]
 
@@ -55,6 +56,20 @@ class NotFound(BadInput):
 
 class Forbidden(BadInput):
     """The user's role does not permit this; the response has status 403."""
+
+
+class SeeOther(Exception):
+    """Another page shows what was asked for.
+
+    Args:
+        segments: of its path, as for `Visit.link`.
+        query: its parameters.
+    """
+
+    def __init__(self, *segments: str, **query: str) -> None:
+        super().__init__(segments, query)
+        self.segments = segments
+        self.query = query
 
 
 @attrs.frozen
