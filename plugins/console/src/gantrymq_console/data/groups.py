@@ -15,7 +15,7 @@ from gantrymq.model.group import GroupConfig
 from gantrymq_admin.summaries import MAX_ROWS, group_summaries
 from gantrymq_console.data.asking import Asking
 from gantrymq_console.data.cluster import Cluster
-from gantrymq_console.data.table import FEW, BrokerTable, Tables
+from gantrymq_console.data.table import FEW, BrokerTable, Tables, each_of
 from gantrymq_console.web.values import Long
 
 __all__ = ["KINDS", "SORTS", "GroupList", "GroupRow", "forget_groups", "group_list", "group_tables", "is_system"]
@@ -90,21 +90,20 @@ async def group_list(
     page = sorted(found, reverse=down)[start : start + rows]
     shown = found if len(found) <= FEW else page if by_name else []
     await asking.all({name: tables.brokers[name].refresh(shown, found) for name in masters})
-    made = [_row(name, enabled[name], tables) for name in found]
+    clock = cluster.world.clock
     if by_name:
-        made.sort(key=lambda row: row.name, reverse=down)
-    else:
-        made.sort(key=lambda row: _key(row, sort, down), reverse=down)
-        if len(found) > FEW:
-            page = [row.name for row in made[start : start + rows]]
-            await asking.all({name: tables.brokers[name].refresh(page, found) for name in masters})
-            made[start : start + rows] = [_row(name, enabled[name], tables) for name in page]
-    unknown = 0 if by_name else tables.unknown(found)
-    times = [row.as_of_ms for row in made if row.as_of_ms is not None]
-    oldest = None if by_name else min(times, default=None)
-    return GroupList(
-        contains, kind, sort, down, start, Long(len(made)), unknown, oldest, tuple(made[start : start + rows])
-    )
+        made = await each_of(page, lambda name: _row(name, enabled[name], tables), clock)
+        return GroupList(contains, kind, sort, down, start, Long(len(found)), 0, None, tuple(made))
+    made = await each_of(found, lambda name: _row(name, enabled[name], tables), clock)
+    made.sort(key=lambda row: _key(row, sort, down), reverse=down)
+    oldest = min((row.as_of_ms for row in made if row.as_of_ms is not None), default=None)
+    rows_shown = made[start : start + rows]
+    if len(found) > FEW:
+        page = [row.name for row in rows_shown]
+        await asking.all({name: tables.brokers[name].refresh(page, found) for name in masters})
+        rows_shown = [_row(name, enabled[name], tables) for name in page]
+    unknown = tables.unknown(found)
+    return GroupList(contains, kind, sort, down, start, Long(len(made)), unknown, oldest, tuple(rows_shown))
 
 
 async def group_configs(cluster: Cluster, asking: Asking) -> dict[str, dict[str, GroupConfig]]:

@@ -15,15 +15,17 @@ import attrs
 
 from gantrymq.client.admin import RequestNotServed
 from gantrymq.errors import ClientError
-from gantrymq.world.clock import monotonic_ms
+from gantrymq.world.clock import Clock, monotonic_ms
+from gantrymq.world.time_slices import TimeSlices
 from gantrymq_console.data.cluster import Aged, Cluster
 
-__all__ = ["FEW", "BrokerTable", "Tables", "limited"]
+__all__ = ["FEW", "BrokerTable", "Tables", "each_of", "limited"]
 
 AT_ONCE: Final = 8  # requests to one broker
 FEW: Final = 100  # names that are all asked for at once
 AGE_S: Final = 10.0  # of rows and summaries
 ASK_AGAIN_S: Final = 600.0  # before a broker that served no summaries is asked for them again
+TOGETHER: Final = 500  # rows made in one step of the event loop
 PER_S: Final = 5.0  # rows asked for in the background
 UNSEEN_S: Final = 60.0  # after which nothing is asked in the background any more
 
@@ -46,6 +48,15 @@ async def limited(given: Iterable[Given], work: Callable[[Given], Awaitable[None
         for task in tasks:
             task.cancel()
         await asyncio.wait(tasks)
+
+
+async def each_of(names: Iterable[str], make: Callable[[str], Given], clock: Clock) -> list[Given]:
+    """Return what *make* returns for each of *names*, in short steps of the event loop."""
+    slices, found = TimeSlices(clock, TOGETHER), []
+    for name in names:
+        found.append(make(name))
+        await slices.item_done()
+    return found
 
 
 class BrokerTable(Generic[Row]):

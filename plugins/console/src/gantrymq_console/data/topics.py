@@ -16,7 +16,7 @@ from gantrymq.model.topic import TopicConfig
 from gantrymq_admin.summaries import MAX_ROWS, topic_summaries
 from gantrymq_console.data.asking import Asking
 from gantrymq_console.data.cluster import Cluster
-from gantrymq_console.data.table import FEW, BrokerTable, Tables
+from gantrymq_console.data.table import FEW, BrokerTable, Tables, each_of
 from gantrymq_console.web.values import Long
 
 __all__ = [
@@ -97,19 +97,23 @@ async def topic_list(
     whole = sort != "name" or kind in ("normal", *TYPES.values())
     shown = found if len(found) <= FEW else [] if whole else _page(found, down, start, rows)
     await asking.all({name: tables.brokers[name].refresh(shown, found) for name in masters})
-    made = [_row(name, by_kind[name], tables) for name in found]
+    clock = cluster.world.clock
+    if not whole:
+        page = await each_of(_page(found, down, start, rows), lambda name: _row(name, by_kind[name], tables), clock)
+        return TopicList(contains, kind, sort, down, start, Long(len(found)), 0, tuple(page))
+    made = await each_of(found, lambda name: _row(name, by_kind[name], tables), clock)
     if kind in ("normal", *TYPES.values()):
         made = [row for row in made if row.kind == kind]
-    made.sort(key=lambda row: row.name, reverse=down and sort == "name")
-    if sort != "name":
-        made.sort(key=lambda row: _key(row, sort, down), reverse=down)
+    if sort == "name":
+        made.sort(key=lambda row: row.name, reverse=down)
+    else:
+        made.sort(key=lambda row: _key(row, sort, down), reverse=down)  # equal ones stay in the order of their names
     page = made[start : start + rows]
-    if whole and len(found) > FEW:
-        missing = [row.name for row in page]
-        await asking.all({name: tables.brokers[name].refresh(missing, found) for name in masters})
+    if len(found) > FEW:
+        shown = [row.name for row in page]
+        await asking.all({name: tables.brokers[name].refresh(shown, found) for name in masters})
         page = [_row(row.name, row.kind, tables) for row in page]
-    unknown = tables.unknown(found) if whole else 0
-    return TopicList(contains, kind, sort, down, start, Long(len(made)), unknown, tuple(page))
+    return TopicList(contains, kind, sort, down, start, Long(len(made)), tables.unknown(found), tuple(page))
 
 
 def forget_topics(cluster: Cluster, *changed: str) -> None:
