@@ -24,7 +24,7 @@ def queue_end(open_files: OpenFiles, series: Series, entry_bytes: int, log_offse
     Raises:
         OSError: the disk failed. FileNotFoundError: a file of the queue does not exist any more.
     """
-    low, high = 0, (series.end - series.start) // entry_bytes
+    low, high = 0, -(-(open_files.used_end(series) - series.start) // entry_bytes)
     while low < high:
         middle = (low + high) // 2
         data = open_files.read_series(series, series.start + middle * entry_bytes, _ENTRY_HEAD.size)

@@ -11,6 +11,7 @@ from gantrymq_store_tools.layout import Series
 __all__ = ["OpenFiles"]
 
 MAX_OPEN = 64
+LONG_BYTES = 16 * 1024  # a longer hole takes longer to read than to find
 
 
 class OpenFiles:
@@ -22,15 +23,19 @@ class OpenFiles:
         self._open: OrderedDict[Path, File] = OrderedDict()
 
     def read(self, path: Path, position: int, length: int) -> bytes:
-        """Return up to *length* bytes of one file; fewer at its end. Raises OSError."""
-        file = self._open.get(path)
-        if file is None:
-            if len(self._open) >= MAX_OPEN:
-                self._open.popitem(last=False)[1].close()
-            file = self._open[path] = self._files.open(path, read_only=True)
-        else:
-            self._open.move_to_end(path)
+        """Return up to *length* bytes of one file; fewer at its end. Holes are not read. Raises OSError."""
+        file = self._file(path)
+        if length > LONG_BYTES and not file.written(position, position + length):
+            return bytes(max(0, min(length, file.size() - position)))
         return file.pread(length, position)
+
+    def used_end(self, series: Series) -> int:
+        """Return the position after which the last file of a series is a hole, 0 without files. Raises OSError."""
+        if not series.files:
+            return 0
+        last = series.files[-1]
+        ranges = self._file(last.path).written(0, last.size)
+        return last.start + (ranges[-1][1] if ranges else 0)
 
     def read_series(self, series: Series, position: int, length: int) -> bytes:
         """Return exactly *length* bytes from *position* of the series; zeros for missing files. Raises OSError."""
@@ -55,3 +60,13 @@ class OpenFiles:
         for file in self._open.values():
             file.close()
         self._open.clear()
+
+    def _file(self, path: Path) -> File:
+        file = self._open.get(path)
+        if file is None:
+            if len(self._open) >= MAX_OPEN:
+                self._open.popitem(last=False)[1].close()
+            file = self._open[path] = self._files.open(path, read_only=True)
+        else:
+            self._open.move_to_end(path)
+        return file

@@ -203,6 +203,8 @@ class QueueCheck:
         if gap and end > (there := max(start, series.end // ENTRY_BYTES)):  # the files end earlier
             self._gap(queue, there, end - there, log_start)
             end = there
+        if not gap:
+            end = min(end, self._used_end(series))
         for first in range(max(start, series.start // ENTRY_BYTES), end, READ_ENTRIES):
             data = self._read(queue, series, first * ENTRY_BYTES, min(READ_ENTRIES, end - first) * ENTRY_BYTES)
             if data == _ZEROS[: len(data)]:
@@ -240,6 +242,13 @@ class QueueCheck:
             self._add(
                 "missing", queue, queue_offset, "there is no entry, and the log has no record for it", count=count
             )
+
+    def _used_end(self, series: Series) -> int:
+        """Return the queue offset after which the files are a hole."""
+        try:
+            return -(-self._open.used_end(series) // ENTRY_BYTES)
+        except OSError:  # reported by a read
+            return series.end // ENTRY_BYTES
 
     def _read(self, queue: Queue, series: Series, position: int, length: int) -> bytes:
         try:
