@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 import re
+from importlib.resources import files
 from urllib.parse import quote, unquote
 
 import pytest
@@ -205,6 +206,19 @@ def test_a_form_that_is_sent_twice_changes_once(site):
     assert visitor.request("POST", "/logout", data=fields).status_code != 409
     assert visitor.request("POST", "/logout", data=fields).status_code == 409
     assert visitor.request("POST", "/logout", data={**fields, "once": ""}).status_code == 409
+
+
+def test_nothing_switches_escaping_off():
+    folder = files("gantrymq_console")
+    for template in folder.joinpath("templates").iterdir():
+        text = template.read_text("utf-8")
+        assert not re.search(r"\|\s*safe|autoescape|<script(?! src=)|javascript:|<[^>]* on\w+=", text), template.name
+        assert not re.search(r"<[^>{]*\s[\w-]+={{", text), f"{template.name}: an attribute without quotes"
+    for script in ("console.js", "charts.js"):
+        text = folder.joinpath("static", script).read_text("utf-8")
+        assert not re.search(
+            r"\beval\b|new Function|outerHTML|insertAdjacentHTML|document\.write|\.innerHTML\s*=", text
+        ), script
 
 
 # --- random requests ---

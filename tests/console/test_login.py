@@ -106,7 +106,10 @@ def test_a_token_of_one_session_does_not_count_in_another(door):
 def test_a_form_to_log_in_without_its_token_is_refused(door):
     page = door.visitor.get("/login")
     fields = {**page.form("/login").fields, "name": "ann", "password": PASSWORD, "csrf": "0" * 64}
-    assert door.visitor.request("POST", "/login", data=fields).status_code == 403
+    assert "too old" in door.visitor.post("/login", fields).text
+    door.visitor.cookies.clear()
+    page = door.visitor.post("/login", fields)
+    assert page.status == 403 and "did not send the cookie" in page.text
     assert not len(door.accounts.sessions)
 
 

@@ -34,6 +34,10 @@ class BrowserTokens:
         if ID.fullmatch(given):
             request.scope["gantrymq.browser"] = given
 
+    def was_sent(self, request: Request) -> bool:
+        """Return whether the browser sent its cookie."""
+        return self._cookie(request) in request.cookies
+
     def token(self, request: Request) -> str:
         """Return the token for forms. A browser without an id gets one."""
         browser = request.scope.setdefault("gantrymq.browser", secrets.token_hex(32))

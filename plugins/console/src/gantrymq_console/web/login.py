@@ -40,7 +40,7 @@ class LogInData:
     code: str = ""  # of the one-time link
     with_link: bool = False  # whether one-time links are offered instead of passwords
     name: str = ""
-    failed: bool = False
+    problem: str = ""  # text that says why the last attempt failed
     wait_s: int = 0  # seconds until the next attempt is allowed
 
 
@@ -70,16 +70,18 @@ class LogInPage:
         try:
             visit.check_token(form.get("csrf", ""))
         except Forbidden:
-            return self._page(visit, data, 403)
+            problem = "login.stale" if self._tokens.was_sent(request) else "login.no_cookie"
+            return self._page(visit, attrs.evolve(data, problem=problem), 403)
         try:
             if form.get("code"):
                 name = self._accounts.use_code(request, form["code"])
             else:
                 name = await self._accounts.log_in(request, data.name, form.get("password", ""))
-        except LogInFailed as problem:
+        except LogInFailed as failure:
             await self._note(visit, data.name[:64], "failed")
-            wait_s = math.ceil(problem.wait_s)
-            return self._page(visit, attrs.evolve(data, failed=True, wait_s=wait_s), 429 if wait_s else 401)
+            wait_s = math.ceil(failure.wait_s)
+            problem = "login.wait" if wait_s else "login.link_used" if data.with_link else "login.wrong"
+            return self._page(visit, attrs.evolve(data, problem=problem, wait_s=wait_s), 429 if wait_s else 401)
         except TooBusy:
             raise HTTPException(503, "Too many visitors are logging in; try again.", {"Retry-After": "5"}) from None
         await self._note(visit, name, "done")
@@ -87,7 +89,7 @@ class LogInPage:
 
     def _page(self, visit: Visit, data: LogInData, status: int = 200) -> Response:
         headers = {"Retry-After": str(data.wait_s)} if data.wait_s else None
-        return HTMLResponse(render("login.html", visit, data=data, status=status), status, headers)
+        return HTMLResponse(render("login.html", visit, data=data), status, headers)
 
     async def _note(self, visit: Visit, name: str, result: str) -> None:
         """Write the log-in into the audit log. If that fails the visitor still gets in, to see why."""
