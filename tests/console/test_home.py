@@ -9,10 +9,22 @@ from gantrymq.client import Client, GroupConfig, Message
 from gantrymq.client.admin import OffsetTarget
 from gantrymq.errors import ConnectFailed
 from gantrymq_console.data import attention as attention_data
+from gantrymq_console.data import brokers as brokers_data
+from gantrymq_console.data import nameservers as nameservers_data
 from gantrymq_console.data.attention import Attention, Problem
 from gantrymq_console.data.brokers import Overview
 from gantrymq_console.data.nameservers import NameServers, NameServerState
 from gantrymq_console.web.texts import LANGUAGES, texts_of
+
+
+@pytest.fixture
+def quick(monkeypatch):
+    """Short deadlines."""
+    monkeypatch.setattr(brokers_data, "DEADLINE_S", 0.3)
+    monkeypatch.setattr(brokers_data, "NAMES_S", 0.2)
+    monkeypatch.setattr(nameservers_data, "DEADLINE_S", 0.3)
+    monkeypatch.setattr(attention_data, "DEADLINE_S", 0.4)
+
 
 HOSTILE = "<b>x</b>\u202e"
 
@@ -67,7 +79,7 @@ def test_a_store_that_refuses_and_a_full_disk_come_first_with_what_to_do(visitor
     ]
 
 
-def test_a_silent_broker_is_named_within_the_deadline(visitor, monkeypatch):
+def test_a_silent_broker_is_named_within_the_deadline(visitor, monkeypatch, quick):
     async def never(_address):
         await visitor.cluster.world.clock.sleep(3600)
 
@@ -76,6 +88,21 @@ def test_a_silent_broker_is_named_within_the_deadline(visitor, monkeypatch):
     assert page.status == 200
     assert "does not answer. It last answered at" in page.text and "Look at its process" in page.text
     assert "0 / 1 brokers answer" in page.text
+
+
+def test_when_nothing_answers_any_more_all_of_it_is_named_within_the_deadline(visitor, monkeypatch, quick):
+    async def never(*_args, **_options):
+        await visitor.cluster.world.clock.sleep(3600)
+
+    visitor.get("/")
+    visitor.cluster.forget()
+    for name in ("clusters", "topics", "groups", "runtime_info", "request_parsed"):
+        monkeypatch.setattr(visitor.cluster.admin, name, never)
+    page = visitor.get("/")
+    assert page.status == 200
+    assert "No name server answers." in page.text
+    assert "does not answer. It last answered at" in page.text
+    assert "0 / 1 brokers answer" in page.text and "0 / 1 name servers answer" in page.text
 
 
 def test_no_name_server_answers(visitor, monkeypatch):

@@ -20,7 +20,7 @@ from gantrymq_console.data.nameservers import NameServers, name_servers
 __all__ = ["Attention", "Problem", "attention"]
 
 AGE_S: Final = 5.0
-DEADLINE_S: Final = 2.7
+DEADLINE_S: Final = 2.3
 SHOWN_GROUPS: Final = 10
 LOOKED_AT: Final = 50  # groups furthest behind that are searched for those without members
 MOST_OF_A_KIND: Final = 10

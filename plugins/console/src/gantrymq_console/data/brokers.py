@@ -18,7 +18,8 @@ from gantrymq_console.web.values import Long
 __all__ = ["DISK_FULL", "DISK_WARNING", "BrokerState", "Overview", "figures_of", "overview", "state_of"]
 
 AGE_S: Final = 5.0
-DEADLINE_S: Final = 2.5  # shorter than that of a page, so that an overview with a silent broker is still shown
+DEADLINE_S: Final = 2.0  # shorter than that of a page, so that an overview with a silent broker is still shown
+NAMES_S: Final = 1.0  # before the brokers known so far are asked, because no name server answers
 DISK_WARNING: Final = 0.75  # diskMaxUsedSpaceRatio: brokers delete old messages from here on
 DISK_FULL: Final = 0.9  # brokers refuse messages at about this
 
@@ -86,7 +87,10 @@ class Overview:
 
 
 async def overview(cluster: Cluster) -> Aged[Overview]:
-    """Return the state of all brokers, at most 5 s old. Raises ClientError: no name server answers."""
+    """Return the state of all brokers, at most 5 s old.
+
+    Raises ClientError: no name server answers, and none has since the console has run.
+    """
     return await cluster.shared("overview", AGE_S, lambda: _overview(cluster))
 
 
@@ -117,14 +121,20 @@ class _Known:
 
 async def _overview(cluster: Cluster) -> Overview:
     known: dict[str, _Known] = cluster.kept.setdefault("brokers", {})
-    registered = {each.address: each for each in await cluster.brokers()}
+    asking = Asking(cluster.world.clock, DEADLINE_S)
+    try:
+        found = await Asking(cluster.world.clock, NAMES_S).needed(cluster.brokers())
+    except ClientError:
+        if not known:
+            raise
+        found = tuple(each.broker for each in known.values())
+    registered = {each.address: each for each in found}
     for address, broker in registered.items():
         known.setdefault(address, _Known(broker)).broker = broker
     for address, each in list(known.items()):
         moved = any((b.name, b.broker_id) == (each.broker.name, each.broker.broker_id) for b in registered.values())
         if address not in registered and moved:
             del known[address]  # it came back under another address
-    asking = Asking(cluster.world.clock, DEADLINE_S)
     got = await asking.all({address: runtime_info(cluster, address) for address in known})
     problems = {each.what: each.sentence for each in asking.missing}
     states = []

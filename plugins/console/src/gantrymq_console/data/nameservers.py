@@ -13,7 +13,7 @@ from gantrymq_console.data.cluster import Aged, Cluster
 __all__ = ["NameServerState", "NameServers", "kv_values", "name_servers"]
 
 AGE_S: Final = 5.0
-DEADLINE_S: Final = 2.5  # shorter than that of a page, so that the others are still shown
+DEADLINE_S: Final = 2.0  # shorter than that of a page, so that the others are still shown
 MOST_NAMED: Final = 10  # topics that a server lacks
 
 
