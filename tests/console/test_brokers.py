@@ -21,7 +21,7 @@ def name(visitor):
 
 def test_the_list_and_a_broker(visitor, name):
     page = visitor.get("/brokers")
-    assert "1 broker" in page.text and "well" in page.text
+    assert "1 broker" in page.text and "healthy" in page.text
     one = visitor.get(page.link(name))
     assert f"Broker {name}" in one.text and "open for writing" in one.text
     assert "gantrymq_group_conflicts" in one.text
