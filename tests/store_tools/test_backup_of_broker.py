@@ -9,6 +9,7 @@ import pytest
 from gantrymq.client import Client, Message
 from gantrymq.errors import StoreLayoutError
 from gantrymq.model.queue import Queue
+from gantrymq.model.topic import TopicConfig
 from gantrymq.world.real import RealFiles
 from gantrymq_store_tools.backup import backup_store
 from gantrymq_store_tools.check import check_store
@@ -121,6 +122,62 @@ def test_offsets_keys_and_delays_of_a_broker_that_ran_for_minutes(gantrymq_simul
         checked = check_store(files, Path("/again/store"))
         assert checked.findings == []
         assert checked.index_files > len(copied)
+
+    gantrymq_simulation(work, settings=settings)
+
+
+def test_deleted_topics_batch_queues_and_ext_files(gantrymq_simulation):
+    settings = {**SETTINGS, "enableConsumeQueueExt": True, "mappedFileSizeConsumeQueueExt": 4096}
+
+    async def work(cluster):
+        world = cluster.world
+        clock, files = world.clock, world.files
+        for topic in ("Again", "Gone", "T", "B"):
+            await cluster.create_topic(topic, 1)
+        cluster.broker.topics.put(TopicConfig("B", 1, 1, attributes={"queue.type": "BatchCQ"}))
+        expected = {"B": []}
+
+        async def send(topic, count):
+            for number in range(count):
+                body = b"%d at %d" % (number, clock.now_ms())
+                expected.setdefault(topic, []).append(body)
+                await cluster.send(topic, body, tags="red")
+
+        async with (
+            Client(cluster.namesrv, world=world) as client,
+            client.producer("p") as producer,
+            client.admin as admin,
+        ):
+            await send("Gone", 20)
+            await send("Again", 20)
+            await admin.delete_topic("Again")
+            del expected["Again"]
+            for _ in range(60):
+                for topic in ("T", "B"):
+                    await send(topic, 2)
+                bodies = [b"batch %d" % number for number in range(3)]
+                await producer.send_batch([Message("B", body) for body in bodies])
+                expected["B"] += bodies
+                await clock.sleep(2.0)
+            await cluster.create_topic("Again", 1)
+            await send("Again", 3)
+            await send("Gone", 3)
+            await admin.delete_topic("Gone")
+            del expected["Gone"]
+        report = backup_store(files, cluster.root / "store", Path("/backup"), clock.now_ms())
+        assert [finding for finding in report.findings if finding.damage] == []
+        used = {file.path.split("/")[0] for file in report.manifest.files if file.used}
+        assert used >= {"batchconsumequeue", "consumequeue_ext"}
+        restore_store(files, Path("/backup"), Path("/again/store"))
+        again = Cluster(world, Path("/again"), settings)
+        await again.start()
+        try:
+            for topic, bodies in expected.items():
+                assert [message.body for message in await again.pull(topic)] == bodies
+            assert again.broker.topics.get("Gone") is None
+        finally:
+            await again.stop()
+        assert check_store(files, Path("/again/store")).findings == []
 
     gantrymq_simulation(work, settings=settings)
 
