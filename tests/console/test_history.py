@@ -7,7 +7,10 @@ import tracemalloc
 import pytest
 
 from gantrymq.client import Client, GroupConfig, Message
-from gantrymq.client.admin import OffsetTarget
+from gantrymq.client.admin import Counter, CounterWindow, OffsetTarget, RequestNotServed
+from gantrymq.errors import CallTimeout
+from gantrymq_console.data import topics as topics_data
+from gantrymq_console.data.asking import Asking
 from gantrymq_console.data.history import KINDS
 from gantrymq_console.data.series import EVERY_S, KEPT, SERIES_BYTES, Series
 from gantrymq_console.web.sparkline import sparkline
@@ -97,6 +100,52 @@ def test_samples_of_brokers_and_groups(sampled):
     assert [each for each in group["behind"] if each is not None][-1] == 1
     assert sampled.get("/history?kind=group&name=billing").text.count("UTC") >= 1
     assert sampled.get("/history?kind=nonsense").status == 400
+
+
+def topic_samples(visitor, monkeypatch, *answers):
+    """Return the series "in" and "out" of topic T after samples for which brokers report *answers*."""
+    history = visitor.console.history
+
+    async def run():
+        await visitor.cluster.brokers()
+        for answer in answers:
+
+            async def rates(_address, answer=answer):
+                if isinstance(answer, Exception):
+                    raise answer
+                return answer
+
+            monkeypatch.setattr(history, "_rates", rates)
+            history.series.begin(1)
+            await history._sample_topics(Asking(visitor.cluster.world.clock))
+        return [history.series.values("topic", "T", word) for word in ("in", "out")]
+
+    return visitor.running.run(run())
+
+
+def test_a_topic_that_rests_has_zero_and_one_that_is_not_known_has_a_gap(visitor, monkeypatch):
+    samples = topic_samples(visitor, monkeypatch, {}, {"T": (2.0, 1.0)}, {}, CallTimeout("late"), {"T": (0.0, 3.0)})
+    assert samples == [[None, 2.0, 0.0, None, 0.0], [None, 1.0, 0.0, None, 3.0]]
+
+
+def test_a_broker_without_summaries_is_asked_for_watched_topics_only(visitor, monkeypatch):
+    visitor.running.create_topic("T", 1)
+    history, asked = visitor.console.history, []
+
+    async def counter(_address, name, key):
+        asked.append(key)
+        window = CounterWindow(60.0, 4.0, 1.0)
+        return Counter(window, window, window)
+
+    async def not_served(_admin, address, **_):
+        raise RequestNotServed(3, "65025", address)
+
+    visitor.get("/")
+    monkeypatch.setattr(visitor.cluster.admin, "counter", counter)
+    monkeypatch.setattr(topics_data, "topic_summaries", not_served)
+    history._watched["topic", "T"] = None
+    found_in, _ = topic_samples(visitor, monkeypatch, None)
+    assert found_in[-1] == 4.0 and set(asked) == {"T"}
 
 
 def test_the_page_of_a_broker_has_an_image_and_a_table(sampled):

@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import logging
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from typing import Final
 
 import attrs
 
+from gantrymq.client.admin import RequestNotServed
 from gantrymq.errors import ClientError
 from gantrymq.world.clock import monotonic_ms
+from gantrymq_admin.summaries import MAX_ROWS, TopicOrder, topic_summaries
 from gantrymq_console.data.asking import Asking
 from gantrymq_console.data.brokers import overview
 from gantrymq_console.data.cluster import Cluster
-from gantrymq_console.data.groups import group_list, group_tables
+from gantrymq_console.data.groups import group_tables
 from gantrymq_console.data.series import EVERY_S, Series
 from gantrymq_console.data.topics import topic_tables
 from gantrymq_console.web.values import Long
@@ -32,6 +34,7 @@ KINDS: Final = {
 """Kinds of subjects with the words of their series."""
 
 UNSEEN_S: Final = 60.0  # sampling pauses when nobody looked for so long
+MOST_MOVING: Final = 4000  # topics of a broker in each sample
 MOST_WATCHED: Final = 20  # names that brokers without summaries are asked for in each sample
 
 
@@ -121,25 +124,67 @@ class History:
         await self._sample_groups(asking)
 
     async def _sample_topics(self, asking: Asking) -> None:
-        tables = await topic_tables(self._cluster)
+        tables = (await topic_tables(self._cluster)).brokers
+        asked = {name: self._rates(table.address) for name, table in tables.items() if not table.walks}
+        rates = dict[str, tuple[float, float]]()
+        unserved = set(tables) - set(asked)
+        answers = await asking.all(asked)
+        for name, moved in answers.items():
+            if moved is None:
+                unserved.add(name)
+            for topic, (got_in, got_out) in (moved or {}).items():
+                known = rates.get(topic, (0.0, 0.0))
+                rates[topic] = known[0] + got_in, known[1] + got_out
+        if unserved:
+            await self._watched_rates(asking, unserved, rates)
+        elif len(answers) == len(asked):
+            for topic in self.series.names("topic", "in"):
+                rates.setdefault(topic, (0.0, 0.0))
+        for topic, (got_in, got_out) in rates.items():
+            self.series.put("topic", topic, "in", got_in, create=got_in + got_out > 0)
+            self.series.put("topic", topic, "out", got_out, create=got_in + got_out > 0)
+
+    async def _rates(self, address: str) -> dict[str, tuple[float, float]] | None:
+        """Return the rates in and out of the topics that move at one broker; None if it serves no summaries."""
+        found: dict[str, tuple[float, float]] = {}
+        orders: tuple[TopicOrder, ...] = ("put", "got")
+        for order in orders:
+            for start in range(0, MOST_MOVING, MAX_ROWS):
+                try:
+                    page = await topic_summaries(
+                        self._cluster.admin, address, order=order, start=start, most=MAX_ROWS, system=True
+                    )
+                except RequestNotServed:
+                    return None
+                found |= {each.topic: (each.put_per_s, each.got_per_s) for each in page.topics}
+                last = page.topics[-1] if page.topics else None
+                if last is None or start + MAX_ROWS >= page.total:
+                    break
+                if (last.put_per_s if order == "put" else last.got_per_s) == 0:
+                    break
+        return {topic: both for topic, both in found.items() if any(both)}
+
+    async def _watched_rates(
+        self, asking: Asking, brokers: Collection[str], rates: dict[str, tuple[float, float]]
+    ) -> None:
+        """Add the rates at brokers without summaries, which are asked for the topics that somebody looks at."""
         wanted = [name for kind, name in self._watched if kind == "topic"]
-        await asking.all({name: table.refresh(wanted, ()) for name, table in tables.brokers.items()})
-        names = {name for table in tables.brokers.values() for name in table.rows}
-        for name in names:
-            parts = tables.parts(name)
-            if parts and self._is_new("topic", name, min(each.as_of_ms for each in parts)):
-                rates_in = [each.value.in_per_s or 0.0 for each in parts]
-                rates_out = [each.value.out_per_s or 0.0 for each in parts]
-                moved = sum(rates_in) + sum(rates_out) > 0
-                self.series.put("topic", name, "in", sum(rates_in), create=moved)
-                self.series.put("topic", name, "out", sum(rates_out), create=moved)
+        tables = await topic_tables(self._cluster)
+        await asking.all({name: tables.brokers[name].refresh(wanted, ()) for name in brokers})
+        for topic in wanted:
+            parts = [tables.brokers[name].rows.get(topic) for name in brokers]
+            values = [each.value for each in parts if each is not None and each.value is not None]
+            if values:
+                known = rates.get(topic, (0.0, 0.0))
+                rates[topic] = (
+                    known[0] + sum(each.in_per_s or 0.0 for each in values),
+                    known[1] + sum(each.out_per_s or 0.0 for each in values),
+                )
 
     async def _sample_groups(self, asking: Asking) -> None:
-        await group_list(self._cluster, asking, "", "user", "late", True, 0, 10)
         tables = await group_tables(self._cluster)
         wanted = [name for kind, name in self._watched if kind == "group"]
-        walking = {name: table for name, table in tables.brokers.items() if table.walks}
-        await asking.all({name: table.refresh(wanted, table.rows) for name, table in walking.items()})
+        await asking.all({name: table.refresh(wanted, list(table.rows)) for name, table in tables.brokers.items()})
         names = {name for table in tables.brokers.values() for name in table.rows}
         for name in names:
             parts = tables.parts(name)
