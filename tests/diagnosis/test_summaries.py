@@ -129,6 +129,28 @@ def test_the_model_is_that_of_the_members(beside, fields, model):
     beside(work)
 
 
+def test_a_group_set_to_pop_is_shown_as_such_until_the_file_changes(beside):
+    async def work(cluster, client_of):
+        topic(cluster)
+        one = client_of("one")
+        await one.join("CG")
+        path = cluster.broker.root / "config" / "messageRequestMode.json"
+        for text, model in (
+            ('{"messageRequestModeMap":{"T":{"CG":{"mode":"POP"}}}}', "POP"),
+            ('{"messageRequestModeMap":{"T":{"CG":{"mode":"PULL"}}}}', "CLUSTERING"),
+            ('{"messageRequestModeMap":{"T":{"CG":{"mode":"POP"}},"U":{}}}', "POP"),
+            ("[]", "CLUSTERING"),
+        ):
+            cluster.world.files.replace(path, text.encode())
+            await renewed(cluster)
+            assert [each["model"] for each in (await page(one))[1]] == [model], text
+        cluster.world.files.remove(path)
+        await renewed(cluster)
+        assert [each["model"] for each in (await page(one))[1]] == ["CLUSTERING"]
+
+    beside(work)
+
+
 def test_groups_are_sorted_filtered_and_paged(beside):
     async def work(cluster, client_of):
         one = client_of("one")
@@ -219,7 +241,7 @@ def test_a_stopped_service_refuses_and_can_start_again(beside):
 
 
 def test_a_computation_that_the_stop_interrupts_is_refused(beside, monkeypatch):
-    async def endless(broker, watch):
+    async def endless(broker, watch, modes):
         await broker.world.clock.sleep(1000)
 
     monkeypatch.setattr("gantrymq_diagnosis.summaries.group_table", endless)

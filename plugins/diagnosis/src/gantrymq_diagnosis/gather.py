@@ -10,31 +10,28 @@ from typing import Final, NamedTuple
 
 import attrs
 
-from gantrymq.errors import FormatError, GantryError
+from gantrymq.errors import GantryError
 from gantrymq.formats.record import read_record
 from gantrymq.interfaces import Broker, GetLimit, OnlineClient
-from gantrymq.loose_json import loads
 from gantrymq.model.hosts import format_address
 from gantrymq.model.names import DLQ_PREFIX, RETRY_PREFIX, pop_retry_topics, retry_topic
 from gantrymq.model.queue import MessageQueue, Queue
 from gantrymq.model.topic import PERM_READ, TopicConfig
 from gantrymq.world.time_slices import TimeSlices
 from gantrymq_diagnosis.facts import GroupFacts, MemberFacts, QueueFacts, Told, TopicFacts
+from gantrymq_diagnosis.pop_modes import PopModes
 from gantrymq_diagnosis.waiting_retries import WaitingRetries, waiting_retries
 from gantrymq_diagnosis.watch import Watch
 
 __all__ = [
     "BROADCASTING",
     "FIGURES_TOGETHER",
-    "POP",
     "POPS",
     "Facts",
     "behind",
     "gather",
     "kept",
-    "popped_topics",
     "stored_ms_of",
-    "topics_in_pop_mode",
 ]
 
 QUEUES_TOGETHER: Final = 16  # queues between pauses
@@ -52,7 +49,7 @@ class Facts(NamedTuple):
     taken_ms: int  # wall time
 
 
-async def gather(broker: Broker, watch: Watch, group: str, only: str | None = None) -> Facts:
+async def gather(broker: Broker, watch: Watch, modes: PopModes, group: str, only: str | None = None) -> Facts:
     """Gather the facts of a group; *only*: of one topic."""
     online = broker.clients.consumers(group)
     says = {each.connection: watch.says(group, each.connection) for each in online}
@@ -64,7 +61,7 @@ async def gather(broker: Broker, watch: Watch, group: str, only: str | None = No
     if only is not None:
         names_of_topics = {only}
     pops = any(each is not None and each.consume_type == POPS for each in says.values())
-    popped = popped_topics(broker, group)
+    popped = {topic for topic, groups in (await modes.groups()).items() if group in groups}
     slices = TimeSlices(broker.world.clock, QUEUES_TOGETHER)
     topics, queues = list[TopicFacts](), list[QueueFacts]()
     reads: dict[str, set[str]] = {each.client_id: set() for each in online}
@@ -241,29 +238,3 @@ async def stored_ms_of(broker: Broker, queue: Queue, queue_offset: int) -> int |
         return read_record(found.buffers[0]).store_timestamp if found.count else None
     except GantryError:
         return None
-
-
-REQUEST_MODES = "messageRequestMode.json"
-POP = "POP"
-
-
-def popped_topics(broker: Broker, group: str) -> frozenset[str]:
-    """Return the topics with mode POP for *group*, as set by mqadmin setConsumeMode."""
-    return frozenset(topic for topic, groups in topics_in_pop_mode(broker).items() if group in groups)
-
-
-def topics_in_pop_mode(broker: Broker) -> dict[str, frozenset[str]]:
-    """Return the topics with mode POP, with the groups for which it is set. Reads a file, so it may block.
-
-    It is RocketMQ's messageRequestMode.json; the result is empty if the file is missing or cannot be read:
-    ``{"messageRequestModeMap":{TOPIC:{GROUP:{"consumerGroup":..,"mode":"POP","popShareQueueNum":8,"topic":..}}}}``
-    """
-    path = broker.root / "config" / REQUEST_MODES
-    try:
-        modes = loads(broker.world.files.read(path))["messageRequestModeMap"]
-        return {
-            str(topic): frozenset(str(group) for group, mode in groups.items() if mode.get("mode") == POP)
-            for topic, groups in modes.items()
-        }
-    except (OSError, FormatError, AttributeError, KeyError, TypeError):
-        return {}

@@ -18,7 +18,8 @@ from gantrymq.model import names
 from gantrymq.model.names import DLQ_PREFIX, RETRY_PREFIX, pop_retry_topics, retry_topic
 from gantrymq.model.queue import Queue
 from gantrymq.world.time_slices import TimeSlices
-from gantrymq_diagnosis.gather import BROADCASTING, POP, POPS, behind, kept, stored_ms_of, topics_in_pop_mode
+from gantrymq_diagnosis.gather import BROADCASTING, POPS, behind, kept, stored_ms_of
+from gantrymq_diagnosis.pop_modes import POP, PopModes
 from gantrymq_diagnosis.waiting_retries import WaitingRetries, waiting_retries
 from gantrymq_diagnosis.watch import Watch
 
@@ -104,11 +105,11 @@ class StoredTimes:
         return found
 
 
-async def group_table(broker: Broker, watch: Watch) -> GroupTable:
+async def group_table(broker: Broker, watch: Watch, modes: PopModes) -> GroupTable:
     """Return a row for each group, without `GroupRow.oldest_ms`."""
     waiting, more = await waiting_retries(broker)
     pop_groups = set[str]()
-    for groups in (await broker.world.workers.run(lambda: topics_in_pop_mode(broker))).values():
+    for groups in (await modes.groups()).values():
         pop_groups |= groups
     lags = _Lags(broker)
     rows = list[GroupRow]()

@@ -19,6 +19,7 @@ from gantrymq.world.time_slices import TimeSlices
 from gantrymq_diagnosis.explained_settings import SettingsRequests
 from gantrymq_diagnosis.gather import FIGURES_TOGETHER, gather
 from gantrymq_diagnosis.members import MemberQuestions
+from gantrymq_diagnosis.pop_modes import PopModes
 from gantrymq_diagnosis.settings import POLICY, REFUSE
 from gantrymq_diagnosis.shown import as_json, queue_json
 from gantrymq_diagnosis.summaries import Summaries
@@ -44,6 +45,7 @@ class DiagnosisService:
         """Create a service that knows no group."""
         self._broker: Broker | None = None
         self._watch = Watch()
+        self._modes: PopModes | None = None
         self.members = MemberQuestions()
         self.settings = SettingsRequests()
         self.summaries = Summaries()
@@ -56,7 +58,8 @@ class DiagnosisService:
         broker.metrics.register(self._conflicts)
         self.members.start(broker)
         self.settings.start(broker)
-        self.summaries.start(broker, self._watch)
+        self._modes = modes = PopModes(broker.world, broker.root)
+        self.summaries.start(broker, self._watch, modes)
 
     async def stop(self) -> None:
         """Stop answering."""
@@ -130,8 +133,8 @@ class DiagnosisService:
             RequestRefused: code 1, no group is named, or the broker is stopping.
             GroupNotExist, TopicNotExist: no such group or topic.
         """
-        broker = self._broker
-        if broker is None:
+        broker, modes = self._broker, self._modes
+        if broker is None or modes is None:
             raise _stopping()
         group, topic = (asked.ext or {}).get("consumerGroup", ""), (asked.ext or {}).get("topic") or None
         if not group:
@@ -140,7 +143,7 @@ class DiagnosisService:
             raise GroupNotExist(f"there is no group {group} at this broker; see: gantrymq group list")
         if topic is not None and broker.topics.get(topic) is None:
             raise TopicNotExist(f"topic {topic} does not exist on this broker; see: gantrymq topic list")
-        facts = await gather(broker, self._watch, group, topic)
+        facts = await gather(broker, self._watch, modes, group, topic)
         broker_name = broker.settings.text("brokerName") or broker.world.host_name
         shown = as_json(broker_name, broker.settings.text(POLICY), facts)
         parts, slices = list[str](), TimeSlices(broker.world.clock, QUEUES_TOGETHER)

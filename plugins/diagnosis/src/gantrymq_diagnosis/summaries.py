@@ -31,6 +31,7 @@ from gantrymq.remoting.connection import Connection
 from gantrymq.remoting.serving import serves
 from gantrymq_diagnosis.connection_rows import ConnectionRow, ConnectionTable, connection_table
 from gantrymq_diagnosis.group_rows import GroupRow, GroupTable, StoredTimes, add_times, group_table
+from gantrymq_diagnosis.pop_modes import PopModes
 from gantrymq_diagnosis.shared_table import SharedTable
 from gantrymq_diagnosis.topic_rows import TopicRow, TopicTable, add_newest, topic_table
 from gantrymq_diagnosis.watch import Watch
@@ -147,13 +148,13 @@ class Summaries:
         """Create handlers without a broker."""
         self._tables: _Tables | None = None
 
-    def start(self, broker: Broker, watch: Watch) -> None:
-        """Answer for *broker*; *watch* knows its members."""
+    def start(self, broker: Broker, watch: Watch, modes: PopModes) -> None:
+        """Answer for *broker*; *watch* knows its members, *modes* the groups that pop."""
         clock, times, newest = broker.world.clock, StoredTimes(broker), StoredTimes(broker)
 
         async def groups() -> GroupTable:
             times.next_table()
-            return await group_table(broker, watch)
+            return await group_table(broker, watch, modes)
 
         async def groups_with_times() -> GroupTable:
             table = await of_groups.get()
