@@ -202,6 +202,26 @@ def test_a_table_is_computed_once_for_all_who_ask_and_kept_for_seconds(beside, m
     beside(work)
 
 
+def test_a_table_that_takes_long_is_kept_longer(beside, monkeypatch):
+    table = group_rows.group_table
+
+    async def slow(*arguments):
+        await arguments[0].world.clock.sleep(2)
+        return await table(*arguments)
+
+    monkeypatch.setattr("gantrymq_diagnosis.summaries.group_table", slow)
+
+    async def work(cluster, client_of):
+        one = client_of("one")
+        first = (await page(one))[0]["computed_ms"]
+        await cluster.world.clock.sleep(39)
+        assert (await page(one))[0]["computed_ms"] == first
+        await cluster.world.clock.sleep(2)
+        assert (await page(one))[0]["computed_ms"] > first
+
+    beside(work)
+
+
 def test_a_failed_computation_is_tried_again_and_a_cancelled_request_ends_only_itself(beside, monkeypatch):
     table, failing = group_rows.group_table, [True]
 

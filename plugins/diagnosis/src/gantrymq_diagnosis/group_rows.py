@@ -7,7 +7,7 @@ they are sorted by it; times that were read for the previous table are not read 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import islice
 from typing import Any, Final
 
@@ -177,7 +177,7 @@ class _Queues:
     read_queues: int
     bounds: Mapping[int, tuple[int, int]]  # first offset and end; the garbage collector ignores such tuples
     kept: int  # messages in the read queues
-    firsts: tuple[Place, ...]  # first message of each read queue
+    firsts: Sequence[Place]  # first message of each read queue
 
 
 class _Lags:
@@ -191,8 +191,9 @@ class _Lags:
     async def add(self, group: str, topic: str, broadcasting: bool, places: list[Place]) -> int:
         """Return the lag of a group on one topic, and add the places of its oldest messages."""
         queues = await self._queues(topic)
-        committed = dict(self._broker.offsets.of_group(topic, group))
+        committed = self._broker.offsets.of_group(topic, group)
         if broadcasting:  # its members keep their offsets
+            committed = dict(committed)
             for queue_id in range(queues.read_queues):
                 next_offset = self._broker.offsets.last_pull(group, Queue(topic, queue_id)).next_offset
                 if next_offset >= 0:
@@ -221,16 +222,14 @@ class _Lags:
         config = self._broker.topics.get(topic)
         read_queues, all_queues = (0, 0) if config is None else (config.read_queues, config.write_queues)
         found: dict[int, tuple[int, int]] = {}
+        firsts, kept_messages = list[Place](), 0
         for queue_id in range(max(read_queues, all_queues)):
             min_offset, max_offset = self._broker.store.bounds(Queue(topic, queue_id))
             if max_offset > min_offset:
                 found[queue_id] = (min_offset, max_offset)
+                if queue_id < read_queues:
+                    firsts.append((topic, queue_id, min_offset))
+                    kept_messages += max_offset - min_offset
             await self.slices.item_done()
-        of_readers = {queue_id: bounds for queue_id, bounds in found.items() if queue_id < read_queues}
-        known = self._topics[topic] = _Queues(
-            read_queues,
-            found,
-            sum(max_offset - min_offset for min_offset, max_offset in of_readers.values()),
-            tuple((topic, queue_id, min_offset) for queue_id, (min_offset, _) in of_readers.items()),
-        )
+        known = self._topics[topic] = _Queues(read_queues, found, kept_messages, firsts)
         return known

@@ -12,8 +12,10 @@ from gantrymq.world.clock import Timer
 
 __all__ = ["KEPT_S", "SharedTable"]
 
-KEPT_S: Final = 5.0
-UNUSED_S: Final = 60.0  # without a request, the memory of the table is released
+KEPT_S: Final = 5.0  # at least
+TIMES_KEPT: Final = 20  # or so many times the duration of the computation: it takes at most a twentieth of the time
+MAX_KEPT_S: Final = 60.0
+UNUSED_S: Final = 90.0  # without a request, the memory of the table is released
 
 Table = TypeVar("Table")
 
@@ -30,7 +32,7 @@ class SharedTable(Generic[Table]):
         self._closed = False
 
     async def get(self) -> Table:
-        """Return the table, computed at most KEPT_S ago.
+        """Return the table, computed at most KEPT_S ago, or at most MAX_KEPT_S if that takes long.
 
         Raises:
             ServiceNotAvailable: the table was closed.
@@ -58,8 +60,10 @@ class SharedTable(Generic[Table]):
         self._forget()
 
     async def _computed(self) -> Table:
+        began = self._clock.monotonic()
         table = await self._compute()
-        self._until = self._clock.monotonic() + KEPT_S
+        now = self._clock.monotonic()
+        self._until = now + min(MAX_KEPT_S, max(KEPT_S, TIMES_KEPT * (now - began)))
         if self._release is not None:
             self._release.cancel()
         self._release = self._clock.call_later(UNUSED_S, self._forget)
