@@ -63,8 +63,10 @@ def test_users_of_the_store_s_folder_log_in(gantrymq_broker_factory, tmp_path):
     certificate = make_certificate(tmp_path, "broker")
     settings = {"tls.server.certPath": certificate, "tls.server.keyPath": str(tmp_path / "broker.key")}
     running = gantrymq_broker_factory({"consoleListen": "0.0.0.0:0", **settings})
-    url = running.call(running.broker.service, "console").url.replace("0.0.0.0", "127.0.0.1")
-    assert url.startswith("https://")
+    scheme, _, rest = running.call(running.broker.service, "console").url.partition("://")
+    name, _, port = rest.partition(":")
+    assert scheme == "https" and name not in ("0.0.0.0", "127.0.0.1"), "an address that a browser can use"
+    url = f"https://127.0.0.1:{port}"
     trusting = ssl.create_default_context(cafile=certificate)
     trusting.check_hostname = False
     with urllib.request.urlopen(url + "topics", timeout=20, context=trusting) as page:

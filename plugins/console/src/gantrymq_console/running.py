@@ -24,6 +24,7 @@ from gantrymq_console.web.webhook import Webhook
 
 __all__ = ["RunningConsole", "for_broker"]
 
+ANY_ADDRESSES: Final = ("0.0.0.0", "::")
 STATE_FOLDER: Final = "console"  # in the store's folder: users and audit log
 
 
@@ -66,7 +67,10 @@ class RunningConsole:
             raise
         if self._alerting is not None:
             self._alerting.start()
-        return f"{self._scheme}://{format_address(*bound)}/"
+        name, port = bound
+        if name in ANY_ADDRESSES:
+            name = min(self.console.exposure.hosts, default="localhost")
+        return f"{self._scheme}://{format_address(name, port)}/"
 
     async def stop(self) -> None:
         """Stop. Idempotent."""

@@ -63,7 +63,7 @@ def entrance(world: World, options: EntranceOptions, announce: Callable[[str], N
     if options.user_role and not options.user_header:
         raise ConfigError("--user-role is for users that a proxy names: add --user-header, or leave it out")
     users = FileUsers(world, options.state, Checker(world.workers))
-    with_password = [name for name, each in users.table.users.items() if each.password]
+    with_password = users.table.with_password()
     proxies = networks_of(options.trusted_proxies)
     exposure = check(
         options.host,
@@ -99,7 +99,8 @@ def entrance_of_broker(broker: Broker, host: str, state: Path) -> Entrance:
     settings = broker.settings
     local = is_loopback(host)
     cert = settings.text("tls.server.certPath")
-    if not local and not (users.table.users and cert):
+    with_password = users.table.with_password()
+    if not local and not (with_password and cert):
         raise ConfigError(
             f"other machines reach {host}, so the console needs a user (gantrymq console user add NAME --role admin "
             f"--state {state}) and a certificate (tls.server.certPath, tls.server.keyPath); or let it listen on "
@@ -109,8 +110,8 @@ def entrance_of_broker(broker: Broker, host: str, state: Path) -> Entrance:
     if not local:
         key, password = settings.text("tls.server.keyPath"), settings.text("tls.server.keyPassword")
         certificates = Certificates(broker.world, cert, key, password)
-    own = frozenset({broker.world.host_name.lower(), host.lower()})
+    own = frozenset({broker.world.host_name.lower()} if host in ("0.0.0.0", "::") else {host.lower()})
     exposure = Exposure(own, secure=certificates is not None)
-    if not users.table.users:
+    if not with_password:
         return Entrance(Everyone(), exposure)
     return Entrance(Accounts(broker.world, users, users.user_of_token), exposure, certificates)

@@ -69,6 +69,10 @@ class UserTable:
     users: Mapping[str, StoredUser] = attrs.field(factory=dict)
     tokens: Mapping[str, StoredToken] = attrs.field(factory=dict)
 
+    def with_password(self) -> list[str]:
+        """Return the names of users who can log in with a password."""
+        return [name for name, each in self.users.items() if each.password]
+
 
 def check_name(name: str) -> str:
     """Return the name of a user or token. Raises ConfigError: it has other characters than names may have."""
