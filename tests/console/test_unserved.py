@@ -6,7 +6,7 @@ import pytest
 from console_members import commit, join
 from polling import wait_until
 
-from gantrymq.client.admin import RequestNotServed
+from gantrymq.client.admin import QueueTimes, RequestNotServed
 from gantrymq_console.data import group, groups, table, topics
 
 
@@ -60,3 +60,29 @@ def test_a_group_is_explained_by_its_offsets_and_members(plain):
     assert plain.api("/groups/B")["data"]["findings"] == []
     assert "It is not known whether the members are configured alike." in plain.get("/groups/B/members").text
     assert plain.get("/groups/Nobody").status == 404
+
+
+def test_subscribed_topics_without_offsets_count_and_broadcasting_is_unknown(plain):
+    commit(plain, "New", "Orders", 3)
+    plain.running.create_topic("Other", 1)
+    plain.running.send("Other", b"x")
+    join(plain, "New", "c1", "Other")
+    assert plain.api("/groups/New")["data"]["head"]["lag"] == "1"
+    join(plain, "Wide", "c2", "Orders", messageModel="BROADCASTING")
+    head = plain.api("/groups/Wide")["data"]["head"]
+    assert (head["members"], head["lag"], head["late_ms"]) == (1, None, None)
+    rows = {each["name"]: each for each in plain.api("/groups")["data"]["groups"]}
+    assert (rows["New"]["lag"], rows["Wide"]["lag"], rows["Wide"]["model"]) == ("1", None, "BROADCASTING")
+
+
+def test_a_name_of_a_topic_that_is_no_group_and_times_of_1970_are_left_out(plain, monkeypatch):
+    asked = type(plain.client.admin).groups_of_topic
+
+    async def like_5_3_3(admin, address, topic):
+        return tuple(sorted({*await asked(admin, address, topic), topic}))
+
+    monkeypatch.setattr(type(plain.client.admin), "groups_of_topic", like_5_3_3)
+    assert [each["group"] for each in plain.api("/topics/Orders/groups")["data"]["groups"]] == ["A", "B", "C"]
+    now_ms = plain.running.cluster.world.clock.now_ms()
+    assert groups.latest([QueueTimes(-1, -1, -1, now_ms)], now_ms) is None
+    assert groups.latest([QueueTimes(1, 1, 1, 5), QueueTimes(1, 1, 1, 7)], now_ms) == 7

@@ -16,6 +16,7 @@ from gantrymq.remoting.codes import ResponseCode
 from gantrymq_admin.explanations import GroupExplanation, QueueExplanation, explain_group
 from gantrymq_console.data.asking import Asking
 from gantrymq_console.data.cluster import Cluster
+from gantrymq_console.data.groups import is_broadcasting, latest, progress_of
 from gantrymq_console.web.values import Long
 
 __all__ = [
@@ -33,6 +34,7 @@ __all__ = [
 ]
 
 FINE: Final = frozenset({"reading", "up-to-date", "popped"})  # reasons that name no problem
+MOST_TIMES: Final = 16  # topics whose times are asked for
 WORSE_FIRST: Final = ("group-disabled", "nobody-online")
 
 
@@ -146,7 +148,9 @@ async def group_facts(cluster: Cluster, asking: Asking, group: str) -> GroupFact
 def head_of(facts: GroupFacts) -> GroupHead:
     """Return the head of a group's pages."""
     parts = list(facts.brokers.values())
-    whole = len(parts) == facts.masters
+    blind = any(part.explained is None and is_broadcasting(part.online) for part in parts)
+    asked = len(parts) == facts.masters
+    whole = asked and not blind
     queues = [queue for part in parts for queue in part.queues]
     retries = [part.retries for part in parts]
     dead = [part.dead_letters for part in parts]
@@ -158,8 +162,8 @@ def head_of(facts: GroupFacts) -> GroupHead:
         max((len(part.online.clients) if part.online else 0 for part in parts), default=None),
         Long(sum(queue.behind for queue in queues)) if whole else None,
         None if not whole or None in late else max((each for each in late if each is not None), default=0),
-        Long(sum(each or 0 for each in retries)) if whole and None not in retries else None,
-        Long(sum(each or 0 for each in dead)) if whole and None not in dead else None,
+        Long(sum(each or 0 for each in retries)) if asked and None not in retries else None,
+        Long(sum(each or 0 for each in dead)) if asked and None not in dead else None,
         all(each.consume_enable for each in configs) if configs else None,
         tuple(sorted({queue.topic for queue in queues if not queue.topic.startswith(names.RETRY_PREFIX)})),
     )
@@ -214,13 +218,13 @@ async def _facts_without_explanation(cluster: Cluster, broker: str, address: str
     config = (await admin.groups(address)).get(group)  # asking for one group would make some brokers create it
     if config is None:
         return None
-    progress, online = await asyncio.gather(
-        admin.group_progress(address, group), admin.consumer_connections(address, group)
-    )
+    online = await admin.consumer_connections(address, group)
+    progress = await progress_of(admin, address, group, online)
     topics = sorted({queue.topic for queue, each in progress.items() if each.lag})
+    now = cluster.world.clock.now_ms()
     times = {
-        queue: each.late_ms
-        for topic in topics[:16]
+        queue: latest([each], now)
+        for topic in topics[:MOST_TIMES]
         for queue, each in (await admin.group_times(address, group, topic)).items()
     }
     queues = tuple(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Iterable
 from functools import partial
 from typing import Any, Final
@@ -10,15 +9,29 @@ from typing import Any, Final
 import attrs
 
 from gantrymq.client import Admin
+from gantrymq.client.admin import GroupClients, QueueProgress, QueueTimes
 from gantrymq.model import names
 from gantrymq.model.group import GroupConfig
+from gantrymq.model.queue import MessageQueue
 from gantrymq_admin.summaries import MAX_ROWS, group_summaries
 from gantrymq_console.data.asking import Asking
 from gantrymq_console.data.cluster import Cluster
 from gantrymq_console.data.table import FEW, BrokerTable, Tables, each_of
 from gantrymq_console.web.values import Long
 
-__all__ = ["KINDS", "SORTS", "GroupList", "GroupRow", "forget_groups", "group_list", "group_tables", "is_system"]
+__all__ = [
+    "KINDS",
+    "SORTS",
+    "GroupList",
+    "GroupRow",
+    "forget_groups",
+    "group_list",
+    "group_tables",
+    "is_broadcasting",
+    "is_system",
+    "latest",
+    "progress_of",
+]
 
 NAMES_AGE_S: Final = 30.0
 MOST_TIMES: Final = 8  # topics of a group whose times are asked for
@@ -32,7 +45,7 @@ class GroupPart:
 
     members: int
     model: str | None
-    lag: int
+    lag: int | None
     late_ms: int | None  # age of the oldest message not consumed; 0 without one
     late_at_most: bool  # whether `late_ms` is an upper bound only
     retries: int | None
@@ -135,6 +148,38 @@ async def group_tables(cluster: Cluster) -> Tables[GroupPart]:
     return tables
 
 
+async def progress_of(
+    admin: Admin, address: str, group: str, online: GroupClients | None
+) -> dict[MessageQueue, QueueProgress]:
+    """Return the progress of a group, also on topics that its members subscribe to and have committed nothing for.
+
+    RocketMQ's brokers leave these out unless they are named. Members that broadcast keep their offsets themselves, so
+    nothing is known of them.
+    """
+    found = await admin.group_progress(address, group)
+    if online is None or is_broadcasting(online):
+        return found
+    known = {queue.topic for queue in found}
+    wanted = [each.topic for each in online.subscriptions if not each.topic.startswith(names.RETRY_PREFIX)]
+    for topic in [each for each in wanted if each not in known][:MOST_TIMES]:
+        found |= await admin.group_progress(address, group, topic)
+    return found
+
+
+def is_broadcasting(online: GroupClients | None) -> bool:
+    """Return whether the members of a group broadcast."""
+    return online is not None and online.message_model == "BROADCASTING"
+
+
+def latest(times: Iterable[QueueTimes], now_ms: int) -> int | None:
+    """Return the age of the oldest message that a group has not consumed, None if a broker could not read its time.
+
+    RocketMQ's brokers return the age of a message of 1970 then.
+    """
+    ages = [each.late_ms for each in times]
+    return None if any(age > now_ms // 2 for age in ages) else max(ages, default=None)
+
+
 def is_system(group: str) -> bool:
     """Return whether brokers create the group themselves."""
     return group in names.SYSTEM_GROUPS or names.is_system_group(group)
@@ -169,9 +214,8 @@ async def _ask(cluster: Cluster, address: str, group: str) -> GroupPart:
     takes a request for each topic.
     """
     admin, now = cluster.admin, cluster.world.clock.now_ms()
-    progress, online = await asyncio.gather(
-        admin.group_progress(address, group), admin.consumer_connections(address, group)
-    )
+    online = await admin.consumer_connections(address, group)
+    progress = await progress_of(admin, address, group, online)
     own = [each for queue, each in progress.items() if not queue.topic.startswith(names.RETRY_PREFIX)]
     behind = [each for each in own if each.lag]
     topics = sorted(
@@ -181,15 +225,15 @@ async def _ask(cluster: Cluster, address: str, group: str) -> GroupPart:
     late_ms: int | None = 0
     if behind and exact:
         times = [each for topic in topics for each in (await admin.group_times(address, group, topic)).values()]
-        late_ms = max((each.late_ms for each in times), default=None)
+        late_ms = latest(times, now)
     elif behind:
         stored = [each.last_stored_ms for each in behind]
         late_ms = max(0, now - min(stored)) if all(stored) else None
     return GroupPart(
         members=len(online.clients) if online is not None else 0,
         model=_model(online.consume_type, online.message_model) if online is not None else None,
-        lag=sum(each.lag for each in own),
-        late_ms=late_ms,
+        lag=None if not own and is_broadcasting(online) else sum(each.lag for each in own),
+        late_ms=None if not own and is_broadcasting(online) else late_ms,
         late_at_most=bool(behind) and not exact,
         retries=sum(each.lag for queue, each in progress.items() if queue.topic.startswith(names.RETRY_PREFIX)),
         dead_letters=None,
@@ -211,7 +255,7 @@ def _row(name: str, enabled: bool, tables: Tables[GroupPart]) -> GroupRow:
         name,
         max(each.members for each in parts),
         next((each.model for each in parts if each.model), None),
-        Long(sum(each.lag for each in parts)),
+        _sum(each.lag for each in parts),
         max((each for each in late if each is not None), default=None) if None not in late else None,
         any(each.late_at_most for each in parts),
         _sum(each.retries for each in parts),

@@ -191,10 +191,11 @@ class History:
             if not parts or not self._is_new("group", name, min(each.as_of_ms for each in parts)):
                 continue
             rows = [each.value for each in parts]
-            behind = sum(each.lag for each in rows)
+            lags = [each.lag for each in rows if each.lag is not None]
+            behind = sum(lags) if len(lags) == len(rows) else None
             late = [each.late_ms for each in rows if each.late_ms is not None]
             dead = [each.dead_letters for each in rows if each.dead_letters is not None]
-            moved = behind > 0 or any(each.per_s for each in rows)
+            moved = bool(behind) or any(each.per_s for each in rows)
             self.series.put("group", name, "behind", behind, create=moved)
             self.series.put("group", name, "late_s", max(late) / 1000 if late else None, create=moved)
             self.series.put("group", name, "dead_letters", sum(dead) if dead else None, create=moved)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
 from typing import Final
 
 import attrs
@@ -15,8 +16,9 @@ from gantrymq.model.topic import TopicConfig
 from gantrymq.remoting.codes import ResponseCode
 from gantrymq_console.data.asking import Asking
 from gantrymq_console.data.cluster import Cluster
+from gantrymq_console.data.groups import latest
 from gantrymq_console.data.table import limited
-from gantrymq_console.data.topics import TYPES, kind_by_name, own_topics
+from gantrymq_console.data.topics import TYPES, groups_of, kind_by_name, own_topics
 from gantrymq_console.data.versions import version_name
 from gantrymq_console.web.values import Long
 
@@ -231,12 +233,12 @@ async def topic_groups(cluster: Cluster, asking: Asking, topic: str, start: int,
     """Return a page of the groups that read a topic, and their members. Raises NoRoute."""
     head, route, _ = await topic_head(cluster, asking, topic)
     masters, admin = _masters(route), cluster.admin
-    found = await asking.all({name: admin.groups_of_topic(at, topic) for name, at in masters.items()})
+    found = await asking.all({name: groups_of(cluster, at, topic) for name, at in masters.items()})
     groups = sorted({group for part in found.values() for group in part})
     page = groups[start : start + rows]
     readers: list[Reader] = []
     clients: dict[tuple[str, str, str], ReaderClient] = {}
-    parts: dict[str, list[tuple[int, int, int]]] = {group: [] for group in page}
+    parts: dict[str, list[tuple[int, int, int | None]]] = {group: [] for group in page}
 
     async def ask(at: str, group: str) -> None:
         progress, online, times = await asyncio.gather(
@@ -250,9 +252,8 @@ async def topic_groups(cluster: Cluster, asking: Asking, topic: str, start: int,
                 group, each.client_id, each.address, each.language, version_name(each.version), wanted
             )
             clients[group, each.client_id, each.address.rpartition(":")[0]] = member
-        late = max(
-            (each.late_ms for queue, each in times.items() if queue in progress and progress[queue].lag), default=0
-        )
+        behind = [each for queue, each in times.items() if queue in progress and progress[queue].lag]
+        late = latest(behind, cluster.world.clock.now_ms()) if behind else 0
         members = len(online.clients) if online is not None else 0
         parts[group].append((members, sum(each.lag for each in progress.values()), late))
 
@@ -268,7 +269,7 @@ async def topic_groups(cluster: Cluster, asking: Asking, topic: str, start: int,
                 group,
                 max(each[0] for each in done) if done else None,
                 Long(sum(each[1] for each in done)) if known else None,
-                max(each[2] for each in done) if known else None,
+                _latest_of([each[2] for each in done]) if known else None,
             )
         )
     listed = [clients[key] for key in sorted(clients)][:MOST_CLIENTS]
@@ -324,6 +325,11 @@ async def present_config(cluster: Cluster, address: str, topic: str) -> TopicCon
         if problem.response_code in (ResponseCode.TOPIC_NOT_EXIST, ResponseCode.REQUEST_CODE_NOT_SUPPORTED):
             return None
         raise
+
+
+def _latest_of(ages: Sequence[int | None]) -> int | None:
+    known = [age for age in ages if age is not None]
+    return max(known) if known and len(known) == len(ages) else None
 
 
 async def _stats(cluster: Cluster, address: str, topic: str) -> Stats:

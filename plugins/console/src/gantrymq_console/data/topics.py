@@ -25,6 +25,7 @@ __all__ = [
     "TopicList",
     "TopicRow",
     "forget_topics",
+    "groups_of",
     "kind_by_name",
     "own_topics",
     "topic_list",
@@ -133,6 +134,19 @@ def kind_by_name(name: str, own: frozenset[str]) -> str:
     return "system" if names.is_system_topic(name) or name in own else "normal"
 
 
+async def groups_of(cluster: Cluster, address: str, topic: str) -> tuple[str, ...]:
+    """Return the consumer groups of a topic at one broker.
+
+    RocketMQ 5.3.3 counts the name of the topic among them (queryTopicConsumeByWho of its ConsumerManager); it is left
+    out if there is no such group.
+    """
+    found = await cluster.admin.groups_of_topic(address, topic)
+    if topic not in found:
+        return found
+    known = await cluster.shared(("groups", address), 30, lambda: cluster.admin.groups(address))
+    return found if topic in known.value else tuple(group for group in found if group != topic)
+
+
 async def own_topics(cluster: Cluster) -> frozenset[str]:
     """Return the topics that are named for clusters and brokers."""
     brokers = await cluster.brokers()
@@ -179,7 +193,7 @@ async def _ask(cluster: Cluster, address: str, topic: str) -> TopicPart | None:
     admin = cluster.admin
     stats, groups, config, rate = await asyncio.gather(
         _or_none(admin.topic_stats(address, topic)),
-        _or_none(admin.groups_of_topic(address, topic)),
+        _or_none(groups_of(cluster, address, topic)),
         _config(cluster, address, topic),
         _or_none(admin.counter(address, "TOPIC_PUT_NUMS", topic)),
     )
