@@ -10,6 +10,7 @@ import attrs
 from gantrymq.client.admin import FOREVER_MS
 from gantrymq.client.message import ReceivedMessage
 from gantrymq.model.names import DLQ_PREFIX, RETRY_PREFIX
+from gantrymq.model.sys_flag import INNER_BATCH
 from gantrymq_console.data.asking import Asking, Missing
 from gantrymq_console.data.cluster import Cluster
 from gantrymq_console.data.reading import ROUND_S, Walk, Wanted
@@ -28,6 +29,7 @@ class Row:
     """One message of a list."""
 
     id: str  # for links
+    at: str  # broker:queue:offset for links, if no id finds the message
     topic: str
     unique_id: str
     offset_id: str
@@ -64,6 +66,7 @@ def row_of(message: ReceivedMessage, *, with_body: bool) -> Row:
     copies = message.topic.startswith((RETRY_PREFIX, DLQ_PREFIX))  # which share their unique ids
     return Row(
         message.offset_id if copies or not unique_id else unique_id,
+        f"{message.broker_name}:{message.queue_id}:{message.queue_offset}" if message.sys_flag & INNER_BATCH else "",
         message.topic,
         unique_id,
         message.offset_id,

@@ -41,6 +41,7 @@ class MessagePage:
     is_offset_id: bool  # whether the id of the address is the offset id
     same_id: int  # other messages with the same unique id
     number: int  # which of them this is, from 0
+    at: str  # broker:queue:offset, if no id finds it
     body: bodies.Body | None  # None if the user's role does not permit to read it
     form: str
     whole: bool
@@ -57,7 +58,7 @@ async def show(visit: Visit) -> View:
     form, whole = visit.choice("form", bodies.FORMS), visit.choice("whole", ("no", "yes")) == "yes"
     number, start = visit.number("number", 0, at_most=31), visit.start
     asking = Asking(visit.console.world.clock)
-    found = await asking.needed(messages.by_id(visit.cluster, topic, message_id))
+    found = await asking.needed(messages.by_id(visit.cluster, topic, message_id, visit.text("at")))
     if number >= len(found):
         raise NoMessageFound(f"there are {len(found)} messages with the id {message_id}, not {number + 1}")
     message = found[number]
@@ -81,6 +82,7 @@ async def show(visit: Visit) -> View:
         message.offset_id.lower() == message_id.lower(),
         len(found) - 1,
         number,
+        visit.text("at"),
         body,
         form,
         whole,
@@ -110,7 +112,7 @@ def _missing(each: Any) -> Missing:
 async def download(visit: Visit) -> Response:
     """Send the whole body as a file."""
     message_id = visit.names["id"]
-    found = await messages.by_id(visit.cluster, visit.text("topic"), message_id)
+    found = await messages.by_id(visit.cluster, visit.text("topic"), message_id, visit.text("at"))
     message: ReceivedMessage = found[visit.number("number", 0, at_most=len(found) - 1)]
     name = "".join(each for each in message_id if each.isalnum())[:64]
     return Response(
