@@ -173,6 +173,20 @@ def test_hostile_messages_stay_text(visitor):
     assert {"'=1+1", MARKUP} <= {row["body"] for row in rows}
 
 
+@pytest.mark.parametrize("size", [70_000, 4 * 1024 * 1024 - 1000])
+def test_large_bodies_are_shown_in_part(visitor, size):
+    sent = visitor.running.send("Orders", b"[" + b"1," * (size // 2 - 2) + b"1]")
+    path = f"/messages/{sent.message_id}"
+    part = visitor.api(f"{path}?topic=Orders")["data"]["body"]
+    assert (part["form"], part["shown"]) == ("text", "65536")
+    whole = visitor.api(f"{path}?topic=Orders&whole=yes")["data"]["body"]
+    assert whole["shown"] == str(min(int(whole["size"]), 1024 * 1024))
+    assert whole["form"] == ("json" if size < 1024 * 1024 else "text")
+    assert "Show up to 1 MiB" in visitor.get(f"{path}?topic=Orders").text
+    body = visitor.request("GET", f"{path}/body?topic=Orders").content
+    assert str(len(body)) == whole["size"]
+
+
 def test_export_as_lines_of_json(visitor):
     messages = sent(visitor, 70)
     answer = visitor.request("GET", "/topics/Orders/messages/export?format=jsonl&most=200")

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from functools import partial
+from typing import Any, Final
 
 import attrs
 from starlette.responses import Response
@@ -22,6 +23,8 @@ from gantrymq_console.web.pages import Download, Page, Part, View
 from gantrymq_console.web.visit import Visit
 
 __all__ = ["PART"]
+
+LARGE_BYTES: Final = 16 * 1024
 
 
 @attrs.frozen
@@ -74,7 +77,7 @@ async def show(visit: Visit) -> View:
     body = None
     if visit.may(Role.READER):
         most = bodies.WHOLE_BYTES if whole else bodies.SHOWN_BYTES
-        body = bodies.body_of(message.body, message.body_problem, form, most)
+        body = await _body(visit, message, form, most)
         await visit.console.record_read(visit, "message.title", f"{message.topic} {message_id}")
     facts = messages.facts_of(message)
     data = MessagePage(
@@ -97,6 +100,14 @@ async def show(visit: Visit) -> View:
     by_topic = "" if data.is_offset_id else f" -t {message.topic}"
     title = message.keys or message_id
     return View("message.html", data, f"message consumers {message_id}{by_topic}", missing, title=title)
+
+
+async def _body(visit: Visit, message: ReceivedMessage, form: str, most: int) -> bodies.Body:
+    """Return the body to show; a large one is made in a thread, because that takes a part of a second."""
+    make = partial(bodies.body_of, message.body, message.body_problem, form, most)
+    if min(len(message.body), most) < LARGE_BYTES:
+        return make()
+    return await visit.console.world.workers.run(make)
 
 
 def _lines(found: Consumption) -> list[GroupLine]:
