@@ -150,6 +150,18 @@ def test_a_record_that_is_being_written_is_not_copied(small, tmp_path):
     assert data == path.read_bytes()[:position].ljust(LOG_FILE_BYTES, b"\0")
 
 
+def test_messages_of_files_that_were_copied_before_the_log_are_in_the_log(small, tmp_path):
+    """The timer log is such a file: its entries refer to messages."""
+    make_running(small, 20)
+    place, size = small.records[-1]
+    path, position = small.log_file(place)
+    record = path.read_bytes()[position : position + size]
+    small.spoil_log(place, bytes(size))
+    (small.root / "timerlog").mkdir()
+    files = Meanwhile(small.files, "list", "timerlog", lambda: small.spoil_log(place, record))
+    assert backup_store(files, small.root, tmp_path / "backup", 77).manifest.log_end == place + size
+
+
 def test_allocated_log_files_without_records_are_not_copied(small, tmp_path):
     make_running(small, 20)
     end = LOG_FILE_BYTES * len(list((small.root / "commitlog").iterdir()))
@@ -185,8 +197,7 @@ def test_log_files_that_age_deletes_meanwhile_are_left_out(small, tmp_path):
         for name in names[:2]:
             (folder / name).unlink()
 
-    files = Meanwhile(small.files, "create", folder / names[-1], delete)
-    files.at = ("create", names[-1])
+    files = Meanwhile(small.files, "create", names[-1], delete)
     report = backup_store(files, small.root, tmp_path / "backup", 77)
     assert report.manifest.log_start == LOG_FILE_BYTES * 2
     assert not report.damaged
@@ -201,9 +212,8 @@ def test_a_log_that_vanishes_is_an_error(small, tmp_path):
         for path in (small.root / "commitlog").iterdir():
             path.unlink()
 
-    files = Meanwhile(small.files, "list", "index", delete)
-    files.at = ("list", "plugin")
-    (small.root / "plugin").mkdir()
+    index = min(path.name for path in (small.root / "index").iterdir())
+    files = Meanwhile(small.files, "peek", index, delete)
     with pytest.raises(StoreError, match="deleted before they were copied"):
         backup_store(files, small.root, tmp_path / "backup", 77)
     with pytest.raises(StoreError, match="not a backup|incomplete"):
@@ -220,8 +230,7 @@ def test_queues_of_a_topic_that_is_deleted_meanwhile_are_left_out(small, tmp_pat
         (small.root / "config" / "topics.json").write_text('{"topicConfigTable":{"Bills":{"topicName":"Bills"}}}')
         (small.root / "droppedTopics.json").write_text('{"Orders":999999}')
 
-    (small.root / "plugin").mkdir()
-    files = Meanwhile(small.files, "list", "plugin", delete)
+    files = Meanwhile(small.files, "list", "index", delete)  # once the queues were listed
     report = backup_store(files, small.root, tmp_path / "backup", 77)
     assert not report.damaged
     restore_store(small.files, tmp_path / "backup", tmp_path / "backup.restored")

@@ -10,9 +10,9 @@ store itself is never written and its lock is not taken. Stores of GantryMQ and 
     queue_write, index_write           queue and index files from rebuilt parts
     repair, rebuild_store, extract,    implementation of the commands repair, rebuild-*, extract, dump and stat
     dump, store_stat
-    backup, copy_ends, config_copy,    copy of a store that may be open: order of reading; where the data to copy ends;
-    log_copy, summed_copy,             the files of config/; the log, with links; copies with checksums; their list
-    backup_manifest
+    backup, config_copy, copy_ends,    copy of a store that may be open: order of reading; the files of config/; ends of
+    derived_copy, log_copy,            the data to copy; queues and index; the log, with links; copies with checksums;
+    summed_copy, backup_manifest       their list
     restore                            a store from such a copy
     commands                           the command line; no other module here imports click
 """

@@ -4,12 +4,12 @@ A broker that is running writes all the time, so a backup is what a killed broke
 after a whole record. Files are read in this order, so that nothing in the backup refers to data that is not in it:
 
     positions      offsets of consumers, delays and timers; the log that is copied later contains their messages
+    other files    timer wheel and timer log, files of plugins; the log contains their messages, too
     checkpoint     everything before it is in the queues and in full index files
-    other files    timer wheel and timer log, files of plugins
     queues         entries of records before the checkpoint; the next start adds the later ones, from the log
     index          files that the checkpoint covers; the next start builds later ones again
-    log            up to the last whole record when the backup began; the newest file first, as brokers delete the
-                   oldest one. If one was deleted, the backup begins after it
+    log            up to the last whole record at the time of the checkpoint; the newest file first, as brokers delete
+                   the oldest one. If one was deleted, the backup begins after it
     tables         topics and groups; they include the topics of all records
     manifest       sizes and checksums, after everything else is durable
 
@@ -22,6 +22,7 @@ Source: apache/rocketmq store/.../CommitLog.java (recoverAbnormally), index/Inde
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -32,19 +33,18 @@ from gantrymq.errors import StoreError
 from gantrymq.formats.store_folders import BATCH_QUEUES, COMMIT_LOG, EXT_QUEUES, INDEX, QUEUES
 from gantrymq.formats.tags_code import DEFAULT_DELAY_LEVELS
 from gantrymq.world.files import Files, is_disk_full
-from gantrymq_store_files.batch_entry import BATCH_ENTRY_BYTES
 from gantrymq_store_files.checkpoint import RECOVERY_MARGIN_MS, Checkpoint, encode_checkpoint
 from gantrymq_store_files.dropped_topics import DROPPED_TOPICS
-from gantrymq_store_files.index import HEADER_BYTES, IndexLayout, read_header
-from gantrymq_store_files.queue_entry import ENTRY_BYTES
+from gantrymq_store_files.index import IndexLayout
 from gantrymq_store_tools.backup_manifest import MANIFEST, STORED, Manifest, write_manifest
 from gantrymq_store_tools.check import check_store
 from gantrymq_store_tools.checkpointed import NO_LIMIT, vouched_to
 from gantrymq_store_tools.config_check import read_checkpoint
 from gantrymq_store_tools.config_copy import CONFIG, ConfigCopy
-from gantrymq_store_tools.copy_ends import ext_end, log_end, queue_end
+from gantrymq_store_tools.copy_ends import log_end
+from gantrymq_store_tools.derived_copy import DerivedCopy, DurableTo
 from gantrymq_store_tools.findings import Finding, ProgressListener, no_progress
-from gantrymq_store_tools.layout import Layout, StoreFile, find_layout
+from gantrymq_store_tools.layout import Layout, find_layout, refuse_non_store
 from gantrymq_store_tools.log_copy import EarlierLog, LogCopy
 from gantrymq_store_tools.log_reader import LogReader
 from gantrymq_store_tools.open_files import OpenFiles
@@ -114,15 +114,21 @@ def backup_store(
         OSError: the disk failed. After any error *backup* is incomplete.
     """
     _refuse_folder(files, root, backup)
+    refuse_non_store(files, root, log_folders)
     clean = files.stat(root / ABORT) is None
     before = _content(files, root / CHECKPOINT)
     config = ConfigCopy(files, root)
-    extent = _find_extent(files, root, log_folders, clean)
     earlier = None if previous is None else EarlierLog(files, previous)
     new = NewFolder(files, backup / STORED)
     try:
+        progress.begin("copying small files and timers", 0)
+        _copy_others(files, root, "", log_folders, new, progress)
+        progress.end()
+        extent = _find_extent(files, root, log_folders, clean)
         progress.begin("copying", extent.log_end - extent.layout.log.start)
-        _StoreCopy(files, root, new, extent, progress).run()
+        DerivedCopy(files, new, extent.layout, progress).run(
+            None if clean else DurableTo(extent.queues_to, extent.checkpoint)
+        )
         log, end = extent.layout.log, extent.log_end
         start = LogCopy(new, log, end, progress, fixed_to=extent.queues_to, link=link, earlier=earlier).run()
         if start is None:
@@ -218,80 +224,21 @@ def _find_extent(files: Files, root: Path, log_folders: Sequence[Path], clean: b
     raise StoreError(f"{gone} was deleted while {root} was read; back it up again")
 
 
-class _StoreCopy:
-    """Copies everything except the log and the small files that `ConfigCopy` reads."""
-
-    def __init__(self, files: Files, root: Path, new: NewFolder, extent: _Extent, progress: ProgressListener) -> None:
-        self._files = files
-        self._root = root
-        self._new = new
-        self._extent = extent
-        self._layout = extent.layout
-        self._progress = progress
-        self._open = OpenFiles(files)
-
-    def run(self) -> None:
-        """Copy. Raises OSError, and StoreError if a file cannot be read."""
-        try:
-            self._copy_others(self._root, "")
-            self._copy_queues()
-            self._copy_index()
-        finally:
-            self._open.close()
-
-    def _copy_others(self, source: Path, path: str) -> None:
-        """Copy files that have no rules of their own: timer wheel and log, files of plugins and of later versions."""
-        names = self._files.list(source)
-        for name in sorted(names, key=lambda each: (each != WHEEL, each)):  # the timer log has all that the wheel names
-            stat, target = self._files.stat(source / name), f"{path}{name}"
-            if stat is None or name.endswith(".tmp") or target in NOT_COPIED | ELSEWHERE:
-                continue
-            if not stat.is_dir:
-                self._copy([StoreFile(source / name, 0, stat.size)], target)
-            elif all(source / name != file.path.parent for file in self._layout.log.files):
-                self._copy_others(source / name, f"{target}/")
-
-    def _copy_queues(self) -> None:
-        extent, layout = self._extent, self._layout
-        for table, entry_bytes in ((layout.queues, ENTRY_BYTES), (layout.batch, BATCH_ENTRY_BYTES)):
-            for _, series in sorted(table.items()):
-                end = series.end
-                if not extent.clean:
-                    try:
-                        end = queue_end(self._open, series, entry_bytes, extent.queues_to)
-                    except FileNotFoundError:  # its topic was deleted, or its first file by age
-                        continue
-                self._copy(series.files, None, end)
-        for _, series in sorted(layout.ext.items()):
-            end = series.end
-            if not extent.clean:
-                try:
-                    end = ext_end(self._open, series, extent.checkpoint.queue_timestamp)
-                except FileNotFoundError:
-                    continue
-            self._copy(series.files, None, end)
-
-    def _copy_index(self) -> None:
-        wanted = []
-        for file in self._layout.index:
-            header = self._files.peek(file.path, HEADER_BYTES, 0) or b""
-            covered = len(header) == HEADER_BYTES and (
-                0 < read_header(header).end_timestamp <= self._extent.checkpoint.index_timestamp
-            )
-            if self._extent.clean or covered:
-                wanted.append(file)
-        self._copy(wanted, None)
-
-    def _copy(self, series: Sequence[StoreFile], path: str | None, end: int | None = None) -> None:
-        """Copy files of one series up to *end*, the newest first: if one was deleted, older ones are not needed."""
-        for file in reversed(series):
-            if end is not None and file.start >= end:
-                continue
-            name = self._layout.name(file.path) if path is None else path
-            try:
-                self._new.copy(file.path, name, None if end is None else end - file.start, self._progress.advance)
-            except FileNotFoundError:
-                return
+def _copy_others(
+    files: Files, source: Path, path: str, log_folders: Sequence[Path], new: NewFolder, progress: ProgressListener
+) -> None:
+    """Copy files that have no rules of their own: timer wheel and log, files of plugins and of later versions."""
+    names = files.list(source)
+    for name in sorted(names, key=lambda each: (each != WHEEL, each)):  # the timer log has all that the wheel names
+        each, target = source / name, f"{path}{name}"
+        stat = files.stat(each)
+        if stat is None or name.endswith(".tmp") or target in NOT_COPIED | ELSEWHERE or each in log_folders:
+            continue
+        if stat.is_dir:
+            _copy_others(files, each, f"{target}/", log_folders, new, progress)
+            continue
+        with suppress(FileNotFoundError):  # deleted meanwhile
+            new.copy(each, target, advance=progress.advance)
 
 
 def _content(files: Files, path: Path) -> bytes | None:

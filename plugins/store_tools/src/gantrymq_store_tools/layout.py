@@ -33,7 +33,7 @@ from gantrymq_store_files.file_names import file_start
 from gantrymq_store_files.index import is_index_file_name
 from gantrymq_store_tools.findings import Finding
 
-__all__ = ["Layout", "Series", "StoreFile", "find_layout"]
+__all__ = ["Layout", "Series", "StoreFile", "find_layout", "refuse_non_store"]
 
 _PathText = Callable[[Path], str]
 QUEUE_FOLDERS = (QUEUES, EXT_QUEUES, BATCH_QUEUES)
@@ -104,7 +104,7 @@ def find_layout(files: Files, root: Path, log_folders: Sequence[Path] = ()) -> L
     Raises:
         StoreLayoutError: *root* is not a store, or a kind of store that cannot be read; says which and what to do.
     """
-    _refuse_non_store(files, root, log_folders)
+    refuse_non_store(files, root, log_folders)
     findings: list[Finding] = []
 
     def shown(path: Path) -> str:
@@ -135,7 +135,8 @@ def find_layout(files: Files, root: Path, log_folders: Sequence[Path] = ()) -> L
     )
 
 
-def _refuse_non_store(files: Files, root: Path, log_folders: Sequence[Path]) -> None:
+def refuse_non_store(files: Files, root: Path, log_folders: Sequence[Path]) -> None:
+    """Reject a folder that is not a store, or a kind of store that cannot be read. Raises StoreLayoutError."""
     stat = files.stat(root)
     if stat is None or not stat.is_dir:
         raise StoreLayoutError(f"{root} is not a folder; give the store's folder, the broker's storePathRootDir")
