@@ -62,9 +62,7 @@ class BrokerState:
     @property
     def log_bytes(self) -> Long | None:
         """Size of the log."""
-        if self.log_min is None or self.log_max is None:
-            return None
-        return Long(self.log_max - max(0, self.log_min))  # -1 in an empty store of Java
+        return None if self.log_min is None or self.log_max is None else Long(self.log_max - self.log_min)
 
     @property
     def disk_word(self) -> str:
