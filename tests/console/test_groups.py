@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import re
 from importlib.resources import files
+from urllib.parse import quote
 
 import pytest
 from console_members import commit, join
 from console_visitor import Visitor
+from polling import wait_until
 
+from gantrymq.client.admin import RunningInfo
 from gantrymq_console.access.users import Role
+from gantrymq_console.data import members
 from gantrymq_console.web.texts import LANGUAGES, texts_of
 
 pytest.importorskip("gantrymq_diagnosis")
@@ -233,3 +237,23 @@ def page_with(page, number):
     assert len(resets) == 2
     page.forms = [each for each in page.forms if each not in resets or each is resets[number]]
     return page
+
+
+def test_a_member_tells_its_queues_and_settings_without_secrets(late):
+    async def start():
+        return await late.client.consumer("Late", "Orders").__aenter__()
+
+    consumer = late.running.run(start())
+    try:
+        (member,) = wait_until(lambda: late.api("/groups/Late/members")["data"]["members"], "member")
+        page = f"/groups/Late/member?id={quote(member['client_id'])}"
+        queues = wait_until(lambda: late.api(page)["data"]["queues"], "queues of the member")
+        assert {each["topic"] for each in queues} >= {"Orders"}
+        assert "Queues that it reads" in late.get(page).text
+        assert late.get(page).link("Ask the client for its thread stacks").endswith("&stacks=yes")
+        assert late.api(page + "&stacks=yes")["data"]["asked_stacks"] is True
+    finally:
+        late.running.run(consumer.__aexit__(None, None, None))
+    info = RunningInfo({"secretKey": "s3cret", "PROP_NAMESERVER_ADDR": "a"}, (), {}, {}, "")
+    shown = members._state("G", "c", info, False).properties
+    assert shown["PROP_NAMESERVER_ADDR"] == "a" and "s3cret" not in shown.values()

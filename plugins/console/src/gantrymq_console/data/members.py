@@ -8,6 +8,7 @@ import attrs
 
 from gantrymq.client.admin import RunningInfo
 from gantrymq.errors import ClientError, ConsumerNotOnline
+from gantrymq_console.access.masking import mask
 from gantrymq_console.data.asking import Asking
 from gantrymq_console.data.cluster import Cluster
 from gantrymq_console.data.group import GroupFacts, GroupHead, head_of
@@ -172,7 +173,7 @@ def _state(group: str, client_id: str, info: RunningInfo, stacks: bool) -> Membe
     return MemberState(
         group,
         client_id,
-        info.properties,
+        {name: mask(name, value) for name, value in info.properties.items()},
         tuple(
             HeldQueue(
                 queue.topic,

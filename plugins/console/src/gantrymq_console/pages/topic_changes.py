@@ -8,6 +8,7 @@ from typing import Final
 
 import attrs
 
+from gantrymq.errors import NoRoute
 from gantrymq.model import names
 from gantrymq.model.topic import TopicConfig
 from gantrymq_console.access.users import Role
@@ -23,6 +24,8 @@ MESSAGE_TYPES: Final = ("NORMAL", "FIFO", "DELAY", "TRANSACTION")
 MOST_QUEUES: Final = 65_535
 PERMISSIONS: Final = ("6", "4", "2")
 HOUR_MS: Final = 3_600_000
+ROUTE_LOOKS: Final = 10
+ROUTE_WAIT_S: Final = 0.2
 Form = Mapping[str, str]
 
 
@@ -54,6 +57,7 @@ async def _preview_new(visit: Visit, form: Form) -> Preview:
 async def _create(visit: Visit, form: Form) -> Outcome:
     config = _config(form, form.get("topic", "").strip())
     await _apply(visit, config, form.get("cluster", ""))
+    await _wait_for_route(visit, config.name)
     return Outcome("topics.created", {"topic": config.name}, f"topics/{config.name}")
 
 
@@ -105,6 +109,17 @@ async def _masters(visit: Visit) -> dict[str, str]:
     """Return the masters that have the topic of the address."""
     route = await visit.cluster.admin.route(visit.names["topic"])
     return {each.name: each.master for each in route.brokers if each.master is not None}
+
+
+async def _wait_for_route(visit: Visit, topic: str) -> None:
+    """Wait until name servers know a new topic, which takes a moment, so that the next page can show it."""
+    for _ in range(ROUTE_LOOKS):
+        try:
+            await visit.cluster.admin.route(topic)
+        except NoRoute:
+            await visit.console.world.clock.sleep(ROUTE_WAIT_S)
+        else:
+            return
 
 
 async def _apply(visit: Visit, config: TopicConfig, cluster: str) -> None:
