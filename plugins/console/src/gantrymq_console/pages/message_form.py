@@ -18,6 +18,7 @@ from gantrymq_console.web.visit import Visit
 __all__ = ["Asked", "command_of", "filter_options", "streamed", "wanted_by"]
 
 MOST_FILES: Final = 4  # made at the same time
+STUCK_S: Final = 900.0  # after which a file does not count any more: its reader may have stopped reading
 
 
 @attrs.frozen
@@ -94,17 +95,21 @@ def filter_options(asked: Asked) -> str:
 
 def streamed(visit: Visit, content: AsyncIterator[bytes], form: str) -> Response:
     """Return a file for the browser. Raises BadInput: too many files are being made."""
-    running = visit.cluster.kept.setdefault("exports", [0])
-    if running[0] >= MOST_FILES:
+    clock = visit.console.world.clock
+    begun: list[float] = visit.cluster.kept.setdefault("files", [])
+    begun[:] = [each for each in begun if clock.monotonic() - each < STUCK_S]
+    if len(begun) >= MOST_FILES:
         raise BadInput("messages.too_many_files", most=MOST_FILES)
 
     async def counted() -> AsyncIterator[bytes]:
-        running[0] += 1
+        now = clock.monotonic()
+        begun.append(now)
         try:
             async for part in content:
                 yield part
         finally:
-            running[0] -= 1
+            if now in begun:
+                begun.remove(now)
 
     name = "".join(each for each in visit.names["topic"] if each.isascii() and (each.isalnum() or each in "-_"))
     headers = {"Content-Disposition": f'attachment; filename="{name[:64]}.{form}"'}
