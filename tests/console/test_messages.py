@@ -95,6 +95,21 @@ def test_a_rare_tag_is_found_far_back(visitor):
 
 
 @pytest.mark.parametrize(
+    ("query", "command"),
+    [
+        ("", "message pull -t Orders"),
+        ("from=5&tag=A+||+B", "message pull -t Orders --from-time 5 -e 'A || B'"),
+        ("queue=b:1&offset=7&sql=a+>+1", "message pull -t Orders --queue b:1 --from-offset 7 -e 'a > 1'"),
+        ("key=$(x)&from=5&to=9", "message query -t Orders --key '$(x)' --begin 5 --end 9"),
+    ],
+)
+def test_the_command_that_shows_the_same(visitor, query, command):
+    visitor.running.create_topic("Orders", 1)
+    shown = visitor.api(f"/topics/Orders/messages?{query}")["command"]
+    assert shown.removesuffix(" --expression-type SQL92") == command
+
+
+@pytest.mark.parametrize(
     ("query", "text"),
     [
         ("tag=A&sql=a", "not both"),

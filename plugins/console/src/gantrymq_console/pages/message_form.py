@@ -80,10 +80,15 @@ def _number(name: str, text: str) -> int | None:
 def command_of(topic: str, asked: Asked) -> str:
     """Return the command that shows the same messages, or the oldest ones instead of the newest."""
     if asked.key:
-        return f"message query -t {topic} --key {quote(asked.key)}"
+        begin = f" --begin {asked.from_ms}" if asked.from_ms is not None else ""
+        end = f" --end {asked.to_ms}" if asked.to_ms is not None else ""
+        return f"message query -t {topic} --key {quote(asked.key)}{begin}{end}"
     queue = f" --queue {quote(asked.queue)}" if asked.queue else ""
-    offset = f" --from-offset {asked.offset}" if asked.offset is not None else ""
-    return f"message pull -t {topic}{queue}{offset}{filter_options(asked)}"
+    if asked.offset is not None:
+        start = f" --from-offset {asked.offset}"
+    else:
+        start = f" --from-time {asked.from_ms}" if asked.from_ms is not None else ""
+    return f"message pull -t {topic}{queue}{start}{filter_options(asked)}"
 
 
 def filter_options(asked: Asked) -> str:
