@@ -5,7 +5,7 @@ import asyncio
 import pytest
 from consumption_rig import GROUP, LEVELS, TOPIC, found_of, judged, member, send, verdict_of
 
-from gantrymq.client import Client, Message, ReconsumeLater
+from gantrymq.client import Client, Message, ReconsumeLater, TransactionState
 from gantrymq.model.group import GroupConfig
 from gantrymq.model.queue import MessageQueue
 from gantrymq_admin.consumption import Certainty, Fact, Kind, Reason, Stage
@@ -349,5 +349,67 @@ def test_a_deadline_that_has_passed_makes_everything_unknown():
         found = await found_of(cluster, message, deadline_s=0)
         assert {each.why for each in found.missing} == {"deadline"}
         assert all(each.reason is Reason.UNKNOWN for each in found.verdicts)
+
+    simulate_cluster(work)
+
+
+def test_half_messages_and_what_became_of_them():
+    pytest.importorskip("gantrymq_transaction")
+
+    async def work(cluster):
+        await cluster.create_topic(TOPIC, 1)
+        async with Client(cluster.namesrv, world=cluster.world, trace=True) as client:
+            producer = client.transaction_producer("shop", lambda _: TransactionState.UNKNOWN)
+            half = {}
+            for state in (TransactionState.COMMIT, TransactionState.ROLLBACK, TransactionState.UNKNOWN):
+                async with producer.transaction(Message(TOPIC, b"1")) as transaction:
+                    transaction.state = state
+                half[state] = (await client.admin.query_unique("RMQ_SYS_TRANS_HALF_TOPIC", transaction.id))[0]
+            async with member(cluster, handle=works):
+                await cluster.world.clock.sleep(12)
+        found = await found_of(cluster, half[TransactionState.COMMIT])
+        assert (found.kind, found.message.queue.topic) == (Kind.HALF, TOPIC)
+        assert [each.reason for each in found.verdicts] == [Reason.PASSED]
+        for state, decided in ((TransactionState.ROLLBACK, "ROLLBACK_MESSAGE"), (TransactionState.UNKNOWN, "UNKNOW")):
+            found = await found_of(cluster, half[state])
+            assert (found.kind, found.message, found.verdicts, found.transaction) == (Kind.HALF, None, (), decided)
+
+    simulate_cluster(work)
+
+
+def test_a_copy_whose_original_is_gone():
+    """Only its group is told of: the others are not known to have had the message."""
+
+    async def work(cluster):
+        await cluster.create_topic(TOPIC, 1)
+        message = await send(cluster)
+        async with member(cluster, handle=fails, max_tries=0):
+            await cluster.world.clock.sleep(12)
+        async with member(cluster, group="other", handle=works):
+            await cluster.world.clock.sleep(12)
+        async with Client(cluster.namesrv, world=cluster.world) as client:
+            letter = (await client.admin.query_unique(f"%DLQ%{GROUP}", message.message_id))[0]
+            await client.admin.delete_topic(TOPIC)
+            found = await found_of(cluster, letter)
+        assert (found.kind, [(each.group, *judged(each)) for each in found.verdicts]) == (
+            Kind.DEAD_LETTER,
+            [(GROUP, Reason.DEAD_LETTER, Certainty.CERTAIN)],
+        )
+
+    simulate_cluster(work)
+
+
+def test_a_message_that_was_stored_twice():
+    """A trace names only the unique id."""
+
+    async def work(cluster):
+        await cluster.create_topic(TOPIC, 1)
+        message = await send(cluster, trace=True)
+        await cluster.put(TOPIC, b"1", properties={"UNIQ_KEY": message.message_id})
+        async with member(cluster, handle=works, trace=True):
+            await cluster.world.clock.sleep(12)
+        found = await found_of(cluster, message)
+        assert found.message.same_id == 1
+        assert [judged(each) for each in found.verdicts] == [(Reason.CONSUMED, Certainty.LIKELY)]
 
     simulate_cluster(work)

@@ -26,7 +26,8 @@ ROOT = Path(__file__).parents[2]
 PAGES = [page for place in ("*.md", "docs/**/*.md", "*/*/README.md", "core/README.md") for page in ROOT.glob(place)]
 FENCE = re.compile(r"^```\n(.*?)^```", re.MULTILINE | re.DOTALL)
 STORES = re.compile(r"^/var/lib/(rocketmq/store|gantrymq)$|^/mnt/store$")
-SERVING = ("start", "broker", "nameserver", "quickstart", "message tail", "bench", "pipeline")  # or need Spark
+# Commands that serve until they are stopped, or need Spark:
+SERVING = ("start", "broker", "nameserver", "quickstart", "console", "message tail", "bench", "pipeline")
 
 
 def documented():

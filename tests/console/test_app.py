@@ -8,7 +8,22 @@ from importlib.resources import files
 
 import pytest
 
+from gantrymq_console.web.render import visible
 from gantrymq_console.web.texts import LANGUAGES, best_language, texts_of
+
+SIGNS = ("0000", "007F", "0085", "D800", "200B")
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("a<b>&\"'\n\tü中文 \U0001f600", "a&lt;b&gt;&amp;&#34;&#39;\n\tü中文 \U0001f600"),
+        ("a\u202eb", 'a<span class="sign">U+202E</span>b'),
+        ("中\0\x7f\x85\ud800\u200b", "中" + "".join(f'<span class="sign">U+{each}</span>' for each in SIGNS)),
+    ],
+)
+def test_control_and_bidirectional_characters_are_shown_as_signs(text, shown):
+    assert visible(text) == shown
 
 
 def test_both_languages_have_every_text_with_the_same_fields():

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 from console_members import commit, join, produce
+from console_visitor import Visitor
 
 from gantrymq_console.data.versions import version_name
 
@@ -12,7 +13,12 @@ def test_producers_and_consumers_are_listed_by_their_id(visitor):
     visitor.running.create_topic("Orders", 1)
     commit(visitor, "Readers", "Orders", 0)
     join(visitor, "Readers", "c1<b>", "Orders")
-    produce(visitor, "Senders", "p1")
+    with Visitor(visitor.running) as sender:
+        produce(sender, "Senders", "p1")
+        check_list(visitor)
+
+
+def check_list(visitor):
     rows = {each["client_id"]: each for each in visitor.api("/clients")["data"]["clients"]}
     assert (rows["c1<b>"]["roles"], rows["c1<b>"]["groups"]) == (["consumer"], ["Readers"])
     assert (rows["p1"]["roles"], rows["p1"]["groups"]) == (["producer"], ["Senders"])
@@ -38,6 +44,9 @@ def test_one_client_with_all_of_its_groups(visitor):
         ("producer", "P"),
     ]
     assert twin["client"]["roles"] == ["consumer", "producer"]
+    first = twin["connections"][0]
+    assert (first["encrypted"], bool(first["listener"])) == (False, True) and twin["client"]["since_ms"] > 0
+    assert "not encrypted" in page.text
 
 
 def test_a_client_that_is_not_connected_is_404(visitor):

@@ -168,6 +168,7 @@ def test_failures_are_limited_by_name_and_by_address(door):
     page = door.log_in("ann")
     assert page.status == 429 and page.response.headers["retry-after"] == "60"
     assert "Try again in 60 seconds." in page.text
+    assert len(door.visitor.audit.entries) == 5, "what is refused cannot push other entries out of the log"
     door.clock.advance(61)
     assert door.log_in("ann").status == 200
 

@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import asyncio
+import base64
 import csv
 import io
 import json
 
 import pytest
-from console_visitor import Visitor
+from console_visitor import Page, Visitor
 
-from gantrymq.client import Message
+from gantrymq.client import Message, Reader, TopicConfig
+from gantrymq.remoting.codes import RequestCode
+from gantrymq.remoting.headers.send import SendMessageRequest
 from gantrymq_console.access.users import Role
 from gantrymq_console.data import export, listing, reading, tailing
+from gantrymq_testing import RunningBroker
 
 MARKUP = "<script>alert(1)</script>\"'&"
 BIDI = "a\u202eb\u0007"
@@ -184,6 +188,20 @@ def test_hostile_messages_stay_text(visitor):
     assert {"'=1+1", MARKUP} <= {row["body"] for row in rows}
 
 
+@pytest.mark.parametrize("size", [70_000, 4 * 1024 * 1024 - 1000])
+def test_large_bodies_are_shown_in_part(visitor, size):
+    sent = visitor.running.send("Orders", b"[" + b"1," * (size // 2 - 2) + b"1]")
+    path = f"/messages/{sent.message_id}"
+    part = visitor.api(f"{path}?topic=Orders")["data"]["body"]
+    assert (part["form"], part["shown"]) == ("text", "65536")
+    whole = visitor.api(f"{path}?topic=Orders&whole=yes")["data"]["body"]
+    assert whole["shown"] == str(min(int(whole["size"]), 1024 * 1024))
+    assert whole["form"] == ("json" if size < 1024 * 1024 else "text")
+    assert "Show up to 1 MiB" in visitor.get(f"{path}?topic=Orders").text
+    body = visitor.request("GET", f"{path}/body?topic=Orders").content
+    assert str(len(body)) == whole["size"]
+
+
 def test_export_as_lines_of_json(visitor):
     messages = sent(visitor, 70)
     answer = visitor.request("GET", "/topics/Orders/messages/export?format=jsonl&most=200")
@@ -339,3 +357,90 @@ def test_the_pace_holds_its_rate():
 
     asyncio.run(work())
     assert clock.slept == pytest.approx(9.0)
+
+
+async def send_record(visitor, body, **more):
+    """Send a record that no client of ours would send."""
+    header = SendMessageRequest(
+        **{
+            "producer_group": "raw",
+            "topic": "Orders",
+            "default_topic": "TBW102",
+            "default_topic_queue_nums": 1,
+            "queue_id": 0,
+            "sys_flag": 0,
+            "born_timestamp": visitor.running.cluster.world.clock.now_ms(),
+            "flag": 0,
+            "properties": "KEYS\x01raw\x02",
+            "reconsume_times": 0,
+            "unit_mode": False,
+            "batch": False,
+        }
+        | more
+    )
+    address = visitor.running.broker_address
+    await visitor.client.admin.request(address, RequestCode.SEND_MESSAGE, header, body=body)
+
+
+def test_bodies_that_cannot_be_decompressed_are_shown_as_stored(visitor):
+    visitor.running.create_topic("Orders", 1)
+    visitor.running.run(send_record(visitor, b"not zlib", sys_flag=1))
+    page = visitor.get("/topics/Orders/messages")
+    assert "not zlib" in page.text and "decompress" in page.text
+    message = visitor.get(page.link("raw"))
+    assert message.status == 200 and "decompress" in message.text and "not zlib" in message.text
+    (line,) = visitor.request("GET", "/topics/Orders/messages/export").content.splitlines()
+    assert base64.b64decode(json.loads(line)["body_base64"]) == b"not zlib"
+
+
+def test_compressed_bodies_are_searched_and_shown_decompressed(visitor):
+    sent = visitor.running.send("Orders", b'{"word": "needle", "rest": "' + b"x" * 9000 + b'"}', keys="z")
+    row = visitor.api("/topics/Orders/messages?text=NEEDLE")["data"]["listing"]["rows"][0]
+    assert row["excerpt"].startswith('{"word": "needle"') and len(row["excerpt"]) == 300
+    facts = visitor.api(f"/messages/{sent.message_id}?topic=Orders")["data"]["facts"]
+    assert int(facts["record_bytes"]) < 1000 < 9000 < int(facts["body_bytes"])
+
+
+def test_messages_of_an_inner_batch_are_listed_one_by_one(tmp_path):
+    pytest.importorskip("gantrymq_storage_mmap")
+    sizes = {"mappedFileSizeCommitLog": 1 << 20, "mappedFileSizeConsumeQueue": 6000, "maxHashSlotNum": 500}
+    with (
+        RunningBroker(tmp_path, {"store": "mmap", "maxIndexNum": 2000, **sizes}) as running,
+        Visitor(running) as visitor,
+    ):
+
+        async def work():
+            config = TopicConfig("Orders", 1, 1, attributes={"+queue.type": "BatchCQ"})
+            await visitor.client.admin.create_topic(running.broker_address, config)
+            producer = visitor.client.producer("shop")
+            await producer.wait_ready("Orders")
+            for first in (0, 10, 20):
+                batch = [Message("Orders", b"n-%d" % n, keys=f"k-{n}") for n in range(first, first + 10)]
+                await producer.send_batch(batch)
+
+        running.run(work())
+        found = listed(visitor, rows=7)
+        assert [each["excerpt"] for each in found] == [f"n-{n}" for n in range(29, -1, -1)]
+        page = visitor.get(visitor.get("/topics/Orders/messages").link("k-15"))
+        assert page.status == 200 and "n-15" in page.text
+        assert visitor.request("GET", page.link("Download the body")).content == b"n-15"
+        assert "n-15" in visitor.get(page.link("Edit a copy and send it")).text
+        wrong = page.url.replace("%3A15", "%3A16")
+        assert wrong != page.url and visitor.get(wrong).status == 404
+        again = next(each for each in page.forms if each.action.endswith("/again"))
+        done = visitor.confirm(Page(visitor.request("POST", again.action, data=again.fields)))
+        assert "Sent again to Orders" in done.text and "n-15" in done.text
+        assert listed(visitor)[0]["excerpt"] == "n-15"
+
+
+def test_a_silent_broker_is_named_and_its_messages_are_not_said_to_be_missing(visitor, monkeypatch):
+    sent(visitor, 5)
+    monkeypatch.setattr(listing, "ROUND_S", 0.2)
+
+    async def never(*_args, **_more):
+        await asyncio.sleep(60)
+
+    monkeypatch.setattr(Reader, "pull", never)
+    page = visitor.get("/topics/Orders/messages")
+    assert page.status == 200 and "is missing: no answer within" in page.text
+    assert "No message is known" in page.text and "keeps no messages" not in page.text

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import pytest
-from console_members import commit, join
+from console_members import commit, join, produce
 from polling import wait_until
 
 from gantrymq.client.admin import QueueTimes, RequestNotServed
-from gantrymq_console.data import group, groups, table, topics
+from gantrymq_console.data import clients, group, groups, table, topics
 
 
 @pytest.fixture
@@ -19,6 +19,7 @@ def plain(visitor, monkeypatch):
 
     monkeypatch.setattr(groups, "group_summaries", refuse)
     monkeypatch.setattr(topics, "topic_summaries", refuse)
+    monkeypatch.setattr(clients, "connection_summaries", refuse)
     monkeypatch.setattr(group, "explain_group", refuse)
     visitor.running.create_topic("Orders", 1)
     for number in range(3):
@@ -86,3 +87,14 @@ def test_a_name_of_a_topic_that_is_no_group_and_times_of_1970_are_left_out(plain
     now_ms = plain.running.cluster.world.clock.now_ms()
     assert groups.latest([QueueTimes(-1, -1, -1, now_ms)], now_ms) is None
     assert groups.latest([QueueTimes(1, 1, 1, 5), QueueTimes(1, 1, 1, 7)], now_ms) == 7
+
+
+def test_clients_are_found_group_by_group(plain):
+    join(plain, "A", "c1", "Orders")
+    produce(plain, "Senders", "p1")
+    twin = plain.api("/clients")["data"]
+    rows = {each["client_id"]: each for each in twin["clients"]}
+    assert (rows["c1"]["groups"], rows["p1"]["groups"], twin["unknown"]) == (["A"], ["Senders"], 0)
+    assert rows["c1"]["since_ms"] is None
+    assert plain.api("/clients/show?id=c1")["data"]["connections"][0]["listener"] is None
+    assert "unknown" in plain.get("/clients/show?id=c1").text

@@ -19,6 +19,7 @@ pytestmark = pytest.mark.interop
 
 DEADLINE_S = 60.0
 QUEUES = 2
+MANY = 200
 OLD = r"does not serve {} \({}\): RocketMQ 4.9 does not, 5.x does"
 Got = TypeVar("Got")
 
@@ -230,6 +231,37 @@ def test_messages_and_entries(servers: Servers, topic: str) -> None:
         entries = await admin.queue_entries(broker, topic, 1, 0, 10)
         assert (entries.min_offset, entries.max_offset, len(entries.entries)) == (0, 2, 2)
         assert found.log_offset == entries.entries[1].log_offset
+
+        producer = client.producer(f"{topic}-producers")
+        for number in range(MANY):
+            await producer.send(Message(topic, b"%d" % number, keys="same", tags="A" if number % 10 == 0 else "B"))
+
+        async def last_indexed() -> bool:
+            page = await admin.query_message_page(topic, "same")
+            return bool(page.messages) and page.messages[0].body == b"%d" % (MANY - 1)
+
+        await until(last_indexed, "the last message by its key")
+        page = await admin.query_message_page(topic, "same")
+        by_key, hidden = list(page.messages), page.hidden
+        assert page.more
+        while page.next_end_ms is not None:
+            page = await admin.query_message_page(topic, "same", end_ms=page.next_end_ms)
+            by_key += page.messages
+            hidden = hidden or page.hidden
+        numbers = [int(each.body) for each in by_key]
+        assert numbers == sorted(set(numbers), reverse=True)
+        assert len(numbers) == MANY or (hidden and len(numbers) >= 64)  # if they were stored within a second
+
+        reader = client.reader(topic)
+        first = await reader.read_back(max_count=60)
+        rest = await reader.read_back(first.ends, max_count=1000)
+        assert (len(first.messages), len(rest.messages), first.more, rest.more) == (60, MANY + 4 - 60, True, False)
+        times = [each.store_timestamp for each in (*first.messages, *rest.messages)]
+        assert times == sorted(times, reverse=True)
+        tagged = await reader.read_back(expression="A", max_count=1000)
+        assert sorted(int(each.body) for each in tagged.messages) == list(range(0, MANY, 10))
+        before = await reader.read_back(before_ms=times[50], max_count=1000)
+        assert [each.store_timestamp for each in before.messages] == [each for each in times if each < times[50]]
 
     servers.ask(work)
 

@@ -193,7 +193,7 @@ class MessageCalls(TopicCalls):
                 if message.store_timestamp <= end_ms and (cut_ms is None or message.store_timestamp > cut_ms)
             ]
             if messages or cut_ms is None:
-                messages.sort(key=lambda message: message.store_timestamp, reverse=True)
+                messages.sort(key=lambda message: (message.store_timestamp, message.log_offset), reverse=True)
                 return KeyPage(tuple(messages), cut_ms, hidden, problems)
             end_ms = cut_ms
 

@@ -100,7 +100,8 @@ def _show(found: Consumption) -> None:
             [(each.group, each.reason.value, each.certainty.value, sentence(message, each)) for each in found.verdicts],
         )
         if found.others:
-            say(f"{len(found.others)} more groups; see --start and --max")
+            count = len(found.others)
+            say(f"{count} more group{'' if count == 1 else 's'}; see --start and --max")
         if not found.traced:
             say(f"no trace of it in {', '.join(found.trace_topics)}")
     for each in found.missing:

@@ -32,7 +32,7 @@ class Asking:
     def __init__(self, clock: Clock, seconds: float) -> None:
         self._clock = clock
         self._until = clock.monotonic() + seconds
-        self._patience_s = seconds / 3
+        self._seconds, self._patience_s = seconds, seconds / 3
         self._turns = asyncio.Semaphore(AT_ONCE)
         self._away: dict[str, Missing] = {}  # by broker
         self.missing: list[Missing] = []
@@ -71,7 +71,8 @@ class Asking:
         finally:
             request.close()
         if answer is None:
-            sentence = f"no answer within {self._patience_s:.1f} s"
+            waited_s = self._patience_s if self.left_s else self._seconds
+            sentence = f"no answer within {waited_s:.1f} s"
             self._note_away(Missing(fact, broker, "deadline", sentence, group=group))
         return answer
 

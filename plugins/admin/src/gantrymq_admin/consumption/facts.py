@@ -181,7 +181,7 @@ class GroupFacts:
 
     group: str
     committed: int | None = None  # in the message's queue
-    pulled: int | None = None  # next offset of the last pull; None if the broker does not keep it
+    pulled: int | None = None  # next offset of the last pull; None if the broker does not keep it, or it is not needed
     model: str = ""  # CLUSTERING, BROADCASTING; empty without members
     consume_type: str = ""
     members: tuple[str, ...] = ()  # client ids connected to the message's broker

@@ -81,7 +81,7 @@ class GroupSurvey:
         if committed is None:
             unknown.add(Fact.COMMITTED)
         pulled, clients, retries, dead = await asyncio.gather(
-            self._pulled(group, unknown),
+            self._pulled(group, committed, unknown),
             self._clients(group, unknown),
             self._copies(group, self._retry_topics(group), Stage.RETRY, Fact.RETRIES, unknown),
             self._copies(group, [names.dead_letter_topic(group)], Stage.DEAD_LETTER, Fact.DEAD_LETTERS, unknown),
@@ -131,10 +131,12 @@ class GroupSurvey:
             return attrs.evolve(facts, positions=await self._positions(facts, unknown))
         return facts
 
-    async def _pulled(self, group: str, unknown: set[Fact]) -> int | None:
+    async def _pulled(self, group: str, committed: tuple[int | None] | None, unknown: set[Fact]) -> int | None:
+        """Return the pulled offset; it is not asked for if the committed one is after the message already."""
         queue = self.message.queue
         address = self.brokers.get(queue.broker_name)
-        if address is None or not self.keeps_pulls:
+        passed = committed is not None and (committed[0] or 0) > self.message.queue_offset
+        if address is None or passed or not self.keeps_pulls:
             return None
         answer = await self.asking.ask(
             Fact.PULLED, queue.broker_name, self.admin.group_progress(address, group, queue.topic), group

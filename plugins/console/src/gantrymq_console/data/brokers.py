@@ -62,7 +62,9 @@ class BrokerState:
     @property
     def log_bytes(self) -> Long | None:
         """Size of the log."""
-        return None if self.log_min is None or self.log_max is None else Long(self.log_max - self.log_min)
+        if self.log_min is None or self.log_max is None:
+            return None
+        return Long(self.log_max - max(0, self.log_min))  # -1 in an empty store of Java
 
     @property
     def disk_word(self) -> str:

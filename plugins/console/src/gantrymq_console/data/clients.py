@@ -1,19 +1,24 @@
 """Connected clients: producers and consumers of all groups, by client id.
 
-Brokers of RocketMQ return all producers at once, but consumers only group by group. So the groups are asked one after
-the other, see `gantrymq_console.data.table`, and the list says how many of them it does not know yet.
+A broker of GantryMQ returns its connections. Brokers of RocketMQ return all producers at once, but consumers only group
+by group. So the groups are asked one after the other, see `gantrymq_console.data.table`, and the list says how many of
+them it does not know yet.
 """
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Final
 
 import attrs
 
-from gantrymq.client.admin import GroupClient
+from gantrymq.client import Admin
+from gantrymq.client.admin import GroupClient, RequestNotServed
+from gantrymq.world.clock import monotonic_ms
+from gantrymq_admin.summaries import MAX_ROWS, ConnectionSummary, connection_summaries
 from gantrymq_console.data.asking import Asking
 from gantrymq_console.data.cluster import Cluster
-from gantrymq_console.data.groups import group_configs
+from gantrymq_console.data.groups import groups_at
 from gantrymq_console.data.table import FEW, BrokerTable
 from gantrymq_console.data.versions import version_name
 from gantrymq_console.web.values import Long
@@ -23,6 +28,8 @@ __all__ = ["ROLES", "SORTS", "ClientList", "ClientPage", "client_list", "client_
 AGE_S: Final = 10.0
 ROLES: Final = ("all", "consumer", "producer")
 SORTS: Final = ("id", "address", "language", "version")
+ASK_AGAIN_MS: Final = 600_000  # before a broker that served no summaries is asked for them again
+MOST_CONNECTIONS: Final = 20_000  # of one broker
 
 
 @attrs.frozen
@@ -36,6 +43,11 @@ class Connection:
     address: str
     language: str
     version: str  # of the protocol
+    since_ms: int | None = None  # wall time of the first request; None: the broker does not tell, as for the next three
+    listener: str | None = None  # of the broker
+    encrypted: bool | None = None
+    user: str | None = None  # empty without access control
+    more_groups: int = 0  # of this connection, which the broker left out
 
 
 @attrs.frozen
@@ -48,7 +60,9 @@ class ClientRow:
     language: str
     version: str  # of the protocol
     groups: tuple[str, ...]
+    more_groups: int
     brokers: tuple[str, ...]
+    since_ms: int | None
 
 
 @attrs.frozen
@@ -110,44 +124,84 @@ async def client_page(cluster: Cluster, asking: Asking, client_id: str) -> Clien
 async def _connections(cluster: Cluster, asking: Asking) -> tuple[list[Connection], int]:
     """Return what is connected, and the number of groups whose members are not known yet."""
     masters = await asking.needed(cluster.masters())
-    configs = await group_configs(cluster, asking)
+    found = await asking.all({name: _of_broker(cluster, name, address) for name, address in masters.items()})
+    unknown = {group for _, groups in found.values() for group in groups}
+    return [each for listed, _ in found.values() for each in listed], len(unknown)
+
+
+async def _of_broker(cluster: Cluster, broker: str, address: str) -> tuple[list[Connection], set[str]]:
+    """Return the connections of one broker, and the groups whose members are not known yet."""
+    refused: dict[str, int] = cluster.kept.setdefault("clients_not_served", {})
+    now = monotonic_ms(cluster.world.clock)
+    if now - refused.get(address, -ASK_AGAIN_MS) >= ASK_AGAIN_MS:
+        try:
+            asked = cluster.shared(("connections", address), AGE_S / 2, lambda: _summaries(cluster.admin, address))
+            return [one for each in (await asked).value for one in _roles(broker, each)], set()
+        except RequestNotServed:
+            refused[address] = now
+    return await _one_by_one(cluster, broker, address)
+
+
+async def _summaries(admin: Admin, address: str) -> list[ConnectionSummary]:
+    """Return all connections with a heartbeat, at most `MOST_CONNECTIONS`. Raises RequestNotServed."""
+    found: list[ConnectionSummary] = []
+    while len(found) < MOST_CONNECTIONS:
+        page = await connection_summaries(admin, address, start=len(found), most=MAX_ROWS)
+        found += page.connections
+        if not page.connections or len(found) >= page.total:
+            break
+    return found
+
+
+def _roles(broker: str, each: ConnectionSummary) -> list[Connection]:
+    """Return a connection once for each of its groups."""
+    groups = [("consumer", group) for group in each.consumers] + [("producer", group) for group in each.producers]
+    return [
+        Connection(
+            each.client_id,
+            role,
+            group,
+            broker,
+            each.address,
+            each.language,
+            version_name(each.version),
+            each.since_ms,
+            each.listener,
+            each.encrypted,
+            each.user,
+            each.more_groups,
+        )
+        for role, group in groups
+    ]
+
+
+async def _one_by_one(cluster: Cluster, broker: str, address: str) -> tuple[list[Connection], set[str]]:
+    """Return what a broker tells without summaries, and the groups that it was not asked about yet."""
     tables: dict[str, BrokerTable[tuple[GroupClient, ...]]] = cluster.kept.setdefault("clients", {})
-    for name, address in masters.items():
-        known = tables.get(name)
-        if known is None or known.address != address:
-
-            async def ask(at: str, group: str) -> tuple[GroupClient, ...]:
-                online = await cluster.admin.consumer_connections(at, group)
-                return online.clients if online is not None else ()
-
-            tables[name] = BrokerTable(cluster, "clients", address, None, ask)
-    await asking.all({name: tables[name].refresh(list(part)[:FEW], list(part)) for name, part in configs.items()})
-    senders = await asking.all({name: _producers(cluster, address) for name, address in masters.items()})
+    known = tables.get(broker)
+    if known is None or known.address != address:
+        known = tables[broker] = BrokerTable(cluster, "clients", address, None, partial(_members, cluster))
+    groups = list(await groups_at(cluster, address))
+    await known.refresh(groups[:FEW], groups)
     found = [
         Connection(each.client_id, "producer", group, broker, each.address, each.language, version_name(each.version))
-        for broker, groups in senders.items()
-        for group, listed in groups.items()
+        for group, listed in (await _producers(cluster, address)).items()
         for each in listed
     ]
-    unknown: set[str] = set()
-    for broker, part in configs.items():
-        for group in part:
-            aged = tables[broker].rows.get(group)
-            if aged is None:
-                unknown.add(group)
-            for each in (aged.value or ()) if aged is not None else ():
-                found.append(
-                    Connection(
-                        each.client_id,
-                        "consumer",
-                        group,
-                        broker,
-                        each.address,
-                        each.language,
-                        version_name(each.version),
-                    )
-                )
-    return found, len(unknown)
+    for group in groups:
+        aged = known.rows.get(group)
+        found += [
+            Connection(
+                each.client_id, "consumer", group, broker, each.address, each.language, version_name(each.version)
+            )
+            for each in (aged.value if aged is not None else None) or ()
+        ]
+    return found, {group for group in groups if group not in known.rows}
+
+
+async def _members(cluster: Cluster, address: str, group: str) -> tuple[GroupClient, ...]:
+    online = await cluster.admin.consumer_connections(address, group)
+    return online.clients if online is not None else ()
 
 
 async def _producers(cluster: Cluster, address: str) -> dict[str, tuple[GroupClient, ...]]:
@@ -163,7 +217,9 @@ def _row(client_id: str, connections: list[Connection]) -> ClientRow:
         connections[0].language,
         connections[0].version,
         tuple(sorted({each.group for each in connections})),
+        max(each.more_groups for each in connections),
         tuple(sorted({each.broker for each in connections})),
+        min((each.since_ms for each in connections if each.since_ms is not None), default=None),
     )
 
 

@@ -27,6 +27,7 @@ __all__ = [
     "forget_groups",
     "group_list",
     "group_tables",
+    "groups_at",
     "is_broadcasting",
     "is_system",
     "latest",
@@ -121,11 +122,12 @@ async def group_list(
 
 async def group_configs(cluster: Cluster, asking: Asking) -> dict[str, dict[str, GroupConfig]]:
     """Return the settings of all groups by broker name, at most `NAMES_AGE_S` old."""
+    return await asking.all({name: groups_at(cluster, at) for name, at in (await cluster.masters()).items()})
 
-    async def ask(address: str) -> dict[str, GroupConfig]:
-        return (await cluster.shared(("groups", address), NAMES_AGE_S, partial(cluster.admin.groups, address))).value
 
-    return await asking.all({name: ask(address) for name, address in (await cluster.masters()).items()})
+async def groups_at(cluster: Cluster, address: str) -> dict[str, GroupConfig]:
+    """Return the settings of all groups at one broker, at most `NAMES_AGE_S` old."""
+    return (await cluster.shared(("groups", address), NAMES_AGE_S, partial(cluster.admin.groups, address))).value
 
 
 async def forget_groups(cluster: Cluster, *changed: str) -> None:

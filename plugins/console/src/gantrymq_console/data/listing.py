@@ -10,6 +10,8 @@ import attrs
 from gantrymq.client.admin import FOREVER_MS
 from gantrymq.client.message import ReceivedMessage
 from gantrymq.model.names import DLQ_PREFIX, RETRY_PREFIX
+from gantrymq.model.subscription import ALL, TAG
+from gantrymq.model.sys_flag import INNER_BATCH
 from gantrymq_console.data.asking import Asking, Missing
 from gantrymq_console.data.cluster import Cluster
 from gantrymq_console.data.reading import ROUND_S, Walk, Wanted
@@ -21,6 +23,7 @@ EXCERPT: Final = 300  # characters
 EXCERPT_BYTES: Final = 64 * 1024  # of a body that are decoded
 MOST_BYTES: Final = 8 * 1024 * 1024  # read for one page
 MOST_LOOKED: Final = 20_000  # queue entries looked at for one page
+MOST_FILTERED: Final = 500_000  # the same for a tag, for which brokers read only the entries
 
 
 @attrs.frozen
@@ -28,6 +31,7 @@ class Row:
     """One message of a list."""
 
     id: str  # for links
+    at: str  # broker:queue:offset for links, if no id finds the message
     topic: str
     unique_id: str
     offset_id: str
@@ -64,6 +68,7 @@ def row_of(message: ReceivedMessage, *, with_body: bool) -> Row:
     copies = message.topic.startswith((RETRY_PREFIX, DLQ_PREFIX))  # which share their unique ids
     return Row(
         message.offset_id if copies or not unique_id else unique_id,
+        f"{message.broker_name}:{message.queue_id}:{message.queue_offset}" if message.sys_flag & INNER_BATCH else "",
         message.topic,
         unique_id,
         message.offset_id,
@@ -120,11 +125,12 @@ async def newest(
     def keep(message: ReceivedMessage) -> Row | None:
         return row_of(message, with_body=with_body) if test is None or test(message) else None
 
+    most_looked = MOST_FILTERED if wanted.expression != ALL and wanted.expression_type == TAG else MOST_LOOKED
     walk = Walk(cluster, wanted, keep, rows=rows)
     await walk.start(asking)
     found: list[Row] = []
     while len(found) <= rows and not walk.is_done and asking.left_s > 0.2:
-        if walk.read_bytes >= MOST_BYTES or walk.looked >= MOST_LOOKED:
+        if walk.read_bytes >= MOST_BYTES or walk.looked >= most_looked:
             break
         found += await walk.more(min(asking.left_s, ROUND_S))
         walk.check_expression()

@@ -11,6 +11,8 @@ from gantrymq.errors import ClientError, NoMessageFound
 from gantrymq.model.hosts import format_address
 from gantrymq.model.ids import is_offset_id, parse_offset_id
 from gantrymq.model.names import DLQ_PREFIX, RETRY_PREFIX
+from gantrymq.model.queue import MessageQueue
+from gantrymq.model.subscription import ALL, TAG
 from gantrymq_console.data.cluster import Cluster
 from gantrymq_console.web.values import Long
 
@@ -73,19 +75,40 @@ def facts_of(message: ReceivedMessage) -> MessageFacts:
     )
 
 
-async def by_id(cluster: Cluster, topic: str, message_id: str) -> tuple[ReceivedMessage, ...]:
+async def by_id(cluster: Cluster, topic: str, message_id: str, at: str = "") -> tuple[ReceivedMessage, ...]:
     """Return the messages with an offset id, or with a client's unique id in *topic*; several if it was sent twice.
+
+    Args:
+        cluster: where they are.
+        topic: of the messages; may be empty for an offset id.
+        message_id: one of the two ids.
+        at: ``broker:queue:offset`` of a message that no id finds: one of an inner batch, which has one offset id, and
+            whose unique ids are not in the index.
 
     Raises:
         NoMessageFound: no broker has such a message.
         ClientError: of the requests.
     """
+    if at:
+        return (await _at(cluster, topic, message_id, at),)
     found = await by_offset_id(cluster, message_id)
     if found is not None:
         return (found,)
     if not topic:
         raise NoMessageFound(f"no broker has a message with the offset id {message_id}")
     return await cluster.admin.query_unique(topic, message_id)
+
+
+async def _at(cluster: Cluster, topic: str, message_id: str, at: str) -> ReceivedMessage:
+    broker, _, place = at.partition(":")
+    queue_id, _, offset = place.partition(":")
+    if all(each.isascii() and each.isdecimal() and len(each) < 19 for each in (queue_id, offset)):
+        queue = MessageQueue(topic, broker, int(queue_id))
+        result = await cluster.reader.pull(queue, int(offset), max_count=1, expression=ALL, expression_type=TAG)
+        for each in result.messages[:1]:
+            if each.queue_offset == int(offset) and message_id in (each.message_id, each.offset_id):
+                return each
+    raise NoMessageFound(f"topic {topic} has no message {message_id} at {at}")
 
 
 async def by_offset_id(cluster: Cluster, message_id: str) -> ReceivedMessage | None:

@@ -47,8 +47,10 @@ def evidence(message: MessageFacts, found: Verdict) -> Evidence:
 
 
 def _consumed(message: MessageFacts, found: Verdict) -> Evidence:
-    attempt = found.attempt
-    assert attempt is not None
+    attempt, pop = found.attempt, found.facts.pop
+    if attempt is None:
+        assert pop is not None
+        return Evidence("message.evidence.acknowledged", times={"time": pop.popped_ms})
     fields = {"client": attempt.client_host, "took": attempt.took_ms or 0, "failures": attempt.failures or 0}
     key = "message.evidence.consumed_same_id" if message.same_id else "message.evidence.consumed"
     return Evidence(key, {**fields, "count": message.same_id}, {"time": attempt.ended_ms})
@@ -79,11 +81,15 @@ def _waiting(message: MessageFacts, found: Verdict) -> Evidence:
 
 def _handed_out(message: MessageFacts, found: Verdict) -> Evidence:
     facts, offset = found.facts, message.queue_offset
+    if facts.pop is not None:
+        times = {"time": facts.pop.popped_ms, "until": facts.pop.visible_ms}
+        return Evidence("message.evidence.handed_out_popped", times=times)
     if found.copy is not None:
         return _of_copy("handed_out_copy")(message, found)
-    holder = next((each for each in facts.positions if each.holds(offset)), None)
+    holder = next((each for each in facts.positions if each.may_hold(offset)), None)
     if holder is not None:
-        return Evidence("message.evidence.handed_out_held", {"client": holder.client_id, "count": holder.cached_count})
+        key = "handed_out_held" if holder.holds(offset) else "handed_out_near"
+        return Evidence(f"message.evidence.{key}", {"client": holder.client_id, "count": holder.cached_count})
     if found.attempt is not None:
         host = found.attempt.client_host
         return Evidence("message.evidence.handed_out_tried", {"client": host}, {"time": found.attempt.began_ms})

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from functools import partial
+from typing import Any, Final
 
 import attrs
 from starlette.responses import Response
@@ -23,6 +24,8 @@ from gantrymq_console.web.visit import Visit
 
 __all__ = ["PART"]
 
+LARGE_BYTES: Final = 16 * 1024
+
 
 @attrs.frozen
 class GroupLine:
@@ -41,6 +44,7 @@ class MessagePage:
     is_offset_id: bool  # whether the id of the address is the offset id
     same_id: int  # other messages with the same unique id
     number: int  # which of them this is, from 0
+    at: str  # broker:queue:offset, if no id finds it
     body: bodies.Body | None  # None if the user's role does not permit to read it
     form: str
     whole: bool
@@ -57,7 +61,7 @@ async def show(visit: Visit) -> View:
     form, whole = visit.choice("form", bodies.FORMS), visit.choice("whole", ("no", "yes")) == "yes"
     number, start = visit.number("number", 0, at_most=31), visit.start
     asking = Asking(visit.console.world.clock)
-    found = await asking.needed(messages.by_id(visit.cluster, topic, message_id))
+    found = await asking.needed(messages.by_id(visit.cluster, topic, message_id, visit.text("at")))
     if number >= len(found):
         raise NoMessageFound(f"there are {len(found)} messages with the id {message_id}, not {number + 1}")
     message = found[number]
@@ -73,7 +77,7 @@ async def show(visit: Visit) -> View:
     body = None
     if visit.may(Role.READER):
         most = bodies.WHOLE_BYTES if whole else bodies.SHOWN_BYTES
-        body = bodies.body_of(message.body, message.body_problem, form, most)
+        body = await _body(visit, message, form, most)
         await visit.console.record_read(visit, "message.title", f"{message.topic} {message_id}")
     facts = messages.facts_of(message)
     data = MessagePage(
@@ -81,6 +85,7 @@ async def show(visit: Visit) -> View:
         message.offset_id.lower() == message_id.lower(),
         len(found) - 1,
         number,
+        visit.text("at"),
         body,
         form,
         whole,
@@ -97,6 +102,14 @@ async def show(visit: Visit) -> View:
     return View("message.html", data, f"message consumers {message_id}{by_topic}", missing, title=title)
 
 
+async def _body(visit: Visit, message: ReceivedMessage, form: str, most: int) -> bodies.Body:
+    """Return the body to show; a large one is made in a thread, because that takes a part of a second."""
+    make = partial(bodies.body_of, message.body, message.body_problem, form, most)
+    if min(len(message.body), most) < LARGE_BYTES:
+        return make()
+    return await visit.console.world.workers.run(make)
+
+
 def _lines(found: Consumption) -> list[GroupLine]:
     if found.message is None:
         return []
@@ -110,7 +123,7 @@ def _missing(each: Any) -> Missing:
 async def download(visit: Visit) -> Response:
     """Send the whole body as a file."""
     message_id = visit.names["id"]
-    found = await messages.by_id(visit.cluster, visit.text("topic"), message_id)
+    found = await messages.by_id(visit.cluster, visit.text("topic"), message_id, visit.text("at"))
     message: ReceivedMessage = found[visit.number("number", 0, at_most=len(found) - 1)]
     name = "".join(each for each in message_id if each.isalnum())[:64]
     return Response(

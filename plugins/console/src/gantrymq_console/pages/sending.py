@@ -14,6 +14,7 @@ from gantrymq.client.producing.producer import Producer
 from gantrymq.model import properties as props
 from gantrymq.model.names import check_topic, retry_topic
 from gantrymq.model.queue import MessageQueue
+from gantrymq.model.sys_flag import INNER_BATCH
 from gantrymq_admin.dead_letters import again
 from gantrymq_console.access.users import Role
 from gantrymq_console.data import messages
@@ -45,7 +46,7 @@ async def form(visit: Visit) -> View:
     topic, source = visit.names["topic"], visit.text("from")
     draft = Draft(topic, "", "text", "", "", "")
     if source and visit.may(Role.READER):
-        message = await _one(visit, source, visit.text("source_topic") or topic)
+        message = await _one(visit, source, visit.text("source_topic") or topic, at=visit.text("at"))
         await visit.console.record_read(visit, "sending.title", f"{message.topic} {source}")
         draft = _copied(topic, message)
     return View("sending.html", draft, f"message send -t {topic} --body TEXT", title=topic)
@@ -96,7 +97,7 @@ class AgainData:
 
 async def preview_again(visit: Visit, form: Form) -> Preview:
     """Return where the message would be sent."""
-    message = await _one(visit, visit.names["id"], form.get("topic", ""), form.get("number", "0"))
+    message = await _of_form(visit, form)
     group = form.get("group", "").strip()
     target = _again(message, group).topic
     data = AgainData(target, group, message.message_id, message.keys or "", Long(len(message.body)))
@@ -106,11 +107,16 @@ async def preview_again(visit: Visit, form: Form) -> Preview:
 
 async def send_again(visit: Visit, form: Form) -> Outcome:
     """Send a copy of the message to its topic, or to the retry topic of one group."""
-    message = await _one(visit, visit.names["id"], form.get("topic", ""), form.get("number", "0"))
+    message = await _of_form(visit, form)
     copy = _again(message, form.get("group", "").strip())
     sent = await _producer(visit).send(copy)
     fields = {"topic": copy.topic, "id": sent.message_id}
-    return Outcome("sending.sent_again", fields, f"/messages/{visit.names['id']}", {"topic": message.topic})
+    return Outcome(
+        "sending.sent_again",
+        fields,
+        f"/messages/{visit.names['id']}",
+        {"topic": message.topic, "at": form.get("at", "")},
+    )
 
 
 def _again(message: ReceivedMessage, group: str) -> Message:
@@ -140,8 +146,10 @@ async def preview_direct(visit: Visit, form: Form) -> Preview:
 
 async def consume_directly(visit: Visit, form: Form) -> Outcome:
     """Have one member consume the message now, and report what it did."""
-    message = await _one(visit, visit.names["id"], form.get("topic", ""), form.get("number", "0"))
+    message = await _of_form(visit, form)
     group, client = _needed(form, "group"), form.get("client", "").strip()
+    if message.sys_flag & INNER_BATCH:
+        raise BadInput("sending.in_batch")
     address = (await visit.cluster.masters()).get(message.broker_name) or message.store_host
     if not client:
         members = await visit.cluster.admin.members(address, group)
@@ -150,12 +158,18 @@ async def consume_directly(visit: Visit, form: Form) -> Outcome:
         client = members[0]
     result = await visit.cluster.admin.consume_directly(address, group, client, message.offset_id)
     fields = {"client": client, "result": result.result, "took": result.spent_ms, "remark": result.remark}
-    to, query = f"/messages/{visit.names['id']}", {"topic": message.topic}
+    to, query = f"/messages/{visit.names['id']}", {"topic": message.topic, "at": form.get("at", "")}
     return Outcome("sending.consumed", fields, to, query, failed=not result.succeeded, data=fields)
 
 
-async def _one(visit: Visit, message_id: str, topic: str, number: str = "0") -> ReceivedMessage:
-    found = await messages.by_id(visit.cluster, topic, message_id)
+async def _of_form(visit: Visit, form: Form) -> ReceivedMessage:
+    return await _one(
+        visit, visit.names["id"], form.get("topic", ""), form.get("number", "0"), form.get("at", "").strip()
+    )
+
+
+async def _one(visit: Visit, message_id: str, topic: str, number: str = "0", at: str = "") -> ReceivedMessage:
+    found = await messages.by_id(visit.cluster, topic, message_id, at)
     if not number.isdecimal() or int(number) >= len(found):
         raise BadInput("common.not_a_number", name="number", value=number[:20], least=0, most=len(found) - 1)
     return found[int(number)]

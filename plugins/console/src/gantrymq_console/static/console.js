@@ -115,6 +115,14 @@
     }
   });
 
+  // --- what a visitor opened stays open after a refresh ---
+  if (window.Idiomorph) {
+    Idiomorph.defaults.callbacks.beforeNodeMorphed = (old, fresh) => {
+      if (old.tagName === "DETAILS") fresh.toggleAttribute("open", old.open);
+      return true;
+    };
+  }
+
   // --- charts: their files are fetched by the first page that has one ---
   const loadCharts = () => {
     const holder = main.querySelector("[data-charts]");

@@ -53,6 +53,11 @@ def of_page(visit: Visit, page: Page, view: View, outcome: Outcome | None) -> Re
 
 def html(visit: Visit, view: View, name: str, outcome: Outcome | None = None, page: Page | None = None) -> Response:
     """Return a page of HTML; for a refresh only its main part, with status 304 if that is unchanged."""
+    headers = {}
+    if visit.is_live:
+        headers["ETag"] = _tag(visit, view)
+        if visit.request.headers.get("if-none-match") == headers["ETag"]:
+            return Response(status_code=304, headers=headers)
     text = render(
         view.template,
         visit,
@@ -64,12 +69,7 @@ def html(visit: Visit, view: View, name: str, outcome: Outcome | None = None, pa
         outcome=outcome,
         actions=visit.console.parts,
     )
-    if not visit.is_live:
-        return HTMLResponse(text, view.status)
-    tag = _tag(visit, view)
-    if visit.request.headers.get("if-none-match") == tag:
-        return Response(status_code=304, headers={"ETag": tag})
-    return HTMLResponse(text, view.status, {"ETag": tag})
+    return HTMLResponse(text, view.status, headers)
 
 
 def failed(visit: Visit, problem: Exception) -> Response:

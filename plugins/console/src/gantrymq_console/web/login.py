@@ -78,8 +78,9 @@ class LogInPage:
             else:
                 name = await self._accounts.log_in(request, data.name, form.get("password", ""))
         except LogInFailed as failure:
-            await self._note(visit, data.name[:64], "failed")
             wait_s = math.ceil(failure.wait_s)
+            if not wait_s:  # refused attempts have no entry, or a visitor could push all others out of the log
+                await self._note(visit, data.name[:64], "failed")
             problem = "login.wait" if wait_s else "login.link_used" if data.with_link else "login.wrong"
             return self._page(visit, attrs.evolve(data, problem=problem, wait_s=wait_s), 429 if wait_s else 401)
         except TooBusy:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import secrets
 import unicodedata
 from datetime import UTC, datetime
@@ -32,6 +33,7 @@ NAVIGATION: Final = (
     "audit",
 )
 VERSION: Final = version_of("gantrymq-console")
+_UNUSUAL: Final = re.compile(r"[^\x20-\x7e\n\t]+")  # what may have to be shown as signs
 SHORT_FROM: Final = 100_000  # larger numbers are shortened, with the whole number in the title
 
 
@@ -81,12 +83,18 @@ def render(template: str, visit: Visit, **context: Any) -> str:
 
 def visible(value: Any) -> Markup:
     """Return text of a message or client with control and bidirectional characters shown as signs."""
-    return Markup("").join(
-        each
-        if each in "\n\t" or unicodedata.category(each) not in ("Cc", "Cf", "Cs", "Co", "Cn")
-        else Markup('<span class="sign">{}</span>').format(f"U+{ord(each):04X}")
-        for each in str(value)
-    )
+    return Markup(_UNUSUAL.sub(_signs, escape(str(value))))
+
+
+def _signs(found: re.Match[str]) -> str:
+    text = found[0]
+    return text if text.isprintable() else "".join(map(_sign, text))
+
+
+def _sign(letter: str) -> str:
+    if unicodedata.category(letter) not in ("Cc", "Cf", "Cs", "Co", "Cn"):
+        return letter
+    return f'<span class="sign">U+{ord(letter):04X}</span>'
 
 
 def number(value: int | None) -> Markup:

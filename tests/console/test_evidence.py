@@ -1,0 +1,72 @@
+"""The sentence for each verdict on a message, in both languages."""
+
+import pytest
+
+from gantrymq.model.queue import MessageQueue
+from gantrymq.model.subscription import Subscription
+from gantrymq_admin.consumption import (
+    Copy,
+    Fact,
+    Fit,
+    GroupFacts,
+    MemberPosition,
+    MessageFacts,
+    Pop,
+    Reason,
+    Stage,
+    Try,
+    verdict,
+)
+from gantrymq_console.pages.evidence import evidence
+from gantrymq_console.web.texts import LANGUAGES, texts_of
+
+MESSAGE = MessageFacts(MessageQueue("T", "a", 1), 41, "U", "O", 1000, "TagB", pulls_recorded=True)
+PASSED, BEHIND = {"committed": 57, "pulled": 57}, {"committed": 41, "pulled": 41}
+
+
+def copy(stage, **more):
+    return Copy(stage, "%RETRY%G", "a", 0, 7, 2000, 1, "O2", **more)
+
+
+def holding(first):
+    return MemberPosition("c1", first, first, 43, 3, False)
+
+
+@pytest.mark.parametrize(
+    ("facts", "reason", "key"),
+    [
+        ({**PASSED, "tries": (Try("10.0.0.1", 1, 2, True, 1, 0),)}, Reason.CONSUMED, "consumed"),
+        ({**PASSED, "pop": Pop(1000, 2000, True)}, Reason.CONSUMED, "acknowledged"),
+        ({**PASSED, "pop": Pop(1000, 2000, False)}, Reason.HANDED_OUT, "handed_out_popped"),
+        ({**PASSED, "copies": (copy(Stage.DEAD_LETTER),)}, Reason.DEAD_LETTER, "dead_letter"),
+        ({**PASSED, "copies": (copy(Stage.DELAYED, due_ms=5000),)}, Reason.WAITING_RETRY, "waiting_delayed"),
+        ({**PASSED, "copies": (copy(Stage.RETRY, committed=7),)}, Reason.WAITING_RETRY, "waiting_retry"),
+        ({**PASSED, "copies": (copy(Stage.RETRY, committed=7, pulled=8),)}, Reason.HANDED_OUT, "handed_out_copy"),
+        ({**PASSED, "copies": (copy(Stage.RETRY, committed=8),)}, Reason.CONSUMED_AFTER_RETRIES, "after_retries"),
+        ({**PASSED, "copies": (copy(Stage.RETRY, committed=8, popped=True),)}, Reason.POPPED, "popped_copy"),
+        ({**BEHIND, "positions": (holding(41),)}, Reason.HANDED_OUT, "handed_out_held"),
+        ({**BEHIND, "positions": (holding(40),)}, Reason.HANDED_OUT, "handed_out_near"),
+        ({**BEHIND, "pulled": 42}, Reason.HANDED_OUT, "handed_out_pulled"),
+        ({**BEHIND, "tries": (Try("10.0.0.1", 1),)}, Reason.HANDED_OUT, "handed_out_tried"),
+        (BEHIND, Reason.NOT_YET, "not_yet"),
+        ({**PASSED, "tries": (Try("10.0.0.1", 1, 2, False, 1, 0),)}, Reason.FAILED, "failed"),
+        (
+            {**PASSED, "fit": Fit.DIFFERS, "subscription": Subscription("T", "TagA")},
+            Reason.FILTERED,
+            "filtered_tag",
+        ),
+        (PASSED, Reason.PASSED, "passed"),
+        ({**BEHIND, "positions": (MemberPosition("c1", 42, 0, 0, 0, False),)}, Reason.PASSED, "passed_member"),
+        ({**PASSED, "pops": True}, Reason.POPPED, "popped"),
+        ({**PASSED, "model": "BROADCASTING"}, Reason.BROADCASTING, "broadcasting"),
+        ({"pulled": 0}, Reason.NO_POSITION, "no_position_offline"),
+        ({**PASSED, "unknown": frozenset({Fact.RETRIES})}, Reason.UNKNOWN, "unknown"),
+    ],
+)
+def test_each_verdict_has_a_sentence(facts, reason, key):
+    found = verdict(MESSAGE, GroupFacts("G", **facts))
+    assert found.reason is reason
+    said = evidence(MESSAGE, found)
+    assert said.key == f"message.evidence.{key}"
+    for language in LANGUAGES:
+        assert texts_of(language)(said.key, **said.fields, **said.times)
