@@ -20,6 +20,7 @@ from gantrymq_console.data.nameservers import NameServers, name_servers
 __all__ = ["Attention", "Problem", "attention"]
 
 AGE_S: Final = 5.0
+GROUPS_AGE_S: Final = 10.0  # with thousands of groups the most expensive part
 DEADLINE_S: Final = 2.3
 SHOWN_GROUPS: Final = 10
 LOOKED_AT: Final = 50  # groups furthest behind that are searched for those without members
@@ -62,7 +63,8 @@ async def attention(cluster: Cluster, history: History) -> Aged[Attention]:
 
 async def _attention(cluster: Cluster, history: History) -> Attention:
     asking = Asking(cluster.world.clock, DEADLINE_S)
-    servers, brokers, groups = await asyncio.gather(name_servers(cluster), _brokers(cluster), _groups(cluster, asking))
+    looks = await asyncio.gather(name_servers(cluster), _brokers(cluster), _groups(cluster))
+    servers, brokers, (groups, missing) = looks
     found = list(_of_name_servers(servers.value))
     answering = [each for each in brokers.brokers if each.answers and each.registered]
     figures = await asking.all({each.title: figures_of(cluster, each.address) for each in answering})
@@ -85,7 +87,7 @@ async def _attention(cluster: Cluster, history: History) -> Attention:
         groups.unknown if groups is not None else 0,
         brokers.total("in_per_s"),
         brokers.total("out_per_s"),
-        tuple(asking.missing),
+        (*missing, *asking.missing),
     )
 
 
@@ -96,11 +98,18 @@ async def _brokers(cluster: Cluster) -> Overview:
         return Overview(())  # the name servers are the problem
 
 
-async def _groups(cluster: Cluster, asking: Asking) -> GroupList | None:
+async def _groups(cluster: Cluster) -> tuple[GroupList | None, tuple[Missing, ...]]:
+    """Return the groups furthest behind, at most `GROUPS_AGE_S` old, and what is missing."""
+
+    async def ask() -> tuple[GroupList, tuple[Missing, ...]]:
+        asking = Asking(cluster.world.clock, DEADLINE_S)
+        found = await group_list(cluster, asking, "", "user", "late", True, 0, LOOKED_AT)
+        return found, tuple(asking.missing)
+
     try:
-        return await group_list(cluster, asking, "", "user", "late", True, 0, LOOKED_AT)
+        return (await cluster.shared("late_groups", GROUPS_AGE_S, ask)).value
     except ClientError:
-        return None
+        return None, ()
 
 
 def _of_name_servers(found: NameServers) -> Iterator[Problem]:
