@@ -8,12 +8,14 @@ from console_visitor import Visitor
 from gantrymq.client import Client, GroupConfig, Message
 from gantrymq.client.admin import OffsetTarget
 from gantrymq.errors import ConnectFailed
+from gantrymq_console.access.users import Role
 from gantrymq_console.data import attention as attention_data
 from gantrymq_console.data import brokers as brokers_data
 from gantrymq_console.data import nameservers as nameservers_data
 from gantrymq_console.data.attention import Attention, Problem
 from gantrymq_console.data.brokers import Overview
 from gantrymq_console.data.nameservers import NameServers, NameServerState
+from gantrymq_console.web import answers
 from gantrymq_console.web.texts import LANGUAGES, texts_of
 
 
@@ -168,3 +170,21 @@ def test_a_page_with_each_problem(visitor, monkeypatch):
 def test_it_is_complete_in_chinese(gantrymq_broker):
     with Visitor(gantrymq_broker, language="zh") as visitor:
         assert "一切正常" in visitor.get("/").text
+
+
+def test_a_refresh_is_rendered_once_for_all_visitors_of_a_role(gantrymq_broker, monkeypatch):
+    with Visitor(gantrymq_broker, Role.VIEWER) as visitor:
+        rendered = []
+        real = answers.render
+        monkeypatch.setattr(answers, "render", lambda *given, **more: rendered.append(1) or real(*given, **more))
+        first = visitor.request("GET", "/?part=live")
+        visitor.cookies.clear()
+        again = visitor.request("GET", "/?part=live")
+        assert (first.text, len(rendered)) == (again.text, 1)
+        unchanged = visitor.request("GET", "/?part=live", headers={"if-none-match": first.headers["etag"]})
+        assert unchanged.status_code == 304
+        assert "csrf" not in first.text and "<form" not in first.text
+        visitor.request("GET", "/?part=live", headers={"accept-language": "zh"})
+        visitor.cluster.forget()
+        visitor.request("GET", "/?part=live")
+        assert len(rendered) == 3

@@ -53,23 +53,29 @@ def of_page(visit: Visit, page: Page, view: View, outcome: Outcome | None) -> Re
 
 def html(visit: Visit, view: View, name: str, outcome: Outcome | None = None, page: Page | None = None) -> Response:
     """Return a page of HTML; for a refresh only its main part, with status 304 if that is unchanged."""
-    headers = {}
-    if visit.is_live:
-        headers["ETag"] = _tag(visit, view)
-        if visit.request.headers.get("if-none-match") == headers["ETag"]:
-            return Response(status_code=304, headers=headers)
-    text = render(
-        view.template,
-        visit,
-        data=view.data,
-        view=view,
-        name=name,
-        nav=page.nav if page is not None else "",
-        refresh_s=page.refresh_s if page is not None else None,
-        outcome=outcome,
-        actions=visit.console.parts,
-    )
-    return HTMLResponse(text, view.status, headers)
+
+    def rendered() -> str:
+        return render(
+            view.template,
+            visit,
+            data=view.data,
+            view=view,
+            name=name,
+            nav=page.nav if page is not None else "",
+            refresh_s=page.refresh_s if page is not None else None,
+            outcome=outcome,
+            actions=visit.console.parts,
+        )
+
+    if not visit.is_live:
+        return HTMLResponse(rendered(), view.status)
+    if page is not None and page.shared and outcome is None:
+        tag, text = visit.console.rendered.get(visit, view.data, lambda: _tag(visit, view), rendered)
+    else:
+        tag, text = _tag(visit, view), ""
+    if visit.request.headers.get("if-none-match") == tag:
+        return Response(status_code=304, headers={"ETag": tag})
+    return HTMLResponse(text or rendered(), view.status, {"ETag": tag})
 
 
 def failed(visit: Visit, problem: Exception) -> Response:

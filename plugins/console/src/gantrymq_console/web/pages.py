@@ -95,6 +95,7 @@ class Page:
     show: Callable[[Visit], Awaitable[View]]
     refresh_s: float | None = 5.0  # time between two refreshes by the browser; None: never
     nav: str = ""  # word of the entry of the navigation that is current
+    shared: bool = False  # whether its main part is the same for all users of a role: it has no form
 
 
 @attrs.frozen
