@@ -2,12 +2,13 @@
 
 import asyncio
 
+import attrs
 import pytest
 from consumption_rig import GROUP, LEVELS, TOPIC, found_of, judged, member, send, verdict_of
 
 from gantrymq.client import Client, Message, ReconsumeLater, TransactionState
 from gantrymq.model.group import GroupConfig
-from gantrymq.model.queue import MessageQueue
+from gantrymq.model.queue import MessageQueue, Queue
 from gantrymq_admin.consumption import Certainty, Fact, Kind, Reason, Stage
 from gantrymq_testing.simulation import simulate_cluster
 
@@ -413,3 +414,24 @@ def test_a_message_that_was_stored_twice():
         assert [judged(each) for each in found.verdicts] == [(Reason.CONSUMED, Certainty.LIKELY)]
 
     simulate_cluster(work)
+
+
+def test_groups_that_read_a_light_queue():
+    pytest.importorskip("gantrymq_storage_mmap")
+
+    async def work(cluster):
+        await cluster.create_topic(TOPIC, 1)
+        for _ in range(2):
+            message = await send(cluster, system_properties={"INNER_MULTI_DISPATCH": "%LMQ%device,%LMQ%nobody"})
+        async with Client(cluster.namesrv, world=cluster.world) as client:
+            await client.admin.create_group(cluster.broker_address, GroupConfig("mqtt"))
+            queue = MessageQueue("%LMQ%device", message.broker_name, 0)
+            for committed, passed in ((1, False), (2, True)):
+                cluster.broker.offsets.commit("mqtt", Queue(queue.topic, 0), committed)
+                found = await found_of(cluster, message)
+                assert found.complete
+                (reader,) = found.light
+                assert attrs.astuple(reader) == ("%LMQ%device", 1, "mqtt", committed)
+                assert reader.passed is passed
+
+    simulate_cluster(work, settings={"store": "mmap", "enableLmq": True, "enableMultiDispatch": True})

@@ -19,7 +19,7 @@ from gantrymq_admin.consumption.delayed import delayed_by_group, levels_in
 from gantrymq_admin.consumption.originals import origin_of, pick_original
 from gantrymq_admin.consumption.pops import Pops
 from gantrymq_admin.consumption.records import records_at
-from gantrymq_admin.consumption.tries import tries_by_group
+from gantrymq_admin.consumption.tries import records_of, tries_by_group
 
 HOST = bytes([127, 0, 0, 1, 0, 0, 0x2A, 0x9F])
 
@@ -143,9 +143,9 @@ def test_tries_are_put_together_from_beginnings_and_ends():
     old = SubAfter("R2", "M", 5, False, None, 4)  # clients before 4.7 write no group
     lost = SubAfter("R3", "M", 5, False, None, 4, 120, "G")
     elsewhere = SubAfter("R4", "another", 5, True, None, 0, 120, "G")
-    tries, unreadable = tries_by_group(
-        [trace(ended, lost, elsewhere), trace(begun, other, old), received(body=b"Pub\x01x\x02")], "M"
-    )
+    traces = [trace(ended, lost, elsewhere), trace(begun, other, old), received(body=b"Pub\x01x\x02")]
+    records, unreadable = records_of(traces, "M")
+    tries = tries_by_group(records)
     assert unreadable == 1
     first, second = tries["G"]
     assert (first.success, first.began_ms, first.ended_ms) == (False, None, 120)

@@ -99,10 +99,13 @@ def _show(found: Consumption) -> None:
             ["Group", "Verdict", "Sure", "Evidence"],
             [(each.group, each.reason.value, each.certainty.value, sentence(message, each)) for each in found.verdicts],
         )
+        for each in found.light:
+            at = "nothing" if each.committed is None else each.committed
+            click.echo(f"{each.group}: reads it in {each.queue} @{each.queue_offset}, committed {at}")
         if found.others:
             count = len(found.others)
             say(f"{count} more group{'' if count == 1 else 's'}; see --start and --max")
         if not found.traced:
             say(f"no trace of it in {', '.join(found.trace_topics)}")
-    for each in found.missing:
-        warn(missing_sentence(each))
+    for gap in found.missing:
+        warn(missing_sentence(gap))

@@ -4,6 +4,7 @@
     verdicts   the verdict that follows from the facts; pure
     asking     requests with one deadline, and the list of what could not be asked
     records    records with one unique id, queried broker by broker: copies of a message, and its trace
+    light      groups that read it through a light queue
     copies     what makes a record a copy of a message
     delayed    copies that wait for a delay
     pops       pops that are in flight
@@ -32,6 +33,7 @@ from gantrymq_admin.consumption.facts import (
     Try,
 )
 from gantrymq_admin.consumption.gather import Consumption, consumers_of
+from gantrymq_admin.consumption.light import LightReader
 from gantrymq_admin.consumption.tries import Traced
 from gantrymq_admin.consumption.verdicts import Certainty, Reason, Verdict, verdict
 
@@ -43,6 +45,7 @@ __all__ = [
     "Fit",
     "GroupFacts",
     "Kind",
+    "LightReader",
     "MemberPosition",
     "MessageFacts",
     "Missing",

@@ -26,6 +26,7 @@ def as_json(found: Consumption) -> dict[str, Any]:
         "trace_topics": list(found.trace_topics),
         "transaction": found.transaction,
         "due_ms": found.due_ms,
+        "light": [{**_members(each), "passed": each.passed} for each in found.light],
         "missing": [_members(each) for each in found.missing],
     }
 

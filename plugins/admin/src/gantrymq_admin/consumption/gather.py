@@ -24,6 +24,7 @@ from gantrymq_admin.consumption.asking import Asking
 from gantrymq_admin.consumption.delayed import DELAYING, delayed_by_group, due_ms, levels_in
 from gantrymq_admin.consumption.facts import Fact, GroupFacts, Kind, MessageFacts, Missing, Try
 from gantrymq_admin.consumption.groups import GroupSurvey, addresses_of, brokers_of
+from gantrymq_admin.consumption.light import LightReader, light_readers
 from gantrymq_admin.consumption.originals import Origin, origin_of, pick_original
 from gantrymq_admin.consumption.pops import REVIVE_GROUP, REVIVE_PREFIX, Pops, read_newest
 from gantrymq_admin.consumption.records import records_at
@@ -53,6 +54,7 @@ class Consumption:
     trace: tuple[Traced, ...] = ()  # records of the message, in no order
     transaction: str | None = None  # decision on a half message, if traced: COMMIT_MESSAGE, ROLLBACK_MESSAGE, UNKNOW
     due_ms: int | None = None  # delivery time of a delayed message that was not delivered
+    light: tuple[LightReader, ...] = ()  # groups that read it through light queues
     missing: tuple[Missing, ...] = ()
 
     @property
@@ -182,6 +184,7 @@ class _Inquiry:
             groups |= {*survey.delayed, *traces.tries, *pops.groups(message.topic)}
             groups |= _popping(known_topics or (), message.topic)
         verdicts, others = await self._page(survey, sorted(groups), start, most)
+        light = await light_readers(self._admin, self._asking, message, broker, brokers)
         return Consumption(
             kind,
             facts,
@@ -192,6 +195,7 @@ class _Inquiry:
             self._trace_topics,
             traces.records,
             _decision(traces.records),
+            light=light,
             missing=tuple(self._asking.missing),
         )
 
