@@ -13,7 +13,7 @@ from polling import wait_until
 
 from gantrymq.client.admin import RunningInfo
 from gantrymq_console.access.users import Role
-from gantrymq_console.data import members
+from gantrymq_console.data import group, members
 from gantrymq_console.web.texts import LANGUAGES, texts_of
 
 pytest.importorskip("gantrymq_diagnosis")
@@ -257,3 +257,14 @@ def test_a_member_tells_its_queues_and_settings_without_secrets(late):
     info = RunningInfo({"secretKey": "s3cret", "PROP_NAMESERVER_ADDR": "a"}, (), {}, {}, "")
     shown = members._state("G", "c", info, False).properties
     assert shown["PROP_NAMESERVER_ADDR"] == "a" and "s3cret" not in shown.values()
+
+
+def test_a_group_of_many_topics_has_a_short_first_page(late, monkeypatch):
+    monkeypatch.setattr(group, "SHOWN", 1)
+    late.running.create_topic("Payments", 1)
+    late.running.send("Payments", b"x")
+    commit(late, "Late", "Payments", 0)
+    twin = late.api("/groups/Late")["data"]
+    assert (len(twin["topics"]), twin["more_topics"]) == (1, 1)
+    assert twin["topics"][0]["topic"] == "Orders"
+    assert "1 more topic:" in late.get("/groups/Late").text

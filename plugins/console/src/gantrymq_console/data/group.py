@@ -35,6 +35,7 @@ __all__ = [
 
 FINE: Final = frozenset({"reading", "up-to-date", "popped"})  # reasons that name no problem
 MOST_TIMES: Final = 16  # topics whose times are asked for
+SHOWN: Final = 50  # findings, and topics, of the first tab
 WORSE_FIRST: Final = ("group-disabled", "nobody-online")
 
 
@@ -85,9 +86,11 @@ class GroupOverview:
     """The first tab: findings, and the lag of each topic."""
 
     head: GroupHead
-    findings: tuple[Finding, ...]
+    findings: tuple[Finding, ...]  # at most `SHOWN`
+    more_findings: int
     unexplained: tuple[str, ...]  # brokers that do not explain groups
-    topics: tuple[TopicLag, ...]
+    topics: tuple[TopicLag, ...]  # at most `SHOWN`, those with the largest lag first
+    more_topics: int
 
 
 @attrs.frozen
@@ -181,11 +184,14 @@ def overview_of(facts: GroupFacts) -> GroupOverview:
             found.append(Finding(reason.reason, reason.sentence, broker, _is_bad(reason.reason, head)))
         found += _of_queues(broker, part.explained.queues, {each.reason for each in part.explained.diagnosis})
     found.sort(key=lambda each: (not each.bad, WORSE_FIRST.index(each.reason) if each.reason in WORSE_FIRST else 9))
+    topics = _by_topic(facts)
     return GroupOverview(
         head,
-        tuple(found),
+        tuple(found[:SHOWN]),
+        max(0, len(found) - SHOWN),
         tuple(broker for broker, part in facts.brokers.items() if part.explained is None),
-        _by_topic(facts),
+        topics[:SHOWN],
+        max(0, len(topics) - SHOWN),
     )
 
 
