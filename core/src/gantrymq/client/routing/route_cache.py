@@ -244,7 +244,7 @@ class RouteCache:
         server = self._servers.choose()
         try:
             return await self._rpc.exchange(server, code, header, timeout_s=timeout_s), server
-        except UNREACHABLE:
+        except (*UNREACHABLE, asyncio.CancelledError):  # cancelled: the caller does not wait longer for this server
             self._servers.failed(server)
             raise
 
