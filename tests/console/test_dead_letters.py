@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 
 import pytest
+from console_members import commit
 
 from gantrymq.loose_json import dumps
 from gantrymq.remoting.codes import RequestCode
@@ -96,3 +97,11 @@ def test_a_group_without_dead_letters_says_why(visitor):
     page = visitor.get("/groups/quiet/dlq")
     assert "no message failed more often" in page.text
     assert visitor.get("/groups/unknown/dlq").status in (400, 404)
+
+
+def test_a_group_without_failures_has_none_and_an_unknown_one_is_not_there(visitor):
+    visitor.running.create_topic("Orders", 1)
+    commit(visitor, "billing", "Orders", 0)
+    page = visitor.get("/groups/billing/dlq")
+    assert page.status == 200 and visitor.api("/groups/billing/dlq")["data"]["count"] == "0"
+    assert visitor.get("/groups/nobody/dlq").status == 404

@@ -43,16 +43,23 @@ class Asking:
         """Seconds before the deadline."""
         return max(0.0, self._until - self._clock.monotonic())
 
-    async def all(self, asked: Mapping[Key, Coroutine[Any, Any, Got]]) -> dict[Key, Got]:
-        """Return the answers in the order of *asked*, without those that failed or are late; these are in `missing`."""
+    async def all(self, asked: Mapping[Key, Coroutine[Any, Any, Got]], share: float = 1.0) -> dict[Key, Got]:
+        """Return the answers in the order of *asked*, without those that failed or are late; these are in `missing`.
+
+        Args:
+            asked: requests by what they are for.
+            share: of the time that is left; less than 1 leaves time for the requests that follow.
+        """
         tasks = {key: asyncio.ensure_future(each) for key, each in asked.items()}
-        await self._wait(list(tasks.values()))
+        await self._wait(list(tasks.values()), share)
         found: dict[Key, Got] = {}
         for key, task in tasks.items():
             try:
                 found[key] = task.result()
             except (ClientError, asyncio.CancelledError) as problem:
-                self.missing.append(self._missing(str(key), problem))
+                lacking = self._missing(str(key), problem)
+                if lacking not in self.missing:
+                    self.missing.append(lacking)
         return found
 
     async def one(self, what: str, asked: Coroutine[Any, Any, Got]) -> Got | None:
@@ -71,11 +78,13 @@ class Asking:
             raise CallTimeout(f"no answer within {self._seconds:g} s")
         return task.result()
 
-    async def _wait(self, tasks: list[asyncio.Future[Any]]) -> None:
-        """Wait for *tasks* until the deadline, and cancel the rest."""
+    async def _wait(self, tasks: list[asyncio.Future[Any]], share: float = 1.0) -> None:
+        """Wait for *tasks* for *share* of the time that is left, and cancel the rest."""
         if not tasks:
             return
-        late = asyncio.ensure_future(self._clock.sleep(self.left_s))
+        for each in tasks:
+            each.add_done_callback(_retrieve)
+        late = asyncio.ensure_future(self._clock.sleep(self.left_s * share))
         waiting: set[asyncio.Future[Any]] = {late, *tasks}
         try:
             while late in waiting and len(waiting) > 1:
@@ -93,3 +102,8 @@ class Asking:
         if isinstance(problem, CallTimeout | asyncio.CancelledError):
             return Missing(what, "timeout", f"no answer within {self._seconds:g} s")
         return Missing(what, "failed", str(problem))
+
+
+def _retrieve(task: asyncio.Future[Any]) -> None:
+    if not task.cancelled():
+        task.exception()  # marks it as retrieved: who waits may have been cancelled

@@ -12,17 +12,20 @@ import attrs
 
 from gantrymq.client import Producer
 from gantrymq.client.message import ReceivedMessage
-from gantrymq.errors import GantryError
+from gantrymq.errors import GantryError, GroupNotExist
 from gantrymq.model.queue import MessageQueue
 from gantrymq_admin.dead_letters import DeadQueue, dead_queues, origin_of, pages, why
 from gantrymq_admin.resending import Resend
+from gantrymq_console.data.asking import Asking
 from gantrymq_console.data.cluster import Cluster
+from gantrymq_console.data.groups import group_configs
 from gantrymq_console.web.jobs import Job
 from gantrymq_console.web.values import Long
 
 __all__ = ["MOST_READ", "Cause", "Letter", "Letters", "Progress", "Selection", "letters_of", "resend"]
 
 MOST_READ: Final = 1000  # newest letters of each broker
+KNOWN_S: Final = 1.0  # a broker that is silent for longer does not know a group
 MOST_FAILURES: Final = 500  # kept of a run
 
 
@@ -94,12 +97,18 @@ async def letters_of(cluster: Cluster, group: str, since_ms: int) -> Letters:
     """Return the dead letters stored since *since_ms*, 0 for all.
 
     Raises:
-        GroupNotExist, NoRoute: as `gantrymq_admin.dead_letters.dead_queues`.
+        GroupNotExist: no broker knows the group.
         ClientError: of the requests.
     """
     found: list[Letter] = []
     count = 0
-    for each in await _queues(cluster, group, since_ms):
+    try:
+        queues = await _queues(cluster, group, since_ms)
+    except GroupNotExist:
+        if not await _is_known(cluster, group):
+            raise
+        queues = []  # a group without failures so far
+    for each in queues:
         count += each.count
         start = max(each.min_offset, each.max_offset - MOST_READ)
         async for page in pages(cluster.reader, each.queue, start, each.max_offset):
@@ -164,6 +173,16 @@ async def _queues(cluster: Cluster, group: str, since_ms: int) -> list[DeadQueue
     if not since_ms:
         return queues
     return [attrs.evolve(each, min_offset=await _first_since(cluster, each, since_ms)) for each in queues]
+
+
+async def _is_known(cluster: Cluster, group: str) -> bool:
+    """Return whether a broker has settings or offsets of a group."""
+    asking = Asking(cluster.world.clock, KNOWN_S)
+    if any(group in part for part in (await group_configs(cluster, asking)).values()):
+        return True
+    masters = await cluster.masters()
+    found = await asking.all({name: cluster.admin.topics_of_group(at, group) for name, at in masters.items()})
+    return any(found.values())
 
 
 async def _first_since(cluster: Cluster, dead: DeadQueue, since_ms: int) -> int:

@@ -40,6 +40,7 @@ __all__ = [
     "topic_settings",
 ]
 
+FIRST: Final = 0.6  # share of the deadline for the head, so that other brokers are still asked after a silent one
 MOST_CLIENTS: Final = 200  # of a topic's groups on one page
 
 
@@ -175,18 +176,18 @@ Stats = dict[MessageQueue, QueueStats]
 async def topic_head(cluster: Cluster, asking: Asking, topic: str) -> tuple[TopicHead, TopicRoute, Stats]:
     """Return the head, the route and the offsets of a topic. Raises NoRoute: no name server knows it."""
     route = await asking.needed(cluster.admin.route(topic))
-    masters = _masters(route)
-    found = await asking.all({name: _stats(cluster, at, topic) for name, at in masters.items()})
-    stats: Stats = {queue: each for part in found.values() for queue, each in part.items()}
-    rates = await asking.all({name: _put_rate(cluster, at, topic) for name, at in masters.items()})
-    whole = len(found) == len(masters)
     kind = kind_by_name(topic, await asking.needed(own_topics(cluster)))
-    if kind == "normal":
-        for name, at in masters.items():
-            config = await asking.one(name, present_config(cluster, at, topic))
-            if config is not None:
-                kind = TYPES.get(config.attributes.get("message.type", "").upper(), kind)
-                break
+    masters = _masters(route)
+    found, rates, configs = await asyncio.gather(
+        asking.all({name: _stats(cluster, at, topic) for name, at in masters.items()}, FIRST),
+        asking.all({name: _put_rate(cluster, at, topic) for name, at in masters.items()}, FIRST),
+        asking.all({name: present_config(cluster, at, topic) for name, at in masters.items()}, FIRST),
+    )
+    stats: Stats = {queue: each for part in found.values() for queue, each in part.items()}
+    whole = len(found) == len(masters)
+    known = next((each for each in configs.values() if each is not None), None)
+    if kind == "normal" and known is not None:
+        kind = TYPES.get(known.attributes.get("message.type", "").upper(), kind)
     head = TopicHead(
         topic,
         kind,

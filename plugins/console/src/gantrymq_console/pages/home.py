@@ -19,4 +19,4 @@ async def home(visit: Visit) -> View:
     return View("home.html", found.value, "status", found.value.missing, found.as_of_ms)
 
 
-PART = Part("home", pages=(Page("/", "home.title", Role.VIEWER, home, nav="home", shared=True),))
+PART = Part("home", pages=(Page("/", "home.title", Role.VIEWER, home, nav="home"),))

@@ -1,9 +1,7 @@
-"""Responses: a page as HTML or JSON, errors in both forms, ETags of refreshes."""
+"""Responses: a page as HTML or JSON, errors in both forms, refreshes."""
 
 from __future__ import annotations
 
-import hashlib
-import json
 from typing import Any
 
 import attrs
@@ -16,6 +14,7 @@ from gantrymq.errors import (
     ConnectFailed,
     ConnectionLost,
     GantryError,
+    GroupNotExist,
     NoMessageFound,
     NoRoute,
 )
@@ -54,7 +53,7 @@ def of_page(visit: Visit, page: Page, view: View, outcome: Outcome | None) -> Re
 def html(visit: Visit, view: View, name: str, outcome: Outcome | None = None, page: Page | None = None) -> Response:
     """Return a page of HTML; for a refresh only its main part, with status 304 if that is unchanged."""
 
-    def rendered() -> str:
+    def made() -> str:
         return render(
             view.template,
             visit,
@@ -68,14 +67,12 @@ def html(visit: Visit, view: View, name: str, outcome: Outcome | None = None, pa
         )
 
     if not visit.is_live:
-        return HTMLResponse(rendered(), view.status)
-    if page is not None and page.shared and outcome is None:
-        tag, text = visit.console.rendered.get(visit, view.data, lambda: _tag(visit, view), rendered)
-    else:
-        tag, text = _tag(visit, view), ""
+        return HTMLResponse(made(), view.status)
+    refreshes = visit.console.refreshes
+    tag = refreshes.tag(visit, view)
     if visit.request.headers.get("if-none-match") == tag:
         return Response(status_code=304, headers={"ETag": tag})
-    return HTMLResponse(text or rendered(), view.status, {"ETag": tag})
+    return HTMLResponse(made() if outcome is not None else refreshes.text(visit, tag, made), view.status, {"ETag": tag})
 
 
 def failed(visit: Visit, problem: Exception) -> Response:
@@ -95,7 +92,7 @@ def _failure(visit: Visit, problem: Exception) -> Failure:
             return Failure(403, visit.texts(problem.key, **problem.fields).unescape())
         case BadInput():
             return Failure(400, visit.texts(problem.key, **problem.fields).unescape())
-        case NoRoute() | NoMessageFound():
+        case NoRoute() | NoMessageFound() | GroupNotExist():
             return Failure(404, str(problem))
         case BrokerRefused():
             return Failure(502, str(problem), problem.response_code)
@@ -110,9 +107,3 @@ def _failure(visit: Visit, problem: Exception) -> Failure:
 def address_of(visit: Visit) -> str:
     """Return the address of the visitor, as a trusted proxy reports it."""
     return str(visit.request.scope.get("gantrymq.address", ""))
-
-
-def _tag(visit: Visit, view: View) -> str:
-    """Return an ETag that changes with the data, and once a minute for the ages that the page shows."""
-    facts = [to_json(view.data), to_json(view.missing), visit.texts.language, visit.now_ms() // 60_000]
-    return f'"{hashlib.sha256(json.dumps(facts).encode()).hexdigest()[:20]}"'

@@ -116,7 +116,7 @@ class App:
     def _page(self, page: Page) -> Endpoint:
         async def show(visit: Visit) -> Response:
             try:
-                view = await page.show(visit)
+                view = await self.console.refreshes.view(visit, page)
             except SeeOther as elsewhere:
                 return RedirectResponse(visit.link(*elsewhere.segments, **elsewhere.query), 303)
             return answers.of_page(visit, page, view, self._actions.outcome(visit))
@@ -132,7 +132,13 @@ class App:
         return self._endpoint(download.role, make)
 
     def _action(self, action: Action) -> Endpoint:
-        return self._endpoint(action.role, lambda visit: self._actions.run(action, visit))
+        async def run(visit: Visit) -> Response:
+            try:
+                return await self._actions.run(action, visit)
+            finally:
+                self.console.refreshes.forget(visit)
+
+        return self._endpoint(action.role, run)
 
     def _endpoint(self, role: Role, work: Callable[[Visit], Awaitable[Response]]) -> Endpoint:
         """Return an endpoint for users with *role*; the only place where roles are checked."""

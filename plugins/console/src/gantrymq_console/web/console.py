@@ -15,7 +15,7 @@ from gantrymq_console.data.cluster import Cluster
 from gantrymq_console.data.history import History
 from gantrymq_console.web.jobs import Jobs
 from gantrymq_console.web.recent import RecentTopics
-from gantrymq_console.web.rendered import RenderedPages
+from gantrymq_console.web.refreshes import Refreshes
 
 if TYPE_CHECKING:
     from gantrymq_console.web.pages import Part
@@ -36,7 +36,7 @@ class Console:
     parts: Sequence[Part]
     name_servers: str  # as given, for the commands that pages show
     recent: RecentTopics = attrs.field(factory=RecentTopics)
-    rendered: RenderedPages = attrs.field(factory=RenderedPages)
+    refreshes: Refreshes = attrs.field(factory=Refreshes)
     history: History = attrs.field(default=attrs.Factory(lambda self: History(self.cluster), takes_self=True))
     jobs: Jobs = attrs.field(default=attrs.Factory(lambda self: Jobs(self.world.clock), takes_self=True))
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import attrs
 
@@ -34,6 +34,9 @@ __all__ = [
     "SeeOther",
     "View",
 ]
+
+
+SHARED_S: Final = 5.0
 
 
 class BadInput(Exception):
@@ -95,7 +98,14 @@ class Page:
     show: Callable[[Visit], Awaitable[View]]
     refresh_s: float | None = 5.0  # time between two refreshes by the browser; None: never
     nav: str = ""  # word of the entry of the navigation that is current
-    shared: bool = False  # whether its main part is the same for all users of a role: it has no form
+
+    @property
+    def shared(self) -> bool:
+        """Whether refreshes of several visitors share a view: it depends on the address, role and language only.
+
+        Pages that follow a job refresh more often, and show it to the user who started it only.
+        """
+        return self.refresh_s is not None and self.refresh_s >= SHARED_S
 
 
 @attrs.frozen

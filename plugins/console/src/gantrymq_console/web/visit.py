@@ -34,7 +34,8 @@ class Visit:
 
     def __init__(self, request: Request, console: Console, user: User, token: str) -> None:
         """Create it for a known user; *token* is for forms, see `gantrymq_console.web.csrf`."""
-        self.token = token
+        self._token = token
+        self.personal = False  # whether the response has something for this browser only
         self.request = request
         self.console = console
         self.user = user
@@ -48,6 +49,12 @@ class Visit:
     def _language(self) -> str:
         wanted = self.request.cookies.get("lang", "")
         return wanted if wanted in LANGUAGES else best_language(self.request.headers.get("accept-language", ""))
+
+    @property
+    def token(self) -> str:
+        """The token for forms of this browser."""
+        self.personal = True
+        return self._token
 
     @property
     def keys(self) -> bool:
@@ -88,7 +95,7 @@ class Visit:
         Requests with an API token need none: no browser adds API tokens by itself.
         """
         given = token or self.request.headers.get("x-csrf-token", "")
-        same = hmac.compare_digest(given.encode("utf-8", "surrogatepass"), self.token.encode())
+        same = hmac.compare_digest(given.encode("utf-8", "surrogatepass"), self._token.encode())
         if self.user.by_browser and not same:
             raise Forbidden("common.wrong_token")
 

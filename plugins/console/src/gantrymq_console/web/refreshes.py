@@ -1,0 +1,84 @@
+"""Refreshes of open pages, which visitors of the same page share.
+
+Visitors with the same role and language get the same view for some seconds, whose HTML is made once, unless it has
+something for one browser only, such as the token of a form. A browser that has it already gets no HTML at all.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections import OrderedDict
+from collections.abc import Callable, Hashable
+from typing import Any, Final
+
+from gantrymq_console.web.pages import Page, View
+from gantrymq_console.web.values import to_json
+from gantrymq_console.web.visit import Visit, page_of
+
+__all__ = ["Refreshes"]
+
+AGE_S: Final = 4.0  # of a view; less than the time between two refreshes, so that none shows what it showed before
+MOST_KEPT: Final = 32  # views, digests and texts
+MINUTE_MS: Final = 60_000
+
+
+class Refreshes:
+    """What is kept for refreshes. All tables are bounded."""
+
+    def __init__(self) -> None:
+        self._views: OrderedDict[Hashable, None] = OrderedDict()  # keys of answers that the cluster shares
+        self._digests: OrderedDict[int, tuple[Any, str]] = OrderedDict()  # by the id of a page's data
+        self._texts: OrderedDict[Hashable, str] = OrderedDict()
+
+    async def view(self, visit: Visit, page: Page) -> View:
+        """Return what *page* shows to a visitor. Raises as its function does.
+
+        A refresh may get the view of another visitor; somebody who opens or reloads a page gets a new one.
+        """
+        if not page.shared or visit.is_api:
+            return await page.show(visit)
+        key = ("view", page_of(visit.request), visit.user.role, visit.texts.language)
+        if not visit.is_live:
+            visit.cluster.forget(key)
+        dropped = _keep(self._views, key, None)
+        if dropped is not None:
+            visit.cluster.forget(dropped)
+        return (await visit.cluster.shared(key, AGE_S, lambda: page.show(visit))).value
+
+    def forget(self, visit: Visit) -> None:
+        """Drop all views after a change."""
+        if self._views:
+            visit.cluster.forget(*self._views)
+            self._views.clear()
+
+    def tag(self, visit: Visit, view: View) -> str:
+        """Return an ETag that changes with the data, and once a minute for the ages that the page shows."""
+        facts = [self._digest(view.data), to_json(view.missing), visit.texts.language, visit.now_ms() // MINUTE_MS]
+        return f'"{hashlib.sha256(json.dumps(facts).encode()).hexdigest()[:20]}"'
+
+    def text(self, visit: Visit, tag: str, render: Callable[[], str]) -> str:
+        """Return the main part of a page, made by *render* unless another visitor's is the same."""
+        key = (tag, page_of(visit.request), visit.user.role, visit.zone)
+        found = self._texts.get(key)
+        if found is None:
+            found = render()
+            if not visit.personal:
+                _keep(self._texts, key, found)
+        return found
+
+    def _digest(self, data: Any) -> str:
+        """Return a digest of *data*; that of an object which visitors share is computed once."""
+        known = self._digests.get(id(data))
+        if known is not None and known[0] is data:
+            return known[1]
+        digest = hashlib.sha256(json.dumps(to_json(data)).encode()).hexdigest()
+        _keep(self._digests, id(data), (data, digest))
+        return digest
+
+
+def _keep(table: OrderedDict[Any, Any], key: Hashable, value: Any) -> Hashable | None:
+    """Add an entry; return the key of the one that was dropped for it, if any."""
+    table[key] = value
+    table.move_to_end(key)
+    return table.popitem(last=False)[0] if len(table) > MOST_KEPT else None

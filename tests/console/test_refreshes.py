@@ -1,0 +1,124 @@
+"""Refreshes of open pages: what visitors share, and what they must not."""
+
+from __future__ import annotations
+
+import re
+
+import httpx
+import pytest
+from console_visitor import Visitor
+
+from gantrymq_console.access.users import Role, User
+from gantrymq_console.web import answers, refreshes
+
+
+class Changing:
+    """One visitor at a time, whose role a test changes."""
+
+    role = Role.ADMIN
+
+    async def user_of(self, request):
+        return User(f"a {self.role.word}", self.role)
+
+    def login_path(self):
+        return None
+
+
+@pytest.fixture
+def visitor(gantrymq_broker):
+    found = Visitor(gantrymq_broker)
+    found.identities = Changing()
+    with found:
+        gantrymq_broker.create_topic("Orders", 1)
+        yield found
+
+
+@pytest.fixture
+def asked(visitor, monkeypatch):
+    """The topics whose offsets were asked for."""
+    topics = []
+    visitor.get("/")
+    real = visitor.cluster.admin.topic_stats
+
+    async def noting(address, topic):
+        topics.append(topic)
+        return await real(address, topic)
+
+    monkeypatch.setattr(visitor.cluster.admin, "topic_stats", noting)
+    return topics
+
+
+def live(visitor, path="/topics/Orders", **headers):
+    return visitor.request("GET", f"{path}{'&' if '?' in path else '?'}part=live", headers=headers)
+
+
+def test_visitors_of_a_page_share_one_view_and_its_html(visitor, asked, monkeypatch):
+    rendered = []
+    real = answers.render
+    monkeypatch.setattr(answers, "render", lambda *args, **more: rendered.append(args[0]) or real(*args, **more))
+    first = live(visitor)
+    assert [live(visitor).text for _ in range(5)] == [first.text] * 5
+    assert len(asked) == 1 and len(rendered) == 1
+    assert live(visitor, **{"if-none-match": first.headers["etag"]}).status_code == 304
+    assert len(asked) == 1 and len(rendered) == 1
+
+
+def test_a_view_is_kept_for_a_short_time_only(visitor, asked, monkeypatch):
+    monkeypatch.setattr(refreshes, "AGE_S", 0.0)
+    live(visitor)
+    visitor.running.send("Orders", b"1")
+    assert ">1<" in live(visitor).text and len(asked) == 2
+
+
+def test_somebody_who_opens_a_page_gets_a_new_view_and_so_does_everybody_after_a_change(visitor, asked):
+    live(visitor)
+    visitor.get("/topics/Orders")
+    assert len(asked) == 2
+    live(visitor)
+    assert len(asked) == 2
+    visitor.post("/preferences", {})  # no action of a part
+    live(visitor)
+    assert len(asked) == 2
+    form = visitor.get("/topics/Orders/settings")
+    preview = visitor.submit(form, "/topics/Orders/settings", read_queues="4", write_queues="4")
+    assert visitor.confirm(preview).status == 200
+    asked.clear()
+    live(visitor)
+    assert len(asked) == 1
+
+
+def test_roles_and_languages_do_not_share(visitor, asked):
+    for role in (Role.VIEWER, Role.ADMIN):
+        visitor.identities.role = role
+        live(visitor)
+    live(visitor, **{"accept-language": "zh"})
+    assert len(asked) == 3
+    name = visitor.api("/brokers")["data"]["brokers"][0]["name"]
+    assert "<form" in live(visitor, f"/brokers/{name}").text
+    visitor.identities.role = Role.VIEWER
+    assert "<form" not in live(visitor, f"/brokers/{name}").text
+
+
+def test_browsers_do_not_share_tokens_of_forms(visitor):
+    name = visitor.api("/brokers")["data"]["brokers"][0]["name"]
+    tokens = []
+    for _ in range(2):
+        visitor.cookies = httpx.Cookies()
+        found = re.findall(r'name="csrf" value="(\w+)"', live(visitor, f"/brokers/{name}").text)
+        assert found and len(set(found)) == 1
+        tokens.append(found[0])
+    assert tokens[0] != tokens[1]
+
+
+def test_what_is_kept_is_bounded(visitor, asked):
+    for number in range(refreshes.MOST_KEPT + 5):
+        live(visitor, f"/topics/Orders?start={number}")
+    kept = visitor.console.refreshes
+    assert len(kept._views) == len(kept._texts) == len(kept._digests) == refreshes.MOST_KEPT
+    assert len([key for key in visitor.cluster._shared if key[0] == "view"]) == refreshes.MOST_KEPT
+
+
+def test_pages_of_jobs_and_pages_without_refreshes_are_not_shared(visitor):
+    shared = {each.path for part in visitor.console.parts for each in part.pages if each.shared}
+    assert {"/", "/topics", "/groups/{group}"} <= shared
+    assert not [path for path in shared if path.endswith("{job}") or path.startswith(("/account", "/messages"))]
