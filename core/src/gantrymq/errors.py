@@ -26,8 +26,10 @@ class GantryError(Exception):
 def install_command(distribution: str) -> str:
     """Return the command that installs one of our plugins, which are not on a package index."""
     word = distribution.removeprefix("gantrymq-").replace("-", "_")
-    files = "./libs/store_files " if word.startswith(("stor", "schedule")) else ""  # a dependency of these
-    return f"pip install {files}./plugins/{word} (in a clone of GantryMQ)"
+    needed = "./plugins/admin " if word == "console" else ""
+    if word.startswith(("stor", "schedule")):
+        needed = "./libs/store_files "
+    return f"pip install {needed}./plugins/{word} (in a clone of GantryMQ)"
 
 
 def format_seconds(seconds: float) -> str:
