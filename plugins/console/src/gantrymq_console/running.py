@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import Final
 
 from gantrymq.client import Client
@@ -42,11 +43,13 @@ class RunningConsole:
     ) -> None:
         """Create it; *certificates* for HTTPS."""
         self._scheme = "http" if certificates is None else "https"
+        self._world = world
         self._client = Client(namesrv, world=world)
         self._cluster = Cluster(self._client, world)
         self.console = Console(self._cluster, world, identities, audit, exposure, PARTS, namesrv)
         self._server = HttpServer(App(self.console), world, certificates)
         self._alerting: Alerting | None = None
+        self._compiling: asyncio.Future[None] | None = None  # templates
 
     def alert(self, webhook: Webhook, thresholds: Thresholds) -> None:
         """Send alerts from `start` on."""
@@ -75,6 +78,8 @@ class RunningConsole:
     async def stop(self) -> None:
         """Stop. Idempotent."""
         await self._server.stop()
+        if self._compiling is not None:
+            await asyncio.wait([self._compiling])
         if self._alerting is not None:
             await self._alerting.close()
         await self.console.jobs.close()
