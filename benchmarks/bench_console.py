@@ -60,6 +60,7 @@ ONLINE: Final = "many-group-0"
 KEY: Final = "order-4711"
 TABS_S: Final = 5.0  # a page asks for its new state after so long
 PATIENCE_S: Final = 30.0
+HEARTBEAT_S: Final = 30.0
 SEND_S: Final = 0.1  # between two messages while tabs are open
 
 # The goals: issue 34 and the limits of the console.
@@ -73,7 +74,7 @@ BROKER_PERCENT: Final = 3.0
 def pages() -> Iterator[str]:
     """The addresses that are measured; BROKER stands for the broker's name."""
     one, topic, group = topic_name(7), f"/topics/{topic_name(7)}", f"/groups/{ONLINE}"
-    yield from ("/", "/topics", "/topics?sort=messages", "/topics?q=0049", "/topics?rows=200")
+    yield from ("/", "/topics", "/topics?sort=messages", "/topics?filter=0049", "/topics?rows=200")
     yield from ("/groups", "/groups?sort=name", "/groups?sort=lag&start=1000", "/groups?rows=200")
     yield from (topic, f"{topic}/groups", f"{topic}/producers", f"{topic}/settings", f"{topic}/messages")
     yield from (f"{topic}/messages?key={KEY}", f"{topic}/send", f"/topics/{WIDE}", f"/topics/{WIDE}/groups")
@@ -183,6 +184,7 @@ class Bench:
     async def run(self) -> bool:
         """Fill the broker, measure, print; return whether all goals are met."""
         kept = await self._fill()
+        beating = asyncio.ensure_future(self._beat(kept[-self._options.clients :]))
         self._idle_share = await self._broker_share(IDLE_S)
         with self._console() as console:
             found = await Browser(console.port).get("/api/v1/brokers")
@@ -197,6 +199,7 @@ class Bench:
         if self._options.tabs:
             await self._tabs("home", ["/"], kept)
             await self._tabs("one page each", [each for each in shown if _lives(each)], kept)
+        beating.cancel()
         for connection in kept:
             connection.close()
         for each in self._over:
@@ -304,10 +307,13 @@ class Bench:
         keyed = [send_request(topic_name(7), 0, b"{}", more_properties=f"KEYS\x01{KEY}\x02") for _ in range(10)]
         for requests in (sends(self._options), reads(self._options), iter(keyed)):
             await _all(connections, list(requests))
-        clients = await connect(self._broker.address, self._options.clients)
-        for number, connection in enumerate(clients):
-            await _all([connection], [_heartbeat(number)])
-        return [*connections, *clients]
+        return [*connections, *await connect(self._broker.address, self._options.clients)]
+
+    async def _beat(self, clients: list[Connection]) -> None:
+        while True:
+            for number, connection in enumerate(clients):
+                await _all([connection], [_heartbeat(number)])
+            await asyncio.sleep(HEARTBEAT_S)
 
 
 def _heartbeat(number: int) -> Request:
