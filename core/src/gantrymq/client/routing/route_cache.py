@@ -34,6 +34,7 @@ __all__ = ["RouteCache"]
 
 logger = logging.getLogger(__name__)
 
+SILENT_S = 0.5  # without an answer, after which a cancelled request counts as one that failed
 RENEW_S = 0.05  # minimum interval between refreshes caused by failures
 
 T = TypeVar("T")
@@ -241,11 +242,15 @@ class RouteCache:
         return parse_route(reply.payload)
 
     async def _ask_one(self, code: RequestCode, header: Header | None, timeout_s: float) -> tuple[Command, str]:
-        server = self._servers.choose()
+        server, began_s = self._servers.choose(), self._clock.monotonic()
         try:
             return await self._rpc.exchange(server, code, header, timeout_s=timeout_s), server
-        except (*UNREACHABLE, asyncio.CancelledError):  # cancelled: the caller does not wait longer for this server
+        except UNREACHABLE:
             self._servers.failed(server)
+            raise
+        except asyncio.CancelledError:
+            if self._clock.monotonic() - began_s >= SILENT_S:  # the caller does not wait longer for this server
+                self._servers.failed(server)
             raise
 
     async def _round(self, ask: Callable[[], Awaitable[T]]) -> T:

@@ -19,7 +19,7 @@ __all__ = ["DISK_FULL", "DISK_WARNING", "BrokerState", "Overview", "figures_of",
 
 AGE_S: Final = 5.0
 DEADLINE_S: Final = 2.0  # shorter than that of a page, so that an overview with a silent broker is still shown
-NAMES_S: Final = 1.0  # before the brokers known so far are asked, because no name server answers
+NAMES_S: Final = 1.4  # before the brokers known so far are asked, because no name server answers
 DISK_WARNING: Final = 0.75  # diskMaxUsedSpaceRatio: brokers delete old messages from here on
 DISK_FULL: Final = 0.9  # brokers refuse messages at about this
 
