@@ -81,7 +81,11 @@ def test_nothing_chosen_and_bad_places_are_one_sentence(dead):
 def test_a_letter_that_cannot_be_sent_is_named_and_the_others_are_sent(dead):
     dead.running.run(dead.running.cluster.put("%DLQ%billing", b"stored by another program"))
     preview = dead.submit(dead.get("/groups/billing/dlq"), "/resend", scope="all", target="topic")
-    assert "4 dead letters" in preview.text
+    assert "4 dead letters" in preview.text and "resend billing --all --to topic" in preview.text
+    hour = dead.submit(dead.get("/groups/billing/dlq"), "/resend", scope="1", target="topic")
+    assert "gantrymq" not in hour.text.partition("4 dead letters")[2].partition("console")[0]  # none begins at a time
+    assert dead.submit(hour, "/preferences", lang="zh").status == 200
+    dead.submit(dead.get("/topics"), "/preferences", lang="en")
     dead.confirm(preview)
     (job,) = dead.console.jobs._jobs.values()
     dead.running.run(ended(dead, job))

@@ -53,6 +53,8 @@ def live(visitor, path="/topics/Orders", **headers):
 
 
 def test_visitors_of_a_page_share_one_view_and_its_html(visitor, asked, monkeypatch):
+    monkeypatch.setattr(refreshes, "AGE_S", 600.0)
+    monkeypatch.setattr(refreshes, "MINUTE_MS", 2**62)  # no minute begins within the test
     rendered = []
     real = answers.render
     monkeypatch.setattr(answers, "render", lambda *args, **more: rendered.append(args[0]) or real(*args, **more))

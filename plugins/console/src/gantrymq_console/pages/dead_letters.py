@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from shlex import quote
 from typing import Final
 
 import attrs
@@ -60,7 +61,9 @@ async def show(visit: Visit) -> View:
         letters[visit.start : visit.start + visit.rows],
         visit.may(Role.OPERATOR),
     )
-    return View("dead_letters.html", data, f"group dlq list {group}", asking.missing, found.as_of_ms, title=group)
+    return View(
+        "dead_letters.html", data, f"group dlq list {quote(group)}", asking.missing, found.as_of_ms, title=group
+    )
 
 
 @attrs.frozen
@@ -81,8 +84,9 @@ async def preview(visit: Visit, form: Form) -> Preview:
     if not count:
         raise BadInput("dead_letters.nothing")
     data = ResendPreview(selection.group, selection.target, Long(count), selection.places, selection.since_ms)
-    chosen = " ".join(selection.places) if selection.places else "--all"
-    command = f"group dlq resend {selection.group} {chosen} --to {selection.target}"
+    # The command cannot begin at a time.
+    chosen = " ".join(map(quote, selection.places)) or ("" if selection.since_ms else "--all")
+    command = f"group dlq resend {quote(selection.group)} {chosen} --to {selection.target}" if chosen else ""
     return Preview("dead_letters_preview.html", data, command, selection.group, f"{count} to {selection.target}")
 
 
@@ -134,7 +138,7 @@ async def show_job(visit: Visit) -> View:
         progress.next_offset,
         job.failure,
     )
-    return View("dead_letters_job.html", data, f"group dlq list {progress.group}", title=progress.group)
+    return View("dead_letters_job.html", data, title=progress.group)
 
 
 async def stop(visit: Visit, form: Form) -> Outcome:

@@ -85,7 +85,7 @@ def settings_of(facts: GroupFacts) -> GroupSettings:
 async def new(visit: Visit) -> View:
     """Show the form of a new group."""
     clusters = tuple(sorted({each.cluster for each in await visit.cluster.brokers()}))
-    return View("group_new.html", NewGroup(clusters, visit.text("name"), GroupConfig("")), "group create GROUP")
+    return View("group_new.html", NewGroup(clusters, visit.text("name"), GroupConfig("")), "group create --help")
 
 
 async def _preview_new(visit: Visit, form: Form) -> Preview:

@@ -105,7 +105,8 @@ async def search(visit: Visit) -> View:
         len(own),
         round(requests / REQUESTS_PER_S) + 1,
     )
-    command = f"message query -t {quote(topic or (asked or ['TOPIC'])[0])} --key {quote(query)}"
+    where = topic or (hits[0].topic if hits else "")
+    command = f"message query -t {quote(where)} --key {quote(query)}" if where else ""
     return View("search.html", data, command, asking.missing, title=query)
 
 

@@ -49,7 +49,7 @@ async def form(visit: Visit) -> View:
         message = await _one(visit, source, visit.text("source_topic") or topic, at=visit.text("at"))
         await visit.console.record_read(visit, "sending.title", f"{message.topic} {source}")
         draft = _copied(topic, message)
-    return View("sending.html", draft, f"message send -t {topic} --body TEXT", title=topic)
+    return View("sending.html", draft, "message send --help", title=topic)
 
 
 def _copied(topic: str, message: ReceivedMessage) -> Draft:
@@ -101,8 +101,7 @@ async def preview_again(visit: Visit, form: Form) -> Preview:
     group = form.get("group", "").strip()
     target = _again(message, group).topic
     data = AgainData(target, group, message.message_id, message.keys or "", Long(len(message.body)))
-    command = f"message view {message.message_id} -t {message.topic}"
-    return Preview("sending_again.html", data, command, message.message_id, f"to {target}")
+    return Preview("sending_again.html", data, "", message.message_id, f"to {target}")
 
 
 async def send_again(visit: Visit, form: Form) -> Outcome:
@@ -140,8 +139,7 @@ class DirectData:
 async def preview_direct(visit: Visit, form: Form) -> Preview:
     """Return which member would get the message."""
     data = DirectData(_needed(form, "group"), form.get("client", "").strip(), visit.names["id"])
-    command = f"group clients {data.group}"
-    return Preview("sending_direct.html", data, command, data.id, f"to {data.group} {data.client}".strip())
+    return Preview("sending_direct.html", data, "", data.id, f"to {data.group} {data.client}".strip())
 
 
 async def consume_directly(visit: Visit, form: Form) -> Outcome:

@@ -41,7 +41,7 @@ class NewTopic:
 async def new(visit: Visit) -> View:
     """Show the form of a new topic."""
     clusters = tuple(sorted({each.cluster for each in await visit.cluster.brokers()}))
-    return View("topic_new.html", NewTopic(clusters, visit.text("name")), "topic create TOPIC")
+    return View("topic_new.html", NewTopic(clusters, visit.text("name")), "topic create --help")
 
 
 async def _preview_new(visit: Visit, form: Form) -> Preview:

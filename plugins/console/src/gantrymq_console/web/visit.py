@@ -160,8 +160,8 @@ class Visit:
 
     @property
     def back(self) -> str:
-        """The path and query of this page within the console."""
-        return page_of(self.request)
+        """The path and query of this page within the console; the home page for the result of a form."""
+        return page_of(self.request) if self.request.method == "GET" else "/"
 
     @property
     def api(self) -> str:
