@@ -80,7 +80,7 @@ BEHIND = {"committed": 41, "pulled": 41}
         ({"pops": True, "pop": Pop(1, 2, False)}, Reason.HANDED_OUT, CERTAIN),
         ({"pops": True, "pop": Pop(1, 2, True)}, Reason.CONSUMED, CERTAIN),
         ({"model": "BROADCASTING", **BEHIND}, Reason.BROADCASTING, UNKNOWN),
-        ({"model": "BROADCASTING", "tries": (SUCCESS,)}, Reason.CONSUMED, CERTAIN),
+        ({"model": "BROADCASTING", "tries": (SUCCESS,)}, Reason.BROADCASTING, UNKNOWN),  # of one member only
         ({"fit": Fit.DIFFERS}, Reason.FILTERED, LIKELY),
         ({"fit": Fit.DIFFERS, **BEHIND}, Reason.FILTERED, LIKELY),
         ({"fit": Fit.DIFFERS, "tries": (FAILURE,)}, Reason.FAILED, LIKELY),  # the subscription was another
@@ -150,6 +150,11 @@ def test_a_message_that_may_have_been_consumed_is_not_reported_as_not_yet(facts,
     found = judged(message, committed=41, pulled=pulled, **facts)
     assert found.reason is reason
     assert found.certainty is (LIKELY if reason is Reason.NOT_YET else UNKNOWN)
+
+
+def test_a_success_of_another_message_with_the_same_id_says_nothing_after_the_position():
+    message = attrs.evolve(MESSAGE, same_id=1)
+    assert judged(message, tries=(SUCCESS,), committed=41, pulled=41).reason is not Reason.CONSUMED
 
 
 def test_one_of_several_messages_with_the_same_id():

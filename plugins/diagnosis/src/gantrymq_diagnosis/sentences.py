@@ -74,7 +74,7 @@ def explain_group(group: GroupFacts, topics: Sequence[TopicFacts], now_ms: int) 
     if group.dead_letters:
         yield Diagnosis(
             "dead-letters",
-            f"{_messages(group.dead_letters, 'are')} on %DLQ%{group.group}, tried as often as the group allows; see: "
+            f"{_messages(group.dead_letters, 'are')} on %DLQ%{group.group}, given up after failed tries; see: "
             f"gantrymq group dlq list {group.group}",
         )
 

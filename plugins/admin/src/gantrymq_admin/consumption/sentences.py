@@ -64,7 +64,10 @@ def _after_retries(_message: MessageFacts, found: Verdict) -> str:
     copy = found.copy
     assert copy is not None
     failed = f"failed {_count(copy.failures, 'time')}"
-    return f"{failed}; the last copy is at {copy.queue_offset} of {copy.topic}, the group at {copy.committed}"
+    return (
+        f"{failed}; the last copy is at {copy.queue_offset} of {copy.topic}, the group at {copy.committed}: consumed, "
+        "or skipped by a reset"
+    )
 
 
 def _handed_out(message: MessageFacts, found: Verdict) -> str:

@@ -3,11 +3,11 @@
 Brokers store how far a group has read, not which messages it consumed. Only the trace, and the copies of failed
 messages, tell more. The rules, in order:
 
+    broadcasting members                                broadcasting
     trace with a success, or an acknowledged pop        consumed
     newest copy in %DLQ%group                           dead-letter
     newest copy delayed, or at or after the position    waiting-retry, handed-out
     newest copy before the position                     consumed-after-retries
-    broadcasting members                                broadcasting
     subscription does not match                         filtered
     trace with a failure, no copy                       failed
     position after the message                          passed, popped
@@ -15,6 +15,9 @@ messages, tell more. The rules, in order:
     position at or before the message                   not-yet
     no position                                         no-position
     a fact is missing that could change the verdict     unknown
+
+A trace names a message by its unique id. If several have the same one, a success counts only for those before the
+position.
 
 The committed offset is that of the next message, so the message has been passed only if its offset is lower
 (apache/rocketmq PR 10595).
@@ -81,15 +84,15 @@ class Verdict:
 def verdict(message: MessageFacts, facts: GroupFacts) -> Verdict:
     """Return the verdict on one group."""
     success = next((each for each in reversed(facts.tries) if each.success), None)
-    if success is not None:
+    if facts.model == BROADCASTING:  # one member's trace tells nothing about the others
+        last = facts.tries[-1] if facts.tries else None
+        return Verdict(facts, Reason.BROADCASTING, Certainty.UNKNOWN, attempt=success or last)
+    if success is not None and not (message.same_id and not _has_passed(message, facts)):
         certainty = Certainty.LIKELY if message.same_id else Certainty.CERTAIN
         return Verdict(facts, Reason.CONSUMED, certainty, attempt=success)
     newest = max(facts.copies, key=lambda copy: copy.order, default=None)
     if newest is not None:
         return _by_copy(facts, newest)
-    if facts.model == BROADCASTING:
-        attempt = facts.tries[-1] if facts.tries else None
-        return Verdict(facts, Reason.BROADCASTING, Certainty.UNKNOWN, attempt=attempt)
     if facts.pop is not None:
         return _by_pop(facts, facts.pop, None)
     if facts.fit is Fit.DIFFERS and not facts.tries:
@@ -131,7 +134,7 @@ def _by_position(message: MessageFacts, facts: GroupFacts) -> Verdict:
     """Return the verdict if no copy was found."""
     offset = message.queue_offset
     last = facts.tries[-1] if facts.tries else None
-    if max([facts.committed or 0, *(each.committed for each in facts.positions)]) > offset:
+    if _has_passed(message, facts):
         if facts.unknown & COPIES:
             return _unknown(facts, *COPIES)
         if last is not None and last.success is False:
@@ -150,6 +153,11 @@ def _by_position(message: MessageFacts, facts: GroupFacts) -> Verdict:
         return Verdict(facts, Reason.NO_POSITION, Certainty.UNKNOWN)
     sure = message.pulls_recorded and facts.pulled is not None and not facts.pops
     return Verdict(facts, Reason.NOT_YET, Certainty.CERTAIN if sure else Certainty.LIKELY)
+
+
+def _has_passed(message: MessageFacts, facts: GroupFacts) -> bool:
+    """Return whether the group, or a member that has not committed yet, is after the message."""
+    return max([facts.committed or 0, *(each.committed for each in facts.positions)]) > message.queue_offset
 
 
 def _may_have_it(message: MessageFacts, facts: GroupFacts) -> bool:

@@ -16,7 +16,7 @@ __all__ = ["SIGNS", "Evidence", "evidence"]
 
 SIGNS: Final = {
     Reason.CONSUMED: "good",
-    Reason.CONSUMED_AFTER_RETRIES: "good",
+    Reason.CONSUMED_AFTER_RETRIES: "unknown",
     Reason.DEAD_LETTER: "bad",
     Reason.FAILED: "bad",
     Reason.WAITING_RETRY: "warn",
