@@ -148,3 +148,27 @@ def test_only_an_admin_may_download_the_log(visitor, gantrymq_broker):
     with Visitor(gantrymq_broker, Role.OPERATOR) as operator:
         assert operator.request("GET", "/audit/export").status_code == 403
         assert not [name for name, _ in operator.get("/audit").links if "Download" in name]
+
+
+def test_a_log_that_another_program_removed_or_cut_goes_on_with_the_next_entry():
+    async def work(audit, world):
+        path = FOLDER / audit_file.NAME
+        await audit.write(entry(1))
+        world.files.remove(path)
+        await audit.write(entry(2))
+        assert [json.loads(line)["request_id"] for line in world.files.read(path).splitlines()] == ["id2"]
+        world.files.replace(path, b"")
+        await audit.write(entry(3))
+        assert [json.loads(line)["request_id"] for line in world.files.read(path).splitlines()] == ["id3"]
+        found, total = await audit.find("id3", 0, 10)
+        assert (total, found[0].request_id) == (1, "id3")
+
+    with_audit(work)
+
+
+def test_a_text_is_found_whatever_the_case_of_its_letters():
+    async def work(audit, world):
+        await audit.write(entry(1, change="ÉKEY"))
+        assert (await audit.find("éKey", 0, 10))[1] == 1
+
+    with_audit(work)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ssl
 import subprocess
 import sys
+import urllib.error
 import urllib.request
 
 import pytest
@@ -14,6 +15,7 @@ from console_door import make_users
 
 from gantrymq.cli import main
 from gantrymq.errors import ConfigError
+from gantrymq_console.access import limits
 
 
 def test_the_service_serves_the_console_and_gives_its_address(gantrymq_broker_factory):
@@ -71,3 +73,26 @@ def test_users_of_the_store_s_folder_log_in(gantrymq_broker_factory, tmp_path):
     trusting.check_hostname = False
     with urllib.request.urlopen(url + "topics", timeout=20, context=trusting) as page:
         assert page.url == url + "login?to=%2Ftopics"
+
+
+def test_two_consoles_do_not_share_a_folder(gantrymq_broker_factory):
+    running = gantrymq_broker_factory({"consoleListen": "127.0.0.1:0"})
+    state = running.broker.root / "console"
+    found = CliRunner().invoke(main, ["console", "-n", running.namesrv, "--state", str(state), "--no-login"])
+    assert found.exit_code == 1 and "another console uses" in found.output
+
+
+def test_visitors_without_log_in_cannot_keep_a_broker_from_its_sends(gantrymq_broker_factory, monkeypatch):
+    monkeypatch.setattr(limits, "RATE_S", 1e-6)
+    running = gantrymq_broker_factory({"consoleListen": "127.0.0.1:0"})
+    url = running.call(running.broker.service, "console").url
+
+    def status():
+        try:
+            with urllib.request.urlopen(url + "about", timeout=20) as page:
+                return page.status
+        except urllib.error.HTTPError as refused:
+            refused.close()
+            return refused.code
+
+    assert [status() for _ in range(int(limits.BURST) + 2)] == [200] * int(limits.BURST) + [429] * 2

@@ -8,9 +8,9 @@ from typing import Final
 from gantrymq.client import Client
 from gantrymq.interfaces import Broker
 from gantrymq.model.hosts import format_address
-from gantrymq.world import World
+from gantrymq.world import Lock, World
 from gantrymq_console.access.audit import Audit
-from gantrymq_console.access.audit_file import FileAudit
+from gantrymq_console.access.audit_file import FileAudit, lock_state
 from gantrymq_console.access.certificates import Certificates
 from gantrymq_console.access.setup import entrance_of_broker
 from gantrymq_console.access.users import Identities
@@ -21,6 +21,7 @@ from gantrymq_console.parts import PARTS
 from gantrymq_console.web.app import App
 from gantrymq_console.web.console import Console, Exposure
 from gantrymq_console.web.http_server import HttpServer
+from gantrymq_console.web.render import compile_all
 from gantrymq_console.web.webhook import Webhook
 
 __all__ = ["RunningConsole", "for_broker"]
@@ -40,13 +41,17 @@ class RunningConsole:
         audit: Audit,
         exposure: Exposure,
         certificates: Certificates | None = None,
+        lock: Lock | None = None,
+        *,
+        in_broker: bool = False,
     ) -> None:
-        """Create it; *certificates* for HTTPS."""
+        """Create it; *certificates* for HTTPS, *lock* of the folder of its state, which `stop` releases."""
+        self._lock = lock
         self._scheme = "http" if certificates is None else "https"
         self._world = world
         self._client = Client(namesrv, world=world)
         self._cluster = Cluster(self._client, world)
-        self.console = Console(self._cluster, world, identities, audit, exposure, PARTS, namesrv)
+        self.console = Console(self._cluster, world, identities, audit, exposure, PARTS, namesrv, in_broker)
         self._server = HttpServer(App(self.console), world, certificates)
         self._alerting: Alerting | None = None
         self._compiling: asyncio.Future[None] | None = None  # templates
@@ -68,6 +73,7 @@ class RunningConsole:
         except BaseException:
             await self._client.close()
             raise
+        self._compiling = asyncio.ensure_future(self._world.workers.run(compile_all))
         if self._alerting is not None:
             self._alerting.start()
         name, port = bound
@@ -87,16 +93,21 @@ class RunningConsole:
         await self._client.close()
         if isinstance(self.console.audit, FileAudit):
             await self.console.audit.close()
+        lock, self._lock = self._lock, None
+        if lock is not None:
+            lock.release()
 
 
 def for_broker(broker: Broker, host: str) -> RunningConsole:
     """Return the console of the service in a broker's process, which asks the broker's name servers.
 
     Raises:
-        ConfigError: others reach *host*, and there is no user, or no certificate.
+        ConfigError: others reach *host*, and there is no user, or no certificate; another console uses the folder.
     """
     state = broker.root / STATE_FOLDER
     way_in = entrance_of_broker(broker, host, state)
+    lock = lock_state(broker.world.files, state)
     namesrv = broker.settings.text("namesrvAddr")
     audit = FileAudit(broker.world, state)
-    return RunningConsole(broker.world, namesrv, way_in.identities, audit, way_in.exposure, way_in.certificates)
+    identities, exposure = way_in.identities, way_in.exposure
+    return RunningConsole(broker.world, namesrv, identities, audit, exposure, way_in.certificates, lock, in_broker=True)

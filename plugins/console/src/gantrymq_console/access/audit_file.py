@@ -1,7 +1,8 @@
 """The audit log on disk: ``audit.log`` and older files ``audit.log.1`` to ``audit.log.9``, each of up to 10 MiB.
 
-One line of JSON for each entry, synced before `FileAudit.write` returns. After a failed write the file is opened again;
-an incomplete last line is ended first, and readers skip lines that are not JSON.
+One line of JSON for each entry, synced before `FileAudit.write` returns. After a failed write, and if another program
+removed or changed the file, it is opened again; an incomplete last line is ended first, and readers skip lines that are
+not JSON.
 """
 
 from __future__ import annotations
@@ -15,18 +16,32 @@ from typing import Any, Final
 
 import attrs
 
-from gantrymq.world import File, World
+from gantrymq.errors import ConfigError
+from gantrymq.world import File, Files, Lock, World
 from gantrymq.world.folders import make_durable_dirs
 from gantrymq_console.access.audit import AuditUnwritable, Entry
 
-__all__ = ["FileAudit"]
+__all__ = ["FileAudit", "lock_state"]
 
 NAME: Final = "audit.log"
+LOCK: Final = "console.lock"
 FILE_BYTES: Final = 10 * 1024 * 1024
 FILES: Final = 10
 REQUEST_ID: Final = re.compile(rb'"request_id": "([^"]*)"')
 ATTEMPT: Final = b'"result": ""}'  # end of the line that was written before a change
 PLAIN: Final = re.compile(r'[^"\\\x00-\x1f]*')  # texts that JSON does not escape
+
+
+def lock_state(files: Files, folder: Path) -> Lock:
+    """Lock the folder for one console: two would overwrite each other's audit log. Raises ConfigError."""
+    try:
+        files.make_dirs(folder)
+        lock = files.lock(folder / LOCK, b"")
+    except OSError as problem:
+        raise ConfigError(f"{folder}: {problem.strerror or problem}; choose another folder with --state") from problem
+    if lock is None:
+        raise ConfigError(f"another console uses {folder}: give this one a folder of its own with --state")
+    return lock
 
 
 class FileAudit:
@@ -69,6 +84,9 @@ class FileAudit:
             self._close()
 
     def _append(self, line: bytes) -> None:
+        stat = self._files.stat(self._path) if self._file is not None else None
+        if stat is None or stat.size != self._end:  # removed, moved or changed by another program
+            self._close()
         if self._file is not None and self._end + len(line) > self._file_bytes:
             self._rotate()
         file = self._file or self._open()
@@ -103,7 +121,8 @@ class FileAudit:
     def _find(self, text: str, start: int, count: int) -> tuple[list[Entry], int]:
         found, total = list[Entry](), 0
         ended: set[bytes] = set()  # requests whose result was seen
-        wanted = text.lower().encode("utf-8", "replace") if PLAIN.fullmatch(text) else b""
+        # Lines are compared as bytes first, of which only letters of ASCII have a lower case.
+        wanted = text.lower().encode() if text.isascii() and PLAIN.fullmatch(text) else b""
         for line in self._newest_first():
             if wanted not in line.lower():
                 continue

@@ -120,7 +120,8 @@ def check(
     if not local and not user_header and not users:
         raise ConfigError(
             f"others reach this console {where}, and there is no user who could log in: add one with `gantrymq console "
-            "user add NAME --role admin`, or let a trusted proxy name the users with --user-header"
+            "user add NAME --role admin` (with the same --state, if any), or let a trusted proxy name the users with "
+            "--user-header"
         )
     if not is_loopback(host) and not tls and not proxies:
         raise ConfigError(

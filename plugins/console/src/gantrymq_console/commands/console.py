@@ -14,7 +14,7 @@ from gantrymq.commands.run import run, stop_requested
 from gantrymq.errors import ConfigError
 from gantrymq.model.hosts import parse_address
 from gantrymq.world.real import real_world
-from gantrymq_console.commands.state import lock_state, state_folder, state_option
+from gantrymq_console.commands.state import state_folder, state_option
 from gantrymq_console.commands.tokens import token
 from gantrymq_console.commands.users import ROLES, user
 
@@ -112,7 +112,7 @@ console.add_command(token)
 
 
 async def _serve(namesrv: str, given: dict[str, Any], output: str) -> None:
-    from gantrymq_console.access.audit_file import FileAudit
+    from gantrymq_console.access.audit_file import FileAudit, lock_state
     from gantrymq_console.access.setup import EntranceOptions, entrance
     from gantrymq_console.data.alerts import Thresholds
     from gantrymq_console.running import RunningConsole
@@ -132,7 +132,7 @@ async def _serve(namesrv: str, given: dict[str, Any], output: str) -> None:
     lock = lock_state(world.files, state)
     audit = FileAudit(world, state)
     stopped = stop_requested()
-    running = RunningConsole(world, namesrv, way_in.identities, audit, way_in.exposure, way_in.certificates)
+    running = RunningConsole(world, namesrv, way_in.identities, audit, way_in.exposure, way_in.certificates, lock)
     if webhook:
         running.alert(Webhook(world, webhook), thresholds)
     try:
@@ -153,7 +153,6 @@ async def _serve(namesrv: str, given: dict[str, Any], output: str) -> None:
         await stopped.wait()
     finally:
         await running.stop()
-        lock.release()
 
 
 def _address(listen: str) -> tuple[str, int]:

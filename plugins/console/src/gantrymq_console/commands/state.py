@@ -6,20 +6,16 @@ import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Final
 
 import click
 
 from gantrymq.commands.output import Command, FilledPath
 from gantrymq.errors import ConfigError
-from gantrymq.world import Files, Lock
 from gantrymq.world.real import RealFiles
 from gantrymq_console.access import user_file
 from gantrymq_console.access.user_file import UserTable
 
-__all__ = ["changed_table", "lock_state", "state_folder", "state_option"]
-
-LOCK: Final = "console.lock"
+__all__ = ["changed_table", "state_folder", "state_option"]
 
 
 def state_option(command: Command) -> Command:
@@ -47,18 +43,6 @@ def state_folder(given: str | None) -> Path:
     home = os.environ.get("XDG_STATE_HOME", "")
     base = Path(home) if Path(home).is_absolute() else Path.home() / ".local" / "state"
     return base / "gantrymq" / "console"
-
-
-def lock_state(files: Files, folder: Path) -> Lock:
-    """Lock the folder for one console: two would overwrite each other's audit log. Raises ConfigError."""
-    try:
-        files.make_dirs(folder)
-        lock = files.lock(folder / LOCK, b"")
-    except OSError as problem:
-        raise ConfigError(f"{folder}: {problem.strerror or problem}; choose another folder with --state") from problem
-    if lock is None:
-        raise ConfigError(f"another console uses {folder}: give this one a folder of its own with --state")
-    return lock
 
 
 @contextmanager

@@ -104,7 +104,7 @@ def list_(state: str | None, output: str) -> None:
         rows_of_text = [(name, each.role.word, "yes" if each.password else "no") for name, each in users.items()]
         print_table(("NAME", "ROLE", "PASSWORD"), rows_of_text)
     else:
-        say("no users; add one with `gantrymq console user add NAME --role admin`")
+        say(f"no users in {state_folder(state)}; add one with `gantrymq console user add NAME --role admin`")
 
 
 def _password() -> str:

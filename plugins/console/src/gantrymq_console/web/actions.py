@@ -22,7 +22,7 @@ from starlette.responses import JSONResponse, RedirectResponse, Response
 from gantrymq.errors import GantryError
 from gantrymq_console.access.audit import AuditUnwritable, Entry
 from gantrymq_console.web import answers
-from gantrymq_console.web.pages import Action, Confirm, Outcome, Preview, View
+from gantrymq_console.web.pages import Action, BadInput, Confirm, Outcome, Preview, View
 from gantrymq_console.web.values import to_json
 from gantrymq_console.web.visit import Visit
 
@@ -111,6 +111,9 @@ class Actions:
             result = "failed" if outcome.failed else "done"
         except GantryError as problem:
             result = f"failed: {problem}"
+            raise
+        except BadInput as problem:
+            result = f"failed: {visit.texts(problem.key, **problem.fields).unescape()}"
             raise
         finally:
             try:

@@ -160,8 +160,14 @@ class App:
         return endpoint
 
     def _limit(self, request: Request, user: User | None) -> None:
-        """Count a request of a session, or of an address without one. Raises HTTPException: 429."""
+        """Count a request of a session, or of an address without one. Raises HTTPException: 429.
+
+        Without log-in there are no sessions, and only a console in a broker's process counts: its pages take the time
+        of sends.
+        """
         key = user.session if user is not None else f"address {network_of(request.scope['gantrymq.address'])}"
+        if user is not None and self.console.in_broker:
+            key = key or "everyone"
         if key and not self._rates.allow(key):
             raise HTTPException(429, "There are too many requests.", {"Retry-After": "1"})
 

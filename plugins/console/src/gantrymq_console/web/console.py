@@ -35,6 +35,7 @@ class Console:
     exposure: Exposure
     parts: Sequence[Part]
     name_servers: str  # as given, for the commands that pages show
+    in_broker: bool = False  # whether it shares the process of a broker
     recent: RecentTopics = attrs.field(factory=RecentTopics)
     refreshes: Refreshes = attrs.field(factory=Refreshes)
     history: History = attrs.field(default=attrs.Factory(lambda self: History(self.cluster), takes_self=True))
