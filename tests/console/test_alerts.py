@@ -51,7 +51,7 @@ def test_an_alert_is_told_once_and_its_end_once():
     assert [words(each) for each in told] == [[], [], [("group_late/billing", "resolved")], []]
     (ended,) = told[2]
     assert (ended.since_ms, ended.resolved_ms, ended.value) == (1000, 8000, 400.0)
-    assert ended.summary == "Group billing is 400 s behind: 17 messages wait."
+    assert ended.summary == "Resolved: Group billing is 400 s behind: 17 messages wait."
 
 
 def test_a_problem_seen_once_is_not_told():

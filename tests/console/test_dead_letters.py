@@ -78,6 +78,15 @@ def test_nothing_chosen_and_bad_places_are_one_sentence(dead):
     assert dead.get("/groups/billing/dlq/0000").status == 404
 
 
+def test_letters_that_are_not_there_and_unknown_ranges_select_nothing(dead):
+    page = dead.get("/groups/billing/dlq")
+    (broker,) = {each["broker"] for each in dead.api("/groups/billing/dlq")["data"]["letters"]}
+    for place in (f"{broker}:999999", "nobody:0"):
+        assert dead.submit(page, "/resend", scope="chosen", **{f"letter.{place}": "on"}).status == 404
+    assert dead.submit(page, "/resend", scope="chosen", **{f"letter.{broker}:{'9' * 5000}": "on"}).status == 400
+    assert "bogus is not one of" in dead.submit(page, "/resend", scope="bogus").text
+
+
 def test_a_letter_that_cannot_be_sent_is_named_and_the_others_are_sent(dead):
     dead.running.run(dead.running.cluster.put("%DLQ%billing", b"stored by another program"))
     preview = dead.submit(dead.get("/groups/billing/dlq"), "/resend", scope="all", target="topic")

@@ -42,6 +42,18 @@ def test_what_waits_is_listed_the_soonest_first(visitor):
     assert visitor.api("/delayed?topic=Others")["data"]["found"]["messages"] == []
 
 
+def test_a_message_that_waits_is_found_by_its_topic_and_unique_id(visitor):
+    for options in ({"delay_ms": 3_600_000}, {"delay_level": 10}):
+        sent = visitor.running.send("Orders", b"later", **options)
+        page = wait_until(lambda sent=sent: found(visitor, sent.message_id), "the message", 30)
+        assert "This is a delayed message" in page.text
+
+
+def found(visitor, message_id):
+    page = visitor.get(f"/messages/{message_id}?topic=Orders")
+    return page if page.status == 200 else None
+
+
 def test_a_timed_message_is_recalled_after_a_confirmation(visitor):
     visitor.running.send("Orders", b"never", keys="never", delay_ms=3_600_000)
     listed(visitor, 1)

@@ -99,7 +99,14 @@ class Alerts:
                 del self._states[name]
             elif state.missing >= MISSING:
                 del self._states[name]
-                told.append(attrs.evolve(state.alert, status="resolved", resolved_ms=now_ms))
+                told.append(
+                    attrs.evolve(
+                        state.alert,
+                        status="resolved",
+                        summary=f"Resolved: {state.alert.summary}",
+                        resolved_ms=now_ms,
+                    )
+                )
         return told
 
     def _firing(self, found: Attention, dead_letters: dict[str, Any], now_ms: int) -> Iterator[Alert]:

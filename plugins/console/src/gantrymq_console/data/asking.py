@@ -57,7 +57,7 @@ class Asking:
             try:
                 found[key] = task.result()
             except (ClientError, asyncio.CancelledError) as problem:
-                lacking = self._missing(str(key), problem)
+                lacking = self._missing(" ".join(key) if isinstance(key, tuple) else str(key), problem)
                 if lacking not in self.missing:
                     self.missing.append(lacking)
         return found

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Hashable
 from contextlib import suppress
+from functools import partial
 from typing import Any, Final, Generic, TypeVar, cast
 
 import attrs
@@ -85,7 +86,7 @@ class Cluster:
         found = self._shared.get(key)
         if found is None or (found.task.done() and (_failed(found.task) or now - found.begun_ms >= age_s * 1000)):
             found = self._shared[key] = _Shared(asyncio.ensure_future(self._aged(make)), now)
-            found.task.add_done_callback(_retrieve)
+            found.task.add_done_callback(partial(self._drop_failure, key))
             if len(self._shared) > MOST_SHARED:
                 self._drop_oldest()
         return cast("Aged[Got]", await asyncio.shield(found.task))
@@ -126,6 +127,12 @@ class Cluster:
     async def _aged(self, make: Callable[[], Awaitable[Got]]) -> Aged[Got]:
         value = await make()
         return Aged(value, self.world.clock.now_ms())
+
+    def _drop_failure(self, key: Hashable, task: asyncio.Task[Any]) -> None:
+        """Forget a failed answer. Its exception counts as retrieved: all who asked may be gone."""
+        known = self._shared.get(key)
+        if _failed(task) and known is not None and known.task is task:
+            del self._shared[key]
 
     def _drop_oldest(self) -> None:
         done = [key for key, each in self._shared.items() if each.task.done()]

@@ -12,7 +12,7 @@ import attrs
 
 from gantrymq.client import Producer
 from gantrymq.client.message import ReceivedMessage
-from gantrymq.errors import GantryError, GroupNotExist
+from gantrymq.errors import GantryError, GroupNotExist, NoMessageFound
 from gantrymq.model.queue import MessageQueue
 from gantrymq_admin.dead_letters import DeadQueue, dead_queues, origin_of, pages, why
 from gantrymq_admin.resending import Resend
@@ -145,10 +145,16 @@ async def resend(cluster: Cluster, producer: Producer | None, selection: Selecti
 
 
 async def count_selected(cluster: Cluster, selection: Selection) -> int:
-    """Return how many letters are selected."""
-    if selection.places:
-        return len(selection.places)
-    return sum(each.count for each in await _queues(cluster, selection.group, selection.since_ms))
+    """Return how many letters are selected. Raises NoMessageFound: one of the places has no letter."""
+    queues = await _queues(cluster, selection.group, selection.since_ms)
+    if not selection.places:
+        return sum(each.count for each in queues)
+    ranges = {each.queue.broker_name: range(each.min_offset, each.max_offset) for each in queues}
+    for place in selection.places:
+        broker, _, offset = place.rpartition(":")
+        if int(offset) not in ranges.get(broker, ()):
+            raise NoMessageFound(f"group {selection.group} has no dead letter {place}")
+    return len(selection.places)
 
 
 async def _selected(cluster: Cluster, selection: Selection) -> AsyncIterator[ReceivedMessage]:

@@ -136,7 +136,11 @@ def _csv_line(values: Iterable[Any]) -> bytes:
     return line.getvalue().encode("utf-8", "replace")
 
 
+BLANKS: Final = " \n\ufeff\u3000"  # before the signs of a formula
+
+
 def _cell(value: Any) -> str:
     """Return a cell that no spreadsheet takes for a formula."""
     text = base64.b64encode(value).decode() if isinstance(value, bytes) else "" if value is None else str(value)
-    return f"'{text}" if text[:1] in ("=", "+", "-", "@", "\t", "\r") and not isinstance(value, int) else text
+    is_formula = text.lstrip(BLANKS)[:1] in ("=", "+", "-", "@", "\t", "\r", "\uff1d")
+    return f"'{text}" if is_formula and not isinstance(value, int) else text

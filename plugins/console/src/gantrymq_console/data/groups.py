@@ -122,7 +122,8 @@ async def group_list(
 
 async def group_configs(cluster: Cluster, asking: Asking) -> dict[str, dict[str, GroupConfig]]:
     """Return the settings of all groups by broker name, at most `NAMES_AGE_S` old."""
-    return await asking.all({name: groups_at(cluster, at) for name, at in (await cluster.masters()).items()})
+    masters = await asking.needed(cluster.masters())
+    return await asking.all({name: groups_at(cluster, at) for name, at in masters.items()}, share=0.5)
 
 
 async def groups_at(cluster: Cluster, address: str) -> dict[str, GroupConfig]:

@@ -2,21 +2,26 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Mapping
+from typing import Final
 
 import attrs
 
 from gantrymq.client.message import ReceivedMessage
 from gantrymq.errors import ClientError, NoMessageFound
+from gantrymq.model import properties as props
 from gantrymq.model.hosts import format_address
 from gantrymq.model.ids import is_offset_id, parse_offset_id
-from gantrymq.model.names import DLQ_PREFIX, RETRY_PREFIX
+from gantrymq.model.names import DLQ_PREFIX, HALF_TOPIC, RETRY_PREFIX, SCHEDULE_TOPIC, TIMER_TOPIC
 from gantrymq.model.queue import MessageQueue
 from gantrymq.model.subscription import ALL, TAG
 from gantrymq_console.data.cluster import Cluster
 from gantrymq_console.web.values import Long
 
 __all__ = ["MessageFacts", "by_id", "by_offset_id", "facts_of"]
+
+WAITING_TOPICS: Final = (SCHEDULE_TOPIC, TIMER_TOPIC, HALF_TOPIC)  # of messages that their topic does not have yet
 
 
 @attrs.frozen
@@ -78,6 +83,8 @@ def facts_of(message: ReceivedMessage) -> MessageFacts:
 async def by_id(cluster: Cluster, topic: str, message_id: str, at: str = "") -> tuple[ReceivedMessage, ...]:
     """Return the messages with an offset id, or with a client's unique id in *topic*; several if it was sent twice.
 
+    A message that is delayed, or whose transaction is undecided, is found where it waits.
+
     Args:
         cluster: where they are.
         topic: of the messages; may be empty for an offset id.
@@ -96,7 +103,23 @@ async def by_id(cluster: Cluster, topic: str, message_id: str, at: str = "") -> 
         return (found,)
     if not topic:
         raise NoMessageFound(f"no broker has a message with the offset id {message_id}")
-    return await cluster.admin.query_unique(topic, message_id)
+    try:
+        return await cluster.admin.query_unique(topic, message_id)
+    except NoMessageFound:
+        waiting = await asyncio.gather(*(_waiting(cluster, each, topic, message_id) for each in WAITING_TOPICS))
+        for messages in waiting:
+            if messages:
+                return messages
+        raise
+
+
+async def _waiting(cluster: Cluster, where: str, topic: str, unique_id: str) -> tuple[ReceivedMessage, ...]:
+    """Return messages with the id that wait in a system topic and will go to *topic*."""
+    try:
+        found = await cluster.admin.query_unique(where, unique_id)
+    except ClientError:
+        return ()
+    return tuple(each for each in found if each.properties.get(props.REAL_TOPIC) == topic)
 
 
 async def _at(cluster: Cluster, topic: str, message_id: str, at: str) -> ReceivedMessage:

@@ -98,7 +98,8 @@ async def delayed_of(
         topic: only messages that will go to it; empty for all.
         most: number of messages of each source.
     """
-    masters = {name: each for name, each in (await cluster.masters()).items() if broker in ("", name)}
+    known = await asking.needed(cluster.masters())
+    masters = {name: each for name, each in known.items() if broker in ("", name)}
     wanted = [source] if source else list(SOURCES)
     asked = {
         (name, each): _page(cluster, address, each, place if broker and source else "", topic, most)
@@ -226,29 +227,30 @@ async def transactions_of(
     cluster: Cluster, asking: Asking, *, broker: str, start: int, given_up: bool, topic: str, most: int
 ) -> HalfList:
     """Return the oldest *most* transactions of each broker, or a page of one broker."""
-    masters = {name: each for name, each in (await cluster.masters()).items() if broker in ("", name)}
+    known = await asking.needed(cluster.masters())
+    masters = {name: each for name, each in known.items() if broker in ("", name)}
     begin = start if broker else 0
     pages = await asking.all(
         {name: _transactions(cluster, address, begin, given_up, topic, most) for name, address in masters.items()}
     )
-    known = {name: page for name, page in pages.items() if page is not None}
-    unlisted = sorted(pages.keys() - known.keys())
-    groups = {(name, half.producer_group) for name, page in known.items() for half in page.transactions}
+    listed = {name: page for name, page in pages.items() if page is not None}
+    unlisted = sorted(pages.keys() - listed.keys())
+    groups = {(name, half.producer_group) for name, page in listed.items() for half in page.transactions}
     online = await asking.all(
         {pair: _online(cluster, masters[pair[0]], pair[1]) for pair in sorted(groups)[:MOST_GROUPS]}
     )
     halves = [
         half_of(name, half, online.get((name, half.producer_group)))
-        for name, page in known.items()
+        for name, page in listed.items()
         for half in page.transactions
     ]
     queues = await asking.all({name: _half_queue(cluster, name, masters[name]) for name in unlisted})
-    oldest = [page.oldest_born_ms for page in known.values() if page.oldest_born_ms is not None]
+    oldest = [page.oldest_born_ms for page in listed.values() if page.oldest_born_ms is not None]
     return HalfList(
-        Long(sum(page.undecided for page in known.values())),
+        Long(sum(page.undecided for page in listed.values())),
         min(oldest, default=None),
         sorted(halves, key=lambda half: half.born_ms),
-        next(iter(known.values())).next if broker and known else None,
+        next(iter(listed.values())).next if broker and listed else None,
         [each for each in queues.values() if each is not None],
         unlisted,
     )

@@ -63,8 +63,8 @@ async def broker_list(visit: Visit) -> View:
 
 async def broker_page(visit: Visit) -> View:
     """Show one broker."""
-    at = await named(visit, visit.text("id"))
     asking = Asking(visit.console.world.clock)
+    at = await asking.needed(named(visit, visit.text("id")))
     every = await asking.needed(overview(visit.cluster))
     state = next((each for each in every.value.brokers if each.address == at.address), None)
     info: Mapping[str, str] = {}
@@ -73,7 +73,7 @@ async def broker_page(visit: Visit) -> View:
         got = await asking.one(at.address, runtime_info(visit.cluster, at.address))
         info = got.value if got is not None else {}
         figures = await asking.one(at.address, figures_of(visit.cluster, at.address))
-        writable = await _writable(visit, at.name)
+        writable = await asking.one(at.name, _writable(visit, at.name))
     shown = BrokerPage(state or state_of(at, info), info, figures, writable)
     title = shown.broker.title
     return View("broker.html", shown, "status", asking.missing, every.as_of_ms, title)

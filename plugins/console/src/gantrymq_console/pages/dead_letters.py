@@ -166,15 +166,17 @@ def _selection(visit: Visit, form: Form) -> Selection:
         raise BadInput("common.not_a_choice", name="target", value=target[:40], choices=", ".join(TARGETS))
     places = [name.removeprefix(CHOSEN) for name in form if name.startswith(CHOSEN)]
     for place in places:
-        if not place.rpartition(":")[2].isdecimal():
+        offset = place.rpartition(":")[2]
+        if not (offset.isascii() and offset.isdecimal() and len(offset) < 19):
             raise BadInput("dead_letters.bad_place", place=place[:80])
     scope = form.get("scope", "chosen")
     if scope == "chosen" and not places:
         raise BadInput("dead_letters.nothing")
-    hours = scope if scope in HOURS else "all"
+    if scope not in ("chosen", *HOURS):
+        raise BadInput("common.not_a_choice", name="scope", value=scope[:40], choices=", ".join(("chosen", *HOURS)))
     # The range begins at a whole minute, so that preview and confirmation select the same letters.
-    since = _since(visit, hours) // 60_000 * 60_000
-    return Selection(visit.names["group"], target, *((0, places) if scope == "chosen" else (since, ())))
+    since = 0 if scope == "chosen" else _since(visit, scope) // 60_000 * 60_000
+    return Selection(visit.names["group"], target, since, places if scope == "chosen" else ())
 
 
 PART = Part(

@@ -84,7 +84,8 @@ def settings_of(facts: GroupFacts) -> GroupSettings:
 
 async def new(visit: Visit) -> View:
     """Show the form of a new group."""
-    clusters = tuple(sorted({each.cluster for each in await visit.cluster.brokers()}))
+    brokers = await Asking(visit.console.world.clock).needed(visit.cluster.brokers())
+    clusters = tuple(sorted({each.cluster for each in brokers}))
     return View("group_new.html", NewGroup(clusters, visit.text("name"), GroupConfig("")), "group create --help")
 
 

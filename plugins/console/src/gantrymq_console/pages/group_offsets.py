@@ -209,8 +209,10 @@ def _target(visit: Visit, form: Form) -> OffsetTarget:
     if kind != "time":
         raise BadInput("common.not_a_choice", name="target", value=kind[:40], choices=", ".join(TARGETS))
     time_ms = moment_of(form, "time")
-    if time_ms is None or time_ms > visit.now_ms():
-        raise BadInput("common.not_a_time", value=form.get("time", "")[:40] or "-")
+    if time_ms is None:
+        raise BadInput("common.no_time")
+    if time_ms > visit.now_ms():
+        raise BadInput("common.not_a_time", value=form.get("time", "")[:40])
     return OffsetTarget.at_time(time_ms)
 
 

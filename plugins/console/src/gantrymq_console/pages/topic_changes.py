@@ -40,7 +40,8 @@ class NewTopic:
 
 async def new(visit: Visit) -> View:
     """Show the form of a new topic."""
-    clusters = tuple(sorted({each.cluster for each in await visit.cluster.brokers()}))
+    brokers = await Asking(visit.console.world.clock).needed(visit.cluster.brokers())
+    clusters = tuple(sorted({each.cluster for each in brokers}))
     return View("topic_new.html", NewTopic(clusters, visit.text("name")), "topic create --help")
 
 

@@ -142,7 +142,7 @@ async def transaction(visit: Visit) -> View:
         [each for found in answers.values() for each in found.committed],
         visit.may(Role.OPERATOR),
     )
-    if answers and not (data.half_messages or data.given_up or data.committed):
+    if not asking.missing and not (data.half_messages or data.given_up or data.committed):
         raise NotFound("waiting.no_transaction", id=unique_id)
     return View("transaction.html", data, f"transactions show {unique_id}", asking.missing, title=unique_id)
 
