@@ -19,6 +19,8 @@ from gantrymq_console.access.users import Role, User
 from gantrymq_console.parts import PARTS
 from gantrymq_testing.running_broker import RunningBroker
 
+pytest.importorskip("gantrymq_storage_memory")
+
 MARKUP = "\"'><script>alert(1)</script><img src=x onerror=alert(2)>{{7*7}}${7*7}"
 BIDI = "\u202eevil\u2066\x1b[31m\u200b"
 SECRET = "BODY-MARKER-4711"

@@ -22,6 +22,8 @@ from gantrymq_console.access.user_file import StoredUser
 from gantrymq_console.access.users import Role
 from gantrymq_testing.running_broker import RunningBroker
 
+pytest.importorskip("gantrymq_storage_memory")
+
 
 @pytest.fixture(scope="module")
 def gantrymq_broker(tmp_path_factory):

@@ -49,6 +49,8 @@ def test_a_port_in_use_stops_the_start(gantrymq_broker_factory):
 
 
 def test_quickstart_prints_the_address_of_the_console():
+    pytest.importorskip("gantrymq_storage_mmap")
+    pytest.importorskip("gantrymq_filter_tag")
     found = CliRunner().invoke(main, ["quickstart", "--exit"])
     assert found.exit_code == 0, found.output
     assert "console      http://127.0.0.1:" in found.output
