@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import asyncio
-
 import pytest
 from console_members import commit
+from polling import until
 
 from gantrymq.loose_json import dumps
 from gantrymq.remoting.codes import RequestCode
@@ -27,12 +26,8 @@ async def make_dead(visitor, group, bodies):
         await visitor.client.wait_ready(f"%DLQ%{group}")
 
 
-async def ended(visitor, job):
-    for _ in range(2000):
-        if not job.is_running:
-            return
-        await asyncio.sleep(0.005)
-    raise AssertionError("the job did not end")
+async def ended(job):
+    await until(lambda: not job.is_running, "end of the job", 30, poll_s=0.005)
 
 
 @pytest.fixture
@@ -64,7 +59,7 @@ def test_chosen_letters_are_sent_again_after_a_preview(dead):
     job = dead.confirm(preview)
     assert job.status == 200, job.text
     (running,) = dead.console.jobs._jobs.values()
-    dead.running.run(ended(dead, running))
+    dead.running.run(ended(running))
     done = dead.get(job.url.partition("?")[0])
     assert "1 sent and 0 failed of 1." in done.text and "ended" in done.text
     assert [each.body for each in dead.running.pull("Orders")] == [b"one", b"two", b"three", b"two"]
@@ -97,7 +92,7 @@ def test_a_letter_that_cannot_be_sent_is_named_and_the_others_are_sent(dead):
     dead.submit(dead.get("/topics"), "/preferences", lang="en")
     dead.confirm(preview)
     (job,) = dead.console.jobs._jobs.values()
-    dead.running.run(ended(dead, job))
+    dead.running.run(ended(job))
     twin = dead.api(f"/groups/billing/dlq/{job.id}")["data"]
     assert (twin["sent"], twin["failed"], twin["by_topic"]) == ("3", "1", {"Orders": 3})
     ((place, sentence),) = twin["failures"]

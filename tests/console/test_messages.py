@@ -438,7 +438,7 @@ def test_a_silent_broker_is_named_and_its_messages_are_not_said_to_be_missing(vi
     monkeypatch.setattr(listing, "ROUND_S", 0.2)
 
     async def never(*_args, **_more):
-        await asyncio.sleep(60)
+        await asyncio.Event().wait()
 
     monkeypatch.setattr(Reader, "pull", never)
     page = visitor.get("/topics/Orders/messages")
