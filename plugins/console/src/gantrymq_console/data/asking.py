@@ -11,7 +11,7 @@ import attrs
 from gantrymq.errors import BrokerRefused, CallTimeout, ClientError
 from gantrymq.world import Clock
 
-__all__ = ["DEADLINE_S", "Asking", "Missing"]
+__all__ = ["DEADLINE_S", "Asking", "Missing", "retrieve"]
 
 DEADLINE_S: Final = 3.0
 
@@ -83,7 +83,7 @@ class Asking:
         if not tasks:
             return
         for each in tasks:
-            each.add_done_callback(_retrieve)
+            each.add_done_callback(retrieve)
         late = asyncio.ensure_future(self._clock.sleep(self.left_s * share))
         waiting: set[asyncio.Future[Any]] = {late, *tasks}
         try:
@@ -104,6 +104,7 @@ class Asking:
         return Missing(what, "failed", str(problem))
 
 
-def _retrieve(task: asyncio.Future[Any]) -> None:
+def retrieve(task: asyncio.Future[Any]) -> None:
+    """Mark the exception of an ended task as retrieved: all who asked may be gone."""
     if not task.cancelled():
-        task.exception()  # marks it as retrieved: who waits may have been cancelled
+        task.exception()

@@ -18,7 +18,7 @@ from gantrymq.client import Admin, Client, Reader
 from gantrymq.errors import CallTimeout
 from gantrymq.world import World
 from gantrymq.world.clock import monotonic_ms
-from gantrymq_console.data.asking import Asking
+from gantrymq_console.data.asking import Asking, retrieve
 
 __all__ = ["Aged", "BrokerAddress", "Cluster"]
 
@@ -96,7 +96,7 @@ class Cluster:
         running = self._background.get(key)
         if running is None or running.done():
             task = self._background[key] = asyncio.ensure_future(work())
-            task.add_done_callback(_retrieve)
+            task.add_done_callback(retrieve)
 
     def forget(self, *keys: Hashable) -> None:
         """Drop shared answers that a change made wrong; all of them without *keys*."""
@@ -151,8 +151,3 @@ class Cluster:
 
 def _failed(task: asyncio.Task[Any]) -> bool:
     return task.cancelled() or task.exception() is not None
-
-
-def _retrieve(task: asyncio.Future[Any]) -> None:
-    if not task.cancelled():
-        task.exception()  # marks it as retrieved: all who asked may be gone

@@ -24,9 +24,8 @@ async def group_list(visit: Visit) -> View:
     """Show a page of the groups whose names contain the filter, those furthest behind first."""
     asking = Asking(visit.console.world.clock)
     kind, sort = visit.choice("kind", groups.KINDS), visit.choice("sort", groups.SORTS)
-    down = visit.choice("order", ("up", "down") if sort == "name" else ("down", "up")) == "down"
     data = await groups.group_list(
-        visit.cluster, asking, visit.text("filter"), kind, sort, down, visit.start, visit.rows
+        visit.cluster, asking, visit.text("filter"), kind, sort, visit.descends(sort), visit.start, visit.rows
     )
     times = [each.as_of_ms for each in data.groups if each.as_of_ms is not None]
     command = "group list" if kind == "user" else "group list --all"

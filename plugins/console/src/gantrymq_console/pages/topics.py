@@ -21,9 +21,8 @@ async def topic_list(visit: Visit) -> View:
     """Show a page of the topics whose names contain the filter."""
     asking = Asking(visit.console.world.clock)
     kind, sort = visit.choice("kind", topics.KINDS), visit.choice("sort", topics.SORTS)
-    down = visit.choice("order", ("up", "down") if sort == "name" else ("down", "up")) == "down"
     data = await topics.topic_list(
-        visit.cluster, asking, visit.text("filter"), kind, sort, down, visit.start, visit.rows
+        visit.cluster, asking, visit.text("filter"), kind, sort, visit.descends(sort), visit.start, visit.rows
     )
     times = [each.as_of_ms for each in data.topics if each.as_of_ms is not None]
     command = "topic list" if kind == "user" else "topic list --all"

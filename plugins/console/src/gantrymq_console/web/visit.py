@@ -121,6 +121,10 @@ class Visit:
             raise BadInput("common.not_a_choice", name=name, value=text[:40], choices=", ".join(choices))
         return text
 
+    def descends(self, sort: str) -> bool:
+        """Return whether a list is sorted downwards, which is the default except by name."""
+        return self.choice("order", ("up", "down") if sort == "name" else ("down", "up")) == "down"
+
     @property
     def start(self) -> int:
         """Number of rows before the page of a list."""
