@@ -74,7 +74,7 @@ class Work:
         """The largest number of messages held."""
         while True:
             for consumer in consumers:
-                held = consumer._running().member.held.values()
+                held = consumer._run.process_queues.values() if consumer._run is not None else ()
                 self.most_held = max([self.most_held, *(each.count for each in held)])
             await asyncio.sleep(0)
 
@@ -179,6 +179,7 @@ async def run(namesrv: str, proxy: HostileProxy, work: Work, cuts: int, troubles
     assert asyncio.get_running_loop().time() - begun < 20
     await asyncio.wait([*handlers, watcher])
     assert work.disorder == []
-    assert work.most_held <= HELD_AT_MOST + PULLED_AT_MOST
+    assert watcher.cancelled()
+    assert 0 < work.most_held <= HELD_AT_MOST + PULLED_AT_MOST
     left = [task for task in asyncio.all_tasks() if task is not asyncio.current_task()]
     assert [task.get_coro() for task in left] == []
