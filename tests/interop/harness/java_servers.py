@@ -37,7 +37,9 @@ class JavaNameServer(Process):
 
     leaves_something = False
 
-    def __init__(self, version: str, scratch: Path, port: int = 0) -> None:
+    def __init__(
+        self, version: str, scratch: Path, port: int = 0, *, settings: Mapping[str, str] | None = None
+    ) -> None:
         port = port or free_port()
         self.address = f"127.0.0.1:{port}"
         conf = _write_conf(
@@ -48,6 +50,7 @@ class JavaNameServer(Process):
                 "bindAddress": "127.0.0.1",
                 "kvConfigPath": str(scratch / "kvConfig.json"),
                 "configStorePath": str(scratch / "namesrv.properties"),
+                **(settings or {}),
             },
         )
         heap = ("-Xms128m", "-Xmx256m")
