@@ -108,6 +108,15 @@ def test_proxies_are_addresses_and_networks():
 # --- users and tokens ---
 
 
+def test_the_first_password_says_that_no_link_is_printed_any_more(console):
+    ends = "first user with a password: restart the console. It prints no link"
+    assert ends not in console("user", "add", "proxied", "--role", "viewer", "--no-password").output
+    assert ends in console("user", "add", "ann", "--role", "admin").output
+    assert ends not in console("user", "add", "bob", "--role", "admin").output
+    assert console("user", "remove", "ann").exit_code == console("user", "remove", "bob").exit_code == 0
+    assert ends in console("user", "password", "proxied").output
+
+
 def test_users_are_added_listed_changed_and_removed(console):
     assert console("user", "add", "ann", "--role", "admin").exit_code == 0
     assert console("user", "add", "proxied", "--role", "viewer", "--no-password").exit_code == 0

@@ -66,6 +66,20 @@ def test_chosen_letters_are_sent_again_after_a_preview(dead):
     assert ("dead_letters.resend", "done") in [(each.action, each.result) for each in dead.audit.entries]
 
 
+def test_all_letters_of_the_page_are_sent_again_without_choosing_each(dead):
+    page = dead.get("/groups/billing/dlq?rows=2")
+    assert page.link("Members").endswith("/groups/billing/members")  # the tabs of the group
+    preview = dead.submit(page, "/resend", scope="page", target="topic")
+    assert "2 dead letters of group billing go to" in preview.text
+    assert preview.link("Cancel").endswith("/groups/billing/dlq?rows=2")
+
+
+def test_dead_letters_of_a_deleted_group_are_still_listed(dead):
+    dead.running.run(dead.client.admin.delete_group(dead.running.cluster.broker_address, "billing"))
+    page = dead.get("/groups/billing/dlq")
+    assert page.status == 200 and "3 dead letters" in page.text
+
+
 def test_nothing_chosen_and_bad_places_are_one_sentence(dead):
     page = dead.get("/groups/billing/dlq")
     assert "No dead letter is chosen" in dead.submit(page, "/resend", scope="chosen").text

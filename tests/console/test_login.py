@@ -228,6 +228,12 @@ def test_the_one_time_link_works_once_and_a_new_one_is_offered(gantrymq_broker, 
         assert len(door.accounts.sessions) == 2
 
 
+def test_the_page_says_what_ends_the_links(gantrymq_broker, tmp_path):
+    with Door(gantrymq_broker, tmp_path, announce=lambda code: None) as door:
+        for page in ("/login", f"/login?code={door.accounts.new_code()}"):
+            assert "no link is printed any more" in door.visitor.get(page).text
+
+
 def test_a_trusted_proxy_names_the_user(gantrymq_broker, folder):
     exposure = Exposure(frozenset({"console.example"}), secure=True, proxies=networks_of(["127.0.0.0/8"]))
     with Door(gantrymq_broker, folder, exposure, proxy=ProxyUsers("x-forwarded-user", Role.VIEWER)) as door:

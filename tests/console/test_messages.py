@@ -328,6 +328,13 @@ def test_a_tail_shows_new_messages_and_counts_those_left_out(visitor, monkeypatc
     assert "Ended." in visitor.get(path).text
 
 
+def test_the_tail_is_linked_where_messages_are(visitor):
+    visitor.running.send("Orders", b"1")
+    for path in ("/topics/Orders", "/topics/Orders/messages", "/search?q=Orders"):
+        assert visitor.get(path).link("Live tail").endswith("/topics/Orders/tail")
+    assert visitor.get("/topics/Orders/tail").link("Messages").endswith("/topics/Orders/messages")
+
+
 def test_a_tail_ends_when_nobody_looks(visitor, monkeypatch):
     monkeypatch.setattr(tailing, "EVERY_S", 0.1)
     monkeypatch.setattr(tailing, "UNSEEN_MS", 150)

@@ -20,6 +20,11 @@ from gantrymq_console.commands.users import ROLES, user
 
 __all__ = ["console"]
 
+LINK_ENDS = (
+    "each link logs in once, as administrator; for names and passwords instead, run `gantrymq console user add NAME "
+    "--role admin` (with the same --state) and start the console again: it prints no link then"
+)
+
 
 @click.group(cls=CommandGroup, invoke_without_command=True)
 @click.option("--listen", default="127.0.0.1:8088", show_default=True, metavar="HOST:PORT", help="Where to listen.")
@@ -150,6 +155,7 @@ async def _serve(namesrv: str, given: dict[str, Any], output: str) -> None:
             say(f"console: {address}")
             if code:
                 announce(code)
+                say(LINK_ENDS)
         await stopped.wait()
     finally:
         await running.stop()

@@ -72,4 +72,5 @@ class Table:
     """Users and tokens while a command changes them."""
 
     def __init__(self, content: UserTable) -> None:
+        self.before = content
         self.content = content

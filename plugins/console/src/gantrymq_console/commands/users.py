@@ -14,7 +14,7 @@ from gantrymq.errors import ConfigError
 from gantrymq.world.real import RealFiles
 from gantrymq_console.access import user_file
 from gantrymq_console.access.passwords import digest_of
-from gantrymq_console.access.user_file import StoredUser, check_name
+from gantrymq_console.access.user_file import StoredUser, UserTable, check_name
 from gantrymq_console.access.users import Role
 from gantrymq_console.commands.state import changed_table, state_folder, state_option
 
@@ -24,6 +24,10 @@ ROLES = [each.word for each in Role]
 PASSWORD = "GANTRYMQ_CONSOLE_PASSWORD"
 LEAST_CHARS = 8
 MOST_CHARS = 1024
+FIRST = (
+    "this is the first user with a password: restart the console. It prints no link for logging in any more, and one "
+    "in a broker no longer lets everyone on the machine in; everyone needs a user"
+)
 
 role_option = click.option(
     "--role",
@@ -61,7 +65,10 @@ def add(name: str, role: str, no_password: bool, state: str | None) -> None:
         else:
             users[name] = StoredUser(Role.of(role), "" if no_password else digest_of(_password()))
         table.content = attrs.evolve(table.content, users=users)
+        first = _first_password(table.before, table.content)
     say(f"user {name}: {role}" + (", with the password as before" if known is not None and known.password else ""))
+    if first:
+        say(FIRST)
 
 
 @user.command()
@@ -75,7 +82,10 @@ def password(name: str, state: str | None) -> None:
             raise ConfigError(f"there is no user {name}; see `gantrymq console user list`")
         changed = attrs.evolve(known, password=digest_of(_password()))
         table.content = attrs.evolve(table.content, users={**table.content.users, name: changed})
+        first = _first_password(table.before, table.content)
     say(f"user {name}: new password")
+    if first:
+        say(FIRST)
 
 
 @user.command()
@@ -105,6 +115,11 @@ def list_(state: str | None, output: str) -> None:
         print_table(("NAME", "ROLE", "PASSWORD"), rows_of_text)
     else:
         say(f"no users in {state_folder(state)}; add one with `gantrymq console user add NAME --role admin`")
+
+
+def _first_password(before: UserTable, after: UserTable) -> bool:
+    """Return whether a change ends the log-in by links: a console prints them while no user has a password."""
+    return not before.with_password() and bool(after.with_password())
 
 
 def _password() -> str:

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Mapping, Sequence
 from shlex import quote
 from typing import Final
 
 import attrs
 
+from gantrymq.errors import ClientError
 from gantrymq_console.access.users import Role
 from gantrymq_console.data import dead_letters
 from gantrymq_console.data.asking import Asking
 from gantrymq_console.data.dead_letters import Cause, Letter, Progress, Selection
+from gantrymq_console.data.group import GroupHead, group_facts, head_of
 from gantrymq_console.pages.sending import PRODUCER_GROUP
 from gantrymq_console.web.jobs import Job
 from gantrymq_console.web.pages import Action, BadInput, Confirm, Form, NotFound, Outcome, Page, Part, Preview, View
@@ -24,6 +27,8 @@ JOB: Final = "resend"
 TARGETS: Final = ("group", "retry", "topic")
 HOURS: Final = ("all", "1", "24", "168")
 CHOSEN: Final = "letter."  # prefix of the names of checkboxes
+LISTED: Final = "listed."  # prefix of the names of hidden fields, one for each letter of the page
+BY_PLACE: Final = {"chosen": CHOSEN, "page": LISTED}  # scopes that name each letter
 
 
 @attrs.frozen
@@ -31,6 +36,7 @@ class LettersPage:
     """Dead letters of a group."""
 
     group: str
+    head: GroupHead | None  # None: brokers keep dead letters of a group that they do not know any more
     hours: str
     count: Long
     causes: Sequence[Cause]
@@ -45,14 +51,18 @@ async def show(visit: Visit) -> View:
     group, hours = visit.names["group"], visit.choice("hours", HOURS)
     asking = Asking(visit.console.world.clock)
     since = _since(visit, hours)
-    found = await asking.needed(
-        visit.cluster.shared(
-            ("dead letters", group, hours), 5, lambda: dead_letters.letters_of(visit.cluster, group, since)
-        )
+    head, found = await asyncio.gather(
+        _head(visit, asking),
+        asking.needed(
+            visit.cluster.shared(
+                ("dead letters", group, hours), 5, lambda: dead_letters.letters_of(visit.cluster, group, since)
+            )
+        ),
     )
     letters = found.value.letters
     data = LettersPage(
         group,
+        head,
         hours,
         found.value.count,
         found.value.causes[:20],
@@ -64,6 +74,13 @@ async def show(visit: Visit) -> View:
     return View(
         "dead_letters.html", data, f"group dlq list {quote(group)}", asking.missing, found.as_of_ms, title=group
     )
+
+
+async def _head(visit: Visit, asking: Asking) -> GroupHead | None:
+    try:
+        return head_of(await group_facts(visit.cluster, asking, visit.names["group"]))
+    except ClientError:
+        return None
 
 
 @attrs.frozen
@@ -164,19 +181,20 @@ def _selection(visit: Visit, form: Form) -> Selection:
     target = form.get("target", "group")
     if target not in TARGETS:
         raise BadInput("common.not_a_choice", name="target", value=target[:40], choices=", ".join(TARGETS))
-    places = [name.removeprefix(CHOSEN) for name in form if name.startswith(CHOSEN)]
+    scope = form.get("scope", "chosen")
+    if scope not in (*BY_PLACE, *HOURS):
+        raise BadInput("common.not_a_choice", name="scope", value=scope[:40], choices=", ".join((*BY_PLACE, *HOURS)))
+    prefix = BY_PLACE.get(scope, "")
+    places = [name.removeprefix(prefix) for name in form if prefix and name.startswith(prefix)]
     for place in places:
         offset = place.rpartition(":")[2]
         if not (offset.isascii() and offset.isdecimal() and len(offset) < 19):
             raise BadInput("dead_letters.bad_place", place=place[:80])
-    scope = form.get("scope", "chosen")
-    if scope == "chosen" and not places:
+    if prefix and not places:
         raise BadInput("dead_letters.nothing")
-    if scope not in ("chosen", *HOURS):
-        raise BadInput("common.not_a_choice", name="scope", value=scope[:40], choices=", ".join(("chosen", *HOURS)))
     # The range begins at a whole minute, so that preview and confirmation select the same letters.
-    since = 0 if scope == "chosen" else _since(visit, scope) // 60_000 * 60_000
-    return Selection(visit.names["group"], target, since, places if scope == "chosen" else ())
+    since = 0 if prefix else _since(visit, scope) // 60_000 * 60_000
+    return Selection(visit.names["group"], target, since, places)
 
 
 PART = Part(

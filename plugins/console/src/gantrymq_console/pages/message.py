@@ -11,7 +11,7 @@ from starlette.responses import Response
 
 from gantrymq.client.message import ReceivedMessage
 from gantrymq.errors import NoMessageFound
-from gantrymq_admin.consumption import Consumption, Verdict, consumers_of
+from gantrymq_admin.consumption import Consumption, Reason, Verdict, consumers_of
 from gantrymq_admin.consumption.as_json import as_json
 from gantrymq_admin.consumption.sentences import missing_sentence
 from gantrymq_console.access.users import Role
@@ -25,6 +25,7 @@ from gantrymq_console.web.visit import Visit
 __all__ = ["PART"]
 
 LARGE_BYTES: Final = 16 * 1024
+BY_POSITIONS: Final = (Reason.PASSED, Reason.POPPED, Reason.CONSUMED_AFTER_RETRIES)
 
 
 @attrs.frozen
@@ -53,6 +54,11 @@ class MessagePage:
     timeline: Sequence[Moment]
     consumption: Consumption = attrs.field(metadata={"json": False})
     lines: Sequence[GroupLine] = attrs.field(metadata={"json": False})
+
+    @property
+    def by_positions(self) -> bool:
+        """Whether a verdict follows from offsets alone, so that a message trace would tell more."""
+        return any(each.verdict.reason in BY_POSITIONS for each in self.lines)
 
 
 async def show(visit: Visit) -> View:

@@ -81,6 +81,15 @@
   }, true);
   nameZones(document);
 
+  // --- the menu closes when something else is used ---
+  const menu = document.querySelector("details.menu");
+  addEventListener("click", (event) => { if (!menu.contains(event.target)) menu.open = false; });
+  addEventListener("keydown", (event) => {
+    if (event.key !== "Escape" || !menu.open) return;
+    menu.open = false;
+    menu.querySelector("summary").focus();
+  });
+
   // --- keyboard ---
   let before = "";
   let row = -1;
@@ -114,6 +123,21 @@
       done();
     }
   });
+
+  // --- a checkbox that sets those of all rows ---
+  const chooseAll = () => {
+    for (const each of main.querySelectorAll("[data-choose-all]")) {
+      const rows = () => each.closest("form").querySelectorAll("tbody input[type=checkbox]");
+      const box = Object.assign(document.createElement("input"), { type: "checkbox" });
+      box.setAttribute("aria-label", each.dataset.chooseAll);
+      box.title = each.dataset.chooseAll;
+      box.addEventListener("change", () => { for (const row of rows()) row.checked = box.checked; });
+      each.replaceChildren(box);
+      each.removeAttribute("data-choose-all");
+    }
+  };
+  main.addEventListener("htmx:afterSwap", chooseAll);
+  chooseAll();
 
   // --- what a visitor opened stays open after a refresh ---
   if (window.Idiomorph) {

@@ -31,7 +31,7 @@ __all__ = ["Actions", "read_form"]
 log = logging.getLogger(__name__)
 
 MOST_REMEMBERED: Final = 10_000
-HIDDEN: Final = ("csrf", "once", "confirm", "seen", "typed")  # fields of the steps, not of the action
+HIDDEN: Final = ("csrf", "once", "confirm", "seen", "typed", "back")  # fields of the steps, not of the action
 
 
 @attrs.frozen
@@ -46,6 +46,7 @@ class ConfirmData:
     wrong_name: bool
     confirm: Confirm
     name: str
+    back: str  # the page that the form was on, which the link "Cancel" leads to
 
 
 class Actions:
@@ -78,6 +79,7 @@ class Actions:
                     "confirm" in given and wrong_name,
                     action.confirm,
                     action.name,
+                    given.get("back", ""),
                 )
                 status = 409 if changed else 422 if "confirm" in given else 200
                 view = View("confirm.html", data, preview.command, status=status)
