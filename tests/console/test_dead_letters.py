@@ -47,6 +47,17 @@ def test_the_letters_are_listed_with_their_causes(dead):
     assert "gantrymq group dlq list billing" in page.text
 
 
+def test_a_letter_with_a_large_body_is_sent_again_whole(visitor, monkeypatch):
+    monkeypatch.setattr("gantrymq_console.data.cluster.HEAD_BYTES", 100)
+    visitor.running.run(make_dead(visitor, "billing", [b"x" * 5000]))
+    page = visitor.get("/groups/billing/dlq")
+    job = visitor.confirm(visitor.submit(page, "/resend", scope="all", target="topic"))
+    assert job.status == 200, job.text
+    (found,) = visitor.console.jobs._jobs.values()
+    visitor.running.run(ended(found))
+    assert [len(each.body) for each in visitor.running.pull("Orders")] == [5000, 5000]
+
+
 def test_chosen_letters_are_sent_again_after_a_preview(dead):
     page = dead.get("/groups/billing/dlq")
     (place,) = [

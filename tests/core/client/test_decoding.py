@@ -10,7 +10,7 @@ import pytest
 
 from gantrymq.client.calls import decoding
 from gantrymq.client.calls.decoding import decode_messages, parse_tags
-from gantrymq.client.message import ReceivedMessage
+from gantrymq.client.message import Message, ReceivedMessage
 from gantrymq.errors import ClientError
 from gantrymq.formats.record import body_crc, iter_records
 
@@ -233,3 +233,15 @@ def test_a_stored_body_is_compared_with_its_check_sum_where_that_is_asked_for(re
     assert "check sum" not in found[2].body_problem
     assert found[3].body == spoilt
     assert f"its record says {body_crc(stored):08x}" in found[3].body_problem
+
+
+def test_of_a_compressed_body_only_the_beginning_is_decompressed(record, reader):
+    plain, packed = record(body=b"x" * 5000), record(body=zlib.compress(b"x" * 5000), sys_flag=0x301)
+    batch = record(body=zlib.compress(bytes(5000)), sys_flag=0x3C1, queue_offset=4)
+    messages = list(decode_messages(plain + packed + batch, "b", max_body_bytes=100))
+    assert [len(each.body) for each in messages] == [5000, 100, 100]
+    assert [each.is_shortened for each in messages] == [False, True, True]
+    with pytest.raises(ClientError, match="shortened"):
+        Message.from_received(messages[1])
+    whole = list(decode_messages(packed, "b", max_body_bytes=5000))
+    assert [(len(each.body), each.is_shortened) for each in whole] == [(5000, False)]

@@ -1,5 +1,6 @@
 import random
 import sys
+import tracemalloc
 import zlib
 
 import pytest
@@ -7,7 +8,13 @@ import pytest
 from gantrymq.client.sending.compressor import Compressor
 from gantrymq.errors import ClientError, ConfigError, FormatError
 from gantrymq.formats import compression
-from gantrymq.formats.compression import decompress, decompress_or_raw
+from gantrymq.formats.compression import (
+    SHORTENED,
+    decompress,
+    decompress_head,
+    decompress_or_raw,
+    decompressed_parts,
+)
 
 TEXT = b"gantry " * 2000
 
@@ -105,3 +112,48 @@ def test_a_body_that_cannot_be_read_is_kept_with_the_reason(body, flags, word):
 
 def test_a_body_that_can_be_read_has_no_problem():
     assert decompress_or_raw(zlib.compress(TEXT), 0x301) == (TEXT, "")
+
+
+def packed(kind, plain):
+    """Return *plain* compressed, and its sysFlag bits."""
+    if kind != "zlib":
+        pytest.importorskip({"lz4": "lz4.frame", "zstd": "zstandard"}[kind])
+    return Compressor(kind, 5).pack(plain)
+
+
+@pytest.mark.parametrize("kind", ["zlib", "lz4", "zstd"])
+@pytest.mark.parametrize("size", [1, 4096, len(TEXT) - 1, len(TEXT), len(TEXT) + 1])
+def test_the_beginning_of_a_body_is_decompressed_alone(kind, size):
+    body, flags = packed(kind, TEXT)
+    assert decompress_head(body, flags, size) == (TEXT[:size], size < len(TEXT))
+    assert b"".join(decompressed_parts(body, flags, size)) == TEXT
+    plain, problem = decompress_or_raw(body, flags, size)
+    assert (plain, problem.startswith(SHORTENED)) == (TEXT[:size], size < len(TEXT))
+
+
+@pytest.mark.parametrize("kind", ["zlib", "lz4", "zstd"])
+def test_the_beginning_of_a_large_body_needs_little_memory(kind):
+    body, flags = packed(kind, bytes(32 * 1024 * 1024))
+    tracemalloc.start()
+    try:
+        assert decompress_head(body, flags, 4096) == (bytes(4096), True)
+        parts = sum(map(len, decompressed_parts(body, flags, 65536)))
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert parts == 32 * 1024 * 1024
+    assert peak < 1024 * 1024
+
+
+def test_parts_before_a_damaged_place_are_yielded():
+    body = zlib.compress(random.Random(5).randbytes(100_000))
+    parts = decompressed_parts(body[:-20_000], 0x301, 1000)
+    assert len(next(parts)) == 1000
+    with pytest.raises(FormatError, match="cut short"):
+        list(parts)
+
+
+def test_a_body_that_is_not_compressed_is_never_shortened():
+    assert decompress_or_raw(TEXT, 0, 10) == (TEXT, "")
+    assert list(decompressed_parts(b"abcde", 0, 2)) == [b"ab", b"cd", b"e"]
+    assert decompress_head(b"abcde", 0, 2) == (b"ab", True)

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, Final
 import attrs
 
 from gantrymq.errors import ClientError
+from gantrymq.formats.compression import SHORTENED
 from gantrymq.model import properties as names
 from gantrymq.model.names import DLQ_PREFIX, RETRY_PREFIX
 
@@ -109,7 +110,7 @@ class ReceivedMessage(_LeftUnread):
     """A received message, with its queue, offsets and timestamps."""
 
     topic: str
-    body: bytes  # decompressed; the stored bytes if `body_problem` is set
+    body: bytes  # decompressed; the stored bytes if `body_problem` is set, but see `is_shortened`
     properties: dict[str, str]
     flag: int
     queue_id: int
@@ -146,6 +147,11 @@ class ReceivedMessage(_LeftUnread):
     def tags(self) -> str | None:
         """The tag, if any."""
         return self.properties.get(names.TAGS)
+
+    @property
+    def is_shortened(self) -> bool:
+        """Whether `body` is only the beginning, because it is larger than the reader's ``max_body_bytes``."""
+        return self.body_problem.startswith(SHORTENED)
 
     @property
     def keys(self) -> str | None:

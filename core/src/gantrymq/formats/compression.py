@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import importlib
 import zlib
+from collections.abc import Iterator
 from typing import Any
 
 from gantrymq.errors import ClientError, FormatError, GantryError
@@ -23,9 +24,18 @@ from gantrymq.model.sys_flag import (
     COMPRESSION_ZSTD,
 )
 
-__all__ = ["MAX_BODY_BYTES", "decompress", "decompress_or_raw", "import_package"]
+__all__ = [
+    "MAX_BODY_BYTES",
+    "SHORTENED",
+    "decompress",
+    "decompress_head",
+    "decompress_or_raw",
+    "decompressed_parts",
+    "import_package",
+]
 
 MAX_BODY_BYTES = 64 * 1024 * 1024  # of a decompressed body, as a few KB could otherwise fill the memory
+SHORTENED = "shortened:"  # begin of the message of a body of which only the beginning was decompressed
 
 
 def decompress(body: bytes | memoryview, sys_flag: int) -> bytes:
@@ -37,61 +47,108 @@ def decompress(body: bytes | memoryview, sys_flag: int) -> bytes:
     """
     if not sys_flag & COMPRESSED:
         return bytes(body)
-    kind = sys_flag & COMPRESSION_MASK
-    if kind in (0, COMPRESSION_ZLIB):
-        return _inflate(body)
-    if kind == COMPRESSION_LZ4:
-        return _unpack_lz4(bytes(body))
-    if kind == COMPRESSION_ZSTD:
-        return _unpack_zstd(bytes(body))
-    raise FormatError(f"sysFlag {sys_flag:#x} names compression {kind:#x}; known are 0x100, 0x200 and 0x300")
+    return b"".join(decompressed_parts(body, sys_flag, MAX_BODY_BYTES + 1))
 
 
-def decompress_or_raw(body: bytes | memoryview, sys_flag: int) -> tuple[bytes, str]:
-    """Return the decompressed body and an empty string, or the stored bytes and the error message."""
+def decompress_head(body: bytes | memoryview, sys_flag: int, max_bytes: int) -> tuple[bytes, bool]:
+    """Return the first *max_bytes* of the decompressed body, and whether there are more. Raises as `decompress`.
+
+    The rest is not decompressed, and not checked.
+    """
+    head = b""
+    for part in decompressed_parts(body, sys_flag, max_bytes):
+        if len(head) == max_bytes:
+            return head, True
+        head += part
+        if len(head) > max_bytes:
+            return head[:max_bytes], True
+    return head, False
+
+
+def decompress_or_raw(body: bytes | memoryview, sys_flag: int, max_bytes: int = MAX_BODY_BYTES) -> tuple[bytes, str]:
+    """Return the decompressed body and an empty string, or the stored bytes and the error message.
+
+    Of a body that is larger than *max_bytes* when decompressed, return the beginning and a message that starts with
+    `SHORTENED`; but an error above `MAX_BODY_BYTES`.
+    """
     try:
-        plain = decompress(body, sys_flag)
+        if max_bytes >= MAX_BODY_BYTES or not sys_flag & COMPRESSED:
+            return decompress(body, sys_flag), ""
+        head, is_shortened = decompress_head(body, sys_flag, max_bytes)
     except GantryError as problem:
         return bytes(body), str(problem)
-    return plain, ""
+    return head, f"{SHORTENED} only the first {max_bytes} bytes were decompressed" if is_shortened else ""
 
 
-def _inflate(body: bytes | memoryview) -> bytes:
-    stream = zlib.decompressobj()
-    try:
-        plain = stream.decompress(body, MAX_BODY_BYTES)
-    except zlib.error as problem:
-        raise FormatError(f"compressed body of {len(body)} bytes is not a zlib stream: {problem}") from None
-    return _check_complete(plain, stream.eof, len(body), "zlib")
+def decompressed_parts(body: bytes | memoryview, sys_flag: int, size: int) -> Iterator[bytes]:
+    """Yield the decompressed body in parts of up to *size* bytes, with memory for one of them; raises as `decompress`.
+
+    Parts before a damaged place are yielded before the error.
+    """
+    kind = sys_flag & COMPRESSION_MASK
+    parts: Iterator[bytes]
+    if not sys_flag & COMPRESSED:
+        parts, name = (bytes(body[at : at + size]) for at in range(0, len(body), size)), ""
+    elif kind in (0, COMPRESSION_ZLIB):
+        parts, name = _inflated(body, size), "zlib"
+    elif kind == COMPRESSION_LZ4:
+        parts, name = _unpacked_lz4(bytes(body), size), "LZ4"
+    elif kind == COMPRESSION_ZSTD:
+        parts, name = _unpacked_zstd(bytes(body), size), "Zstandard"
+    else:
+        raise FormatError(f"sysFlag {sys_flag:#x} names compression {kind:#x}; known are 0x100, 0x200 and 0x300")
+    total = 0
+    for part in parts:
+        total += len(part)
+        if total > MAX_BODY_BYTES:
+            raise FormatError(f"{name} body of {len(body)} bytes grows beyond {MAX_BODY_BYTES} bytes")
+        if part:
+            yield part
 
 
-def _unpack_lz4(body: bytes) -> bytes:
-    lz4 = import_package("lz4.frame", "lz4", "LZ4")
-    stream = lz4.LZ4FrameDecompressor()
-    try:
-        plain = bytes(stream.decompress(body, max_length=MAX_BODY_BYTES))
-    except RuntimeError as problem:
-        raise FormatError(f"compressed body of {len(body)} bytes is not an LZ4 frame: {problem}") from None
-    return _check_complete(plain, bool(stream.eof), len(body), "LZ4")
+def _inflated(body: bytes | memoryview, size: int) -> Iterator[bytes]:
+    stream, rest = zlib.decompressobj(), body
+    while not stream.eof:
+        try:
+            part = stream.decompress(rest, size)
+        except zlib.error as problem:
+            raise FormatError(f"compressed body of {len(body)} bytes is not a zlib stream: {problem}") from None
+        rest = stream.unconsumed_tail
+        if not (part or rest or stream.eof):
+            raise _cut_short(body, "zlib")
+        yield part
 
 
-def _unpack_zstd(body: bytes) -> bytes:
+def _unpacked_lz4(body: bytes, size: int) -> Iterator[bytes]:
+    stream, rest = import_package("lz4.frame", "lz4", "LZ4").LZ4FrameDecompressor(), body
+    while not stream.eof:
+        try:
+            part = bytes(stream.decompress(rest, max_length=size))
+        except (RuntimeError, EOFError) as problem:
+            raise FormatError(f"compressed body of {len(body)} bytes is not an LZ4 frame: {problem}") from None
+        rest = b""
+        if not (part or stream.eof):
+            raise _cut_short(body, "LZ4")
+        yield part
+
+
+def _unpacked_zstd(body: bytes, size: int) -> Iterator[bytes]:
     zstandard = import_package("zstandard", "zstandard", "Zstandard")
+    total = 0
     try:
         promised = int(zstandard.get_frame_parameters(body).content_size)  # may be unknown
-        plain = bytes(zstandard.ZstdDecompressor().stream_reader(body).read(MAX_BODY_BYTES))
+        stream = zstandard.ZstdDecompressor().stream_reader(body)
+        while part := bytes(stream.read(size)):
+            total += len(part)
+            yield part
     except zstandard.ZstdError as problem:
         raise FormatError(f"compressed body of {len(body)} bytes is not a Zstandard frame: {problem}") from None
-    finished = len(plain) == promised if promised != zstandard.CONTENTSIZE_UNKNOWN else len(plain) < MAX_BODY_BYTES
-    return _check_complete(plain, finished, len(body), "Zstandard")
+    if promised not in (total, zstandard.CONTENTSIZE_UNKNOWN):
+        raise _cut_short(body, "Zstandard")
 
 
-def _check_complete(plain: bytes, finished: bool, length: int, kind: str) -> bytes:
-    if finished:
-        return plain
-    if len(plain) >= MAX_BODY_BYTES:
-        raise FormatError(f"{kind} body of {length} bytes grows beyond {MAX_BODY_BYTES} bytes")
-    raise FormatError(f"{kind} body of {length} bytes is cut short")
+def _cut_short(body: bytes | memoryview, kind: str) -> FormatError:
+    return FormatError(f"{kind} body of {len(body)} bytes is cut short")
 
 
 def import_package(module: str, distribution: str, kind: str) -> Any:

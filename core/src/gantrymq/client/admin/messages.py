@@ -22,6 +22,7 @@ from gantrymq.client.calls.decoding import decode_messages
 from gantrymq.client.calls.identity import parse_unique_id
 from gantrymq.client.message import ReceivedMessage
 from gantrymq.errors import BrokerRefused, ClientError, NoMessageFound, NoRoute
+from gantrymq.formats.compression import MAX_BODY_BYTES
 from gantrymq.model.hosts import format_address
 from gantrymq.model.ids import parse_offset_id
 from gantrymq.remoting.codes import RequestCode, ResponseCode
@@ -79,7 +80,14 @@ class MessageCalls(TopicCalls):
     """Part of `Admin`."""
 
     async def query_message(
-        self, topic: str, key: str, begin_ms: int = 0, end_ms: int = FOREVER_MS, limit: int = 64
+        self,
+        topic: str,
+        key: str,
+        begin_ms: int = 0,
+        end_ms: int = FOREVER_MS,
+        limit: int = 64,
+        *,
+        max_body_bytes: int = MAX_BODY_BYTES,
     ) -> tuple[ReceivedMessage, ...]:
         """Return the messages of *topic* with *key* among their keys, sorted by store time.
 
@@ -90,6 +98,7 @@ class MessageCalls(TopicCalls):
             end_ms: highest store time.
             limit: maximum messages per broker, the newest first; brokers allow 64 by default. `query_message_page`
                 tells whether there are more.
+            max_body_bytes: how much of a compressed body to decompress, see `ReceivedMessage.is_shortened`.
 
         Raises:
             NoMessageFound: no broker has such a message; includes the answer of each.
@@ -97,10 +106,15 @@ class MessageCalls(TopicCalls):
             BrokerRefused, ConnectFailed, ConnectionLost, CallTimeout: no message was found and a broker failed; code 2:
                 its index is not up to date with its log, retry later.
         """
-        return await self._query(_request(topic, key, begin_ms, end_ms, limit), _has_key)
+        return await self._query(_request(topic, key, begin_ms, end_ms, limit), _has_key, max_body_bytes)
 
     async def query_unique(
-        self, topic: str, unique_key: str, begin_ms: int | None = None
+        self,
+        topic: str,
+        unique_key: str,
+        begin_ms: int | None = None,
+        *,
+        max_body_bytes: int = MAX_BODY_BYTES,
     ) -> tuple[ReceivedMessage, ...]:
         """Return the messages of *topic* with a client's unique id; several if it was sent twice or in a batch.
 
@@ -108,6 +122,7 @@ class MessageCalls(TopicCalls):
             topic: topic of the messages.
             unique_key: a client's unique id.
             begin_ms: lowest store time; None for shortly before the time in the id.
+            max_body_bytes: as for `query_message`.
 
         Raises:
             as `query_message`.
@@ -116,10 +131,14 @@ class MessageCalls(TopicCalls):
             begin_ms = self._earliest_store_time(unique_key)
         request = _request(topic, unique_key, begin_ms, FOREVER_MS, MOST_BY_UNIQUE_KEY)
         request.unique_key_query = True
-        return await self._query(request, _is_unique)
+        return await self._query(request, _is_unique, max_body_bytes)
 
-    async def view_message(self, offset_id: str) -> ReceivedMessage:
+    async def view_message(self, offset_id: str, *, max_body_bytes: int = MAX_BODY_BYTES) -> ReceivedMessage:
         """Return the message with an offset id from the broker named in the id; the first message of an inner batch.
+
+        Args:
+            offset_id: id from the broker.
+            max_body_bytes: as for `query_message`.
 
         Raises:
             ClientError: *offset_id* is malformed.
@@ -130,7 +149,7 @@ class MessageCalls(TopicCalls):
         reply = await self.request(
             address, RequestCode.VIEW_MESSAGE_BY_ID, ViewMessageByIdRequest(topic="", offset=log_offset)
         )
-        found = list(decode_messages(reply.payload, "", unwrap=self._started().unwrap))
+        found = list(decode_messages(reply.payload, "", unwrap=self._started().unwrap, max_body_bytes=max_body_bytes))
         if not found:
             raise AnswerUnreadable(f"{address} returned no message for the id")
         return found[0]
@@ -154,6 +173,7 @@ class MessageCalls(TopicCalls):
         limit: int = MAX_BY_KEY,
         *,
         broker: str | None = None,
+        max_body_bytes: int = MAX_BODY_BYTES,
     ) -> KeyPage:
         """Return the newest messages of *topic* with *key* among their keys, and whether there may be earlier ones.
 
@@ -168,6 +188,7 @@ class MessageCalls(TopicCalls):
             end_ms: highest store time.
             limit: messages to ask each broker for; brokers allow 64 by default.
             broker: name of the only broker to ask; None for all of the topic.
+            max_body_bytes: as for `query_message`.
 
         Raises:
             InvalidParameter: *limit* is less than 1.
@@ -177,7 +198,7 @@ class MessageCalls(TopicCalls):
         check_number("limit", limit, 1)
         brokers, hidden = await self._brokers_of(topic, broker), False
         while True:
-            asked = [self._newest(each, topic, key, begin_ms, end_ms, limit) for each in brokers]
+            asked = [self._newest(each, topic, key, begin_ms, end_ms, limit, max_body_bytes) for each in brokers]
             found = await asyncio.gather(*asked)
             failed = [each.error for each in found if each.error is not None]
             if len(failed) == len(found):
@@ -198,15 +219,16 @@ class MessageCalls(TopicCalls):
             end_ms = cut_ms
 
     async def _newest(
-        self, broker: tuple[str, str], topic: str, key: str, begin_ms: int, end_ms: int, limit: int
+        self, broker: tuple[str, str], topic: str, key: str, begin_ms: int, end_ms: int, limit: int, most: int
     ) -> _KeyAnswer:
         """Return the newest messages of one broker, at least one stored before *end_ms* if there is any."""
         request = _request(topic, key, begin_ms, end_ms, limit)
-        (found,) = await self._answers([broker], request, _has_key)
+        (found,) = await self._answers([broker], request, _has_key, most)
         if not found.full(limit) or found.oldest_ms < end_ms:
             return attrs.evolve(found, more=found.full(limit))
         # all were stored in the last second: the index has a resolution of a second, and this one has too many
-        (earlier,) = await self._answers([broker], _request(topic, key, begin_ms, end_ms - 1000, limit), _has_key)
+        request = _request(topic, key, begin_ms, end_ms - 1000, limit)
+        (earlier,) = await self._answers([broker], request, _has_key, most)
         return attrs.evolve(
             earlier,
             right=(*(each for each in found.right if each.store_timestamp >= end_ms), *earlier.right),
@@ -215,10 +237,10 @@ class MessageCalls(TopicCalls):
         )
 
     async def _query(
-        self, request: QueryMessageRequest, matches: Callable[[ReceivedMessage, str], bool]
+        self, request: QueryMessageRequest, matches: Callable[[ReceivedMessage, str], bool], max_body_bytes: int
     ) -> tuple[ReceivedMessage, ...]:
         topic, key = request.topic, request.key
-        answers = await self._answers(await self._brokers_of(topic), request, matches)
+        answers = await self._answers(await self._brokers_of(topic), request, matches, max_body_bytes)
         found = [message for each in answers for message in each.right]
         if not found and (failed := [each.error for each in answers if each.error]):
             raise failed[0]
@@ -244,6 +266,7 @@ class MessageCalls(TopicCalls):
         brokers: Sequence[tuple[str, str]],
         request: QueryMessageRequest,
         matches: Callable[[ReceivedMessage, str], bool],
+        max_body_bytes: int,
     ) -> list[_KeyAnswer]:
         """Send *request* to all *brokers*."""
         topic, key = request.topic, request.key
@@ -262,7 +285,8 @@ class MessageCalls(TopicCalls):
             else:
                 if answer.remark:
                     log.warning("%s: %s", name, answer.remark)
-                every = list(decode_messages(answer.payload, name, unwrap=self._started().unwrap))
+                unwrap = self._started().unwrap
+                every = list(decode_messages(answer.payload, name, unwrap=unwrap, max_body_bytes=max_body_bytes))
                 found.append(
                     _KeyAnswer(
                         name,

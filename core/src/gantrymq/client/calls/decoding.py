@@ -6,6 +6,8 @@
     an inner batch (topics with queue.type=BatchCQ)    its messages; queue offsets count up from the batch's offset
     a body that cannot be decompressed or split        the message with the stored body; `body_problem` has the reason
     a body with a wrong check sum (if checked)         the same
+    a compressed body larger than `max_body_bytes`     the message with the beginning of the body and `body_problem`;
+                                                       an inner batch is not split
     an incomplete or corrupt record                    its bytes as a body without topic; `body_problem` has the reason;
                                                        offsets are -1 if the bytes do not contain them
 
@@ -25,7 +27,7 @@ from gantrymq.client.argument_types import check_text
 from gantrymq.client.message import ReceivedMessage
 from gantrymq.errors import ClientError, FormatError
 from gantrymq.formats.batch_body import decode_batch
-from gantrymq.formats.compression import decompress_or_raw
+from gantrymq.formats.compression import MAX_BODY_BYTES, decompress_or_raw
 from gantrymq.formats.record import (
     HEAD_FIELDS,
     HEAD_V4,
@@ -76,6 +78,7 @@ def decode_messages(
     unwrap: Callable[[str], str] | None = None,
     *,
     check_crcs: bool = False,
+    max_body_bytes: int = MAX_BODY_BYTES,
 ) -> Iterator[ReceivedMessage]:
     """Decode the body of a pull response in order, splitting inner batches; see the table above.
 
@@ -89,8 +92,9 @@ def decode_messages(
         first_offset: requested offset; earlier messages of an inner batch are dropped.
         unwrap: removes the client's namespace from a topic, see `namespaces`; None without one.
         check_crcs: whether to compare each stored body with the check sum in its record.
+        max_body_bytes: how much of a compressed body is decompressed.
     """
-    found = _decode_messages(body, broker_name, tags, offset_delta, first_offset, check_crcs)
+    found = _decode_messages(body, broker_name, tags, offset_delta, first_offset, check_crcs, max_body_bytes)
     return found if unwrap is None else _unwrapped(found, unwrap)
 
 
@@ -101,7 +105,13 @@ def _unwrapped(messages: Iterator[ReceivedMessage], unwrap: Callable[[str], str]
 
 
 def _decode_messages(
-    body: bytes, broker_name: str, tags: Collection[str], offset_delta: int, first_offset: int, check_crcs: bool
+    body: bytes,
+    broker_name: str,
+    tags: Collection[str],
+    offset_delta: int,
+    first_offset: int,
+    check_crcs: bool,
+    most: int,
 ) -> Iterator[ReceivedMessage]:
     source = memoryview(body)
     position = 0
@@ -123,12 +133,12 @@ def _decode_messages(
             continue
         position += record.total_size
         if record.sys_flag & _INNER == _INNER:
-            for message in _split_batch(_received(record, broker_name, offset_delta, check_crcs)):
+            for message in _split_batch(_received(record, broker_name, offset_delta, check_crcs, most)):
                 wanted = message.queue_offset >= first_offset and (not tags or message.tags in tags)
                 if wanted or message.body_problem:
                     yield message
         elif not tags or record.properties.get(TAGS) in tags:
-            yield _received(record, broker_name, offset_delta, check_crcs)
+            yield _received(record, broker_name, offset_delta, check_crcs, most)
 
 
 def unique_ids(message: ReceivedMessage) -> tuple[str, str]:
@@ -232,11 +242,11 @@ def _crc_problem(stored: Buffer, crc: int) -> str:
     return "" if found == crc else f"the check sum of the stored body is {found:08x}, its record says {crc:08x}"
 
 
-def _received(record: RecordView, broker_name: str, offset_delta: int, check_crc: bool) -> ReceivedMessage:
-    """Return the record as one message, with its body copied and decompressed."""
+def _received(record: RecordView, broker_name: str, offset_delta: int, check_crc: bool, most: int) -> ReceivedMessage:
+    """Return the record as one message, with its body copied, or up to *most* bytes of it decompressed."""
     body, problem = bytes(record.body), _crc_problem(record.body, record.body_crc) if check_crc else ""
     if not problem:
-        body, problem = decompress_or_raw(record.body, record.sys_flag)
+        body, problem = decompress_or_raw(record.body, record.sys_flag, most)
     return ReceivedMessage(
         topic=record.topic,
         body=body,

@@ -14,6 +14,7 @@ import attrs
 from gantrymq.client.calls.decoding import decode_messages
 from gantrymq.client.calls.rpc import refused, reply_header
 from gantrymq.client.message import ReceivedMessage
+from gantrymq.formats.compression import MAX_BODY_BYTES
 from gantrymq.remoting.command import Command
 from gantrymq.remoting.headers.pull import PullMessageResponse
 
@@ -64,6 +65,7 @@ def read_pull_reply(
     unwrap: Callable[[str], str] | None = None,
     *,
     check_crcs: bool = False,
+    max_body_bytes: int = MAX_BODY_BYTES,
 ) -> PullResult:
     """Decode a broker's response into messages.
 
@@ -75,6 +77,7 @@ def read_pull_reply(
         first_offset: requested offset.
         unwrap: see `decode_messages`.
         check_crcs: see `decode_messages`.
+        max_body_bytes: see `decode_messages`.
 
     Raises:
         BrokerRefused: the response has an error code.
@@ -85,7 +88,14 @@ def read_pull_reply(
     messages: tuple[ReceivedMessage, ...] = ()
     if status is PullStatus.FOUND:
         read = decode_messages(
-            found.records, broker_name, tags, found.offset_delta, first_offset, unwrap, check_crcs=check_crcs
+            found.records,
+            broker_name,
+            tags,
+            found.offset_delta,
+            first_offset,
+            unwrap,
+            check_crcs=check_crcs,
+            max_body_bytes=max_body_bytes,
         )
         messages = tuple(read)
         if not messages:

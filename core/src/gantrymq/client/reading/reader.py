@@ -19,7 +19,7 @@ from typing import Final, TypedDict, Unpack
 
 import attrs
 
-from gantrymq.client.argument_types import check_kind, check_mapping, check_number, check_text
+from gantrymq.client.argument_types import check_kind, check_mapping, check_number, check_text, number_from
 from gantrymq.client.calls.connection_config import settings_of
 from gantrymq.client.calls.decoding import parse_tags
 from gantrymq.client.connection.base import Part
@@ -33,6 +33,7 @@ from gantrymq.client.reading.queue_reading import follow as _follow
 from gantrymq.client.reading.queue_reading import read
 from gantrymq.client.reading.topic_reading import Start, TopicFollower, check_start, first_offsets, read_to_end
 from gantrymq.errors import BrokerRefused, ClientError, InvalidParameter
+from gantrymq.formats.compression import MAX_BODY_BYTES
 from gantrymq.model import names
 from gantrymq.model.queue import MessageQueue
 from gantrymq.model.subscription import ALL, TAG, Subscription
@@ -74,6 +75,11 @@ class ReaderSettings:
     check_crcs: bool = False
     """Whether to compare bodies with the check sums of their records, see `body_problem`."""
 
+    max_body_bytes: int = attrs.field(default=MAX_BODY_BYTES, validator=number_from(1))
+    """How much of a compressed body to decompress. Of a larger one a message has the beginning, with the reason in
+    `body_problem`, see `ReceivedMessage.is_shortened`.
+    """
+
 
 class ReaderOptions(TypedDict, total=False):
     """Options of `Client.reader`, each may be omitted: the fields of `ReaderSettings`."""
@@ -84,6 +90,7 @@ class ReaderOptions(TypedDict, total=False):
     expression_type: str
     group: str | None
     check_crcs: bool
+    max_body_bytes: int
 
 
 class Reader(Part):
@@ -287,8 +294,16 @@ class Reader(Part):
         text, kind = self._filter(expression, expression_type)
         tags = parse_tags(text) if kind == TAG else frozenset()
         reply, address = await self._pull(queue, offset, max_count, text, kind, suspend_ms)
-        unwrap, check = self._started().unwrap, self.settings.check_crcs
-        result = read_pull_reply(reply, address, queue.broker_name, tags, offset, unwrap, check_crcs=check)
+        result = read_pull_reply(
+            reply,
+            address,
+            queue.broker_name,
+            tags,
+            offset,
+            self._started().unwrap,
+            check_crcs=self.settings.check_crcs,
+            max_body_bytes=self.settings.max_body_bytes,
+        )
         self._note(queue, result)
         return result
 

@@ -23,6 +23,7 @@ PAGE: Final = 64
 PAGES: Final = 8
 SKEW_MS: Final = 13 * 3_600_000  # as `gantrymq.client.admin.messages.UNIQUE_MARGIN_MS`
 INDEX_MS: Final = 1000  # the index has times in seconds
+TRACE_BYTES: Final = 128 * 1024  # of a body; clients end a message with traces at 128,000 bytes
 
 
 class Found(NamedTuple):
@@ -36,6 +37,8 @@ async def records_at(
     admin: Admin, broker: str, address: str, topic: str, key: str, since_ms: int, *, unique: bool = True
 ) -> Found:
     """Return the records of *topic* at one broker with *key* as their unique id, or else as one of their keys.
+
+    Of compressed bodies, only the beginning is decompressed; with *unique* next to nothing.
 
     Args:
         admin: sends the requests.
@@ -62,7 +65,7 @@ async def records_at(
             if refusal.response_code == ResponseCode.QUERY_NOT_FOUND:
                 return Found(_sorted(found), "")
             raise
-        page = list(decode_messages(reply.payload, broker))
+        page = list(decode_messages(reply.payload, broker, max_body_bytes=1 if unique else TRACE_BYTES))
         before = len(found)
         found |= {each.offset_id: each for each in page if each.topic == topic and _matches(each, key, unique)}
         if reply.remark:

@@ -33,6 +33,9 @@ def records_of(traces: Iterable[ReceivedMessage], message_id: str) -> tuple[list
     found: list[Traced] = []
     unreadable = 0
     for trace in traces:
+        if trace.is_shortened:
+            unreadable += 1
+            continue
         try:
             records = decode_trace(trace.body)
         except AnswerUnreadable:

@@ -25,27 +25,30 @@ class Body:
 
     form: str  # text, json or hex
     text: str
-    size: Long  # bytes of the whole body
+    size: Long  # bytes of the body, or of its beginning if *is_shortened*
     shown: Long  # bytes of *text*'s source
+    is_shortened: bool = False  # whether the rest of the body was not decompressed
     problem: str = ""  # why it differs from what was sent
 
 
-def body_of(data: bytes, problem: str, form: str, most_bytes: int = SHOWN_BYTES) -> Body:
+def body_of(data: bytes, problem: str, form: str, most_bytes: int = SHOWN_BYTES, *, is_shortened: bool = False) -> Body:
     """Return *data* in a form of `FORMS`; "auto" selects JSON, else text, else hexadecimal digits.
 
     A form that does not fit is replaced: JSON that is malformed, nested too deep, or cut off at the limit by text, text
-    that is not UTF-8 by hexadecimal digits.
+    that is not UTF-8 by hexadecimal digits. With *is_shortened*, *data* is the beginning of a body.
     """
     part = data[:most_bytes]
     size, shown = Long(len(data)), Long(len(part))
-    text = None if form == "hex" else _decoded(part, len(part) < len(data))
+    is_cut = is_shortened or len(part) < len(data)
+    problem = "" if is_shortened else problem
+    text = None if form == "hex" else _decoded(part, is_cut)
     if text is None:
-        return Body("hex", hex_dump(part), size, shown, problem)
-    if form in ("auto", "json") and len(part) == len(data):
+        return Body("hex", hex_dump(part), size, shown, is_shortened, problem)
+    if form in ("auto", "json") and not is_cut:
         pretty = indented(text)
         if pretty is not None:
-            return Body("json", pretty, size, shown, problem)
-    return Body("text", text, size, shown, problem)
+            return Body("json", pretty, size, shown, is_shortened, problem)
+    return Body("text", text, size, shown, is_shortened, problem)
 
 
 def _decoded(data: bytes, is_cut: bool) -> str | None:

@@ -20,9 +20,10 @@ from gantrymq.world import World
 from gantrymq.world.clock import monotonic_ms
 from gantrymq_console.data.asking import Asking, retrieve
 
-__all__ = ["Aged", "BrokerAddress", "Cluster"]
+__all__ = ["HEAD_BYTES", "Aged", "BrokerAddress", "Cluster"]
 
 READER_GROUP: Final = "TOOLS_CONSUMER"  # group that exists on every broker
+HEAD_BYTES: Final = 64 * 1024  # of a body that are decompressed for lists
 SILENT_S: Final = 0.7  # before the next name server is asked for the brokers
 MOST_SHARED: Final = 4096  # answers
 
@@ -63,7 +64,7 @@ class Cluster:
         self._shared: dict[Hashable, _Shared] = {}
         self.kept: dict[str, Any] = {}  # what parts of the console know about the cluster, by their names
         self._background: dict[Hashable, asyncio.Future[Any]] = {}
-        self._reader: Reader | None = None
+        self._readers: dict[int, Reader] = {}
 
     @property
     def admin(self) -> Admin:
@@ -72,10 +73,14 @@ class Cluster:
 
     @property
     def reader(self) -> Reader:
-        """A reader of messages, which commits nothing."""
-        if self._reader is None:
-            self._reader = self.client.reader(group=READER_GROUP)
-        return self._reader
+        """A reader of messages, which commits nothing. It decompresses up to `HEAD_BYTES` of a body."""
+        return self.reader_of(HEAD_BYTES)
+
+    def reader_of(self, body_bytes: int) -> Reader:
+        """Return a reader that decompresses up to *body_bytes* of a body: a few KB may become 64 MiB."""
+        if body_bytes not in self._readers:
+            self._readers[body_bytes] = self.client.reader(group=READER_GROUP, max_body_bytes=body_bytes)
+        return self._readers[body_bytes]
 
     async def shared(self, key: Hashable, age_s: float, make: Callable[[], Awaitable[Got]]) -> Aged[Got]:
         """Return the answer to *make* that is at most *age_s* old, for all who ask for *key*.

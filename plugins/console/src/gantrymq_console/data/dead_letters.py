@@ -16,6 +16,7 @@ from gantrymq.errors import GantryError, GroupNotExist, NoMessageFound
 from gantrymq.model.queue import MessageQueue
 from gantrymq_admin.dead_letters import DeadQueue, dead_queues, origin_of, pages, why
 from gantrymq_admin.resending import Resend
+from gantrymq_console.data import messages
 from gantrymq_console.data.asking import Asking
 from gantrymq_console.data.cluster import Cluster
 from gantrymq_console.data.groups import group_configs
@@ -166,11 +167,11 @@ async def _selected(cluster: Cluster, selection: Selection) -> AsyncIterator[Rec
         if not selection.places:
             async for page in pages(cluster.reader, each.queue, each.min_offset, each.max_offset):
                 for letter in page:
-                    yield letter
+                    yield await messages.whole(cluster, letter)
             continue
         for offset in sorted(wanted.get(each.queue.broker_name, ())):
             async for page in pages(cluster.reader, each.queue, offset, offset + 1):
-                yield page[0]
+                yield await messages.whole(cluster, page[0])
 
 
 async def _queues(cluster: Cluster, group: str, since_ms: int) -> list[DeadQueue]:

@@ -9,7 +9,7 @@ import base64
 import csv
 import io
 import json
-from collections.abc import AsyncIterator, Callable, Iterable, Sequence
+from collections.abc import AsyncIterator, Iterable, Sequence
 from typing import Any, Final
 
 from gantrymq.client.message import ReceivedMessage
@@ -18,8 +18,8 @@ from gantrymq.model.queue import MessageQueue
 from gantrymq.model.subscription import ALL, TAG
 from gantrymq_admin.message_shown import as_json
 from gantrymq_console.data.asking import Missing
-from gantrymq_console.data.cluster import Cluster
-from gantrymq_console.data.listing import Row
+from gantrymq_console.data.cluster import HEAD_BYTES, Cluster
+from gantrymq_console.data.listing import SEARCHED_BYTES, Contains, Row
 from gantrymq_console.data.reading import Pace, Walk, Wanted
 
 __all__ = ["FORMATS", "MOST", "of_rows", "of_walk", "walk_of"]
@@ -29,30 +29,34 @@ MOST: Final = 100_000  # messages of a file
 MOST_BYTES: Final = 256 * 1024 * 1024  # read for a file
 BYTES_PER_S: Final = 8 * 1024 * 1024
 ROUND_S: Final = 10.0
-SMALL: Final = 64 * 1024  # larger bodies are read again when it is their turn
+SMALL: Final = HEAD_BYTES  # larger bodies are read again when it is their turn
+WHOLE_BYTES: Final = 4 * 1024 * 1024  # of a compressed body; a larger one is shortened
 COLUMNS: Final = (
     "topic", "broker", "queue", "queue_offset", "message_id", "offset_id", "tags", "keys", "born_ms", "born_host",
     "stored_ms", "store_host", "reconsume_times", "flag", "sys_flag", "properties", "body", "body_base64",
+    "body_problem",
 )  # fmt: skip
 
 Place = tuple[MessageQueue, int]
 Held = ReceivedMessage | Place
 
 
-def walk_of(cluster: Cluster, wanted: Wanted, test: Callable[[ReceivedMessage], bool] | None) -> Walk[Held]:
+def walk_of(cluster: Cluster, wanted: Wanted, test: Contains | None) -> Walk[Held]:
     """Return a walk for `of_walk`, to be started."""
 
     def keep(message: ReceivedMessage) -> Held | None:
         if test is not None and not test(message):
             return None
-        if len(message.body) <= SMALL:
+        if len(message.body) <= SMALL and not message.is_shortened:
             return message
         return MessageQueue(wanted.topic, message.broker_name, message.queue_id), message.queue_offset
 
-    return Walk(cluster, wanted, keep, rows=200)
+    return Walk(cluster, wanted, keep, rows=200, body_bytes=SMALL if test is None else SEARCHED_BYTES)
 
 
-async def of_walk(cluster: Cluster, walk: Walk[Held], form: str, most: int) -> AsyncIterator[bytes]:
+async def of_walk(
+    cluster: Cluster, walk: Walk[Held], form: str, most: int, test: Contains | None = None
+) -> AsyncIterator[bytes]:
     """Yield the file of up to *most* messages of a started walk."""
     lines, count, pace = _Lines(form), 0, Pace(cluster.world.clock, BYTES_PER_S)
     yield lines.head()
@@ -76,6 +80,8 @@ async def of_walk(cluster: Cluster, walk: Walk[Held], form: str, most: int) -> A
         problems.append(f"the limit of {MOST_BYTES // 2**20} MiB was reached; older messages are missing")
     if walk.unreadable:
         problems.append(f"{walk.unreadable} records could not be read")
+    if test is not None and test.half_searched:
+        problems.append(f"of {test.half_searched} bodies only the first {SEARCHED_BYTES // 2**20} MiB was searched")
     for each in problems:
         yield lines.incomplete(each)
 
@@ -95,7 +101,8 @@ async def of_rows(cluster: Cluster, rows: Sequence[Row], form: str) -> AsyncIter
 
 
 async def _again(cluster: Cluster, queue: MessageQueue, offset: int) -> ReceivedMessage:
-    result = await cluster.reader.pull(queue, offset, max_count=1, expression=ALL, expression_type=TAG)
+    reader = cluster.reader_of(WHOLE_BYTES)
+    result = await reader.pull(queue, offset, max_count=1, expression=ALL, expression_type=TAG)
     if not result.messages or result.messages[0].queue_offset != offset:
         raise ClientError(f"{queue.broker_name}:{queue.queue_id} has no message at {offset} any more")
     return result.messages[0]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Final
 
 import attrs
@@ -13,14 +13,15 @@ from gantrymq.model.names import DLQ_PREFIX, RETRY_PREFIX
 from gantrymq.model.subscription import ALL, TAG
 from gantrymq.model.sys_flag import INNER_BATCH
 from gantrymq_console.data.asking import Asking, Missing
-from gantrymq_console.data.cluster import Cluster
+from gantrymq_console.data.cluster import HEAD_BYTES, Cluster
 from gantrymq_console.data.reading import ROUND_S, Walk, Wanted
 from gantrymq_console.web.values import Long
 
-__all__ = ["Listing", "Row", "by_key", "contains", "newest", "row_of"]
+__all__ = ["SEARCHED_BYTES", "Contains", "Listing", "Row", "by_key", "newest", "row_of"]
 
 EXCERPT: Final = 300  # characters
-EXCERPT_BYTES: Final = 64 * 1024  # of a body that are decoded
+BRIEF_BYTES: Final = 4096  # of a body that are decompressed if it is not shown
+SEARCHED_BYTES: Final = 1024 * 1024  # the same for a search for text
 MOST_BYTES: Final = 8 * 1024 * 1024  # read for one page
 MOST_LOOKED: Final = 20_000  # queue entries looked at for one page
 MOST_FILTERED: Final = 500_000  # the same for a tag, for which brokers read only the entries
@@ -43,6 +44,7 @@ class Row:
     born_ms: int
     stored_ms: int
     body_bytes: Long
+    is_shortened: bool  # whether *body_bytes* are only the beginning of a body, the rest of which was not decompressed
     failures: int
     excerpt: str | None  # the beginning of the body; None if the user's role does not permit to read it
     problem: str  # why the body could not be decoded
@@ -56,6 +58,7 @@ class Listing:
     looked: int  # queue entries, or messages with the key
     read_bytes: Long
     unreadable: int = 0
+    half_searched: int = 0  # messages with a body so large that only its beginning was searched
     next_ms: int | None = None  # store time to continue at; None: there are no more
     next_skip: int = 0
     stopped: bool = False  # at a limit, before the page was full
@@ -80,30 +83,38 @@ def row_of(message: ReceivedMessage, *, with_body: bool) -> Row:
         message.born_timestamp,
         message.store_timestamp,
         Long(len(message.body)),
+        message.is_shortened,
         message.reconsume_times,
         excerpt_of(message.body) if with_body else None,
-        message.body_problem,
+        "" if message.is_shortened else message.body_problem,
     )
 
 
 def excerpt_of(body: bytes) -> str:
     """Return the beginning of a body as text; hexadecimal digits if it is none."""
-    part = body[:EXCERPT_BYTES]
+    part = body[: EXCERPT * 4]
     try:
-        text = part[: EXCERPT * 4].decode("utf-8", "strict" if len(part) <= EXCERPT * 4 else "ignore")
+        text = part.decode("utf-8", "strict" if len(body) <= len(part) else "ignore")
     except UnicodeDecodeError:
         return part[: EXCERPT // 3].hex(" ")
     return part[: EXCERPT // 3].hex(" ") if "\0" in text else text[:EXCERPT]
 
 
-def contains(text: str) -> Callable[[ReceivedMessage], bool]:
-    """Return a test for *text* in the body or a property, which ignores the case of ASCII letters."""
-    needle, lowered = text.encode("utf-8", "replace").lower(), text.lower()
+class Contains:
+    """A test for a text in the body or a property, which ignores the case of ASCII letters."""
 
-    def test(message: ReceivedMessage) -> bool:
-        return needle in message.body.lower() or any(lowered in each.lower() for each in message.properties.values())
+    def __init__(self, text: str) -> None:
+        self._needle = text.encode("utf-8", "replace").lower()
+        self._lowered = text.lower()
+        self.half_searched = 0  # messages without it in the part of the body that was decompressed
 
-    return test
+    def __call__(self, message: ReceivedMessage) -> bool:
+        """Return whether *message* has the text."""
+        if any(self._lowered in each.lower() for each in message.properties.values()):
+            return True
+        found = self._needle in message.body.lower()
+        self.half_searched += message.is_shortened and not found
+        return found
 
 
 async def newest(
@@ -113,7 +124,7 @@ async def newest(
     rows: int,
     *,
     with_body: bool,
-    test: Callable[[ReceivedMessage], bool] | None = None,
+    test: Contains | None = None,
 ) -> Listing:
     """Return up to *rows* messages, as many as can be found before the deadline.
 
@@ -126,7 +137,7 @@ async def newest(
         return row_of(message, with_body=with_body) if test is None or test(message) else None
 
     most_looked = MOST_FILTERED if wanted.expression != ALL and wanted.expression_type == TAG else MOST_LOOKED
-    walk = Walk(cluster, wanted, keep, rows=rows)
+    walk = Walk(cluster, wanted, keep, rows=rows, body_bytes=SEARCHED_BYTES if test is not None else HEAD_BYTES)
     await walk.start(asking)
     found: list[Row] = []
     while len(found) <= rows and not walk.is_done and asking.left_s > 0.2:
@@ -135,7 +146,7 @@ async def newest(
         found += await walk.more(min(asking.left_s, ROUND_S))
         walk.check_expression()
     asking.missing += walk.missing
-    return page_of(found, rows, walk, wanted)
+    return attrs.evolve(page_of(found, rows, walk, wanted), half_searched=test.half_searched if test is not None else 0)
 
 
 def page_of(found: Sequence[Row], rows: int, walk: Walk[Row], wanted: Wanted) -> Listing:
@@ -149,7 +160,7 @@ def page_of(found: Sequence[Row], rows: int, walk: Walk[Row], wanted: Wanted) ->
     skip = sum(each.stored_ms == at for each in shown)
     if at == wanted.end_ms:
         skip += wanted.skip
-    return Listing(shown, walk.looked, read_bytes, walk.unreadable, at, skip, not full)
+    return Listing(shown, walk.looked, read_bytes, walk.unreadable, 0, at, skip, not full)
 
 
 async def by_key(
@@ -167,7 +178,9 @@ async def by_key(
     end = end_ms if end_ms is not None else FOREVER_MS
     answers = await asking.all(
         {
-            each.name: cluster.admin.query_message_page(topic, key, begin_ms, end, broker=each.name)
+            each.name: cluster.admin.query_message_page(
+                topic, key, begin_ms, end, broker=each.name, max_body_bytes=HEAD_BYTES if with_body else BRIEF_BYTES
+            )
             for each in route.brokers
             if each.readable() is not None
         }

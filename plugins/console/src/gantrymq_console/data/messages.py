@@ -3,24 +3,27 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Final
 
 import attrs
 
 from gantrymq.client.message import ReceivedMessage
 from gantrymq.errors import ClientError, NoMessageFound
+from gantrymq.formats.compression import MAX_BODY_BYTES, decompressed_parts
+from gantrymq.formats.record import iter_records
 from gantrymq.model import properties as props
 from gantrymq.model.hosts import format_address
 from gantrymq.model.ids import is_offset_id, parse_offset_id
 from gantrymq.model.names import DLQ_PREFIX, HALF_TOPIC, RETRY_PREFIX, SCHEDULE_TOPIC, TIMER_TOPIC
 from gantrymq.model.queue import MessageQueue
 from gantrymq.model.subscription import ALL, TAG
-from gantrymq_console.data.cluster import Cluster
+from gantrymq_console.data.cluster import HEAD_BYTES, Cluster
 from gantrymq_console.web.values import Long
 
-__all__ = ["MessageFacts", "by_id", "by_offset_id", "facts_of"]
+__all__ = ["MessageFacts", "by_id", "by_offset_id", "facts_of", "whole", "whole_parts"]
 
+PART_BYTES: Final = 256 * 1024  # of a body that are decompressed at a time for a download
 WAITING_TOPICS: Final = (SCHEDULE_TOPIC, TIMER_TOPIC, HALF_TOPIC)  # of messages that their topic does not have yet
 
 
@@ -37,6 +40,7 @@ class MessageFacts:
     log_offset: Long
     record_bytes: Long
     body_bytes: Long
+    is_shortened: bool  # whether *body_bytes* are only the beginning, the rest of the body was not decompressed
     body_crc: Long
     keys: str
     tags: str
@@ -64,6 +68,7 @@ def facts_of(message: ReceivedMessage) -> MessageFacts:
         Long(message.log_offset),
         Long(message.store_size),
         Long(len(message.body)),
+        message.is_shortened,
         Long(message.body_crc & 0xFFFFFFFF),
         message.keys or "",
         message.tags or "",
@@ -80,7 +85,9 @@ def facts_of(message: ReceivedMessage) -> MessageFacts:
     )
 
 
-async def by_id(cluster: Cluster, topic: str, message_id: str, at: str = "") -> tuple[ReceivedMessage, ...]:
+async def by_id(
+    cluster: Cluster, topic: str, message_id: str, at: str = "", body_bytes: int = HEAD_BYTES
+) -> tuple[ReceivedMessage, ...]:
     """Return the messages with an offset id, or with a client's unique id in *topic*; several if it was sent twice.
 
     A message that is delayed, or whose transaction is undecided, is found where it waits.
@@ -91,50 +98,56 @@ async def by_id(cluster: Cluster, topic: str, message_id: str, at: str = "") -> 
         message_id: one of the two ids.
         at: ``broker:queue:offset`` of a message that no id finds: one of an inner batch, which has one offset id, and
             whose unique ids are not in the index.
+        body_bytes: how much of a compressed body is decompressed; see `whole`.
 
     Raises:
         NoMessageFound: no broker has such a message.
         ClientError: of the requests.
     """
     if at:
-        return (await _at(cluster, topic, message_id, at),)
-    found = await by_offset_id(cluster, message_id)
+        return (await _at(cluster, topic, message_id, at, body_bytes),)
+    found = await by_offset_id(cluster, message_id, body_bytes)
     if found is not None:
         return (found,)
     if not topic:
         raise NoMessageFound(f"no broker has a message with the offset id {message_id}")
     try:
-        return await cluster.admin.query_unique(topic, message_id)
+        return await cluster.admin.query_unique(topic, message_id, max_body_bytes=body_bytes)
     except NoMessageFound:
-        waiting = await asyncio.gather(*(_waiting(cluster, each, topic, message_id) for each in WAITING_TOPICS))
+        waiting = await asyncio.gather(
+            *(_waiting(cluster, each, topic, message_id, body_bytes) for each in WAITING_TOPICS)
+        )
         for messages in waiting:
             if messages:
                 return messages
         raise
 
 
-async def _waiting(cluster: Cluster, where: str, topic: str, unique_id: str) -> tuple[ReceivedMessage, ...]:
+async def _waiting(
+    cluster: Cluster, where: str, topic: str, unique_id: str, body_bytes: int
+) -> tuple[ReceivedMessage, ...]:
     """Return messages with the id that wait in a system topic and will go to *topic*."""
     try:
-        found = await cluster.admin.query_unique(where, unique_id)
+        found = await cluster.admin.query_unique(where, unique_id, max_body_bytes=body_bytes)
     except ClientError:
         return ()
     return tuple(each for each in found if each.properties.get(props.REAL_TOPIC) == topic)
 
 
-async def _at(cluster: Cluster, topic: str, message_id: str, at: str) -> ReceivedMessage:
+async def _at(cluster: Cluster, topic: str, message_id: str, at: str, body_bytes: int) -> ReceivedMessage:
     broker, _, place = at.partition(":")
     queue_id, _, offset = place.partition(":")
     if all(each.isascii() and each.isdecimal() and len(each) < 19 for each in (queue_id, offset)):
         queue = MessageQueue(topic, broker, int(queue_id))
-        result = await cluster.reader.pull(queue, int(offset), max_count=1, expression=ALL, expression_type=TAG)
+        reader = cluster.reader_of(body_bytes)
+        result = await reader.pull(queue, int(offset), max_count=1, expression=ALL, expression_type=TAG)
         for each in result.messages[:1]:
             if each.queue_offset == int(offset) and message_id in (each.message_id, each.offset_id):
                 return each
     raise NoMessageFound(f"topic {topic} has no message {message_id} at {at}")
 
 
-async def by_offset_id(cluster: Cluster, message_id: str) -> ReceivedMessage | None:
+async def by_offset_id(cluster: Cluster, message_id: str, body_bytes: int = HEAD_BYTES) -> ReceivedMessage | None:
     """Return the message with an offset id; None if it is none, or the broker has no message there.
 
     The id contains the address of a broker. Only registered brokers are asked.
@@ -147,11 +160,49 @@ async def by_offset_id(cluster: Cluster, message_id: str) -> ReceivedMessage | N
     if address not in named:
         return None
     try:
-        found = await cluster.admin.view_message(message_id)
+        found = await cluster.admin.view_message(message_id, max_body_bytes=body_bytes)
     except ClientError:
         return None
     found.broker_name = named[address]
     return found
+
+
+async def whole(cluster: Cluster, message: ReceivedMessage) -> ReceivedMessage:
+    """Return *message* with its whole body, read again if only the beginning was decompressed.
+
+    Raises:
+        NoMessageFound: it is not there any more.
+        ClientError: of the request.
+    """
+    if not message.is_shortened:
+        return message
+    queue = MessageQueue(message.topic, message.broker_name, message.queue_id)
+    reader = cluster.reader_of(MAX_BODY_BYTES)
+    result = await reader.pull(queue, message.queue_offset, max_count=1, expression=ALL, expression_type=TAG)
+    for each in result.messages[:1]:
+        if each.log_offset == message.log_offset:
+            return each
+    raise _gone(message)
+
+
+async def whole_parts(cluster: Cluster, message: ReceivedMessage) -> Iterator[bytes]:
+    """Return the whole body in parts, of which one at a time is decompressed. Raises as `whole`."""
+    if not message.is_shortened:
+        return iter((message.body,))
+    queue = MessageQueue(message.topic, message.broker_name, message.queue_id)
+    found = await cluster.reader.pull_records(
+        queue, message.queue_offset, max_count=1, expression=ALL, expression_type=TAG
+    )
+    for record in iter_records(found.records):
+        if record.log_offset == message.log_offset:
+            return decompressed_parts(record.body, record.sys_flag, PART_BYTES)
+        break
+    raise _gone(message)
+
+
+def _gone(message: ReceivedMessage) -> NoMessageFound:
+    place = f"{message.broker_name}:{message.queue_id} @{message.queue_offset}"
+    return NoMessageFound(f"topic {message.topic} has no message at {place} any more")
 
 
 def _group_of(topic: str) -> str:

@@ -20,7 +20,7 @@ from gantrymq.model.queue import MessageQueue
 from gantrymq.model.subscription import ALL, TAG
 from gantrymq.world import Clock
 from gantrymq_console.data.asking import Asking, Missing
-from gantrymq_console.data.cluster import Cluster
+from gantrymq_console.data.cluster import HEAD_BYTES, Cluster
 
 __all__ = ["ROUND_S", "Pace", "Walk", "Wanted"]
 
@@ -31,6 +31,8 @@ MOST_FILTERED: Final = 4096  # queue entries of a slice if the broker filters
 RESTARTS: Final = 3  # of a slice that turns out to be too large
 ROUND_S: Final = 1.5  # for each broker, so that a silent one leaves time for the others
 FOREVER_MS: Final = 2**62
+
+DECODED_BYTES: Final = 2 * 1024 * 1024  # bodies of a slice, decompressed
 
 Row = TypeVar("Row")
 
@@ -70,6 +72,19 @@ class Pace:
             await self._clock.sleep(self._free_at - now - 1)
 
 
+@attrs.frozen
+class _Seen(Generic[Row]):
+    """What is kept of a message that was read. Its body may be large."""
+
+    queue_offset: int
+    stored_ms: int
+    store_size: int
+    body_size: int
+    place: tuple[int, str, int, int]
+    row: Row | None
+    is_readable: bool
+
+
 @attrs.define(eq=False)
 class _Tail:
     """The part of a queue that is not read yet: offsets from *low* to before *high*."""
@@ -85,7 +100,13 @@ class Walk(Generic[Row]):
     """Reads a topic backwards; `looked`, `read_bytes` and `reached_ms` tell how far it is."""
 
     def __init__(
-        self, cluster: Cluster, wanted: Wanted, keep: Callable[[ReceivedMessage], Row | None], *, rows: int = 50
+        self,
+        cluster: Cluster,
+        wanted: Wanted,
+        keep: Callable[[ReceivedMessage], Row | None],
+        *,
+        rows: int = 50,
+        body_bytes: int = HEAD_BYTES,
     ) -> None:
         """Create it.
 
@@ -94,8 +115,10 @@ class Walk(Generic[Row]):
             wanted: messages to read.
             keep: makes the result of a message, None for a message that is left out.
             rows: number of results wanted, which decides how much is read at first.
+            body_bytes: how much of a compressed body is decompressed.
         """
         self._cluster = cluster
+        self._reader = cluster.reader_of(body_bytes)
         self.wanted = wanted
         self._keep = keep
         self._rows = rows
@@ -192,20 +215,22 @@ class Walk(Generic[Row]):
 
     async def _read_all(self, tails: Sequence[_Tail]) -> None:
         found = await asyncio.gather(*(self._read(each) for each in tails))
-        for messages in found:
-            for message in messages:
-                self._take(message)
+        self._waiting += [(each.place, each.row) for part in found for each in part if each.row is not None]
 
-    def _take(self, message: ReceivedMessage) -> None:
-        wanted, stored_ms = self.wanted, message.store_timestamp
-        if stored_ms < wanted.begin_ms or (wanted.end_ms is not None and stored_ms > wanted.end_ms):
-            return
-        row = self._keep(message)
-        if row is not None:
-            place = (-stored_ms, message.broker_name, -message.log_offset, -message.queue_offset)
-            self._waiting.append((place, row))
+    def _seen(self, message: ReceivedMessage) -> _Seen[Row]:
+        wanted, stored_ms, is_readable = self.wanted, message.store_timestamp, message.queue_id >= 0
+        is_wanted = wanted.begin_ms <= stored_ms and (wanted.end_ms is None or stored_ms <= wanted.end_ms)
+        return _Seen(
+            message.queue_offset,
+            stored_ms,
+            message.store_size,
+            len(message.body),
+            (-stored_ms, message.broker_name, -message.log_offset, -message.queue_offset),
+            self._keep(message) if is_readable and is_wanted else None,
+            is_readable,
+        )
 
-    async def _read(self, tail: _Tail) -> list[ReceivedMessage]:
+    async def _read(self, tail: _Tail) -> list[_Seen[Row]]:
         """Return the messages of the next slice of a queue, and move the part that is not read yet."""
         if tail.high is None:
             assert self.wanted.end_ms is not None
@@ -213,28 +238,30 @@ class Walk(Generic[Row]):
         high = tail.high
         low = max(tail.low, high - tail.size)
         messages, low = await self._slice(tail, low, high)
-        readable = [each for each in messages if each.queue_id >= 0]
+        readable = [each for each in messages if each.is_readable]
         self.unreadable += len(messages) - len(readable)
         self.looked += high - low
         tail.high = low
         if low <= tail.low:
             return readable
-        first = readable[0] if readable and readable[0].queue_offset == low else await self._at(tail.queue, low)
-        if first is not None:
-            tail.bound_ms = min(tail.bound_ms, first.store_timestamp)
+        first_ms = readable[0].stored_ms if readable and readable[0].queue_offset == low else None
+        if first_ms is None:
+            first_ms = await self._time_at(tail.queue, low)
+        if first_ms is not None:
+            tail.bound_ms = min(tail.bound_ms, first_ms)
         if self.wanted.is_filtered and len(readable) < PULL // 4:
             tail.size = min(MOST_FILTERED, tail.size * 2)
-        elif tail.size < PULL and sum(each.store_size for each in readable) < SLICE_BYTES // 2:
+        elif tail.size < PULL and _share(readable) < 0.5:
             tail.size = min(PULL, tail.size * 2)
         return readable
 
-    async def _slice(self, tail: _Tail, low: int, high: int) -> tuple[list[ReceivedMessage], int]:
+    async def _slice(self, tail: _Tail, low: int, high: int) -> tuple[list[_Seen[Row]], int]:
         """Return the messages from *low* to before *high*, and the offset at which they begin in the end.
 
         That is higher than *low* if messages are large, or were deleted meanwhile.
         """
-        wanted, reader = self.wanted, self._cluster.reader
-        found: list[ReceivedMessage] = []
+        wanted, reader = self.wanted, self._reader
+        found: list[_Seen[Row]] = []
         at, restarts = low, 0
         while at < high:
             result = await reader.pull(
@@ -248,7 +275,7 @@ class Walk(Generic[Row]):
                 low = at = tail.low = min(high, result.next_offset)
                 found.clear()
                 continue
-            part = [each for each in result.messages if each.queue_offset < high]
+            part = [self._seen(each) for each in result.messages if each.queue_offset < high]
             found += part
             self.read_bytes += sum(each.store_size for each in part)
             if result.next_offset <= at:
@@ -261,13 +288,19 @@ class Walk(Generic[Row]):
                 found.clear()
         return found, low
 
-    async def _at(self, queue: MessageQueue, offset: int) -> ReceivedMessage | None:
-        """Return the message at *offset*, whether it matches the filter or not."""
-        result = await self._cluster.reader.pull(queue, offset, max_count=1, expression=ALL, expression_type=TAG)
-        return result.messages[0] if result.messages else None
+    async def _time_at(self, queue: MessageQueue, offset: int) -> int | None:
+        """Return the store time of the message at *offset*, whether it matches the filter or not."""
+        result = await self._reader.pull(queue, offset, max_count=1, expression=ALL, expression_type=TAG)
+        return result.messages[0].store_timestamp if result.messages else None
 
 
-def _better_size(found: Sequence[ReceivedMessage], read: int, size: int) -> int:
+def _share(found: Sequence[_Seen[Row]]) -> float:
+    """Return how much of a slice the messages fill by their bytes; 1 or more if they fill it."""
+    stored, decoded = sum(each.store_size for each in found), sum(each.body_size for each in found)
+    return max(stored / SLICE_BYTES, decoded / DECODED_BYTES)
+
+
+def _better_size(found: Sequence[_Seen[Row]], read: int, size: int) -> int:
     """Return the number of entries a slice should have, judged by the first *read* of *size* entries."""
-    share = max(sum(each.store_size for each in found) / SLICE_BYTES, len(found) / (2 * PULL)) / read
+    share = max(_share(found), len(found) / (2 * PULL)) / read
     return max(1, int(1 / share)) if share * size > 2 else size

@@ -33,6 +33,7 @@ class Search:
     looked: int = 0  # queue entries
     read_bytes: int = 0
     unreadable: int = 0
+    half_searched: int = 0  # messages with a body so large that only its beginning was searched
     reached_ms: int | None = None  # store time down to which everything was looked at
     next_skip: int = 0
     limit: str = ""  # that ended it: hits, looked, bytes, time, stop; empty if everything was looked at
@@ -47,12 +48,12 @@ class Stop(Protocol):
 
 async def run(cluster: Cluster, search: Search, stop: Stop) -> None:
     """Search until the end or a limit. Raises NoRoute: no such topic; ClientError: a refused expression."""
-    clock, test = cluster.world.clock, listing.contains(search.text)
+    clock, test = cluster.world.clock, listing.Contains(search.text)
 
     def keep(message: ReceivedMessage) -> Row | None:
         return listing.row_of(message, with_body=True) if test(message) else None
 
-    walk: Walk[Row] = Walk(cluster, search.wanted, keep, rows=200)
+    walk: Walk[Row] = Walk(cluster, search.wanted, keep, rows=200, body_bytes=listing.SEARCHED_BYTES)
     until, pace = clock.monotonic() + MOST_S, Pace(clock, BYTES_PER_S)
     await walk.start(Asking(clock))
     while not walk.is_done:
@@ -62,6 +63,7 @@ async def run(cluster: Cluster, search: Search, stop: Stop) -> None:
         before = walk.read_bytes
         search.hits += await walk.more(ROUND_S)
         walk.check_expression()
+        search.half_searched = test.half_searched
         _note(search, walk)
         await pace.spend(walk.read_bytes - before)
     _note(search, walk)

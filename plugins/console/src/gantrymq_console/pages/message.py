@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any, Final
 
 import attrs
-from starlette.responses import Response
+from starlette.responses import Response, StreamingResponse
 
 from gantrymq.client.message import ReceivedMessage
 from gantrymq.errors import NoMessageFound
@@ -67,7 +67,8 @@ async def show(visit: Visit) -> View:
     form, whole = visit.choice("form", bodies.FORMS), visit.choice("whole", ("no", "yes")) == "yes"
     number, start = visit.number("number", 0, at_most=31), visit.start
     asking = Asking(visit.console.world.clock)
-    found = await asking.needed(messages.by_id(visit.cluster, topic, message_id, visit.text("at")))
+    most = bodies.WHOLE_BYTES if whole else bodies.SHOWN_BYTES
+    found = await asking.needed(messages.by_id(visit.cluster, topic, message_id, visit.text("at"), most))
     if number >= len(found):
         raise NoMessageFound(f"there are {len(found)} messages with the id {message_id}, not {number + 1}")
     message = found[number]
@@ -82,7 +83,6 @@ async def show(visit: Visit) -> View:
     )
     body = None
     if visit.may(Role.READER):
-        most = bodies.WHOLE_BYTES if whole else bodies.SHOWN_BYTES
         body = await _body(visit, message, form, most)
         await visit.console.record_read(visit, "message.title", f"{message.topic} {message_id}")
     facts = messages.facts_of(message)
@@ -110,7 +110,7 @@ async def show(visit: Visit) -> View:
 
 async def _body(visit: Visit, message: ReceivedMessage, form: str, most: int) -> bodies.Body:
     """Return the body to show; a large one is made in a thread, because that takes a part of a second."""
-    make = partial(bodies.body_of, message.body, message.body_problem, form, most)
+    make = partial(bodies.body_of, message.body, message.body_problem, form, most, is_shortened=message.is_shortened)
     if min(len(message.body), most) < LARGE_BYTES:
         return make()
     return await visit.console.world.workers.run(make)
@@ -132,11 +132,16 @@ async def download(visit: Visit) -> Response:
     found = await messages.by_id(visit.cluster, visit.text("topic"), message_id, visit.text("at"))
     message: ReceivedMessage = found[visit.number("number", 0, at_most=len(found) - 1)]
     name = "".join(each for each in message_id if each.isalnum())[:64]
-    return Response(
-        message.body,
+    return StreamingResponse(
+        _parts(await messages.whole_parts(visit.cluster, message)),
         media_type="application/octet-stream",
         headers={"Content-Disposition": f'attachment; filename="{name}.bin"'},
     )
+
+
+async def _parts(parts: Iterator[bytes]) -> AsyncIterator[bytes]:
+    for each in parts:
+        yield each
 
 
 PART = Part(

@@ -41,6 +41,7 @@ class SearchPage:
     looked: int
     read_bytes: Long
     unreadable: int
+    half_searched: int
     reached_ms: int | None
     next_skip: int
     limit: str
@@ -82,6 +83,7 @@ async def show(visit: Visit) -> View:
         search.looked,
         Long(search.read_bytes),
         search.unreadable,
+        search.half_searched,
         search.reached_ms,
         search.next_skip,
         search.limit,

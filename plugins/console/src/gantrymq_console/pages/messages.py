@@ -52,7 +52,7 @@ async def show(visit: Visit) -> View:
             end_ms=wanted.end_ms,
         )
     else:
-        test = listing.contains(asked.text) if asked.text else None
+        test = listing.Contains(asked.text) if asked.text else None
         found = await listing.newest(visit.cluster, asking, wanted, visit.rows, with_body=may_read, test=test)
     if may_read and found.rows:
         await visit.console.record_read(visit, "messages.title", topic)
@@ -73,10 +73,10 @@ async def download(visit: Visit) -> Response:
             end_ms=wanted.end_ms,
         )  # fmt: skip
         return streamed(visit, export.of_rows(visit.cluster, found.rows, form), form)
-    test = listing.contains(asked.text) if asked.text else None
+    test = listing.Contains(asked.text) if asked.text else None
     walk = export.walk_of(visit.cluster, wanted, test)
     await walk.start(asking)
-    return streamed(visit, export.of_walk(visit.cluster, walk, form, most), form)
+    return streamed(visit, export.of_walk(visit.cluster, walk, form, most, test), form)
 
 
 PART = Part(

@@ -18,6 +18,7 @@ from gantrymq.model.sys_flag import INNER_BATCH
 from gantrymq_admin.dead_letters import again
 from gantrymq_console.access.users import Role
 from gantrymq_console.data import messages
+from gantrymq_console.data.cluster import HEAD_BYTES
 from gantrymq_console.web.pages import Action, BadInput, Form, Outcome, Page, Part, Preview, View
 from gantrymq_console.web.values import Long
 from gantrymq_console.web.visit import Visit
@@ -26,6 +27,7 @@ __all__ = ["PART"]
 
 PRODUCER_GROUP: Final = "gantrymq-console"
 MOST_BYTES: Final = 6 * 1024 * 1024  # 4 MiB of body, encoded in a form
+MOST_COPIED: Final = 4 * 1024 * 1024  # of a body in the form of a copy
 ENCODINGS: Final = ("text", "base64", "hex")
 
 
@@ -46,7 +48,10 @@ async def form(visit: Visit) -> View:
     topic, source = visit.names["topic"], visit.text("from")
     draft = Draft(topic, "", "text", "", "", "")
     if source and visit.may(Role.READER):
-        message = await _one(visit, source, visit.text("source_topic") or topic, at=visit.text("at"))
+        source_topic, at = visit.text("source_topic") or topic, visit.text("at")
+        message = await _one(visit, source, source_topic, at=at, body_bytes=MOST_COPIED)
+        if message.is_shortened:
+            raise BadInput("sending.too_large", most=MOST_COPIED // 2**20)
         await visit.console.record_read(visit, "sending.title", f"{message.topic} {source}")
         draft = _copied(topic, message)
     return View("sending.html", draft, "message send --help", title=topic)
@@ -97,7 +102,7 @@ class AgainData:
 
 async def preview_again(visit: Visit, form: Form) -> Preview:
     """Return where the message would be sent."""
-    message = await _of_form(visit, form)
+    message = await messages.whole(visit.cluster, await _of_form(visit, form))
     group = form.get("group", "").strip()
     target = _again(message, group).topic
     data = AgainData(target, group, message.message_id, message.keys or "", Long(len(message.body)))
@@ -106,7 +111,7 @@ async def preview_again(visit: Visit, form: Form) -> Preview:
 
 async def send_again(visit: Visit, form: Form) -> Outcome:
     """Send a copy of the message to its topic, or to the retry topic of one group."""
-    message = await _of_form(visit, form)
+    message = await messages.whole(visit.cluster, await _of_form(visit, form))
     copy = _again(message, form.get("group", "").strip())
     sent = await _producer(visit).send(copy)
     fields = {"topic": copy.topic, "id": sent.message_id}
@@ -166,8 +171,10 @@ async def _of_form(visit: Visit, form: Form) -> ReceivedMessage:
     )
 
 
-async def _one(visit: Visit, message_id: str, topic: str, number: str = "0", at: str = "") -> ReceivedMessage:
-    found = await messages.by_id(visit.cluster, topic, message_id, at)
+async def _one(
+    visit: Visit, message_id: str, topic: str, number: str = "0", at: str = "", body_bytes: int = HEAD_BYTES
+) -> ReceivedMessage:
+    found = await messages.by_id(visit.cluster, topic, message_id, at, body_bytes)
     if not number.isdecimal() or int(number) >= len(found):
         raise BadInput("common.not_a_number", name="number", value=number[:20], least=0, most=len(found) - 1)
     return found[int(number)]
