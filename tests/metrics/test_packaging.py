@@ -1,4 +1,4 @@
-"""The container image and the systemd unit agree with the rest of the tree."""
+"""The container image agrees with the rest of the tree, and systemd finds the units sound and hardened."""
 
 import re
 import shutil
@@ -13,7 +13,8 @@ from gantrymq_metrics.settings import SCHEMA
 ROOT = Path(__file__).resolve().parents[2]
 DOCKERFILE = (ROOT / "Dockerfile").read_text()
 RUNNING = ROOT / "docs/operations/running.md"
-UNIT = ROOT / "packaging/systemd/gantrymq.service"
+UNITS = sorted((ROOT / "packaging/systemd").glob("*.service"))
+MOST_EXPOSED = 2.0  # of systemd's scale to 10
 
 
 def test_the_image_has_the_default_install():
@@ -44,9 +45,23 @@ def test_the_image_does_not_run_as_root_and_asks_for_its_health():
     assert "\nVOLUME /data/store\n" in DOCKERFILE
 
 
-def test_systemd_finds_nothing_wrong_with_the_unit(tmp_path):
-    analyze = shutil.which("systemd-analyze") or pytest.skip("systemd-analyze is not here")
-    unit = tmp_path / UNIT.name
-    unit.write_text(UNIT.read_text().replace("/opt/gantrymq/bin/gantrymq", shutil.which("true")))
-    found = subprocess.run([analyze, "verify", "--man=no", unit], capture_output=True, text=True, check=False)
-    assert (found.returncode, [line for line in found.stderr.splitlines() if UNIT.name in line]) == (0, [])
+@pytest.fixture(params=UNITS, ids=lambda unit: unit.stem)
+def analyze(request, tmp_path):
+    """``analyze(*words)`` runs systemd-analyze on one unit, whose program is replaced by one that exists."""
+    program = shutil.which("systemd-analyze") or pytest.skip("systemd-analyze is not here")
+    unit = tmp_path / request.param.name
+    unit.write_text(request.param.read_text().replace("/opt/gantrymq/bin/gantrymq", shutil.which("true")))
+    return lambda *words: subprocess.run([program, *words, unit], capture_output=True, text=True, check=False)
+
+
+def test_systemd_finds_nothing_wrong_with_a_unit(analyze):
+    found = analyze("verify", "--man=no")
+    assert (found.returncode, [line for line in found.stderr.splitlines() if "gantrymq" in line]) == (0, [])
+
+
+def test_a_unit_is_hardened(analyze):
+    found = analyze("security", "--offline=true")
+    level = re.search(r"exposure level for .*?: ([\d.]+)", found.stdout)
+    if level is None:
+        pytest.skip(f"this systemd-analyze knows no --offline: {found.stderr[:80]}")
+    assert float(level[1]) < MOST_EXPOSED
