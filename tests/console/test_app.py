@@ -32,7 +32,8 @@ def test_both_languages_have_every_text_with_the_same_fields():
 
     english = texts_of("en").table
     for language in LANGUAGES:
-        table = texts_of(language).table
+        # What brokers say in English needs a text in the other languages only; see test_brokers.py.
+        table = {key: text for key, text in texts_of(language).table.items() if not key.startswith("meanings.")}
         assert table.keys() == english.keys()
         for key, text in english.items():
             other = table[key]
@@ -41,7 +42,7 @@ def test_both_languages_have_every_text_with_the_same_fields():
                 assert fields(each) == wanted or (form == "one" and fields(each) < wanted), (language, key)
                 assert each.strip(), (language, key)
     folders = files("gantrymq_console").joinpath("texts")
-    names = [{each.name for each in folders.joinpath(language).iterdir()} for language in LANGUAGES]
+    names = [{each.name for each in folders.joinpath(language).iterdir()} - {"meanings.toml"} for language in LANGUAGES]
     assert names[0] == names[1]
     for language in LANGUAGES:
         for name in names[0]:

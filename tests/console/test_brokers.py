@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import re
+from importlib.resources import files
+
 import pytest
 from console_visitor import Visitor
 
@@ -11,6 +14,9 @@ from gantrymq_console.data import brokers as brokers_data
 from gantrymq_console.data import settings as settings_data
 from gantrymq_console.data.brokers import state_of
 from gantrymq_console.data.cluster import BrokerAddress
+from gantrymq_console.web.texts import texts_of
+
+REFUSE = ("retention/rules.py", "retention/disk_watch.py")  # modules that refuse messages, besides the store's
 
 
 @pytest.fixture
@@ -30,6 +36,40 @@ def test_the_list_and_a_broker(visitor, name):
     assert twin["broker"]["answers"] and twin["broker"]["registered"] and twin["info"]["brokerActive"] == "true"
     assert isinstance(twin["broker"]["log_max"], str)
     assert visitor.get("/brokers/nobody").status == 404
+
+
+def test_settings_and_figures_have_a_meaning_in_chinese(visitor, name):
+    """Brokers explain them in English; `texts/zh/meanings.toml` has the translation of each that this product has."""
+    table = texts_of("zh").table
+    keys = {each["key"] for each in visitor.api(f"/brokers/{name}/settings?rows=200")["data"]["settings"]}
+    figures = {each["name"] for each in visitor.api(f"/brokers/{name}")["data"]["figures"]}
+    assert len(keys) > 80 and len(figures) > 15
+    assert not {key for key in keys if not {f"meanings.setting.{key}", f"settings.meaning_of.{key}"} & table.keys()}
+    assert not {each for each in figures if f"meanings.figure.{each}" not in table}
+
+
+def test_every_cause_of_a_refusal_has_a_text():
+    folder = files(pytest.importorskip("gantrymq_storage_mmap"))
+    sources = "\n".join(folder.joinpath(each).read_text("utf-8") for each in ("store.py", *REFUSE))
+    causes = set(re.findall(r'Refusal\(\s*"([a-z_]+)"|\("([a-z_]*disk_ratio)",', sources))
+    words = {first or second for first, second in causes} | {"free_bytes"}
+    assert words == {key.removeprefix("refusals.") for key in texts_of("en").table if key.startswith("refusals.")}
+
+
+def test_a_refusal_is_told_in_the_readers_language(gantrymq_broker, monkeypatch):
+    with Visitor(gantrymq_broker, language="zh") as visitor:
+        visitor.get("/")
+        visitor.cluster.forget()
+        real = visitor.cluster.admin.runtime_info
+
+        async def full(address):
+            info = await real(address)
+            return {**info, "storeRefusal": "the disk of /store is full", "storeRefusalCause": "disk_ratio"}
+
+        monkeypatch.setattr(visitor.cluster.admin, "runtime_info", full)
+        for path in ("/", "/brokers/broker-a"):
+            page = visitor.get(path)
+            assert "请清理磁盘空间" in page.text and '<span lang="en">the disk of /store is full' in page.response.text
 
 
 def test_a_silent_broker_is_named_with_the_time_of_its_last_answer(visitor, name, monkeypatch):

@@ -57,6 +57,30 @@ def test_the_list_has_those_furthest_behind_first(late):
     assert "No group has such a name" in late.get("/groups?filter=nothing").text
 
 
+def test_words_of_brokers_are_behind_the_translation(gantrymq_broker):
+    with Visitor(gantrymq_broker, language="zh") as visitor:
+        visitor.running.create_topic("Orders", 1)
+        visitor.running.send("Orders", b"1")
+        commit(visitor, "Late", "Orders", 0, 0)
+        page = visitor.get("/groups/Late")
+        assert "没有在线成员" in page.text and "服务器的原文" in page.text
+        assert 'class="words"' in page.response.text and "no member of group Late is online" in page.text
+
+
+def test_what_was_typed_into_forms_of_groups_and_topics_stays_after_an_error(late):
+    page = late.submit(late.get("/new/topic"), "/new/topic", topic="Orders", read_queues="7", perm="4", order="on")
+    fields = page.form("/new/topic").fields
+    assert (page.status, fields["topic"], fields["read_queues"], fields["perm"]) == (400, "Orders", "7", "4")
+    assert fields["order"] == "on" and "Topic Orders exists already" in page.text
+    form = late.get("/groups/Late/offsets")
+    clone = late.submit(form, "/clone", clone="Late")
+    assert clone.status == 400 and clone.form("/clone").fields["clone"] == "Late"
+    assert clone.link("Queues").endswith("/groups/Late/queues")
+    group = late.submit(late.get("/new/group"), "/new/group", group="Late", retry_max_times="3")
+    assert group.status == 400 and group.form("/new/group").fields["retry_max_times"] == "3"
+    assert "consume_broadcast_enable" in group.form("/new/group").fields
+
+
 def test_a_group_says_why_it_gets_nothing(late):
     page = late.get("/groups/Late")
     assert "No member is online: start a consumer of this group." in page.text

@@ -329,6 +329,14 @@ def test_a_tail_shows_new_messages_and_counts_those_left_out(visitor, monkeypatc
     assert "Ended." in visitor.get(path).text
 
 
+def test_a_form_that_cannot_be_used_keeps_its_fields(visitor):
+    visitor.running.send("Orders", b"1")
+    page = visitor.get("/topics/Orders/messages?tag=A&sql=b%3D1&text=hello&queue=x:1&offset=zwei")
+    assert page.status == 400 and "not both" in page.text
+    fields = next(each for each in page.forms if "sql" in each.fields).fields
+    assert [fields[name] for name in ("tag", "sql", "text", "queue", "offset")] == ["A", "b=1", "hello", "x:1", "zwei"]
+
+
 def test_the_tail_is_linked_where_messages_are(visitor):
     visitor.running.send("Orders", b"1")
     for path in ("/topics/Orders", "/topics/Orders/messages", "/search?q=Orders"):

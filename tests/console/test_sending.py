@@ -6,6 +6,9 @@ import base64
 
 import pytest
 
+from gantrymq.client.producing.producer import Producer
+from gantrymq.errors import BrokerRefused
+
 
 def test_a_message_is_sent_and_shown(visitor):
     visitor.running.create_topic("Orders", 4)
@@ -42,6 +45,36 @@ def test_a_form_that_cannot_be_used_sends_nothing(visitor, fields, sentence):
     page = visitor.submit(visitor.get("/topics/Orders/send"), "/send", **fields)
     assert page.status == 400 and sentence in page.text
     assert visitor.running.pull("Orders") == []
+    shown = visitor.submit(page, "/send", body="a body", encoding="text", properties="", delay="", queue="", keys="k")
+    assert "Sent as" in shown.text  # the form that is shown again works
+
+
+def test_what_was_typed_stays_after_an_error(visitor):
+    visitor.running.create_topic("Orders", 1)
+    typed = {"body": "my long <text>", "keys": "k1", "tags": "T", "properties": "a=1\nb", "delay": "5", "queue": "vm:9"}
+    page = visitor.submit(visitor.get("/topics/Orders/send"), "/send", encoding="base64", **typed)
+    assert page.status == 400 and "b is not name=value" in page.text
+    fields = page.form("/send").fields
+    assert {name: fields[name] for name in ("keys", "tags", "delay", "queue", "encoding")} == {
+        "keys": "k1", "tags": "T", "delay": "5", "queue": "vm:9", "encoding": "base64"
+    }  # fmt: skip
+    assert "my long <text>" in page.text and "a=1 b" in page.text and "<text>" not in page.response.text
+    assert page.link("Queues").endswith("/topics/Orders")
+
+
+def test_what_was_typed_stays_after_a_refusal_of_the_broker(visitor, monkeypatch):
+    visitor.running.create_topic("Orders", 1)
+    form = visitor.get("/topics/Orders/send")
+
+    async def refused(*_given, **_more):
+        raise BrokerRefused(14, "service not available: the disk is full", "127.0.0.1:10911")
+
+    monkeypatch.setattr(Producer, "send", refused)
+    page = visitor.submit(form, "/send", body="precious")
+    assert page.status == 502 and "precious" in page.text
+    assert "The broker does not accept messages at the moment: 127.0.0.1:10911. The page Home says why" in page.text
+    assert "the disk is full" in page.text and "Response code 14 (SERVICE_NOT_AVAILABLE)" in page.text
+    assert "Request of the browser: POST /topics/Orders/send" in page.text
 
 
 def test_a_copy_of_a_message_fills_the_form(visitor):

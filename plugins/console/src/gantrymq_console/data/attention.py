@@ -39,6 +39,7 @@ class Problem:
     link: tuple[str, ...] = ()  # segments of the page that tells more
     since_ms: int | None = None
     sentence: str = ""  # in the server's words
+    cause: str = ""  # name of the cause, if a store refuses messages
 
 
 @attrs.frozen
@@ -135,7 +136,7 @@ def _of_broker(broker: BrokerState) -> Iterator[Problem]:
         fields = {**name, "address": broker.address}
         yield Problem(word, "bad", broker.title, fields, link, broker.silent_since_ms, broker.problem)
     if broker.refusal:
-        yield Problem("refuses", "bad", broker.title, name, link, sentence=broker.refusal)
+        yield Problem("refuses", "bad", broker.title, name, link, None, broker.refusal, broker.refusal_cause)
     if broker.unwritten:
         yield Problem("unwritten", "bad", broker.title, name, link, sentence=broker.unwritten)
     if broker.disk_word in ("warn", "bad"):

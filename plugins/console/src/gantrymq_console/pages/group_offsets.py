@@ -105,7 +105,14 @@ async def _run_clone(visit: Visit, form: Form) -> Outcome:
 
 ACTIONS: Final = (
     Action("/groups/{group}/offsets", "groups.reset", Role.OPERATOR, _run_reset, _preview_reset),
-    Action("/groups/{group}/clone", "groups.clone", Role.OPERATOR, _run_clone, _preview_clone),
+    Action(
+        "/groups/{group}/clone",
+        "groups.clone",
+        Role.OPERATOR,
+        _run_clone,
+        _preview_clone,
+        page="/groups/{group}/offsets",
+    ),
 )
 
 

@@ -15,7 +15,7 @@ from gantrymq_console.web.moments import moment_of
 from gantrymq_console.web.pages import BadInput
 from gantrymq_console.web.visit import Visit
 
-__all__ = ["Asked", "command_of", "filter_options", "streamed", "wanted_by"]
+__all__ = ["Asked", "as_typed", "command_of", "filter_options", "streamed", "wanted_by"]
 
 MOST_FILES: Final = 4  # made at the same time
 STUCK_S: Final = 900.0  # after which a file does not count any more: its reader may have stopped reading
@@ -32,7 +32,7 @@ class Asked:
     from_ms: int | None
     to_ms: int | None
     queue: str  # broker:id
-    offset: int | None
+    offset: int | str | None  # a text if it is no number
 
 
 def wanted_by(topic: str, given: Mapping[str, str]) -> tuple[Asked, Wanted]:
@@ -58,6 +58,21 @@ def wanted_by(topic: str, given: Mapping[str, str]) -> tuple[Asked, Wanted]:
     )
     kind = SQL92 if asked.sql else TAG
     return asked, Wanted(topic, begin_ms or 0, last_ms, skip, asked.sql or asked.tag or ALL, kind, queue, offset)
+
+
+def as_typed(given: Mapping[str, str]) -> Asked:
+    """Return the fields of a form that cannot be used, to show it again."""
+    key, tag, sql, text, queue, offset = (
+        given.get(name, "").strip() for name in ("key", "tag", "sql", "text", "queue", "offset")
+    )
+    return Asked(key, tag, sql, text, _moment(given, "from"), _moment(given, "to"), queue, offset or None)
+
+
+def _moment(given: Mapping[str, str], name: str) -> int | None:
+    try:
+        return moment_of(given, name)
+    except BadInput:
+        return None
 
 
 def _queue(text: str) -> tuple[str, int] | None:

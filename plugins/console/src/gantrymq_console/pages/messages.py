@@ -13,8 +13,9 @@ from gantrymq_console.data import export, listing
 from gantrymq_console.data.asking import Asking
 from gantrymq_console.data.listing import Listing
 from gantrymq_console.pages import message_search, tail
-from gantrymq_console.pages.message_form import Asked, command_of, streamed, wanted_by
-from gantrymq_console.web.pages import Download, Forbidden, Page, Part, View
+from gantrymq_console.pages.message_form import Asked, as_typed, command_of, streamed, wanted_by
+from gantrymq_console.web.pages import BadInput, Download, Forbidden, Page, Part, View
+from gantrymq_console.web.values import Long
 from gantrymq_console.web.visit import Visit
 
 __all__ = ["PART"]
@@ -37,7 +38,13 @@ async def show(visit: Visit) -> View:
     """Show messages of a topic that match the form."""
     topic, may_read = visit.names["topic"], visit.may(Role.READER)
     check_topic(topic)
-    asked, wanted = wanted_by(visit.names["topic"], visit.request.query_params)
+    try:
+        asked, wanted = wanted_by(topic, visit.request.query_params)
+    except BadInput as problem:
+        if visit.is_api:
+            raise
+        data = MessagesPage(topic, as_typed(visit.request.query_params), Listing((), 0, Long(0)), False, may_read)
+        return View("messages.html", data, title=topic, status=400, problem=problem)
     if asked.text and not may_read:
         raise Forbidden("messages.text_forbidden", own=visit.user.role.word)
     asking = Asking(visit.console.world.clock)

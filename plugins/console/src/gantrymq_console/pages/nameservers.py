@@ -56,7 +56,8 @@ async def server_list(visit: Visit) -> View:
     """Show all name servers."""
     asking = Asking(visit.console.world.clock)
     found = await asking.needed(name_servers(visit.cluster))
-    namespace = visit.text("namespace", ORDER_NAMESPACE)[:MOST_CHARACTERS] or ORDER_NAMESPACE
+    given = visit.typed("namespace", visit.text("namespace"))
+    namespace = given[:MOST_CHARACTERS] or ORDER_NAMESPACE
     values = await asking.one(namespace, kv_values(visit.cluster, namespace))
     shown = None if values is None else {key: mask(key, value) for key, value in values.value.items()}
     data = NameServerPage(found.value, namespace, shown)
@@ -161,6 +162,8 @@ PART = Part(
     ),
     actions=(
         Action("/nameservers/settings/{key}", "nameservers.change", Role.ADMIN, change_setting, preview_setting),
-        Action("/nameservers/kv", "nameservers.change_value", Role.ADMIN, change_value, preview_value),
+        Action(
+            "/nameservers/kv", "nameservers.change_value", Role.ADMIN, change_value, preview_value, page="/nameservers"
+        ),
     ),
 )

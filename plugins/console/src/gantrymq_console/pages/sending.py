@@ -47,7 +47,7 @@ async def form(visit: Visit) -> View:
     """Show the form for a message to the topic; ``from`` is the id of a message to copy."""
     topic, source = visit.names["topic"], visit.text("from")
     draft = Draft(topic, "", "text", "", "", "")
-    if source and visit.may(Role.READER):
+    if source and visit.form is None and visit.may(Role.READER):
         source_topic, at = visit.text("source_topic") or topic, visit.text("at")
         message = await _one(visit, source, source_topic, at=at, body_bytes=MOST_COPIED)
         if message.is_shortened:

@@ -22,7 +22,7 @@ from starlette.responses import JSONResponse, RedirectResponse, Response
 from gantrymq.errors import GantryError
 from gantrymq_console.access.audit import AuditUnwritable, Entry
 from gantrymq_console.web import answers
-from gantrymq_console.web.pages import Action, BadInput, Confirm, Outcome, Preview, View
+from gantrymq_console.web.pages import Action, BadInput, Confirm, Conflict, Outcome, Preview, View
 from gantrymq_console.web.values import to_json
 from gantrymq_console.web.visit import Visit
 
@@ -60,6 +60,7 @@ class Actions:
         """Return the response to a POST of *action*."""
         given = await read_form(visit, action.most_bytes)
         visit.check_token(given.get("csrf", ""))
+        visit.form, visit.came_from = given, given.get("back", "")
         form = {name: each for name, each in given.items() if name not in HIDDEN and name != "dry_run"}
         preview = await action.preview(visit, form) if action.preview is not None else None
         if visit.is_api:
@@ -85,7 +86,7 @@ class Actions:
                 view = View("confirm.html", data, preview.command, status=status)
                 return answers.html(visit, view, action.name)
         if not visit.is_api and not self._first_use(given.get("once", "")):
-            raise HTTPException(409, "This form was sent before; its change was not repeated.")
+            raise Conflict("errors.sent_before")
         outcome = await self._audited(action, visit, form, preview)
         return self._response(action, visit, outcome)
 

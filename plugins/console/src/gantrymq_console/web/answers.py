@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Final
 
 import attrs
 from starlette.responses import HTMLResponse, JSONResponse, Response
@@ -18,12 +18,24 @@ from gantrymq.errors import (
     NoMessageFound,
     NoRoute,
 )
-from gantrymq_console.web.pages import BadInput, Forbidden, NotFound, Outcome, Page, View
+from gantrymq.remoting.codes import ResponseCode
+from gantrymq_console.access.audit import AuditUnwritable
+from gantrymq_console.web.pages import BadInput, Conflict, Forbidden, NotFound, Outcome, Page, View
 from gantrymq_console.web.render import render
 from gantrymq_console.web.values import to_json
 from gantrymq_console.web.visit import Visit
 
-__all__ = ["address_of", "failed", "html", "of_page"]
+__all__ = ["address_of", "failed", "html", "of_page", "with_form"]
+
+KINDS: Final = (
+    (NoRoute, 404, "no_route"),
+    (NoMessageFound, 404, "no_message"),
+    (GroupNotExist, 404, "no_group"),
+    (CallTimeout, 504, "timeout"),
+    (ConnectFailed, 504, "connect"),
+    (ConnectionLost, 504, "lost"),
+)
+"""Errors, their status, and the word of their text."""
 
 
 @attrs.frozen
@@ -31,8 +43,15 @@ class Failure:
     """Data of an error page."""
 
     status: int
-    sentence: str
+    sentence: str  # a text of the console, or if *word* is set the words of a server or client
     code: int | None = None  # response code of a refusal
+    word: str = ""  # the texts ``errors.<word>`` and ``errors.do_<word>`` say what happened and what to do
+    place: str = ""  # address of the server
+
+    @property
+    def code_name(self) -> str:
+        """RocketMQ's name of the response code; empty if it has none here."""
+        return ResponseCode(self.code).name if self.code in set(ResponseCode) else ""
 
 
 def of_page(visit: Visit, page: Page, view: View, outcome: Outcome | None) -> Response:
@@ -50,8 +69,18 @@ def of_page(visit: Visit, page: Page, view: View, outcome: Outcome | None) -> Re
     return html(visit, view, page.name, outcome, page)
 
 
-def html(visit: Visit, view: View, name: str, outcome: Outcome | None = None, page: Page | None = None) -> Response:
+def html(
+    visit: Visit,
+    view: View,
+    name: str,
+    outcome: Outcome | None = None,
+    page: Page | None = None,
+    failure: Failure | None = None,
+) -> Response:
     """Return a page of HTML; for a refresh only its main part, with status 304 if that is unchanged."""
+
+    if view.problem is not None:
+        failure = _failure(visit, view.problem)
 
     def made() -> str:
         return render(
@@ -63,6 +92,7 @@ def html(visit: Visit, view: View, name: str, outcome: Outcome | None = None, pa
             nav=page.nav if page is not None else "",
             refresh_s=page.refresh_s if page is not None else None,
             outcome=outcome,
+            failure=failure,
             actions=visit.console.parts,
         )
 
@@ -84,22 +114,33 @@ def failed(visit: Visit, problem: Exception) -> Response:
     return html(visit, View("error.html", failure, status=failure.status), "common.error")
 
 
+def with_form(visit: Visit, page: Page, view: View, problem: Exception) -> Response:
+    """Return a page again whose form was sent and cannot be used, with the error above it."""
+    failure = _failure(visit, problem)
+    page, view = attrs.evolve(page, refresh_s=None), attrs.evolve(view, status=failure.status)
+    return html(visit, view, page.name, None, page, failure)
+
+
 def _failure(visit: Visit, problem: Exception) -> Failure:
     match problem:
         case NotFound():
             return Failure(404, visit.texts(problem.key, **problem.fields).unescape())
         case Forbidden():
             return Failure(403, visit.texts(problem.key, **problem.fields).unescape())
+        case Conflict():
+            return Failure(409, visit.texts(problem.key, **problem.fields).unescape())
         case BadInput():
             return Failure(400, visit.texts(problem.key, **problem.fields).unescape())
-        case NoRoute() | NoMessageFound() | GroupNotExist():
-            return Failure(404, str(problem))
+        case AuditUnwritable():
+            return Failure(503, str(problem), word="audit")
         case BrokerRefused():
-            return Failure(502, str(problem), problem.response_code)
-        case CallTimeout() | ConnectFailed() | ConnectionLost():
-            return Failure(504, str(problem))
+            word = f"refused_{problem.response_code}"
+            word = word if f"errors.{word}" in visit.texts.table else "refused"
+            return Failure(502, str(problem), problem.response_code, word, problem.address)
         case ClientError() | GantryError():
-            return Failure(400, str(problem))
+            found = ((status, word) for kind, status, word in KINDS if isinstance(problem, kind))
+            status, word = next(found, (400, "other"))
+            return Failure(status, str(problem), word=word, place=getattr(problem, "address", ""))
         case _:
             raise problem
 

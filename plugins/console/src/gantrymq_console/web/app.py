@@ -22,7 +22,7 @@ from gantrymq_console.web.actions import Actions
 from gantrymq_console.web.console import Console
 from gantrymq_console.web.csrf import BrowserTokens
 from gantrymq_console.web.login import LogInPage, log_in_first
-from gantrymq_console.web.pages import Action, BadInput, Download, Forbidden, NotFound, Page, SeeOther
+from gantrymq_console.web.pages import Action, BadInput, Conflict, Download, Forbidden, NotFound, Page, SeeOther
 from gantrymq_console.web.visit import LIVE, Visit
 
 __all__ = ["API", "App"]
@@ -51,6 +51,7 @@ class App:
 
             routes.append(Route("/login", log_in, methods=["GET", "POST"]))
         posts = {action.path: action for part in console.parts for action in part.actions}
+        self._pages = {page.path: page for part in console.parts for page in part.pages}
         for part in console.parts:
             routes += [Route(each.path, self._page(each), methods=["GET"]) for each in part.pages]
             routes += [Route(each.path, self._download(each), methods=["GET"]) for each in part.downloads]
@@ -93,8 +94,6 @@ class App:
             raise
         except HTTPException as problem:
             return PlainTextResponse(f"{problem.detail}\n", problem.status_code, problem.headers)
-        except AuditUnwritable as problem:
-            return PlainTextResponse(f"Nothing was changed: {problem}\n", 503)
         except Exception:
             log.exception("%s %s failed", request.method, request.scope["path"])
             return PlainTextResponse("The console failed; its log has the details.\n", 500)
@@ -135,10 +134,23 @@ class App:
         async def run(visit: Visit) -> Response:
             try:
                 return await self._actions.run(action, visit)
+            except (BadInput, GantryError) as problem:
+                page = self._pages.get(action.page or action.path)
+                if page is None or visit.is_api or isinstance(problem, Forbidden | Conflict):
+                    raise
+                return await self._with_form(visit, page, problem)
             finally:
                 self.console.refreshes.forget(visit)
 
         return self._endpoint(action.role, run)
+
+    async def _with_form(self, visit: Visit, page: Page, problem: Exception) -> Response:
+        """Return the page with the form that *problem* is about. Raises the problem if the page cannot be shown."""
+        try:
+            view = await page.show(visit)
+        except (BadInput, GantryError, SeeOther):
+            raise problem from None
+        return answers.with_form(visit, page, view, problem)
 
     def _endpoint(self, role: Role, work: Callable[[Visit], Awaitable[Response]]) -> Endpoint:
         """Return an endpoint for users with *role*; the only place where roles are checked."""
@@ -154,7 +166,7 @@ class App:
                 return answers.failed(visit, refused)
             try:
                 return await work(visit)
-            except (BadInput, GantryError) as problem:
+            except (BadInput, GantryError, AuditUnwritable) as problem:
                 return answers.failed(visit, problem)
 
         return endpoint

@@ -24,6 +24,7 @@ __all__ = [
     "Action",
     "BadInput",
     "Confirm",
+    "Conflict",
     "Download",
     "Forbidden",
     "NotFound",
@@ -57,6 +58,10 @@ class NotFound(BadInput):
     """The address names something that the cluster does not have; the response has status 404."""
 
 
+class Conflict(BadInput):
+    """The request does not fit the present state; the response has status 409."""
+
+
 class Forbidden(BadInput):
     """The user's role does not permit this; the response has status 403."""
 
@@ -86,6 +91,7 @@ class View:
     as_of_ms: int | None = None  # age of the oldest cached data; None for now
     title: str = ""  # replaces the page's title; data of the cluster, such as a topic's name
     status: int = 200
+    problem: BadInput | None = None  # why the form of this page cannot be used; shown above it
 
 
 @attrs.frozen
@@ -173,6 +179,7 @@ class Action:
     preview: Callable[[Visit, Form], Awaitable[Preview]] | None = None  # None only with Confirm.NONE
     confirm: Confirm = Confirm.NUMBERS
     most_bytes: int = 1024 * 1024  # limit of the form
+    page: str = ""  # path of the page with the form, if it is not *path*; it has the same fields
 
 
 @attrs.frozen

@@ -76,6 +76,8 @@ def render(template: str, visit: Visit, **context: Any) -> str:
             version=VERSION,
             log_out=visit.console.identities.login_path() is not None,
             here=visit.here,
+            typed=visit.typed,
+            ticked=visit.ticked,
             time=lambda ms, relative=True: time(visit, ms, relative=relative),
             duration=lambda ms: duration(visit, ms),
             history=visit.console.history.look,

@@ -14,6 +14,7 @@ from starlette.requests import Request
 
 from gantrymq_console.access.users import Role, User
 from gantrymq_console.data.cluster import Cluster
+from gantrymq_console.web.moments import moment_of
 from gantrymq_console.web.pages import BadInput, Forbidden
 from gantrymq_console.web.texts import LANGUAGES, best_language, texts_of
 
@@ -36,6 +37,8 @@ class Visit:
         """Create it for a known user; *token* is for forms, see `gantrymq_console.web.csrf`."""
         self._token = token
         self.personal = False  # whether the response has something for this browser only
+        self.form: Mapping[str, str] | None = None  # of an action
+        self.came_from = ""  # page with the form of an action, as of `page_of`
         self.request = request
         self.console = console
         self.user = user
@@ -135,6 +138,21 @@ class Visit:
         """Number of rows of a list's page."""
         return self.number("rows", ROWS, at_least=1, at_most=MOST_ROWS)
 
+    def typed(self, name: str, default: Any = "") -> Any:
+        """Return the value for a field of a form: what was typed, if the form is shown again after an error."""
+        return default if self.form is None else self.form.get(name, default)
+
+    def typed_ms(self, name: str) -> int | None:
+        """Return the time that was typed into a field of the macro ``moment_field``, None if it was none."""
+        try:
+            return None if self.form is None else moment_of(self.form, name)
+        except BadInput:
+            return None
+
+    def ticked(self, name: str, default: bool) -> bool:
+        """Return whether a checkbox is to be checked."""
+        return default if self.form is None else name in self.form
+
     # --- links ---
 
     def link(self, *segments: str, **query: Any) -> str:
@@ -164,13 +182,13 @@ class Visit:
 
     @property
     def back(self) -> str:
-        """The path and query of this page within the console; the home page for the result of a form."""
-        return page_of(self.request) if self.request.method == "GET" else "/"
+        """The path and query of this page within the console; for the result of a form, the page that had the form."""
+        return page_of(self.request) if self.request.method == "GET" else self.came_from or "/"
 
     @property
     def api(self) -> str:
         """Link to the JSON twin of this page."""
-        return self.link("api", "v1") + self.back
+        return self.link("api", "v1") + (page_of(self.request) if self.request.method == "GET" else "/")
 
 
 def page_of(request: Request) -> str:
