@@ -10,6 +10,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "tests" / "suppo
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "tests" / "load"))
 
 from load_rig import (
+    FIRST_OPAQUE,
     Answer,
     BrokerProcess,
     Connection,
@@ -17,6 +18,7 @@ from load_rig import (
     Request,
     commit_request,
     connect,
+    cpu_s,
     create_topic_request,
     heartbeat_request,
     members_request,
@@ -27,6 +29,7 @@ from load_rig import (
 )
 
 __all__ = [
+    "FIRST_OPAQUE",
     "Answer",
     "BrokerProcess",
     "Connection",
@@ -34,6 +37,7 @@ __all__ = [
     "Request",
     "commit_request",
     "connect",
+    "cpu_s",
     "create_topic_request",
     "heartbeat_request",
     "members_request",

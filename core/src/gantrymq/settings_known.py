@@ -91,7 +91,7 @@ NOT_BUILT: dict[str, tuple[Test, str]] = {
     "enableProxy": (_true, "the gRPC proxy is not implemented in this version; clients use the remoting protocol"),
     "enableBrokerContainer": (
         _true,
-        "a container of several brokers is not implemented; start one process for each broker",
+        "several brokers on one machine are processes here: gantrymq start --brokers N",
     ),
     "fetchNamesrvAddrByAddressServer": (_true, "address servers are not supported; set namesrvAddr"),
     "fetchNameSrvAddrByDnsLookup": (_true, "name servers are not looked up in DNS; set namesrvAddr"),

@@ -14,12 +14,13 @@ Used by the load test and by `benchmarks/`. The frames are built here and not by
 little and checks the broker with independent code.
 """
 
-from load_rig.broker_process import BrokerProcess, raise_descriptor_limit
+from load_rig.broker_process import BrokerProcess, cpu_s, raise_descriptor_limit
 from load_rig.connection import Answer, Connection, connect
 from load_rig.crowd import Crowd
 from load_rig.figures import percentile
 from load_rig.pump import Pump
 from load_rig.requests import (
+    FIRST_OPAQUE,
     Request,
     commit_request,
     create_topic_request,
@@ -31,6 +32,7 @@ from load_rig.requests import (
 from load_rig.slow_reader import SlowReader
 
 __all__ = [
+    "FIRST_OPAQUE",
     "Answer",
     "BrokerProcess",
     "Connection",
@@ -40,6 +42,7 @@ __all__ = [
     "SlowReader",
     "commit_request",
     "connect",
+    "cpu_s",
     "create_topic_request",
     "heartbeat_request",
     "members_request",

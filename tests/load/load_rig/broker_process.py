@@ -27,6 +27,7 @@ class BrokerProcess:
         store: the store's folder; a new temporary one if omitted.
         python: options of the interpreter, such as `-m cProfile`.
         scratch: the parent of the temporary folder.
+        options: further options of `gantrymq start`.
     """
 
     def __init__(
@@ -36,6 +37,7 @@ class BrokerProcess:
         store: Path | None = None,
         python: Sequence[str] = (),
         scratch: Path | None = None,
+        options: Sequence[str] = (),
     ) -> None:
         self._folder = tempfile.TemporaryDirectory(prefix="gantrymq-load-", dir=scratch)
         folder = Path(self._folder.name)
@@ -47,7 +49,7 @@ class BrokerProcess:
         self._log = folder / "broker.err"
         with self._log.open("wb") as log:
             self._child = subprocess.Popen(
-                [*command, *ports, *sets, "--output", "json", "--log-level", "warning"],
+                [*command, *ports, *sets, *options, "--output", "json", "--log-level", "warning"],
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.PIPE,
                 stderr=log,
@@ -75,9 +77,8 @@ class BrokerProcess:
         return self._log.read_text(errors="replace")[-3000:]
 
     def cpu_s(self) -> float:
-        """Seconds of CPU of all its threads so far, user and system. Source: proc(5), stat, utime and stime."""
-        fields = Path(f"/proc/{self.pid}/stat").read_text().rpartition(")")[2].split()
-        return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+        """Seconds of CPU of all its threads so far, user and system."""
+        return cpu_s(self.pid)
 
     def private_bytes(self) -> int:
         """Resident memory without file pages: the process's own memory, whatever the kernel caches of its store."""
@@ -125,6 +126,12 @@ class BrokerProcess:
     def _status(self, name: str) -> int:
         lines = Path(f"/proc/{self.pid}/status").read_text().splitlines()
         return next(int(line.split()[1]) * 1024 for line in lines if line.startswith(f"{name}:"))
+
+
+def cpu_s(pid: int) -> float:
+    """Seconds of CPU of all threads of a process so far. Source: proc(5), stat, utime and stime."""
+    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
 def raise_descriptor_limit(needed: int) -> int:

@@ -27,13 +27,13 @@ def exposure_notes(servers: Iterable[tuple[str, Settings]]) -> tuple[str, ...]:
     machines can reach without access control. *servers*: names ("name server", "broker") and settings.
     """
     servers = list(servers)
-    notes = [_closed(name, settings) for name, settings in servers]
-    exposed: dict[str, list[str]] = {}
+    notes = list(dict.fromkeys(_closed(name, settings) for name, settings in servers))  # several brokers are alike
+    exposed: dict[str, dict[str, None]] = {}  # host to names, each once
     for name, settings in servers:
         for host, tls in _listens_on(settings).items():
             if not is_loopback(host) and not _controls_access(settings, tls):
-                exposed.setdefault(host, []).append(name)
-    notes += [_sentence(host, names) for host, names in exposed.items()]
+                exposed.setdefault(host, {})[name] = None
+    notes += [_sentence(host, list(names)) for host, names in exposed.items()]
     return tuple(note for note in notes if note)
 
 

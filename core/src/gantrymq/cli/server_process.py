@@ -78,8 +78,20 @@ def log_options(level: str = "info") -> Callable[[F], F]:
     return add
 
 
-def set_up_logs(level: str, file: str | None) -> None:
-    """Log to stderr, or to *file*, which is opened again after log rotation.
+class PrefixedFormatter(logging.Formatter):
+    """Formatter that starts every line, also of a traceback, with a prefix."""
+
+    def __init__(self, prefix: str) -> None:
+        super().__init__(LOG_FORMAT)
+        self._prefix = prefix
+
+    def format(self, record: logging.LogRecord) -> str:
+        """Return the lines of *record*."""
+        return "\n".join(self._prefix + line for line in super().format(record).split("\n"))
+
+
+def set_up_logs(level: str, file: str | None, prefix: str = "") -> None:
+    """Log to stderr, or to *file*, which is opened again after log rotation; each line starts with *prefix*.
 
     Raises:
         click.BadParameter: the file cannot be opened.
@@ -92,7 +104,7 @@ def set_up_logs(level: str, file: str | None) -> None:
             handler = logging.handlers.WatchedFileHandler(file, encoding="utf-8")
         except OSError as problem:
             raise click.BadParameter(f"cannot open {file}: {problem.strerror}", param_hint="--log-file") from problem
-    handler.setFormatter(logging.Formatter(LOG_FORMAT))
+    handler.setFormatter(PrefixedFormatter(prefix) if prefix else logging.Formatter(LOG_FORMAT))
     root = logging.getLogger()
     for old in root.handlers[:]:
         root.removeHandler(old)

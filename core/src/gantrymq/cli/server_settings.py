@@ -1,7 +1,7 @@
 """Settings of servers: the schema of core and plugins, and the layers of values, with increasing precedence:
 
 defaults  <  file of tls.config.file  <  defaults of the command  <  file of -c  <  environment  <  --set and options
-such as --port
+such as --port  <  own file of one of several brokers
 """
 
 from __future__ import annotations
@@ -46,6 +46,7 @@ class ServerArguments:
     options: Mapping[str, tuple[str, object]] = attrs.field(factory=dict)  # key to option and value (None: not given)
     defaults: Mapping[str, str] = attrs.field(factory=dict)  # defaults of the command
     closed: str = BROKER_CLOSED  # shown as the source of bindAddress if it defaults to the loopback address
+    own_file: Path | None = None  # of one of several brokers; overrides the settings common to all of them
 
 
 class BrokerSettings(NamedTuple):
@@ -158,6 +159,8 @@ def _layers(
         environment_layer(world.environ, schema),
         flag_layer(arguments.pairs, given),
     ]
+    if arguments.own_file is not None:
+        layers.append(file_layer(str(arguments.own_file), read_settings_file(world.files, arguments.own_file)))
     advertised = strongest(layers, "brokerIP1")
     address = "" if advertised is None else advertised.text.strip()
     if (not address or is_loopback(address)) and "bindAddress" not in layers[0].entries:

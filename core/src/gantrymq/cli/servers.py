@@ -16,10 +16,12 @@ from gantrymq.speedups import SWITCH, switch_warning
 
 if TYPE_CHECKING:
     from gantrymq.cli.serving import Servers
+    from gantrymq.cli.several.servers import SeveralBrokers
 
 F = TypeVar("F", bound=Callable[..., Any])
 
 PORT = click.IntRange(0, 65535)
+MOST_BROKERS = 100  # a limit for mistyped numbers
 CONSOLE = "consoleListen"  # setting of gantrymq-console
 
 
@@ -73,6 +75,21 @@ def _check_pairs(ctx: click.Context, parameter: click.Parameter, pairs: tuple[st
 )
 @click.option("--broker-port", type=PORT, help="Port of the broker, 0: a free one; 10911 when not set anywhere.")
 @click.option(
+    "--brokers",
+    "count",
+    type=click.IntRange(1, MOST_BROKERS),
+    metavar="N",
+    help="Run N brokers, each in a process of its own; one in this process when not given.",
+)
+@click.option(
+    "--broker-config",
+    "own_files",
+    type=FilledPath(dir_okay=False, path_type=Path),
+    multiple=True,
+    metavar="FILE",
+    help="Settings of one of several brokers, over those common to all; once for each broker.",
+)
+@click.option(
     "--console",
     is_flag=False,
     flag_value="127.0.0.1:8088",
@@ -88,15 +105,18 @@ def start(
     namesrv_port: int,
     namesrv_listeners: str,
     broker_port: int | None,
+    count: int | None,
+    own_files: tuple[Path, ...],
     console: str | None,
     log_level: str,
     log_file: str | None,
     output: str,
 ) -> None:
-    """Run a name server and a broker in one process.
+    """Run a name server and a broker in one process, or several brokers.
 
-    Both listen on 127.0.0.1 only, unless bindAddress or brokerIP1 is set. The file is the broker's; --set takes keys of
-    the name server as well. Settings of TLS are for both.
+    All listen on 127.0.0.1 only, unless bindAddress or brokerIP1 is set. The file is the broker's; --set takes keys of
+    the name server as well. Settings of TLS are for both. With --brokers N, broker i of 0 to N-1 is called broker-i and
+    has a folder of that name in the store and ports 10 i above the given ones.
     """
     from gantrymq.cli.exposure import BROKER_CLOSED
     from gantrymq.cli.server_settings import (
@@ -116,12 +136,14 @@ def start(
     of_names = name_server_keys()
     names_pairs = tuple(pair for pair in pairs if pair.partition("=")[0].strip() in of_names)
     broker_pairs = tuple(pair for pair in pairs if pair not in names_pairs)
-    of_broker = broker_settings(world, ServerArguments("gantrymq start", file, broker_pairs, given, closed=closed))
+    arguments = ServerArguments("gantrymq start", file, broker_pairs, given, closed=closed)
+    of_broker = broker_settings(world, arguments)
     if console is not None:
         if CONSOLE not in of_broker.settings.schema:
             raise PluginError(f"no plugin offers a console; install it with: {install_command('gantrymq-console')}")
         of_broker.settings.set(CONSOLE, console, "--console")
-    folder = store_root(of_broker.settings) / "namesrv"
+        given[CONSOLE] = ("--console", console)
+    root = store_root(of_broker.settings)
     of_name_server = name_server_settings(
         world,
         ServerArguments(
@@ -133,13 +155,25 @@ def start(
                 "bindAddress": ("the broker's bindAddress", of_broker.settings.text("bindAddress")),
             },
             defaults={
-                "kvConfigPath": str(folder / "kvConfig.json"),
-                "configStorePath": str(folder / "namesrv.properties"),
+                "kvConfigPath": str(root / "namesrv" / "kvConfig.json"),
+                "configStorePath": str(root / "namesrv" / "namesrv.properties"),
             },
         ),
         beside=of_broker.settings,
     )
-    _serve(Servers(world, of_name_server, of_broker), output)
+    if count is None and not own_files:
+        _serve(Servers(world, of_name_server, of_broker), output)
+        return
+    from gantrymq.cli.several.planned import check_brokers, left_out, plan_brokers
+    from gantrymq.cli.several.servers import SeveralBrokers
+
+    if own_files and count not in (None, len(own_files)):
+        raise click.UsageError(f"--brokers {count} needs --broker-config {count} times, once for each broker, or never")
+    planned = plan_brokers(world, arguments, count or len(own_files), own_files)
+    check_brokers(planned)
+    for note in left_out(world.files, root, planned):
+        warn(note)
+    _serve(SeveralBrokers(world, of_name_server, planned, log_level, log_file), output)
 
 
 @click.command()
@@ -210,7 +244,7 @@ def broker(
     )
 
 
-def _serve(servers: Servers, output: str) -> None:
+def _serve(servers: Servers | SeveralBrokers, output: str) -> None:
     """Print notes about the settings, and run *servers* until a signal."""
     from gantrymq.cli.serving import serve
 
@@ -219,10 +253,13 @@ def _serve(servers: Servers, output: str) -> None:
     if ignored := switch_warning(servers.world.environ.get(SWITCH, "")):
         warn(ignored)
     raise_descriptor_limit()
-    run(serve(servers, lambda ready: _announce(ready.ready_line(), output)))
+    run(serve(servers, lambda ready: _announce(ready, output)))
 
 
-def _announce(line: dict[str, Any], output: str) -> None:
+def _announce(servers: Servers | SeveralBrokers, output: str) -> None:
+    for note in servers.exposure:
+        warn(note)
+    line = servers.ready_line()
     if output == "json":
         print_json(line)
         return
@@ -231,6 +268,7 @@ def _announce(line: dict[str, Any], output: str) -> None:
         words.append(f"name server {line['namesrv']}")
     if "broker" in line:
         words += [f"broker {line['broker']}", f"store {line['store']}", line["flush"]]
+    words += [f"{each['name']} {each['broker']}, store {each['store']}" for each in line.get("brokers", ())]
     for key, server in (("namesrv_listeners", "name server"), ("listeners", "broker")):
         words += [f"{server} {address} ({name})" for name, address in line.get(key, {}).items()]
     words += [f"{name} {url}" for name, url in line.get("pages", {}).items()]

@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Awaitable, Callable
-from typing import Any
+from typing import Any, Protocol, TypeVar
 
 import attrs
 
@@ -42,6 +42,7 @@ class Servers:
     broker: BrokerSettings | None = None
     name_server_address: str = ""  # address for clients on this machine
     broker_address: str = ""  # advertised address
+    broker_port: int = 0  # port on which the broker's main listener is bound
     name_server_listeners: dict[str, str] = attrs.field(factory=dict)  # addresses of its other listeners, by name
     broker_listeners: dict[str, str] = attrs.field(factory=dict)  # advertised addresses of its other listeners
     pages: dict[str, str] = attrs.field(factory=dict)  # addresses of web pages, by the name of the service
@@ -53,6 +54,11 @@ class Servers:
     def notes(self) -> tuple[str, ...]:
         """Notes about the settings, one sentence each."""
         return tuple(note for _, part in self._parts() for note in part.notes)
+
+    @property
+    def exposure(self) -> tuple[str, ...]:
+        """Sentences about the addresses on which the servers listen."""
+        return exposure_notes((name, part.settings) for name, part in self._parts())
 
     async def start(self) -> None:
         """Start the name server, then the broker with the name server's address first in its list.
@@ -71,8 +77,6 @@ class Servers:
         except BaseException:
             await self.stop()
             raise
-        for note in exposure_notes((name, part.settings) for name, part in self._parts()):
-            warn(note)
 
     async def stop(self) -> None:
         """Stop the servers in reverse order. Idempotent."""
@@ -121,6 +125,7 @@ class Servers:
         self._running.append(server)
         self.recovery = await server.start(self._serving)
         self.broker_address = format_address(*server.address)
+        self.broker_port = server.identity.listen_port
         self.broker_listeners = dict(server.identity.listeners)
         self.pages = {each.name: url for each in given.plugins.services if (url := getattr(each, "url", ""))}
         self._warn_of_loopback(settings.text("bindAddress"), self.broker_address)
@@ -162,10 +167,23 @@ def advertises_loopback(advertised: str, bound: str) -> bool:
     return is_loopback(advertised) and not is_loopback(bound)
 
 
+class Startable(Protocol):
+    """Servers as `serve` runs them."""
+
+    world: World
+
+    async def start(self) -> None:
+        """Start them all, or stop those already started and raise."""
+
+    async def stop(self) -> None:
+        """Stop them all. Idempotent."""
+
+
+S = TypeVar("S", bound=Startable)
+
+
 async def serve(
-    servers: Servers,
-    announce: Callable[[Servers], object],
-    work: Callable[[Servers], Awaitable[object]] | None = None,
+    servers: S, announce: Callable[[S], object], work: Callable[[S], Awaitable[object]] | None = None
 ) -> None:
     """Start *servers*, announce them, and stop them on SIGTERM or SIGINT, or when *work* is done.
 
@@ -190,8 +208,10 @@ async def serve(
         asked.cancel()
         if trimming is not None:
             trimming.cancel()
-        await servers.stop()
-        await servers.world.workers.close()
+        try:
+            await servers.stop()
+        finally:
+            await servers.world.workers.close()
 
 
 async def _first(work: Awaitable[object], asked: asyncio.Task[Any]) -> bool:
