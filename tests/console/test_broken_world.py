@@ -121,6 +121,18 @@ def test_a_silent_broker_delays_no_page_beyond_the_deadline_and_is_named(with_si
     assert "2 brokers" in found["/brokers"].text
 
 
+def test_a_message_is_shown_though_one_of_the_brokers_is_silent(with_silent):
+    (row,) = with_silent.api("/topics/Orders/messages")["data"]["listing"]["rows"]
+    shown, unknown = f"/messages/{row['unique_id']}?topic=Orders", f"/messages/{'0' * 31}1?topic=Orders"
+    body = shown.replace("?", "/body?")
+    found, took_s = at_once(with_silent, [shown, body, unknown])
+    assert took_s < DEADLINE_S + SLACK_S
+    assert [each.status for each in found.values()] == [200, 200, 504]
+    assert SILENT in found[shown].text and "billing" in found[shown].text
+    assert found[body].response.content == b"1"
+    assert SILENT in found[unknown].text and "no broker that answered" in found[unknown].text
+
+
 def test_a_silent_name_server_delays_no_page_beyond_the_deadline_and_is_named(gantrymq_broker, silent):
     with visitor_of(gantrymq_broker, silent, gantrymq_broker.namesrv) as visitor:
         gantrymq_broker.create_topic("Orders", 2)

@@ -114,6 +114,7 @@ class MessageCalls(TopicCalls):
         unique_key: str,
         begin_ms: int | None = None,
         *,
+        broker: str | None = None,
         max_body_bytes: int = MAX_BODY_BYTES,
     ) -> tuple[ReceivedMessage, ...]:
         """Return the messages of *topic* with a client's unique id; several if it was sent twice or in a batch.
@@ -122,6 +123,7 @@ class MessageCalls(TopicCalls):
             topic: topic of the messages.
             unique_key: a client's unique id.
             begin_ms: lowest store time; None for shortly before the time in the id.
+            broker: name of the only broker to ask; None for all of the topic.
             max_body_bytes: as for `query_message`.
 
         Raises:
@@ -131,7 +133,7 @@ class MessageCalls(TopicCalls):
             begin_ms = self._earliest_store_time(unique_key)
         request = _request(topic, unique_key, begin_ms, FOREVER_MS, MOST_BY_UNIQUE_KEY)
         request.unique_key_query = True
-        return await self._query(request, _is_unique, max_body_bytes)
+        return await self._query(request, _is_unique, max_body_bytes, broker)
 
     async def view_message(self, offset_id: str, *, max_body_bytes: int = MAX_BODY_BYTES) -> ReceivedMessage:
         """Return the message with an offset id from the broker named in the id; the first message of an inner batch.
@@ -237,10 +239,14 @@ class MessageCalls(TopicCalls):
         )
 
     async def _query(
-        self, request: QueryMessageRequest, matches: Callable[[ReceivedMessage, str], bool], max_body_bytes: int
+        self,
+        request: QueryMessageRequest,
+        matches: Callable[[ReceivedMessage, str], bool],
+        max_body_bytes: int,
+        broker: str | None = None,
     ) -> tuple[ReceivedMessage, ...]:
         topic, key = request.topic, request.key
-        answers = await self._answers(await self._brokers_of(topic), request, matches, max_body_bytes)
+        answers = await self._answers(await self._brokers_of(topic, broker), request, matches, max_body_bytes)
         found = [message for each in answers for message in each.right]
         if not found and (failed := [each.error for each in answers if each.error]):
             raise failed[0]

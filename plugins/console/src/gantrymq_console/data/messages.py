@@ -8,8 +8,9 @@ from typing import Final
 
 import attrs
 
+from gantrymq.client.admin import AnswerUnreadable
 from gantrymq.client.message import ReceivedMessage
-from gantrymq.errors import ClientError, NoMessageFound
+from gantrymq.errors import BrokerRefused, CallTimeout, NoMessageFound, NoRoute
 from gantrymq.formats.compression import MAX_BODY_BYTES, decompressed_parts
 from gantrymq.formats.record import iter_records
 from gantrymq.model import properties as props
@@ -18,6 +19,7 @@ from gantrymq.model.ids import is_offset_id, parse_offset_id
 from gantrymq.model.names import DLQ_PREFIX, HALF_TOPIC, RETRY_PREFIX, SCHEDULE_TOPIC, TIMER_TOPIC
 from gantrymq.model.queue import MessageQueue
 from gantrymq.model.subscription import ALL, TAG
+from gantrymq_console.data.asking import Asking
 from gantrymq_console.data.cluster import HEAD_BYTES, Cluster
 from gantrymq_console.web.values import Long
 
@@ -86,14 +88,16 @@ def facts_of(message: ReceivedMessage) -> MessageFacts:
 
 
 async def by_id(
-    cluster: Cluster, topic: str, message_id: str, at: str = "", body_bytes: int = HEAD_BYTES
+    cluster: Cluster, asking: Asking, topic: str, message_id: str, at: str = "", body_bytes: int = HEAD_BYTES
 ) -> tuple[ReceivedMessage, ...]:
     """Return the messages with an offset id, or with a client's unique id in *topic*; several if it was sent twice.
 
-    A message that is delayed, or whose transaction is undecided, is found where it waits.
+    A message that is delayed, or whose transaction is undecided, is found where it waits. Brokers that do not answer in
+    their share of the time are in `Asking.missing` if others have the message.
 
     Args:
         cluster: where they are.
+        asking: has the deadline.
         topic: of the messages; may be empty for an offset id.
         message_id: one of the two ids.
         at: ``broker:queue:offset`` of a message that no id finds: one of an inner batch, which has one offset id, and
@@ -101,35 +105,55 @@ async def by_id(
         body_bytes: how much of a compressed body is decompressed; see `whole`.
 
     Raises:
-        NoMessageFound: no broker has such a message.
+        NoMessageFound: all brokers answered, and none has such a message.
+        CallTimeout: none of the brokers that answered has it.
         ClientError: of the requests.
     """
     if at:
-        return (await _at(cluster, topic, message_id, at, body_bytes),)
-    found = await by_offset_id(cluster, message_id, body_bytes)
+        return (await asking.needed(_at(cluster, topic, message_id, at, body_bytes)),)
+    found = await asking.needed(by_offset_id(cluster, message_id, body_bytes))
     if found is not None:
         return (found,)
     if not topic:
         raise NoMessageFound(f"no broker has a message with the offset id {message_id}")
-    try:
-        return await cluster.admin.query_unique(topic, message_id, max_body_bytes=body_bytes)
-    except NoMessageFound:
+    messages = await _by_unique_id(cluster, asking, topic, message_id, body_bytes, 0.5)
+    if not messages:
         waiting = await asyncio.gather(
-            *(_waiting(cluster, each, topic, message_id, body_bytes) for each in WAITING_TOPICS)
+            *(_waiting(cluster, asking, each, topic, message_id, body_bytes) for each in WAITING_TOPICS)
         )
-        for messages in waiting:
-            if messages:
-                return messages
-        raise
+        messages = next((each for each in waiting if each), ())
+    if not messages and asking.missing:
+        unknown = "; ".join(sorted({f"{each.what}: {each.sentence}" for each in asking.missing}))
+        raise CallTimeout(f"no broker that answered has a message {message_id} of topic {topic}; {unknown}")
+    if not messages:
+        raise NoMessageFound(f"topic {topic} has no message with the unique id {message_id}")
+    return messages
+
+
+async def _by_unique_id(
+    cluster: Cluster, asking: Asking, topic: str, unique_id: str, body_bytes: int, share: float
+) -> tuple[ReceivedMessage, ...]:
+    route = await asking.needed(cluster.admin.route(topic))
+
+    async def ask(broker: str) -> tuple[ReceivedMessage, ...]:
+        try:
+            return await cluster.admin.query_unique(topic, unique_id, broker=broker, max_body_bytes=body_bytes)
+        except NoMessageFound:
+            return ()
+
+    names = [each.name for each in route.brokers if each.readable() is not None]
+    answers = await asking.all({name: ask(name) for name in names}, share)
+    found = [message for each in answers.values() for message in each]
+    return tuple(sorted(found, key=lambda each: each.store_timestamp))
 
 
 async def _waiting(
-    cluster: Cluster, where: str, topic: str, unique_id: str, body_bytes: int
+    cluster: Cluster, asking: Asking, where: str, topic: str, unique_id: str, body_bytes: int
 ) -> tuple[ReceivedMessage, ...]:
     """Return messages with the id that wait in a system topic and will go to *topic*."""
     try:
-        found = await cluster.admin.query_unique(where, unique_id, max_body_bytes=body_bytes)
-    except ClientError:
+        found = await _by_unique_id(cluster, asking, where, unique_id, body_bytes, 0.8)
+    except NoRoute:
         return ()
     return tuple(each for each in found if each.properties.get(props.REAL_TOPIC) == topic)
 
@@ -151,6 +175,9 @@ async def by_offset_id(cluster: Cluster, message_id: str, body_bytes: int = HEAD
     """Return the message with an offset id; None if it is none, or the broker has no message there.
 
     The id contains the address of a broker. Only registered brokers are asked.
+
+    Raises:
+        ClientError: the broker does not answer.
     """
     if not is_offset_id(message_id):
         return None
@@ -161,7 +188,7 @@ async def by_offset_id(cluster: Cluster, message_id: str, body_bytes: int = HEAD
         return None
     try:
         found = await cluster.admin.view_message(message_id, max_body_bytes=body_bytes)
-    except ClientError:
+    except (BrokerRefused, AnswerUnreadable):
         return None
     found.broker_name = named[address]
     return found

@@ -30,6 +30,7 @@ SLICE_BYTES: Final = 256 * 1024
 MOST_FILTERED: Final = 4096  # queue entries of a slice if the broker filters
 RESTARTS: Final = 3  # of a slice that turns out to be too large
 ROUND_S: Final = 1.5  # for each broker, so that a silent one leaves time for the others
+STATS_SHARE: Final = 0.5  # of the time, so that a silent broker leaves time to read from the others
 FOREVER_MS: Final = 2**62
 
 DECODED_BYTES: Final = 2 * 1024 * 1024  # bodies of a slice, decompressed
@@ -154,7 +155,8 @@ class Walk(Generic[Row]):
                 name: admin.topic_stats(address, wanted.topic)
                 for name, address in brokers.items()
                 if address is not None and (wanted.queue is None or wanted.queue[0] == name)
-            }
+            },
+            STATS_SHARE,
         )
         self.missing += asking.missing[before:]
         del asking.missing[before:]

@@ -68,7 +68,7 @@ async def show(visit: Visit) -> View:
     number, start = visit.number("number", 0, at_most=31), visit.start
     asking = Asking(visit.console.world.clock)
     most = bodies.WHOLE_BYTES if whole else bodies.SHOWN_BYTES
-    found = await asking.needed(messages.by_id(visit.cluster, topic, message_id, visit.text("at"), most))
+    found = await messages.by_id(visit.cluster, asking, topic, message_id, visit.text("at"), most)
     if number >= len(found):
         raise NoMessageFound(f"there are {len(found)} messages with the id {message_id}, not {number + 1}")
     message = found[number]
@@ -129,7 +129,8 @@ def _missing(each: Any) -> Missing:
 async def download(visit: Visit) -> Response:
     """Send the whole body as a file."""
     message_id = visit.names["id"]
-    found = await messages.by_id(visit.cluster, visit.text("topic"), message_id, visit.text("at"))
+    asking = Asking(visit.console.world.clock)
+    found = await messages.by_id(visit.cluster, asking, visit.text("topic"), message_id, visit.text("at"))
     message: ReceivedMessage = found[visit.number("number", 0, at_most=len(found) - 1)]
     name = "".join(each for each in message_id if each.isalnum())[:64]
     return StreamingResponse(

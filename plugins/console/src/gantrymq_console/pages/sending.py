@@ -18,6 +18,7 @@ from gantrymq.model.sys_flag import INNER_BATCH
 from gantrymq_admin.dead_letters import again
 from gantrymq_console.access.users import Role
 from gantrymq_console.data import messages
+from gantrymq_console.data.asking import Asking
 from gantrymq_console.data.cluster import HEAD_BYTES
 from gantrymq_console.web.pages import Action, BadInput, Form, Outcome, Page, Part, Preview, View
 from gantrymq_console.web.values import Long
@@ -174,7 +175,8 @@ async def _of_form(visit: Visit, form: Form) -> ReceivedMessage:
 async def _one(
     visit: Visit, message_id: str, topic: str, number: str = "0", at: str = "", body_bytes: int = HEAD_BYTES
 ) -> ReceivedMessage:
-    found = await messages.by_id(visit.cluster, topic, message_id, at, body_bytes)
+    asking = Asking(visit.console.world.clock)
+    found = await messages.by_id(visit.cluster, asking, topic, message_id, at, body_bytes)
     if not number.isdecimal() or int(number) >= len(found):
         raise BadInput("common.not_a_number", name="number", value=number[:20], least=0, most=len(found) - 1)
     return found[int(number)]
