@@ -110,6 +110,33 @@ def test_a_time_to_come(pull):
     assert len(lines) < QUEUES + 1  # a broker answers with the end of a queue, or with its last message
 
 
+def stored(lines):
+    found = [json.loads(line) for line in lines]
+    return [(each["stored_ms"], each["queue"], each["queue_offset"]) for each in found]
+
+
+def test_the_newest_first_over_all_queues(pull):
+    every = stored(pull("--newest", "--max", "100", "--output", "json")[0])
+    assert len(every) == 42 and every == sorted(every, key=lambda each: -each[0])
+    assert stored(pull("--newest", "--output", "json")[0]) == every[:32]
+    assert stored(pull("--newest", "--skip", "3", "--max", "4", "--output", "json")[0]) == every[3:7]
+    first, last = every[30][0], every[10][0]
+    found = stored(pull("--newest", "--from-time", str(first), "--to-time", str(last), "--output", "json")[0])
+    assert found == [each for each in every if first <= each[0] <= last]
+    found = stored(pull("--newest", "--queue", "0", "--to-offset", "5", "--output", "json")[0])
+    assert [offset for _, _, offset in found] == [5, 4, 3, 2, 1, 0]
+    assert len(pull("--newest", "-e", "Odd", "--max", "100")[0]) == 21
+    assert pull("--newest", "--to-time", "5") == ([], "nothing to print: T has no such messages\n")
+
+
+@pytest.mark.parametrize(
+    "words", [("--skip", "1"), ("--to-time", "5"), ("--to-offset", "5"), ("--newest", "--from-offset", "1")]
+)
+def test_options_that_do_not_fit(running, words):
+    done = CliRunner().invoke(main, ["message", "pull", "-t", "T", "-n", running.namesrv, *words])
+    assert done.exit_code == 2 and "--newest" in done.output
+
+
 def test_the_first_messages_of_many_queues_take_few_requests(running, pull, monkeypatch):
     """Where the first queue has enough, the others are only asked what lies in them."""
     from gantrymq.client import Reader

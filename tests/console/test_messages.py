@@ -7,10 +7,13 @@ import base64
 import csv
 import io
 import json
+import shlex
 
 import pytest
+from click.testing import CliRunner
 from console_visitor import Page, Visitor
 
+from gantrymq.cli import main
 from gantrymq.client import Message, Reader, TopicConfig
 from gantrymq.remoting.codes import RequestCode
 from gantrymq.remoting.headers.send import SendMessageRequest
@@ -101,13 +104,17 @@ def test_a_rare_tag_is_found_far_back(visitor):
 @pytest.mark.parametrize(
     ("query", "command"),
     [
-        ("", "message pull -t Orders"),
-        ("from=5&tag=A+||+B", "message pull -t Orders --from-time 5 -e 'A || B'"),
-        ("queue=b:1&offset=7&sql=a+>+1", "message pull -t Orders --queue b:1 --from-offset 7 -e 'a > 1'"),
+        ("", "--max 50"),
+        ("from=5&tag=A+||+B", "--max 50 --from-time 5 -e 'A || B'"),
+        ("queue=b:1&offset=7&sql=a+>+1", "--max 50 --queue b:1 --to-offset 7 -e 'a > 1'"),
+        ("to=9&before=8&skip=2&rows=7", "--max 7 --to-time 8 --skip 2"),
         ("key=$(x)&from=5&to=9", "message query -t Orders --key '$(x)' --begin 5 --end 9"),
+        ("text=x", ""),
     ],
 )
 def test_the_command_that_shows_the_same(visitor, query, command):
+    if command.startswith("--"):
+        command = f"message pull -t Orders --newest {command}"
     visitor.running.create_topic("Orders", 1)
     shown = visitor.api(f"/topics/Orders/messages?{query}")["command"]
     assert shown.removesuffix(" --expression-type SQL92") == command
@@ -327,6 +334,30 @@ def test_a_tail_shows_new_messages_and_counts_those_left_out(visitor, monkeypatc
     visitor.submit(page, "/stop")
     assert wait(visitor, path)["unseen"] is False
     assert "Ended." in visitor.get(path).text
+
+
+@pytest.mark.parametrize("query", ["", "tag=A", "key=k1", "queue=broker-a:1&offset=3", "from=FROM&to=TO", "sql=n+<+9"])
+def test_the_command_prints_the_rows_of_each_page(visitor, query):
+    """The command that a page shows is run, page by page."""
+    visitor.running.create_topic("Orders", 3)
+    for number in range(24):
+        name = "AB"[number % 2]
+        visitor.running.send("Orders", b"x", tags=name, keys=f"k{number % 3}", properties={"n": str(number)})
+    every = listed(visitor)
+    query = query.replace("FROM", str(every[-5]["stored_ms"])).replace("TO", str(every[4]["stored_ms"]))
+    more, pages = f"?rows=5&{query}", 0
+    while more:
+        twin = visitor.api(f"/topics/Orders/messages{more}")
+        done = CliRunner().invoke(
+            main, [*shlex.split(twin["command"]), "-n", visitor.running.namesrv, "--output", "json"]
+        )
+        assert done.exit_code == 0, done.output
+        printed = [json.loads(line)["offset_id"] for line in done.stdout.splitlines()]
+        shown = [each["offset_id"] for each in twin["data"]["listing"]["rows"]]
+        assert (sorted(printed) if "key=" in query else printed) == (sorted(shown) if "key=" in query else shown)
+        listing, pages = twin["data"]["listing"], pages + 1
+        more = listing["next_ms"] and f"?rows=5&{query}&before={listing['next_ms']}&skip={listing['next_skip']}"
+    assert pages > 1 or "=" in query
 
 
 def test_a_form_that_cannot_be_used_keeps_its_fields(visitor):

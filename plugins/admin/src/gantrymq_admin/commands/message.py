@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import sys
-from collections.abc import AsyncIterator, Callable, Iterable, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterable, Sequence
 from contextlib import aclosing
 from typing import Any
 
@@ -26,6 +26,7 @@ from gantrymq_admin.commands.message_pending import pending
 from gantrymq_admin.commands.message_query import query, view
 from gantrymq_admin.commands.options import topic_option
 from gantrymq_admin.message_shown import show
+from gantrymq_admin.newest import newest_of
 from gantrymq_admin.pulling import Starts, first_of
 
 PRODUCER_GROUP = "gantrymq-cli"
@@ -152,6 +153,12 @@ def recall(handle: str, name: str, namesrv: str, output: str) -> None:
 @queue_option
 @click.option("--from-offset", type=click.IntRange(min=0), metavar="N", help="Begin at this queue offset.")
 @click.option("--from-time", metavar="TIME", help=f"Begin at this store time: {TIMES}.")
+@click.option("--newest", is_flag=True, help="Begin with the newest message instead, merged over all queues.")
+@click.option("--to-time", metavar="TIME", help="With --newest: only messages stored then or before.")
+@click.option("--to-offset", type=click.IntRange(min=0), metavar="N", help="With --newest: no higher queue offset.")
+@click.option(
+    "--skip", type=click.IntRange(min=0), default=0, metavar="N", help="With --newest: leave out the first N."
+)
 @click.option("--max", "most", type=click.IntRange(min=1), default=32, show_default=True, help="Messages, at most.")
 @expression_option
 @type_option
@@ -163,6 +170,10 @@ def pull(
     queue: str | None,
     from_offset: int | None,
     from_time: str | None,
+    newest: bool,
+    to_time: str | None,
+    to_offset: int | None,
+    skip: int,
     most: int,
     expression: str,
     expression_type: str,
@@ -170,16 +181,25 @@ def pull(
     namesrv: str,
     output: str,
 ) -> None:
-    """Print existing messages, queue by queue, from the oldest on. Commits nothing."""
-    if from_offset is not None and from_time is not None:
-        raise click.UsageError("give --from-offset or --from-time, not both")
+    """Print existing messages, queue by queue, from the oldest on, or the newest first. Commits nothing."""
+    if from_offset is not None and (from_time is not None or newest):
+        raise click.UsageError(f"give --from-offset or {'--newest' if newest else '--from-time'}, not both")
+    if not newest and (to_time is not None or to_offset is not None or skip):
+        raise click.UsageError("--to-time, --to-offset and --skip need --newest")
     from_ms = read_time_ms(from_time, param_hint="--from-time") if from_time is not None else None
+    to_ms = read_time_ms(to_time, param_hint="--to-time") if to_time is not None else None
 
     wanted = {"expression": expression, "expression_type": expression_type}
 
     async def work() -> None:
         async with Client(namesrv) as client, client.reader(group=group) as reader:
-            starts = Starts(reader, _pick(await reader.queues(name), queue), from_offset, from_ms, say)
+            queues = _pick(await reader.queues(name), queue)
+            if newest:
+                stream = newest_of(reader, queues, begin_ms=from_ms or 0, end_ms=to_ms, end_offset=to_offset, **wanted)
+                if not await _show_some(stream, skip, most, output):
+                    say(f"nothing to print: {name} has no such messages")
+                return
+            starts = Starts(reader, queues, from_offset, from_ms, say)
             last = None
             async with aclosing(first_of(starts, most, **wanted)) as messages:
                 async for last in messages:
@@ -321,6 +341,21 @@ def _pick(queues: Sequence[MessageQueue], wanted: str | None) -> Sequence[Messag
         choices = ", ".join(f"{q.broker_name}:{q.queue_id}" for q in queues)
         raise ClientError(f"topic {queues[0].topic} has no queue {wanted}; it has {choices}")
     return found
+
+
+async def _show_some(stream: AsyncGenerator[ReceivedMessage, None], skip: int, most: int, output: str) -> int:
+    """Print up to *most* messages after the first *skip*; return how many."""
+    count = 0
+    async with aclosing(stream) as messages:
+        async for each in messages:
+            if skip:
+                skip -= 1
+                continue
+            show(each, output)
+            count += 1
+            if count == most:
+                break
+    return count
 
 
 async def _print_until(

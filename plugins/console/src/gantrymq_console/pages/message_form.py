@@ -10,6 +10,7 @@ import attrs
 from starlette.responses import Response, StreamingResponse
 
 from gantrymq.model.subscription import ALL, SQL92, TAG
+from gantrymq_console.data.listing import Listing
 from gantrymq_console.data.reading import Wanted
 from gantrymq_console.web.moments import moment_of
 from gantrymq_console.web.pages import BadInput
@@ -92,18 +93,33 @@ def _number(name: str, text: str) -> int | None:
     return int(text)
 
 
-def command_of(topic: str, asked: Asked) -> str:
-    """Return the command that shows the same messages, or the oldest ones instead of the newest."""
+def command_of(asked: Asked, wanted: Wanted, found: Listing, rows: int) -> str:
+    """Return the command that shows the messages of this page; none if no command selects by text.
+
+    Args:
+        asked: the form.
+        wanted: what it selects, from the place where the page before ended.
+        found: the page.
+        rows: of a whole page.
+    """
+    topic = quote(wanted.topic)
+    if asked.text:
+        return ""
     if asked.key:
-        begin = f" --begin {asked.from_ms}" if asked.from_ms is not None else ""
-        end = f" --end {asked.to_ms}" if asked.to_ms is not None else ""
+        # Brokers return their newest 64; those stored before the next page's first one are left out here.
+        begin_ms = found.next_ms + 1 if found.next_ms is not None else wanted.begin_ms
+        begin = f" --begin {begin_ms}" if begin_ms else ""
+        end = f" --end {wanted.end_ms}" if wanted.end_ms is not None else ""
         return f"message query -t {topic} --key {quote(asked.key)}{begin}{end}"
-    queue = f" --queue {quote(asked.queue)}" if asked.queue else ""
-    if asked.offset is not None:
-        start = f" --from-offset {asked.offset}"
-    else:
-        start = f" --from-time {asked.from_ms}" if asked.from_ms is not None else ""
-    return f"message pull -t {topic}{queue}{start}{filter_options(asked)}"
+    options = f" --queue {quote(asked.queue)}" if asked.queue else ""
+    for name, value in (
+        ("to-offset", wanted.offset),
+        ("from-time", wanted.begin_ms or None),
+        ("to-time", wanted.end_ms),
+        ("skip", wanted.skip or None),
+    ):
+        options += f" --{name} {value}" if value is not None else ""
+    return f"message pull -t {topic} --newest --max {len(found.rows) or rows}{options}{filter_options(asked)}"
 
 
 def filter_options(asked: Asked) -> str:

@@ -12,7 +12,7 @@ from gantrymq_console.access.users import Role
 from gantrymq_console.data import export, searching
 from gantrymq_console.data.listing import Row
 from gantrymq_console.data.searching import Search
-from gantrymq_console.pages.message_form import Asked, command_of, streamed, wanted_by
+from gantrymq_console.pages.message_form import Asked, streamed, wanted_by
 from gantrymq_console.web.jobs import Job
 from gantrymq_console.web.pages import Action, BadInput, Confirm, Download, Form, NotFound, Outcome, Page, View
 from gantrymq_console.web.values import Long
@@ -89,7 +89,7 @@ async def show(visit: Visit) -> View:
         search.limit,
         asked,
     )
-    return View("message_search.html", data, command_of(topic, asked), search.missing, title=search.text)
+    return View("message_search.html", data, "", search.missing, title=search.text)
 
 
 async def stop(visit: Visit, form: Form) -> Outcome:

@@ -65,7 +65,7 @@ async def show(visit: Visit) -> View:
         await visit.console.record_read(visit, "messages.title", topic)
     visit.console.recent.add(visit.user.name, topic)
     data = MessagesPage(topic, asked, found, bool(visit.text("before")), may_read)
-    return View("messages.html", data, command_of(topic, asked), asking.missing, title=topic)
+    return View("messages.html", data, command_of(asked, wanted, found, visit.rows), asking.missing, title=topic)
 
 
 async def download(visit: Visit) -> Response:
