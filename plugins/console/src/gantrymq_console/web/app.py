@@ -126,7 +126,9 @@ class App:
         async def make(visit: Visit) -> Response:
             if download.bodies:
                 await self.console.record_read(visit, download.name, " ".join(visit.names.values()))
-            return await download.make(visit)
+            response = await download.make(visit)
+            response.headers["X-Accel-Buffering"] = "no"  # nginx sends on what it gets, and writes no file for it
+            return response
 
         return self._endpoint(download.role, make)
 
