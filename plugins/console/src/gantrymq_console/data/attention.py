@@ -55,6 +55,7 @@ class Attention:
     in_per_s: float | None
     out_per_s: float | None
     missing: tuple[Missing, ...]
+    partial: bool = False  # whether a broker has not told: the rates are those of the others
 
 
 async def attention(cluster: Cluster, history: History) -> Aged[Attention]:
@@ -89,6 +90,7 @@ async def _attention(cluster: Cluster, history: History) -> Attention:
         brokers.total("in_per_s"),
         brokers.total("out_per_s"),
         (*missing, *asking.missing),
+        brokers.partial,
     )
 
 

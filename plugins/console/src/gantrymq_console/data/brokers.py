@@ -87,6 +87,11 @@ class Overview:
         known = [each for each in found if each is not None]
         return sum(known) if known else None
 
+    @property
+    def partial(self) -> bool:
+        """Whether a master does not answer, so that totals are too small."""
+        return any(not each.answers for each in self.brokers if each.broker_id == 0)
+
 
 async def overview(cluster: Cluster) -> Aged[Overview]:
     """Return the state of all brokers, at most 5 s old.

@@ -77,6 +77,7 @@ class ClientList:
     total: Long
     unknown: int  # groups whose members are not known yet
     clients: tuple[ClientRow, ...]
+    partial: bool = False  # whether a broker has not told its connections
 
 
 @attrs.frozen
@@ -92,7 +93,7 @@ async def client_list(
     cluster: Cluster, asking: Asking, contains: str, role: str, sort: str, down: bool, start: int, rows: int
 ) -> ClientList:
     """Return a page of the clients whose id, address or group contains a text."""
-    found, unknown = await _connections(cluster, asking)
+    found, unknown, partial = await _connections(cluster, asking)
     wanted = contains.lower()
     by_id: dict[str, list[Connection]] = {}
     for each in found:
@@ -108,12 +109,14 @@ async def client_list(
     made.sort(key=lambda row: row.client_id, reverse=down and sort == "id")
     if sort != "id":
         made.sort(key=lambda row: _key(row, sort), reverse=down)
-    return ClientList(contains, role, sort, down, start, Long(len(made)), unknown, tuple(made[start : start + rows]))
+    return ClientList(
+        contains, role, sort, down, start, Long(len(made)), unknown, tuple(made[start : start + rows]), partial
+    )
 
 
 async def client_page(cluster: Cluster, asking: Asking, client_id: str) -> ClientPage | None:
     """Return everything about one client, None if it is not known to be connected."""
-    found, unknown = await _connections(cluster, asking)
+    found, unknown, _ = await _connections(cluster, asking)
     own = [each for each in found if each.client_id == client_id]
     if not own:
         return None
@@ -121,12 +124,12 @@ async def client_page(cluster: Cluster, asking: Asking, client_id: str) -> Clien
     return ClientPage(_row(client_id, own), unknown, tuple(own))
 
 
-async def _connections(cluster: Cluster, asking: Asking) -> tuple[list[Connection], int]:
-    """Return what is connected, and the number of groups whose members are not known yet."""
+async def _connections(cluster: Cluster, asking: Asking) -> tuple[list[Connection], int, bool]:
+    """Return what is connected, the number of groups whose members are not known yet, and if a broker did not tell."""
     masters = await asking.needed(cluster.masters())
     found = await asking.all({name: _of_broker(cluster, name, address) for name, address in masters.items()})
     unknown = {group for _, groups in found.values() for group in groups}
-    return [each for listed, _ in found.values() for each in listed], len(unknown)
+    return [each for listed, _ in found.values() for each in listed], len(unknown), len(found) < len(masters)
 
 
 async def _of_broker(cluster: Cluster, broker: str, address: str) -> tuple[list[Connection], set[str]]:

@@ -79,6 +79,7 @@ class GroupHead:
     dead_letters: Long | None
     enabled: bool | None
     topics: tuple[str, ...]  # without retry topics
+    partial: bool = False  # whether a broker has not told: the sums are of the others
 
 
 @attrs.frozen
@@ -101,6 +102,7 @@ class TopicLag:
     queues: int
     behind: Long
     lag_ms: int | None
+    partial: bool = False  # whether a broker has not told: the sums are of the others
 
 
 @attrs.frozen
@@ -152,8 +154,8 @@ def head_of(facts: GroupFacts) -> GroupHead:
     """Return the head of a group's pages."""
     parts = list(facts.brokers.values())
     blind = any(part.explained is None and is_broadcasting(part.online) for part in parts)
-    asked = len(parts) == facts.masters
-    whole = asked and not blind
+    partial = len(parts) < facts.masters
+    known = bool(parts) and not blind
     queues = [queue for part in parts for queue in part.queues]
     retries = [part.retries for part in parts]
     dead = [part.dead_letters for part in parts]
@@ -162,13 +164,14 @@ def head_of(facts: GroupFacts) -> GroupHead:
     return GroupHead(
         facts.name,
         facts.name in names.SYSTEM_GROUPS or names.is_system_group(facts.name),
-        max((len(part.online.clients) if part.online else 0 for part in parts), default=None),
-        Long(sum(queue.behind for queue in queues)) if whole else None,
-        None if not whole or None in late else max((each for each in late if each is not None), default=0),
-        Long(sum(each or 0 for each in retries)) if asked and None not in retries else None,
-        Long(sum(each or 0 for each in dead)) if asked and None not in dead else None,
+        max((len(part.online.clients) if part.online else 0 for part in parts), default=0) or (None if partial else 0),
+        Long(sum(queue.behind for queue in queues)) if known else None,
+        None if not known or None in late else max((each for each in late if each is not None), default=0),
+        Long(sum(each or 0 for each in retries)) if parts and None not in retries else None,
+        Long(sum(each or 0 for each in dead)) if parts and None not in dead else None,
         all(each.consume_enable for each in configs) if configs else None,
         tuple(sorted({queue.topic for queue in queues if not queue.topic.startswith(names.RETRY_PREFIX)})),
+        partial,
     )
 
 
@@ -310,10 +313,11 @@ def _own_findings(broker: str, part: BrokerFacts, head: GroupHead) -> list[Findi
 def _is_bad(reason: str, head: GroupHead) -> bool:
     if reason in ("retry-waiting", "retry-behind"):
         return False
-    return reason != "nobody-online" or head.lag is None or head.lag > 0
+    return reason != "nobody-online" or head.lag is None or head.lag > 0 or head.partial
 
 
 def _by_topic(facts: GroupFacts) -> tuple[TopicLag, ...]:
+    partial = len(facts.brokers) < facts.masters
     topics: dict[str, list[QueueState]] = {}
     for part in facts.brokers.values():
         for queue in part.queues:
@@ -322,7 +326,7 @@ def _by_topic(facts: GroupFacts) -> tuple[TopicLag, ...]:
     for topic, queues in topics.items():
         late = [queue.lag_ms for queue in queues if queue.behind]
         lag_ms = None if None in late else max((each for each in late if each is not None), default=0)
-        found.append(TopicLag(topic, len(queues), Long(sum(queue.behind for queue in queues)), lag_ms))
+        found.append(TopicLag(topic, len(queues), Long(sum(queue.behind for queue in queues)), lag_ms, partial))
     return tuple(sorted(found, key=lambda each: (-each.behind, each.topic)))
 
 

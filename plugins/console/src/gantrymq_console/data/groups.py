@@ -69,6 +69,7 @@ class GroupRow:
     per_s: float | None
     enabled: bool | None  # whether it may consume
     as_of_ms: int | None
+    partial: bool = False  # whether a broker has not told: the sums are of the others
 
 
 @attrs.frozen
@@ -84,6 +85,7 @@ class GroupList:
     unknown: int  # groups that are at the end of the order because nothing is known of them yet
     oldest_ms: int | None  # when the oldest of the rows that the order is made of was asked for
     groups: tuple[GroupRow, ...]
+    partial: bool = False  # whether a broker has not told its groups
 
 
 async def group_list(
@@ -92,6 +94,7 @@ async def group_list(
     """Return a page of the list. Raises ClientError: no name server answers."""
     masters = await asking.needed(cluster.masters())
     configs = await group_configs(cluster, asking)
+    partial = len(configs) < len(masters)
     enabled: dict[str, bool] = {}
     for part in configs.values():
         for name, config in part.items():
@@ -107,7 +110,7 @@ async def group_list(
     clock = cluster.world.clock
     if by_name:
         made = await each_of(page, lambda name: _row(name, enabled[name], tables), clock)
-        return GroupList(contains, kind, sort, down, start, Long(len(found)), 0, None, tuple(made))
+        return GroupList(contains, kind, sort, down, start, Long(len(found)), 0, None, tuple(made), partial)
     made = await each_of(found, lambda name: _row(name, enabled[name], tables), clock)
     made.sort(key=lambda row: _key(row, sort, down), reverse=down)
     oldest = min((row.as_of_ms for row in made if row.as_of_ms is not None), default=None)
@@ -117,7 +120,7 @@ async def group_list(
         await asking.all({name: tables.brokers[name].refresh(page, found) for name in masters})
         rows_shown = [_row(name, enabled[name], tables) for name in page]
     unknown = tables.unknown(found)
-    return GroupList(contains, kind, sort, down, start, Long(len(made)), unknown, oldest, tuple(rows_shown))
+    return GroupList(contains, kind, sort, down, start, Long(len(made)), unknown, oldest, tuple(rows_shown), partial)
 
 
 async def group_configs(cluster: Cluster, asking: Asking) -> dict[str, dict[str, GroupConfig]]:
@@ -252,20 +255,24 @@ def _row(name: str, enabled: bool, tables: Tables[GroupPart]) -> GroupRow:
     aged = tables.parts(name)
     if not aged:
         return GroupRow(name, None, None, None, None, False, None, None, None, enabled, None)
-    parts = [each.value for each in aged]
+    parts, partial = [each.value for each in aged], tables.partial(name)
     late = [each.late_ms for each in parts]
+    at_most = any(each.late_at_most for each in parts)
     return GroupRow(
         name,
-        max(each.members for each in parts),
+        max(each.members for each in parts) or (None if partial else 0),
         next((each.model for each in parts if each.model), None),
         _sum(each.lag for each in parts),
-        max((each for each in late if each is not None), default=None) if None not in late else None,
-        any(each.late_at_most for each in parts),
+        max((each for each in late if each is not None), default=None)
+        if None not in late and not (partial and at_most)
+        else None,
+        at_most,
         _sum(each.retries for each in parts),
         _sum(each.dead_letters for each in parts),
         sum(each.per_s or 0.0 for each in parts) if all(each.per_s is not None for each in parts) else None,
         enabled,
         min(each.as_of_ms for each in aged),
+        partial,
     )
 
 

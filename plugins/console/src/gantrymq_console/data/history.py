@@ -118,8 +118,9 @@ class History:
                 self.series.put("broker", broker.title, "out", broker.out_per_s)
                 used = broker.disk_used
                 self.series.put("broker", broker.title, "disk", None if used is None else used * 100)
-        self.series.put("cluster", "", "in", found.total("in_per_s"))
-        self.series.put("cluster", "", "out", found.total("out_per_s"))
+        if not found.partial:  # else the curves have a gap: a sum without a broker would look like a fall
+            self.series.put("cluster", "", "in", found.total("in_per_s"))
+            self.series.put("cluster", "", "out", found.total("out_per_s"))
         await self._sample_topics(asking)
         await self._sample_groups(asking)
 
@@ -129,6 +130,8 @@ class History:
         rates = dict[str, tuple[float, float]]()
         unserved = set(tables) - set(asked)
         answers = await asking.all(asked)
+        if len(answers) < len(asked):
+            return
         for name, moved in answers.items():
             if moved is None:
                 unserved.add(name)
@@ -137,7 +140,7 @@ class History:
                 rates[topic] = known[0] + got_in, known[1] + got_out
         if unserved:
             await self._watched_rates(asking, unserved, rates)
-        elif len(answers) == len(asked):
+        else:
             for topic in self.series.names("topic", "in"):
                 rates.setdefault(topic, (0.0, 0.0))
         for topic, (got_in, got_out) in rates.items():
@@ -188,7 +191,11 @@ class History:
         names = {name for table in tables.brokers.values() for name in table.rows}
         for name in names:
             parts = tables.parts(name)
-            if not parts or not self._is_new("group", name, min(each.as_of_ms for each in parts)):
+            if (
+                not parts
+                or tables.partial(name)
+                or not self._is_new("group", name, min(each.as_of_ms for each in parts))
+            ):
                 continue
             rows = [each.value for each in parts]
             lags = [each.lag for each in rows if each.lag is not None]

@@ -113,6 +113,10 @@ class BrokerTable(Generic[Row]):
         if len(everything) > len(names):
             self._cluster.keep_on(("walk", self._kind, self.address), self._walk)
 
+    def tells(self, name: str) -> bool:
+        """Return whether the broker has told its row of *name*, or that it has none."""
+        return name in self.rows or self._summarized_ms is not None
+
     def forget(self, names: Collection[str] = ()) -> None:
         """Drop rows that a change made wrong; all of them without *names*."""
         self._summarized_ms = None
@@ -165,6 +169,10 @@ class Tables(Generic[Row]):
         """Return what brokers know about *name*."""
         found = [table.rows[name] for table in self.brokers.values() if name in table.rows]
         return [Aged(each.value, each.as_of_ms) for each in found if each.value is not None]
+
+    def partial(self, name: str) -> bool:
+        """Return whether a broker has not told what it knows about *name*, so that sums are too small."""
+        return not all(table.tells(name) for table in self.brokers.values())
 
     def unknown(self, names: Collection[str]) -> int:
         """Return how many of *names* a broker was not asked for yet."""

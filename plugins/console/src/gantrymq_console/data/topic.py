@@ -55,6 +55,7 @@ class TopicHead:
     newest_ms: int | None
     in_per_s: float | None
     brokers: tuple[str, ...]
+    partial: bool = False  # whether a broker has not told: the sums are of the others
 
 
 @attrs.frozen
@@ -103,6 +104,7 @@ class Reader:
     members: int | None
     lag: Long | None
     late_ms: int | None  # age of the oldest message that it has not consumed
+    partial: bool = False  # whether a broker has not told: the sums are of the others
 
 
 @attrs.frozen
@@ -126,6 +128,7 @@ class TopicGroups:
     total: int
     groups: tuple[Reader, ...]
     clients: tuple[ReaderClient, ...]  # of the groups on this page
+    partial: bool = False  # whether a broker has not told its groups
 
 
 @attrs.frozen
@@ -184,7 +187,6 @@ async def topic_head(cluster: Cluster, asking: Asking, topic: str) -> tuple[Topi
         asking.all({name: present_config(cluster, at, topic) for name, at in masters.items()}, FIRST),
     )
     stats: Stats = {queue: each for part in found.values() for queue, each in part.items()}
-    whole = len(found) == len(masters)
     known = next((each for each in configs.values() if each is not None), None)
     if kind == "normal" and known is not None:
         kind = TYPES.get(known.attributes.get("message.type", "").upper(), kind)
@@ -192,10 +194,11 @@ async def topic_head(cluster: Cluster, asking: Asking, topic: str) -> tuple[Topi
         topic,
         kind,
         sum(grant.read_queues for grant in route.queues),
-        Long(sum(each.count for each in stats.values())) if whole else None,
+        Long(sum(each.count for each in stats.values())) if found else None,
         max((each.updated_ms for each in stats.values()), default=0) or None,
-        sum(rates.values()) if len(rates) == len(masters) else None,
+        sum(rates.values()) if rates else None,
         tuple(broker.name for broker in route.brokers),
+        len(found) < len(masters) or len(rates) < len(masters),
     )
     return head, route, stats
 
@@ -234,7 +237,7 @@ async def topic_groups(cluster: Cluster, asking: Asking, topic: str, start: int,
     """Return a page of the groups that read a topic, and their members. Raises NoRoute."""
     head, route, _ = await topic_head(cluster, asking, topic)
     masters, admin = _masters(route), cluster.admin
-    found = await asking.all({name: groups_of(cluster, at, topic) for name, at in masters.items()})
+    found = await asking.all({name: groups_of(cluster, at, topic) for name, at in masters.items()}, FIRST)
     groups = sorted({group for part in found.values() for group in part})
     page = groups[start : start + rows]
     readers: list[Reader] = []
@@ -261,20 +264,21 @@ async def topic_groups(cluster: Cluster, asking: Asking, topic: str, start: int,
     async def ask_all(at: str) -> None:
         await limited(page, lambda group: ask(at, group))
 
-    whole = await asking.all({name: ask_all(at) for name, at in masters.items()})
+    await asking.all({name: ask_all(at) for name, at in masters.items()})
     for group in page:
         done = parts[group]
-        known = bool(done) and len(whole) == len(masters)
+        partial = len(done) < len(masters)
         readers.append(
             Reader(
                 group,
-                max(each[0] for each in done) if done else None,
-                Long(sum(each[1] for each in done)) if known else None,
-                _latest_of([each[2] for each in done]) if known else None,
+                max((each[0] for each in done), default=0) or (None if partial else 0),
+                Long(sum(each[1] for each in done)) if done else None,
+                _latest_of([each[2] for each in done]),
+                partial,
             )
         )
     listed = [clients[key] for key in sorted(clients)][:MOST_CLIENTS]
-    return TopicGroups(head, start, len(groups), tuple(readers), tuple(listed))
+    return TopicGroups(head, start, len(groups), tuple(readers), tuple(listed), len(found) < len(masters))
 
 
 async def topic_producers(cluster: Cluster, asking: Asking, topic: str, start: int, rows: int) -> TopicProducers:

@@ -45,6 +45,7 @@ class TopicDeletion:
     groups: tuple[tuple[str, int | None, Long | None], ...]  # name, members, unread messages
     groups_total: int
     unread: Long | None
+    partial: bool = False  # whether a broker has not told: there may be more groups
 
 
 async def masters_of(cluster: Cluster, named: str) -> dict[str, str]:
@@ -84,10 +85,11 @@ async def change_of(admin: Admin, masters: dict[str, str], wanted: TopicConfig) 
 async def deletion_of(cluster: Cluster, asking: Asking, topic: str) -> TopicDeletion:
     """Return what would be lost with a topic. Raises NoRoute."""
     found = await topic_groups(cluster, asking, topic, 0, 200)
-    listed = tuple((each.group, each.members, each.lag) for each in found.groups)
-    lags = [each.lag for each in found.groups]
+    listed = tuple((each.group, each.members, None if each.partial else each.lag) for each in found.groups)
+    lags = [lag for _, _, lag in listed]
     unread = None if any(each is None for each in lags) else Long(sum(each for each in lags if each is not None))
-    return TopicDeletion(topic, found.head.messages, listed, found.total, unread)
+    messages = None if found.head.partial else found.head.messages
+    return TopicDeletion(topic, messages, listed, found.total, unread, found.partial or found.head.partial)
 
 
 def _shown(config: TopicConfig) -> dict[str, str]:

@@ -66,6 +66,7 @@ class TopicRow:
     out_per_s: float | None
     groups: int | None
     as_of_ms: int | None
+    partial: bool = False  # whether a broker has not told: the sums are of the others
 
 
 @attrs.frozen
@@ -244,6 +245,7 @@ def _row(name: str, kind: str, tables: Tables[TopicPart]) -> TopicRow:
         _sum(each.out_per_s for each in parts),
         max((each.groups for each in parts if each.groups is not None), default=None),
         min(each.as_of_ms for each in aged),
+        tables.partial(name),
     )
 
 

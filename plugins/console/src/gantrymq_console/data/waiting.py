@@ -221,6 +221,7 @@ class HalfList:
     next: int | None  # where the next page of one broker starts
     queues: Sequence[HalfQueue]
     unlisted: Sequence[str]
+    partial: bool = False  # whether a broker has not told: the count is of the others
 
 
 async def transactions_of(
@@ -253,6 +254,7 @@ async def transactions_of(
         next(iter(listed.values())).next if broker and listed else None,
         [each for each in queues.values() if each is not None],
         unlisted,
+        len(pages) < len(masters),
     )
 
 
