@@ -7,12 +7,12 @@ client certificates (``tls.server.need.client.auth=require``), or for a broker a
 
 from __future__ import annotations
 
-import ipaddress
 from collections.abc import Iterable
 from typing import Final
 
 from gantrymq.broker.advertised import ANY_ADDRESSES
 from gantrymq.config import Settings
+from gantrymq.model.hosts import is_loopback
 from gantrymq.remoting.listeners import LISTENERS_SETTING, listeners_of
 
 LOOPBACK: Final = "127.0.0.1"
@@ -46,14 +46,6 @@ def _closed(name: str, settings: Settings) -> str:
         f"the {name} listens on {LOOPBACK}, this machine alone: {why}. To let others in, set bindAddress=0.0.0.0 or "
         f"one address of this machine{also} (in the settings file, the environment or with --set)"
     )
-
-
-def is_loopback(host: str) -> bool:
-    """Return whether *host* is reachable only from this machine."""
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return host == "localhost"
 
 
 def _controls_access(settings: Settings, tls: bool) -> bool:

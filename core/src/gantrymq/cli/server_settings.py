@@ -12,11 +12,12 @@ from typing import NamedTuple
 
 import attrs
 
-from gantrymq.cli.exposure import BROKER_CLOSED, LOOPBACK, NAME_SERVER_CLOSED, is_loopback
+from gantrymq.cli.exposure import BROKER_CLOSED, LOOPBACK, NAME_SERVER_CLOSED
 from gantrymq.commands.output import warn
 from gantrymq.config import Setting, Settings
 from gantrymq.errors import ConfigError, PluginError, install_command
 from gantrymq.interfaces import NameServerKind
+from gantrymq.model.hosts import is_loopback
 from gantrymq.plugins import Plugins, load_plugins
 from gantrymq.remoting.tls_settings import tls_file_layer
 from gantrymq.settings_file import read_settings_file

@@ -17,7 +17,7 @@ import attrs
 from gantrymq.broker import BrokerServer
 from gantrymq.broker.settings import name_servers_of
 from gantrymq.cli import LOADED_AT
-from gantrymq.cli.exposure import NAME_SERVER, exposure_notes, is_loopback
+from gantrymq.cli.exposure import NAME_SERVER, exposure_notes
 from gantrymq.cli.memory_trimmer import trim_freed_memory
 from gantrymq.cli.server_process import collect_less_often, collect_only_young, give_way_sooner
 from gantrymq.cli.server_settings import BrokerSettings, NameServerSettings, store_root
@@ -26,7 +26,7 @@ from gantrymq.commands.run import stop_requested
 from gantrymq.config import Settings
 from gantrymq.errors import ConfigError
 from gantrymq.interfaces import NameServer, RecoveryReport
-from gantrymq.model.hosts import format_address, parse_address
+from gantrymq.model.hosts import format_address, is_loopback, parse_address
 from gantrymq.remoting.listeners import listeners_of
 from gantrymq.world import World
 

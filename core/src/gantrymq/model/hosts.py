@@ -19,6 +19,14 @@ def is_ip_address(host: str) -> bool:
     return True
 
 
+def is_loopback(host: str) -> bool:
+    """Return whether *host* is reachable only from this machine."""
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"
+
+
 def is_host_name(host: str) -> bool:
     """Return whether *host* has the form of a host name. A last label of digits is a misspelt IPv4 address."""
     labels = host.removesuffix(".").split(".")

@@ -11,7 +11,10 @@ if TYPE_CHECKING:
 
 COMMANDS = {
     "status": ("status:status", "Show the clusters and their brokers."),
-    "cluster": ("cluster:cluster", "Show the brokers of each cluster with their load; export and import definitions."),
+    "cluster": (
+        "cluster:cluster",
+        "Show the brokers of each cluster; export and import definitions; plan a cluster.",
+    ),
     "topic": ("topic:topic", "List, create, delete and look at topics."),
     "group": ("group:group", "List, create, delete and look at consumer groups."),
     "message": ("message:message", "Send, pull, follow and find messages."),

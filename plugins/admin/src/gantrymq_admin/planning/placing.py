@@ -1,0 +1,133 @@
+"""Servers on machines, with their settings.
+
+Brokers of one machine differ by name, folder and ports: the port of the i-th, from 0, is the common one plus 10 i, as
+in ``gantrymq start --brokers``. Names and addresses are fixed, because clients see them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Final
+
+import attrs
+
+from gantrymq.model.hosts import format_address, is_ip_address
+from gantrymq.settings_file import properties_text
+from gantrymq_admin.planning.description import Description
+
+__all__ = ["HA_PORT", "METRICS_DEFAULT", "METRICS_PORT", "PORT", "Server", "name_server_list", "place"]
+
+PORT: Final = "listenPort"
+METRICS_PORT: Final = "metricsPromExporterPort"
+HA_PORT: Final = "haListenPort"
+PORT_STEP: Final = 10
+_NAME_SERVER_PORT: Final = 9876
+_BROKER_PORT: Final = 10911
+METRICS_DEFAULT: Final = 5557
+
+
+@attrs.frozen
+class Server:
+    """A server on a machine."""
+
+    machine: str
+    host: str  # address of the machine
+    kind: str  # "name server", "master" or "slave"
+    name: str  # of its files: namesrv, the broker's name, or that with -s1 for its first slave
+    broker: str  # brokerName; empty for a name server
+    values: Mapping[str, str]  # its settings
+    command: str  # that starts it
+
+    @property
+    def file(self) -> str:
+        """The name of its settings file."""
+        return f"{self.name}.conf"
+
+    @property
+    def port(self) -> int:
+        """The port of its main listener; 0 if that is not a number."""
+        return number(self.values, PORT)
+
+    @property
+    def address(self) -> str:
+        """The address under which clients reach it."""
+        return format_address(self.values.get("brokerIP1", self.host), self.port)
+
+    def text(self, source: str) -> str:
+        """Return the contents of its settings file."""
+        return (
+            f"# {self.kind} on {self.machine}, by gantrymq cluster plan from {source}\n{properties_text(self.values)}"
+        )
+
+
+def number(values: Mapping[str, str], key: str) -> int:
+    """Return a port, or 0 if it is not set or not a number."""
+    text = values.get(key, "").strip()
+    return int(text) if text.isascii() and text.isdigit() else 0
+
+
+def name_server_list(description: Description) -> str:
+    """Return the addresses of all name servers, as clients and brokers write them."""
+    port = number(description.name_server_settings, PORT) or _NAME_SERVER_PORT
+    return ";".join(format_address(description.machines[machine], port) for machine in description.name_servers)
+
+
+def place(description: Description) -> list[Server]:
+    """Return all servers in the order in which they start: name servers, masters, slaves."""
+    servers = [_name_server(description, machine) for machine in description.name_servers]
+    brokers_at = dict.fromkeys(description.machines, 0)
+    for machine, name, broker_id in _brokers(description):
+        servers.append(_broker(description, machine, name, broker_id, brokers_at[machine]))
+        brokers_at[machine] += 1
+    return servers
+
+
+def _brokers(description: Description) -> Iterator[tuple[str, str, int]]:
+    for name, machine in description.masters.items():
+        yield machine, name, 0
+    for name, machines in description.slaves.items():
+        for broker_id, machine in enumerate(machines, 1):
+            yield machine, name, broker_id
+
+
+def _name_server(description: Description, machine: str) -> Server:
+    values = {
+        PORT: str(_NAME_SERVER_PORT),
+        "bindAddress": _bind(description.machines[machine]),
+        "kvConfigPath": f"{description.data}/namesrv/kvConfig.json",
+        **description.name_server_settings,
+    }
+    command = f"gantrymq nameserver -c {description.config}/namesrv.conf"
+    return Server(machine, description.machines[machine], "name server", "namesrv", "", values, command)
+
+
+def _broker(description: Description, machine: str, broker: str, broker_id: int, place: int) -> Server:
+    address, name = description.machines[machine], f"{broker}-s{broker_id}" if broker_id else broker
+    common, own = description.settings, description.brokers.get(broker, {})
+    ports = {PORT: _BROKER_PORT}
+    if place:
+        ports[METRICS_PORT] = METRICS_DEFAULT
+    ports |= {key: number(common, key) for key in common if key.endswith("Port") and number(common, key)}
+    values = {
+        "brokerClusterName": description.cluster,
+        "brokerName": broker,
+        "brokerIP1": address,
+        "bindAddress": _bind(address),
+        "namesrvAddr": name_server_list(description),
+        "storePathRootDir": f"{description.data}/{name}",
+        **common,
+        **{key: str(port + PORT_STEP * place) for key, port in ports.items()},
+    }
+    values |= {"brokerName": broker, **own}
+    if description.slaves:
+        values |= {"brokerId": str(broker_id)}
+        values.setdefault(HA_PORT, str(number(values, PORT) + 1))
+        if broker_id:
+            values["brokerRole"] = "SLAVE"
+    command = f"gantrymq broker -c {description.config}/{name}.conf"
+    return Server(machine, address, "slave" if broker_id else "master", name, broker, values, command)
+
+
+def _bind(address: str) -> str:
+    """Return the address to listen on: that of the machine, or all if it is a name, which may change."""
+    return address if is_ip_address(address) else "0.0.0.0"

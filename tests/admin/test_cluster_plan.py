@@ -1,0 +1,260 @@
+"""``cluster plan``: from a description to settings files, and what it refuses."""
+
+import json
+from importlib.util import find_spec
+
+import pytest
+from click.testing import CliRunner
+
+from gantrymq.cli import main
+from gantrymq.errors import ConfigError
+from gantrymq.settings_file import parse_properties
+from gantrymq_admin.planning.checking import notes, problems
+from gantrymq_admin.planning.description import EXAMPLE, parse
+from gantrymq_admin.planning.placing import place
+
+THREE = '[machines]\nm1 = "192.0.2.1"\nm2 = "192.0.2.2"\nm3 = "m3.example"\n'
+
+
+def placed(text):
+    """The settings of each server by machine and name."""
+    return {(server.machine, server.name): server.values for server in place(parse(text, "c.toml"))}
+
+
+def wrong(text):
+    description = parse(text, "c.toml")
+    return list(problems(description, place(description)))
+
+
+def unwise(text):
+    description = parse(text, "c.toml")
+    return list(notes(description, place(description)))
+
+
+def test_numbers_place_servers_on_machines_in_turn():
+    found = placed("masters = 4\nslaves = 1\n" + THREE)
+    assert list(found) == [
+        *(("m1", "namesrv"), ("m2", "namesrv"), ("m3", "namesrv")),
+        *(("m1", "broker-a"), ("m2", "broker-b"), ("m3", "broker-c"), ("m1", "broker-d")),
+        *(("m2", "broker-a-s1"), ("m3", "broker-b-s1"), ("m1", "broker-c-s1"), ("m2", "broker-d-s1")),
+    ]
+    slave = found["m2", "broker-a-s1"]
+    assert (slave["brokerName"], slave["brokerId"], slave["brokerRole"]) == ("broker-a", "1", "SLAVE")
+    assert "brokerRole" not in found["m1", "broker-a"]
+
+
+def test_brokers_of_a_machine_have_ports_and_folders_of_their_own():
+    found = placed("masters = 4\nslaves = 1\n[settings]\nlistenPort = 12000\n" + THREE)
+    of_m1 = [found["m1", name] for name in ("broker-a", "broker-d", "broker-c-s1")]
+    assert [values["listenPort"] for values in of_m1] == ["12000", "12010", "12020"]
+    assert [values["haListenPort"] for values in of_m1] == ["12001", "12011", "12021"]
+    assert [values.get("metricsPromExporterPort") for values in of_m1] == [None, "5567", "5577"]
+    assert [values["storePathRootDir"] for values in of_m1] == [
+        f"/var/lib/gantrymq/{name}" for name in ("broker-a", "broker-d", "broker-c-s1")
+    ]
+    assert wrong("masters = 4\nslaves = 1\n[settings]\nlistenPort = 12000\n" + THREE) == []
+
+
+def test_addresses_are_those_of_the_machines():
+    found = placed("masters = 3\nname_servers = 2\n" + THREE)
+    servers = "192.0.2.1:9876;192.0.2.2:9876"
+    assert {values["namesrvAddr"] for (_, name), values in found.items() if name != "namesrv"} == {servers}
+    assert [found["m1", "broker-a"][key] for key in ("brokerIP1", "bindAddress")] == ["192.0.2.1"] * 2
+    assert [found["m3", "broker-c"][key] for key in ("brokerIP1", "bindAddress")] == ["m3.example", "0.0.0.0"]
+
+
+def test_places_can_be_named():
+    text = (
+        'masters = { mail = "m3" }\nslaves = { mail = ["m1", "m2"] }\nname_servers = ["m2"]\n'
+        '[settings]\ntraceOn = false\n[brokers.mail]\ntls.server.mode = "disabled"\n' + THREE
+    )
+    found = placed(text)
+    assert list(found) == [("m2", "namesrv"), ("m3", "mail"), ("m1", "mail-s1"), ("m2", "mail-s2")]
+    assert all(found[place]["tls.server.mode"] == "disabled" for place in list(found)[1:])
+    assert found["m3", "mail"]["traceOn"] == "false"
+
+
+def test_what_is_written_is_read_back():
+    servers = place(parse('[settings]\nregionId = "a=#b \\\\ c"\n' + THREE, "c.toml"))
+    text = servers[-1].text("c.toml")
+    assert {line.key: line.value for line in parse_properties(text, "x")} == servers[-1].values
+
+
+@pytest.mark.parametrize(
+    ("text", "sentence"),
+    [
+        ("", "it needs machines with their addresses"),
+        ("=", "c.toml is not TOML"),
+        (b"\xff", "c.toml is not text in UTF-8"),
+        ("master = 1\n" + THREE, r"there is no key master \(did you mean masters\?\)"),
+        ("masters = 0\n" + THREE, r"masters is 0; write a number from 1 to 26, or masters = \{"),
+        ("masters = true\n" + THREE, "masters is True; write a number"),
+        ("slaves = 4\n" + THREE, "slaves is 4; write a number from 0 to 3"),
+        ("name_servers = 4\n" + THREE, "name_servers is 4; write a number from 1 to 3"),
+        ('name_servers = ["m1", "m1"]\n' + THREE, "name_servers has a machine twice"),
+        ('masters = { a = "m9" }\n' + THREE, "master a: there is no machine m9; the machines are m1, m2, m3"),
+        ('masters = { "../a" = "m1" }\n' + THREE, "'../a' is not a name of a broker"),
+        ('slaves = { b = "m1" }\n' + THREE, "slaves: there is no master b; the masters are broker-a"),
+        ("[brokers.b]\nx = 1\n" + THREE, "brokers: there is no master b"),
+        (
+            '[machines]\nm1 = "nowhere at all"',
+            "the address of machine m1 is 'nowhere at all', which is neither an IP address",
+        ),
+        ('[machines]\nm1 = "0.0.0.0"', "write the one under which others reach it"),
+        ('[machines]\n"a/b" = "192.0.2.1"', "'a/b' is not a name of a machine"),
+        ('data = "store"\n' + THREE, "data is 'store'; write the whole path"),
+        ("[settings]\nflushDiskType = 1.5\n" + THREE, "settings: flushDiskType is 1.5; write a text"),
+        ('[settings]\nbrokerName = "a"\n' + THREE, "settings: brokerName is the name in masters"),
+        ('[settings]\nbrokerIP1 = "192.0.2.9"\n' + THREE, "settings: brokerIP1 is the address of the machine"),
+    ],
+)
+def test_a_description_that_is_wrong_is_refused(text, sentence):
+    with pytest.raises(ConfigError, match=sentence):
+        parse(text, "c.toml")
+
+
+@pytest.mark.parametrize(
+    ("text", "sentence"),
+    [
+        ('[machines]\nm1 = "192.0.2.1"\nm2 = "127.0.0.1"', "m2 is 127.0.0.1, which the other machines cannot reach"),
+        ('[machines]\nm1 = "192.0.2.1"\nm2 = "192.0.2.1"', "machines m1 and m2 have the same address 192.0.2.1"),
+        (
+            'slaves = { broker-a = "m1" }\n' + THREE,
+            "slave broker-a-s1 is on machine m1, where its master is: one failure would take both",
+        ),
+        (
+            'slaves = { broker-a = ["m2", "m2"] }\n' + THREE,
+            "slave broker-a-s2 is on machine m2, where its slave broker-a-s1 is",
+        ),
+        (
+            'masters = { a = "m1", b = "m1" }\n[brokers.b]\nlistenPort = 10911\n' + THREE,
+            "on machine m1, listenPort of a and listenPort of b are both 10911",
+        ),
+        (
+            'masters = { a = "m1", b = "m1" }\n[brokers.b]\nlistenPort = 10909\n' + THREE,
+            "on machine m1, listenPort - 2, the fast port, of a and listenPort of b are both 10909",
+        ),
+        ("[settings]\nlistenPort = 9878\n" + THREE, "listenPort of namesrv and listenPort - 2, the fast port,"),
+        (
+            'masters = { a = "m1", b = "m1" }\n[brokers.b]\nstorePathRootDir = "/var/lib/gantrymq/a/b"\n' + THREE,
+            "storePathRootDir of a (/var/lib/gantrymq/a) and storePathRootDir of b (/var/lib/gantrymq/a/b) are not",
+        ),
+        (
+            "slaves = 1\n[settings]\ninSyncReplicas = 3\n" + THREE,
+            "inSyncReplicas=3 of broker-a is more than its 2 copies",
+        ),
+    ],
+)
+def test_a_cluster_that_could_not_work_is_refused(text, sentence):
+    assert any(sentence in problem for problem in wrong(text)), wrong(text)
+
+
+def test_unwise_choices_are_told():
+    assert unwise("masters = 3\n" + THREE) == []
+    assert unwise("name_servers = 1\nmasters = 2\n" + THREE) == [
+        "there is one name server: without it, clients that start find no broker; two or three are usual",
+        "machine m3 has no server",
+    ]
+    assert unwise('slaves = 1\n[machines]\nm = "127.0.0.1"') == [
+        "all copies are on one machine: they do not help if that is lost"
+    ]
+    assert unwise('masters = 2\nslaves = { broker-a = "m2" }\n' + THREE) == [
+        "broker-b has no slave, unlike other masters"
+    ]
+
+
+# --- the command ----------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def run(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+
+    def run(text, *words):
+        (tmp_path / "c.toml").write_text(text)
+        return CliRunner().invoke(main, ["cluster", "plan", "c.toml", *words])
+
+    return run
+
+
+def test_a_folder_for_each_machine_is_written(run, tmp_path):
+    done = run(EXAMPLE, "--output", "json")
+    assert done.exit_code == 0, done.stderr
+    document = json.loads(done.stdout)
+    assert document["namesrv"] == "192.0.2.11:9876;192.0.2.12:9876"
+    assert [server["kind"] for server in document["servers"]] == ["name_server"] * 2 + ["master"] * 2
+    assert document["servers"][3]["command"] == "gantrymq broker -c /etc/gantrymq/broker-b.conf"
+    written = sorted(str(path.relative_to(tmp_path)) for path in tmp_path.glob("plan/*/*"))
+    assert written == sorted(
+        [*(server["file"] for server in document["servers"]), "plan/m1/commands.txt", "plan/m2/commands.txt"]
+    )
+    assert (tmp_path / "plan/m1/commands.txt").read_text().splitlines() == [
+        "gantrymq nameserver -c /etc/gantrymq/namesrv.conf",
+        "gantrymq broker -c /etc/gantrymq/broker-a.conf",
+    ]
+    assert document["notes"] == []
+
+
+def test_text_says_what_to_do(run):
+    done = run(EXAMPLE)
+    assert "Copy each machine's folder to its /etc/gantrymq, then start in this order:" in done.stdout
+    assert "  m2: gantrymq broker -c /etc/gantrymq/broker-b.conf" in done.stdout
+    assert done.stdout.endswith("Clients: NAMESRV_ADDR='192.0.2.11:9876;192.0.2.12:9876'\n")
+
+
+def test_the_example_is_printed():
+    done = CliRunner().invoke(main, ["cluster", "plan", "--example"])
+    assert (done.exit_code, done.stdout) == (0, EXAMPLE)
+
+
+def test_a_dry_run_writes_nothing(run, tmp_path):
+    assert run(EXAMPLE, "--dry-run").exit_code == 0
+    assert not (tmp_path / "plan").exists()
+
+
+def test_files_are_replaced_only_on_request(run):
+    assert run(EXAMPLE).exit_code == 0
+    done = run(EXAMPLE)
+    assert (done.exit_code, done.stderr) == (
+        1,
+        "gantrymq: plan is not empty; --force writes into it, -o selects another folder\n",
+    )
+    assert run(EXAMPLE, "--force").exit_code == 0
+
+
+def test_settings_are_checked_as_a_server_reads_them(run, tmp_path):
+    done = run('[settings]\nflushDiskTyp = "ASYNC_FLUSH"\n' + THREE)
+    assert done.exit_code == 0
+    (warning,) = done.stderr.splitlines()
+    assert warning.startswith("warning: plan/m1/broker-a.conf line ")
+    assert "there is no setting flushDiskTyp; it is ignored (did you mean flushDiskType?)" in warning
+    done = run("[name_server_settings]\nlistenPort = 70000\n" + THREE, "-o", "other")
+    assert done.exit_code == 1
+    assert "gantrymq: other/m1/namesrv.conf line 2: listenPort=70000 is above the largest" in done.stderr
+    assert not (tmp_path / "other").exists()
+
+
+def test_problems_are_told_together(run, tmp_path):
+    text = '[machines]\nm1 = "127.0.0.1"\nm2 = "127.0.0.1"'
+    done = run(text)
+    assert done.exit_code == 1
+    assert "cannot reach; the address of machine m2" in done.stderr
+    assert "have the same address" in done.stderr
+    assert not (tmp_path / "plan").exists()
+
+
+@pytest.mark.skipif(find_spec("gantrymq_replication") is not None, reason="needs an installation without replication")
+def test_slaves_need_the_plugin(run):
+    done = run("slaves = 1\n" + THREE)
+    assert (done.exit_code, done.stderr) == (
+        1,
+        "gantrymq: c.toml: slaves need the plugin gantrymq-replication, which is not installed\n",
+    )
+
+
+def test_a_file_that_is_missing_is_one_sentence(tmp_path):
+    done = CliRunner().invoke(main, ["cluster", "plan", str(tmp_path / "no.toml")])
+    assert (done.exit_code, done.stderr) == (
+        1,
+        f"gantrymq: {tmp_path}/no.toml cannot be read: No such file or directory\n",
+    )
