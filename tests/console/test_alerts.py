@@ -173,7 +173,7 @@ def test_bodies_are_sent_in_order():
 
 
 @pytest.mark.parametrize("status", [500, 302, None])
-def test_a_failure_is_tried_again_with_longer_pauses(status):
+def test_a_failure_is_tried_again_with_longer_pauses(status, caplog):
     async def work(webhook, bodies, world):
         webhook.send({"number": 1})
         webhook.send({"number": 2})
@@ -182,6 +182,9 @@ def test_a_failure_is_tried_again_with_longer_pauses(status):
         assert (webhook.delivered, webhook.failed) == (2, 3)
 
     delivered(work, status, status, status)
+    (said,) = {each.getMessage() for each in caplog.records}  # one warning for a body, without path and key
+    assert said.startswith("the webhook at 127.0.0.1 failed: ") and "hook?" not in said
+    assert ("not followed: give the address" in said) == (status == 302)
 
 
 def test_a_receiver_that_is_not_there_costs_nothing_and_is_given_up():
@@ -197,11 +200,23 @@ def test_a_receiver_that_is_not_there_costs_nothing_and_is_given_up():
 
 
 @pytest.mark.parametrize(
-    "text", ["", "ftp://x/", "http:///x", "http://u:p@x/", "http://x:0/", "http://x:99999/", "http://x/a b"]
+    "text",
+    [
+        "",
+        "ftp://x/secret",
+        "http:///secret",
+        "http://u:secret@x/",
+        "http://x:0/secret",
+        "http://x:99999/secret",
+        "http://[x/secret",
+        "http://x/a secret",
+        f"http://{'x' * 70}.example/secret",
+    ],
 )
-def test_an_address_that_is_none_is_one_sentence(text):
-    with pytest.raises(ConfigError, match="--webhook"):
+def test_an_address_that_is_none_is_one_sentence_without_it(text):
+    with pytest.raises(ConfigError, match="--webhook") as found:
         checked_address(text)
+    assert "secret" not in str(found.value)
 
 
 def test_the_console_looks_every_ten_seconds_and_sends_what_changed(visitor, monkeypatch):
@@ -232,8 +247,10 @@ def test_the_console_looks_every_ten_seconds_and_sends_what_changed(visitor, mon
 
 
 @pytest.mark.parametrize(("trusted", "name"), [(True, "localhost"), (False, "localhost"), (True, "127.0.0.1")])
-def test_https_needs_a_certificate_for_the_name_from_a_trusted_authority(tmp_path, trusted, name):
+def test_https_needs_a_certificate_for_the_name_from_a_trusted_authority(tmp_path, monkeypatch, trusted, name):
     chain = make_certificate(tmp_path, "localhost")
+    if trusted:
+        monkeypatch.setenv("SSL_CERT_FILE", chain)
     serving = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
     serving.load_cert_chain(chain, str(tmp_path / "localhost.key"))
 
@@ -243,8 +260,7 @@ def test_https_needs_a_certificate_for_the_name_from_a_trusted_authority(tmp_pat
             lambda: Receiver([204], bodies), "localhost", 0, ssl=serving
         )
         port = server.sockets[0].getsockname()[1]
-        trust = ssl.create_default_context(cafile=chain if trusted else None)
-        webhook = Webhook(real_world(), f"https://{name}:{port}/hook", trust)
+        webhook = Webhook(real_world(), f"https://{name}:{port}/hook")
         problem = await webhook._attempt(b'{"number": 1}')
         server.close()
         await server.wait_closed()

@@ -7,6 +7,7 @@ console never waits for it. Redirections are not followed.
 from __future__ import annotations
 
 import asyncio
+import ipaddress
 import json
 import logging
 import ssl
@@ -18,6 +19,7 @@ from urllib.parse import SplitResult, urlsplit
 import h11
 
 from gantrymq.errors import ConfigError
+from gantrymq.model.hosts import is_host_name
 from gantrymq.world import World
 
 __all__ = ["Webhook", "checked_address"]
@@ -28,39 +30,44 @@ WAITING: Final = 100  # bodies; the oldest are dropped
 TIMEOUT_S: Final = 10.0  # of one attempt
 LONGEST_PAUSE_S: Final = 60.0
 GIVEN_UP_S: Final = 3600.0
+REDIRECTED: Final = ", a redirection, which is not followed: give the address to which it leads"
+EXAMPLE: Final = "give one such as https://alerts.example/gantrymq"
 
 
 def checked_address(text: str) -> SplitResult:
-    """Return the parts of the address of a webhook. Raises ConfigError: it is none."""
+    """Return the parts of the address of a webhook. Raises ConfigError, without the address: it may have a secret."""
     try:
         found = urlsplit(text)
         port = found.port
-    except ValueError as problem:
-        raise ConfigError(f"--webhook {text}: {problem}") from None
+    except ValueError:
+        raise ConfigError(f"--webhook: the address cannot be read; {EXAMPLE}") from None
     if found.username is not None:
         raise ConfigError("--webhook: a name and password in the address are not supported; use its path or query")
-    if found.scheme not in ("http", "https") or not found.hostname or port == 0 or not text.isascii() or " " in text:
-        raise ConfigError(f"--webhook {text}: give an address such as https://alerts.example/gantrymq")
+    if found.scheme not in ("http", "https") or port == 0 or not text.isascii() or " " in text:
+        raise ConfigError(f"--webhook: this is not an address of HTTP; {EXAMPLE}")
+    if not _is_host(found.hostname or ""):
+        raise ConfigError(f"--webhook: the address has no host name that can be resolved; {EXAMPLE}")
     return found
+
+
+def _is_host(name: str) -> bool:
+    try:
+        ipaddress.ip_address(name)
+    except ValueError:
+        return is_host_name(name)
+    return True
 
 
 class Webhook:
     """Sends bodies one after the other."""
 
-    def __init__(self, world: World, address: str, trust: ssl.SSLContext | None = None) -> None:
-        """Create it.
+    def __init__(self, world: World, address: str) -> None:
+        """Create it for an address of http or https. Raises ConfigError: the address cannot be used.
 
-        Args:
-            world: network and clock.
-            address: http or https.
-            trust: authorities for https; None for those of the system.
-
-        Raises:
-            ConfigError: the address cannot be used.
+        Authorities for https are those of the system, or of the file in $SSL_CERT_FILE, which OpenSSL reads.
         """
         self._world = world
         self._to = checked_address(address)
-        self._trust = trust
         self._waiting: deque[bytes] = deque(maxlen=WAITING)
         self._some = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
@@ -110,8 +117,8 @@ class Webhook:
             if not attempt.done():
                 return f"no response within {TIMEOUT_S:g} s"
             status = attempt.result()
-            return None if 200 <= status < 300 else f"status {status}"
-        except (OSError, h11.RemoteProtocolError, ssl.SSLError, EOFError) as problem:
+            return None if 200 <= status < 300 else f"status {status}{REDIRECTED if 300 <= status < 400 else ''}"
+        except (OSError, h11.ProtocolError, ValueError, EOFError) as problem:  # ssl.SSLError is an OSError
             return str(problem) or type(problem).__name__
         finally:
             for each in (attempt, late):
@@ -127,7 +134,7 @@ class Webhook:
         transport, _ = await self._world.network.connect(to.hostname, port, lambda: answer)
         try:
             if to.scheme == "https":
-                context = self._trust or ssl.create_default_context()
+                context = ssl.create_default_context()
                 loop = asyncio.get_running_loop()
                 secured = await loop.start_tls(transport, answer, context, server_hostname=to.hostname)
                 assert secured is not None
