@@ -89,6 +89,7 @@ def test_a_silent_broker_is_named_within_the_deadline(visitor, monkeypatch, quic
     page = visitor.get("/")
     assert page.status == 200
     assert "does not answer. It last answered at" in page.text and "Look at its process" in page.text
+    assert "No group has messages" not in page.text and "there may be others" in page.text
     assert "0 / 1 brokers answer" in page.text
 
 
@@ -105,6 +106,28 @@ def test_when_nothing_answers_any_more_all_of_it_is_named_within_the_deadline(vi
     assert "No name server answers." in page.text
     assert "does not answer. It last answered at" in page.text
     assert "0 / 1 brokers answer" in page.text and "0 / 1 name servers answer" in page.text
+    assert "No group has messages" not in page.text and "Unknown: no name server answers" in page.text
+
+
+@pytest.mark.parametrize("path", ["/", "/nameservers"])
+def test_without_a_name_server_from_the_start_everything_is_unknown(visitor, monkeypatch, path):
+    async def refused(*_given, **_more):
+        raise ConnectFailed("127.0.0.1:1 refuses connections")
+
+    visitor.get("/about")
+    visitor.cluster.forget()
+    for name in ("clusters", "topics", "groups", "kv_values"):
+        monkeypatch.setattr(visitor.cluster.admin, name, refused)
+    page = visitor.get(path)
+    assert page.status == 200 and "No name server answers." in page.text
+    if path == "/":
+        assert "unknown brokers answer" in page.text and "unknown messages in per second" in page.text
+        assert "Unknown: no name server answers, or no broker could be asked" in page.text
+        assert "it is not known which brokers there are" in page.text
+        assert visitor.api("/")["data"]["groups_unknown"] is None
+    else:
+        assert "others agree" not in page.text and "Nothing is known" in page.text
+    assert visitor.get("/brokers/broker-x").status == 504  # not 404: nobody knows which brokers there are
 
 
 def test_no_name_server_answers(visitor, monkeypatch):

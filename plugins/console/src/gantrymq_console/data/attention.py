@@ -51,7 +51,7 @@ class Attention:
     name_servers: NameServers
     groups: tuple[GroupRow, ...]  # the ten furthest behind in time
     late: tuple[GroupRow, ...] = attrs.field(metadata={"json": False})  # more of them, for alerts
-    groups_unknown: int  # groups of which nothing is known yet, so that the order may be wrong
+    groups_unknown: int | None  # groups of which nothing is known yet; None: it is not known which groups there are
     in_per_s: float | None
     out_per_s: float | None
     missing: tuple[Missing, ...]
@@ -86,7 +86,7 @@ async def _attention(cluster: Cluster, history: History) -> Attention:
         servers.value,
         groups.groups[:SHOWN_GROUPS] if groups is not None else (),
         groups.groups if groups is not None else (),
-        groups.unknown if groups is not None else 0,
+        groups.unknown if groups is not None else None,
         brokers.total("in_per_s"),
         brokers.total("out_per_s"),
         (*missing, *asking.missing),

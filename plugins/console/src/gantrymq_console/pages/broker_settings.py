@@ -142,6 +142,7 @@ async def named(visit: Visit, broker_id: str) -> BrokerAddress:
     number = int(broker_id) if broker_id.isascii() and broker_id.isdecimal() and len(broker_id) < 19 else 0
     found = await broker_named(visit.cluster, name, number)
     if found is None:
+        await visit.cluster.brokers()  # raises if no name server answers: then it is not known whether it exists
         raise NotFound("brokers.no_such", name=name)
     return found
 

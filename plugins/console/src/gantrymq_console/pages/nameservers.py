@@ -58,7 +58,9 @@ async def server_list(visit: Visit) -> View:
     found = await asking.needed(name_servers(visit.cluster))
     given = visit.typed("namespace", visit.text("namespace"))
     namespace = given[:MOST_CHARACTERS] or ORDER_NAMESPACE
-    values = await asking.one(namespace, kv_values(visit.cluster, namespace))
+    values = None
+    if any(each.answers for each in found.value.servers):  # else the page says already that none does
+        values = await asking.one(namespace, kv_values(visit.cluster, namespace))
     shown = None if values is None else {key: mask(key, value) for key, value in values.value.items()}
     data = NameServerPage(found.value, namespace, shown)
     return View("nameservers.html", data, "status", asking.missing, found.as_of_ms)
