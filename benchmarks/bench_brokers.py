@@ -4,8 +4,9 @@
     python benchmarks/bench_brokers.py --brokers 1 4 8
 
 The load is one process that writes prebuilt blocks of requests and only counts the answers, some 1 us a send, because a
-client library would cost more than the brokers. It shares the machine with them: "load" is its share of a processor.
-Rounds alternate between the numbers of brokers; the table has medians, and the rate compared with the first number.
+client library would cost more than the brokers. It shares the machine with them: "load" is its use of processors,
+"others" that of all other processes, which should be near 0. Rounds alternate between the numbers of brokers; the table
+has medians, and the rate compared with the first number.
 """
 
 from __future__ import annotations
@@ -18,7 +19,8 @@ import statistics
 import struct
 import time
 from collections.abc import Sequence
-from typing import NamedTuple, cast
+from pathlib import Path
+from typing import NamedTuple, Self, cast
 
 from arguments import FLUSH_MODES, existing_folder, seconds, whole
 from load_client import FIRST_OPAQUE, BrokerProcess, connect, cpu_s, create_topic_request, new_loop, send_request
@@ -74,6 +76,7 @@ class Found(NamedTuple):
     rate: float
     broker_us: float  # CPU of all brokers per send
     load: float  # processors used by the load
+    others: float  # processors used by everything else
 
 
 async def load(options: argparse.Namespace, addresses: Sequence[str], pids: Sequence[int]) -> Found:
@@ -93,26 +96,44 @@ async def load(options: argparse.Namespace, addresses: Sequence[str], pids: Sequ
             made = asyncio.get_running_loop().create_connection(lambda: Blocks(block, options.block), host, int(port))
             senders.append((await made)[1])
     await asyncio.sleep(options.warmup)
-    before, cpu, own, began = _now(senders, pids)
+    before = Moment.now(senders, pids)
     await asyncio.sleep(options.seconds)
-    after, cpu_after, own_after, ended = _now(senders, pids)
+    spent = Moment.now(senders, pids).since(before)
     for sender in senders:
         sender.close()
         if sender.refused:
             raise SystemExit(f"a broker refused sends: {sender.refused!r}")
-    sent, took = after - before, ended - began
-    return Found(sent / took, (cpu_after - cpu) / max(sent, 1) * 1e6, (own_after - own) / took)
-
-
-def _now(senders: Sequence[Blocks], pids: Sequence[int]) -> tuple[int, float, float, float]:
-    """Answers, CPU of the brokers, own CPU, time."""
-    own = resource.getrusage(resource.RUSAGE_SELF)
-    return (
-        sum(each.answers for each in senders),
-        sum(map(cpu_s, pids)),
-        own.ru_utime + own.ru_stime,
-        time.perf_counter(),
+    return Found(
+        spent.answers / spent.time,
+        spent.brokers / max(spent.answers, 1) * 1e6,
+        spent.load / spent.time,
+        (spent.machine - spent.brokers - spent.load) / spent.time,
     )
+
+
+class Moment(NamedTuple):
+    """Sums so far: answers, and seconds of CPU of the brokers, of the load and of the whole machine."""
+
+    answers: float
+    brokers: float
+    load: float
+    machine: float
+    time: float
+
+    @classmethod
+    def now(cls, senders: Sequence[Blocks], pids: Sequence[int]) -> Self:
+        own = resource.getrusage(resource.RUSAGE_SELF)
+        answers = sum(each.answers for each in senders)
+        return cls(answers, sum(map(cpu_s, pids)), own.ru_utime + own.ru_stime, _machine_s(), time.perf_counter())
+
+    def since(self, before: Self) -> Self:
+        return type(self)(*(now - then for now, then in zip(self, before, strict=True)))
+
+
+def _machine_s() -> float:
+    """Seconds of CPU of all processes so far. Source: proc(5), stat: user, nice, system; irq, softirq."""
+    fields = Path("/proc/stat").read_text().split(maxsplit=8)[1:8]
+    return sum(int(fields[place]) for place in (0, 1, 2, 5, 6)) / os.sysconf("SC_CLK_TCK")
 
 
 def one_round(options: argparse.Namespace, flush: str, count: int) -> Found:
@@ -148,12 +169,15 @@ def main() -> None:
             for count in sorted(options.brokers, reverse=bool(number % 2)):
                 each = one_round(options, flush, count)
                 found.setdefault((flush, count), []).append(each)
-                print(f"round {number + 1}, {flush}, {count} brokers: {each.rate:9,.0f} sends/s", flush=True)
-    print(f"\n{'flush':12} {'brokers':>7} {'sends/s':>10} {'of the first':>12} {'CPU us/send':>12} {'load':>6}")
+                what = f"round {number + 1}, {flush}, {count} brokers"
+                print(f"{what}: {each.rate:9,.0f} sends/s, others {each.others:.2f}", flush=True)
+    print(f"\n{'flush':12} {'brokers':>7} {'sends/s':>9} {'of first':>8} {'CPU us/send':>11} {'load':>6} {'others':>6}")
     for (flush, count), rounds in sorted(found.items()):
-        rate, cost, share = (statistics.median(column) for column in zip(*rounds, strict=True))
+        rate, cost, share, others = (statistics.median(column) for column in zip(*rounds, strict=True))
         first = statistics.median(each.rate for each in found[flush, options.brokers[0]])
-        print(f"{flush:12} {count:7} {rate:10,.0f} {rate / max(first, 1):12.2f} {cost:12.1f} {share:6.2f}")
+        print(
+            f"{flush:12} {count:7} {rate:10,.0f} {rate / max(first, 1):12.2f} {cost:12.1f} {share:6.2f} {others:6.2f}"
+        )
 
 
 if __name__ == "__main__":

@@ -52,7 +52,7 @@ class SeveralBrokers:
     @property
     def exposure(self) -> tuple[str, ...]:
         """Sentences about the addresses on which the servers listen."""
-        brokers = [("brokers", each.settings) for each in self.planned]
+        brokers = [("broker", each.settings) for each in self.planned]
         return exposure_notes([(NAME_SERVER, self.name_server.settings), *brokers])
 
     async def start(self) -> None:
