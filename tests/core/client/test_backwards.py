@@ -9,7 +9,7 @@ from scripted_cluster import record
 
 from gantrymq.client import Client, InvalidParameter, PullResult, PullStatus
 from gantrymq.client.calls.decoding import decode_messages
-from gantrymq.client.reading.backwards import MAX_SLICE, first_ends, read_back
+from gantrymq.client.reading.backwards import MAX_SLICE, Backwards, each_of, first_ends, read_back
 from gantrymq.model.queue import MessageQueue
 
 QUEUES = [MessageQueue("T", "a", number) for number in range(3)]
@@ -177,6 +177,57 @@ async def test_a_failed_pull_is_raised_after_the_others_ended():
 
     with pytest.raises(OSError, match="gone"):
         await page(Failing({queue: range(1, 9) for queue in QUEUES}))
+
+
+async def taken(reading, **how):
+    found = []
+    while not reading.is_done:
+        await each_of(reading.reads(2).values())
+        found += reading.take(**how)
+    return found
+
+
+@pytest.mark.parametrize("seed", range(5))
+@at_once
+async def test_messages_of_one_time_are_in_one_order_however_they_are_read(seed):
+    rng = random.Random(seed)
+    times = {queue: sorted(rng.choices(range(1, 8), k=60)) for queue in QUEUES}
+    reader = Queues(times, together=rng.choice([1, 7]))
+    reading = Backwards(reader, lambda each: (each.store_timestamp, each.queue_offset, each.queue_id), begin_ms=3)
+    for queue in QUEUES:
+        reading.add(queue, 0, 60, size=rng.choice([1, 9]))
+    found = await taken(reading)
+    assert [ms for ms, _ in found] == [row[0] for _, row in found]
+    places = [(ms, offset) for ms, (_, offset, _) in found]
+    assert places == sorted(places, reverse=True)
+    assert len(found) == sum(each >= 3 for kept in times.values() for each in kept)
+
+
+@at_once
+async def test_a_queue_whose_clock_was_set_back_stays_in_its_order():
+    reader = Queues({QUEUES[0]: [10, 50, 20, 60], QUEUES[1]: [15, 40, 55, 70]})
+    reading = Backwards(reader, lambda each: (each.queue_id, each.queue_offset))
+    for queue in QUEUES[:2]:
+        reading.add(queue, 0, 4, size=2)
+    found = await taken(reading)
+    assert [row for _, row in found] == [(1, 3), (0, 3), (1, 2), (1, 1), (0, 2), (0, 1), (1, 0), (0, 0)]
+    assert [ms for ms, _ in found] == [70, 60, 55, 40, 20, 20, 15, 10]
+
+
+@at_once
+async def test_a_broker_that_is_left_out_holds_nothing_back():
+    other = MessageQueue("T", "b", 0)
+    reader = Queues({QUEUES[0]: range(1, 50), other: range(1, 50)})
+    reading = Backwards(reader, lambda each: each.broker_name)
+    reading.add(QUEUES[0], 0, 49)
+    reading.add(other, 0, 49)
+    slices = reading.reads()
+    assert sorted(slices) == ["a", "b"]
+    slices["b"].close()
+    await slices["a"]
+    assert reading.take() == []
+    reading.leave_out({"b"})
+    assert len(reading.take()) + len(await taken(reading)) == 49
 
 
 def test_a_topic_is_read_back_from_a_broker(gantrymq_simulation):

@@ -106,14 +106,20 @@ class Contains:
     def __init__(self, text: str) -> None:
         self._needle = text.encode("utf-8", "replace").lower()
         self._lowered = text.lower()
-        self.half_searched = 0  # messages without it in the part of the body that was decompressed
+        self._half: set[tuple[str, int, int]] = set()
+
+    @property
+    def half_searched(self) -> int:
+        """Messages without it in the part of the body that was decompressed."""
+        return len(self._half)
 
     def __call__(self, message: ReceivedMessage) -> bool:
         """Return whether *message* has the text."""
         if any(self._lowered in each.lower() for each in message.properties.values()):
             return True
         found = self._needle in message.body.lower()
-        self.half_searched += message.is_shortened and not found
+        if message.is_shortened and not found:
+            self._half.add((message.broker_name, message.queue_id, message.queue_offset))  # it may be tested twice
         return found
 
 
