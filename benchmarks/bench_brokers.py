@@ -175,9 +175,8 @@ def main() -> None:
     for (flush, count), rounds in sorted(found.items()):
         rate, cost, share, others = (statistics.median(column) for column in zip(*rounds, strict=True))
         first = statistics.median(each.rate for each in found[flush, options.brokers[0]])
-        print(
-            f"{flush:12} {count:7} {rate:10,.0f} {rate / max(first, 1):12.2f} {cost:12.1f} {share:6.2f} {others:6.2f}"
-        )
+        ratio = rate / max(first, 1)
+        print(f"{flush:12} {count:7} {rate:9,.0f} {ratio:8.2f} {cost:11.1f} {share:6.2f} {others:6.2f}")
 
 
 if __name__ == "__main__":

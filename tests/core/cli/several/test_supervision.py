@@ -107,6 +107,20 @@ def test_a_process_that_dies_is_started_again_on_its_port(caplog):
     assert len(rig.processes) == 2
 
 
+def test_a_process_that_an_operator_stops_is_started_again_with_a_warning(caplog):
+    async def work():
+        rig = Rig(READY)
+        await rig.broker.start()
+        rig.broker.keep()
+        rig.processes[0].terminate()
+        await rig.turns(lambda: rig.broker.pid == 101)
+        await rig.broker.stop(1)
+
+    asyncio.run(work())
+    (record,) = [record for record in caplog.records if "ended with exit code 0" in record.getMessage()]
+    assert record.levelname == "WARNING"
+
+
 def test_it_never_gives_up(caplog):
     refused = {"error": "StoreError", "message": "the disk is gone", "exit_code": 1}
 

@@ -2,7 +2,7 @@
 
 Standard input   one line, a JSON document (`Work`); its end means that the supervising process died
 Standard output  one line, a JSON document: the ready line with the process's port, or the error of the start
-Standard error   logs, each line with the broker's name in front
+Standard error   logs, each line with the broker's name in front, and what plugins print
 
 If the supervising process dies, the broker stops like at SIGTERM, and is killed if that takes too long.
 """
@@ -23,7 +23,6 @@ from gantrymq import strict_json
 from gantrymq.cli.server_process import raise_descriptor_limit, set_up_logs
 from gantrymq.cli.server_settings import ServerArguments, broker_settings
 from gantrymq.cli.serving import Servers, serve
-from gantrymq.commands.output import print_json
 from gantrymq.commands.run import run
 from gantrymq.errors import GantryError
 from gantrymq.world.real import real_world
@@ -66,6 +65,8 @@ class Work:
 
 def main() -> None:
     """Run the broker until a signal, or the end of the supervising process."""
+    answers = os.dup(sys.stdout.fileno())
+    os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
     work = Work(**strict_json.loads(sys.stdin.buffer.readline()))
     threading.Thread(target=_stop_with_parent, args=(os.getpid(), sys.stdin.fileno()), daemon=True).start()
     set_up_logs(work.log_level, work.log_file, prefix=f"{work.name} ")
@@ -75,7 +76,7 @@ def main() -> None:
     def announce(servers: Servers) -> None:
         nonlocal answered
         answered = True
-        print_json({**servers.ready_line(), "port": servers.broker_port})
+        os.write(answers, strict_json.dumps({**servers.ready_line(), "port": servers.broker_port}) + b"\n")
 
     try:
         run(serve(work.servers(), announce))
@@ -83,7 +84,8 @@ def main() -> None:
         if answered:
             sys.exit(f"gantrymq: {work.name}: {problem}")
         code = problem.exit_code
-        print_json({"error": type(problem).__name__, "message": problem.without_advice, "exit_code": code})
+        error = {"error": type(problem).__name__, "message": problem.without_advice, "exit_code": code}
+        os.write(answers, strict_json.dumps(error) + b"\n")
         sys.exit(code)
 
 

@@ -31,7 +31,7 @@ class BrokerProcess:
         """Return the first line of its standard output; None if there is none."""
         assert self._process.stdout is not None
         line = await self._process.stdout.readline()
-        return strict_json.loads(line) if line.endswith(b"\n") else None
+        return strict_json.loads(line) if line.endswith(b"\n") else None  # a killed process may leave half a line
 
     async def wait(self) -> int:
         """Wait for the end."""

@@ -118,9 +118,8 @@ class SupervisedBroker:
                 self._launched = None
                 assert self._ready_at is not None
                 ran_s = self.clock.monotonic() - self._ready_at
-                log.error(
-                    "%s (process %d) %s after %.1f s; it is started again", self.name, self.pid, ended(code), ran_s
-                )
+                how, level = ended(code), logging.ERROR if code else logging.WARNING  # 0: an operator stopped it
+                log.log(level, "%s (process %d) %s after %.1f s; it is started again", self.name, self.pid, how, ran_s)
             await self.clock.sleep(back_off.after(ran_s))
             try:
                 await self.start()
