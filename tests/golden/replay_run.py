@@ -32,7 +32,6 @@ PLUGINS = "diagnosis,filter_tag,filter_sql92,request_reply,schedule,transaction,
 # Settings of the recorded brokers for features that are not implemented here; they are left out.
 SETTINGS_LEFT_OUT = {
     "enabledAppendPropCRC",
-    "slaveReadEnable",
 }
 # Settings that the replay sets itself, or never needs.
 SETTINGS_OF_OURS = {"plugins", "namesrvAddr", "storePathCommitLog"}

@@ -115,6 +115,13 @@ TABLE = (
         "tests/core/broker/test_slow_readers.py::test_a_member_that_reads_nothing_is_told_of_a_change_once",
     ),
     Deviation(
+        "a pull (11) at the end of a queue of a slave",
+        "code 20 at once, also while there is no master: clients repeat the pull without a pause",
+        "held for up to a second, then code 20; our client also waits 0.2 s after such an answer of a Java slave",
+        "tests/core/broker/test_slave_reads.py::"
+        "test_a_slave_holds_a_pull_at_the_end_for_a_second_and_sends_it_to_the_master",
+    ),
+    Deviation(
         "an offset that a client commits (15) for a queue that the topic does not have",
         "stored under any queue id",
         "refused with code 29; nothing is committed",

@@ -29,7 +29,7 @@ def log_range(node):
     return struct.unpack(">QQ", ask(node, Kind.RANGE)[1])
 
 
-SETTINGS = {"store": "mmap", "mappedFileSizeCommitLog": 65536}
+SETTINGS = {"store": "mmap", "mappedFileSizeCommitLog": 65536, "slaveReadEnable": True}
 
 
 def test_a_request_and_an_answer_have_these_bytes():

@@ -25,6 +25,16 @@ def test_neighbours_in_the_log_leave_as_one_slice(rig):
     rig.run(case)
 
 
+@pytest.mark.parametrize(("percent", "distant"), [(0, True), (40, False)])
+def test_messages_beyond_the_share_of_the_memory_are_distant(rig, percent, distant):
+    async def case(bench):
+        await bench.add(*[message() for _ in range(3)])
+        assert (await bench.get(T0, 0)).distant is distant
+        assert (await bench.get(T0, 3)).distant is False
+
+    rig.run(case, accessMessageInMemoryMaxRatio=percent)
+
+
 def test_records_on_both_sides_of_a_roll_are_two_slices(rig):
     async def case(bench):
         await bench.add(*[message(body=b"x" * 3000) for _ in range(4)])

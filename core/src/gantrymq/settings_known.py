@@ -67,7 +67,6 @@ NOT_BUILT: dict[str, tuple[Test, str]] = {
     "minInSyncReplicas": (_several, _REPLICATION),
     "allAckInSyncStateSet": (_true, _REPLICATION),
     "enableAutoInSyncReplicas": (_true, _REPLICATION),
-    "slaveReadEnable": (_true, _REPLICATION),
     "enableSlaveActingMaster": (_true, _REPLICATION),
     "enableRemoteEscape": (_true, _REPLICATION),
     "duplicationEnable": (_true, _REPLICATION),

@@ -72,6 +72,7 @@ def run(plugins, services):
     def run(main, **settings):
         together = attrs.evolve(plugins, services=(*plugins.services, *loaded.services))
         watcher = services[2]
+        settings = {"slaveReadEnable": True, **settings}
         return run_broker(together, lambda desk: main(desk, watcher.broker, watcher.told), **settings)
 
     return run

@@ -128,8 +128,8 @@ SCHEMA: tuple[Setting, ...] = (
     Setting.flag(
         "slaveReadEnable",
         False,
-        "Suggest slaves to slow readers.",
-        not_built=_off("slaves are not implemented in this version"),
+        "Let consumers pull old messages from slaves; set it on master and slaves.",
+        runtime=True,
     ),
     Setting.flag(
         "enableSlaveActingMaster",

@@ -170,6 +170,7 @@ class GetResult(NamedTuple):
     count: int = 0  # type: ignore[assignment]  # messages; shadows tuple.count, which is not needed here
     size: int = 0  # total bytes
     cold: bool = False  # read from before the hot window
+    distant: bool = False  # the last message is further from the end of the log than memory reaches
 
 
 class Bounds(NamedTuple):

@@ -17,6 +17,7 @@ from typing import Any, NamedTuple
 from gantrymq.broker.consuming.filters import Filters
 from gantrymq.broker.consuming.held_pulls import HeldPulls
 from gantrymq.broker.consuming.offset_commits import OffsetCommits
+from gantrymq.broker.consuming.slave_reads import HOLD_S, MASTER_ID, SlaveReads
 from gantrymq.broker.queue_kinds import reported_min_offset
 from gantrymq.broker.tables import Tables
 from gantrymq.broker.tables.clients import BROADCASTING
@@ -107,6 +108,7 @@ class Pulls:
     ) -> None:
         self._settings = settings
         self._is_master = is_master
+        self._slave_reads = SlaveReads(settings, is_master)
         self._clock = clock
         self._store = store
         self._topics = tables.topics
@@ -216,23 +218,25 @@ class Pulls:
         code = _CODES.get(found.status)
         if code is None:  # the queue does not exist or is empty
             code = PULL_OFFSET_MOVED if request.queue_offset != 0 else PULL_NOT_FOUND
-        if code == PULL_OFFSET_MOVED and not self._is_master():
-            # The queue may end later on the master, so the offset is kept (DefaultPullMessageResultHandler).
-            code, found = PULL_RETRY_IMMEDIATELY, found._replace(next_offset=request.queue_offset)
+        on_slave = code != FOUND and not self._is_master()
+        if on_slave and code == PULL_OFFSET_MOVED:
+            # The queue may end later on the master, so the offset is kept; RocketMQ's slave sends its own end.
+            code = PULL_NOT_FOUND if request.queue_offset > found.max_offset else PULL_RETRY_IMMEDIATELY
+            found = found._replace(next_offset=request.queue_offset)
         queue, by = Queue(request.topic, request.queue_id), requester.connection.peer if requester.connection else None
         last = self._offsets.pulled(request.group, queue, found.next_offset, began, by)
         if not match.accepts_all and code != PULL_OFFSET_MOVED:
             last.checked += found.next_offset - request.queue_offset
             last.matched += found.count
         held = code == PULL_NOT_FOUND and may_hold and request.sys_flag & PULL_SUSPEND
-        if held and self._hold(request, requester, match):
+        if held and self._hold(request, requester, match, HOLD_S if on_slave else None):
             return
         if found.status is GetStatus.NO_MATCHED_MESSAGE and found.next_offset == request.queue_offset:
             asyncio.get_running_loop().call_soon(self._again, request, requester)  # the filter used up its time slice
             return
         self._stats.pulled(found.count, request.topic, request.group, found.size)
         answer = PullAnswer(
-            code,
+            PULL_RETRY_IMMEDIATELY if on_slave else code,
             found.status.name,
             found.next_offset,
             reported_min_offset(topic, Bounds(found.min_offset, found.max_offset)),
@@ -242,6 +246,7 @@ class Pulls:
             found.count,
             topic.sys_flag,
             group.sys_flag,
+            self._slave_reads.suggested(group, found) if found.distant or group.broker_id else MASTER_ID,
         )
         requester.respond(answer if self._suggest is None else self._with_suggestion(request, answer))
 
@@ -253,7 +258,9 @@ class Pulls:
             log.exception("the choice of a broker for the next pull failed")
             return answer
 
-    def _hold(self, request: PullRequest, requester: Requester, match: MessageFilter) -> bool:
+    def _hold(
+        self, request: PullRequest, requester: Requester, match: MessageFilter, most_s: float | None = None
+    ) -> bool:
         long = self._settings.flag("longPollingEnable")
         timeout_ms = request.suspend_ms if long else self._settings.number("shortPollingTimeMills")
         if timeout_ms <= 0:
@@ -263,7 +270,7 @@ class Pulls:
         if self._store.bounds(queue).max_offset > at:  # a message arrived during a cold read
             wake()
             return True
-        timeout_s = timeout_ms / 1000
+        timeout_s = timeout_ms / 1000 if most_s is None else min(timeout_ms / 1000, most_s)
         return self._held.add(queue, at, match, timeout_s, requester.connection, wake, requester.lost, request.group)
 
     def _in_turn(self, request: PullRequest, requester: Requester, *, may_hold: bool) -> None:
@@ -301,6 +308,7 @@ class Pulls:
     # --- checks -----------------------------------------------------------------------------------------------------
 
     def _checked(self, request: PullRequest) -> tuple[TopicConfig, GroupConfig, Subscription, MessageFilter]:
+        self._slave_reads.check()
         if request.principal is not None:  # for each attempt: a held pull ends with the permission
             self._access.check_consumer(request.principal, request.group, request.topic)
         if not self._settings.number("brokerPermission") & PERM_READ:

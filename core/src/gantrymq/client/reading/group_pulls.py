@@ -1,21 +1,32 @@
-"""Pull requests of one group, to the replica that the broker suggested last.
+"""Pull requests of one group, to the replica that the broker suggested last, or to another one while that is down.
+
+A broker suggests a slave for old messages, and its master for recent ones. A replica that did not answer is avoided for
+`AVOIDED_S` if the route has another one, and the route is fetched again. RocketMQ's client instead repeats its pulls
+at an unreachable master until the route changes, which it fetches every 30 s.
+
+At the end of a queue a slave answers PULL_RETRY_IMMEDIATELY, to send the client to the master. While there is none,
+RocketMQ's client repeats the pull without a pause.
 
 Source: apache/rocketmq client/.../impl/consumer/PullAPIWrapper.java.
 """
 
 from __future__ import annotations
 
+from gantrymq.client.calls.outages import UNREACHABLE
 from gantrymq.client.connection.instance import ClientInstance
 from gantrymq.client.reading.pull_result import PulledRecords, PullResult
 from gantrymq.loose_json import dumps
 from gantrymq.model.queue import MessageQueue
 from gantrymq.model.subscription import TAG, Subscription
 from gantrymq.model.sys_flag import PULL_COMMIT_OFFSET, PULL_SUBSCRIPTION, PULL_SUSPEND
-from gantrymq.remoting.codes import RequestCode
+from gantrymq.remoting.codes import RequestCode, ResponseCode
 from gantrymq.remoting.command import Command
 from gantrymq.remoting.headers.pull import PullMessageRequest
 
 PULL_TIMEOUT_S = 10.0  # in addition to the time that the broker may hold a pull
+AVOIDED_S = 10.0  # a replica that did not answer, or a slave that refuses readers
+SLAVE_PAUSE_S = 0.2  # after a slave had no messages
+ROUTE_TIMEOUT_S = 3.0
 _MAX_BYTES = 0x7FFFFFFF
 _MOST_ACCEPTED = 1024
 
@@ -28,6 +39,7 @@ class GroupPulls:
         self._instance = instance
         self._group = group
         self._suggested: dict[MessageQueue, int] = {}  # broker id to ask next
+        self._avoided: dict[str, float] = {}  # by address: until then, on the monotonic clock
         self._accepted: set[tuple[str, Subscription]] = set()  # broker address and expression, set by `check`
 
     async def pull(
@@ -55,14 +67,10 @@ class GroupPulls:
             BrokerRefused: the broker cannot parse the expression.
             ConnectFailed, ConnectionLost, CallTimeout: no response.
         """
-        instance = self._instance
-        broker_id = self._suggested.get(queue, 0)
-        address = await instance.routes.find_broker(queue.topic, queue.broker_name, broker_id)
-        await instance.registration.ensure_registered(address)
-        if wanted.type != TAG:
-            await self.check(address, wanted)
+        address = await self._address(queue)
+        at_master = address == self._instance.routes.master(queue.broker_name)
         flag = PULL_SUBSCRIPTION | (PULL_SUSPEND if suspend_ms > 0 else 0)
-        if commit > 0 and address == instance.routes.master(queue.broker_name):
+        if commit > 0 and at_master:
             flag |= PULL_COMMIT_OFFSET
         header = PullMessageRequest(
             consumer_group=self._group,
@@ -79,8 +87,51 @@ class GroupPulls:
             max_msg_bytes=_MAX_BYTES,
             bname=queue.broker_name,
         )
-        timeout_s = PULL_TIMEOUT_S + suspend_ms / 1000
-        return await instance.rpc.exchange(address, RequestCode.PULL_MESSAGE, header, timeout_s=timeout_s), address
+        try:
+            reply = await self._exchange(address, header, wanted)
+        except UNREACHABLE:
+            if address not in self._avoided:  # else the route was fetched moments ago
+                self._avoid(address)
+                await self._instance.routes.renew(queue.topic, ROUTE_TIMEOUT_S)
+            raise
+        if not at_master:
+            await self._check_slave(reply, address, offset, may_wait=suspend_ms > 0)
+        return reply, address
+
+    async def _exchange(self, address: str, header: PullMessageRequest, wanted: Subscription) -> Command:
+        instance = self._instance
+        await instance.registration.ensure_registered(address)
+        if wanted.type != TAG:
+            await self.check(address, wanted)
+        timeout_s = PULL_TIMEOUT_S + header.suspend_timeout_millis / 1000
+        return await instance.rpc.exchange(address, RequestCode.PULL_MESSAGE, header, timeout_s=timeout_s)
+
+    async def _address(self, queue: MessageQueue) -> str:
+        """Return the address of the suggested replica, or of another one if that is avoided."""
+        routes = self._instance.routes
+        suggested = await routes.find_broker(queue.topic, queue.broker_name, self._suggested.get(queue, 0))
+        if not self._avoided:
+            return suggested
+        now = self._instance.world.clock.monotonic()
+        self._avoided = {address: until for address, until in self._avoided.items() if until > now}
+        others = routes.replicas(queue.broker_name)
+        return next((each for each in (suggested, *others) if each not in self._avoided), suggested)
+
+    def _avoid(self, address: str) -> None:
+        self._avoided[address] = self._instance.world.clock.monotonic() + AVOIDED_S
+
+    async def _check_slave(self, reply: Command, address: str, offset: int, *, may_wait: bool) -> None:
+        """Avoid a slave that refuses readers; wait after a reply at its end."""
+        if reply.code == ResponseCode.SYSTEM_BUSY:
+            self._avoid(address)
+        elif reply.code == ResponseCode.PULL_RETRY_IMMEDIATELY:
+            ext = reply.ext = dict(reply.ext or {})
+            if int(ext.get("nextBeginOffset", offset)) > offset:
+                return
+            # A slave of RocketMQ that is behind sends its own end, where the messages would be read a second time.
+            ext["nextBeginOffset"] = str(offset)
+            if may_wait:
+                await self._instance.world.clock.sleep(SLAVE_PAUSE_S)
 
     def note(self, queue: MessageQueue, found: PullResult | PulledRecords) -> None:
         """Remember the replica that the broker suggested for the next pull."""

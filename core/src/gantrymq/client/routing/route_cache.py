@@ -70,6 +70,11 @@ class RouteCache:
         broker = self._brokers.get(broker_name)
         return broker.readable(broker_id) if broker is not None else None
 
+    def replicas(self, broker_name: str) -> list[str]:
+        """Return the addresses of a broker name, the master's first."""
+        broker = self._brokers.get(broker_name)
+        return [] if broker is None else [address for _, address in sorted(broker.addresses.items())]
+
     def broker_names_at(self, address: str) -> list[str]:
         """Return the names of brokers whose master is at *address*, sorted."""
         return sorted(name for name, broker in self._brokers.items() if broker.master == address)
@@ -192,7 +197,7 @@ class RouteCache:
         return route
 
     async def renew(self, topic: str, timeout_s: float) -> None:
-        """Refresh the route of *topic* because sends to it fail; concurrent failures share one request.
+        """Refresh the route of *topic* because its brokers fail; concurrent failures share one request.
 
         Errors are logged, and the cached route remains.
         """

@@ -192,4 +192,7 @@ class Selection:
         self, min_offset: int, max_offset: int, buffers: Sequence[bytes | memoryview], *, cold: bool = False
     ) -> GetResult:
         """Return the result; *buffers* are the bytes of the records."""
-        return GetResult(self.status, self.next_offset, min_offset, max_offset, buffers, self.count, self.size, cold)
+        distant = 0 <= self._last < self._memory_from
+        return GetResult(
+            self.status, self.next_offset, min_offset, max_offset, buffers, self.count, self.size, cold, distant
+        )
