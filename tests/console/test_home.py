@@ -81,6 +81,17 @@ def test_a_store_that_refuses_and_a_full_disk_come_first_with_what_to_do(visitor
     ]
 
 
+def test_a_broker_that_is_closed_for_writing_is_named_with_what_to_do(visitor):
+    form = visitor.get("/brokers/broker-a")
+    closed = visitor.confirm(visitor.submit(form, "/permission"))
+    assert closed.status == 200, closed.text
+    visitor.cluster.forget()
+    page = visitor.get("/")
+    assert "Nothing needs your attention" not in page.text and "open it for writing on its page" in page.text
+    named = "Broker broker-a is closed for writing: producers do not send to it, and it refuses those that do."
+    assert page.link(named).endswith("/brokers/broker-a")
+
+
 def test_a_silent_broker_is_named_within_the_deadline(visitor, monkeypatch, quick):
     async def never(_address):
         await visitor.cluster.world.clock.sleep(3600)

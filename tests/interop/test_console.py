@@ -16,8 +16,10 @@ from urllib.parse import urlsplit
 
 import pytest
 from harness.console import GantryConsole, axe_script, chromium
+from polling import until
 
 from gantrymq.client import Client, Message, TopicConfig
+from gantrymq.errors import GantryError
 from gantrymq.loose_json import dumps
 from gantrymq.remoting.codes import RequestCode
 from gantrymq.remoting.headers.send import ConsumerSendMsgBackRequest
@@ -317,6 +319,60 @@ def test_messages_are_found_by_their_contents_and_downloaded(visitor):
         visitor.press("Download")
     assert visitor.clicks <= 5
     assert '"order": 7' in Path(download.value.path()).read_text().replace("\\", "")
+
+
+REFUSALS = {
+    "disk": ("minFreeDiskBytes", str(2**62), "0", "refuses messages: the disk of", "minFreeDiskBytes"),
+    "permission": ("brokerPermission", "4", "6", "is closed for writing", "open it for writing"),
+}
+"""Setting, value that makes a broker refuse messages, value before; what home says of it, and what to do."""
+
+
+@pytest.fixture(params=REFUSALS)
+def refusing(request, site):
+    """A broker that refuses messages, because of its disk or because nobody may write to it."""
+    if request.param == "disk" and request.node.callspec.params["site"] != "ours":
+        pytest.skip("Java's brokers do not say why their stores refuse messages, only how full the disk is")
+    key, value, before, *_ = REFUSALS[request.param]
+    name = site.run(_set(site.namesrv, key, value))
+    site.run(_until(site.namesrv, accepts=False))
+    yield name, request.param
+    site.run(_set(site.namesrv, key, before))
+    site.run(_until(site.namesrv, accepts=True))
+
+
+def test_which_broker_refuses_messages_and_why(visitor, refusing):
+    broker, kind = refusing
+    *_, said, advice = REFUSALS[kind]
+    visitor.link("Home")
+    visitor.wait_for(said)
+    assert f"Broker {broker} {said}" in visitor.text and advice in visitor.text
+    assert visitor.clicks <= 1
+    visitor.click("main .banner a")  # leads to the page of the broker
+    assert visitor.page.url.endswith(f"/brokers/{broker}")
+    assert (advice if kind == "disk" else "closed for writing") in visitor.text
+
+
+async def _set(namesrv: str, key: str, value: str) -> str:
+    """Change a setting of the broker while it runs; return the broker's name."""
+    async with Client(namesrv) as client, client.admin as admin:
+        (broker,) = (await admin.clusters()).brokers
+        await admin.change_broker_settings(broker.addresses[0], {key: value})
+        return broker.name
+
+
+async def _until(namesrv: str, *, accepts: bool) -> None:
+    """Wait until the broker accepts, or refuses, messages."""
+
+    async def look() -> bool:
+        async with Client(namesrv) as client:
+            try:
+                await client.producer("shop", retries=0).send(Message("Orders", b"tried"))
+            except GantryError:
+                return not accepts
+            return accepts
+
+    await until(look, "broker that accepts messages" if accepts else "broker that refuses messages")
 
 
 @pytest.mark.parametrize("site", ["ours"], indirect=True)  # the pages are the same for a Java broker

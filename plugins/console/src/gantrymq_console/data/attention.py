@@ -11,7 +11,7 @@ import attrs
 from gantrymq.errors import ClientError
 from gantrymq_admin.figures import Figure
 from gantrymq_console.data.asking import Asking, Missing
-from gantrymq_console.data.brokers import BrokerState, Overview, figures_of, overview
+from gantrymq_console.data.brokers import BrokerState, Overview, accepts_sends, figures_of, overview
 from gantrymq_console.data.cluster import Aged, Cluster
 from gantrymq_console.data.groups import GroupList, GroupRow, group_list
 from gantrymq_console.data.history import History
@@ -69,11 +69,17 @@ async def _attention(cluster: Cluster, history: History) -> Attention:
     servers, brokers, (groups, missing) = looks
     found = list(_of_name_servers(servers.value))
     answering = [each for each in brokers.brokers if each.answers and each.registered]
-    figures = await asking.all({each.title: figures_of(cluster, each.address) for each in answering})
+    masters = [each for each in answering if each.broker_id == 0]
+    figures, sends = await asyncio.gather(
+        asking.all({each.title: figures_of(cluster, each.address) for each in answering}),
+        Asking(cluster.world.clock, DEADLINE_S).all({each.name: accepts_sends(cluster, each.name) for each in masters}),
+    )
     if any(each.answers for each in servers.value.servers) and not brokers.brokers:
         found.append(Problem("no_broker", "bad", "", link=("nameservers",)))
     for broker in brokers.brokers:
         found += _of_broker(broker)
+    for name in (name for name, may_send in sends.items() if may_send is False):
+        found.append(Problem("closed", "warn", name, {"name": name}, ("brokers", name)))
     for title, every in figures.items():
         found += _of_figures(title, every or ())
     found += _of_groups(groups.groups if groups is not None else ())

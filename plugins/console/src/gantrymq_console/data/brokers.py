@@ -10,12 +10,22 @@ import attrs
 
 from gantrymq.client.admin import RequestNotServed
 from gantrymq.errors import ClientError
+from gantrymq.model.topic import PERM_WRITE
 from gantrymq_admin.figures import Figure, plugin_figures
 from gantrymq_console.data.asking import Asking, Missing
 from gantrymq_console.data.cluster import Aged, BrokerAddress, Cluster
 from gantrymq_console.web.values import Long
 
-__all__ = ["DISK_FULL", "DISK_WARNING", "BrokerState", "Overview", "figures_of", "overview", "state_of"]
+__all__ = [
+    "DISK_FULL",
+    "DISK_WARNING",
+    "BrokerState",
+    "Overview",
+    "accepts_sends",
+    "figures_of",
+    "overview",
+    "state_of",
+]
 
 AGE_S: Final = 5.0
 DEADLINE_S: Final = 2.0  # shorter than that of a page, so that an overview with a silent broker is still shown
@@ -217,6 +227,16 @@ def long(text: str | None) -> Long | None:
 def _since(info: Mapping[str, str], name: str) -> Long | None:
     now, morning = whole(info.get(f"{name}TodayNow")), whole(info.get(f"{name}TodayMorning"))
     return None if now is None or morning is None else Long(now - morning)
+
+
+async def accepts_sends(cluster: Cluster, name: str) -> bool | None:
+    """Return whether producers may send to a broker, judged by the topic that has its name; None: not known."""
+    try:
+        route = await cluster.shared(("writable", name), AGE_S, lambda: cluster.admin.route(name))
+    except ClientError:
+        return None
+    found = [each for each in route.value.queues if each.broker_name == name]
+    return any(each.perm & PERM_WRITE for each in found) if found else None
 
 
 async def broker_named(cluster: Cluster, name: str, broker_id: int = 0) -> BrokerAddress | None:

@@ -7,12 +7,10 @@ from collections.abc import Mapping
 import attrs
 
 from gantrymq.client.admin import CLEANINGS
-from gantrymq.errors import ClientError
-from gantrymq.model.topic import PERM_WRITE
 from gantrymq_admin.figures import Figure
 from gantrymq_console.access.users import Role
 from gantrymq_console.data.asking import Asking
-from gantrymq_console.data.brokers import BrokerState, figures_of, overview, runtime_info, state_of
+from gantrymq_console.data.brokers import BrokerState, accepts_sends, figures_of, overview, runtime_info, state_of
 from gantrymq_console.pages import broker_settings
 from gantrymq_console.pages.broker_settings import named
 from gantrymq_console.web.pages import Action, BadInput, Form, Outcome, Page, Part, Preview, View
@@ -73,20 +71,10 @@ async def broker_page(visit: Visit) -> View:
         got = await asking.one(at.address, runtime_info(visit.cluster, at.address))
         info = got.value if got is not None else {}
         figures = await asking.one(at.address, figures_of(visit.cluster, at.address))
-        writable = await asking.one(at.name, _writable(visit, at.name))
+        writable = await asking.one(at.name, accepts_sends(visit.cluster, at.name))
     shown = BrokerPage(state or state_of(at, info), info, figures, writable)
     title = shown.broker.title
     return View("broker.html", shown, "status", asking.missing, every.as_of_ms, title)
-
-
-async def _writable(visit: Visit, name: str) -> bool | None:
-    """Return whether producers may send to a broker, judged by the topic that has the broker's name."""
-    try:
-        route = await visit.cluster.shared(("writable", name), 5, lambda: visit.cluster.admin.route(name))
-    except ClientError:
-        return None
-    found = [each for each in route.value.queues if each.broker_name == name]
-    return any(each.perm & PERM_WRITE for each in found) if found else None
 
 
 # --- closing and opening ---
