@@ -1,8 +1,8 @@
 """Cache of routes and broker addresses, filled and refreshed from name servers.
 
-Each request goes to one name server (see `nameservers`). A lookup that an application waits for tries every server
-once, so that one dead server does not fail it; the refresh every 30 s tries one server and leaves the rest to the next
-round.
+Each request goes to one name server (see `nameservers`); while that is silent, also to the next one. A lookup that an
+application waits for tries every server once, so that one dead server does not fail it; the refresh every 30 s tries
+one server and leaves the rest to the next round.
 
 Sources: apache/rocketmq client/.../impl/factory/MQClientInstance.java (updateTopicRouteInfoFromNameServer,
 findBrokerAddressInPublish, findBrokerAddressInSubscribe), client/.../impl/producer/DefaultMQProducerImpl.java
@@ -34,7 +34,7 @@ __all__ = ["RouteCache"]
 
 logger = logging.getLogger(__name__)
 
-SILENT_S = 0.5  # without an answer, after which a cancelled request counts as one that failed
+SILENT_S = 0.5  # without an answer, after which the next server is asked too, and a cancelled request has failed
 RENEW_S = 0.05  # minimum interval between refreshes caused by failures
 
 T = TypeVar("T")
@@ -247,7 +247,45 @@ class RouteCache:
         return parse_route(reply.payload)
 
     async def _ask_one(self, code: RequestCode, header: Header | None, timeout_s: float) -> tuple[Command, str]:
-        server, began_s = self._servers.choose(), self._clock.monotonic()
+        """Return the response of the selected server, or of the next one that responds while it is silent."""
+        if len(self._servers) == 1:
+            return await self._exchange(self._servers.choose(), code, header, timeout_s)
+        asked: dict[str, asyncio.Task[tuple[Command, str]]] = {}
+        try:
+            while True:
+                server = self._servers.choose()
+                if server not in asked:
+                    asked[server] = asyncio.ensure_future(self._exchange(server, code, header, timeout_s))
+                waiting = [each for each in asked.values() if not each.done()]
+                await self._first_of(waiting, SILENT_S if len(asked) < len(self._servers) else timeout_s)
+                ended = [each for each in asked.values() if each.done()]
+                for each in ended:
+                    if not isinstance(each.exception(), UNREACHABLE):
+                        return each.result()
+                if len(ended) == len(asked):
+                    return ended[-1].result()  # raises
+                self._servers.failed(server)
+        finally:
+            for each in asked.values():
+                each.cancel()
+            await asyncio.wait(asked.values())
+            for each in asked.values():
+                if not each.cancelled():
+                    each.exception()  # that of a server which nobody waited for is no unhandled error
+
+    async def _first_of(self, tasks: list[asyncio.Task[tuple[Command, str]]], most_s: float) -> None:
+        """Wait until one of *tasks* ends, at most *most_s*."""
+        late = asyncio.ensure_future(self._clock.sleep(most_s))
+        try:
+            await asyncio.wait([late, *tasks], return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            late.cancel()
+            await asyncio.wait([late])
+
+    async def _exchange(
+        self, server: str, code: RequestCode, header: Header | None, timeout_s: float
+    ) -> tuple[Command, str]:
+        began_s = self._clock.monotonic()
         try:
             return await self._rpc.exchange(server, code, header, timeout_s=timeout_s), server
         except UNREACHABLE:

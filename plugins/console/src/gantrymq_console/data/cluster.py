@@ -8,23 +8,20 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Hashable
-from contextlib import suppress
 from functools import partial
 from typing import Any, Final, Generic, TypeVar, cast
 
 import attrs
 
 from gantrymq.client import Admin, Client, Reader
-from gantrymq.errors import CallTimeout
 from gantrymq.world import World
 from gantrymq.world.clock import monotonic_ms
-from gantrymq_console.data.asking import Asking, retrieve
+from gantrymq_console.data.asking import retrieve
 
 __all__ = ["HEAD_BYTES", "Aged", "BrokerAddress", "Cluster"]
 
 READER_GROUP: Final = "TOOLS_CONSUMER"  # group that exists on every broker
 HEAD_BYTES: Final = 64 * 1024  # of a body that are decompressed for lists
-SILENT_S: Final = 0.7  # before the next name server is asked for the brokers
 MOST_SHARED: Final = 4096  # answers
 
 Got = TypeVar("Got")
@@ -117,12 +114,7 @@ class Cluster:
         return {each.name: each.address for each in await self.brokers() if each.broker_id == 0}
 
     async def _brokers(self) -> tuple[BrokerAddress, ...]:
-        info = None
-        for _ in self.admin.name_servers[1:]:  # a silent one must not take the whole deadline
-            with suppress(CallTimeout):
-                info = await Asking(self.world.clock, SILENT_S).needed(self.admin.clusters())
-                break
-        info = info or await self.admin.clusters()
+        info = await self.admin.clusters()
         return tuple(
             BrokerAddress(broker.cluster, broker.name, broker_id, address)
             for broker in info.brokers
