@@ -192,6 +192,28 @@ def test_a_large_head_and_nonsense_are_refused():
     run(work)
 
 
+@pytest.mark.parametrize(
+    "head",
+    [
+        b"GET / HTTP/1.1\r\nHost: localhost\r\nA: " + b"x" * LIMITS.head_bytes,
+        b"GET / HTTP/1.1\r\nHost: localhost" + (b"\r\nA: " + b"x" * 1000) * 80,
+        b"GET /?" + b"x" * LIMITS.head_bytes + b" HTTP/1.1\r\nHost: localhost",
+    ],
+)
+def test_a_large_head_is_refused_also_if_it_comes_at_once(head):
+    async def work():
+        async with Site() as site:
+            reader, writer = await site.connect()
+            await until(lambda: site.server._state.connections, "connection", 20, poll_s=0.002)
+            (connection,) = site.server._state.connections
+            connection.data_received(head + b"\r\n\r\n")
+            assert (await closed(reader)).split()[1] == b"431"
+            writer.close()
+            assert site.failed == []
+
+    run(work)
+
+
 def test_https_and_a_renewed_certificate(tmp_path):
     for name in "ab":
         make_certificate(tmp_path, name, f"/CN={name}")

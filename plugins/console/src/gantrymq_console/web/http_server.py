@@ -10,7 +10,8 @@ from email.utils import formatdate
 from typing import Final
 
 import attrs
-from starlette.types import ASGIApp
+from starlette.responses import PlainTextResponse
+from starlette.types import ASGIApp, Receive, Scope, Send
 from uvicorn.config import Config
 from uvicorn.server import ServerState
 
@@ -38,7 +39,7 @@ class HttpServer:
             limits, connections=min(limits.connections, world.descriptors() - SPARE_DESCRIPTORS)
         )
         self._config = Config(
-            app,
+            _limited_heads(app, self._limits.head_bytes),
             interface="asgi3",
             http="h11",
             ws="none",
@@ -89,3 +90,19 @@ class HttpServer:
         now = self._world.clock.now_ms() / 1000
         self._state.default_headers = [(b"date", formatdate(now, usegmt=True).encode())]
         self._date = self._world.clock.call_later(1.0, self._set_date)
+
+
+def _limited_heads(app: ASGIApp, most_bytes: int) -> ASGIApp:
+    """Return *app* behind a check of the size of heads: h11 has one only for heads that arrive in parts."""
+
+    async def limited(scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] == "http":
+            size = len(scope["raw_path"]) + len(scope["query_string"])
+            size += sum(len(name) + len(value) for name, value in scope["headers"])
+            if size > most_bytes:
+                too_large = PlainTextResponse("The head of the request is too large.\n", 431, {"Connection": "close"})
+                await too_large(scope, receive, send)
+                return
+        await app(scope, receive, send)
+
+    return limited
