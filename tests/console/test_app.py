@@ -90,6 +90,38 @@ def test_another_host_or_site_is_refused(visitor):
     assert 'lang="zh"' in visitor.submit(page, "/preferences", lang="zh").response.text
 
 
+def test_a_program_needs_no_token_without_log_in(visitor):
+    visitor.running.create_topic("Orders", 1)
+    json, sent = {"content-type": "application/json"}, b'{"body": "hello"}'
+    path = "/api/v1/topics/Orders/send"
+
+    def status(path=path, headers=json, content=sent):
+        visitor.cookies.clear()
+        return visitor.request("POST", path, headers=headers, content=content).status_code
+
+    for added in (
+        {"origin": "http://127.0.0.1:8088"},
+        {"origin": "null"},
+        {"referer": "http://127.0.0.1:8088/"},
+        {"sec-fetch-site": "none"},
+        {"sec-fetch-mode": "no-cors"},
+        {"cookie": "gantrymq-8088=" + "0" * 64},
+        {"host": "attacker.example"},  # also the same name with this address: DNS rebinding
+        {"content-type": "text/plain"},
+        {"content-type": "text/plain; application/json"},
+        {"content-type": "application/x-www-form-urlencoded"},
+    ):
+        assert status(headers=json | added) == 403, added
+    assert status(headers={}) == 403
+    assert status(path="/topics/Orders/send", content=b"body=hello") == 403
+    assert visitor.running.pull("Orders") == []
+    assert status() == 200
+    assert status(headers={"content-type": "Application/JSON; charset=utf-8"}) == 200
+    assert [each.body for each in visitor.running.pull("Orders")] == [b"hello", b"hello"]
+    preflight = visitor.request("OPTIONS", path, headers={"origin": "http://attacker.example"})
+    assert preflight.status_code in (403, 405) and "access-control-allow-origin" not in preflight.headers
+
+
 def test_unknown_addresses_and_methods(visitor):
     assert visitor.get("/nothing/here").status == 404
     assert visitor.request("DELETE", "/topics", headers={"origin": "http://127.0.0.1:8088"}).status_code == 405
