@@ -12,13 +12,19 @@ import threading
 from importlib.util import find_spec
 from pathlib import Path
 
+import attrs
 import pytest
 from polling import until, wait_until
 
+from gantrymq.cli.server_settings import ServerArguments, name_server_settings
 from gantrymq.cli.several.child import _stop_with_parent
+from gantrymq.cli.several.planned import plan_brokers
+from gantrymq.cli.several.servers import SeveralBrokers
+from gantrymq.cli.several.supervision import BrokerNotStarted
 from gantrymq.client import Client, Message
 from gantrymq.errors import GantryError
 from gantrymq.model.topic import TopicConfig
+from gantrymq.world.real import real_world
 
 PROGRAM = Path(sys.executable).parent / "gantrymq"
 DEADLINE_S = 60
@@ -145,6 +151,61 @@ def test_a_broker_that_cannot_start_ends_all_with_its_sentence(run, tmp_path):
     assert "Traceback" not in errors
     assert json.loads(out)["exit_code"] == 1
     assert not list((tmp_path / "store").glob("*/abort"))
+
+
+class Deaf:
+    """A process that is never ready, and ends only when it is killed."""
+
+    pid = 1
+
+    def __init__(self):
+        self.ended = asyncio.get_running_loop().create_future()
+
+    async def answer(self):
+        await asyncio.shield(self.ended)
+
+    async def wait(self):
+        return await asyncio.shield(self.ended)
+
+    def terminate(self):
+        pass
+
+    def kill(self):
+        self.ended.set_result(-signal.SIGKILL)
+
+
+class Refused(Deaf):
+    """A process that cannot start."""
+
+    async def answer(self):
+        self.ended.set_result(1)
+        return {"error": "StoreError", "message": "the disk is gone", "exit_code": 1}
+
+
+def test_the_reason_of_a_failed_start_is_told_although_another_broker_must_be_killed(monkeypatch, tmp_path, caplog):
+    started = []
+
+    async def launch(name, work):
+        started.append(Deaf() if name == "broker-0" else Refused())
+        return started[-1]
+
+    monkeypatch.setattr("gantrymq.cli.several.servers.launch", launch)
+    world = attrs.evolve(real_world(), environ={})
+    arguments = ServerArguments("gantrymq start", pairs=(f"storePathRootDir={tmp_path}",))
+    names = ServerArguments("gantrymq start", pairs=("listenPort=0", f"kvConfigPath={tmp_path}/kvConfig.json"))
+
+    async def work():
+        servers = SeveralBrokers(
+            world, name_server_settings(world, names), plan_brokers(world, arguments, 2), stop_limit_s=0.01
+        )
+        with pytest.raises(BrokerNotStarted, match="broker-1: the disk is gone"):
+            await servers.start()
+        await servers.stop()
+        await world.workers.close()
+
+    asyncio.run(work())
+    assert "broker-0 did not stop within 0.01 s and was killed" in caplog.text
+    assert all(each.ended.done() for each in started)
 
 
 def test_files_and_number_must_agree(run, tmp_path):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import time
 from collections.abc import Sequence
 from functools import partial
@@ -22,6 +23,8 @@ from gantrymq.errors import GantryError
 from gantrymq.world import World
 
 __all__ = ["SeveralBrokers"]
+
+log = logging.getLogger(__name__)
 
 STOP_LIMIT_S: Final = 45.0  # below TimeoutStopSec of the systemd unit
 
@@ -72,13 +75,19 @@ class SeveralBrokers:
                 for each in self.supervised:
                     starts.create_task(each.start())
         except BaseExceptionGroup as problems:
-            await self.stop()
+            await self._give_up()
             raise problems.exceptions[0] from None
         except BaseException:
-            await self.stop()
+            await self._give_up()
             raise
         for each in self.supervised:
             each.keep()
+
+    async def _give_up(self) -> None:
+        try:
+            await self.stop()
+        except BrokersKilled as problem:  # the reason of the failed start matters more
+            log.error("%s", problem)
 
     async def stop(self) -> None:
         """Stop all brokers at once, then the name server. Idempotent.
