@@ -181,8 +181,10 @@ class NewFolder:
     def _make_folder(self, path: str) -> Path:
         """Create the folder of *path*, and return the whole path."""
         whole = self._root / path
-        if whole.parent not in self._folders:
-            self._files.make_dirs(whole.parent)
-            above = (whole.parent, *whole.parent.parents)
-            self._folders.update(folder for folder in above if folder.is_relative_to(self._root))
+        folder = whole.parent
+        if folder not in self._folders:
+            self._files.make_dirs(folder)
+            while folder not in self._folders and folder != self._root.parent:
+                self._folders.add(folder)
+                folder = folder.parent
         return whole
