@@ -21,7 +21,7 @@ async def client_list(visit: Visit) -> View:
     data = await clients.client_list(
         visit.cluster, asking, visit.text("filter"), role, sort, down, visit.start, visit.rows
     )
-    return View("clients.html", data, "group clients --help", asking.missing)
+    return View("clients.html", data, "", asking.missing)
 
 
 async def client_page(visit: Visit) -> View:

@@ -86,7 +86,7 @@ async def new(visit: Visit) -> View:
     """Show the form of a new group."""
     brokers = await Asking(visit.console.world.clock).needed(visit.cluster.brokers())
     clusters = tuple(sorted({each.cluster for each in brokers}))
-    return View("group_new.html", NewGroup(clusters, visit.text("name"), GroupConfig("")), "group create --help")
+    return View("group_new.html", NewGroup(clusters, visit.text("name"), GroupConfig("")))
 
 
 async def _preview_new(visit: Visit, form: Form) -> Preview:

@@ -147,6 +147,6 @@ async def _parts(parts: Iterator[bytes]) -> AsyncIterator[bytes]:
 
 PART = Part(
     "message",
-    pages=(Page("/messages/{id}", "message.title", Role.VIEWER, show, refresh_s=None),),
+    pages=(Page("/messages/{id}", "message.title", Role.VIEWER, show, refresh_s=None, nav="topics"),),
     downloads=(Download("/messages/{id}/body", "message.download", Role.READER, download, bodies=True),),
 )

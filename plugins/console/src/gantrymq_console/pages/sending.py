@@ -55,7 +55,7 @@ async def form(visit: Visit) -> View:
             raise BadInput("sending.too_large", most=MOST_COPIED // 2**20)
         await visit.console.record_read(visit, "sending.title", f"{message.topic} {source}")
         draft = _copied(topic, message)
-    return View("sending.html", draft, "message send --help", title=topic)
+    return View("sending.html", draft, title=topic)
 
 
 def _copied(topic: str, message: ReceivedMessage) -> Draft:

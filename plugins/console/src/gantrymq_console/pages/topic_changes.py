@@ -42,7 +42,7 @@ async def new(visit: Visit) -> View:
     """Show the form of a new topic."""
     brokers = await Asking(visit.console.world.clock).needed(visit.cluster.brokers())
     clusters = tuple(sorted({each.cluster for each in brokers}))
-    return View("topic_new.html", NewTopic(clusters, visit.text("name")), "topic create --help")
+    return View("topic_new.html", NewTopic(clusters, visit.text("name")))
 
 
 async def _preview_new(visit: Visit, form: Form) -> Preview:

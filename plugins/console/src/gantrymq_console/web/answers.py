@@ -89,7 +89,7 @@ def html(
             data=view.data,
             view=view,
             name=name,
-            nav=page.nav if page is not None else "",
+            nav=page.nav if page is not None else visit.path.split("/")[1],
             refresh_s=page.refresh_s if page is not None else None,
             outcome=outcome,
             failure=failure,
