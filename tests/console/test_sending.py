@@ -108,3 +108,23 @@ def test_a_delivery_to_a_group_without_members_is_one_sentence(visitor):
     preview = visitor.post(f"{path}/direct", fields)
     assert "nothing is committed" in preview.text
     assert visitor.confirm(preview).status in (400, 502)
+
+
+@pytest.mark.parametrize(
+    "topic", ["RMQ_SYS_TRACE_TOPIC", "SCHEDULE_TOPIC_XXXX", "TBW102", "rmq_sys_wheel_timer", "DefaultCluster"]
+)
+def test_nothing_is_sent_to_system_topics(visitor, topic):
+    page = visitor.get(f"/topics/{topic}/send")
+    assert page.status == 400 and "is a system topic" in page.text
+    visitor.cookies.clear()
+    twin = visitor.request("POST", f"/api/v1/topics/{topic}/send", json={"body": "x"})
+    assert twin.status_code == 400 and "is a system topic" in twin.json()["error"]
+    assert [each for each in visitor.audit.entries if each.result == "done"] == []
+
+
+def test_a_message_of_a_system_topic_is_not_sent_again(visitor):
+    sent = visitor.running.send("RMQ_SYS_TRACE_TOPIC", b"x")
+    page = visitor.get(f"/messages/{sent.message_id}?topic=RMQ_SYS_TRACE_TOPIC")
+    again = visitor.post(f"/messages/{sent.message_id}/again", page.form("/again").fields)
+    assert again.status == 400 and "is a system topic" in again.text
+    assert "Send" not in [text for text, _ in visitor.get("/topics/RMQ_SYS_TRACE_TOPIC").links]

@@ -96,12 +96,16 @@ class Resend:
 
     def _topic(self, letter: ReceivedMessage) -> str:
         """Return the target topic of a letter. Raises ClientError: no topic is known from which its group would receive
-        it."""
+        it, or it is a system topic."""
         origin, where = origin_of(letter, self._group), f"{letter.broker_name}:{letter.queue_offset}"
         if self._target == "topic":
             if origin is None:
                 raise ClientError(
                     f"the dead letter at {where} does not contain its topic (RETRY_TOPIC); send it with --to group"
+                )
+            if names.is_system_topic(origin):
+                raise ClientError(
+                    f"the dead letter at {where} is of {origin}, which servers and clients write to alone"
                 )
             return origin
         if origin is None or self._target == "retry":

@@ -20,6 +20,7 @@ from gantrymq_console.access.users import Role
 from gantrymq_console.data import messages
 from gantrymq_console.data.asking import Asking
 from gantrymq_console.data.cluster import HEAD_BYTES
+from gantrymq_console.data.topics import kind_by_name, own_topics
 from gantrymq_console.web.pages import Action, BadInput, Form, Outcome, Page, Part, Preview, View
 from gantrymq_console.web.values import Long
 from gantrymq_console.web.visit import Visit
@@ -47,6 +48,7 @@ class Draft:
 async def form(visit: Visit) -> View:
     """Show the form for a message to the topic; ``from`` is the id of a message to copy."""
     topic, source = visit.names["topic"], visit.text("from")
+    await _check_target(visit, topic)
     draft = Draft(topic, "", "text", "", "", "")
     if source and visit.form is None and visit.may(Role.READER):
         source_topic, at = visit.text("source_topic") or topic, visit.text("at")
@@ -71,6 +73,7 @@ async def send(visit: Visit, form: Form) -> Outcome:
     """Send the message of the form."""
     topic = visit.names["topic"]
     check_topic(topic)
+    await _check_target(visit, topic)
     own, system = split_properties(_properties(form.get("properties", "")))
     message = Message(
         topic,
@@ -106,6 +109,7 @@ async def preview_again(visit: Visit, form: Form) -> Preview:
     message = await messages.whole(visit.cluster, await _of_form(visit, form))
     group = form.get("group", "").strip()
     target = _again(message, group).topic
+    await _check_target(visit, target)
     data = AgainData(target, group, message.message_id, message.keys or "", Long(len(message.body)))
     return Preview("sending_again.html", data, "", message.message_id, f"to {target}")
 
@@ -114,6 +118,7 @@ async def send_again(visit: Visit, form: Form) -> Outcome:
     """Send a copy of the message to its topic, or to the retry topic of one group."""
     message = await messages.whole(visit.cluster, await _of_form(visit, form))
     copy = _again(message, form.get("group", "").strip())
+    await _check_target(visit, copy.topic)
     sent = await _producer(visit).send(copy)
     fields = {"topic": copy.topic, "id": sent.message_id}
     return Outcome(
@@ -122,6 +127,12 @@ async def send_again(visit: Visit, form: Form) -> Outcome:
         f"/messages/{visit.names['id']}",
         {"topic": message.topic, "at": form.get("at", "")},
     )
+
+
+async def _check_target(visit: Visit, topic: str) -> None:
+    """Raise BadInput for a topic that servers or clients write to themselves, such as that of message traces."""
+    if kind_by_name(topic, await own_topics(visit.cluster)) == "system":
+        raise BadInput("sending.system_topic", topic=topic)
 
 
 def _again(message: ReceivedMessage, group: str) -> Message:

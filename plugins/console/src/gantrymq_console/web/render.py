@@ -13,6 +13,7 @@ from typing import Any, Final
 import jinja2
 from markupsafe import Markup, escape
 
+from gantrymq.model.names import is_system_topic
 from gantrymq_console.access.users import Role
 from gantrymq_console.web import static
 from gantrymq_console.web.sparkline import sparkline
@@ -49,6 +50,7 @@ def environment() -> jinja2.Environment:
         auto_reload=False,
     )
     made.filters |= {"visible": visible, "number": number, "size": size}
+    made.globals["is_system_topic"] = is_system_topic
     return made
 
 
