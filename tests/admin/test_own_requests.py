@@ -9,12 +9,13 @@ from gantrymq.interfaces import SendRequest
 from gantrymq.loose_json import dumps
 from gantrymq.model.queue import Queue
 from gantrymq.remoting.codes import RequestCode
+from gantrymq_admin import summaries
 from gantrymq_admin.answers import read
 from gantrymq_admin.explained_settings import explained_settings
 from gantrymq_admin.explanations import GroupExplanation, explain_group
 from gantrymq_admin.figures import plugin_figures
 from gantrymq_admin.pending import pending_messages, pending_page
-from gantrymq_admin.summaries import connection_summaries, group_summaries, topic_summaries
+from gantrymq_admin.summaries import connection_summaries, group_column, group_summaries, topic_column, topic_summaries
 from gantrymq_admin.transactions import list_transactions, resume_check, show_transaction
 
 for each in ("schedule", "transaction", "diagnosis", "filter_tag", "storage_memory"):
@@ -113,6 +114,28 @@ def test_groups_and_topics_come_sorted_and_by_page(run):
         assert [(each.topic, each.kept, each.groups) for each in topics.topics] == [("Many", 2, 2), ("T", 1, 1)]
         with pytest.raises(BrokerRefused, match="a page has 1 to 200 rows"):
             await topic_summaries(admin, at, most=201)
+
+    run(work)
+
+
+def test_a_column_is_read_to_its_end(run, monkeypatch):
+    monkeypatch.setattr(summaries, "MAX_VALUES", 2)
+
+    async def work(admin, cluster):
+        at = cluster.broker_address
+        for number in range(3):
+            await cluster.create_topic(f"T{number}", number + 1)
+            cluster.broker.groups.require(f"G{number}")
+            cluster.broker.offsets.commit(f"G{number}", Queue(f"T{number}", 0), 0)
+            for _ in range(number):
+                await cluster.put(f"T{number}", b"x")
+        found = await topic_column(admin, at, "kept")
+        assert [found.values[f"T{number}"] for number in range(3)] == [0, 1, 2]
+        assert len(found.values) > 5 and found.age_ms >= 0
+        behind = (await group_column(admin, at, "behind")).values
+        assert [behind[f"G{number}"] for number in range(3)] == [0, 1, 2]
+        page = await group_summaries(admin, at, names=["G2", "G1"])
+        assert [each.group for each in page.groups] == ["G2", "G1"]
 
     run(work)
 

@@ -366,6 +366,70 @@ def test_topics_are_sorted_filtered_and_paged(beside):
     beside(work)
 
 
+def test_rows_are_returned_by_their_names(beside):
+    async def work(cluster, client_of):
+        one = client_of("one")
+        for name in ("A", "B", "C"):
+            topic(cluster, name, 1)
+            await cluster.put(name, b"x")
+            await one.join(f"G{name}", topic=name)
+        assert await names(one, TOPICS, names=["C", "A", "None"]) == ["A", "C"]
+        assert await names(one, names=["GB"], sort="name") == ["GB"]
+        (row,) = (await page(one, names=["GB"]))[1]
+        assert row["late_ms"] > 0
+        (row,) = (await page(one, TOPICS, names=["C"]))[1]
+        assert row["newest_ms"] is not None
+
+    beside(work)
+
+
+def test_a_column_has_one_value_of_every_row(beside):
+    async def column(client, code, word, **wanted):
+        answer = await client.ask(code, None, json.dumps({"column": word, **wanted}).encode())
+        assert answer.code == 0, answer.remark
+        found = json.loads(bytes(answer.payload))
+        return dict(zip(found["names"], found["values"], strict=True)), found
+
+    async def work(cluster, client_of):
+        one = client_of("one")
+        cluster.broker.topics.put(TopicConfig("A", 2, 2, attributes={"message.type": "FIFO"}))
+        topic(cluster, "B", 1)
+        for name in ("A", "B", "B"):
+            await cluster.put(name, b"x")
+            await cluster.world.clock.sleep(1)
+        await one.join("Late", topic="A")
+        await one.join("Done", topic="B")
+        cluster.broker.offsets.commit("Done", Queue("B", 0), 2)
+        assert (await column(one, GROUPS, "behind"))[0] == {"Late": 1, "Done": 0}
+        late, found = await column(one, GROUPS, "late")
+        assert late["Late"] >= 3000 and late["Done"] == 0
+        assert found["total"] == 2 and found["age_ms"] < 100
+        await cluster.world.clock.sleep(1)
+        assert (await column(one, GROUPS, "late"))[1]["age_ms"] == pytest.approx(1000, abs=100)
+        for word in ("members", "retries", "dead_letters", "rate"):
+            assert set((await column(one, GROUPS, word))[0]) == {"Late", "Done"}
+        assert (await column(one, GROUPS, "members", contains="late"))[0] == {"Late": 1}
+        assert (await column(one, TOPICS, "type"))[0] == {"A": "FIFO", "B": ""}
+        assert (await column(one, TOPICS, "kept"))[0] == {"A": 1, "B": 2}
+        assert (await column(one, TOPICS, "kept", start=1, most=1))[0] == {"B": 2}
+        assert (await column(one, TOPICS, "queues"))[0] == {"A": 2, "B": 1}
+        assert (await column(one, TOPICS, "groups"))[0] == {"A": 0, "B": 1}
+        newest = (await column(one, TOPICS, "newest"))[0]
+        assert 0 < newest["A"] < newest["B"]
+        for word in ("put", "got"):
+            assert set((await column(one, TOPICS, word))[0]) == {"A", "B"}
+        for code, wanted, remark in (
+            (GROUPS, {"column": "put"}, "column=put is not one of behind, late"),
+            (CONNECTIONS, {"column": "late"}, "column=late is not one of"),
+            (TOPICS, {"column": "kept", "most": 5001}, "most=5001: a page has 1 to 5000 rows"),
+            (TOPICS, {"most": 201}, "most=201: a page has 1 to 200 rows"),
+        ):
+            answer = await one.ask(code, None, json.dumps(wanted).encode())
+            assert answer.code == 29 and remark in answer.remark
+
+    beside(work)
+
+
 def test_connections_are_shown_with_client_and_groups(beside):
     async def work(cluster, client_of):
         one, other, silent = client_of("one"), client_of("other"), client_of("silent")

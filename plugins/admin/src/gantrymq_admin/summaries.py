@@ -1,13 +1,17 @@
 """Lists of groups, topics and connections by page, sorted and filtered at the broker.
 
 Requests of GantryMQ's own (65023 to 65025), served by brokers with gantrymq-diagnosis. A broker computes a list at most
-every few seconds; `computed_ms` of a page is the time of the list.
+every few seconds; `computed_ms` of a page is the time of the list, `age_ms` how old it was when it was sent.
+
+Who needs an order over several brokers asks each for one column of all rows, and then for the rows that are shown: sums
+over brokers are in another order than the numbers of each.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from functools import partial
+from types import NoneType
 from typing import Any, Final, Literal, cast
 
 import attrs
@@ -19,17 +23,22 @@ from gantrymq_admin.answers import read, texts
 
 __all__ = [
     "MAX_ROWS",
+    "Column",
     "ConnectionOrder",
     "ConnectionSummaries",
     "ConnectionSummary",
+    "GroupColumn",
     "GroupOrder",
     "GroupSummaries",
     "GroupSummary",
+    "TopicColumn",
     "TopicOrder",
     "TopicSummaries",
     "TopicSummary",
     "connection_summaries",
+    "group_column",
     "group_summaries",
+    "topic_column",
     "topic_summaries",
 ]
 
@@ -37,10 +46,13 @@ GROUP_SUMMARIES: Final = cast(RequestCode, 65023)
 CONNECTION_SUMMARIES: Final = cast(RequestCode, 65024)
 TOPIC_SUMMARIES: Final = cast(RequestCode, 65025)
 MAX_ROWS: Final = 200
+MAX_VALUES: Final = 5000  # of a column in one response
 
 GroupOrder = Literal["behind", "late", "name"]
 ConnectionOrder = Literal["name", "since", "heard"]
 TopicOrder = Literal["name", "kept", "put", "got"]
+GroupColumn = Literal["late", "behind", "members", "retries", "dead_letters", "rate"]
+TopicColumn = Literal["type", "kept", "newest", "put", "got", "groups", "queues"]
 
 
 @attrs.frozen
@@ -66,6 +78,7 @@ class GroupSummaries:
 
     broker: str  # its name
     computed_ms: int  # wall time of the broker
+    age_ms: int  # of the list
     total: int  # groups that fit, on all pages
     retry_waiting_more: bool  # whether more messages may wait for another try than were counted
     groups: tuple[GroupSummary, ...]
@@ -96,6 +109,7 @@ class ConnectionSummaries:
 
     broker: str  # its name
     computed_ms: int  # wall time of the broker
+    age_ms: int  # of the list
     total: int  # connections that fit, on all pages
     connections: tuple[ConnectionSummary, ...]
 
@@ -125,8 +139,17 @@ class TopicSummaries:
 
     broker: str  # its name
     computed_ms: int  # wall time of the broker
+    age_ms: int  # of the list
     total: int  # topics that fit, on all pages
     topics: tuple[TopicSummary, ...]
+
+
+@attrs.frozen
+class Column:
+    """One value of each row at one broker, by name."""
+
+    values: Mapping[str, Any]
+    age_ms: int  # when the first of them was sent
 
 
 async def group_summaries(
@@ -138,6 +161,7 @@ async def group_summaries(
     start: int = 0,
     most: int = 50,
     system: bool = False,
+    names: Collection[str] = (),
 ) -> GroupSummaries:
     """Return a page of the groups of one broker.
 
@@ -149,13 +173,14 @@ async def group_summaries(
         start: number of the first group, from 0.
         most: number of groups, up to MAX_ROWS.
         system: whether to include groups that belong to the broker.
+        names: only these groups; all if empty.
 
     Raises:
         RequestNotServed: it is a broker of RocketMQ, or lacks gantrymq-diagnosis.
         BrokerRefused: an argument is out of range (29), or the broker is stopping (14).
         AnswerUnreadable, ConnectFailed, ConnectionLost, CallTimeout: no usable response.
     """
-    body = _body(order, contains, start, most, system)
+    body = _body(order, contains, start, most, system, names)
     return await admin.request_parsed(address, GROUP_SUMMARIES, _groups, body=body, what=f"groups of {address}")
 
 
@@ -196,6 +221,7 @@ async def topic_summaries(
     start: int = 0,
     most: int = 50,
     system: bool = False,
+    names: Collection[str] = (),
 ) -> TopicSummaries:
     """Return a page of the topics of one broker.
 
@@ -207,16 +233,55 @@ async def topic_summaries(
         start: number of the first topic, from 0.
         most: number of topics, up to MAX_ROWS.
         system: whether to include retry topics, dead letter topics, and topics that belong to the broker.
+        names: only these topics; all if empty.
 
     Raises:
         as `group_summaries`.
     """
-    body = _body(order, contains, start, most, system)
+    body = _body(order, contains, start, most, system, names)
     return await admin.request_parsed(address, TOPIC_SUMMARIES, _topics, body=body, what=f"topics of {address}")
 
 
-def _body(order: str, contains: str, start: int, most: int, system: bool) -> bytes:
-    return loose_json.dumps({"sort": order, "contains": contains, "start": start, "most": most, "system": system})
+async def group_column(admin: Admin, address: str, column: GroupColumn) -> Column:
+    """Return one value of each group at one broker, also of those that belong to the broker.
+
+    "late" is `GroupSummary.late_ms`, "retries" the messages that wait for another try or to be consumed again, "rate"
+    `consumed_per_s`. Raises as `group_summaries`.
+    """
+    return await _column(admin, address, GROUP_SUMMARIES, column)
+
+
+async def topic_column(admin: Admin, address: str, column: TopicColumn) -> Column:
+    """Return one value of each topic at one broker, of all kinds.
+
+    "type" is `TopicSummary.message_type`, "queues" `read_queues`. Raises as `group_summaries`.
+    """
+    return await _column(admin, address, TOPIC_SUMMARIES, column)
+
+
+async def _column(admin: Admin, address: str, code: RequestCode, column: str) -> Column:
+    values: dict[str, Any] = {}
+    age_ms, start, total = 0, 0, 1
+    while start < total:
+        body = loose_json.dumps({"column": column, "start": start, "most": MAX_VALUES, "system": True})
+        part, age, total = await admin.request_parsed(address, code, _values, body=body, what=f"{column} of {address}")
+        values |= part
+        age_ms, start = max(age_ms, age), start + MAX_VALUES
+    return Column(values, age_ms)
+
+
+def _values(found: Mapping[str, Any]) -> tuple[dict[str, Any], int, int]:
+    names, values = found["names"], found["values"]
+    if not all(isinstance(each, str) for each in names):
+        raise TypeError("a name is not a string")
+    if not all(isinstance(each, int | float | str | NoneType) for each in values):
+        raise TypeError("a value is neither a number nor a text")
+    return dict(zip(names, values, strict=True)), int(found["age_ms"]), int(found["total"])
+
+
+def _body(order: str, contains: str, start: int, most: int, system: bool, names: Collection[str] = ()) -> bytes:
+    wanted = {"sort": order, "contains": contains, "start": start, "most": most, "system": system}
+    return loose_json.dumps({**wanted, "names": list(names)} if names else wanted)
 
 
 def _groups(found: Mapping[str, Any]) -> GroupSummaries:

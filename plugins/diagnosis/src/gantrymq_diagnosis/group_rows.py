@@ -42,8 +42,8 @@ class GroupRow:
     members: int
     model: str | None  # CLUSTERING, BROADCASTING or POP; None: no member is online that says it
     behind: int = 0  # messages not consumed yet, without retry topics
-    places: tuple[Place, ...] = ()  # first message not consumed of each queue with a lag, until `oldest_ms` is known
-    oldest_ms: int | None = None  # store time of the oldest message not consumed, None: none, or it cannot be read
+    places: tuple[Place, ...] = ()  # first message not consumed of each queue with a lag, until `late_ms` is known
+    late_ms: int | None = 0  # age of the oldest message not consumed, 0 without one; None: it cannot be read
     retry_behind: int = 0
     retry_waiting: int = 0
     dead_letters: int = 0
@@ -54,10 +54,8 @@ class GroupRow:
         """The text to search in."""
         return self.name
 
-    def as_json(self, computed_ms: int) -> dict[str, Any]:
-        """Return the members of the response; the age of the oldest message is 0 if the group is not behind."""
-        oldest = self.oldest_ms
-        late_ms = (None if self.behind else 0) if oldest is None else max(0, computed_ms - oldest)
+    def as_json(self) -> dict[str, Any]:
+        """Return the members of the response."""
         return {
             "group": self.name,
             "system": self.system,
@@ -65,7 +63,7 @@ class GroupRow:
             "members": self.members,
             "model": self.model,
             "behind": self.behind,
-            "late_ms": late_ms,
+            "late_ms": self.late_ms,
             "retry_behind": self.retry_behind,
             "retry_waiting": self.retry_waiting,
             "dead_letters": self.dead_letters,
@@ -106,7 +104,7 @@ class StoredTimes:
 
 
 async def group_table(broker: Broker, watch: Watch, modes: PopModes) -> GroupTable:
-    """Return a row for each group, without `GroupRow.oldest_ms`."""
+    """Return a row for each group, without `GroupRow.late_ms`."""
     waiting, more = await waiting_retries(broker)
     pop_groups = set[str]()
     for groups in (await modes.groups()).values():
@@ -122,8 +120,8 @@ async def group_table(broker: Broker, watch: Watch, modes: PopModes) -> GroupTab
     return GroupTable(rows, broker.world.clock.now_ms(), more)
 
 
-async def add_times(rows: Iterable[GroupRow], times: StoredTimes, broker: Broker) -> None:
-    """Set `GroupRow.oldest_ms` of rows that do not have it yet."""
+async def add_times(table: GroupTable, rows: Iterable[GroupRow], times: StoredTimes, broker: Broker) -> None:
+    """Set `GroupRow.late_ms` of rows of *table* that do not have it yet."""
     slices = TimeSlices(broker.world.clock, QUEUES_TOGETHER)
     for row in rows:
         found = list[int]()
@@ -132,8 +130,8 @@ async def add_times(rows: Iterable[GroupRow], times: StoredTimes, broker: Broker
             if stored_ms is not None:
                 found.append(stored_ms)
             await slices.item_done()
-        if found:
-            row.oldest_ms = min(found)
+        if row.places:
+            row.late_ms = max(0, table.computed_ms - min(found)) if found else None
         row.places = ()
 
 

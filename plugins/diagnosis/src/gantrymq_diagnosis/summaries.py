@@ -8,23 +8,28 @@
             most      number of rows, 1 to 200; default 50
             system    whether to include what belongs to the broker; for topics also retry and dead letter topics, for
                       connections those without a heartbeat
-    answer  {"broker", "computed_ms", "total", ...}, and the rows as "groups", "connections" or "topics"
+            names     65023, 65025: a list; only the rows with these names
+            column    65023: late, behind, members, retries, dead_letters or rate;
+                      65025: type, kept, newest, put, got, groups or queues.
+                      One value of each row instead of rows, in the order of names; up to 5,000
+    answer  {"broker", "computed_ms", "age_ms", "total", ...}, and the rows as "groups", "connections" or "topics";
+            for a column "names" and "values"
 
 The tables are computed in short steps and kept for some seconds (`SharedTable`); ``computed_ms`` is the time of the
-table, ``total`` the number of rows that fit.
+table, ``age_ms`` how long ago that is, ``total`` the number of rows that fit.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from operator import attrgetter
 from typing import Any, Final, NamedTuple, Protocol, TypeVar
 
 from gantrymq.errors import FormatError, InvalidParameter, ServiceNotAvailable
 from gantrymq.interfaces import Broker
 from gantrymq.model.access import Action
-from gantrymq.model.json_members import COUNT, flag_in, number_in, text_in
+from gantrymq.model.json_members import COUNT, flag_in, number_in, text_in, texts_in
 from gantrymq.remoting.bodies import object_body_of
 from gantrymq.remoting.command import Command, response_to
 from gantrymq.remoting.connection import Connection
@@ -42,22 +47,24 @@ GROUP_SUMMARIES: Final = 65023
 CONNECTION_SUMMARIES: Final = 65024
 TOPIC_SUMMARIES: Final = 65025
 MAX_ROWS: Final = 200
+MAX_VALUES: Final = 5000  # of a column; 2 ms
 DEFAULT_ROWS: Final = 50
 
 NAME: Final = "name"
 LATE: Final = "late"
+NEWEST: Final = "newest"
 
-
-def _late(row: GroupRow) -> float:
-    """Return the sort key for the oldest message first, then unknown ones, then groups that are not behind."""
-    if row.oldest_ms is not None:
-        return -row.oldest_ms
-    return float("-inf") if not row.behind else -9e18
-
-
+GROUP_COLUMNS: Final[Mapping[str, Callable[[GroupRow], Any]]] = {
+    "behind": attrgetter("behind"),
+    LATE: attrgetter("late_ms"),
+    "members": attrgetter("members"),
+    "retries": lambda row: row.retry_behind + row.retry_waiting,
+    "dead_letters": attrgetter("dead_letters"),
+    "rate": lambda row: round(row.per_s, 3),
+}
 GROUP_SORTS: Final[Mapping[str, Callable[[GroupRow], Any]]] = {
     "behind": attrgetter("behind"),
-    LATE: _late,
+    LATE: lambda row: 0.5 if row.late_ms is None else row.late_ms,  # unknown: before groups that are not behind
     NAME: attrgetter("name"),
 }
 CONNECTION_SORTS: Final[Mapping[str, Callable[[ConnectionRow], Any]]] = {
@@ -67,9 +74,18 @@ CONNECTION_SORTS: Final[Mapping[str, Callable[[ConnectionRow], Any]]] = {
 }
 TOPIC_SORTS: Final[Mapping[str, Callable[[TopicRow], Any]]] = {
     NAME: attrgetter("name"),
-    "kept": lambda row: row.max_sum - row.min_sum,
+    "kept": attrgetter("kept"),
     "put": attrgetter("put_per_s"),
     "got": attrgetter("got_per_s"),
+}
+TOPIC_COLUMNS: Final[Mapping[str, Callable[[TopicRow], Any]]] = {
+    "type": attrgetter("message_type"),
+    "kept": attrgetter("kept"),
+    NEWEST: attrgetter("newest_ms"),
+    "put": lambda row: round(row.put_per_s, 3),
+    "got": lambda row: round(row.got_per_s, 3),
+    "groups": attrgetter("groups"),
+    "queues": attrgetter("config.read_queues"),
 }
 
 
@@ -96,9 +112,11 @@ class PageQuery(NamedTuple):
     start: int
     most: int
     system: bool
+    names: frozenset[str]  # empty: all
+    column: str  # empty: rows
 
     @classmethod
-    def of(cls, asked: Command, sorts: Sequence[str]) -> PageQuery:
+    def of(cls, asked: Command, sorts: Sequence[str], columns: Collection[str] = ()) -> PageQuery:
         """Parse a request; *sorts*: the orders that it may name, the default first.
 
         Raises:
@@ -112,21 +130,32 @@ class PageQuery(NamedTuple):
                 number_in(body, "start", 0, COUNT),
                 number_in(body, "most", DEFAULT_ROWS),
                 flag_in(body, "system", False),
+                frozenset(texts_in(body, "names")),
+                text_in(body, "column", ""),
             )
         except FormatError as problem:
             raise InvalidParameter(f"request {asked.code}: {problem}") from problem
         if query.sort not in sorts:
             raise InvalidParameter(f"request {asked.code}: sort={query.sort} is not one of {', '.join(sorts)}")
-        if not 1 <= query.most <= MAX_ROWS:
-            raise InvalidParameter(f"request {asked.code}: most={query.most}: a page has 1 to {MAX_ROWS} rows")
+        if query.column and query.column not in columns:
+            raise InvalidParameter(f"request {asked.code}: column={query.column} is not one of {', '.join(columns)}")
+        limit = MAX_VALUES if query.column else MAX_ROWS
+        if not 1 <= query.most <= limit:
+            raise InvalidParameter(f"request {asked.code}: most={query.most}: a page has 1 to {limit} rows")
         return query
 
     def rows(self, rows: Sequence[Row], key: Callable[[Row], Any]) -> tuple[list[Row], int]:
         """Return the rows of the page, and the number of rows that fit."""
-        found = sorted((row for row in rows if self.contains in row.searched.lower()), key=attrgetter(NAME))
-        if self.sort != NAME:
+        found = [row for row in rows if row.name in self.names] if self.names else list(rows)
+        if self.contains:
+            found = [row for row in found if self.contains in row.searched.lower()]
+        found.sort(key=attrgetter(NAME))
+        if self.sort != NAME and not self.column:
             found.sort(key=key, reverse=True)  # stable: equal ones remain in the order of their names
         return found[self.start : self.start + self.most], len(found)
+
+
+Table = GroupTable | ConnectionTable | TopicTable
 
 
 class _Tables(NamedTuple):
@@ -139,6 +168,7 @@ class _Tables(NamedTuple):
     groups_with_times: SharedTable[GroupTable]
     connections: SharedTable[ConnectionTable]
     topics: SharedTable[TopicTable]
+    topics_with_newest: SharedTable[TopicTable]
 
 
 class Summaries:
@@ -158,37 +188,45 @@ class Summaries:
 
         async def groups_with_times() -> GroupTable:
             table = await of_groups.get()
-            await add_times(table.rows, times, broker)
+            await add_times(table, table.rows, times, broker)
             return table
 
         async def topics() -> TopicTable:
             newest.next_table()
             return await topic_table(broker)
 
+        async def topics_with_newest() -> TopicTable:
+            table = await of_topics.get()
+            await add_newest(table.rows, newest, broker)
+            return table
+
         of_groups = SharedTable(clock, groups)
         with_times = SharedTable(clock, groups_with_times)
         connections = SharedTable(clock, lambda: connection_table(broker))
         of_topics = SharedTable(clock, topics)
-        self._tables = _Tables(broker, times, newest, of_groups, with_times, connections, of_topics)
+        with_newest = SharedTable(clock, topics_with_newest)
+        self._tables = _Tables(broker, times, newest, of_groups, with_times, connections, of_topics, with_newest)
 
     def stop(self) -> None:
         """Stop answering."""
         tables, self._tables = self._tables, None
         if tables is not None:
-            for each in (tables.groups, tables.groups_with_times, tables.connections, tables.topics):
+            for each in tables[3:]:
                 each.close()
 
     @serves(GROUP_SUMMARIES, action=Action.GET)
     async def of_groups(self, asked: Command, connection: Connection) -> Command:
         """65023: return a page of the groups. Raises InvalidParameter, ServiceNotAvailable (stopping)."""
-        query, tables = PageQuery.of(asked, tuple(GROUP_SORTS)), self._running()
-        table = await (tables.groups_with_times if query.sort == LATE else tables.groups).get()
+        query, tables = PageQuery.of(asked, tuple(GROUP_SORTS), GROUP_COLUMNS), self._running()
+        late = LATE in (query.sort, query.column)
+        table = await (tables.groups_with_times if late else tables.groups).get()
         rows = [row for row in table.rows if query.system or not row.system]
         page, total = query.rows(rows, GROUP_SORTS[query.sort])
-        await add_times(page, tables.times, tables.broker)
-        shown = [row.as_json(table.computed_ms) for row in page]
-        more = {"retry_waiting_more": table.more_retries, "groups": shown}
-        return _answer(asked, tables.broker, table.computed_ms, total, more)
+        if query.column:
+            return _answer(asked, tables.broker, table, total, _column(page, GROUP_COLUMNS[query.column]))
+        await add_times(table, page, tables.times, tables.broker)
+        more = {"retry_waiting_more": table.more_retries, "groups": [row.as_json() for row in page]}
+        return _answer(asked, tables.broker, table, total, more)
 
     @serves(CONNECTION_SUMMARIES, action=Action.GET)
     async def of_connections(self, asked: Command, connection: Connection) -> Command:
@@ -198,17 +236,19 @@ class Summaries:
         rows = [row for row in table.rows if query.system or row.online.client_id]
         page, total = query.rows(rows, CONNECTION_SORTS[query.sort])
         shown = {"connections": [row.as_json() for row in page]}
-        return _answer(asked, tables.broker, table.computed_ms, total, shown)
+        return _answer(asked, tables.broker, table, total, shown)
 
     @serves(TOPIC_SUMMARIES, action=Action.GET)
     async def of_topics(self, asked: Command, connection: Connection) -> Command:
         """65025: return a page of the topics. Raises InvalidParameter, ServiceNotAvailable (stopping)."""
-        query, tables = PageQuery.of(asked, tuple(TOPIC_SORTS)), self._running()
-        table = await tables.topics.get()
+        query, tables = PageQuery.of(asked, tuple(TOPIC_SORTS), TOPIC_COLUMNS), self._running()
+        table = await (tables.topics_with_newest if query.column == NEWEST else tables.topics).get()
         rows = [row for row in table.rows if query.system or row.kind == "normal"]
         page, total = query.rows(rows, TOPIC_SORTS[query.sort])
+        if query.column:
+            return _answer(asked, tables.broker, table, total, _column(page, TOPIC_COLUMNS[query.column]))
         await add_newest(page, tables.newest, tables.broker)
-        return _answer(asked, tables.broker, table.computed_ms, total, {"topics": [row.as_json() for row in page]})
+        return _answer(asked, tables.broker, table, total, {"topics": [row.as_json() for row in page]})
 
     def _running(self) -> _Tables:
         if self._tables is None:
@@ -216,7 +256,12 @@ class Summaries:
         return self._tables
 
 
-def _answer(asked: Command, broker: Broker, computed_ms: int, total: int, more: Mapping[str, Any]) -> Command:
+def _column(rows: Sequence[Row], value: Callable[[Row], Any]) -> dict[str, Any]:
+    return {"names": [row.name for row in rows], "values": [value(row) for row in rows]}
+
+
+def _answer(asked: Command, broker: Broker, table: Table, total: int, more: Mapping[str, Any]) -> Command:
     name = broker.settings.text("brokerName") or broker.world.host_name
-    found = {"broker": name, "computed_ms": computed_ms, "total": total, **more}
+    age_ms = max(0, broker.world.clock.now_ms() - table.computed_ms)
+    found = {"broker": name, "computed_ms": table.computed_ms, "age_ms": age_ms, "total": total, **more}
     return response_to(asked, 0, None, None, json.dumps(found).encode())

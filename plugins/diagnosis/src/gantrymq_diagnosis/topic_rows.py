@@ -44,6 +44,16 @@ class TopicRow:
         return self.config.name
 
     @property
+    def message_type(self) -> str:
+        """What its messages are, empty if it is not known."""
+        return self.config.attributes.get(MESSAGE_TYPE, "")
+
+    @property
+    def kept(self) -> int:
+        """Number of messages."""
+        return self.max_sum - self.min_sum
+
+    @property
     def searched(self) -> str:
         """The text to search in."""
         return self.name
@@ -53,13 +63,13 @@ class TopicRow:
         return {
             "topic": self.name,
             "kind": self.kind,
-            "message_type": self.config.attributes.get(MESSAGE_TYPE, ""),
+            "message_type": self.message_type,
             "perm": self.config.perm,
             "read_queues": self.config.read_queues,
             "write_queues": self.config.write_queues,
             "min_sum": self.min_sum,
             "max_sum": self.max_sum,
-            "kept": self.max_sum - self.min_sum,
+            "kept": self.kept,
             "put_per_s": round(self.put_per_s, 3),
             "got_per_s": round(self.got_per_s, 3),
             "groups": self.groups,
