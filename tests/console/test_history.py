@@ -110,7 +110,7 @@ def topic_samples(visitor, monkeypatch, *answers):
         await visitor.cluster.brokers()
         for answer in answers:
 
-            async def rates(_address, answer=answer):
+            async def rates(_table, answer=answer):
                 if isinstance(answer, Exception):
                     raise answer
                 return answer
@@ -143,6 +143,7 @@ def test_a_broker_without_summaries_is_asked_for_watched_topics_only(visitor, mo
     visitor.get("/")
     monkeypatch.setattr(visitor.cluster.admin, "counter", counter)
     monkeypatch.setattr(topics_data, "topic_summaries", not_served)
+    monkeypatch.setattr(topics_data, "topic_column", not_served)
     history._watched["topic", "T"] = None
     found_in, _ = topic_samples(visitor, monkeypatch, None)
     assert found_in[-1] == 4.0 and set(asked) == {"T"}

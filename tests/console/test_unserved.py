@@ -17,8 +17,9 @@ def plain(visitor, monkeypatch):
     async def refuse(admin, address, *_args, **_more):
         raise RequestNotServed(65000, address, "")
 
-    monkeypatch.setattr(groups, "group_summaries", refuse)
-    monkeypatch.setattr(topics, "topic_summaries", refuse)
+    for name in ("summaries", "column"):
+        monkeypatch.setattr(groups, f"group_{name}", refuse)
+        monkeypatch.setattr(topics, f"topic_{name}", refuse)
     monkeypatch.setattr(clients, "connection_summaries", refuse)
     monkeypatch.setattr(group, "explain_group", refuse)
     visitor.running.create_topic("Orders", 1)
@@ -42,6 +43,7 @@ def test_few_groups_and_topics_are_all_asked_for_at_once(plain):
 
 def test_with_many_groups_the_order_says_what_it_does_not_know_until_all_were_asked(plain, monkeypatch):
     monkeypatch.setattr(groups, "FEW", 1)
+    monkeypatch.setattr(table, "FEW", 1)
     monkeypatch.setattr(table, "PER_S", 1000.0)
     page = plain.get("/groups?rows=1")
     assert "Nothing is known of " in page.text and "they are at the end of this order" in page.text

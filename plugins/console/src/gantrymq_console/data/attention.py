@@ -13,7 +13,7 @@ from gantrymq_admin.figures import Figure
 from gantrymq_console.data.asking import Asking, Missing
 from gantrymq_console.data.brokers import BrokerState, Overview, accepts_sends, figures_of, overview
 from gantrymq_console.data.cluster import Aged, Cluster
-from gantrymq_console.data.groups import GroupList, GroupRow, group_list
+from gantrymq_console.data.groups import GroupRow, latest_groups
 from gantrymq_console.data.history import History
 from gantrymq_console.data.nameservers import NameServers, name_servers
 
@@ -66,7 +66,7 @@ async def attention(cluster: Cluster, history: History) -> Aged[Attention]:
 async def _attention(cluster: Cluster, history: History) -> Attention:
     asking = Asking(cluster.world.clock, DEADLINE_S)
     looks = await asyncio.gather(name_servers(cluster), _brokers(cluster), _groups(cluster))
-    servers, brokers, (groups, missing) = looks
+    servers, brokers, (late, unknown, missing) = looks
     found = list(_of_name_servers(servers.value))
     answering = [each for each in brokers.brokers if each.answers and each.registered]
     masters = [each for each in answering if each.broker_id == 0]
@@ -82,7 +82,7 @@ async def _attention(cluster: Cluster, history: History) -> Attention:
         found.append(Problem("closed", "warn", name, {"name": name}, ("brokers", name)))
     for title, every in figures.items():
         found += _of_figures(title, every or ())
-    found += _of_groups(groups.groups if groups is not None else ())
+    found += _of_groups(late)
     for name, count in list(history.growing().items())[:MOST_OF_A_KIND]:
         found.append(Problem("dead_letters", "warn", name, {"group": name, "count": count}, ("groups", name, "dlq")))
     found.sort(key=lambda each: each.level != "bad")
@@ -90,9 +90,9 @@ async def _attention(cluster: Cluster, history: History) -> Attention:
         tuple(found),
         brokers,
         servers.value,
-        groups.groups[:SHOWN_GROUPS] if groups is not None else (),
-        groups.groups if groups is not None else (),
-        groups.unknown if groups is not None else None,
+        late[:SHOWN_GROUPS],
+        late,
+        unknown,
         brokers.total("in_per_s"),
         brokers.total("out_per_s"),
         (*missing, *asking.missing),
@@ -107,18 +107,17 @@ async def _brokers(cluster: Cluster) -> Overview:
         return Overview(())  # the name servers are the problem
 
 
-async def _groups(cluster: Cluster) -> tuple[GroupList | None, tuple[Missing, ...]]:
-    """Return the groups furthest behind, at most `GROUPS_AGE_S` old, and what is missing."""
+async def _groups(cluster: Cluster) -> tuple[tuple[GroupRow, ...], int | None, tuple[Missing, ...]]:
+    """Return the groups furthest behind, the number of unknown ones, and what is missing."""
 
-    async def ask() -> tuple[GroupList, tuple[Missing, ...]]:
+    async def ask() -> tuple[tuple[GroupRow, ...], int, tuple[Missing, ...]]:
         asking = Asking(cluster.world.clock, DEADLINE_S)
-        found = await group_list(cluster, asking, "", "user", "late", True, 0, LOOKED_AT)
-        return found, tuple(asking.missing)
+        return *await latest_groups(cluster, asking, LOOKED_AT), tuple(asking.missing)
 
     try:
         return (await cluster.shared("late_groups", GROUPS_AGE_S, ask)).value
     except ClientError:
-        return None, ()
+        return (), None, ()
 
 
 def _of_name_servers(found: NameServers) -> Iterator[Problem]:

@@ -23,6 +23,7 @@ __all__ = ["HEAD_BYTES", "Aged", "BrokerAddress", "Cluster"]
 READER_GROUP: Final = "TOOLS_CONSUMER"  # group that exists on every broker
 HEAD_BYTES: Final = 64 * 1024  # of a body that are decompressed for lists
 MOST_SHARED: Final = 4096  # answers
+PATIENCE_S: Final = 0.05
 
 Got = TypeVar("Got")
 
@@ -49,6 +50,8 @@ class BrokerAddress:
 class _Shared:
     task: asyncio.Task[Any]
     begun_ms: int  # of the monotonic clock
+    last: Aged[Any] | None  # the answer before, until this one is made
+    last_ms: int  # when it was begun
 
 
 class Cluster:
@@ -79,18 +82,36 @@ class Cluster:
             self._readers[body_bytes] = self.client.reader(group=READER_GROUP, max_body_bytes=body_bytes)
         return self._readers[body_bytes]
 
-    async def shared(self, key: Hashable, age_s: float, make: Callable[[], Awaitable[Got]]) -> Aged[Got]:
+    async def shared(
+        self, key: Hashable, age_s: float, make: Callable[[], Awaitable[Got]], late_s: float = 0.0
+    ) -> Aged[Got]:
         """Return the answer to *make* that is at most *age_s* old, for all who ask for *key*.
 
         A failure is not kept. Cancelling a caller does not cancel the request that others wait for.
+
+        Args:
+            key: of the answer.
+            age_s: after which a new answer is made.
+            make: asks.
+            late_s: by which an answer may be older if a new one is not made within `PATIENCE_S`.
         """
         now = monotonic_ms(self.world.clock)
         found = self._shared.get(key)
         if found is None or (found.task.done() and (_failed(found.task) or now - found.begun_ms >= age_s * 1000)):
-            found = self._shared[key] = _Shared(asyncio.ensure_future(self._aged(make)), now)
-            found.task.add_done_callback(partial(self._drop_failure, key))
+            task = asyncio.ensure_future(self._aged(make))
+            last = None if found is None or _failed(found.task) else found.task.result()
+            found = self._shared[key] = _Shared(task, now, last, now if found is None else found.begun_ms)
+            task.add_done_callback(partial(self._made, key))
             if len(self._shared) > MOST_SHARED:
                 self._drop_oldest()
+        if found.last is not None and now - found.last_ms < (age_s + late_s) * 1000 and not found.task.done():
+            late = asyncio.ensure_future(self.world.clock.sleep(PATIENCE_S))
+            try:
+                await asyncio.wait((found.task, late), return_when=asyncio.FIRST_COMPLETED)
+            finally:
+                late.cancel()
+            if not found.task.done():
+                return cast("Aged[Got]", found.last)
         return cast("Aged[Got]", await asyncio.shield(found.task))
 
     def keep_on(self, key: Hashable, work: Callable[[], Awaitable[Any]]) -> None:
@@ -125,11 +146,13 @@ class Cluster:
         value = await make()
         return Aged(value, self.world.clock.now_ms())
 
-    def _drop_failure(self, key: Hashable, task: asyncio.Task[Any]) -> None:
-        """Forget a failed answer. Its exception counts as retrieved: all who asked may be gone."""
-        known = self._shared.get(key)
-        if _failed(task) and known is not None and known.task is task:
-            del self._shared[key]
+    def _made(self, key: Hashable, task: asyncio.Task[Any]) -> None:
+        """Forget a failed answer, and the one before. An exception counts as retrieved: all who asked may be gone."""
+        failed, known = _failed(task), self._shared.get(key)
+        if known is not None and known.task is task:
+            known.last = None
+            if failed:
+                del self._shared[key]
 
     def _drop_oldest(self) -> None:
         done = [key for key, each in self._shared.items() if each.task.done()]

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from functools import partial
-from typing import Any, Final
+from collections.abc import Collection, Iterable
+from functools import partial, reduce
+from typing import Final
 
 import attrs
 
@@ -13,13 +13,14 @@ from gantrymq.client.admin import GroupClients, QueueProgress, QueueTimes
 from gantrymq.model import names
 from gantrymq.model.group import GroupConfig
 from gantrymq.model.queue import MessageQueue
-from gantrymq_admin.summaries import MAX_ROWS, group_summaries
+from gantrymq_admin.summaries import MAX_ROWS, group_column, group_summaries
 from gantrymq_console.data.asking import Asking
 from gantrymq_console.data.cluster import Cluster
-from gantrymq_console.data.table import FEW, BrokerTable, Tables, each_of
+from gantrymq_console.data.table import FEW, Column, Served, Tables, largest, maximum, tables_of, total
 from gantrymq_console.web.values import Long
 
 __all__ = [
+    "COLUMNS",
     "KINDS",
     "SORTS",
     "GroupList",
@@ -31,12 +32,22 @@ __all__ = [
     "is_broadcasting",
     "is_system",
     "latest",
+    "latest_groups",
     "progress_of",
 ]
 
 NAMES_AGE_S: Final = 30.0
 MOST_TIMES: Final = 8  # topics of a group whose times are asked for
 KINDS: Final = ("user", "all")
+LAG: Final = Column("behind", "lag", total)
+COLUMNS: Final = {
+    "late": Column("late", "late_ms", maximum),
+    "lag": LAG,
+    "members": Column("members", "members", largest),
+    "retries": Column("retries", "retries", total),
+    "dlq": Column("dead_letters", "dead_letters", total),
+    "rate": Column("rate", "per_s", total),
+}
 SORTS: Final = ("late", "lag", "name", "members", "retries", "dlq", "rate")
 
 
@@ -92,35 +103,46 @@ async def group_list(
     cluster: Cluster, asking: Asking, contains: str, kind: str, sort: str, down: bool, start: int, rows: int
 ) -> GroupList:
     """Return a page of the list. Raises ClientError: no name server answers."""
-    masters = await asking.needed(cluster.masters())
-    configs = await group_configs(cluster, asking)
-    partial = len(configs) < len(masters)
     enabled: dict[str, bool] = {}
+    configs = await group_configs(cluster, asking)
     for part in configs.values():
         for name, config in part.items():
             enabled[name] = enabled.get(name, True) and config.consume_enable
-    found = sorted(
-        name for name in enabled if contains.lower() in name.lower() and (kind == "all" or not is_system(name))
-    )
-    tables = await group_tables(cluster)
-    by_name = sort == "name"
-    page = sorted(found, reverse=down)[start : start + rows]
-    shown = found if len(found) <= FEW else page if by_name else []
-    await asking.all({name: tables.brokers[name].refresh(shown, found) for name in masters})
-    clock = cluster.world.clock
-    if by_name:
-        made = await each_of(page, lambda name: _row(name, enabled[name], tables), clock)
-        return GroupList(contains, kind, sort, down, start, Long(len(found)), 0, None, tuple(made), partial)
-    made = await each_of(found, lambda name: _row(name, enabled[name], tables), clock)
-    made.sort(key=lambda row: _key(row, sort, down), reverse=down)
-    oldest = min((row.as_of_ms for row in made if row.as_of_ms is not None), default=None)
-    rows_shown = made[start : start + rows]
-    if len(found) > FEW:
-        page = [row.name for row in rows_shown]
-        await asking.all({name: tables.brokers[name].refresh(page, found) for name in masters})
-        rows_shown = [_row(name, enabled[name], tables) for name in page]
-    unknown = tables.unknown(found)
-    return GroupList(contains, kind, sort, down, start, Long(len(made)), unknown, oldest, tuple(rows_shown), partial)
+    fit = (name for name in enabled if contains.lower() in name.lower() and (kind == "all" or not is_system(name)))
+    found = sorted(fit, reverse=sort == "name" and down)
+    tables, oldest_ms = await group_tables(cluster), None
+    if sort != "name":
+        oldest_ms = await _sort(asking, tables, found, sort, down)
+    page = found[start : start + rows]
+    await tables.refresh(asking, found if len(found) <= FEW else page, found)
+    made = [_row(name, enabled[name], tables) for name in page]
+    if sort != "name":  # these numbers may be newer than those of the order
+        made.sort(key=lambda row: _key(getattr(row, COLUMNS[sort].attribute), row.lag, sort, down), reverse=down)
+    unknown, partial = tables.unknown(found) if sort != "name" else 0, len(configs) < len(tables.brokers)
+    return GroupList(contains, kind, sort, down, start, Long(len(found)), unknown, oldest_ms, tuple(made), partial)
+
+
+async def latest_groups(cluster: Cluster, asking: Asking, most: int) -> tuple[tuple[GroupRow, ...], int]:
+    """Return the groups furthest behind in time, and the number of groups of which nothing is known.
+
+    Raises ClientError: no name server answers.
+    """
+    tables = await asking.needed(group_tables(cluster))
+    listed = set((await tables.column(asking, LAG)).value)
+    walking = {name: groups_at(cluster, table.address) for name, table in tables.brokers.items() if table.walks}
+    listed.update(*(await asking.all(walking, share=0.6)).values())
+    found = sorted(name for name in listed if not is_system(name))
+    await _sort(asking, tables, found, "late", True)
+    await tables.refresh(asking, found if len(found) <= FEW else found[:most], found)
+    return tuple(_row(name, None, tables) for name in found[:most]), tables.unknown(found)
+
+
+async def _sort(asking: Asking, tables: Tables[GroupPart], found: list[str], sort: str, down: bool) -> int:
+    """Sort names by a value of their rows, and return the time of the oldest value."""
+    lags = await tables.column(asking, LAG, found)
+    values = lags if sort == "lag" else await tables.column(asking, COLUMNS[sort], found)
+    found.sort(key=lambda name: _key(values.value.get(name), lags.value.get(name), sort, down), reverse=down)
+    return min(lags.as_of_ms, values.as_of_ms)
 
 
 async def group_configs(cluster: Cluster, asking: Asking) -> dict[str, dict[str, GroupConfig]]:
@@ -144,14 +166,9 @@ async def forget_groups(cluster: Cluster, *changed: str) -> None:
 
 async def group_tables(cluster: Cluster) -> Tables[GroupPart]:
     """Return what is known about groups, by broker name."""
-    tables: Tables[GroupPart] = cluster.kept.setdefault("groups", Tables())
-    for name, address in (await cluster.masters()).items():
-        known = tables.brokers.get(name)
-        if known is None or known.address != address:
-            tables.brokers[name] = BrokerTable(
-                cluster, "groups", address, partial(_summaries, cluster.admin), partial(_ask, cluster)
-            )
-    return tables
+    admin = cluster.admin
+    served = Served(partial(group_column, admin), partial(_summaries, admin))
+    return await tables_of(cluster, "groups", served, partial(_ask, cluster))
 
 
 async def progress_of(
@@ -191,26 +208,23 @@ def is_system(group: str) -> bool:
     return group in names.SYSTEM_GROUPS or names.is_system_group(group)
 
 
-async def _summaries(admin: Admin, address: str) -> dict[str, GroupPart]:
-    """Return what a broker knows about all groups. Raises RequestNotServed."""
-    found: dict[str, GroupPart] = {}
-    start = 0
-    while True:
-        page = await group_summaries(admin, address, order="name", start=start, most=MAX_ROWS, system=True)
-        for each in page.groups:
-            found[each.group] = GroupPart(
-                each.members,
-                each.model,
-                each.behind,
-                each.late_ms,
-                False,
-                each.retry_behind + each.retry_waiting,
-                each.dead_letters,
-                each.consumed_per_s,
-            )
-        start += MAX_ROWS
-        if start >= page.total:
-            return found
+async def _summaries(admin: Admin, address: str, names: Collection[str]) -> tuple[dict[str, GroupPart], int]:
+    """Return what a broker knows about some groups, and how old that is. Raises RequestNotServed."""
+    page = await group_summaries(admin, address, order="name", most=MAX_ROWS, system=True, names=names)
+    found = {
+        each.group: GroupPart(
+            each.members,
+            each.model,
+            each.behind,
+            each.late_ms,
+            False,
+            each.retry_behind + each.retry_waiting,
+            each.dead_letters,
+            each.consumed_per_s,
+        )
+        for each in page.groups
+    }
+    return found, page.age_ms
 
 
 async def _ask(cluster: Cluster, address: str, group: str) -> GroupPart:
@@ -251,46 +265,38 @@ def _model(consume_type: str, message_model: str) -> str:
     return "POP" if consume_type == "CONSUME_POP" else message_model
 
 
-def _row(name: str, enabled: bool, tables: Tables[GroupPart]) -> GroupRow:
+def _row(name: str, enabled: bool | None, tables: Tables[GroupPart]) -> GroupRow:
     aged = tables.parts(name)
     if not aged:
         return GroupRow(name, None, None, None, None, False, None, None, None, enabled, None)
     parts, partial = [each.value for each in aged], tables.partial(name)
-    late = [each.late_ms for each in parts]
     at_most = any(each.late_at_most for each in parts)
+    late_ms = None if partial and at_most else reduce(maximum, (each.late_ms for each in parts))
+    lag, retries, dead_letters = (
+        reduce(total, (getattr(each, which) for each in parts)) for which in ("lag", "retries", "dead_letters")
+    )
     return GroupRow(
         name,
         max(each.members for each in parts) or (None if partial else 0),
         next((each.model for each in parts if each.model), None),
-        _sum(each.lag for each in parts),
-        max((each for each in late if each is not None), default=None)
-        if None not in late and not (partial and at_most)
-        else None,
+        _long(lag),
+        late_ms,
         at_most,
-        _sum(each.retries for each in parts),
-        _sum(each.dead_letters for each in parts),
-        sum(each.per_s or 0.0 for each in parts) if all(each.per_s is not None for each in parts) else None,
+        _long(retries),
+        _long(dead_letters),
+        reduce(total, (each.per_s for each in parts)),
         enabled,
         min(each.as_of_ms for each in aged),
         partial,
     )
 
 
-def _sum(numbers: Iterable[int | None]) -> Long | None:
-    found = list(numbers)
-    return None if None in found else Long(sum(each for each in found if each is not None))
+def _long(value: int | None) -> Long | None:
+    return None if value is None else Long(value)
 
 
-def _key(row: GroupRow, sort: str, down: bool) -> tuple[Any, ...]:
+def _key(value: float | None, lag: int | None, sort: str, down: bool) -> tuple[bool, float, int]:
     """Return the key of a sort; unknown values are last, equal ones are ordered by their lag."""
-    value: Any = {
-        "late": row.late_ms,
-        "lag": row.lag,
-        "members": row.members,
-        "retries": row.retries,
-        "dlq": row.dead_letters,
-        "rate": row.per_s,
-    }[sort]
-    if sort == "late" and value is None and row.lag:
+    if sort == "late" and value is None and lag:
         value = 0.5  # behind, by an unknown time: before those that are not behind
-    return (value is None) != down, value if value is not None else 0, row.lag or 0
+    return (value is None) != down, value or 0, lag or 0

@@ -9,16 +9,17 @@ from typing import Final
 
 import attrs
 
-from gantrymq.client.admin import RequestNotServed
 from gantrymq.errors import ClientError
 from gantrymq.world.clock import monotonic_ms
-from gantrymq_admin.summaries import MAX_ROWS, TopicOrder, topic_summaries
 from gantrymq_console.data.asking import Asking
 from gantrymq_console.data.brokers import overview
 from gantrymq_console.data.cluster import Cluster
+from gantrymq_console.data.groups import COLUMNS as GROUP_COLUMNS
 from gantrymq_console.data.groups import group_tables
 from gantrymq_console.data.series import EVERY_S, Series
-from gantrymq_console.data.topics import topic_tables
+from gantrymq_console.data.table import BrokerTable
+from gantrymq_console.data.topics import COLUMNS as TOPIC_COLUMNS
+from gantrymq_console.data.topics import TopicPart, topic_tables
 from gantrymq_console.web.values import Long
 
 __all__ = ["KINDS", "Curve", "History", "HistoryData"]
@@ -34,7 +35,6 @@ KINDS: Final = {
 """Kinds of subjects with the words of their series."""
 
 UNSEEN_S: Final = 60.0  # sampling pauses when nobody looked for so long
-MOST_MOVING: Final = 4000  # topics of a broker in each sample
 MOST_WATCHED: Final = 20  # names that brokers without summaries are asked for in each sample
 
 
@@ -75,6 +75,7 @@ class History:
         self._looked_ms: int | None = None  # monotonic
         self._watched: OrderedDict[tuple[str, str], None] = OrderedDict()
         self._as_of: dict[tuple[str, str], int] = {}  # of the rows that the last sample was made of
+        self._growing: tuple[int, dict[str, Long]] = 0, {}  # as of a sample
         self.always = False  # whether to sample also if nobody looks
         self.on_sample: Callable[[], None] = lambda: None
 
@@ -126,7 +127,7 @@ class History:
 
     async def _sample_topics(self, asking: Asking) -> None:
         tables = (await topic_tables(self._cluster)).brokers
-        asked = {name: self._rates(table.address) for name, table in tables.items() if not table.walks}
+        asked = {name: self._rates(table) for name, table in tables.items() if not table.walks}
         rates = dict[str, tuple[float, float]]()
         unserved = set(tables) - set(asked)
         answers = await asking.all(asked)
@@ -147,25 +148,13 @@ class History:
             self.series.put("topic", topic, "in", got_in, create=got_in + got_out > 0)
             self.series.put("topic", topic, "out", got_out, create=got_in + got_out > 0)
 
-    async def _rates(self, address: str) -> dict[str, tuple[float, float]] | None:
+    async def _rates(self, table: BrokerTable[TopicPart]) -> dict[str, tuple[float, float]] | None:
         """Return the rates in and out of the topics that move at one broker; None if it serves no summaries."""
-        found: dict[str, tuple[float, float]] = {}
-        orders: tuple[TopicOrder, ...] = ("put", "got")
-        for order in orders:
-            for start in range(0, MOST_MOVING, MAX_ROWS):
-                try:
-                    page = await topic_summaries(
-                        self._cluster.admin, address, order=order, start=start, most=MAX_ROWS, system=True
-                    )
-                except RequestNotServed:
-                    return None
-                found |= {each.topic: (each.put_per_s, each.got_per_s) for each in page.topics}
-                last = page.topics[-1] if page.topics else None
-                if last is None or start + MAX_ROWS >= page.total:
-                    break
-                if (last.put_per_s if order == "put" else last.got_per_s) == 0:
-                    break
-        return {topic: both for topic, both in found.items() if any(both)}
+        got_in, got_out = await table.column(TOPIC_COLUMNS["in"]), await table.column(TOPIC_COLUMNS["out"])
+        if table.walks:
+            return None
+        pairs = ((name, rate, got_out.value.get(name, 0.0)) for name, rate in got_in.value.items())
+        return {name: (rate, out) for name, rate, out in pairs if rate or out}
 
     async def _watched_rates(
         self, asking: Asking, brokers: Collection[str], rates: dict[str, tuple[float, float]]
@@ -187,25 +176,22 @@ class History:
     async def _sample_groups(self, asking: Asking) -> None:
         tables = await group_tables(self._cluster)
         wanted = [name for kind, name in self._watched if kind == "group"]
-        await asking.all({name: table.refresh(wanted, list(table.rows)) for name, table in tables.brokers.items()})
-        names = {name for table in tables.brokers.values() for name in table.rows}
-        for name in names:
-            parts = tables.parts(name)
-            if (
-                not parts
-                or tables.partial(name)
-                or not self._is_new("group", name, min(each.as_of_ms for each in parts))
-            ):
+        walking = {
+            name: table.refresh(wanted, list(table.rows)) for name, table in tables.brokers.items() if table.walks
+        }
+        await asking.all(walking)
+        columns = [(await tables.column(asking, GROUP_COLUMNS[each])).value for each in ("lag", "late", "dlq", "rate")]
+        if not tables.complete:
+            return
+        behind, late_ms, dead_letters, rates = columns
+        for name, lag in behind.items():
+            times = [each for table in tables.brokers.values() if (each := table.as_of_ms(name)) is not None]
+            if len(times) < len(tables.brokers) or not self._is_new("group", name, min(times)):
                 continue
-            rows = [each.value for each in parts]
-            lags = [each.lag for each in rows if each.lag is not None]
-            behind = sum(lags) if len(lags) == len(rows) else None
-            late = [each.late_ms for each in rows if each.late_ms is not None]
-            dead = [each.dead_letters for each in rows if each.dead_letters is not None]
-            moved = bool(behind) or any(each.per_s for each in rows)
-            self.series.put("group", name, "behind", behind, create=moved)
-            self.series.put("group", name, "late_s", max(late) / 1000 if late else None, create=moved)
-            self.series.put("group", name, "dead_letters", sum(dead) if dead else None, create=moved)
+            late, moved = late_ms.get(name), bool(lag) or bool(rates.get(name))
+            self.series.put("group", name, "behind", lag, create=moved)
+            self.series.put("group", name, "late_s", None if late is None else late / 1000, create=moved)
+            self.series.put("group", name, "dead_letters", dead_letters.get(name), create=moved)
 
     def _is_new(self, kind: str, name: str, as_of_ms: int) -> bool:
         """Return whether rows of this time are not in a sample yet."""
@@ -220,5 +206,8 @@ class History:
 
     def growing(self) -> dict[str, Long]:
         """Return the groups that got dead letters within the last hour, the most first."""
-        found = {name: self.growth(name) or Long(0) for name in self.series.names("group", "dead_letters")}
-        return dict(sorted(((name, each) for name, each in found.items() if each > 0), key=lambda pair: -pair[1]))
+        if self._growing[0] != self.series.taken:
+            found = ((name, self.growth(name)) for name in self.series.names("group", "dead_letters"))
+            more = [(name, each) for name, each in found if each is not None and each > 0]
+            self._growing = self.series.taken, dict(sorted(more, key=lambda pair: -pair[1]))
+        return self._growing[1]

@@ -29,7 +29,7 @@ class Series:
         self._most = max(1, most_bytes // SERIES_BYTES)
         self._times = array("q", [0]) * KEPT
         self._rings: OrderedDict[Key, array[float]] = OrderedDict()  # the one that moved last is at the end
-        self._taken = 0  # samples so far
+        self.taken = 0  # samples so far
 
     def __len__(self) -> int:
         return len(self._rings)
@@ -41,9 +41,9 @@ class Series:
 
     def begin(self, now_ms: int) -> None:
         """Begin the sample of *now_ms*, in which everything is unknown yet."""
-        place = self._taken % KEPT
+        place = self.taken % KEPT
         self._times[place] = now_ms
-        self._taken += 1
+        self.taken += 1
         for ring in self._rings.values():
             ring[place] = math.nan
 
@@ -65,7 +65,7 @@ class Series:
                 self._rings.popitem(last=False)
         elif create:
             self._rings.move_to_end(key)
-        ring[(self._taken - 1) % KEPT] = value
+        ring[(self.taken - 1) % KEPT] = value
 
     def times(self) -> list[int]:
         """Return the times of all samples, wall ms, the oldest first."""
@@ -83,5 +83,5 @@ class Series:
         return [key[1] for key in self._rings if (key[0], key[2]) == (kind, word)]
 
     def _places(self) -> Iterator[int]:
-        first = max(0, self._taken - KEPT)
-        return (number % KEPT for number in range(first, self._taken))
+        first = max(0, self.taken - KEPT)
+        return (number % KEPT for number in range(first, self.taken))

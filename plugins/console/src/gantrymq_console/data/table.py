@@ -1,36 +1,40 @@
 """Rows about many topics or groups: summaries of brokers that serve them, else rows that are asked for one by one.
 
-A broker of GantryMQ returns all rows in pages. Other brokers are asked name by name: the rows of the page that is shown
-at once, the others slowly in the background while the list is looked at. A row says when it was asked for; a table says
-how many names it knows nothing about, because the order of the rows is that of the known ones only.
+A broker of GantryMQ returns one value of all rows, by which they are put in order, and then the rows that are shown.
+Other brokers are asked name by name: the rows of the page that is shown at once, the others slowly in the background
+while the list is looked at. A row says when it was asked for; a table says how many names it knows nothing about,
+because the order of the rows is that of the known ones only.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping
-from typing import Final, Generic, TypeVar
+from collections.abc import Awaitable, Callable, Collection, Coroutine, Iterable, Mapping
+from functools import partial
+from typing import Any, Final, Generic, TypeVar
 
 import attrs
 
 from gantrymq.client.admin import RequestNotServed
 from gantrymq.errors import ClientError
-from gantrymq.world.clock import Clock, monotonic_ms
-from gantrymq.world.time_slices import TimeSlices
+from gantrymq.world.clock import monotonic_ms
+from gantrymq_admin import summaries
+from gantrymq_console.data.asking import Asking
 from gantrymq_console.data.cluster import Aged, Cluster
 
-__all__ = ["FEW", "BrokerTable", "Tables", "each_of", "limited"]
+__all__ = ["FEW", "BrokerTable", "Column", "Served", "Tables", "largest", "limited", "maximum", "tables_of", "total"]
 
 AT_ONCE: Final = 8  # requests to one broker
 FEW: Final = 100  # names that are all asked for at once
-AGE_S: Final = 10.0  # of rows and summaries
+AGE_S: Final = 10.0  # of rows
+COLUMN_AGE_S: Final = 5.0
 ASK_AGAIN_S: Final = 600.0  # before a broker that served no summaries is asked for them again
-TOGETHER: Final = 500  # rows made in one step of the event loop
 PER_S: Final = 5.0  # rows asked for in the background
 UNSEEN_S: Final = 60.0  # after which nothing is asked in the background any more
 
 Row = TypeVar("Row")
 Given = TypeVar("Given")
+Got = TypeVar("Got")
 
 
 async def limited(given: Iterable[Given], work: Callable[[Given], Awaitable[None]], at_once: int = AT_ONCE) -> None:
@@ -50,13 +54,36 @@ async def limited(given: Iterable[Given], work: Callable[[Given], Awaitable[None
         await asyncio.wait(tasks)
 
 
-async def each_of(names: Iterable[str], make: Callable[[str], Given], clock: Clock) -> list[Given]:
-    """Return what *make* returns for each of *names*, in short steps of the event loop."""
-    slices, found = TimeSlices(clock, TOGETHER), []
-    for name in names:
-        found.append(make(name))
-        await slices.item_done()
-    return found
+def total(one: Any, other: Any) -> Any:
+    """Return the sum, None if a number is unknown."""
+    return None if one is None or other is None else one + other
+
+
+def maximum(one: Any, other: Any) -> Any:
+    """Return the larger number, None if one is unknown."""
+    return None if one is None or other is None else max(one, other)
+
+
+def largest(one: Any, other: Any) -> Any:
+    """Return the larger of the values that are known."""
+    return one if other is None else other if one is None else max(one, other)
+
+
+@attrs.frozen
+class Column:
+    """A value of the rows that they can be sorted by."""
+
+    word: str  # at brokers that serve summaries
+    attribute: str  # of rows
+    combine: Callable[[Any, Any], Any]  # makes one value of those of two brokers
+
+
+@attrs.frozen
+class Served(Generic[Row]):
+    """How brokers that serve summaries are asked. Both functions raise RequestNotServed."""
+
+    column: Callable[[str, Any], Awaitable[summaries.Column]]  # of an address, with a word
+    rows: Callable[[str, Collection[str]], Awaitable[tuple[Mapping[str, Row], int]]]  # with names; also the age in ms
 
 
 class BrokerTable(Generic[Row]):
@@ -67,7 +94,7 @@ class BrokerTable(Generic[Row]):
         cluster: Cluster,
         kind: str,
         address: str,
-        summarize: Callable[[str], Awaitable[Mapping[str, Row]]] | None,
+        served: Served[Row] | None,
         ask: Callable[[str, str], Awaitable[Row | None]],
     ) -> None:
         """Create it.
@@ -76,17 +103,17 @@ class BrokerTable(Generic[Row]):
             cluster: where the broker is.
             kind: of the rows, for keys of shared answers.
             address: of the broker.
-            summarize: returns all rows of the broker with an address, raises RequestNotServed; None: none does.
+            served: how brokers with summaries are asked; None: none has them.
             ask: returns the row of the broker with an address for a name, None without one.
         """
         self._cluster = cluster
         self._kind = kind
         self.address = address
-        self._summarize = summarize
+        self._served = served
         self._ask = ask
         self.rows: dict[str, Aged[Row | None]] = {}
-        self._summarized_ms: int | None = None  # monotonic time
-        self._not_served_ms: int | None = None if summarize is not None else 0
+        self._columns_ms = 0  # wall time of the last column
+        self._not_served_ms: int | None = None if served is not None else 0  # monotonic time
         self._seen_ms = 0
         self._everything: Collection[str] = ()
 
@@ -95,44 +122,74 @@ class BrokerTable(Generic[Row]):
         """Whether the broker serves no summaries."""
         return self._not_served_ms is not None
 
-    async def refresh(self, names: Collection[str], everything: Collection[str]) -> None:
-        """Ask for rows older than `AGE_S`: those of *names*, or all if the broker serves summaries.
+    async def column(self, column: Column, everything: Collection[str] = ()) -> Aged[Mapping[str, Any]]:
+        """Return a value of all rows by name, at most `COLUMN_AGE_S` older than what the broker computed.
 
-        *everything* is asked for in the background otherwise.
+        A broker without summaries is asked for *everything* at once if that is little, else in the background; the
+        values are those known so far.
+        """
+        if self._served is not None and self._is_served():
+            make = partial(self._served.column, self.address, column.word)
+            key = ("column", self._kind, self.address, column.word)
+            found = await self._if_served(self._cluster.shared(key, COLUMN_AGE_S, make))
+            if found is not None:
+                self._columns_ms = found.as_of_ms - found.value.age_ms
+                return Aged(found.value.values, self._columns_ms)
+        await self.refresh(everything if len(everything) <= FEW else (), everything)
+        rows = {name: row for name, row in self.rows.items() if row.value is not None}
+        oldest_ms = min((row.as_of_ms for row in rows.values()), default=self._cluster.world.clock.now_ms())
+        return Aged({name: getattr(row.value, column.attribute) for name, row in rows.items()}, oldest_ms)
+
+    async def refresh(self, names: Collection[str], everything: Collection[str] = ()) -> None:
+        """Ask for those of *names* whose rows are older than `AGE_S`.
+
+        A broker without summaries is asked for *everything* in the background.
         """
         self._seen_ms = self._now_ms()
-        asked_long_ago = self._not_served_ms is None or self._seen_ms - self._not_served_ms >= ASK_AGAIN_S * 1000
-        if self._summarize is not None and asked_long_ago:
-            try:
-                await self._refresh_all(self._summarize)
+        old = [name for name in names if self._is_old(name)]
+        if self._served is not None and self._is_served():
+            if not old:
                 return
-            except RequestNotServed:
-                self._not_served_ms = self._now_ms()
-        await limited([name for name in names if self._is_old(name)], self._refresh_one)
+            found = await self._if_served(self._served.rows(self.address, old))
+            if found is not None:
+                rows, age_ms = found
+                as_of_ms = self._cluster.world.clock.now_ms() - age_ms
+                self.rows |= {name: Aged(rows.get(name), as_of_ms) for name in old}
+                return
+        await limited(old, self._refresh_one)
         self._everything = everything
         if len(everything) > len(names):
             self._cluster.keep_on(("walk", self._kind, self.address), self._walk)
 
     def tells(self, name: str) -> bool:
         """Return whether the broker has told its row of *name*, or that it has none."""
-        return name in self.rows or self._summarized_ms is not None
+        return name in self.rows
 
     def forget(self, names: Collection[str] = ()) -> None:
         """Drop rows that a change made wrong; all of them without *names*."""
-        self._summarized_ms = None
         for name in names or list(self.rows):
             self.rows.pop(name, None)
 
-    async def _refresh_all(self, summarize: Callable[[str], Awaitable[Mapping[str, Row]]]) -> None:
-        now = self._now_ms()
-        if self._summarized_ms is not None and now - self._summarized_ms < AGE_S * 1000:
-            return
-        found = await self._cluster.shared(
-            ("summaries", self._kind, self.address), AGE_S / 2, lambda: summarize(self.address)
-        )
-        self.rows.clear()
-        self.rows |= {name: Aged(row, found.as_of_ms) for name, row in found.value.items()}
-        self._summarized_ms, self._not_served_ms = now, None
+    def as_of_ms(self, name: str) -> int | None:
+        """Return when a value of the row was computed, None if nothing is known."""
+        if not self.walks:
+            return self._columns_ms
+        row = self.rows.get(name)
+        return None if row is None else row.as_of_ms
+
+    def _is_served(self) -> bool:
+        """Return whether the broker may serve summaries."""
+        return self._not_served_ms is None or self._now_ms() - self._not_served_ms >= ASK_AGAIN_S * 1000
+
+    async def _if_served(self, asked: Awaitable[Got]) -> Got | None:
+        """Return the answer, None from a broker without summaries."""
+        try:
+            found = await asked
+        except RequestNotServed:
+            self._not_served_ms = self._now_ms()
+            return None
+        self._not_served_ms = None
+        return found
 
     async def _refresh_one(self, name: str) -> None:
         row = await self._ask(self.address, name)
@@ -161,9 +218,38 @@ class BrokerTable(Generic[Row]):
 
 @attrs.define
 class Tables(Generic[Row]):
-    """The tables of all brokers, by broker name."""
+    """The tables of all brokers for one page. A broker that does not answer is not asked again for the page."""
 
-    brokers: dict[str, BrokerTable[Row]] = attrs.field(factory=dict)
+    brokers: dict[str, BrokerTable[Row]] = attrs.field(factory=dict)  # by broker name
+    _silent: set[str] = attrs.field(factory=set)
+
+    async def column(self, asking: Asking, column: Column, everything: Collection[str] = ()) -> Aged[Mapping[str, Any]]:
+        """Return a value of all rows by name: that of the cluster. The time is that of the oldest part."""
+        parts = list((await self._ask(asking, lambda table: table.column(column, everything), 0.6)).values())
+        if len(parts) == 1:
+            return parts[0]
+        merged: dict[str, Any] = {}
+        for part in parts:
+            for name, value in part.value.items():
+                merged[name] = column.combine(merged[name], value) if name in merged else value
+        return Aged(merged, min((part.as_of_ms for part in parts), default=0))
+
+    async def refresh(self, asking: Asking, names: Collection[str], everything: Collection[str]) -> None:
+        """Ask the brokers for rows, see `BrokerTable.refresh`."""
+        await self._ask(asking, lambda table: table.refresh(names, everything))
+
+    async def _ask(
+        self, asking: Asking, ask: Callable[[BrokerTable[Row]], Coroutine[Any, Any, Got]], share: float = 1.0
+    ) -> dict[str, Got]:
+        asked = {name: ask(table) for name, table in self.brokers.items() if name not in self._silent}
+        found = await asking.all(asked, share)
+        self._silent |= asked.keys() - found.keys()
+        return found
+
+    @property
+    def complete(self) -> bool:
+        """Whether all brokers have answered so far."""
+        return not self._silent
 
     def parts(self, name: str) -> list[Aged[Row]]:
         """Return what brokers know about *name*."""
@@ -177,9 +263,24 @@ class Tables(Generic[Row]):
     def unknown(self, names: Collection[str]) -> int:
         """Return how many of *names* a broker was not asked for yet."""
         walking = [table.rows for table in self.brokers.values() if table.walks]
-        return sum(any(name not in rows for rows in walking) for name in names)
+        return sum(any(name not in rows for rows in walking) for name in names) if walking else 0
 
     def forget(self, *names: str) -> None:
         """Drop rows that a change made wrong; all of them without *names*."""
         for table in self.brokers.values():
             table.forget(names)
+
+
+async def tables_of(
+    cluster: Cluster, kind: str, served: Served[Row], ask: Callable[[str, str], Awaitable[Row | None]]
+) -> Tables[Row]:
+    """Return what is known about the rows of a kind, for all brokers that are registered now."""
+    kept: Tables[Row] = cluster.kept.setdefault(kind, Tables())
+    masters = await cluster.masters()
+    kept.brokers = {
+        name: table
+        if (table := kept.brokers.get(name)) is not None and table.address == address
+        else BrokerTable(cluster, kind, address, served, ask)
+        for name, address in masters.items()
+    }
+    return Tables(dict(kept.brokers))

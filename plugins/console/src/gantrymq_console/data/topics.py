@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Iterable, Sequence
-from functools import partial
-from typing import Any, Final, TypeVar
+from collections.abc import Awaitable, Collection
+from functools import partial, reduce
+from typing import Final, TypeVar
 
 import attrs
 
@@ -13,13 +13,14 @@ from gantrymq.client import Admin
 from gantrymq.errors import BrokerRefused
 from gantrymq.model import names
 from gantrymq.model.topic import TopicConfig
-from gantrymq_admin.summaries import MAX_ROWS, topic_summaries
+from gantrymq_admin.summaries import MAX_ROWS, topic_column, topic_summaries
 from gantrymq_console.data.asking import Asking
 from gantrymq_console.data.cluster import Cluster
-from gantrymq_console.data.table import FEW, BrokerTable, Tables, each_of
+from gantrymq_console.data.table import FEW, Column, Served, Tables, largest, tables_of, total
 from gantrymq_console.web.values import Long
 
 __all__ = [
+    "COLUMNS",
     "KINDS",
     "SORTS",
     "TopicList",
@@ -36,7 +37,17 @@ Got = TypeVar("Got")
 
 NAMES_AGE_S: Final = 10.0
 KINDS: Final = ("user", "all", "normal", "fifo", "delay", "transaction", "retry", "dlq", "system")
-SORTS: Final = ("name", "messages", "newest", "in", "out", "groups", "queues")
+TYPE: Final = Column("type", "message_type", lambda one, other: one or other)
+COLUMNS: Final = {
+    "messages": Column("kept", "messages", total),
+    "newest": Column("newest", "newest_ms", largest),
+    "in": Column("put", "in_per_s", total),
+    "out": Column("got", "out_per_s", total),
+    "groups": Column("groups", "groups", largest),
+    "queues": Column("queues", "queues", total),
+}
+SORTS: Final = ("name", *COLUMNS)
+_ROW: Final = [COLUMNS[word] for word in ("queues", "messages", "newest", "in", "out", "groups")]
 TYPES: Final = {"FIFO": "fifo", "DELAY": "delay", "TRANSACTION": "transaction"}
 
 
@@ -45,7 +56,7 @@ class TopicPart:
     """A topic at one broker; None: unknown."""
 
     message_type: str | None
-    read_queues: int
+    queues: int
     messages: int
     newest_ms: int | None
     in_per_s: float | None
@@ -87,35 +98,27 @@ async def topic_list(
     cluster: Cluster, asking: Asking, contains: str, kind: str, sort: str, down: bool, start: int, rows: int
 ) -> TopicList:
     """Return a page of the list. Raises ClientError: no name server answers."""
-    known = await asking.needed(cluster.shared("topics", NAMES_AGE_S, cluster.admin.topics))
+    listed = await asking.needed(cluster.shared("topics", NAMES_AGE_S, cluster.admin.topics))
     own = await asking.needed(own_topics(cluster))
-    by_kind = {name: kind_by_name(name, own) for name in known.value}
-    broad = "normal" if kind in (*TYPES.values(), "user") else kind
-    found = [
-        name for name in known.value if contains.lower() in name.lower() and (broad == "all" or by_kind[name] == broad)
-    ]
-    tables = await topic_tables(cluster)
-    masters = await cluster.masters()
-    whole = sort != "name" or kind in ("normal", *TYPES.values())
-    shown = found if len(found) <= FEW else [] if whole else _page(found, down, start, rows)
-    await asking.all({name: tables.brokers[name].refresh(shown, found) for name in masters})
-    clock = cluster.world.clock
-    if not whole:
-        page = await each_of(_page(found, down, start, rows), lambda name: _row(name, by_kind[name], tables), clock)
-        return TopicList(contains, kind, sort, down, start, Long(len(found)), 0, tuple(page))
-    made = await each_of(found, lambda name: _row(name, by_kind[name], tables), clock)
-    if kind in ("normal", *TYPES.values()):
-        made = [row for row in made if row.kind == kind]
+    tables, typed = await topic_tables(cluster), kind in ("normal", *TYPES.values())
+    kinds = {name: kind_by_name(name, own) for name in listed.value if contains.lower() in name.lower()}
+    broad = "normal" if typed or kind == "user" else kind
+    found = sorted(name for name, each in kinds.items() if broad in ("all", each))
+    if typed:
+        types = (await tables.column(asking, TYPE, found)).value
+        found = [name for name in found if TYPES.get((types.get(name) or "").upper(), "normal") == kind]
     if sort == "name":
-        made.sort(key=lambda row: row.name, reverse=down)
+        found.sort(reverse=down)
     else:
-        made.sort(key=lambda row: _key(row, sort, down), reverse=down)  # equal ones stay in the order of their names
-    page = made[start : start + rows]
-    if len(found) > FEW:
-        shown = [row.name for row in page]
-        await asking.all({name: tables.brokers[name].refresh(shown, found) for name in masters})
-        page = [_row(row.name, row.kind, tables) for row in page]
-    return TopicList(contains, kind, sort, down, start, Long(len(made)), tables.unknown(found), tuple(page))
+        values = (await tables.column(asking, COLUMNS[sort], found)).value
+        found.sort(key=lambda name: _key(values.get(name), down), reverse=down)
+    page = found[start : start + rows]
+    await tables.refresh(asking, found if len(found) <= FEW else page, found)
+    made = [_row(name, kinds[name], tables) for name in page]
+    if sort != "name":  # these numbers may be newer than those of the order
+        made.sort(key=lambda row: _key(getattr(row, COLUMNS[sort].attribute), down), reverse=down)
+    unknown = tables.unknown(found) if typed or sort != "name" else 0
+    return TopicList(contains, kind, sort, down, start, Long(len(found)), unknown, tuple(made))
 
 
 def forget_topics(cluster: Cluster, *changed: str) -> None:
@@ -157,36 +160,27 @@ async def own_topics(cluster: Cluster) -> frozenset[str]:
 
 async def topic_tables(cluster: Cluster) -> Tables[TopicPart]:
     """Return what is known about topics, by broker name."""
-    tables: Tables[TopicPart] = cluster.kept.setdefault("topics", Tables())
-
-    for name, address in (await cluster.masters()).items():
-        known = tables.brokers.get(name)
-        if known is None or known.address != address:
-            tables.brokers[name] = BrokerTable(
-                cluster, "topics", address, partial(_summaries, cluster.admin), partial(_ask, cluster)
-            )
-    return tables
+    admin = cluster.admin
+    served = Served(partial(topic_column, admin), partial(_summaries, admin))
+    return await tables_of(cluster, "topics", served, partial(_ask, cluster))
 
 
-async def _summaries(admin: Admin, address: str) -> dict[str, TopicPart]:
-    """Return what a broker knows about all topics. Raises RequestNotServed."""
-    found: dict[str, TopicPart] = {}
-    start = 0
-    while True:
-        page = await topic_summaries(admin, address, start=start, most=MAX_ROWS, system=True)
-        for each in page.topics:
-            found[each.topic] = TopicPart(
-                each.message_type,
-                each.read_queues,
-                each.kept,
-                each.newest_ms,
-                each.put_per_s,
-                each.got_per_s,
-                each.groups,
-            )
-        start += MAX_ROWS
-        if start >= page.total:
-            return found
+async def _summaries(admin: Admin, address: str, names: Collection[str]) -> tuple[dict[str, TopicPart], int]:
+    """Return what a broker knows about some topics, and how old that is. Raises RequestNotServed."""
+    page = await topic_summaries(admin, address, most=MAX_ROWS, system=True, names=names)
+    found = {
+        each.topic: TopicPart(
+            each.message_type,
+            each.read_queues,
+            each.kept,
+            each.newest_ms,
+            each.put_per_s,
+            each.got_per_s,
+            each.groups,
+        )
+        for each in page.topics
+    }
+    return found, page.age_ms
 
 
 async def _ask(cluster: Cluster, address: str, topic: str) -> TopicPart | None:
@@ -235,40 +229,14 @@ def _row(name: str, kind: str, tables: Tables[TopicPart]) -> TopicRow:
     parts = [each.value for each in aged]
     if kind == "normal":
         kind = TYPES.get(next((each.message_type for each in parts if each.message_type), "").upper(), kind)
-    return TopicRow(
-        name,
-        kind,
-        sum(each.read_queues for each in parts),
-        Long(sum(each.messages for each in parts)),
-        max((each.newest_ms for each in parts if each.newest_ms is not None), default=None),
-        _sum(each.in_per_s for each in parts),
-        _sum(each.out_per_s for each in parts),
-        max((each.groups for each in parts if each.groups is not None), default=None),
-        min(each.as_of_ms for each in aged),
-        tables.partial(name),
+    queues, messages, newest_ms, in_per_s, out_per_s, groups = (
+        reduce(column.combine, (getattr(each, column.attribute) for each in parts)) for column in _ROW
     )
+    as_of_ms = min(each.as_of_ms for each in aged)
+    partial = tables.partial(name)
+    return TopicRow(name, kind, queues, Long(messages), newest_ms, in_per_s, out_per_s, groups, as_of_ms, partial)
 
 
-def _sum(numbers: Iterable[float | None]) -> float | None:
-    """Return the sum, or None if a number is unknown."""
-    found = list(numbers)
-    known = [each for each in found if each is not None]
-    return sum(known) if len(known) == len(found) else None
-
-
-def _key(row: TopicRow, sort: str, down: bool) -> tuple[bool, Any]:
+def _key(value: float | None, down: bool) -> tuple[bool, float]:
     """Return the key of a sort; unknown values are last."""
-    value = {
-        "messages": row.messages,
-        "newest": row.newest_ms,
-        "in": row.in_per_s,
-        "out": row.out_per_s,
-        "groups": row.groups,
-        "queues": row.queues,
-    }[sort]
-    return (value is None) != down, value if value is not None else 0
-
-
-def _page(found: Sequence[str], down: bool, start: int, rows: int) -> Sequence[str]:
-    """Return the names of a page in the order of their names."""
-    return sorted(found, reverse=down)[start : start + rows]
+    return (value is None) != down, value or 0
