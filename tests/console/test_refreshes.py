@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import asyncio
 import re
 
 import httpx
 import pytest
 from console_visitor import Visitor
+from polling import wait_until
 
+from gantrymq.errors import ClientError
 from gantrymq_console.access.users import Role, User
 from gantrymq_console.web import answers, refreshes
 
@@ -67,9 +70,59 @@ def test_visitors_of_a_page_share_one_view_and_its_html(visitor, asked, monkeypa
 
 def test_a_view_is_kept_for_a_short_time_only(visitor, asked, monkeypatch):
     monkeypatch.setattr(refreshes, "AGE_S", 0.0)
+    monkeypatch.setattr(refreshes, "LATE_S", 0.0)
     live(visitor)
     visitor.running.send("Orders", b"1")
     assert ">1<" in live(visitor).text and len(asked) == 2
+
+
+def test_an_old_view_is_shown_while_a_new_one_takes_long(visitor, monkeypatch):
+    monkeypatch.setattr(refreshes, "AGE_S", 0.0)
+    monkeypatch.setattr(refreshes, "LATE_S", 600.0)
+    free = asyncio.Event()
+    first = live(visitor)
+    real = visitor.cluster.admin.topic_stats
+
+    async def slow(address, topic):
+        await free.wait()
+        return await real(address, topic)
+
+    monkeypatch.setattr(visitor.cluster.admin, "topic_stats", slow)
+    visitor.running.send("Orders", b"1")
+    again = live(visitor)
+    assert again.text == first.text and int(again.headers["age"]) >= 0
+    free.set()
+    wait_until(lambda: ">1<" in live(visitor).text, "the new view")
+    monkeypatch.setattr(visitor.cluster.admin, "topic_stats", real)
+    monkeypatch.setattr(refreshes, "LATE_S", 0.0)
+    visitor.running.send("Orders", b"2")
+    assert ">2<" in live(visitor).text
+
+
+def test_an_answer_that_is_too_old_or_failed_is_not_shown_any_more(visitor):
+    cluster = visitor.cluster
+
+    async def run():
+        free, answers = asyncio.Event(), iter([1, 2, ClientError("no"), 3])
+
+        async def make():
+            found = next(answers)
+            if found != 1:
+                await free.wait()
+            if isinstance(found, Exception):
+                raise found
+            return found
+
+        seen = [(await cluster.shared("n", 0, make, 600)).value for _ in range(2)]
+        waiting = asyncio.ensure_future(cluster.shared("n", 0, make, 0))
+        free.set()
+        seen.append((await waiting).value)
+        with pytest.raises(ClientError):
+            await cluster.shared("n", 0, make, 600)
+        seen.append((await cluster.shared("n", 0, make, 600)).value)
+        return seen
+
+    assert visitor.running.run(run()) == [1, 1, 2, 3]
 
 
 def test_somebody_who_opens_a_page_gets_a_new_view_and_so_does_everybody_after_a_change(visitor, asked):
@@ -116,7 +169,7 @@ def test_what_is_kept_is_bounded(visitor, asked):
     for number in range(refreshes.MOST_KEPT + 5):
         live(visitor, f"/topics/Orders?start={number}")
     kept = visitor.console.refreshes
-    assert len(kept._views) == len(kept._texts) == len(kept._digests) == refreshes.MOST_KEPT
+    assert len(kept._views) == len(kept._texts) == len(kept._tags) == refreshes.MOST_KEPT
     assert len([key for key in visitor.cluster._shared if key[0] == "view"]) == refreshes.MOST_KEPT
 
 

@@ -10,6 +10,7 @@
   let used = Date.now();
   let failed = false;
   let paused = false;
+  let behind = 0; // seconds that a response was old when it was sent
   let tag = "";
 
   const showTimes = (root) => {
@@ -29,7 +30,7 @@
       main.dispatchEvent(new Event("refresh"));
     }
     if (age) {
-      const seconds = Math.max(0, Math.round((now - refreshed) / 1000));
+      const seconds = Math.max(0, Math.round((now - refreshed) / 1000) + behind);
       age.textContent = failed ? texts.failed : asleep ? texts.paused : texts.fresh.replace("SECONDS", seconds);
       age.classList.toggle("stale", failed);
     }
@@ -41,7 +42,9 @@
   main.addEventListener("htmx:afterRequest", (event) => {
     document.body.classList.remove("loading");
     failed = event.detail.failed;
-    if (!failed) tag = event.detail.xhr.getResponseHeader("ETag") || tag;
+    if (failed) return;
+    tag = event.detail.xhr.getResponseHeader("ETag") || tag;
+    behind = Number(event.detail.xhr.getResponseHeader("Age"));
   });
   main.addEventListener("htmx:beforeRequest", () => setTimeout(() => document.body.classList.toggle("loading", main.classList.contains("htmx-request")), 300));
   main.addEventListener("htmx:beforeSwap", (event) => {

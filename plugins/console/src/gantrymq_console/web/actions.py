@@ -92,6 +92,8 @@ class Actions:
 
     def outcome(self, visit: Visit) -> Outcome | None:
         """Return the result of the action after which this page is shown."""
+        if not self._done:
+            return None
         user, outcome = self._done.get(visit.text("done"), ("", None))
         return outcome if user == visit.user.name else None
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Awaitable, Callable
+from functools import partial
 from typing import Final, cast
 
 from starlette.exceptions import HTTPException
@@ -58,6 +59,8 @@ class App:
         routes.append(Route("/preferences", self._endpoint(Role.VIEWER, preferences.save), methods=["POST"]))
         routes += [Route(path, self._action(action), methods=["POST"]) for path, action in posts.items()]
         self._routes = routes
+        pages = (each for part in console.parts for each in part.pages if "{" not in each.path)
+        self._fixed = {each.path: self._page(each) for each in pages}  # found without a search
         self._nowhere = self._endpoint(Role.VIEWER, _no_page)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -76,10 +79,7 @@ class App:
             response = await self._response(request)
         except ClientDisconnect:
             return
-        for name, value in security.HEADERS.items():
-            response.headers.setdefault(name, value)
-        if self.console.exposure.secure:
-            response.headers.setdefault("Strict-Transport-Security", "max-age=31536000")
+        security.secured(response, self.console.exposure)
         self.tokens.keep(request, response)
         await response(scope, receive, send)
 
@@ -100,6 +100,9 @@ class App:
 
     def _endpoint_of(self, request: Request) -> Endpoint:
         """Return the endpoint of the address, which is in the request's scope then. Raises HTTPException: 405."""
+        fixed = self._fixed.get(request.scope["path"])
+        if fixed is not None and request.method == "GET":
+            return fixed
         allowed: set[str] = set()
         for route in self._routes:
             match, found = route.matches(request.scope)
@@ -162,7 +165,7 @@ class App:
             self._limit(request, user)
             if user is None:
                 return self._log_in(request)
-            visit = Visit(request, self.console, user, self.tokens.token(request))
+            visit = Visit(request, self.console, user, partial(self.tokens.token, request))
             if not visit.may(role):
                 refused = Forbidden("common.forbidden", role=role.word, user=user.name, own=user.role.word)
                 return answers.failed(visit, refused)

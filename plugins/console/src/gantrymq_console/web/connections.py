@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from typing import Any
+from typing import Any, Final, cast
 
 import attrs
 import h11
@@ -24,6 +24,8 @@ __all__ = ["Connection", "Limits", "accept_tls"]
 
 log = logging.getLogger(__name__)
 
+JOINED_BYTES: Final = 64 * 1024
+
 
 @attrs.frozen
 class Limits:
@@ -35,6 +37,38 @@ class Limits:
     body_s: float = 60.0  # from the end of the head to the end of the body
     write_s: float = 60.0  # without progress of a response that the peer does not read
     head_bytes: int = 64 * 1024
+
+
+class _Joined:
+    """A transport that sends together what is written in one step of the loop: head and body of a response.
+
+    A write to the network takes longer than everything else for a small response.
+    """
+
+    def __init__(self, transport: Any) -> None:
+        self._transport = transport
+        self._parts = bytearray()
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._transport, name)
+
+    def write(self, data: bytes) -> None:
+        """Send soon."""
+        if data and not self._parts:
+            asyncio.get_running_loop().call_soon(self._send)
+        self._parts += data
+        if len(self._parts) >= JOINED_BYTES:
+            self._send()
+
+    def close(self) -> None:
+        """Send what is left, and close."""
+        self._send()
+        self._transport.close()
+
+    def _send(self) -> None:
+        if self._parts:
+            data, self._parts = self._parts, bytearray()
+            self._transport.write(data)
 
 
 class Connection(H11Protocol):
@@ -53,7 +87,7 @@ class Connection(H11Protocol):
     def connection_made(self, transport: Any) -> None:
         """Begin, or close at once if there are too many connections."""
         self._begun = True
-        super().connection_made(transport)
+        super().connection_made(cast("asyncio.Transport", _Joined(transport)))
         if self._tls:
             self.scheme = "https"
         if len(self.connections) > self._limits.connections:

@@ -10,6 +10,7 @@ import hashlib
 import hmac
 import re
 import secrets
+from functools import lru_cache
 from typing import Final
 from urllib.parse import urlsplit
 
@@ -52,10 +53,12 @@ class BrowserTokens:
 
     def _cookie(self, request: Request) -> str:
         """Return the cookie's name. Without HTTPS it has the port: browsers share cookies of all ports of a host."""
-        if self._secure:
-            return "__Host-gantrymq"
-        try:
-            port = urlsplit(f"//{request.headers.get('host', '')}").port
-        except ValueError:
-            port = None
-        return f"gantrymq-{port or 80}"
+        return "__Host-gantrymq" if self._secure else f"gantrymq-{_port(request.headers.get('host', ''))}"
+
+
+@lru_cache(maxsize=64)
+def _port(host: str) -> int:
+    try:
+        return urlsplit(f"//{host}").port or 80
+    except ValueError:
+        return 80

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import math
+from functools import partial
 from typing import Final
 from urllib.parse import urlencode
 
@@ -55,7 +56,7 @@ class LogInPage:
     async def __call__(self, request: Request) -> Response:
         """Show the page, or log in."""
         user = await self._accounts.user_of(request)
-        visit = Visit(request, self._console, user or NOBODY, self._tokens.token(request))
+        visit = Visit(request, self._console, user or NOBODY, partial(self._tokens.token, request))
         if request.method == "POST":
             return await self._log_in(request, visit)
         if user is not None:

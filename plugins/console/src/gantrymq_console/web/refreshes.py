@@ -19,7 +19,8 @@ from gantrymq_console.web.visit import Visit, page_of
 __all__ = ["Refreshes"]
 
 AGE_S: Final = 4.0  # of a view; less than the time between two refreshes, so that none shows what it showed before
-MOST_KEPT: Final = 32  # views, digests and texts
+LATE_S: Final = 6.0  # so much older at most while a new one is made
+MOST_KEPT: Final = 32  # views, tags and texts
 MINUTE_MS: Final = 60_000
 
 
@@ -28,7 +29,7 @@ class Refreshes:
 
     def __init__(self) -> None:
         self._views: OrderedDict[Hashable, None] = OrderedDict()  # keys of answers that the cluster shares
-        self._digests: OrderedDict[int, tuple[Any, str]] = OrderedDict()  # by the id of a page's data
+        self._tags: OrderedDict[int, tuple[View, int, str]] = OrderedDict()  # by the id of a view, with the minute
         self._texts: OrderedDict[Hashable, str] = OrderedDict()
 
     async def view(self, visit: Visit, page: Page) -> View:
@@ -44,7 +45,9 @@ class Refreshes:
         dropped = _keep(self._views, key, None)
         if dropped is not None:
             visit.cluster.forget(dropped)
-        return (await visit.cluster.shared(key, AGE_S, lambda: page.show(visit))).value
+        found = await visit.cluster.shared(key, AGE_S, lambda: page.show(visit), LATE_S)
+        visit.age_s = max(0, visit.now_ms() - found.as_of_ms) // 1000
+        return found.value
 
     def forget(self, visit: Visit) -> None:
         """Drop all views after a change."""
@@ -54,8 +57,14 @@ class Refreshes:
 
     def tag(self, visit: Visit, view: View) -> str:
         """Return an ETag that changes with the data, and once a minute for the ages that the page shows."""
-        facts = [self._digest(view.data), to_json(view.missing), visit.texts.language, visit.now_ms() // MINUTE_MS]
-        return f'"{hashlib.sha256(json.dumps(facts).encode()).hexdigest()[:20]}"'
+        minute = visit.now_ms() // MINUTE_MS
+        known = self._tags.get(id(view))
+        if known is not None and known[0] is view and known[1] == minute:
+            return known[2]
+        facts = [to_json(view.data), to_json(view.missing), visit.texts.language, minute]
+        tag = f'"{hashlib.sha256(json.dumps(facts).encode()).hexdigest()[:20]}"'
+        _keep(self._tags, id(view), (view, minute, tag))
+        return tag
 
     def text(self, visit: Visit, tag: str, render: Callable[[], str]) -> str:
         """Return the main part of a page, made by *render* unless another visitor's is the same."""
@@ -66,15 +75,6 @@ class Refreshes:
             if not visit.personal:
                 _keep(self._texts, key, found)
         return found
-
-    def _digest(self, data: Any) -> str:
-        """Return a digest of *data*; that of an object which visitors share is computed once."""
-        known = self._digests.get(id(data))
-        if known is not None and known[0] is data:
-            return known[1]
-        digest = hashlib.sha256(json.dumps(to_json(data)).encode()).hexdigest()
-        _keep(self._digests, id(data), (data, digest))
-        return digest
 
 
 def _keep(table: OrderedDict[Any, Any], key: Hashable, value: Any) -> Hashable | None:

@@ -137,14 +137,13 @@ def time(visit: Visit, ms: int | None, *, relative: bool = True) -> Markup:
     if ms is None or not 0 < ms < 253_402_300_800_000:
         return visit.texts("common.unknown")
     moment = datetime.fromtimestamp(ms / 1000, UTC)
+    day, second = moment.isoformat(timespec="milliseconds")[:23].split("T")
+    shown = f'<time datetime="{day}T{second}Z" title="{day} {second} UTC">{day} {second[:8]} UTC</time>'
+    if not relative:
+        return Markup(shown)
     ago = duration(visit, abs(visit.now_ms() - ms))
-    beside = visit.texts("common.in_time" if ms > visit.now_ms() else "common.ago", time=ago) if relative else ""
-    return Markup('<time datetime="{}" title="{}">{}</time>{}').format(
-        moment.isoformat(timespec="milliseconds").replace("+00:00", "Z"),
-        f"{moment:%Y-%m-%d %H:%M:%S}.{ms % 1000:03} UTC",
-        f"{moment:%Y-%m-%d %H:%M:%S} UTC",
-        Markup(' <span class="ago">({})</span>').format(beside) if beside else "",
-    )
+    beside = visit.texts("common.in_time" if ms > visit.now_ms() else "common.ago", time=ago)
+    return Markup(f'{shown} <span class="ago">({beside})</span>')
 
 
 def moment(ms: int | None) -> str:

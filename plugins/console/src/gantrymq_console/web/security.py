@@ -8,14 +8,16 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import Final
 from urllib.parse import urlsplit
 
 from starlette.requests import Request
+from starlette.responses import Response
 
 from gantrymq_console.access.exposure import Exposure, is_loopback
 
-__all__ = ["HEADERS", "note_sender", "refusal"]
+__all__ = ["HEADERS", "note_sender", "refusal", "secured"]
 
 # Referrer-Policy: browsers send "Origin: null" with forms of a page that has no-referrer.
 HEADERS: Final = {
@@ -27,6 +29,7 @@ HEADERS: Final = {
     "Cross-Origin-Opener-Policy": "same-origin",
     "Cross-Origin-Resource-Policy": "same-origin",
 }
+RAW_HEADERS: Final = [(name.lower().encode(), value.encode()) for name, value in HEADERS.items()]
 SAFE: Final = frozenset({"GET", "HEAD"})
 MOST_HOPS: Final = 20  # entries of X-Forwarded-For that are read
 
@@ -34,8 +37,7 @@ MOST_HOPS: Final = 20  # entries of X-Forwarded-For that are read
 def refusal(request: Request, exposure: Exposure) -> str | None:
     """Return why a request is refused, before it is known who sent it; None if it is not."""
     host = request.headers.get("host", "")
-    name = _host_name(host)
-    if not (is_loopback(name) or name in exposure.hosts):
+    if not (_is_local(host) or _host_name(host) in exposure.hosts):
         return f"the console is not known under the name {host[:80]!r}; start it with --host-name to add it"
     if request.method in SAFE:
         return None
@@ -49,6 +51,14 @@ def refusal(request: Request, exposure: Exposure) -> str | None:
             "header Host, start the console with --host-name and the name in the browser's address line"
         )
     return None
+
+
+def secured(response: Response, exposure: Exposure) -> None:
+    """Add the headers that every response has, unless it has others of these names."""
+    own = {name for name, _ in response.raw_headers}
+    response.raw_headers += [each for each in RAW_HEADERS if each[0] not in own]
+    if exposure.secure:
+        response.headers.setdefault("Strict-Transport-Security", "max-age=31536000")
 
 
 def note_sender(request: Request, exposure: Exposure) -> None:
@@ -75,6 +85,12 @@ def _is_own(origin: str, host: str, exposure: Exposure) -> bool:
         return False
 
 
+@lru_cache(maxsize=64)
+def _is_local(host: str) -> bool:
+    return is_loopback(_host_name(host))
+
+
+@lru_cache(maxsize=64)
 def _host_name(host: str) -> str:
     """Return the name in a Host header without the port, in lower case."""
     try:

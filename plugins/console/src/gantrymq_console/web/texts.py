@@ -34,8 +34,11 @@ class Texts:
         text = self.table[key]
         if not isinstance(text, str):
             text = text["one"] if fields["count"] == 1 and "one" in text else text["other"]
-        shown = {name: self.number(each) if type(each) is not str else each for name, each in fields.items()}
-        return Markup(escape(text)).format(**shown) if fields else escape(text)
+        escaped = _escaped(text)
+        if not fields:
+            return escaped
+        shown = {name: escape(self.number(each) if type(each) is not str else each) for name, each in fields.items()}
+        return Markup(str(escaped).format(**shown))
 
     def plain(self, key: str, /, **fields: Any) -> str:
         """Return a text for something else than HTML."""
@@ -48,6 +51,12 @@ class Texts:
     def number(self, value: Any) -> Any:
         """Return a whole number with grouped digits, and anything else unchanged."""
         return f"{value:,}" if isinstance(value, int) and not isinstance(value, bool) else value
+
+
+@cache
+def _escaped(text: str) -> Markup:
+    """Return a text of a catalogue for HTML."""
+    return escape(text)
 
 
 @cache

@@ -6,7 +6,7 @@ All links are relative, so that the console works below any path of a reverse pr
 from __future__ import annotations
 
 import hmac
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import parse_qsl, quote, unquote, urlencode, urlsplit
 
@@ -28,14 +28,16 @@ MOST_ROWS: Final = 200
 THEMES: Final = ("system", "light", "dark")
 ZONES: Final = ("viewer", "utc")
 LIVE: Final = "part"  # parameter of refreshes, which want the main part of the page only
+LIVE_QUERY: Final = b"part=live"
 
 
 class Visit:
     """One request and its visitor."""
 
-    def __init__(self, request: Request, console: Console, user: User, token: str) -> None:
-        """Create it for a known user; *token* is for forms, see `gantrymq_console.web.csrf`."""
+    def __init__(self, request: Request, console: Console, user: User, token: Callable[[], str]) -> None:
+        """Create it for a known user; *token* returns that for forms, see `gantrymq_console.web.csrf`."""
         self._token = token
+        self.age_s = 0  # of the view
         self.personal = False  # whether the response has something for this browser only
         self.form: Mapping[str, str] | None = None  # of an action
         self.came_from = ""  # page with the form of an action, as of `page_of`
@@ -57,7 +59,7 @@ class Visit:
     def token(self) -> str:
         """The token for forms of this browser."""
         self.personal = True
-        return self._token
+        return self._token()
 
     @property
     def keys(self) -> bool:
@@ -77,7 +79,8 @@ class Visit:
     @property
     def is_live(self) -> bool:
         """Whether this is a refresh of the main part of the page."""
-        return self.request.query_params.get(LIVE) == "live"
+        query = self.request.scope["query_string"]
+        return query == LIVE_QUERY or (bool(query) and self.request.query_params.get(LIVE) == "live")
 
     @property
     def names(self) -> Mapping[str, str]:
@@ -98,7 +101,7 @@ class Visit:
         Requests with an API token need none: no browser adds API tokens by itself.
         """
         given = token or self.request.headers.get("x-csrf-token", "")
-        same = hmac.compare_digest(given.encode("utf-8", "surrogatepass"), self._token.encode())
+        same = hmac.compare_digest(given.encode("utf-8", "surrogatepass"), self._token().encode())
         if self.user.by_browser and not same:
             raise Forbidden("common.wrong_token")
 
@@ -193,6 +196,8 @@ class Visit:
 
 def page_of(request: Request) -> str:
     """Return the path and query of a page within the console, without parameters that are for one response only."""
+    if request.scope["query_string"] in (b"", LIVE_QUERY):
+        return _raw_path(request)
     query = [pair for pair in request.query_params.multi_items() if pair[0] not in (LIVE, "done")]
     return _raw_path(request) + (f"?{urlencode(query)}" if query else "")
 
