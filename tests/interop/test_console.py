@@ -32,6 +32,7 @@ SIZES = {"wide": (1280, 900), "tablet": (820, 1100), "phone": (360, 740)}
 SCREENS = Path(os.environ.get("GANTRYMQ_SCREENS", ".tox/reports/screens"))
 MESSAGES = 20
 LETTERS = 3
+TRIED = "Tried"  # topic of messages that are sent to see whether a broker accepts them
 # Rules that axe-core cannot decide in a browser without a person are reported as incomplete, not as violations.
 STATES = (
     "",
@@ -356,6 +357,7 @@ def test_which_broker_refuses_messages_and_why(visitor, refusing):
 async def _set(namesrv: str, key: str, value: str) -> str:
     """Change a setting of the broker while it runs; return the broker's name."""
     async with Client(namesrv) as client, client.admin as admin:
+        await admin.create_topic_in(TopicConfig(TRIED, read_queues=1, write_queues=1))
         (broker,) = (await admin.clusters()).brokers
         await admin.change_broker_settings(broker.addresses[0], {key: value})
         return broker.name
@@ -367,7 +369,7 @@ async def _until(namesrv: str, *, accepts: bool) -> None:
     async def look() -> bool:
         async with Client(namesrv) as client:
             try:
-                await client.producer("shop", retries=0).send(Message("Orders", b"tried"))
+                await client.producer("shop", retries=0).send(Message(TRIED, b"tried"))
             except GantryError:
                 return not accepts
             return accepts
