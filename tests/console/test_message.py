@@ -84,6 +84,29 @@ def test_a_message_that_does_not_exist(visitor):
     )  # a broker that is not registered
 
 
+def test_an_offset_id_is_found_after_its_broker_moved(gantrymq_broker_factory):
+    pytest.importorskip("gantrymq_storage_mmap")
+    running = gantrymq_broker_factory({"store": "mmap"})
+    sent = [running.send("Orders", b"%d" % number) for number in range(3)]
+    before = running.broker_address
+    running.restart()
+    after = running.broker_address
+    assert after != before
+    new = running.send("Orders", b"new")
+    with Visitor(running) as visitor:
+        for number, each in enumerate(sent):
+            page = visitor.get(f"/messages/{each.offset_id}")
+            assert page.status == 200 and f"names {before}" in page.text and after in page.text
+            assert visitor.api(f"/messages/{each.offset_id}")["data"]["body"]["text"] == str(number)
+            assert f"/messages/{each.offset_id}" in visitor.get(f"/search?q={each.offset_id}").url
+        port = f"{int(after.rpartition(':')[2]):08X}"
+        wrong = sent[0].offset_id[:8] + port + sent[0].offset_id[16:]  # the place of another message by its old address
+        assert visitor.get(f"/messages/{wrong}").status == 404
+        inside = sent[0].offset_id[:16] + f"{int(sent[0].offset_id[16:], 16) + 4:016X}"
+        assert visitor.get(f"/messages/{inside}").status == 404
+        assert "The offset id names" not in visitor.get(f"/messages/{new.offset_id}").text
+
+
 def test_the_search_finds_keys_ids_topics_and_groups(visitor):
     sent = visitor.running.send("Orders", b"x", keys="key-77")
     page = visitor.get("/search?q=key-77")

@@ -135,11 +135,15 @@ class MessageCalls(TopicCalls):
         request.unique_key_query = True
         return await self._query(request, _is_unique, max_body_bytes, broker)
 
-    async def view_message(self, offset_id: str, *, max_body_bytes: int = MAX_BODY_BYTES) -> ReceivedMessage:
+    async def view_message(
+        self, offset_id: str, *, address: str | None = None, max_body_bytes: int = MAX_BODY_BYTES
+    ) -> ReceivedMessage:
         """Return the message with an offset id from the broker named in the id; the first message of an inner batch.
 
         Args:
             offset_id: id from the broker.
+            address: of a broker to ask instead of the one in the id, for what it has at the log offset. That is the
+                message with the id only if its own offset id is the same.
             max_body_bytes: as for `query_message`.
 
         Raises:
@@ -147,7 +151,8 @@ class MessageCalls(TopicCalls):
             BrokerRefused: code 1, the broker has no message there.
             ConnectFailed, ConnectionLost, CallTimeout: it does not answer.
         """
-        address, log_offset = _parse_id(offset_id)
+        named, log_offset = _parse_id(offset_id)
+        address = address or named
         reply = await self.request(
             address, RequestCode.VIEW_MESSAGE_BY_ID, ViewMessageByIdRequest(topic="", offset=log_offset)
         )

@@ -20,10 +20,10 @@ from gantrymq.model.names import DLQ_PREFIX, HALF_TOPIC, RETRY_PREFIX, SCHEDULE_
 from gantrymq.model.queue import MessageQueue
 from gantrymq.model.subscription import ALL, TAG
 from gantrymq_console.data.asking import Asking
-from gantrymq_console.data.cluster import HEAD_BYTES, Cluster
+from gantrymq_console.data.cluster import HEAD_BYTES, BrokerAddress, Cluster
 from gantrymq_console.web.values import Long
 
-__all__ = ["MessageFacts", "by_id", "by_offset_id", "facts_of", "whole", "whole_parts"]
+__all__ = ["MessageFacts", "by_id", "by_offset_id", "elsewhere", "facts_of", "named_by", "whole", "whole_parts"]
 
 PART_BYTES: Final = 256 * 1024  # of a body that are decompressed at a time for a download
 WAITING_TOPICS: Final = (SCHEDULE_TOPIC, TIMER_TOPIC, HALF_TOPIC)  # of messages that their topic does not have yet
@@ -114,17 +114,20 @@ async def by_id(
     found = await asking.needed(by_offset_id(cluster, message_id, body_bytes))
     if found is not None:
         return (found,)
-    if not topic:
-        raise NoMessageFound(f"no broker has a message with the offset id {message_id}")
-    messages = await _by_unique_id(cluster, asking, topic, message_id, body_bytes, 0.5)
+    messages = await _by_unique_id(cluster, asking, topic, message_id, body_bytes, 0.5) if topic else ()
     if not messages:
+        messages = await elsewhere(cluster, asking, message_id, body_bytes, 0.5)
+    if not messages and topic:
         waiting = await asyncio.gather(
             *(_waiting(cluster, asking, each, topic, message_id, body_bytes) for each in WAITING_TOPICS)
         )
         messages = next((each for each in waiting if each), ())
     if not messages and asking.missing:
         unknown = "; ".join(sorted({f"{each.what}: {each.sentence}" for each in asking.missing}))
-        raise CallTimeout(f"no broker that answered has a message {message_id} of topic {topic}; {unknown}")
+        of_topic = f" of topic {topic}" if topic else ""
+        raise CallTimeout(f"no broker that answered has a message {message_id}{of_topic}; {unknown}")
+    if not messages and not topic:
+        raise NoMessageFound(f"no broker has a message with the offset id {message_id}")
     if not messages:
         raise NoMessageFound(f"topic {topic} has no message with the unique id {message_id}")
     return messages
@@ -172,26 +175,49 @@ async def _at(cluster: Cluster, topic: str, message_id: str, at: str, body_bytes
 
 
 async def by_offset_id(cluster: Cluster, message_id: str, body_bytes: int = HEAD_BYTES) -> ReceivedMessage | None:
-    """Return the message with an offset id; None if it is none, or the broker has no message there.
+    """Return the message with an offset id from the broker that the id names; None if that has no such message.
 
-    The id contains the address of a broker. Only registered brokers are asked.
+    Only registered brokers are asked.
 
     Raises:
         ClientError: the broker does not answer.
     """
+    broker = await named_by(cluster, message_id)
+    return await _viewed(cluster, broker, message_id, body_bytes) if broker is not None else None
+
+
+async def elsewhere(
+    cluster: Cluster, asking: Asking, message_id: str, body_bytes: int = HEAD_BYTES, share: float = 1.0
+) -> tuple[ReceivedMessage, ...]:
+    """Return the messages with an offset id from the brokers that the id does not name, such as one that has moved.
+
+    A record has its broker's address at the time when it was stored, so that another record at the same log offset is
+    not taken for it. A restored copy of a store may be at a second broker.
+    """
+    if not is_offset_id(message_id):
+        return ()
+    named = await named_by(cluster, message_id)
+    masters = [each for each in await cluster.brokers() if each.broker_id == 0 and each != named]
+    asked = {each.name: _viewed(cluster, each, message_id, body_bytes) for each in masters}
+    return tuple(each for each in (await asking.all(asked, share)).values() if each is not None)
+
+
+async def named_by(cluster: Cluster, message_id: str) -> BrokerAddress | None:
+    """Return the registered broker whose address is in an offset id; None without one."""
     if not is_offset_id(message_id):
         return None
     host, port, _ = parse_offset_id(message_id)
-    named = {each.address: each.name for each in await cluster.brokers()}
     address = format_address(host, port)
-    if address not in named:
-        return None
+    return next((each for each in await cluster.brokers() if each.address == address), None)
+
+
+async def _viewed(cluster: Cluster, broker: BrokerAddress, message_id: str, body_bytes: int) -> ReceivedMessage | None:
     try:
-        found = await cluster.admin.view_message(message_id, max_body_bytes=body_bytes)
+        found = await cluster.admin.view_message(message_id, address=broker.address, max_body_bytes=body_bytes)
     except (BrokerRefused, AnswerUnreadable):
         return None
-    found.broker_name = named[address]
-    return found
+    found.broker_name = broker.name
+    return found if found.offset_id.lower() == message_id.lower() else None
 
 
 async def whole(cluster: Cluster, message: ReceivedMessage) -> ReceivedMessage:

@@ -43,6 +43,8 @@ class MessagePage:
 
     facts: messages.MessageFacts
     is_offset_id: bool  # whether the id of the address is the offset id
+    named_address: str  # the address in the offset id, if the broker of the message has another one now; else empty
+    address: str  # of the broker now
     same_id: int  # other messages with the same unique id
     number: int  # which of them this is, from 0
     at: str  # broker:queue:offset, if no id finds it
@@ -89,6 +91,7 @@ async def show(visit: Visit) -> View:
     data = MessagePage(
         facts,
         message.offset_id.lower() == message_id.lower(),
+        *await _moved(visit, message),
         len(found) - 1,
         number,
         visit.text("at"),
@@ -106,6 +109,12 @@ async def show(visit: Visit) -> View:
     by_topic = "" if data.is_offset_id else f" -t {message.topic}"
     title = message.keys or message_id
     return View("message.html", data, f"message consumers {message_id}{by_topic}", missing, title=title)
+
+
+async def _moved(visit: Visit, message: ReceivedMessage) -> tuple[str, str]:
+    """Return the address in the offset id of a message, and that of its broker, if they differ; else empty texts."""
+    now = (await visit.cluster.masters()).get(message.broker_name)
+    return (message.store_host, now) if now not in (None, message.store_host) else ("", "")
 
 
 async def _body(visit: Visit, message: ReceivedMessage, form: str, most: int) -> bodies.Body:

@@ -79,6 +79,11 @@ async def search(visit: Visit) -> View:
     hits += _rows(found)
     if not hits and _HEX.fullmatch(query) and query != query.upper():  # clients write unique ids in upper case
         hits = _rows(await asking.all({each: _with_key(cluster, asking, each, query.upper()) for each in asked}))
+    if not hits:
+        moved = await messages.elsewhere(cluster, asking, query)
+        if len(moved) == 1 and not visit.is_api:
+            raise SeeOther("messages", query, topic=moved[0].topic)
+        hits = [listing.row_of(each, with_body=False) for each in moved]
     if len(hits) == 1 and hits[0].unique_id in (query, query.upper()) and not visit.is_api:
         raise SeeOther("messages", hits[0].id, topic=hits[0].topic)
     hits.sort(key=lambda row: -row.stored_ms)

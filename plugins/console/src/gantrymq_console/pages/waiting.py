@@ -77,6 +77,9 @@ async def recall(visit: Visit, form: Form) -> Outcome:
 async def _recall(visit: Visit, form: Form) -> RecallData:
     offset_id, broker = form.get("id", ""), form.get("broker", "")
     message = await messages.by_offset_id(visit.cluster, offset_id)
+    if message is None:  # a recall goes to the broker by its name
+        moved = await messages.elsewhere(visit.cluster, Asking(visit.console.world.clock), offset_id)
+        message = moved[0] if len(moved) == 1 else None
     if message is None:
         raise NotFound("waiting.gone")
     topic = message.properties.get("REAL_TOPIC", message.topic)
