@@ -268,7 +268,9 @@ def _announce(servers: Servers | SeveralBrokers, output: str) -> None:
         words.append(f"name server {line['namesrv']}")
     if "broker" in line:
         words += [f"broker {line['broker']}", f"store {line['store']}", line["flush"]]
-    words += [f"{each['name']} {each['broker']}, store {each['store']}" for each in line.get("brokers", ())]
+    for each in line.get("brokers", ()):
+        words += [f"{each['name']} {each['broker']}, store {each['store']}"]
+        words += [f"{each['name']} {address} ({name})" for name, address in each.get("listeners", {}).items()]
     for key, server in (("namesrv_listeners", "name server"), ("listeners", "broker")):
         words += [f"{server} {address} ({name})" for name, address in line.get(key, {}).items()]
     words += [f"{name} {url}" for name, url in line.get("pages", {}).items()]
