@@ -284,6 +284,22 @@ def test_flush_timeout_is_rocketmq_s_code_10():
     assert Unconfirmed("late").response_code == 10
 
 
+def test_listeners_hear_of_each_append_before_its_gates(bench):
+    async def main(bench):
+        remove = bench.pipeline.on_appended(lambda end: bench.calls.append(("appended", end)))
+        bench.submit("a", message())
+        await bench.turns()
+        assert bench.names() == ["put", "appended", "gate"]
+        bench.pipeline.appended_raw(bench.calls[1][1] + 100)
+        assert bench.calls[-1] == ("appended", bench.calls[1][1] + 100)
+        remove()
+        bench.submit("b", message())
+        await bench.turns()
+        assert bench.names().count("appended") == 2
+
+    bench(main)
+
+
 class Replicas:
     """A gate that waits for replicas, which are late or too few."""
 
@@ -298,6 +314,36 @@ class Replicas:
         if self.too_few:
             raise Unconfirmed("1 of 2 replicas are in sync", Unconfirmed.SLAVE_NOT_AVAILABLE)
         await self.clock.sleep(60)
+
+
+def test_a_gate_may_be_late_sooner_than_the_disk(bench):
+    async def main(bench):
+        answered, replicas = [], Replicas(bench.clock)
+        replicas.late_s = 3.0
+        bench.pipeline = Pipeline(bench.store, [bench.gate, replicas], bench.clock, 5.0)
+
+        def submit():
+            began = bench.clock.monotonic()
+            bench.pipeline.submit(
+                [message()],
+                lambda results, error: answered.append((error.response_code, bench.clock.monotonic() - began)),
+            )
+
+        submit()
+        await bench.turns()
+        bench.gate.open()
+        await bench.clock.sleep(1)
+        submit()  # waits behind the first one, and has a time limit of its own
+        await bench.clock.sleep(5)
+        assert answered == [(12, pytest.approx(3, abs=0.01))] * 2
+        await bench.clock.sleep(60)
+        submit()  # the disk has its usual time
+        await bench.clock.sleep(4.9)
+        assert len(answered) == 2
+        await bench.clock.sleep(0.2)
+        assert answered[2] == (10, pytest.approx(5, abs=0.01))
+
+    bench(main)
 
 
 def test_a_gate_has_a_code_of_its_own_when_it_is_late_or_does_not_confirm(bench):

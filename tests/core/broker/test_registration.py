@@ -29,6 +29,7 @@ from gantrymq.model.topic import TopicConfig
 from gantrymq.remoting.command import request
 from gantrymq_nameserver.server import NameServer
 from gantrymq_nameserver.settings import name_server_settings
+from gantrymq_testing.cluster import Watcher
 from gantrymq_testing.simulated import simulate
 
 FIRST, SECOND = "10.0.0.8", "10.0.0.9"
@@ -38,7 +39,7 @@ class Town:
     """Name servers on two hosts and one broker that knows both."""
 
     def __init__(self, world, plugins):
-        self.world, self._plugins = world, plugins
+        self.world, self.plugins = world, plugins
         self.clock = world.clock
         self.servers = {}
         self.desk = None
@@ -53,7 +54,7 @@ class Town:
         await self.servers.pop(host).stop()
 
     async def start_broker(self, **values):
-        settings = Settings([*SCHEMA, *self._plugins.config])
+        settings = Settings([*SCHEMA, *self.plugins.config])
         own = {
             "bindAddress": "10.0.0.1",
             "brokerName": "broker-a",
@@ -63,7 +64,7 @@ class Town:
         }
         for key, value in {**own, **values}.items():
             settings.set(key, value, "the test")
-        self.desk = Desk(self.world, BrokerServer(self.world, settings, self._plugins))
+        self.desk = Desk(self.world, BrokerServer(self.world, settings, self.plugins))
         await self.desk.server.start()
         return self.desk
 
@@ -435,6 +436,35 @@ def test_topics_that_fill_more_than_a_frame_are_told_in_parts(town):
         assert await town.permissions(FIRST, names[0]) == [4]
 
     assert len(names) * (2 * len(names[0]) + 150) > 2 * PART_BYTES
+    town(main)
+
+
+def test_a_slave_hears_of_its_master(town):
+    async def main(town):
+        watcher, told = Watcher(), []
+        town.plugins = attrs.evolve(town.plugins, services=(*town.plugins.services, watcher))
+        await town.open(FIRST)
+        desk = await town.start_broker()
+        registration = watcher.broker.registration
+        remove = registration.on_master_told(lambda *addresses: told.append(addresses))
+        registration.changed()
+        await town.clock.sleep(5)
+        assert told == []  # it is a master
+        registration.change(broker_id=1)
+        await town.clock.sleep(5)
+        assert told == []  # without a master
+        master = {"clusterName": "DefaultCluster", "brokerName": "broker-a", "brokerAddr": "10.0.0.7:10911"}
+        body = dumps({"topicConfigSerializeWrapper": {"topicConfigTable": {}}})
+        fields = {**master, "brokerId": "0", "haServerAddr": "10.0.0.7:10912"}
+        assert (await desk.client.call(f"{FIRST}:9876", request(103, fields, body))).code == 0
+        registration.changed()
+        await town.clock.sleep(5)
+        assert set(told) == {("10.0.0.7:10911", "10.0.0.7:10912")}
+        remove()
+        registration.changed()
+        await town.clock.sleep(5)
+        assert len(told) == 1
+
     town(main)
 
 

@@ -179,6 +179,25 @@ def test_a_replica_refuses_messages_and_operators_and_is_read(run):
     run(main)
 
 
+def test_a_plugin_may_refuse_messages_of_clients(run):
+    async def main(desk, broker, told):
+        header = send_header("A", properties="UNIQ_KEY\x01ID\x02").to_ext_v2()
+        for _ in range(3):  # so that the fast path knows them
+            assert (await desk.ask(310, header, b"before")).code == 0
+        broker.role.refuse("too few copies")
+        stored = broker.store.state().max_log_offset
+        answer = await desk.ask(310, header, b"body")
+        assert (answer.code, answer.remark) == (1, "too few copies")
+        with pytest.raises(RequestRefused, match="too few copies"):
+            await broker.messages.send(SendRequest("p", "A", b"x"))
+        assert broker.store.state().max_log_offset == stored
+        await broker.messages.put(StoreMessage("A", 0, b"of a plugin", b"", store_host=broker.store_host))
+        broker.role.refuse("")
+        assert (await desk.ask(310, header, b"after")).code == 0
+
+    run(main)
+
+
 def test_a_replica_answers_operators_and_producers_with_rocketmqs_codes(run):
     async def main(desk, broker, told):
         assert (await desk.ask(17, TOPIC)).code == 0

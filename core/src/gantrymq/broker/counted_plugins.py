@@ -35,6 +35,11 @@ class CountedGate:
         self._inner = inner
         self._stats = stats
 
+    @property
+    def late_s(self) -> float | None:
+        """How long senders wait for it, seconds; None: as for the disk."""
+        return getattr(self._inner, "late_s", None)
+
     async def passed(self, log_offset: int) -> None:
         """Wait for the gate."""
         try:

@@ -168,6 +168,10 @@ class BrokerMessages:
         """Call *callback* with queue and new maximum offset after each publication."""
         return self._arrivals.add(callback, queue)
 
+    def on_appended(self, callback: Callable[[int], object]) -> Callable[[], None]:
+        """Call *callback* with the end of the log after each append."""
+        return self._pipeline.on_appended(logged_listener(callback, self._failed, "appended messages"))
+
     def on_acknowledged(self, callback: Callable[[int, float], object]) -> Callable[[], None]:
         """Call *callback* with number of messages and seconds after each acknowledged batch."""
         return self._pipeline.on_acknowledged(logged_listener(callback, self._failed, "acknowledged messages"))

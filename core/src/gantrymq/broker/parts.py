@@ -101,6 +101,7 @@ class Parts:
             tables.topics,
             period_s=settings.number("registerNameServerPeriod") / 1000,
             timeout_s=settings.number("registerBrokerTimeoutMills") / 1000,
+            failed=tables.stats.plugin_failed,
         )
         self.plugin_metrics: list[Callable[[], MetricFamily]] = []  # see `MetricsReader.register`
         self._build_consuming(resources)
@@ -147,7 +148,7 @@ class Parts:
     def _build_sending(self, resources: BrokerResources) -> None:
         world, settings, tables, stats = resources.world, resources.settings, resources.tables, resources.tables.stats
         self.interceptors = InterceptorChain(resources.plugins.interceptors, stats)
-        gates = [CountedGate(each, stats) for each in resources.plugins.gates]
+        gates = [CountedGate(each, stats) for each in resources.plugins.gates if _applies(each, settings)]
         self.pipeline = Pipeline(
             resources.store,
             gates_of(settings, gates, resources.store),
@@ -278,6 +279,10 @@ class Parts:
     def close(self) -> None:
         """Start no more deletions."""
         self._deletions.close()
+
+
+def _applies(gate: Gate, settings: Settings) -> bool:
+    return not hasattr(gate, "applies") or bool(gate.applies(settings))
 
 
 def gates_of(settings: Settings, plugged: Sequence[Gate], store: MessageStore) -> list[Gate]:

@@ -79,6 +79,7 @@ class Roles:
         """*append_now* stores what was accepted; *failed* counts exceptions of services and listeners."""
         self.current, self.epoch = Role.MASTER, 0
         self.refusal = ""  # why messages of clients are refused; empty: they are accepted
+        self.shortage = ""  # the same, said by a plugin
         self._append_now = append_now
         self._failed = failed
         self._services: list[RoleService] = []
@@ -96,9 +97,16 @@ class Roles:
     # --- checks -------------------------------------------------------------------------------------------------------
 
     def check_message(self) -> None:
-        """Check that messages of clients are accepted. Raises ServiceNotAvailable."""
+        """Check that messages of clients are accepted.
+
+        Raises:
+            ServiceNotAvailable: this broker is a replica, or changes its role.
+            RequestRefused: a plugin refuses them, see `refuse`.
+        """
         if self.refusal:
             raise ServiceNotAvailable(self.refusal)
+        if self.shortage:
+            raise RequestRefused(1, self.shortage)
 
     def check_put(self) -> None:
         """Check that messages of plugins are accepted. Raises ServiceNotAvailable."""
@@ -155,6 +163,10 @@ class Roles:
     def keep_from(self, floor: Callable[[], int]) -> None:
         """Let retention on a replica delete log files before ``floor()``."""
         self._floor = floor
+
+    def refuse(self, problem: str) -> None:
+        """Refuse messages of clients with *problem*, until it is empty."""
+        self.shortage = problem
 
     async def change(self, role: Role, epoch: int) -> None:
         """Change the role."""

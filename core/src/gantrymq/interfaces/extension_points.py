@@ -29,8 +29,10 @@ class Interceptor(Protocol):
 class Gate(Protocol):
     """A condition for acknowledging messages besides the append (AckGate).
 
-    An attribute is optional: ``late_code``, the code that senders get while it waits for longer than
-    ``syncFlushTimeout``: 12 (FLUSH_SLAVE_TIMEOUT) if it waits for replicas, else 10 (FLUSH_DISK_TIMEOUT).
+    Three attributes are optional. ``applies(settings)``, asked once at the start of a broker: False if acknowledgements
+    never wait for the gate with these settings; it then costs nothing. ``late_code``, the code that senders get while
+    it waits for too long: 12 (FLUSH_SLAVE_TIMEOUT) if it waits for replicas, else 10 (FLUSH_DISK_TIMEOUT). ``late_s``,
+    how long that is, seconds since the append: ``syncFlushTimeout`` unless it is set, and at most that.
     """
 
     name: str

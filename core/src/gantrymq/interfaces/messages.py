@@ -177,6 +177,12 @@ class Messages(Protocol):
             A function that removes the callback.
         """
 
+    def on_appended(self, callback: Callable[[int], Any]) -> Callable[[], None]:
+        """Call *callback* with the end of the log after each append, before its gates; it must return at once.
+
+        Exceptions are logged. Return a function that removes the callback.
+        """
+
     def on_acknowledged(self, callback: Callable[[int, float], Any]) -> Callable[[], None]:
         """Call *callback* after each batch of messages has passed its gates and is visible.
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Protocol
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Protocol
 
 from gantrymq.model.queue import MessageQueue
 
@@ -37,6 +37,16 @@ class Registration(Protocol):
         """Register with another id or address of replication from now on, at once with every name server.
 
         A name server replaces the entry of this address. Until it has done so, clients use the old one.
+        """
+
+    def changed(self) -> None:
+        """Register again at once with every name server."""
+
+    def on_master_told(self, callback: Callable[[str, str], Any]) -> Callable[[], None]:
+        """Call *callback* with the master's address and its address of replication, as name servers tell a slave.
+
+        It is called after each registration whose answer has them; name servers may disagree. Its exceptions are
+        logged. Return a function that removes it.
         """
 
     def states(self) -> Mapping[str, str | None]:

@@ -44,6 +44,13 @@ class BrokerRole(Protocol):
             ServiceNotAvailable: a service failed to start or stop; the role has changed, but messages stay refused.
         """
 
+    def refuse(self, problem: str) -> None:
+        """Refuse messages of clients with code 1 and the sentence *problem*, until it is called with an empty one.
+
+        Nothing of a refused message is stored. Messages of plugins are accepted. For a master that has fewer copies
+        than it is told to have (RocketMQ's IN_SYNC_REPLICAS_NOT_ENOUGH).
+        """
+
     def on_changed(self, callback: Callable[[Role, int], Any]) -> Callable[[], None]:
         """Call *callback* with role and epoch after each change. Its exceptions are logged.
 

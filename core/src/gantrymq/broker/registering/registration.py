@@ -23,12 +23,13 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Coroutine, Sequence
+from collections.abc import Callable, Coroutine, Sequence
 from typing import Any, Final
 
 import attrs
 
 from gantrymq import loose_json
+from gantrymq.broker.counted_plugins import CountFailure, Listeners
 from gantrymq.broker.identity import Identity
 from gantrymq.broker.registering.cluster_queues import ClusterQueues
 from gantrymq.broker.registering.register_messages import RegisterMessages
@@ -69,7 +70,9 @@ class Registration:
         *,
         period_s: float,
         timeout_s: float,
+        failed: CountFailure = lambda kind, name: None,
     ) -> None:
+        """*failed* counts exceptions of listeners."""
         self._client = client
         self._clock = world.clock
         self._topics = topics
@@ -79,6 +82,7 @@ class Registration:
         self._loops = {address: _Loop(self, address) for address in name_servers}
         self.cluster, self.broker_name, self.address = identity.cluster, identity.broker_name, identity.address
         self.cluster_queues = ClusterQueues(identity, topics, client, name_servers).readable
+        self._master_told = Listeners[[str, str]]("the master's address", failed)
         client.on_close(self._lost)
 
     def start(self) -> None:
@@ -137,6 +141,10 @@ class Registration:
             ha=known.ha if ha_address is None else ha_address,
         )
         self.changed()
+
+    def on_master_told(self, callback: Callable[[str, str], Any]) -> Callable[[], None]:
+        """Call *callback* with the master's address and its address of replication."""
+        return self._master_told.add(callback)
 
     def changed(self) -> None:
         """Start a full registration with all name servers, after a change of all topics."""
@@ -197,6 +205,9 @@ class Registration:
             if answer.code != 0:
                 raise BrokerRefused(answer.code, answer.remark or "no reason given", address)
         self._topics.mark_ordered(sorted(order_topics(answer.payload)))
+        told = answer.ext or {}
+        if told.get("masterAddr") and told.get("haServerAddr"):
+            self._master_told.call(told["masterAddr"], told["haServerAddr"])
         return known
 
     async def tell_topics(self, address: str, names: Sequence[str]) -> bool:

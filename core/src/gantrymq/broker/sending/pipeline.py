@@ -35,13 +35,13 @@ log = logging.getLogger(__name__)
 class _Waiter:
     """A submission between append and response."""
 
-    __slots__ = ("deadline", "done", "end", "results")
+    __slots__ = ("appended_at", "done", "end", "results")
 
-    def __init__(self, end: int, done: Done, results: Sequence[PutResult], deadline: float) -> None:
+    def __init__(self, end: int, done: Done, results: Sequence[PutResult], appended_at: float) -> None:
         self.end = end  # log offset after the last record
         self.done: Done | None = done  # None after the response
         self.results = results
-        self.deadline = deadline
+        self.appended_at = appended_at  # monotonic seconds
 
 
 class Pipeline:
@@ -67,6 +67,7 @@ class Pipeline:
         self._timer: Timer | None = None
         self._listeners: list[Published] = []
         self._answered: list[Callable[[], None]] = []
+        self._append_listeners: dict[Callable[[int], None], None] = {}
         self._timers: dict[Acknowledged, None] = {}
         self._timed: deque[tuple[int, int, float]] = deque()  # for each batch: end, messages, time of the append
         self._closed = False
@@ -81,6 +82,11 @@ class Pipeline:
     def on_answered(self, listener: Callable[[], None]) -> None:
         """Call *listener* after the responses to the senders of a batch, so that these can be flushed together."""
         self._answered.append(listener)
+
+    def on_appended(self, listener: Callable[[int], None]) -> Callable[[], None]:
+        """Call *listener*, which raises nothing, with the end of the log after each append. Return its removal."""
+        self._append_listeners[listener] = None
+        return lambda: self._append_listeners.pop(listener, None)
 
     def on_acknowledged(self, listener: Acknowledged) -> Callable[[], None]:
         """Call *listener* with number of messages and seconds since the append, for each batch that passed its gates.
@@ -141,6 +147,8 @@ class Pipeline:
     def appended_raw(self, log_end: int) -> None:
         """Take records that were appended to the raw log up to *log_end* through the gates, and publish them."""
         self._appended = log_end
+        for listener in self._append_listeners:
+            listener(log_end)
         if self._gates:
             self._start_pump()
         else:
@@ -212,6 +220,8 @@ class Pipeline:
                 self._appended = result.log_offset + result.size
                 if self._timers:
                     self._timed.append((self._appended, len(batch), began))
+                for listener in self._append_listeners:
+                    listener(self._appended)
                 break
         if self._gates:
             self._wait_for_gates(incoming, results)
@@ -240,7 +250,7 @@ class Pipeline:
     # --- gates ------------------------------------------------------------------------------------------------------
 
     def _wait_for_gates(self, incoming: list[tuple[Sequence[StoreMessage], Done]], results: list[PutResult]) -> None:
-        deadline = self._clock.monotonic() + self._gate_timeout_s
+        now = self._clock.monotonic()
         start, answered = 0, False
         for messages, done in incoming:
             stop = start + len(messages)
@@ -248,7 +258,7 @@ class Pipeline:
             start = stop
             last = next((result for result in reversed(own) if result.status is PutStatus.OK), None)
             if last is not None and messages[-1].wait_stored:
-                self._waiters.append(_Waiter(last.log_offset + last.size, done, own, deadline))
+                self._waiters.append(_Waiter(last.log_offset + last.size, done, own, now))
             else:
                 _answer(done, own, None)
                 answered = True
@@ -256,7 +266,15 @@ class Pipeline:
             self._have_answered()
         self._start_pump()
         if self._waiters and self._timer is None:
-            self._timer = self._clock.call_later(self._gate_timeout_s, self._answer_late)
+            self._timer = self._clock.call_later(self._first_late_s(), self._answer_late)
+
+    def _first_late_s(self) -> float:
+        """Return the time after which the least patient gate is late."""
+        return min(map(self._late_s, self._gates))
+
+    def _late_s(self, gate: Gate | None) -> float:
+        late_s = getattr(gate, "late_s", None)
+        return self._gate_timeout_s if late_s is None else min(float(late_s), self._gate_timeout_s)
 
     def _start_pump(self) -> None:
         if self._appended > self._published and self._pump is None:
@@ -324,21 +342,23 @@ class Pipeline:
 
     def _answer_late(self) -> None:
         self._timer = None
-        now = self._clock.monotonic()
+        now, late_s = self._clock.monotonic(), self._late_s(self._gate)
         for waiter in self._waiters:
-            if waiter.deadline > now:
+            if waiter.appended_at + late_s > now:
                 break
             if waiter.done is not None:
                 done, waiter.done = waiter.done, None
                 _answer(done, waiter.results, self._late())
-        pending = next((waiter.deadline for waiter in self._waiters if waiter.done is not None), None)
+        pending = next((waiter.appended_at for waiter in self._waiters if waiter.done is not None), None)
         if pending is not None:
-            self._timer = self._clock.call_later(max(0.001, pending - now), self._answer_late)
+            first, last = (pending + each - now for each in (self._first_late_s(), late_s))
+            self._timer = self._clock.call_later(max(0.001, first if first > 0 else last), self._answer_late)
 
     def _late(self) -> Unconfirmed:
         code = getattr(self._gate, "late_code", Unconfirmed.FLUSH_DISK_TIMEOUT)
         which = "the disk" if code == Unconfirmed.FLUSH_DISK_TIMEOUT or self._gate is None else self._gate.name
-        return Unconfirmed(f"stored, but {which} did not confirm it in time (syncFlushTimeout)", code)
+        limit = " (syncFlushTimeout)" if getattr(self._gate, "late_s", None) is None else ""
+        return Unconfirmed(f"stored, but {which} did not confirm it in time{limit}", code)
 
     # --- publication ------------------------------------------------------------------------------------------------
 
