@@ -45,7 +45,10 @@ def _other_than(*allowed: str) -> Test:
     return lambda text: text not in allowed
 
 
-_REPLICATION = "replication is not implemented in this version; a broker here is the only one of its name"
+_REPLICATION = "replication needs a plugin that is not installed; install it with: " + install_command(
+    "gantrymq-replication"
+)
+_SLAVES = "this use of slaves is not implemented in this version"
 _CONTROLLER = "the controller is not implemented in this version"
 _ACCESS = (
     "access control by RocketMQ's settings is not implemented; select an authorizer of a plugin (authorizer=NAME), or "
@@ -62,14 +65,14 @@ NOT_BUILT: dict[str, tuple[Test, str]] = {
     "brokerRole": (_other_than("ASYNC_MASTER"), _REPLICATION),
     "brokerId": (_other_than("0"), _REPLICATION),
     "haMasterAddress": (_any, _REPLICATION),
-    "totalReplicas": (_several, _REPLICATION),
+    "totalReplicas": (_several, _SLAVES),
     "inSyncReplicas": (_several, _REPLICATION),
     "minInSyncReplicas": (_several, _REPLICATION),
     "allAckInSyncStateSet": (_true, _REPLICATION),
-    "enableAutoInSyncReplicas": (_true, _REPLICATION),
-    "enableSlaveActingMaster": (_true, _REPLICATION),
-    "enableRemoteEscape": (_true, _REPLICATION),
-    "duplicationEnable": (_true, _REPLICATION),
+    "enableAutoInSyncReplicas": (_true, _SLAVES),
+    "enableSlaveActingMaster": (_true, _SLAVES),
+    "enableRemoteEscape": (_true, _SLAVES),
+    "duplicationEnable": (_true, _SLAVES),
     "enableDLegerCommitLog": (_true, "DLedger is not implemented in this version; use the plain commit log"),
     "enableControllerMode": (_true, _CONTROLLER),
     "enableControllerInNamesrv": (_true, _CONTROLLER),

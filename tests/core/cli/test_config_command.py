@@ -65,7 +65,7 @@ def test_a_key_that_nobody_knows_says_which_is_near():
     ("key", "server", "default", "sentence"),
     [
         ("debugLockEnable", "broker", "false", "known to RocketMQ, no effect in this version"),
-        ("haHousekeepingInterval", "broker", "20000", "known to RocketMQ, no effect in this version"),
+        ("sharedByteBufferNum", "broker", "16", "known to RocketMQ, no effect in this version"),
         (
             "aclEnable",
             "broker",
@@ -95,6 +95,6 @@ def test_warnings_go_to_stderr():
 
 
 def test_a_flag_for_what_is_not_built_is_wrong_usage():
-    result = invoke("--set", "brokerRole=SLAVE")
+    result = invoke("--set", "enableControllerMode=true")
     assert result.exit_code == 2
-    assert "replication is not implemented" in result.stderr
+    assert "the controller is not implemented" in result.stderr

@@ -57,7 +57,7 @@ class AdvertisedAddresses:
         return Identity(
             settings.text("brokerClusterName"),
             settings.text("brokerName") or world.host_name,
-            settings.number("brokerId"),
+            0,  # a master; a plugin for replication changes it for a slave
             host,
             port,
             ip=host if is_ip_address(host) else await _resolved(world, host, _own(world, bound)),

@@ -23,16 +23,6 @@ def _off(sentence: str) -> Callable[[Value], str | None]:
     return check
 
 
-def _role(value: Value) -> str | None:
-    if value == "ASYNC_MASTER":
-        return None
-    return "replication is not implemented in this version; leave brokerRole at ASYNC_MASTER"
-
-
-def _master_id(value: Value) -> str | None:
-    return None if value == 0 else "slaves are not implemented in this version; a broker here is a master, brokerId=0"
-
-
 def name_servers_of(settings: Settings) -> list[str]:
     """Return the addresses in ``namesrvAddr``."""
     return [each.strip() for each in settings.text("namesrvAddr").split(";") if each.strip()]
@@ -44,8 +34,6 @@ _QUEUES: Final[dict[str, Any]] = {"at_least": 1, "at_most": MOST_QUEUES, "runtim
 SCHEMA: tuple[Setting, ...] = (
     Setting.text("brokerName", "", "Name of this broker in routes; empty means the host's name."),
     Setting.text("brokerClusterName", "DefaultCluster", "Cluster this broker belongs to."),
-    Setting.number("brokerId", 0, "0 is the master of its name.", at_least=0, not_built=_master_id),
-    Setting.text("brokerRole", "ASYNC_MASTER", "Replication role.", not_built=_role),
     Setting.text("namesrvAddr", "", "Name servers to register with, host:port separated by semicolons."),
     Setting.text(
         "brokerIP1",

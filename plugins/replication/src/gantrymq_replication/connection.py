@@ -1,0 +1,204 @@
+"""One connection of a slave to its master: reports in, the log out.
+
+Two coroutines: one reads reports, one sends what the slave lacks as fast as it reads. With flushDiskType=SYNC_FLUSH
+only what is on the master's disk is sent, so that no slave has records that the master may lose in a power cut.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable
+from inspect import isawaitable
+
+import attrs
+
+from gantrymq.errors import GantryError, LogMismatch
+from gantrymq.interfaces import MessageStore, RawLog
+from gantrymq.model.hosts import format_address
+from gantrymq.world import Clock
+from gantrymq.world.time_slices import TimeSlices
+from gantrymq_replication.gate import ReplicaGate
+from gantrymq_replication.protocol import MasterSide, Refused
+from gantrymq_replication.replicas import Replica, Replicas
+from gantrymq_replication.settings import HaSettings
+
+__all__ = ["Shared", "SlaveConnection"]
+
+log = logging.getLogger("gantrymq.replication")
+
+PIECE_BYTES = 512 * 1024  # read from the log at once
+REPORTS_BYTES = 64 * 1024
+MOST_TOLD = 64
+
+
+@attrs.frozen
+class Shared:
+    """What all connections of a master use."""
+
+    store: MessageStore
+    raw_log: RawLog
+    clock: Clock
+    rules: HaSettings
+    replicas: Replicas
+    gate: ReplicaGate
+    changed: Callable[[], None]  # called after each report and when a slave is gone
+    durable: bool  # send only what is on disk
+    told: dict[str, str] = attrs.field(factory=dict)  # why the last connection of a host ended, to say it once
+
+
+class SlaveConnection:
+    """Serves one slave until it is gone."""
+
+    def __init__(self, shared: Shared, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self._shared, self._reader, self._writer = shared, reader, writer
+        self.address = format_address(*(writer.get_extra_info("peername") or ("?", 0))[:2])
+        self._side = MasterSide(_new_slave_from(shared))
+        self._wake = asyncio.Event()
+        self._now = shared.clock.monotonic
+        self._written_at = self._heard_at = self._now()
+        self._window_at, self._window_bytes = 0.0, 0
+        self._replica: Replica | None = None
+        self._problem = ""
+
+    def appended(self, end: int) -> None:
+        """Send the log up to *end*."""
+        if self._side.begun:
+            self._wake.set()
+
+    def abort(self, problem: str) -> None:
+        """Close the connection; *problem* is logged."""
+        self._problem = self._problem or problem
+        self._writer.transport.abort()
+
+    async def run(self) -> None:
+        """Serve the slave; returns when the connection is lost."""
+        sending = asyncio.ensure_future(self._send_always())
+        sending.add_done_callback(self._sending_ended)
+        self._silence = self._shared.clock.call_later(self._shared.rules.silence_s, self._check_silence)
+        try:
+            while data := await self._reader.read(REPORTS_BYTES):
+                self._heard_at = self._now()
+                if self._side.receive(data, self._shared.raw_log.log_range()):
+                    self._reported()
+        except OSError as error:
+            self._problem = self._problem or str(error)
+        except Refused as error:
+            self._problem = str(error)
+        finally:
+            self._silence.cancel()
+            sending.cancel()
+            self._writer.transport.abort()
+            if self._replica is not None:
+                self._shared.replicas.remove(self._replica)
+                self._shared.changed()
+            self._tell()
+            await asyncio.wait([sending])
+
+    def _tell(self) -> None:
+        """Log why the connection ended, once for each host and reason."""
+        told, host = self._shared.told, self.address.rpartition(":")[0]
+        if self._replica is None and told.get(host) == self._problem:
+            return
+        level = logging.WARNING if self._problem else logging.INFO
+        log.log(level, "slave %s is gone: %s", self.address, self._problem or "it closed the connection")
+        if len(told) >= MOST_TOLD:
+            told.clear()
+        told[host] = self._problem
+
+    def _reported(self) -> None:
+        shared, end, now = self._shared, self._shared.raw_log.log_range().max_offset, self._now()
+        if self._replica is None:
+            self._replica = Replica(self.address, self._side.acked, now)
+            shared.replicas.add(self._replica)
+            log.info("slave %s copies the log from %d on", self.address, self._side.next_offset)
+            self._wake.set()
+        self._replica.acknowledge(self._side.acked, end, now)
+        shared.gate.acknowledged()
+        shared.changed()
+
+    def _check_silence(self) -> None:
+        left = self._heard_at + self._shared.rules.silence_s - self._now()
+        if left <= 0:
+            self.abort("it reported nothing for haHousekeepingInterval")
+        else:
+            self._silence = self._shared.clock.call_later(left, self._check_silence)
+
+    # --- sending ----------------------------------------------------------------------------------------------------
+
+    def _sending_ended(self, sending: asyncio.Task[None]) -> None:
+        if sending.cancelled() or (error := sending.exception()) is None:
+            return
+        if not isinstance(error, (GantryError, OSError)):
+            log.error("the log cannot be sent to slave %s", self.address, exc_info=error)
+        self.abort(str(error))
+
+    async def _send_always(self) -> None:
+        shared, side = self._shared, self._side
+        while True:
+            end = shared.raw_log.log_range().max_offset
+            if side.begun and side.next_offset < end:
+                if shared.durable:
+                    await shared.store.flushed(end)
+                await self._send(end)
+            elif side.begun and self._now() - self._written_at >= shared.rules.heartbeat_s:
+                await self._write(b"")
+            else:
+                await self._wait()
+
+    async def _send(self, end: int) -> None:
+        """Send the log up to *end*."""
+        side, slices = self._side, TimeSlices(self._shared.clock, 16)
+        while side.next_offset < end:
+            room = await self._room()
+            try:
+                data = self._shared.raw_log.read_log(side.next_offset, min(PIECE_BYTES, end - side.next_offset, room))
+                data = await data if isawaitable(data) else data
+            except LogMismatch as error:
+                raise Refused(f"it is too slow, or the log was truncated: {error}; it begins again") from error
+            await self._write(data)
+            await slices.item_done()
+
+    async def _write(self, data: bytes) -> None:
+        """Write *data* in transfers, or a heartbeat if it is empty, and wait while the slave does not read."""
+        size = self._shared.rules.batch_bytes
+        parts: list[bytes] = []
+        for start in range(0, len(data) or 1, size):
+            parts += self._side.transfer(data[start : start + size])
+        self._writer.writelines(parts)
+        self._written_at = self._now()
+        self._window_bytes += len(data)
+        await self._writer.drain()
+
+    async def _room(self) -> int:
+        """Wait until flow control allows to send, and return how many bytes."""
+        rate = self._shared.rules.bytes_per_second
+        if not rate:
+            return PIECE_BYTES
+        while True:
+            now = self._now()
+            if now - self._window_at >= 1:
+                self._window_at, self._window_bytes = now, 0
+            if self._window_bytes < rate:
+                return rate - self._window_bytes
+            await self._shared.clock.sleep(self._window_at + 1 - now)
+
+    async def _wait(self) -> None:
+        """Wait for the first report; after it, until something was appended or a heartbeat is due."""
+        due = max(0.001, self._written_at + self._shared.rules.heartbeat_s - self._now())
+        timer = self._shared.clock.call_later(due, self._wake.set) if self._side.begun else None
+        try:
+            await self._wake.wait()
+        finally:
+            if timer is not None:
+                timer.cancel()
+        self._wake.clear()
+
+
+def _new_slave_from(shared: Shared) -> int:
+    """Return where a slave with an empty log begins: at the oldest log file, or at the newest."""
+    low, high = shared.raw_log.log_range()
+    if not shared.rules.from_last_file:
+        return low
+    newest = [each.end for each in shared.raw_log.sealed_segments() if each.end <= high]
+    return newest[-1] if newest else low

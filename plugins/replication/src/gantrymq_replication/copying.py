@@ -1,0 +1,207 @@
+"""One connection of a slave to its master: the log in, reports out.
+
+The slave compares the end of its log with the master's (`overlap`), then appends what comes. With
+flushDiskType=SYNC_FLUSH it acknowledges what is on its disk, else what it has appended.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Coroutine
+from inspect import isawaitable
+from typing import Any, Final
+
+from gantrymq.errors import LogMismatch
+from gantrymq.interfaces import Broker, RawLog
+from gantrymq_replication.durable_mark import DurableMark
+from gantrymq_replication.overlap import Overlap, last_record_start
+from gantrymq_replication.protocol import Refused, SlaveSide, Transfer
+from gantrymq_replication.settings import HaSettings
+from gantrymq_replication.streams import READ_BYTES, Streams
+
+__all__ = ["Copying"]
+
+log = logging.getLogger("gantrymq.replication")
+
+MARK_S: Final = 1.0  # between two updates of the durable mark
+UNSYNCED_BYTES: Final = 32 * 1024 * 1024  # appended and not synced; the slave reads no more until there are fewer
+
+
+class Copying:
+    """Copies until the connection is lost or the logs do not fit."""
+
+    def __init__(
+        self, broker: Broker, raw_log: RawLog, rules: HaSettings, mark: DurableMark, durable: int | None
+    ) -> None:
+        """*durable*: the mark, if the store was not stopped cleanly and has not been compared since, else None."""
+        self.following = False  # the logs fit
+        self.compared = False  # the master has sent something
+        self._store, self._log, self._clock = broker.store, raw_log, broker.world.clock
+        self._rules, self._mark, self._durable = rules, mark, durable
+        self._syncs = broker.settings.text("flushDiskType") == "SYNC_FLUSH"
+        own = raw_log.log_range()
+        self._overlap = Overlap(own, durable)
+        self._side = SlaveSide(self._overlap.start)
+        self._end = own.max_offset  # where the next record goes
+        self._rest = b""  # of an incomplete record
+        self._appended = asyncio.Event()
+
+    async def run(self, streams: Streams) -> None:
+        """Copy over a new connection.
+
+        Raises:
+            OSError: the connection is lost.
+            Refused: the logs do not fit.
+            StoreError: this store takes no more.
+        """
+        self._reader, self._writer = streams
+        self._heard_at = self._clock.monotonic()
+        self._report(self._overlap.start)
+        self._silence = self._clock.call_later(self._rules.silence_s, self._check_silence)
+        try:
+            await _first_ended(self._receive(), self._report_always(), self._mark_always())
+        except OSError as error:
+            if self.compared:
+                raise
+            raise ConnectionError(f"{error}, before it sent anything; the master's log has the reason") from error
+        finally:
+            self._silence.cancel()
+            self._writer.transport.abort()
+
+    def _check_silence(self) -> None:
+        left = self._heard_at + self._rules.silence_s - self._clock.monotonic()
+        if left > 0:
+            self._silence = self._clock.call_later(left, self._check_silence)
+        else:
+            self._writer.transport.abort()
+
+    # --- the master's log -------------------------------------------------------------------------------------------
+
+    async def _receive(self) -> None:
+        self._begun()
+        while data := await self._reader.read(READ_BYTES):
+            self._heard_at, self.compared = self._clock.monotonic(), True
+            pieces = []
+            for transfer in self._side.receive(data):
+                left = await self._compare(transfer) if self._overlap.open else transfer
+                if left.data:
+                    self._end = self._end or left.log_offset  # an empty log begins anywhere
+                    pieces.append(left.data)
+            if pieces:
+                await self._append(b"".join(pieces))
+        raise ConnectionError("it closed the connection, or sent nothing for haHousekeepingInterval")
+
+    def _begun(self) -> None:
+        if not self._overlap.open and not self.following:
+            self.following = True
+            self._appended.set()  # to report the end
+            log.info("this copy has the master's log up to %d and follows", self._end)
+
+    async def _compare(self, transfer: Transfer) -> Transfer:
+        """Compare a piece with the own log. Return what is after the end of that.
+
+        Raises:
+            Refused: the logs differ.
+        """
+        offset, data = transfer
+        if not data:
+            raise Refused(
+                f"this log ends at {self._end}, after the end {offset} of the master's: it has records that the master "
+                "does not have; start this broker as the master, or empty its store folder to copy the master's log"
+            )
+        length = min(len(data), self._overlap.end - offset)
+        own = await self._read(offset, length)
+        if not self._overlap.compare(own, data[:length]):
+            await self._differs()
+        self._begun()
+        return Transfer(offset + length, data[length:])
+
+    async def _differs(self) -> None:
+        place, durable = self._overlap.equal, self._durable
+        if durable is None or place < durable:
+            raise Refused(
+                f"this log differs from the master's at {place} (this one ends at {self._end}): it was written by "
+                "another master; start this broker as the master, or empty its store folder to copy the master's log"
+            )
+        end = last_record_start(durable, await self._read(durable, place + 4 - durable), place)
+        log.warning(
+            "this copy differs from the master's log at %d, after an unclean stop: it is truncated from %d to %d",
+            *(place, self._end, end),
+        )
+        await self._log.truncate(end)
+        raise ConnectionError("the copy was truncated")
+
+    async def _read(self, start: int, length: int) -> bytes:
+        parts, place, end = [], start, min(start + length, self._end)
+        while place < end:
+            data = self._log.read_log(place, end - place)
+            parts.append(await data if isawaitable(data) else data)
+            place += len(parts[-1])
+        return b"".join(parts)
+
+    async def _append(self, data: bytes) -> None:
+        """Append the whole records in *data*, and keep the rest."""
+        data = self._rest + data
+        try:
+            end = self._log.append_raw(self._end, data)
+        except LogMismatch as error:
+            raise Refused(f"the master's log does not fit: {error}") from error
+        self._rest = data[end - self._end :]
+        if end == self._end:
+            return
+        self._end = end
+        self._appended.set()
+        if self._syncs and end - self._store.state().flushed_offset > UNSYNCED_BYTES:
+            await self._store.flushed(end - UNSYNCED_BYTES // 2)
+
+    # --- reports ----------------------------------------------------------------------------------------------------
+
+    def _have(self) -> int:
+        """Return up to where the log is the master's."""
+        return self._overlap.equal if self._overlap.open else self._log.log_range().max_offset
+
+    def _report(self, log_offset: int) -> None:
+        self._writer.write(self._side.report(log_offset))
+        self._reported, self._reported_at = log_offset, self._clock.monotonic()
+
+    async def _report_always(self) -> None:
+        """Report after each append, and after haSendHeartbeatInterval without one."""
+        while True:
+            have = self._have()
+            due = self._reported_at + self._rules.heartbeat_s - self._clock.monotonic()
+            if have > self._reported or due <= 0:
+                if self._syncs:
+                    await self._store.flushed(have)
+                self._report(have)
+                await self._writer.drain()
+                continue
+            timer = self._clock.call_later(due, self._appended.set)
+            try:
+                await self._appended.wait()
+            finally:
+                timer.cancel()
+            self._appended.clear()
+
+    async def _mark_always(self) -> None:
+        """Keep the durable mark near the end."""
+        marked = -1
+        while True:
+            await self._clock.sleep(MARK_S)
+            if self.following and self._have() != marked:
+                marked = self._have()
+                await self._store.flushed(marked)
+                await self._mark.write(marked)
+
+
+async def _first_ended(*parts: Coroutine[Any, Any, None]) -> None:
+    """Run *parts* until the first one ends, and raise its exception."""
+    tasks = [asyncio.ensure_future(each) for each in parts]
+    try:
+        done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        for task in tasks:
+            task.cancel()
+        await asyncio.wait(tasks)
+    for task in done:
+        task.result()

@@ -1,0 +1,90 @@
+"""The gate of a SYNC_MASTER: an acknowledgement waits until enough slaves have the message."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import Final
+
+from gantrymq.config import Settings
+from gantrymq.errors import Unconfirmed
+from gantrymq.world import Clock
+from gantrymq_replication.replicas import Replicas
+from gantrymq_replication.settings import SYNC_MASTER
+
+__all__ = ["ReplicaGate"]
+
+NOT_AVAILABLE: Final = "stored, but fewer slaves are connected than inSyncReplicas needs, or they are too far behind"
+LATE: Final = "stored, but the slaves did not confirm it in time (slaveTimeout)"
+
+
+class ReplicaGate:
+    """Waits for `Replicas.confirmed`. While no master serves slaves, at its start and stop, there are too few of them.
+
+    Waits end in the order of the log, and a slave that is late delays only what needs it.
+    """
+
+    name = "replicas"
+    late_code = Unconfirmed.FLUSH_SLAVE_TIMEOUT
+
+    def __init__(self) -> None:
+        self.late_s: float | None = None
+        self._replicas: Replicas | None = None
+        self._waiting: list[tuple[int, asyncio.Future[None]]] = []
+
+    def applies(self, settings: Settings) -> bool:
+        """Return whether acknowledgements wait for slaves."""
+        copies, every = settings.number("inSyncReplicas"), settings.flag("allAckInSyncStateSet")
+        return settings.text("brokerRole") == SYNC_MASTER and (copies > 1 or every)
+
+    def open(self, replicas: Replicas, late_s: float, end: Callable[[], int], clock: Clock) -> None:
+        """Begin to wait for *replicas*, *late_s* seconds at most; *end* is the end of the log."""
+        self._replicas, self.late_s, self._end, self._clock = replicas, late_s, end, clock
+
+    def close(self) -> None:
+        """End all waits: there are no slaves any more."""
+        self._replicas = self.late_s = None
+        for _, future in self._waiting:
+            if not future.done():
+                future.set_exception(_not_available())
+
+    async def passed(self, log_offset: int) -> None:
+        """Wait until enough slaves have the log up to *log_offset*.
+
+        Raises:
+            Unconfirmed: not in time (12), or there are not enough slaves to wait for (11).
+        """
+        replicas = self._replicas
+        if replicas is None or self.late_s is None:
+            raise _not_available()
+        if replicas.confirmed(self._end(), self._clock.monotonic()) >= log_offset:
+            return
+        if not replicas.available(self._end()):
+            raise _not_available()
+        future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        timer = self._clock.call_later(self.late_s, _expire, future)
+        entry = (log_offset, future)
+        self._waiting.append(entry)
+        try:
+            await future
+        finally:
+            timer.cancel()
+            self._waiting.remove(entry)
+
+    def acknowledged(self) -> None:
+        """Let pass what enough slaves have now."""
+        if not self._waiting or self._replicas is None:
+            return
+        confirmed = self._replicas.confirmed(self._end(), self._clock.monotonic())
+        for log_offset, future in self._waiting:
+            if log_offset <= confirmed and not future.done():
+                future.set_result(None)
+
+
+def _not_available() -> Unconfirmed:
+    return Unconfirmed(NOT_AVAILABLE, Unconfirmed.SLAVE_NOT_AVAILABLE)
+
+
+def _expire(future: asyncio.Future[None]) -> None:
+    if not future.done():
+        future.set_exception(Unconfirmed(LATE, Unconfirmed.FLUSH_SLAVE_TIMEOUT))

@@ -1,0 +1,149 @@
+"""The master's side: a port for slaves, and what it knows of them."""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import logging
+from collections.abc import Callable
+from typing import Final
+
+from gantrymq.errors import ConfigError
+from gantrymq.interfaces import Broker
+from gantrymq.model.hosts import format_address, parse_address
+from gantrymq.world import Listener, Timer
+from gantrymq_replication.connection import Shared, SlaveConnection
+from gantrymq_replication.durable_mark import DurableMark
+from gantrymq_replication.gate import ReplicaGate
+from gantrymq_replication.replicas import Replicas
+from gantrymq_replication.settings import SYNC_MASTER, HaSettings
+from gantrymq_replication.streams import HaStreams
+
+__all__ = ["MasterService"]
+
+log = logging.getLogger("gantrymq.replication")
+
+MOST_SLAVES: Final = 64
+REVIEW_S: Final = 0.5  # between two looks at minInSyncReplicas
+
+
+class MasterService:
+    """Serves slaves while the broker is a master."""
+
+    name = "ha_master"
+
+    def __init__(self, gate: ReplicaGate) -> None:
+        self.replicas: Replicas | None = None
+        self._gate = gate
+        self._connections: dict[asyncio.Task[None], SlaveConnection] = {}
+        self._cancel: list[Callable[[], object]] = []
+        self._listener: Listener | None = None
+        self._timer: Timer | None = None
+
+    async def start(self, broker: Broker) -> None:
+        """Open the port and register it.
+
+        Raises:
+            ConfigError: the port cannot be opened, or the store has no raw log to copy.
+        """
+        rules, raw_log = HaSettings.of(broker.settings), broker.store.raw_log
+        if raw_log is None:
+            if rules.role == SYNC_MASTER:
+                raise ConfigError("brokerRole=SYNC_MASTER: this store cannot be copied; select store=mmap")
+            return
+        self._broker, self._rules, self._raw_log = broker, rules, raw_log
+        _warn(rules)
+        DurableMark(broker).forget()
+        self.replicas = Replicas(rules)
+        durable = broker.settings.text("flushDiskType") == "SYNC_FLUSH"
+        clock = broker.world.clock
+        self._shared = Shared(
+            broker.store, raw_log, clock, rules, self.replicas, self._gate, self._review, durable=durable
+        )
+        await self._listen()
+        self._gate.open(self.replicas, rules.slave_timeout_s, lambda: raw_log.log_range().max_offset, clock)
+        self._cancel = [raw_log.on_truncated(lambda end: self._abort_all("the log was truncated; it begins again"))]
+        if rules.least_copies > 1:
+            self._look()
+
+    async def stop(self) -> None:
+        """Close the port and all connections."""
+        if self._listener is not None:
+            await self._listener.close()
+            self._listener = None
+        for cancel in self._cancel:
+            cancel()
+        self._cancel = []
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+            self._broker.role.refuse("")
+        self._abort_all("this broker stops, or is no master any more")
+        if tasks := [*self._connections]:
+            await asyncio.wait(tasks)
+        self._gate.close()
+
+    async def _listen(self) -> None:
+        settings, rules = self._broker.settings, self._rules
+        host, port = settings.text("bindAddress"), rules.listen_port
+        own_host, own_port = parse_address(self._broker.registration.address)
+        if not port and settings.number("listenPort"):
+            port = own_port + 1
+        try:
+            streams = HaStreams(self._broker.world, settings)
+            self._listener = await self._broker.world.network.listen(host, port, streams.accepting(self._accept))
+        except OSError as error:
+            problem = (
+                f"the HA port {port} on {host} is taken by another process; choose another with haListenPort"
+                if error.errno == errno.EADDRINUSE
+                else f"cannot listen for slaves on {host} port {port}: {error.strerror or error}; see haListenPort"
+            )
+            if rules.role == SYNC_MASTER or rules.listen_port or error.errno != errno.EADDRINUSE:
+                raise ConfigError(problem) from error
+            log.warning("%s; this broker has no slaves", problem)
+            return
+        address = format_address(rules.host or own_host, self._listener.address[1])
+        if address != self._broker.registration.ha_address:
+            self._broker.registration.change(ha_address=address)
+        log.info("slaves may copy this log from %s", address)
+
+    async def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        if len(self._connections) >= MOST_SLAVES or self._listener is None:
+            log.warning("a connection to the HA port is refused: there are %d of them", len(self._connections))
+            writer.transport.abort()
+            return
+        task = asyncio.current_task()
+        assert task is not None
+        connection = self._connections[task] = SlaveConnection(self._shared, reader, writer)
+        cancel = self._broker.messages.on_appended(connection.appended)
+        try:
+            await connection.run()
+        finally:
+            cancel()
+            del self._connections[task]
+
+    def _abort_all(self, problem: str) -> None:
+        for connection in [*self._connections.values()]:
+            connection.abort(problem)
+
+    # --- minInSyncReplicas --------------------------------------------------------------------------------------------
+
+    def _look(self) -> None:
+        self._timer = self._broker.world.clock.call_later(REVIEW_S, self._look)
+        self._review()
+
+    def _review(self) -> None:
+        """Refuse messages while too few slaves are in sync."""
+        if self._timer is not None and self.replicas is not None:
+            end, now = self._raw_log.log_range().max_offset, self._broker.world.clock.monotonic()
+            self._broker.role.refuse(self.replicas.shortage(end, now))
+
+
+def _warn(rules: HaSettings) -> None:
+    if rules.broker_id:
+        log.warning("brokerId=%d has no effect: a master has the id 0", rules.broker_id)
+    if rules.role == SYNC_MASTER and rules.copies == 1 and not rules.all_in_sync:
+        log.warning(
+            "brokerRole=SYNC_MASTER waits for no slave while inSyncReplicas is 1, as in RocketMQ 5; set "
+            "inSyncReplicas=2 to acknowledge only what a slave has"
+        )

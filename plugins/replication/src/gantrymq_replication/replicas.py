@@ -1,0 +1,90 @@
+"""The slaves of a master: what each of them has, which are in sync, and what may be acknowledged.
+
+Pure: offsets and times in, decisions out. A slave is in sync while it is less than haMaxGapNotInSync behind, was heard
+of within haMaxTimeSlaveNotCatchup, and had, at some moment within that time, all that the master had then.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+
+import attrs
+
+from gantrymq_replication.settings import HaSettings
+
+__all__ = ["Replica", "Replicas"]
+
+
+@attrs.define(eq=False)
+class Replica:
+    """A connected slave that has reported."""
+
+    address: str
+    acked: int
+    heard_at: float  # monotonic seconds
+    caught_up_at: float = float("-inf")  # it had everything that the master had at this time
+    _mark: int = -1  # the master's end at `_marked_at`
+    _marked_at: float = 0.0
+
+    def acknowledge(self, acked: int, end: int, now: float) -> None:
+        """Take a report; *end*: of the master's log."""
+        self.acked, self.heard_at = max(self.acked, acked), now
+        if self._mark < 0 or self.acked >= self._mark:
+            if self._mark >= 0:
+                self.caught_up_at = self._marked_at
+            self._mark, self._marked_at = end, now
+        if self.acked >= end:
+            self.caught_up_at = now
+
+    def in_sync(self, end: int, now: float, rules: HaSettings) -> bool:
+        """Return whether it belongs to the in-sync set."""
+        caught_up = self.acked >= end or now - self.caught_up_at <= rules.max_late_s
+        return caught_up and end - self.acked < rules.max_gap and now - self.heard_at <= rules.max_late_s
+
+
+class Replicas:
+    """The connected slaves."""
+
+    def __init__(self, rules: HaSettings) -> None:
+        self._rules = rules
+        self._all: dict[Replica, None] = {}
+
+    @property
+    def all(self) -> Collection[Replica]:
+        """Every connected slave."""
+        return self._all.keys()
+
+    def add(self, replica: Replica) -> None:
+        """Count *replica* from now on."""
+        self._all[replica] = None
+
+    def remove(self, replica: Replica) -> None:
+        """Forget *replica*."""
+        self._all.pop(replica, None)
+
+    def in_sync(self, end: int, now: float) -> list[Replica]:
+        """Return the slaves of the in-sync set; *end*: of the master's log."""
+        return [each for each in self._all if each.in_sync(end, now, self._rules)]
+
+    def available(self, end: int) -> bool:
+        """Return whether as many slaves as needed are connected and less than haSlaveFallbehindMax behind."""
+        near = sum(end - each.acked < self._rules.fall_behind_max for each in self._all)
+        return near >= self._rules.copies - 1
+
+    def confirmed(self, end: int, now: float) -> int:
+        """Return the log offset up to which enough slaves have the log; *end* if none is waited for."""
+        needed = self._rules.copies - 1
+        acks = sorted((each.acked for each in self._all), reverse=True)
+        if len(acks) < needed:
+            return 0
+        confirmed = acks[needed - 1] if needed else end
+        if self._rules.all_in_sync:
+            confirmed = min([confirmed, *(each.acked for each in self.in_sync(end, now))])
+        return confirmed
+
+    def shortage(self, end: int, now: float) -> str:
+        """Return why no message may be stored, because of minInSyncReplicas; empty if it may."""
+        least = self._rules.least_copies
+        if least > 1 and (count := 1 + len(self.in_sync(end, now))) < least:
+            return f"in-sync replicas not enough: {count} in sync, minInSyncReplicas={least}"
+        return ""

@@ -1,0 +1,140 @@
+"""The slave's side: makes the broker a replica, finds its master and copies its log.
+
+It connects again at once after a lost connection, then with growing pauses. RocketMQ's slave waits 5 s.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from typing import Final
+
+from gantrymq.errors import ConfigError, GantryError
+from gantrymq.interfaces import Broker, RawLog
+from gantrymq.model.hosts import parse_address
+from gantrymq.model.role import Role
+from gantrymq_replication.copying import Copying
+from gantrymq_replication.durable_mark import DurableMark
+from gantrymq_replication.protocol import Refused
+from gantrymq_replication.settings import SLAVE, HaSettings
+from gantrymq_replication.streams import HaStreams
+
+__all__ = ["SlaveService"]
+
+log = logging.getLogger("gantrymq.replication")
+
+FIRST_PAUSE_S: Final = 0.1  # between two attempts to connect; doubled up to the longest
+LONGEST_PAUSE_S: Final = 2.0
+REFUSED_PAUSE_S: Final = 15.0  # the longest one after logs that do not fit
+ASK_S: Final = 2.0  # between two questions for the master's address, while name servers do not know it
+
+
+class SlaveService:
+    """Copies the log of a master with ``brokerRole=SLAVE``; without it, does nothing."""
+
+    name = "replication"
+    roles = frozenset(Role)
+
+    def __init__(self) -> None:
+        self.master_address = ""  # of its HA port; empty until it is known
+        self._problem = "it is no slave"
+        self._task: asyncio.Task[None] | None = None
+        self._copying: Copying | None = None
+
+    @property
+    def problem(self) -> str:
+        """Why the log is not copied; empty while it is."""
+        return "" if self.following else self._problem
+
+    @property
+    def following(self) -> bool:
+        """Whether the log is being copied."""
+        return self._copying is not None and self._copying.following
+
+    async def start(self, broker: Broker) -> None:
+        """Become a replica and begin to copy.
+
+        Raises:
+            ConfigError: the settings contradict each other, or the store has no raw log.
+        """
+        rules, raw_log = HaSettings.of(broker.settings), broker.store.raw_log
+        if rules.role != SLAVE:
+            return
+        if raw_log is None:
+            raise ConfigError("brokerRole=SLAVE: this store cannot be a copy; select store=mmap")
+        self._broker, self._raw_log, self._rules = broker, raw_log, rules
+        self._streams, self._mark = HaStreams(broker.world, broker.settings), DurableMark(broker)
+        self._durable = None if broker.clean_start else self._mark.read()
+        self._told = asyncio.Event()
+        self.master_address = rules.master_address
+        await broker.role.change(Role.REPLICA, 1)
+        broker.role.keep_from(lambda: raw_log.log_range().max_offset)  # its own retention decides
+        broker.registration.change(broker_id=rules.broker_id)
+        if not rules.master_address:
+            self._cancel = broker.registration.on_master_told(self._learn)
+        self._task = asyncio.ensure_future(self._follow(raw_log))
+
+    async def stop(self) -> None:
+        """End the connection."""
+        if self._task is not None:
+            self._task.cancel()
+            await asyncio.wait([self._task])
+            self._task = None
+            if not self._rules.master_address:
+                self._cancel()
+
+    def _learn(self, master: str, ha_address: str) -> None:
+        if ha_address != self.master_address:
+            log.info("the master %s serves its log at %s", master, ha_address)
+            self.master_address = ha_address
+            self._told.set()
+
+    async def _follow(self, raw_log: RawLog) -> None:
+        pause, told = FIRST_PAUSE_S, ""
+        while True:
+            if not self.master_address:
+                await self._ask()
+                continue
+            longest = LONGEST_PAUSE_S
+            try:
+                await self._copy(raw_log, self.master_address)
+            except Refused as error:
+                self._problem, longest = f"master {self.master_address}: {error}", REFUSED_PAUSE_S
+            except (OSError, GantryError) as error:
+                self._problem = f"master {self.master_address}: {error}"
+            except Exception as error:
+                self._problem = f"master {self.master_address}: {type(error).__name__}: {error}"
+                log.exception("the copy of the log failed")
+            if self.following:
+                pause, told = FIRST_PAUSE_S, ""
+            self._copying = None
+            if self._problem != told:
+                log.warning("this copy does not follow: %s", self._problem)
+                told = self._problem
+            await self._wait(pause)
+            pause = min(longest, 2 * pause)
+
+    async def _ask(self) -> None:
+        """Register again, because the answer has the master's address if the master is registered by then."""
+        self._problem = "no name server knows a master of this broker name; set haMasterAddress, or start the master"
+        await self._wait(ASK_S)
+        if not self.master_address:
+            self._broker.registration.changed()
+
+    async def _copy(self, raw_log: RawLog, address: str) -> None:
+        streams = await self._streams.connect(*parse_address(address))
+        self._copying = Copying(self._broker, raw_log, self._rules, self._mark, self._durable)
+        try:
+            await self._copying.run(streams)
+        finally:
+            if self._copying.following:
+                self._durable = None
+
+    async def _wait(self, seconds: float) -> None:
+        """Wait, or until another address of the master is known."""
+        self._told.clear()
+        timer = self._broker.world.clock.call_later(seconds, self._told.set)
+        try:
+            await self._told.wait()
+        finally:
+            timer.cancel()

@@ -1,0 +1,129 @@
+"""Streams over the connections of the world, with TLS if the settings ask for it.
+
+With haTlsEnable both sides use the certificates of the ``tls.`` settings: the master as a server, which may require a
+certificate of its slaves (tls.server.need.client.auth), and the slave as a client.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import ssl
+from collections.abc import Awaitable, Callable
+from typing import Any, Final
+
+from gantrymq.config import Settings
+from gantrymq.errors import ConfigError, RemoteProtocolError
+from gantrymq.remoting.admission import admission_of
+from gantrymq.remoting.tls_settings import tls_client
+from gantrymq.remoting.tls_transport import TlsTransport
+from gantrymq.world import Clock, Timer, World
+
+__all__ = ["HaStreams", "Streams"]
+
+log = logging.getLogger("gantrymq.replication")
+
+HANDSHAKE_S: Final = 5.0
+CONNECT_S: Final = 5.0
+READ_BYTES: Final = 512 * 1024  # buffered, and returned by one read
+
+Streams = tuple[asyncio.StreamReader, asyncio.StreamWriter]
+Connected = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]
+
+
+class _Secured(asyncio.Protocol):
+    """Puts TLS between a new socket and *above*."""
+
+    def __init__(
+        self, above: asyncio.StreamReaderProtocol, context: ssl.SSLContext, server: bool, clock: Clock
+    ) -> None:
+        self._above, self._context, self._server, self._clock = above, context, server, clock
+        self.settled: asyncio.Future[str | None] = asyncio.get_running_loop().create_future()
+
+    def connection_made(self, transport: Any) -> None:
+        """Begin the handshake."""
+        secured = TlsTransport(
+            transport,
+            self._above,
+            self._context,
+            server_side=self._server,
+            clock=self._clock,
+            timeout_s=HANDSHAKE_S,
+            settled=self._settle,
+            failed=lambda problem: None,
+        )
+        self.transport = secured
+        secured.start()
+
+    def _settle(self, problem: str | None) -> None:
+        if problem is None:
+            self._above.connection_made(self.transport)
+        elif self._server:
+            log.warning("a connection to the HA port is refused: %s", problem)
+        if not self.settled.done():
+            self.settled.set_result(problem)
+
+
+class HaStreams:
+    """Makes the streams of one broker."""
+
+    def __init__(self, world: World, settings: Settings) -> None:
+        """Read the certificates, if TLS is to be used. Raises ConfigError."""
+        self._world = world
+        self._server: ssl.SSLContext | None = None
+        self._client: ssl.SSLContext | None = None
+        if settings.flag("haTlsEnable"):
+            try:
+                self._server = admission_of(settings, world.clock.now_ms).tls_context()
+            except RemoteProtocolError as error:
+                raise ConfigError(f"haTlsEnable=true: {error}") from error
+            self._client = tls_client(settings).context()
+
+    def accepting(self, connected: Connected) -> Callable[[], asyncio.BaseProtocol]:
+        """Return the protocols of a listener, which calls *connected* for each connection, in a task."""
+
+        def factory() -> asyncio.BaseProtocol:
+            protocol = asyncio.StreamReaderProtocol(asyncio.StreamReader(), connected)
+            if self._server is None:
+                return protocol
+            return _Secured(protocol, self._server, True, self._world.clock)
+
+        return factory
+
+    async def connect(self, host: str, port: int) -> Streams:
+        """Connect within `CONNECT_S`.
+
+        Raises:
+            OSError: no connection, or no TLS.
+        """
+        task = asyncio.ensure_future(self._connect(host, port))
+        timer: Timer = self._world.clock.call_later(CONNECT_S, task.cancel)
+        try:
+            return await task
+        except asyncio.CancelledError:
+            current = asyncio.current_task()
+            if current is not None and current.cancelling():
+                task.cancel()
+                raise
+            raise ConnectionError(f"no answer within {CONNECT_S:g} s") from None
+        finally:
+            timer.cancel()
+
+    async def _connect(self, host: str, port: int) -> Streams:
+        reader = asyncio.StreamReader(limit=READ_BYTES)
+        protocol = asyncio.StreamReaderProtocol(reader)
+        context = self._client
+        if context is None:
+            transport, _ = await self._world.network.connect(host, port, lambda: protocol)
+        else:
+            secured = _Secured(protocol, context, False, self._world.clock)
+            below, _ = await self._world.network.connect(host, port, lambda: secured)
+            try:
+                problem = await secured.settled
+            except BaseException:
+                below.abort()
+                raise
+            if problem is not None:
+                raise ConnectionError(problem)
+            transport = secured.transport
+        return reader, asyncio.StreamWriter(transport, protocol, reader, asyncio.get_running_loop())

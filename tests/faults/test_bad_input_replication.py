@@ -1,0 +1,194 @@
+"""What is sent to an HA port, masters that do not fit, and settings of replication; in a simulated world."""
+
+import asyncio
+import contextlib
+
+import pytest
+
+pytest.importorskip("gantrymq_replication")
+
+from ha_pairs import end, ha_address, problem, put, simulate_pair
+
+from gantrymq.errors import ConfigError
+
+PORT = 20000
+
+
+@pytest.fixture
+def closed(row, logged):
+    """Send something to the HA port of a master with some records, which closes the connection and logs why.
+
+    *what* makes the pieces of the master's end, and *values* the values of the row.
+    """
+
+    def check(what, values, **settings):
+        async def main(pair):
+            master = await pair.master(**settings)
+            await put(master, 3)
+            last = end(master)
+            reader, writer = await pair.connect(master)
+            peer = "{}:{}".format(*writer.get_extra_info("sockname"))
+            with contextlib.suppress(OSError):
+                for piece in what(last):
+                    writer.write(piece)
+                    await pair.world.clock.sleep(0.5)
+                while await reader.read(1 << 16):
+                    pass
+            await put(master, 1)
+            return peer, last
+
+        peer, last = simulate_pair(main)
+        row.check(logged.wait_for(f"slave {peer} is gone"), "closed", peer=peer, **values(last))
+
+    return check
+
+
+@pytest.fixture
+def refused(row, logged):
+    """Start a slave; check why it does not follow. *start* returns it and the values of the row."""
+
+    def check(start):
+        async def main(pair):
+            slave, values = await start(pair)
+            await pair.until(lambda: problem(slave) not in ("", "it is no slave"), "a reason", 60)
+            return problem(slave), values
+
+        seen, values = simulate_pair(main)
+        row.check(seen, "starts", **values)
+
+    return check
+
+
+@pytest.fixture
+def stopped(row, logged):
+    """The start of a broker with some settings ends with a sentence."""
+
+    def check(settings, **values):
+        async def main(pair):
+            await pair.world.network.listen("127.0.0.1", PORT, asyncio.Protocol)
+            with pytest.raises(ConfigError) as raised:
+                await pair.start("broker", **settings)
+            return str(raised.value)
+
+        row.check(simulate_pair(main), "exit 1", **values)
+
+    return check
+
+
+def number(value):
+    return value.to_bytes(8, "big", signed=True)
+
+
+async def served(pair, data):
+    """The address of a server that sends *data* to everybody."""
+
+    class Server(asyncio.Protocol):
+        def connection_made(self, transport):
+            transport.write(data)
+
+    await pair.world.network.listen("127.0.0.1", PORT, Server)
+    return f"127.0.0.1:{PORT}"
+
+
+def test_bi291_another_protocol_at_the_ha_port(closed):
+    closed(lambda last: [b"GET / HTTP/1.1\r\n\r\n"], lambda last: {"bytes": b"GET / HT"})
+
+
+def test_bi292_a_report_after_the_end_of_the_log(closed):
+    closed(lambda last: [number(last + 1)], lambda last: {"start": last + 1, "end": last})
+
+
+def test_bi293_a_negative_report(closed):
+    closed(lambda last: [number(-5)], lambda last: {"bytes": number(-5)})
+
+
+def test_bi294_an_acknowledgement_of_what_was_not_sent(closed):
+    closed(lambda last: [number(0), number(last + 100)], lambda last: {"offset": last + 100, "end": last})
+
+
+def test_bi295_a_negative_acknowledgement(closed):
+    closed(lambda last: [number(0), number(-1)], lambda last: {"offset": -1, "end": last})
+
+
+def test_bi296_a_connection_that_says_nothing(closed):
+    closed(lambda last: [b"\0\0\0"], lambda last: {}, haHousekeepingInterval=3000)
+
+
+def test_bi297_a_master_that_is_none(refused):
+    async def start(pair):
+        address = await served(pair, b"HTTP/1.1 400 Bad Request\r\n\r\n")
+        return await pair.slave(address), {
+            "address": address,
+            "size": int.from_bytes(b" 400", "big"),
+            "offset": int.from_bytes(b"HTTP/1.1", "big"),
+        }
+
+    refused(start)
+
+
+def test_bi298_a_gap_in_what_a_master_sends(refused):
+    async def start(pair):
+        address = await served(pair, (0).to_bytes(8, "big") + (1).to_bytes(4, "big") + b"x" + (9).to_bytes(12, "big"))
+        return await pair.slave(address), {"address": address, "offset": 0, "expected": 1}
+
+    refused(start)
+
+
+def test_bi299_a_master_with_log_files_of_another_size(refused):
+    async def start(pair):
+        master = await pair.master()
+        await put(master, 300)
+        slave = await pair.slave(master, mappedFileSizeCommitLog=131072)
+        await pair.until(lambda: "mappedFileSizeCommitLog" in problem(slave), "refusal")
+        why = problem(slave).split("does not fit: ")[1].split("; both logs")[0]
+        return slave, {"address": ha_address(master), "why": why}
+
+    refused(start)
+
+
+async def diverged(pair, mine, its):
+    """A slave that was a master for *mine* messages, while its master got *its*."""
+    master = await pair.master()
+    slave = await pair.slave(master)
+    await put(master, 5)
+    await pair.equal(master, slave)
+    common = end(master)
+    await slave.stop()
+    alone = await pair.start("slave", brokerName="broker-b")
+    await put(alone, mine, topic="Own")
+    await alone.stop()
+    await put(master, its)
+    return master, await pair.slave(master), common
+
+
+def test_bi300_a_slave_with_a_longer_log(refused):
+    async def start(pair):
+        master, slave, common = await diverged(pair, 1, 0)
+        return slave, {"address": ha_address(master), "own": end(slave), "end": common}
+
+    refused(start)
+
+
+def test_bi301_a_slave_with_a_different_log(refused):
+    async def start(pair):
+        master, slave, _ = await diverged(pair, 2, 2)
+        await pair.until(lambda: "differs" in problem(slave), "refusal")
+        place = int(problem(slave).split(" at ")[1].split(" ")[0])
+        return slave, {"address": ha_address(master), "offset": place, "own": end(slave)}
+
+    refused(start)
+
+
+def test_bi302_a_slave_without_a_master(refused):
+    async def start(pair):
+        return await pair.start("slave", brokerRole="SLAVE", brokerId=1), {}
+
+    refused(start)
+
+
+def test_bi303_an_ha_address_that_is_none(stopped):
+    stopped({"brokerRole": "SLAVE", "brokerId": 1, "haMasterAddress": "nowhere"}, where="the test", text="nowhere")
+
+
+def test_bi304_an_ha_port_that_is_taken(stopped):
+    stopped({"haListenPort": PORT}, port=PORT)

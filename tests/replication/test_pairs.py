@@ -1,0 +1,450 @@
+"""Masters and slaves: equal logs, acknowledgements that wait, logs that do not fit."""
+
+import asyncio
+import shutil
+from pathlib import Path
+
+import pytest
+from certificates import make_certificate
+from ha_pairs import SETTINGS, end, following, log_of, problem, put, replicas, simulate_pair, slave_of
+
+from gantrymq.errors import ConfigError, RequestRefused, Unconfirmed
+from gantrymq.interfaces import SendRequest
+from gantrymq.model.role import Role
+from gantrymq_testing.cluster import Cluster
+
+SYNC = {"brokerRole": "SYNC_MASTER", "inSyncReplicas": 2}
+
+
+async def outcome(cluster, topic="Orders"):
+    """The code of a send, and the seconds until its answer."""
+    clock = cluster.world.clock
+    began, answer = clock.monotonic(), await cluster.broker.messages.send(SendRequest("p", topic, b"body"))
+    return answer.unconfirmed.response_code if answer.unconfirmed else 0, clock.monotonic() - began
+
+
+@pytest.mark.parametrize("flush", ["SYNC_FLUSH", "ASYNC_FLUSH"])
+@pytest.mark.parametrize("seed", range(3))
+def test_a_slave_copies_what_there_is_and_what_comes(seed, flush):
+    async def main(pair):
+        master = await pair.master(flushDiskType=flush)
+        await put(master, 300)
+        slave = await pair.slave(master, flushDiskType=flush)
+        await pair.equal(master, slave)
+        assert slave.broker.role.current is Role.REPLICA
+        for _ in range(3):
+            await put(master, 50)
+            await pair.equal(master, slave, 1)
+        await pair.until(lambda: replicas(master)[0].acked == end(master), "acknowledgement", 1)
+
+    simulate_pair(main, seed)
+
+
+def test_a_message_is_on_the_slave_within_milliseconds():
+    async def main(pair):
+        master = await pair.master()
+        slave = await pair.slave(master)
+        await put(master, 1)
+        await pair.equal(master, slave)
+        for _ in range(20):
+            await put(master, 1)
+            assert await pair.until(lambda: end(slave) == end(master), "copy") < 0.1
+
+    simulate_pair(main)
+
+
+def test_two_slaves_and_one_that_comes_back():
+    async def main(pair):
+        master = await pair.master()
+        first, second = await pair.slave(master, "one"), await pair.slave(master, "two", brokerId=2)
+        await put(master, 100)
+        await pair.equal(master, first)
+        await pair.equal(master, second)
+        await first.stop()
+        await put(master, 300)
+        await pair.equal(master, second)
+        await first.start()
+        took = await pair.until(lambda: following(first) and end(first) == end(master), "rejoin")
+        assert took < 1, "RocketMQ takes 5 s"
+        assert await pair.until(lambda: [each.acked for each in replicas(master)] == [end(master)] * 2, "reports") < 1
+        await pair.equal(master, first)
+
+    simulate_pair(main)
+
+
+def test_a_slave_connects_again_when_its_master_is_back():
+    async def main(pair):
+        master = await pair.master(haListenPort=20000)
+        slave = await pair.slave(master)
+        await put(master, 50)
+        await pair.equal(master, slave)
+        for _ in range(3):
+            await master.restart()
+            await put(master, 50)
+            await pair.equal(master, slave, 5)
+
+    simulate_pair(main)
+
+
+def test_a_new_slave_gets_the_oldest_file_or_with_a_setting_the_newest():
+    async def main(pair):
+        master = await pair.master(syncFromLastFile=True)
+        await put(master, 400)
+        slave = await pair.slave(master)
+        await pair.until(lambda: end(slave) == end(master), "copy")
+        low, data = await log_of(slave)
+        assert low == end(master) - end(master) % 65536 > 0
+        assert (await log_of(master))[1].endswith(data)
+
+    simulate_pair(main)
+
+
+# --- acknowledgements ------------------------------------------------------------------------------------------------
+
+
+def test_sync_master_answers_after_the_slave_has_the_message():
+    async def main(pair):
+        master = await pair.master(**SYNC)
+        assert (await outcome(master))[0] == Unconfirmed.SLAVE_NOT_AVAILABLE
+        slave = await pair.slave(master)
+        await pair.equal(master, slave)
+        for _ in range(10):
+            code, seconds = await outcome(master)
+            assert (code, end(slave)) == (0, end(master)) and seconds < 1
+
+    simulate_pair(main)
+
+
+def test_a_slave_that_reads_but_never_acknowledges_is_late():
+    async def main(pair):
+        master = await pair.master(**SYNC, slaveTimeout=2000)
+        _, writer = await pair.connect(master)
+        writer.write(bytes(8))
+        await pair.until(lambda: replicas(master), "a slave")
+        code, seconds = await outcome(master)
+        assert code == Unconfirmed.FLUSH_SLAVE_TIMEOUT and 1.9 < seconds < 2.1
+        sends = [asyncio.ensure_future(outcome(master)) for _ in range(5)]
+        await pair.world.clock.sleep(0.5)
+        sends += [asyncio.ensure_future(outcome(master)) for _ in range(5)]
+        for code, seconds in await asyncio.gather(*sends):  # each has its own time limit
+            assert code == Unconfirmed.FLUSH_SLAVE_TIMEOUT and 1.9 < seconds < 2.1
+        writer.close()
+
+    simulate_pair(main)
+
+
+def test_a_master_that_stops_acknowledges_nothing_that_no_slave_has():
+    async def main(pair):
+        master = await pair.master(**SYNC)
+        _, writer = await pair.connect(master)
+        writer.write(bytes(8))
+        await pair.until(lambda: replicas(master), "a slave")
+        send = asyncio.ensure_future(outcome(master))
+        await pair.world.clock.sleep(1)
+        await master.stop()
+        assert (await send)[0] == Unconfirmed.SLAVE_NOT_AVAILABLE
+        writer.close()
+
+    simulate_pair(main)
+
+
+def test_a_late_slave_does_not_hold_up_what_another_one_has():
+    async def main(pair):
+        master = await pair.master(**SYNC)
+        _, writer = await pair.connect(master)
+        writer.write(bytes(8))
+        slave = await pair.slave(master)
+        await put(master, 10)
+        await pair.equal(master, slave)
+        assert len(replicas(master)) == 2
+        for _ in range(5):
+            code, seconds = await outcome(master)
+            assert code == 0 and seconds < 1
+        writer.close()
+
+    simulate_pair(main)
+
+
+def test_every_slave_in_sync_is_waited_for_with_all_ack():
+    async def main(pair):
+        master = await pair.master(**SYNC, allAckInSyncStateSet=True, haMaxTimeSlaveNotCatchup=4000)
+        slave = await pair.slave(master)
+        await put(master, 1)
+        await pair.equal(master, slave)
+        _, writer = await pair.connect(master)
+        writer.write(end(master).to_bytes(8, "big"))
+        await pair.until(lambda: len(replicas(master)) == 2, "two slaves")
+        code, seconds = await outcome(master)
+        assert code == Unconfirmed.FLUSH_SLAVE_TIMEOUT and 2.9 < seconds < 3.1
+        await pair.world.clock.sleep(5)  # it is in sync no more
+        assert (await outcome(master))[0] == 0
+        writer.close()
+
+    simulate_pair(main)
+
+
+def test_messages_are_refused_while_too_few_copies_are_in_sync():
+    async def main(pair):
+        master = await pair.master(minInSyncReplicas=2)
+        with pytest.raises(RequestRefused, match="in-sync replicas not enough: 1 in sync") as refused:
+            await outcome(master)
+        assert refused.value.response_code == 1 and end(master) == 0
+        slave = await pair.slave(master)
+        await pair.until(lambda: following(slave), "slave")
+        await pair.world.clock.sleep(1)
+        assert (await outcome(master))[0] == 0
+        await slave.stop()
+        await pair.until(lambda: not replicas(master), "end of the slave")
+        with pytest.raises(RequestRefused):
+            await outcome(master)
+
+    simulate_pair(main)
+
+
+# --- logs that do not fit --------------------------------------------------------------------------------------------
+
+
+async def diverged(pair, mine, common=50):
+    """A master, and a store that had *common* messages of it and *mine* of its own, then the address of the master."""
+    master = await pair.master(haListenPort=20000)
+    slave = await pair.slave(master)
+    await put(master, common)
+    await pair.equal(master, slave)
+    await slave.stop()
+    alone = await pair.start("slave", brokerName="broker-b")
+    await put(alone, mine, topic="Own")
+    before = await log_of(alone)
+    await alone.stop()
+    return master, before
+
+
+@pytest.mark.parametrize(
+    ("mine", "its", "sentence"), [(5, 0, "this log ends at"), (5, 9, "differs"), (9, 5, "differs")]
+)
+def test_a_log_that_is_longer_or_different_is_refused_and_kept(mine, its, sentence):
+    async def main(pair):
+        master, before = await diverged(pair, mine)
+        await put(master, its)
+        slave = await pair.slave(master)
+        await pair.until(lambda: sentence in problem(slave), "refusal")
+        assert "empty its store folder" in problem(slave)
+        await put(master, 20)
+        await pair.until(lambda: "differs" in problem(slave), "refusal", 60)
+        assert await log_of(slave) == before and not following(slave)
+
+    simulate_pair(main)
+
+
+def test_a_copy_whose_place_is_deleted_is_told_so():
+    async def main(pair):
+        master = await pair.master()
+        await put(master, 100)
+        slave = await pair.slave(master)
+        await pair.equal(master, slave)
+        await slave.stop()
+        await put(master, 600)
+        for each in sorted(pair.world.files.list(Path("/master/store/commitlog")))[:3]:
+            pair.world.files.remove(Path("/master/store/commitlog") / each)
+        await master.stop()
+        pair.world.files.remove(Path("/master/store/checkpoint"))
+        await master.start()
+        assert master.store.raw_log.log_range().min_offset == 3 * 65536
+        slave = await pair.slave(master)
+        await pair.until(lambda: "before it sent anything" in problem(slave), "refusal")
+
+    simulate_pair(main)
+
+
+def test_another_size_of_log_files_is_refused():
+    async def main(pair):
+        master = await pair.master()
+        await put(master, 300)
+        slave = await pair.slave(master, mappedFileSizeCommitLog=131072)
+        await pair.until(lambda: "mappedFileSizeCommitLog" in problem(slave), "refusal")
+
+    simulate_pair(main)
+
+
+# --- settings --------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("settings", "sentence"),
+    [
+        ({"brokerRole": "SLAVE"}, "brokerRole=SLAVE with brokerId=0"),
+        ({"brokerRole": "SLAVE", "brokerId": 1, "haMasterAddress": "nowhere"}, "haMasterAddress: 'nowhere'"),
+        ({"haListenPort": 20000}, "the HA port 20000 on 127.0.0.1 is taken"),
+    ],
+)
+def test_settings_that_cannot_work_stop_the_start(settings, sentence):
+    async def main(pair):
+        await pair.world.network.listen("127.0.0.1", 20000, asyncio.Protocol)
+        with pytest.raises(ConfigError, match=sentence):
+            await pair.start("x", **settings)
+
+    simulate_pair(main)
+
+
+def test_a_slave_learns_its_master_from_the_name_server():
+    async def main(pair):
+        master = await pair.master()
+        await put(master, 10)
+        slave = await pair.start("slave", master.namesrv, brokerRole="SLAVE", brokerId=1)
+        await pair.equal(master, slave, 1)
+        assert slave.broker.registration.broker_id == 1
+
+    simulate_pair(main)
+
+
+def test_a_slave_that_is_first_finds_its_master_soon():
+    async def main(pair):
+        names = await pair.start("names", brokerName="broker-x")
+        slave = await pair.start("slave", names.namesrv, brokerRole="SLAVE", brokerId=1)
+        await pair.world.clock.sleep(5)
+        master = await pair.start("master", names.namesrv)
+        await put(master, 10)
+        await pair.equal(master, slave, 3)  # RocketMQ: up to 30 s
+
+    simulate_pair(main)
+
+
+# --- stops that are not clean ----------------------------------------------------------------------------------------
+
+
+async def killed_slave(pair, damage):
+    """A master and a slave that was killed; *damage* changes a log file, from an offset after the durable mark on."""
+    master = await pair.master(mappedFileSizeCommitLog=1 << 20)
+    await put(master, 100)
+    process = pair.process("10.0.0.9")
+    slave = Cluster(process.world, Path("/slave"), {**SETTINGS, **slave_of(master), "mappedFileSizeCommitLog": 1 << 20})
+    await process.run(slave.start())
+    await pair.equal(master, slave)
+    await pair.world.clock.sleep(1.5)
+    mark = int(pair.world.files.read(Path("/slave/store/plugins/replication/durable")))
+    assert mark == end(master)
+    await put(master, 100)
+    await pair.equal(master, slave)
+    process.kill()
+    log = Path("/slave/store/commitlog/00000000000000000000")
+    data = bytearray(pair.world.files.read(log))
+    damage(data, mark)
+    pair.world.files.replace(log, bytes(data))
+    return master, mark
+
+
+def blank_out(data, mark):
+    """Zero a page, as a power cut leaves one that was never written."""
+    data[mark + 9000 : mark + 12_000] = bytes(3000)
+
+
+def test_a_copy_that_lost_pages_in_a_power_cut_is_mended():
+    async def main(pair):
+        master, _ = await killed_slave(pair, blank_out)
+        slave = await pair.slave(master, mappedFileSizeCommitLog=1 << 20)
+        await pair.equal(master, slave)
+        await put(master, 10)
+        await pair.equal(master, slave)
+
+    simulate_pair(main)
+
+
+def test_a_killed_copy_goes_on_where_it_was():
+    async def main(pair):
+        master, _ = await killed_slave(pair, lambda data, mark: None)
+        slave = await pair.slave(master, mappedFileSizeCommitLog=1 << 20)
+        await put(master, 10)
+        await pair.equal(master, slave)
+
+    simulate_pair(main)
+
+
+def test_an_unclean_log_that_differs_before_the_mark_is_refused():
+    async def main(pair):
+        def damage(data, mark):
+            blank_out(data, mark - 13_000)
+
+        master, _ = await killed_slave(pair, damage)
+        slave = await pair.slave(master, mappedFileSizeCommitLog=1 << 20)
+        await pair.until(lambda: "differs" in problem(slave), "refusal")
+        assert not following(slave)
+
+    simulate_pair(main)
+
+
+def test_a_master_that_becomes_a_slave_has_no_mark():
+    async def main(pair):
+        master = await pair.master()
+        slave = await pair.slave(master)
+        await put(master, 10)
+        await pair.equal(master, slave)
+        await pair.world.clock.sleep(1.5)
+        mark = Path("/slave/store/plugins/replication/durable")
+        assert pair.world.files.stat(mark) is not None
+        await slave.stop()
+        await pair.start("slave", brokerName="broker-b")
+        assert pair.world.files.stat(mark) is None
+
+    simulate_pair(main)
+
+
+# --- TLS -------------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def certificates(tmp_path):
+    """Settings of a master that requires certificates of its authority, and of a slave with one."""
+    if shutil.which("openssl") is None:
+        pytest.skip("needs the openssl command")
+    for name, authority in (("authority", ""), ("master", "authority"), ("slave", "authority"), ("stranger", "")):
+        make_certificate(tmp_path, name, authority=authority)
+    paths = {name: str(tmp_path / name) for name in ("authority", "master", "slave", "stranger")}
+    server = {
+        "haTlsEnable": True,
+        "tls.server.certPath": paths["master"] + ".pem",
+        "tls.server.keyPath": paths["master"] + ".key",
+        "tls.server.need.client.auth": "require",
+        "tls.server.authClient": True,
+        "tls.server.trustCertPath": paths["authority"] + ".pem",
+    }
+
+    def client(name):
+        return {
+            "haTlsEnable": True,
+            "tls.client.certPath": f"{paths[name]}.pem",
+            "tls.client.keyPath": f"{paths[name]}.key",
+            "tls.client.authServer": True,
+            "tls.client.trustCertPath": paths["authority"] + ".pem",
+        }
+
+    return server, client
+
+
+def test_a_log_is_copied_over_tls_by_those_with_a_certificate(certificates, caplog):
+    server, client = certificates
+
+    async def main(pair):
+        master = await pair.master(**server)
+        await put(master, 300)
+        slave = await pair.slave(master, **client("slave"))
+        await pair.equal(master, slave)
+        stranger = await pair.slave(master, "stranger", **client("stranger"))
+        plain = await pair.slave(master, "plain")
+        await pair.until(lambda: "it sent" in problem(plain) or "before it sent" in problem(plain), "refusal")
+        await pair.world.clock.sleep(10)
+        assert end(stranger) == end(plain) == 0 and len(replicas(master)) == 1
+        await put(master, 10)
+        await pair.equal(master, slave)
+
+    simulate_pair(main)
+    assert "a connection to the HA port is refused: the TLS handshake failed" in caplog.text
+
+
+def test_a_slave_with_tls_refuses_a_master_without(certificates):
+    async def main(pair):
+        master = await pair.master()
+        slave = await pair.slave(master, **certificates[1]("slave"))
+        await put(master, 10)
+        await pair.world.clock.sleep(20)
+        assert end(slave) == 0 and "master" in problem(slave)
+
+    simulate_pair(main)
