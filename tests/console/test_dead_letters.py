@@ -44,7 +44,9 @@ def test_the_letters_are_listed_with_their_causes(dead):
     assert (cause["origin_topic"], cause["count"]) == ("Orders", "3")
     assert "3 dead letters" in page.text
     assert dead.api("/groups/billing/dlq?hours=1")["data"]["count"] == "3"
-    assert "gantrymq group dlq list billing" in page.text
+    assert "gantrymq group dlq list billing --max 3" in page.text
+    for query in ("hours=1", "rows=2", "rows=2&start=2"):  # the command lists the oldest, of all times
+        assert dead.api(f"/groups/billing/dlq?{query}")["command"] == ""
 
 
 def test_a_letter_with_a_large_body_is_sent_again_whole(visitor, monkeypatch):

@@ -94,6 +94,29 @@ def test_undecided_transactions_are_listed_and_shown(visitor):
     assert visitor.api("/transactions?shown=given_up")["data"]["found"]["halves"] == []
 
 
+@pytest.mark.parametrize(
+    ("path", "command"),
+    [
+        ("/topics", "topic list"),
+        ("/topics?kind=all", "topic list --all"),
+        ("/topics?filter=Ord", ""),
+        ("/topics?kind=fifo", ""),
+        ("/topics/Orders/groups", ""),
+        ("/groups?kind=all", "group list --all"),
+        ("/groups?filter=x", ""),
+        ("/delayed?topic=a", "message pending --max 50 -t a"),
+        ("/delayed?broker=broker-a&source=levels", ""),
+        ("/transactions?shown=given_up&topic=$(x)", "transactions list --given-up -t '$(x)'"),
+        ("/transactions?broker=broker-a", ""),
+        ("/about", ""),
+    ],
+)
+def test_pages_show_a_command_only_if_it_shows_the_same(visitor, path, command):
+    visitor.running.create_topic("Orders", 1)
+    assert visitor.api(path)["command"] == command
+    assert "--help" not in visitor.get(path).text
+
+
 def test_a_broker_that_lists_nothing_is_named(gantrymq_broker_factory):
     running = gantrymq_broker_factory({"plugins": "storage_memory,nameserver"})
     with Visitor(running) as visitor:

@@ -57,7 +57,7 @@ async def about(visit: Visit) -> View:
     }
     served = {name: each.value for name, each in (await asking.all(probes)).items()}
     versions = {"Python": platform.python_version(), **{name: version(name) for name in PACKAGES}}
-    return View("about.html", AboutPage(versions, REQUESTS, served, vendored()), "status", asking.missing)
+    return View("about.html", AboutPage(versions, REQUESTS, served, vendored()), "", asking.missing)
 
 
 async def _served(cluster: Cluster, address: str) -> dict[str, bool]:

@@ -71,9 +71,10 @@ async def show(visit: Visit) -> View:
         letters[visit.start : visit.start + visit.rows],
         visit.may(Role.OPERATOR),
     )
-    return View(
-        "dead_letters.html", data, f"group dlq list {quote(group)}", asking.missing, found.as_of_ms, title=group
-    )
+    # The command lists the oldest letters.
+    whole = hours == "all" and len(data.letters) == data.count
+    command = f"group dlq list {quote(group)}" + (f" --max {int(data.count)}" if data.letters else "") if whole else ""
+    return View("dead_letters.html", data, command, asking.missing, found.as_of_ms, title=group)
 
 
 async def _head(visit: Visit, asking: Asking) -> GroupHead | None:

@@ -28,7 +28,7 @@ async def group_list(visit: Visit) -> View:
         visit.cluster, asking, visit.text("filter"), kind, sort, visit.descends(sort), visit.start, visit.rows
     )
     times = [each.as_of_ms for each in data.groups if each.as_of_ms is not None]
-    command = "group list" if kind == "user" else "group list --all"
+    command = ("group list" if kind == "user" else "group list --all") if not visit.text("filter") else ""
     return View("groups.html", data, command, asking.missing, min(times, default=None))
 
 
@@ -42,8 +42,10 @@ async def overview(visit: Visit) -> View:
 async def queues(visit: Visit) -> View:
     """Show the queues of a group, those with the largest lag first."""
     asking, name = Asking(visit.console.world.clock), visit.names["group"]
-    data = group.queues_of(await _facts(visit, asking), visit.text("topic"), visit.start, visit.rows)
-    return View("group_queues.html", data, f"group progress {quote(name)}", asking.missing, title=name)
+    topic = visit.text("topic")
+    data = group.queues_of(await _facts(visit, asking), topic, visit.start, visit.rows)
+    command = f"group progress {quote(name)}" + (f" -t {quote(topic)}" if topic else "")
+    return View("group_queues.html", data, command, asking.missing, title=name)
 
 
 async def group_members(visit: Visit) -> View:

@@ -13,7 +13,7 @@ __all__ = ["PART"]
 async def history_page(visit: Visit) -> View:
     """Show the history of the subject that the parameters name."""
     data = visit.console.history.look(visit.choice("kind", tuple(KINDS)), visit.text("name")[:255])
-    return View("history.html", data, "status", title=data.name)
+    return View("history.html", data, title=data.name)
 
 
 PART = Part("history", pages=(Page("/history", "history.title", Role.VIEWER, history_page, 10.0),))

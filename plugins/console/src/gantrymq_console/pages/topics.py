@@ -25,7 +25,7 @@ async def topic_list(visit: Visit) -> View:
         visit.cluster, asking, visit.text("filter"), kind, sort, visit.descends(sort), visit.start, visit.rows
     )
     times = [each.as_of_ms for each in data.topics if each.as_of_ms is not None]
-    command = "topic list" if kind == "user" else "topic list --all"
+    command = {"user": "topic list", "all": "topic list --all"}.get(kind, "") if not visit.text("filter") else ""
     return View("topics.html", data, command, asking.missing, min(times, default=None))
 
 
@@ -40,7 +40,7 @@ async def groups(visit: Visit) -> View:
     """Show the groups that consume a topic, and their members."""
     asking, name = Asking(visit.console.world.clock), visit.names["topic"]
     data = await topic.topic_groups(visit.cluster, asking, name, visit.start, visit.rows)
-    command = f"group progress -g {quote(data.groups[0].group)} -t {quote(name)}" if data.groups else "group list"
+    command = f"group progress -g {quote(data.groups[0].group)} -t {quote(name)}" if data.total == 1 else ""
     return View("topic_groups.html", data, command, asking.missing, title=name)
 
 

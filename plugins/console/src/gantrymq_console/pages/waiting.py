@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from shlex import quote
 from typing import Final
 
 import attrs
@@ -46,7 +47,9 @@ async def delayed(visit: Visit) -> View:
         most=visit.rows,
     )
     data = DelayedPage(broker, source, topic, found, visit.may(Role.OPERATOR))
-    command = f"message pending --max {visit.rows}" + (f" -t {topic}" if topic else "")
+    command = f"message pending --max {visit.rows}" + (f" -t {quote(topic)}" if topic else "")
+    if broker or source or visit.text("place"):  # the command lists all kinds of all brokers from the beginning
+        command = ""
     return View("delayed.html", data, command, asking.missing)
 
 
@@ -115,7 +118,11 @@ async def transactions(visit: Visit) -> View:
         most=visit.rows,
     )
     data = TransactionsPage(broker, topic, shown, found, visit.may(Role.OPERATOR))
-    command = "transactions list" + (" --given-up" if shown == "given_up" else "") + (f" -t {topic}" if topic else "")
+    command = (
+        "transactions list" + (" --given-up" if shown == "given_up" else "") + (f" -t {quote(topic)}" if topic else "")
+    )
+    if broker or visit.start:
+        command = ""
     return View("transactions.html", data, command, asking.missing)
 
 
