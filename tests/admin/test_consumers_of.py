@@ -10,6 +10,7 @@ from gantrymq.client import Client, Message, ReconsumeLater, TransactionState
 from gantrymq.model.group import GroupConfig
 from gantrymq.model.queue import MessageQueue, Queue
 from gantrymq_admin.consumption import Certainty, Fact, Kind, Reason, Stage
+from gantrymq_admin.consumption.sentences import sentence
 from gantrymq_testing.simulation import simulate_cluster
 
 for each in ("storage_memory", "filter_tag", "schedule", "diagnosis"):
@@ -217,6 +218,10 @@ def test_filtered_by_tag_now_or_later():
             found = await verdict_of(cluster, message)
             assert judged(found) == (Reason.FILTERED, Certainty.LIKELY)
             assert found.facts.subscription.expression == "TagA || TagC"
+            now_ms = cluster.world.clock.now_ms()
+            assert found.facts.subscribed_ms is None or now_ms - 20_000 < found.facts.subscribed_ms <= now_ms
+            facts = (await found_of(cluster, message)).message
+            assert "the present subscription, TAG 'TagA || TagC' since " in sentence(facts, found)
 
     simulate_cluster(work)
 

@@ -55,6 +55,16 @@ def holding(first):
             Reason.FILTERED,
             "filtered_tag",
         ),
+        (
+            {**PASSED, "fit": Fit.DIFFERS, "subscription": Subscription("T", "TagA", version=1_795_000_000_000)},
+            Reason.FILTERED,
+            "filtered_tag_since",
+        ),
+        (
+            {**PASSED, "fit": Fit.DIFFERS, "subscription": Subscription("T", "TagA", version=1_795 * 10**15)},
+            Reason.FILTERED,
+            "filtered_tag",
+        ),
         (PASSED, Reason.PASSED, "passed"),
         ({**BEHIND, "positions": (MemberPosition("c1", 42, 0, 0, 0, False),)}, Reason.PASSED, "passed_member"),
         ({**PASSED, "pops": True}, Reason.POPPED, "popped"),

@@ -6,6 +6,7 @@ Offsets are queue offsets, times are wall times in ms since 1970.
 from __future__ import annotations
 
 import enum
+from typing import Final
 
 import attrs
 
@@ -25,6 +26,10 @@ __all__ = [
     "Stage",
     "Try",
 ]
+
+
+YEAR_2001_MS: Final = 10**12
+YEAR_2096_MS: Final = 4 * 10**12
 
 
 class Fact(enum.Enum):
@@ -193,3 +198,12 @@ class GroupFacts:
     pops: bool = False  # whether the group is known to pop the topic
     pop: Pop | None = None
     unknown: frozenset[Fact] = frozenset()
+
+    @property
+    def subscribed_ms(self) -> int | None:
+        """When a client had the present subscription at the latest, by its clock; None if it does not tell.
+
+        RocketMQ's client in Java writes the time of the last rebalance; others write nanoseconds, or other numbers.
+        """
+        since_ms = self.subscription.version if self.subscription is not None else 0
+        return since_ms if YEAR_2001_MS < since_ms < YEAR_2096_MS else None

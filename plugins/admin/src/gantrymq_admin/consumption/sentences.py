@@ -102,7 +102,9 @@ def _filtered(message: MessageFacts, found: Verdict) -> str:
     assert subscription is not None
     tag = f"tag {message.tags!r}" if message.tags else "no tag"
     text = f"{subscription.type} {subscription.expression!r}"
-    return f"the message ({tag}) does not match the subscription {text}, as it is now"
+    since_ms = found.facts.subscribed_ms
+    since = f"since {_at(since_ms)} at the latest" if since_ms is not None else "since an unknown time"
+    return f"the message ({tag}) does not match the present subscription, {text} {since}"
 
 
 def _passed(message: MessageFacts, found: Verdict) -> str:

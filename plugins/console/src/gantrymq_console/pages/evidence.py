@@ -116,7 +116,8 @@ def _filtered(message: MessageFacts, found: Verdict) -> Evidence:
     assert subscription is not None
     expression = f"{subscription.type} {subscription.expression}"
     key = "message.evidence.filtered_tag" if message.tags else "message.evidence.filtered"
-    return Evidence(key, {"tag": message.tags or "", "expression": expression})
+    fields, since_ms = {"tag": message.tags or "", "expression": expression}, found.facts.subscribed_ms
+    return Evidence(f"{key}_since", fields, {"time": since_ms}) if since_ms is not None else Evidence(key, fields)
 
 
 def _passed(message: MessageFacts, found: Verdict) -> Evidence:
