@@ -7,7 +7,7 @@ from console_visitor import Visitor
 
 from gantrymq.client import Client, GroupConfig, Message
 from gantrymq.client.admin import OffsetTarget
-from gantrymq.errors import ConnectFailed
+from gantrymq.errors import BrokerRefused, ConnectFailed
 from gantrymq_console.access.users import Role
 from gantrymq_console.data import attention as attention_data
 from gantrymq_console.data import brokers as brokers_data
@@ -139,6 +139,18 @@ def test_without_a_name_server_from_the_start_everything_is_unknown(visitor, mon
     else:
         assert "others agree" not in page.text and "Nothing is known" in page.text
     assert visitor.get("/brokers/broker-x").status == 504  # not 404: nobody knows which brokers there are
+
+
+def test_all_is_not_well_if_a_server_did_not_tell_everything(visitor, monkeypatch):
+    async def refused(*_given, **_more):
+        raise BrokerRefused(1, "out of order", "127.0.0.1:1")
+
+    visitor.get("/about")
+    monkeypatch.setattr(attention_data, "figures_of", refused)
+    visitor.cluster.forget()
+    page = visitor.get("/")
+    assert "Nothing wrong was found in what is known" in page.text and "Nothing needs your attention" not in page.text
+    assert "the server refused the request" in page.text and "out of order" in page.text
 
 
 def test_no_name_server_answers(visitor, monkeypatch):

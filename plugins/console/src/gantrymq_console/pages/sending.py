@@ -214,8 +214,8 @@ def _body(text: str, encoding: str) -> bytes:
             return base64.b64decode("".join(text.split()), validate=True)
         if encoding == "hex":
             return bytes.fromhex(text)
-    except (ValueError, binascii.Error) as problem:
-        raise BadInput("sending.bad_body", encoding=encoding, problem=str(problem)) from None
+    except (ValueError, binascii.Error):
+        raise BadInput("sending.bad_body", encoding=encoding) from None
     if encoding != "text":
         raise BadInput("common.not_a_choice", name="encoding", value=encoding[:20], choices=", ".join(ENCODINGS))
     return text.replace("\r\n", "\n").encode("utf-8", "replace")
