@@ -99,6 +99,35 @@ def test_a_new_slave_gets_the_oldest_file_or_with_a_setting_the_newest():
     simulate_pair(main)
 
 
+def test_a_first_record_that_arrives_slowly_is_waited_for():
+    """A slave whose log is empty begins at the master's third file, with half a record for longer than a heartbeat."""
+
+    async def main(pair):
+        master = await pair.master()
+        await put(master, 400)
+        start = end(master) - end(master) % 65536
+        _, data = await log_of(master, start)
+        pieces, reports = [data[:300], data[300:]], []
+
+        async def serve(reader, writer):
+            reports.append(await reader.readexactly(8))
+            for number, piece in enumerate(pieces):
+                place = start + sum(map(len, pieces[:number]))
+                writer.write(place.to_bytes(8, "big") + len(piece).to_bytes(4, "big") + piece)
+                reports.append(await reader.readexactly(8))
+                await pair.world.clock.sleep(7)
+            await reader.read()
+
+        await pair.world.network.listen(
+            "127.0.0.1", 20000, lambda: asyncio.StreamReaderProtocol(asyncio.StreamReader(), serve)
+        )
+        slave = await pair.slave("127.0.0.1:20000")
+        await pair.until(lambda: end(slave) == end(master), "copy")
+        assert [int.from_bytes(each, "big") for each in reports] == [0, start, start]  # one connection
+
+    simulate_pair(main)
+
+
 # --- acknowledgements ------------------------------------------------------------------------------------------------
 
 
@@ -142,8 +171,26 @@ def test_a_master_that_stops_acknowledges_nothing_that_no_slave_has():
         send = asyncio.ensure_future(outcome(master))
         await pair.world.clock.sleep(1)
         await master.stop()
-        assert (await send)[0] == Unconfirmed.SLAVE_NOT_AVAILABLE
+        assert (await send)[0] == Unconfirmed.FLUSH_SLAVE_TIMEOUT
         writer.close()
+
+    simulate_pair(main)
+
+
+@pytest.mark.parametrize("settings", [{"haFlowControlEnable": True, "maxHaTransferByteInSecond": 60_000}, SYNC])
+def test_a_slave_has_everything_when_its_master_has_stopped(settings):
+    async def main(pair):
+        master = await pair.master(flushDiskType="ASYNC_FLUSH", **settings)
+        slave = await pair.slave(master, flushDiskType="ASYNC_FLUSH")
+        await put(master, 1)
+        await pair.equal(master, slave)
+        ends = []
+        master.broker.messages.on_appended(ends.append)
+        sends = [asyncio.ensure_future(outcome(master)) for _ in range(500)]
+        await pair.world.clock.sleep(0)
+        await master.stop()
+        assert {code for code, _ in await asyncio.gather(*sends)} == {0}
+        assert end(slave) == ends[-1] > 100_000
 
     simulate_pair(main)
 

@@ -105,15 +105,16 @@ def replicas(cluster):
     return list(service(cluster, MasterService).replicas.all)
 
 
-async def log_of(cluster):
-    """The bytes of a log."""
+async def log_of(cluster, start=None):
+    """The start and the bytes of a log."""
     log, parts = cluster.store.raw_log, []
-    place, last = log.log_range()
+    low, last = log.log_range()
+    place = start = low if start is None else start
     while place < last:
         data = log.read_log(place, 1 << 20)
         parts.append(await data if isawaitable(data) else data)
         place += len(parts[-1])
-    return log.log_range().min_offset, b"".join(parts)
+    return start, b"".join(parts)
 
 
 async def put(cluster, count, size=500, topic="Orders"):

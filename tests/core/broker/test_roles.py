@@ -98,6 +98,26 @@ def test_services_run_in_their_roles(run, services):
     assert services[0].told[6:] == ["-a_writer", "-c_watcher"]
 
 
+def test_a_service_may_stop_after_the_last_requests(run, services):
+    last, answered = services[0], []
+    last.stops_last = True
+
+    async def stop():
+        with pytest.raises(ServiceNotAvailable, match="the broker is stopping"):
+            await last.broker.messages.put(StoreMessage("A", 0, b"late", b"", store_host=last.broker.store_host))
+        answered.append("refused")
+        last.told.append("-a_writer")
+
+    last.stop = stop
+
+    async def main(desk, broker, told):
+        assert told == ["+a_writer", "+c_watcher"]
+
+    run(main)
+    assert last.told[2:] == ["-c_watcher", "-a_writer"]
+    assert answered == ["refused"]
+
+
 def test_changes_are_made_one_after_the_other(run):
     async def main(desk, broker, told):
         await asyncio.gather(

@@ -13,6 +13,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Awaitable, Callable
 from functools import partial
+from itertools import filterfalse
 from pathlib import Path
 from typing import Any
 
@@ -189,8 +190,11 @@ class BrokerServer:
             await self._run(parts, "authorizer", self._authorizer, facade, frozenset(Role))
         if self._transactions is not None:
             await self._run(parts, "transaction", self._transactions, facade)  # stopped after the last responses
+        services = sorted(self._plugins.services, key=_only_on_masters)  # the others may make it a replica first
+        for service in filter(_stops_last, services):
+            await self._run(parts, service.name, service, facade)
         self._closing.append(partial(self._finish_requests, router, parts))
-        for service in sorted(self._plugins.services, key=_only_on_masters):  # the others may make it a replica first
+        for service in filterfalse(_stops_last, services):
             await self._run(parts, service.name, service, facade)
         if parts.transactions is not None:
             await self._run(parts, "transaction checks", parts.transactions, facade)
@@ -331,6 +335,10 @@ def limits_of(settings: Settings, descriptors: int) -> Limits:
 
 async def _nothing() -> None:
     """Stop nothing."""
+
+
+def _stops_last(service: Service) -> bool:
+    return bool(getattr(service, "stops_last", False))
 
 
 def _only_on_masters(service: Service) -> bool:

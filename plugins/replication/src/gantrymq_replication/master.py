@@ -24,6 +24,7 @@ __all__ = ["MasterService"]
 log = logging.getLogger("gantrymq.replication")
 
 MOST_SLAVES: Final = 64
+LAST_S: Final = 2.0  # for slaves to get the rest of the log, at the stop
 REVIEW_S: Final = 0.5  # between two looks at minInSyncReplicas
 
 
@@ -31,6 +32,7 @@ class MasterService:
     """Serves slaves while the broker is a master."""
 
     name = "ha_master"
+    stops_last = True  # acknowledgements wait for slaves
 
     def __init__(self, gate: ReplicaGate) -> None:
         self.replicas: Replicas | None = None
@@ -39,6 +41,7 @@ class MasterService:
         self._cancel: list[Callable[[], object]] = []
         self._listener: Listener | None = None
         self._timer: Timer | None = None
+        self._reported = asyncio.Event()  # set when a slave reports or is gone
 
     async def start(self, broker: Broker) -> None:
         """Open the port and register it.
@@ -67,7 +70,7 @@ class MasterService:
             self._look()
 
     async def stop(self) -> None:
-        """Close the port and all connections."""
+        """Close the port and, when the slaves in sync have the whole log, all connections."""
         if self._listener is not None:
             await self._listener.close()
             self._listener = None
@@ -78,6 +81,7 @@ class MasterService:
             self._timer.cancel()
             self._timer = None
             self._broker.role.refuse("")
+        await self._slaves_have_all()
         self._abort_all("this broker stops, or is no master any more")
         if tasks := [*self._connections]:
             await asyncio.wait(tasks)
@@ -126,6 +130,21 @@ class MasterService:
         for connection in [*self._connections.values()]:
             connection.abort(problem)
 
+    async def _slaves_have_all(self) -> None:
+        """Wait until the slaves in sync have the whole log, so that one of them can take over, `LAST_S` at most."""
+        if self.replicas is None:
+            return
+        clock = self._broker.world.clock
+        until = clock.monotonic() + LAST_S
+        while (left := until - clock.monotonic()) > 0:
+            end = self._raw_log.log_range().max_offset
+            if all(each.acked >= end for each in self.replicas.in_sync(end, clock.monotonic())):
+                return
+            self._reported.clear()
+            timer = clock.call_later(left, self._reported.set)
+            await self._reported.wait()
+            timer.cancel()
+
     # --- minInSyncReplicas --------------------------------------------------------------------------------------------
 
     def _look(self) -> None:
@@ -134,6 +153,7 @@ class MasterService:
 
     def _review(self) -> None:
         """Refuse messages while too few slaves are in sync."""
+        self._reported.set()
         if self._timer is not None and self.replicas is not None:
             end, now = self._raw_log.log_range().max_offset, self._broker.world.clock.monotonic()
             self._broker.role.refuse(self.replicas.shortage(end, now))

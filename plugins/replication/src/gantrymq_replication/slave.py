@@ -33,6 +33,7 @@ class SlaveService:
     """Copies the log of a master with ``brokerRole=SLAVE``; without it, does nothing."""
 
     name = "replication"
+    stops_last = True  # as the master's service, which starts after it
     roles = frozenset(Role)
 
     def __init__(self) -> None:
