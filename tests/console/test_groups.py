@@ -12,6 +12,7 @@ from console_visitor import Visitor
 from polling import wait_until
 
 from gantrymq.client.admin import RunningInfo
+from gantrymq.model.group import GroupConfig
 from gantrymq_console.access.users import Role
 from gantrymq_console.data import group, members
 from gantrymq_console.web.texts import LANGUAGES, texts_of
@@ -292,3 +293,23 @@ def test_a_group_of_many_topics_has_a_short_first_page(late, monkeypatch):
     assert (len(twin["topics"]), twin["more_topics"]) == (1, 1)
     assert twin["topics"][0]["topic"] == "Orders"
     assert "1 more topic:" in late.get("/groups/Late").text
+
+
+def test_a_group_without_offsets_may_be_one_that_broadcasts(visitor):
+    address = visitor.running.broker_address
+    for name, broadcast in (("fans", True), ("plain", False)):
+        config = GroupConfig(name, consume_broadcast_enable=broadcast)
+
+        async def create(config=config):
+            await visitor.client.admin.create_group(address, config)
+
+        visitor.running.run(create())
+    page, head = visitor.get("/groups/fans"), visitor.api("/groups/fans")["data"]["head"]
+    assert "keep the offsets themselves" in page.text
+    assert (head["lag"], head["may_broadcast"]) == (None, True)
+    page, head = visitor.get("/groups/plain"), visitor.api("/groups/plain")["data"]["head"]
+    assert "consumes no topic" in page.text and "keep the offsets themselves" not in page.text
+    assert (head["lag"], head["may_broadcast"]) == ("0", False)
+    sent = visitor.running.send("Orders", b"x")
+    assert "cannot be known" in visitor.get(f"/messages/{sent.message_id}?topic=Orders").text
+    assert "only while one is connected" in visitor.get("/topics/Orders/groups").text

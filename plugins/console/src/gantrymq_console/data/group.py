@@ -80,6 +80,8 @@ class GroupHead:
     enabled: bool | None
     topics: tuple[str, ...]  # without retry topics
     partial: bool = False  # whether a broker has not told: the sums are of the others
+    may_broadcast: bool = False
+    """Whether brokers have no offset and no member of it, and permit it to broadcast: then members keep the offsets."""
 
 
 @attrs.frozen
@@ -155,12 +157,14 @@ def head_of(facts: GroupFacts) -> GroupHead:
     parts = list(facts.brokers.values())
     blind = any(part.explained is None and is_broadcasting(part.online) for part in parts)
     partial = len(parts) < facts.masters
-    known = bool(parts) and not blind
     queues = [queue for part in parts for queue in part.queues]
+    configs = [part.config for part in parts if part.config is not None]
+    is_blank = not queues and not any(part.online for part in parts)
+    may_broadcast = is_blank and any(each.consume_broadcast_enable for each in configs)
+    known = bool(parts) and not blind and not may_broadcast
     retries = [part.retries for part in parts]
     dead = [part.dead_letters for part in parts]
     late = [queue.lag_ms for queue in queues if queue.behind]
-    configs = [part.config for part in parts if part.config is not None]
     return GroupHead(
         facts.name,
         facts.name in names.SYSTEM_GROUPS or names.is_system_group(facts.name),
@@ -172,6 +176,7 @@ def head_of(facts: GroupFacts) -> GroupHead:
         all(each.consume_enable for each in configs) if configs else None,
         tuple(sorted({queue.topic for queue in queues if not queue.topic.startswith(names.RETRY_PREFIX)})),
         partial,
+        may_broadcast,
     )
 
 
@@ -313,7 +318,7 @@ def _own_findings(broker: str, part: BrokerFacts, head: GroupHead) -> list[Findi
 def _is_bad(reason: str, head: GroupHead) -> bool:
     if reason in ("retry-waiting", "retry-behind"):
         return False
-    return reason != "nobody-online" or head.lag is None or head.lag > 0 or head.partial
+    return reason != "nobody-online" or (head.lag is None and not head.may_broadcast) or bool(head.lag) or head.partial
 
 
 def _by_topic(facts: GroupFacts) -> tuple[TopicLag, ...]:
