@@ -40,6 +40,16 @@ def test_a_slave_copies_what_there_is_and_what_comes(seed, flush):
     simulate_pair(main, seed)
 
 
+def test_many_small_transfers_arrive_in_one_read():
+    async def main(pair):
+        master = await pair.master(haTransferBatchSize=1024)
+        await put(master, 300)
+        slave = await pair.slave(master)
+        await pair.equal(master, slave, 1)
+
+    simulate_pair(main)
+
+
 def test_a_message_is_on_the_slave_within_milliseconds():
     async def main(pair):
         master = await pair.master()

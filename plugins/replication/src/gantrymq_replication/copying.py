@@ -44,6 +44,7 @@ class Copying:
         self._overlap = Overlap(own, durable)
         self._side = SlaveSide(self._overlap.start)
         self._end = own.max_offset  # where the next record goes
+        self._empty = not own.max_offset
         self._rest = b""  # of an incomplete record
         self._appended = asyncio.Event()
 
@@ -86,7 +87,8 @@ class Copying:
             for transfer in self._side.receive(data):
                 left = await self._compare(transfer) if self._overlap.open else transfer
                 if left.data:
-                    self._end = self._end or left.log_offset  # an empty log begins anywhere
+                    if self._empty:  # it begins where the master begins
+                        self._end, self._empty = left.log_offset, False
                     pieces.append(left.data)
             if pieces:
                 await self._append(b"".join(pieces))
