@@ -12,7 +12,7 @@ import attrs
 
 from gantrymq.client import Producer
 from gantrymq.client.message import ReceivedMessage
-from gantrymq.errors import GantryError, GroupNotExist, NoMessageFound
+from gantrymq.errors import CallTimeout, GantryError, GroupNotExist, NoMessageFound
 from gantrymq.model.queue import MessageQueue
 from gantrymq_admin.dead_letters import DeadQueue, dead_queues, origin_of, pages, why
 from gantrymq_admin.resending import Resend
@@ -26,7 +26,7 @@ from gantrymq_console.web.values import Long
 __all__ = ["MOST_READ", "Cause", "Letter", "Letters", "Progress", "Selection", "letters_of", "resend"]
 
 MOST_READ: Final = 1000  # newest letters of each broker
-KNOWN_S: Final = 1.0  # a broker that is silent for longer does not know a group
+KNOWN_S: Final = 1.0  # for the question whether a group exists
 MOST_FAILURES: Final = 500  # kept of a run
 
 
@@ -183,12 +183,15 @@ async def _queues(cluster: Cluster, group: str, since_ms: int) -> list[DeadQueue
 
 
 async def _is_known(cluster: Cluster, group: str) -> bool:
-    """Return whether a broker has settings or offsets of a group."""
+    """Return whether a broker has settings or offsets of a group. Raises CallTimeout: that is not known."""
     asking = Asking(cluster.world.clock, KNOWN_S)
     if any(group in part for part in (await group_configs(cluster, asking)).values()):
         return True
     masters = await cluster.masters()
     found = await asking.all({name: cluster.admin.topics_of_group(at, group) for name, at in masters.items()})
+    silent = [each for each in asking.missing if each.reason != "refused"]
+    if silent and not any(found.values()):
+        raise CallTimeout(f"{silent[0].what}: {silent[0].sentence}")
     return any(found.values())
 
 

@@ -75,8 +75,9 @@ async def group_plan(visit: Visit) -> View:
     )
     changes = [f" --add-member {each.member}" for each in data.shares if each.change == "joins"]
     changes += [f" --remove-member {quote(each.member)}" for each in data.shares if each.change == "leaves"]
-    command = f"group plan {quote(name)} -t {quote(data.topic or 'TOPIC')} --strategy {quote(strategy)}"
-    command += "".join(changes) if len(changes) <= MOST_NAMED else ""
+    command = ""
+    if data.topic and len(changes) <= MOST_NAMED:
+        command = f"group plan {quote(name)} -t {quote(data.topic)} --strategy {quote(strategy)}{''.join(changes)}"
     return View("group_plan.html", data, command, asking.missing, title=name)
 
 
