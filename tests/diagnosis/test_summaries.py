@@ -62,14 +62,14 @@ def test_a_group_is_shown_with_what_it_has_to_do(beside):
         await renewed(cluster)
         found, (row,) = await page(one)
         assert row["behind"] == 3
-        assert 30_000 <= row["late_ms"] < 40_000
+        assert 30_000 <= row["late_ms"] < 45_000
         assert found["computed_ms"] == pytest.approx(cluster.world.clock.now_ms(), abs=1000)
         assert (found["broker"], found["total"], found["retry_waiting_more"]) == ("broker-a", 1, False)
         cluster.broker.offsets.commit("CG", Queue("T", 0), 1)
         await renewed(cluster)
         _, (row,) = await page(one)
         assert row["behind"] == 2
-        assert row["late_ms"] < 30_000
+        assert row["late_ms"] < 25_000
 
     beside(work)
 
@@ -440,7 +440,7 @@ def test_connections_are_shown_with_client_and_groups(beside):
         await renewed(cluster)
         _, (row, many) = await page(silent, CONNECTIONS)
         since = row.pop("since_ms")
-        assert cluster.world.clock.now_ms() - 10_000 < since <= row.pop("heard_ms")
+        assert cluster.world.clock.now_ms() - 15_000 < since <= row.pop("heard_ms")
         assert row.pop("address").startswith("127.0.0.1:")
         assert row == {
             "client_id": "one",

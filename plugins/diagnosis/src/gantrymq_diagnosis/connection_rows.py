@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from operator import attrgetter
 from typing import Any, Final
 
 import attrs
@@ -66,4 +67,5 @@ async def connection_table(broker: Broker) -> ConnectionTable:
     for each in broker.clients.connections():
         rows.append(ConnectionRow(each))
         await slices.item_done()
+    rows.sort(key=attrgetter("name"))
     return ConnectionTable(rows, broker.world.clock.now_ms())

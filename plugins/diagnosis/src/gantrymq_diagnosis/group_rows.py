@@ -111,7 +111,7 @@ async def group_table(broker: Broker, watch: Watch, modes: PopModes) -> GroupTab
         pop_groups |= groups
     lags = _Lags(broker)
     rows = list[GroupRow]()
-    for name in list(broker.groups.view):
+    for name in sorted(broker.groups.view):
         config = broker.groups.get(name)
         if config is not None:  # not deleted meanwhile
             row = await _row(broker, watch, name, name in pop_groups, waiting, lags)

@@ -12,7 +12,7 @@ from gantrymq.world.clock import Timer
 
 __all__ = ["KEPT_S", "SharedTable"]
 
-KEPT_S: Final = 5.0  # at least
+KEPT_S: Final = 10.0  # at least
 TIMES_KEPT: Final = 20  # or so many times the duration of the computation: it takes at most a twentieth of the time
 MAX_KEPT_S: Final = 60.0
 UNUSED_S: Final = 90.0  # without a request, the memory of the table is released

@@ -145,11 +145,10 @@ class PageQuery(NamedTuple):
         return query
 
     def rows(self, rows: Sequence[Row], key: Callable[[Row], Any]) -> tuple[list[Row], int]:
-        """Return the rows of the page, and the number of rows that fit."""
+        """Return those of *rows*, which are in the order of names, that are on the page, and the number that fit."""
         found = [row for row in rows if row.name in self.names] if self.names else list(rows)
         if self.contains:
             found = [row for row in found if self.contains in row.searched.lower()]
-        found.sort(key=attrgetter(NAME))
         if self.sort != NAME and not self.column:
             found.sort(key=key, reverse=True)  # stable: equal ones remain in the order of their names
         return found[self.start : self.start + self.most], len(found)
@@ -223,7 +222,8 @@ class Summaries:
         rows = [row for row in table.rows if query.system or not row.system]
         page, total = query.rows(rows, GROUP_SORTS[query.sort])
         if query.column:
-            return _answer(asked, tables.broker, table, total, _column(page, GROUP_COLUMNS[query.column]))
+            values = await _column(tables.broker, page, GROUP_COLUMNS[query.column])
+            return _answer(asked, tables.broker, table, total, values)
         await add_times(table, page, tables.times, tables.broker)
         more = {"retry_waiting_more": table.more_retries, "groups": [row.as_json() for row in page]}
         return _answer(asked, tables.broker, table, total, more)
@@ -246,7 +246,8 @@ class Summaries:
         rows = [row for row in table.rows if query.system or row.kind == "normal"]
         page, total = query.rows(rows, TOPIC_SORTS[query.sort])
         if query.column:
-            return _answer(asked, tables.broker, table, total, _column(page, TOPIC_COLUMNS[query.column]))
+            values = await _column(tables.broker, page, TOPIC_COLUMNS[query.column])
+            return _answer(asked, tables.broker, table, total, values)
         await add_newest(page, tables.newest, tables.broker)
         return _answer(asked, tables.broker, table, total, {"topics": [row.as_json() for row in page]})
 
@@ -256,8 +257,11 @@ class Summaries:
         return self._tables
 
 
-def _column(rows: Sequence[Row], value: Callable[[Row], Any]) -> dict[str, Any]:
-    return {"names": [row.name for row in rows], "values": [value(row) for row in rows]}
+async def _column(broker: Broker, rows: Sequence[Row], value: Callable[[Row], Any]) -> dict[str, Any]:
+    await broker.world.clock.sleep(0)
+    found = {"names": [row.name for row in rows], "values": [value(row) for row in rows]}
+    await broker.world.clock.sleep(0)
+    return found
 
 
 def _answer(asked: Command, broker: Broker, table: Table, total: int, more: Mapping[str, Any]) -> Command:

@@ -89,7 +89,7 @@ async def topic_table(broker: Broker) -> TopicTable:
     """Return a row for each topic, without `TopicRow.newest_ms`."""
     slices = TimeSlices(broker.world.clock, QUEUES_TOGETHER)
     rows = list[TopicRow]()
-    for name in list(broker.topics.view):
+    for name in sorted(broker.topics.view):
         config = broker.topics.get(name)
         if config is None:  # deleted meanwhile
             continue
