@@ -56,6 +56,7 @@ from gantrymq.remoting.codes import RequestCode
 UNDER_WAY: Final = 64
 SETTLE_S: Final = 0.3
 IDLE_S: Final = 5.0  # for the CPU time of an idle broker
+FILLED_S: Final = 10.0  # after which the broker has finished what the filling began
 ONLINE: Final = "many-group-0"
 KEY: Final = "order-4711"
 TABS_S: Final = 5.0  # a page asks for its new state after so long
@@ -185,6 +186,7 @@ class Bench:
         """Fill the broker, measure, print; return whether all goals are met."""
         kept = await self._fill()
         beating = asyncio.ensure_future(self._beat(kept[-self._options.clients :]))
+        await asyncio.sleep(FILLED_S)
         self._idle_share = await self._broker_share(IDLE_S)
         with self._console() as console:
             found = await Browser(console.port).get("/api/v1/brokers")
