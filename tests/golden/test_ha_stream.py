@@ -4,6 +4,7 @@
 one.
 """
 
+import asyncio
 import base64
 import json
 import lzma
@@ -13,6 +14,8 @@ from pathlib import Path
 import pytest
 
 pytest.importorskip("gantrymq_replication")
+
+from ha_pairs import end, log_of, replicas, simulate_pair
 
 from gantrymq.interfaces import LogRange
 from gantrymq_replication.protocol import HEAD, REPORT, MasterSide, SlaveSide
@@ -65,3 +68,51 @@ def test_our_slave_reports_what_a_java_slave_reports(stream):
     reports = [raw for direction, raw in stream if direction != TO_SLAVE]
     side = SlaveSide(0)
     assert [side.report(REPORT.unpack(each)[0]) for each in reports] == reports
+
+
+def test_our_slave_copies_from_a_recorded_java_master(stream, log):
+    """The transfers come one after the other; the slave's log is the master's, and its reports are of whole records."""
+    sent, reports = [raw for direction, raw in stream if direction == TO_SLAVE], []
+
+    async def serve(reader, writer):
+        reports.append(await reader.readexactly(8))
+        for raw in sent:
+            writer.write(raw)
+            await asyncio.sleep(0.01)
+        while data := await reader.read(1 << 16):
+            reports.extend(data[start : start + 8] for start in range(0, len(data), 8))
+
+    async def main(pair):
+        await pair.world.network.listen(
+            "127.0.0.1", 20000, lambda: asyncio.StreamReaderProtocol(asyncio.StreamReader(), serve)
+        )
+        slave = await pair.slave("127.0.0.1:20000")
+        await pair.until(lambda: end(slave) == 56401, "copy")
+        await pair.until(lambda: reports[-1] == REPORT.pack(56401), "report")
+        return (await log_of(slave))[1]
+
+    assert simulate_pair(main) == log[:56401]
+    assert reports[0] == bytes(8) and reports == sorted(reports)
+
+
+def test_a_recorded_java_slave_is_served_by_our_master(stream, log):
+    async def main(pair):
+        folder = Path("/master/store/commitlog")
+        pair.world.files.make_dirs(folder)
+        pair.world.files.replace(folder / f"{0:020}", log)
+        master = await pair.master()
+        assert end(master) == 56401
+        reader, writer = await pair.connect(master)
+        side, copy = SlaveSide(0), b""
+        writer.writelines(raw for direction, raw in stream[:1] if direction != TO_SLAVE)
+        while len(copy) < 56401:
+            for transfer in side.receive(await reader.read(1 << 16)):
+                copy += transfer.data
+        for direction, raw in stream[1:]:
+            if direction != TO_SLAVE:
+                writer.write(raw)
+        await pair.until(lambda: [each.acked for each in replicas(master)] == [56401], "acknowledgement")
+        writer.close()
+        return copy
+
+    assert simulate_pair(main) == log[:56401]
