@@ -141,6 +141,38 @@ def test_a_cluster_moves_to_another_one(two, pairs, tmp_path):
     assert new.group(new.a, "billing").consume_message_orderly is True
 
 
+def test_topics_that_a_group_must_not_read_move_too(two, pairs, tmp_path):
+    for broker in (two.a, two.b):
+        two.make(broker, GroupConfig("billing"))
+        for topic in ("Orders", "Refunds"):
+            at = broker.broker_address
+            two.admin(lambda admin, at=at, topic=topic: admin.set_topic_readable(at, "billing", topic, readable=False))
+    two.admin(lambda admin: admin.set_topic_readable(two.b.broker_address, "billing", "Refunds", readable=True))
+    target = tmp_path / "old.json"
+    two.run("export", "-o", target)
+    assert json.loads(target.read_text())["groups"]["billing"] == {
+        "unreadable_topics": ["Orders", "Refunds"],
+        "brokers": {"b": {"unreadable_topics": ["Orders"]}},
+    }
+    new = pairs("New")
+    new.json("import", target, "--yes")
+    may = (
+        new.b.call(new.b.broker.groups.may_read, "billing", "Refunds"),
+        new.a.call(new.a.broker.groups.may_read, "billing", "Refunds"),
+    )
+    assert may == (True, False)
+    changed = json.loads(target.read_text())
+    changed["groups"]["billing"] = {"unreadable_topics": ["Other"]}
+    target.write_text(json.dumps(changed))
+    done = new.json("import", target, "--yes")
+    assert [(each["name"], each["action"], each["result"]) for each in done["changes"]] == [
+        ("billing", "change", "done")
+    ]
+    found = new.admin(lambda admin: admin.unreadable_topics(new.a.broker_address))
+    assert found == {"billing": ("Other",)}
+    assert new.json("import", target, "--dry-run")["changes"] == []
+
+
 def test_an_existing_file_is_kept_unless_it_is_forced(two, tmp_path):
     target = tmp_path / "d.json"
     target.write_text("mine")

@@ -6,7 +6,7 @@ Sources: apache/rocketmq tools/.../admin/DefaultMQAdminExtImpl.java, client/.../
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Final
 
 from gantrymq.client.admin.clusters import ClusterCalls
 from gantrymq.client.admin.errors import RequestNotServed, parsing
@@ -21,8 +21,11 @@ from gantrymq.remoting.headers.groups import (
     DeleteSubscriptionGroupRequest,
     GetSubscriptionGroupConfigRequest,
     QuerySubscriptionByConsumerRequest,
+    UpdateGroupForbiddenRequest,
 )
 from gantrymq.remoting.headers.topics import QueryTopicsByConsumerRequest
+
+FORBID_READ: Final = 1 << 2  # of a topic in forbiddenTable
 
 
 class GroupCalls(ClusterCalls):
@@ -81,6 +84,22 @@ class GroupCalls(ClusterCalls):
         header = DeleteSubscriptionGroupRequest(group_name=group, clean_offset=clean_offsets)
         await self.request(address, RequestCode.DELETE_SUBSCRIPTIONGROUP, header)
 
+    async def unreadable_topics(self, address: str) -> dict[str, tuple[str, ...]]:
+        """Return the topics that groups must not read at one broker, sorted, by group; see `set_topic_readable`.
+
+        RocketMQ 4 has no such table: nothing is forbidden there.
+        """
+        code = RequestCode.GET_ALL_SUBSCRIPTIONGROUP_CONFIG
+        return await self.request_parsed(address, code, _unreadable, what=f"the groups of {address}")
+
+    async def set_topic_readable(self, address: str, group: str, topic: str, *, readable: bool) -> None:
+        """Allow or forbid a group to read a topic at one broker; a forbidden one gets code 16 for its pulls.
+
+        Source: apache/rocketmq broker/.../subscription/SubscriptionGroupManager.java (updateForbidden).
+        """
+        header = UpdateGroupForbiddenRequest(group=group, topic=topic, readable=readable)
+        await self.request(address, RequestCode.UPDATE_AND_GET_GROUP_FORBIDDEN, header)
+
     async def topics_of_group(self, address: str, group: str) -> tuple[str, ...]:
         """Return the topics that a group subscribes to or has offsets for at one broker, sorted.
 
@@ -104,3 +123,12 @@ class GroupCalls(ClusterCalls):
 def _configs(members: Mapping[Any, Any]) -> dict[str, GroupConfig]:
     table = members.get("subscriptionGroupTable") or {}
     return {str(name): GroupConfig.from_json(table[name], str(name)) for name in sorted(table)}
+
+
+def _unreadable(members: Mapping[Any, Any]) -> dict[str, tuple[str, ...]]:
+    table = members.get("forbiddenTable") or {}
+    found = {
+        str(group): tuple(sorted(str(topic) for topic, bits in topics.items() if int(bits) & FORBID_READ))
+        for group, topics in sorted(table.items())
+    }
+    return {group: topics for group, topics in found.items() if topics}

@@ -237,6 +237,8 @@ class Admin(SyncBaseClient[AsyncAdmin]):
     group_config = from_async(AsyncAdmin.group_config)
     create_group = from_async(AsyncAdmin.create_group)
     create_group_in = from_async(AsyncAdmin.create_group_in)
+    unreadable_topics = from_async(AsyncAdmin.unreadable_topics)
+    set_topic_readable = from_async(AsyncAdmin.set_topic_readable)
     delete_group = from_async(AsyncAdmin.delete_group)
     topics_of_group = from_async(AsyncAdmin.topics_of_group)
     subscription = from_async(AsyncAdmin.subscription)

@@ -19,7 +19,7 @@ from gantrymq.model import names
 from gantrymq.model.group import GroupConfig
 from gantrymq.model.topic import PERM_READ, PERM_WRITE, TopicConfig
 from gantrymq_admin.definitions.document import Document, combine
-from gantrymq_admin.definitions.fields import GROUP, KINDS, TOPIC, Kind, Values
+from gantrymq_admin.definitions.fields import GROUP, KINDS, TOPIC, UNREADABLE, Kind, Values
 from gantrymq_admin.own_names import is_own_group, is_own_topic, named_after
 
 __all__ = [
@@ -79,15 +79,18 @@ async def read_cluster(admin: Admin, cluster: str | None = None) -> ClusterTable
 async def read_tables(admin: Admin, address: str) -> Tables:
     """Return every topic and group of one broker. Raises ClientError if it does not return them."""
     topics, groups = await admin.topic_configs(address), await admin.groups(address)
-    return {TOPIC: await _all_values(TOPIC, topics), GROUP: await _all_values(GROUP, groups)}
+    unreadable = {group: {UNREADABLE: list(named)} for group, named in (await admin.unreadable_topics(address)).items()}
+    return {TOPIC: await _all_values(TOPIC, topics, {}), GROUP: await _all_values(GROUP, groups, unreadable)}
 
 
-async def _all_values(kind: Kind, configs: Mapping[str, TopicConfig | GroupConfig]) -> dict[str, Values]:
+async def _all_values(
+    kind: Kind, configs: Mapping[str, TopicConfig | GroupConfig], beside: Mapping[str, Values]
+) -> dict[str, Values]:
     found = {}
     for number, (name, config) in enumerate(configs.items()):
         if not number % TOGETHER:
             await asyncio.sleep(0)
-        found[name] = kind.values(config)
+        found[name] = kind.values(config, **beside.get(name, {}))
     return found
 
 

@@ -18,12 +18,13 @@ from gantrymq.model.group import GroupConfig
 from gantrymq.model.json_members import COUNT, COUNT64, INT32
 from gantrymq.model.topic import TopicConfig
 
-__all__ = ["GROUP", "KINDS", "TOPIC", "Field", "Kind", "Values"]
+__all__ = ["GROUP", "KINDS", "TOPIC", "UNREADABLE", "Field", "Kind", "Values"]
 
 Values = Mapping[str, Any]
 """All members of one definition."""
 
 REQUIRED: Final[Any] = object()
+UNREADABLE: Final = "unreadable_topics"
 
 
 @attrs.frozen(eq=False)
@@ -50,10 +51,18 @@ class Kind:
     fields: tuple[Field, ...]
     config: Callable[..., Any]
     check_name: Callable[[str], None]
+    beside: tuple[str, ...] = ()  # members that brokers keep beside the configuration
 
-    def values(self, config: TopicConfig | GroupConfig) -> Values:
-        """Return the members of a configuration that a broker returned."""
-        return self.normal({field.name: getattr(config, field.name) for field in self.fields})
+    def values(self, config: TopicConfig | GroupConfig, **beside: Any) -> Values:
+        """Return the members of a configuration that a broker returned; *beside* has those that it keeps elsewhere."""
+        return self.normal(
+            {
+                field.name: beside.get(field.name, field.default)
+                if field.name in self.beside
+                else getattr(config, field.name)
+                for field in self.fields
+            }
+        )
 
     def normal(self, values: Values) -> Values:
         """Return the given members in the form in which equal ones are equal."""
@@ -61,7 +70,8 @@ class Kind:
 
     def make(self, name: str, values: Values) -> Any:
         """Return the configuration for a broker."""
-        return self.config(name, **{member: None if value == [] else value for member, value in values.items()})
+        own = {member: value for member, value in values.items() if member not in self.beside}
+        return self.config(name, **{member: None if value == [] else value for member, value in own.items()})
 
     def differing(self, before: Values, after: Values) -> tuple[str, ...]:
         """Return the names of the members that differ, in their order."""
@@ -177,12 +187,20 @@ GROUP: Final = Kind(
         ),
         _attributes("an object of texts, names without a sign", lambda key, text: _legal_key(key)),
         _whole("sys_flag", COUNT, 0),
+        Field(UNREADABLE, "a list of names of topics, each once", lambda value: _are_topics(value), []),
     ),
     GroupConfig,
     names.check_group,
+    (UNREADABLE,),
 )
 
 KINDS: Final = (TOPIC, GROUP)
+
+
+def _are_topics(value: Any) -> bool:
+    if not isinstance(value, list) or not all(isinstance(each, str) for each in value):
+        return False
+    return len(set(value)) == len(value) and not any(name_problem(TOPIC, each) for each in value)
 
 
 def name_problem(kind: Kind, name: str) -> str | None:

@@ -21,7 +21,7 @@ from gantrymq.errors import GantryError
 from gantrymq_admin.definitions.cluster_tables import ClusterTables, Tables, mark_ordered, read_cluster, read_tables
 from gantrymq_admin.definitions.difference import ORDER_CONFIG, BrokerChange, Change, Difference, compare, sources_of
 from gantrymq_admin.definitions.document import Document
-from gantrymq_admin.definitions.fields import KINDS, TOPIC, Kind, Values
+from gantrymq_admin.definitions.fields import KINDS, TOPIC, UNREADABLE, Kind, Values
 from gantrymq_admin.topic_queues import hidden_messages
 
 __all__ = ["Plan", "Result", "apply_plan", "plan_import"]
@@ -127,9 +127,18 @@ async def _apply(admin: Admin, plan: Plan, change: Change, each: BrokerChange, f
         kind, address = _KIND[change.word], plan.addresses[each.broker]
         config = kind.make(change.name, {**each.after, "attributes": _signed(each.before, each.after)})
         await (admin.create_topic if kind is TOPIC else admin.create_group)(address, config)
+        for topic, readable in _readable(each).items():
+            await admin.set_topic_readable(address, change.name, topic, readable=readable)
     except GantryError as problem:
         return str(problem)
     return None
+
+
+def _readable(each: BrokerChange) -> dict[str, bool]:
+    """Return the topics that a group is to be allowed or forbidden to read."""
+    before = set(each.before.get(UNREADABLE, ())) if each.before is not None else set()
+    after = set(each.after.get(UNREADABLE, ()))
+    return {topic: topic not in after for topic in sorted(before ^ after)}
 
 
 def _signed(before: Values | None, after: Values) -> dict[str, str]:
