@@ -31,6 +31,7 @@ BYTES_PER_S: Final = 8 * 1024 * 1024
 ROUND_S: Final = 10.0
 SMALL: Final = HEAD_BYTES  # larger bodies are read again when it is their turn
 WHOLE_BYTES: Final = 4 * 1024 * 1024  # of a compressed body; a larger one is shortened
+PART_BYTES: Final = 256 * 1024  # given to the server at a time, which copies what it cannot send at once
 COLUMNS: Final = (
     "topic", "broker", "queue", "queue_offset", "message_id", "offset_id", "tags", "keys", "born_ms", "born_host",
     "stored_ms", "store_host", "reconsume_times", "flag", "sys_flag", "properties", "body", "body_base64",
@@ -70,7 +71,9 @@ async def of_walk(
                     yield lines.incomplete(f"the limit of {most} messages was reached")
                     return
                 count += 1
-                yield lines.of(held if isinstance(held, ReceivedMessage) else await _again(cluster, *held))
+                line = lines.of(held if isinstance(held, ReceivedMessage) else await _again(cluster, *held))
+                for at in range(0, len(line), PART_BYTES):
+                    yield line[at : at + PART_BYTES]
             await pace.spend(walk.read_bytes - before)
     except ClientError as problem:
         yield lines.incomplete(str(problem))
@@ -96,7 +99,9 @@ async def of_rows(cluster: Cluster, rows: Sequence[Row], form: str) -> AsyncIter
         except ClientError as problem:
             yield lines.incomplete(f"{row.id}: {problem}")
             continue
-        yield lines.of(message)
+        line = lines.of(message)
+        for at in range(0, len(line), PART_BYTES):
+            yield line[at : at + PART_BYTES]
         await pace.spend(message.store_size)
 
 
