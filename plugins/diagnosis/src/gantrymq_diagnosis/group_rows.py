@@ -85,21 +85,30 @@ class StoredTimes:
 
     def __init__(self, broker: Broker) -> None:
         self._broker = broker
-        self._before: dict[Place, int | None] = {}
-        self._now: dict[Place, int | None] = {}
+        self._before: dict[Place, int] = {}
+        self._now: dict[Place, int] = {}
 
     def next_table(self) -> None:
         """Forget the times that the last table did not need."""
         self._before, self._now = self._now, {}
 
+    def known(self, place: Place) -> int | None:
+        """Return the store time of the message at *place* if this table or the one before needed it."""
+        found = self._now.get(place)
+        if found is None:
+            found = self._before.get(place)
+            if found is not None and len(self._now) < MAX_TIMES:
+                self._now[place] = found
+        return found
+
     async def get(self, place: Place) -> int | None:
         """Return the store time of the message at *place*, None if it cannot be read."""
-        found = (self._now if place in self._now else self._before).get(place)
+        found = self.known(place)
         if found is None:  # unreadable ones may have become readable
             topic, queue_id, queue_offset = place
             found = await stored_ms_of(self._broker, Queue(topic, queue_id), queue_offset)
-        if len(self._now) < MAX_TIMES:
-            self._now[place] = found
+            if found is not None and len(self._now) < MAX_TIMES:
+                self._now[place] = found
         return found
 
 
@@ -126,7 +135,9 @@ async def add_times(table: GroupTable, rows: Iterable[GroupRow], times: StoredTi
     for row in rows:
         found = list[int]()
         for place in row.places:
-            stored_ms = await times.get(place)
+            stored_ms = times.known(place)
+            if stored_ms is None:
+                stored_ms = await times.get(place)
             if stored_ms is not None:
                 found.append(stored_ms)
             await slices.item_done()

@@ -128,7 +128,7 @@ async def latest_groups(cluster: Cluster, asking: Asking, most: int) -> tuple[tu
     Raises ClientError: no name server answers.
     """
     tables = await asking.needed(group_tables(cluster))
-    listed = set((await tables.column(asking, LAG)).value)
+    listed = set((await tables.column(asking, COLUMNS["late"])).value)
     walking = {name: groups_at(cluster, table.address) for name, table in tables.brokers.items() if table.walks}
     listed.update(*(await asking.all(walking, share=0.6)).values())
     found = sorted(name for name in listed if not is_system(name))
@@ -139,8 +139,8 @@ async def latest_groups(cluster: Cluster, asking: Asking, most: int) -> tuple[tu
 
 async def _sort(asking: Asking, tables: Tables[GroupPart], found: list[str], sort: str, down: bool) -> int:
     """Sort names by a value of their rows, and return the time of the oldest value."""
+    values = await tables.column(asking, COLUMNS[sort], found)
     lags = await tables.column(asking, LAG, found)
-    values = lags if sort == "lag" else await tables.column(asking, COLUMNS[sort], found)
     found.sort(key=lambda name: _key(values.value.get(name), lags.value.get(name), sort, down), reverse=down)
     return min(lags.as_of_ms, values.as_of_ms)
 

@@ -225,7 +225,7 @@ class Tables(Generic[Row]):
 
     async def column(self, asking: Asking, column: Column, everything: Collection[str] = ()) -> Aged[Mapping[str, Any]]:
         """Return a value of all rows by name: that of the cluster. The time is that of the oldest part."""
-        parts = list((await self._ask(asking, lambda table: table.column(column, everything), 0.6)).values())
+        parts = list((await self._ask(asking, lambda table: table.column(column, everything), 0.8)).values())
         if len(parts) == 1:
             return parts[0]
         merged: dict[str, Any] = {}
