@@ -111,6 +111,13 @@ class ConsoleProcess:
         fields = Path(f"/proc/{self.pid}/stat").read_text().rpartition(")")[2].split()
         return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
+    async def settled(self) -> None:
+        """Wait until all templates are compiled, and the history has its first sample."""
+        used = -1.0
+        while self.cpu_s() - used > SETTLE_S / 10:
+            used = self.cpu_s()
+            await asyncio.sleep(SETTLE_S)
+
     def private_bytes(self) -> int:
         """Resident memory without pages of files."""
         lines = Path(f"/proc/{self.pid}/status").read_text().splitlines()
@@ -213,7 +220,7 @@ class Bench:
             browser = Browser(console.port)
             began = time.monotonic()
             cold = await browser.get(path)
-            await asyncio.sleep(SETTLE_S)
+            await console.settled()
             cpu, broker, times = console.cpu_s(), self._broker.cpu_s(), list[float]()
             warm_began = time.monotonic()
             for _ in range(self._options.requests):
@@ -242,6 +249,7 @@ class Bench:
     async def _tabs(self, name: str, shown: Sequence[str], kept: list[Connection]) -> None:
         """Keep tabs open on *shown* in turn, while some messages are sent."""
         with self._console() as console:
+            await console.settled()
             at_start = console.private_bytes()
             responses: list[Response] = []
             until = time.monotonic() + TABS_S + self._options.tab_seconds

@@ -115,9 +115,12 @@ async def _groups(cluster: Cluster) -> tuple[tuple[GroupRow, ...], int | None, t
         return *await latest_groups(cluster, asking, LOOKED_AT), tuple(asking.missing)
 
     try:
-        return (await cluster.shared("late_groups", GROUPS_AGE_S, ask)).value
+        found = (await cluster.shared("late_groups", GROUPS_AGE_S, ask)).value
     except ClientError:
         return (), None, ()
+    if found[2]:
+        cluster.forget("late_groups")  # the next look asks again
+    return found
 
 
 def _of_name_servers(found: NameServers) -> Iterator[Problem]:
