@@ -556,6 +556,56 @@ def test_large_tables_are_copied_in_short_steps(plugins, longest_step):
     assert longest < 0.04
 
 
+@pytest.mark.parametrize(
+    ("change", "told", "saved"),
+    [
+        ({"consumerOffset.json": '{"offsetTable":{"T@G":{0:9}}}'}, 0, 0),
+        ({"topics.json": '{"topicConfigTable":{"U":{}}}'}, 1, 0),
+        ({"topics.json": '{"dataVersion":{"counter":9},"topicConfigTable":{"T":{}}}'}, 1, 0),
+        ({"subscriptionGroup.json": '{"subscriptionGroupTable":{"G":{},"H":{}}}'}, 0, 1),
+        ({"subscriptionGroup.json": '{"forbiddenTable":{"G":{"T":2}},"subscriptionGroupTable":{"G":{}}}'}, 0, 1),
+        ({"subscriptionGroup.json": '{"subscriptionGroupTable":{}}'}, 0, 1),
+    ],
+)
+def test_name_servers_are_told_only_of_changed_topics_and_groups_saved_only_if_changed(plugins, change, told, saved):
+    files = {
+        "topics.json": '{"topicConfigTable":{"T":{}}}',
+        "subscriptionGroup.json": '{"subscriptionGroupTable":{"G":{}}}',
+        "consumerOffset.json": '{"offsetTable":{"T@G":{0:1}}}',
+    }
+    counts = [0, 0]
+
+    class Counting(Saved):
+        def keep(self, name, text):
+            pass
+
+        def groups_changed(self):
+            counts[1] += 1
+
+    def registered():
+        counts[0] += 1
+
+    async def main():
+        world = real_world()
+        tables = Tables(world, settings_for(plugins))
+
+        async def delete(name):
+            tables.topics.delete(name)
+
+        snapshots = Snapshots(
+            world, tables, Counting(), (), lambda: Role.REPLICA, delete, lambda topic: None, registered
+        )
+        try:
+            await snapshots.install(TableSnapshot(files))
+            counts[:] = [0, 0]
+            await snapshots.install(TableSnapshot({**files, **change}))
+        finally:
+            await world.workers.close()
+
+    asyncio.run(main())
+    assert counts == [told, saved]
+
+
 def test_a_send_that_waits_for_its_new_topic_is_refused_by_a_replica(run):
     async def main(desk, broker, told):
         changes = []

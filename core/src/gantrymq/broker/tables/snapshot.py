@@ -74,7 +74,7 @@ class Snapshots:
             raise InvalidParameter("the tables of a master cannot be replaced; make this broker a replica first")
         offsets = self._tables.offsets.empty()
         topics, groups = await self._world.workers.run(_read, snapshot.files, offsets)
-        await self._install_topics(topics)
+        topics_changed = await self._install_topics(topics)
         await self._install_groups(groups)
         self._tables.offsets.replace(offsets)
         self._state.offsets_due()
@@ -82,23 +82,31 @@ class Snapshots:
             if name not in OWN:
                 self._state.keep(name, text)
         await self._state.saved(offsets=True)
-        self._installed()
+        if topics_changed:
+            self._installed()
 
-    async def _install_topics(self, wanted: TopicsFile) -> None:
+    async def _install_topics(self, wanted: TopicsFile) -> bool:
+        """Return whether the topics or their version changed, so that name servers have to be told."""
         table, slices = self._tables.topics, TimeSlices(self._world.clock, TOGETHER)
+        changed = table.version != wanted.version
         for name in [each for each in table.view if each not in wanted.topics and not table.is_own(each)]:
             await self._delete_topic(name)
+            changed = True
         for name, topic in wanted.topics.items():
             if table.view.get(name) != topic and not table.is_own(name):
                 table.load({name: topic}, table.version)
                 self._state.topics_changed(name)
                 self._topic_changed(topic)
+                changed = True
             await slices.item_done()
         table.load({}, wanted.version)
+        return changed
 
     async def _install_groups(self, wanted: GroupsFile) -> None:
         table, slices = self._tables.groups, TimeSlices(self._world.clock, TOGETHER)
-        for name in [each for each in table.view if each not in wanted.groups]:
+        gone = [each for each in table.view if each not in wanted.groups]
+        differs = bool(gone) or (table.version, table.forbidden) != (wanted.version, wanted.forbidden)
+        for name in gone:
             table.delete(name)
             await slices.item_done()
         changed = {name: group for name, group in wanted.groups.items() if table.view.get(name) != group}
@@ -106,7 +114,8 @@ class Snapshots:
         for name in changed:
             table.attributes_changed(name)
             await slices.item_done()
-        self._state.groups_changed()
+        if differs or changed:
+            self._state.groups_changed()
 
 
 def _texts(topics: TopicsFile, groups: GroupsFile, offsets: ConsumerOffsetsFile) -> dict[str, str]:
