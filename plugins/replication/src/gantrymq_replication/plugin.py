@@ -8,6 +8,7 @@ from gantrymq_replication.gate import ReplicaGate
 from gantrymq_replication.master import MasterService
 from gantrymq_replication.settings import SCHEMA
 from gantrymq_replication.slave import SlaveService
+from gantrymq_replication.tables import TablesService
 
 # Shared by the hooks of one plugin load, which run in sequence; the gate hook runs before the service hook.
 _of_this_load: list[ReplicaGate] = []
@@ -30,5 +31,7 @@ def gantry_register_gates(registry: GateRegistry) -> None:
 @hookimpl
 def gantry_register_services(registry: ServiceRegistry) -> None:
     """Register the services; that of the slave starts first, and makes the broker a replica."""
-    registry.add(SlaveService())
+    slave = SlaveService()
+    registry.add(slave)
+    registry.add(TablesService(lambda: slave.following))
     registry.add(MasterService(_of_this_load[0]))

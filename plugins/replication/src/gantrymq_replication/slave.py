@@ -80,7 +80,7 @@ class SlaveService:
         if self._task is not None:
             self._task.cancel()
             await asyncio.wait([self._task])
-            self._task = None
+            self._task = self._copying = None
             if not self._rules.master_address:
                 self._cancel()
 

@@ -1,0 +1,124 @@
+"""Tables from the answers of a master to a snapshot that a slave installs. No I/O.
+
+    21    {"dataVersion", "topicConfigTable", ...}            topics.json                21 and 201 in pages, if the
+    201   {"dataVersion", "subscriptionGroupTable", ...}      subscriptionGroup.json     master makes pages
+    43    {"dataVersion", "offsetTable", ...}                 consumerOffset.json
+    45    delayOffset.json                                    delayOffset.json
+    402   messageRequestMode.json                             messageRequestMode.json
+
+Offsets are not ahead of the copied log: one beyond the end of its queue becomes that end. RocketMQ's slaves copy such
+offsets as they are, and as masters skip the messages in between (apache/rocketmq issue 4771). The next round copies the
+offset again.
+
+A slave rebuilds its timers from the log when it becomes a master, so the master's checkpoint (60) and counts (61) are
+not needed, and an own checkpoint is removed.
+
+Source: apache/rocketmq broker/.../slave/SlaveSynchronize.java.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Final
+
+import attrs
+
+from gantrymq.errors import FormatError
+from gantrymq.interfaces import TableSnapshot
+from gantrymq.loose_json import dumps, loads
+from gantrymq.model.queue import Queue
+from gantrymq.world.time_slices import TimeSlices
+
+__all__ = ["GROUPS", "TOPICS", "MasterTables", "PagedTable", "limit_offsets", "members_of", "snapshot_of"]
+
+DELAYED: Final = "SCHEDULE_TOPIC_XXXX"
+NO_TIMER_CHECKPOINT: Final = "{}"
+
+Members = dict[Any, Any]
+EndOf = Callable[[Queue], int]
+
+
+@attrs.frozen
+class PagedTable:
+    """Names in the requests and answers of a table that is sent in pages."""
+
+    table: str
+    start: str
+    most: str
+    total: str
+
+
+TOPICS: Final = PagedTable("topicConfigTable", "topicSeq", "maxTopicNum", "totalTopicNum")
+GROUPS: Final = PagedTable("subscriptionGroupTable", "groupSeq", "maxGroupNum", "totalGroupNum")
+
+
+@attrs.define
+class MasterTables:
+    """What a master answered. Bodies that it refused, because it has no such table, are None."""
+
+    topics: Members
+    groups: Members
+    offsets: Members
+    delays: Members | None
+    modes: Members | None
+
+
+def members_of(body: bytes, what: str) -> Members:
+    """Return the members of an answer's body. Raises FormatError."""
+    try:
+        found = loads(body)
+    except (FormatError, ValueError) as error:
+        raise FormatError(f"the master's {what} are not JSON: {error}") from error
+    if not isinstance(found, dict):
+        raise FormatError(f"the master's {what} are not a JSON object")
+    return found
+
+
+def snapshot_of(tables: MasterTables) -> TableSnapshot:
+    """Return the snapshot to install; may take long with thousands of topics."""
+    texts = {
+        "topics.json": tables.topics,
+        "subscriptionGroup.json": tables.groups,
+        "consumerOffset.json": {key: value for key, value in tables.offsets.items() if key != "groupTopicMap"},
+        "delayOffset.json": tables.delays,
+        "messageRequestMode.json": tables.modes,
+    }
+    found = {name: dumps(members).decode() for name, members in texts.items() if members is not None}
+    return TableSnapshot({**found, "timercheck": NO_TIMER_CHECKPOINT})
+
+
+async def limit_offsets(tables: MasterTables, end_of: EndOf, slices: TimeSlices) -> int:
+    """Replace offsets beyond ``end_of(queue)``, the next offset of the queue here, by that end. Return their number.
+
+    Raises:
+        FormatError: an offset table is none.
+    """
+    count = 0
+    for key, offsets in _table(tables.offsets, "consumer offsets").items():
+        count += _limit(offsets, end_of, str(key).partition("@")[0], f"offsets of {key}")
+        await slices.item_done()
+    if tables.delays is not None:
+        levels = _table(tables.delays, "delay offsets")
+        count += _limit(levels, end_of, DELAYED, "delay offsets", first=1)
+    return count
+
+
+def _table(members: Members, what: str) -> Members:
+    found = members.get("offsetTable") or {}
+    if not isinstance(found, dict):
+        raise FormatError(f"the master's {what} are not a table")
+    return found
+
+
+def _limit(offsets: Any, end_of: EndOf, topic: str, what: str, first: int = 0) -> int:
+    """Limit the *offsets* of a topic by queue id; *first* is the number of queue 0."""
+    count = 0
+    try:
+        for number, offset in offsets.items():
+            end = end_of(Queue(topic, int(number) - first))
+            if int(offset) > end:
+                offsets[number] = end
+                count += 1
+    except (AttributeError, TypeError, ValueError) as error:
+        raise FormatError(f"the master's {what} are no table of numbers: {error}") from error
+    return count

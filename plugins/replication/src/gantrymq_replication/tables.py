@@ -1,0 +1,237 @@
+"""The tables of a slave: topics, groups, offsets, delay offsets and request modes of its master.
+
+A round asks the master for what may have changed, and installs it if something has. Topics and groups are asked for
+only if their data version differs: a page with one entry tells the version. A master that makes no pages (RocketMQ
+before 5.4) sends everything each time, so its rounds are less frequent.
+
+    round         every second, or every 3 s if the master makes no pages, or 4 times the duration of the last round
+    RocketMQ's    every 60 s, by controller every 10 s, and a new slave begins after a minute
+
+So a slave here knows a new topic or offset within a second or two. Its offsets are never ahead of its log
+(`table_answers`), and it takes no tables while it does not follow its master's log: they might be those of another
+broker, and topics that a master does not have are deleted with their queues.
+
+Source: apache/rocketmq broker/.../slave/SlaveSynchronize.java, BrokerController.java (handleSlaveSynchronize).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable
+from typing import Final
+
+from gantrymq.errors import BrokerRefused, FormatError, GantryError
+from gantrymq.interfaces import Broker
+from gantrymq.loose_json import dumps
+from gantrymq.model.queue import Queue
+from gantrymq.model.role import Role
+from gantrymq.remoting.client import RemotingClient
+from gantrymq.remoting.codes import RequestCode, ResponseCode
+from gantrymq.remoting.command import request
+from gantrymq.remoting.tls_settings import client_of
+from gantrymq.world.time_slices import TimeSlices
+from gantrymq_replication.table_answers import (
+    GROUPS,
+    TOPICS,
+    MasterTables,
+    Members,
+    PagedTable,
+    limit_offsets,
+    members_of,
+    snapshot_of,
+)
+
+__all__ = ["TablesService"]
+
+log = logging.getLogger("gantrymq.replication")
+
+ROUND_S: Final = 1.0
+WHOLE_ROUND_S: Final = 3.0  # with a master that makes no pages; the period of RocketMQ's timer
+TIMES: Final = 4  # rounds take at most a fifth of the time
+CALL_S: Final = 10.0
+PAGE: Final = 2000  # entries of one answer, RocketMQ's limit
+TURNS: Final = 3  # attempts to read the pages of a table that changes meanwhile
+TOGETHER: Final = 200  # groups to limit the offsets of without yielding
+_ABSENT: Final = (ResponseCode.REQUEST_CODE_NOT_SUPPORTED, ResponseCode.SYSTEM_ERROR)
+
+
+class TablesService:
+    """Copies the tables of a master while this broker is a slave."""
+
+    name = "replication_tables"
+    roles = frozenset({Role.REPLICA})
+
+    def __init__(self, following: Callable[[], bool]) -> None:
+        """*following* tells whether the log is being copied."""
+        self.following = following
+        self.master = ""  # its address, HOST:PORT; empty until a name server tells it
+        self.problem = "no name server knows a master of this broker name"  # why the tables are not copied; or empty
+        self.rounds = 0  # that succeeded
+        self._task: asyncio.Task[None] | None = None
+
+    async def start(self, broker: Broker) -> None:
+        """Begin to copy the tables."""
+        self._broker, self._clock = broker, broker.world.clock
+        self._client = RemotingClient(broker.world, tls=client_of(broker.settings))
+        self._known: dict[PagedTable, Members] = {}
+        self._settled = set[PagedTable]()  # known tables that were read twice with the same version
+        self._installed: tuple[object, ...] = ()
+        self._pages = True
+        self._told = asyncio.Event()
+        self._forget_master: Callable[[], None] = broker.registration.on_master_told(self._learn)
+        self._task = asyncio.ensure_future(self._run())
+
+    async def stop(self) -> None:
+        """Stop; the tables stay as they are."""
+        if self._task is not None:
+            self._forget_master()
+            self._task.cancel()
+            await asyncio.wait([self._task])
+            self._task = None
+            await self._client.close()
+
+    def learn(self, master: str) -> None:
+        """Copy from another master from now on."""
+        if master != self.master:
+            self.master = master
+            self._known.clear()
+            self._settled.clear()
+            self._installed = ()
+            self._told.set()
+
+    def _learn(self, master: str, ha_address: str) -> None:
+        self.learn(master)
+
+    async def _run(self) -> None:
+        told = self.problem
+        while True:
+            began = self._clock.monotonic()
+            if self.master and self.following():
+                await self._try(self.master)
+                if self.problem and self.problem != told:
+                    log.warning("the tables of the master are not copied: %s", self.problem)
+                told = self.problem
+            pause = ROUND_S if self._pages or self.problem else WHOLE_ROUND_S
+            await self._wait(max(pause, TIMES * (self._clock.monotonic() - began)))
+
+    async def _try(self, master: str) -> None:
+        try:
+            await self.round(master)
+        except GantryError as error:
+            self.problem = f"master {master}: {error}"
+        except Exception as error:
+            self.problem = f"master {master}: {type(error).__name__}: {error}"
+            log.exception("copying the tables failed")
+        else:
+            self.problem = ""
+            self.rounds += 1
+
+    async def round(self, master: str) -> None:
+        """Copy the tables of *master* once.
+
+        Raises:
+            ClientError: it does not answer, or refuses a table.
+            FormatError: an answer is not what it should be.
+            StoreError: the tables could not be saved.
+        """
+        topics = await self._paged(master, RequestCode.GET_ALL_TOPIC_CONFIG, TOPICS)
+        groups = await self._paged(master, RequestCode.GET_ALL_SUBSCRIPTIONGROUP_CONFIG, GROUPS)
+        offsets = await self._ask(master, RequestCode.GET_ALL_CONSUMER_OFFSET)
+        delays = await self._optional(master, RequestCode.GET_ALL_DELAY_OFFSET)
+        modes = await self._optional(master, RequestCode.GET_ALL_MESSAGE_REQUEST_MODE)
+        state = topics, groups, offsets, delays, modes
+        if state == self._installed:
+            return
+        tables = await self._broker.world.workers.run(_tables, topics, groups, offsets, delays, modes)
+        limited = await limit_offsets(tables, self._end_of, TimeSlices(self._clock, TOGETHER))
+        snapshot = await self._broker.world.workers.run(snapshot_of, tables)
+        if master == self.master and self.following():
+            await self._broker.tables.install(snapshot)
+            self._installed = () if limited else state  # limited offsets are copied again when the log has grown
+
+    def _end_of(self, queue: Queue) -> int:
+        return self._broker.store.bounds(queue).max_offset
+
+    async def _paged(self, master: str, code: RequestCode, table: PagedTable) -> Members:
+        """Return a whole table with its data version; the known one if the version is the same.
+
+        A table of a new version is read twice, because a Java broker changes a table and its version without a lock:
+        the first answer may have the new version and the old table.
+        """
+        known = self._known.get(table)
+        for _ in range(TURNS):
+            found, total = await self._page(master, code, table, 0, 1)  # the version, and one entry
+            same = known is not None and found.get("dataVersion") == known.get("dataVersion")
+            if known is not None and same and table in self._settled:
+                return known
+            entries = _entries(found, table)
+            self._pages = total is not None
+            while total is not None and (read := len(entries)) < total:
+                page, total = await self._page(master, code, table, read, PAGE, found.get("dataVersion"))
+                entries.update(_entries(page, table))
+                if page.get("dataVersion") != found.get("dataVersion") or len(entries) == read:
+                    break
+                found.setdefault("forbiddenTable", {}).update(page.get("forbiddenTable") or {})
+            else:
+                self._known[table] = {**found, table.table: entries}
+                (self._settled.add if same else self._settled.discard)(table)
+                return self._known[table]
+        raise FormatError(f"{table.table} of the master changed while it was read, {TURNS} times")
+
+    async def _page(
+        self, master: str, code: RequestCode, table: PagedTable, start: int, most: int, version: object = None
+    ) -> tuple[Members, int | None]:
+        ext = {table.start: str(start), table.most: str(most)}
+        if version is not None:
+            ext["dataVersion"] = dumps(version).decode()
+        reply = await self._client.call(master, request(code, ext), CALL_S)
+        if reply.code != 0:
+            raise BrokerRefused(reply.code, reply.remark or "", master)
+        total = (reply.ext or {}).get(table.total)
+        found = await self._broker.world.workers.run(members_of, reply.payload, table.table)
+        return found, None if total is None else int(total)
+
+    async def _ask(self, master: str, code: RequestCode) -> bytes:
+        reply = await self._client.call(master, request(code), CALL_S)
+        if reply.code != 0:
+            raise BrokerRefused(reply.code, reply.remark or "", master)
+        return bytes(reply.payload)
+
+    async def _optional(self, master: str, code: RequestCode) -> bytes | None:
+        """Return the answer, None from a master without this table."""
+        try:
+            return await self._ask(master, code)
+        except BrokerRefused as refusal:
+            if refusal.response_code in _ABSENT:
+                return None
+            raise
+
+    async def _wait(self, seconds: float) -> None:
+        """Wait, or until there is another master."""
+        self._told.clear()
+        timer = self._clock.call_later(seconds, self._told.set)
+        try:
+            await self._told.wait()
+        finally:
+            timer.cancel()
+
+
+def _entries(found: Members, table: PagedTable) -> Members:
+    entries = found.get(table.table)
+    if not isinstance(entries, dict):
+        raise FormatError(f"the master's answer has no {table.table}")
+    return entries
+
+
+def _tables(
+    topics: Members, groups: Members, offsets: bytes, delays: bytes | None, modes: bytes | None
+) -> MasterTables:
+    """Decode the tables; runs in a thread."""
+    return MasterTables(
+        topics,
+        groups,
+        members_of(offsets, "consumer offsets"),
+        None if not delays else members_of(delays, "delay offsets"),
+        None if not modes else members_of(modes, "request modes"),
+    )
