@@ -52,6 +52,34 @@ def test_with_many_groups_the_order_says_what_it_does_not_know_until_all_were_as
     assert plain.api("/groups?rows=1&sort=name")["data"]["unknown"] == 0
 
 
+class Nothing(tuple):
+    """No names; fails if they are looked at again and again."""
+
+    looks = 0
+
+    def __iter__(self):
+        type(self).looks += 1
+        assert type(self).looks < 100, "a loop without an end"
+        return super().__iter__()
+
+
+def test_a_walk_ends_when_there_is_nothing_left_to_ask_for(visitor):
+    """A page that asks for rows alone leaves no names; the walk of another page must not spin on them."""
+
+    async def ask(_address, name):
+        made._everything = Nothing()
+        return name
+
+    made = table.BrokerTable(visitor.cluster, "things", "127.0.0.1:1", None, ask)
+
+    async def work():
+        made._everything, made._seen_ms = ("A",), made._now_ms()
+        await made._walk()
+
+    visitor.running.run(work())
+    assert list(made.rows) == ["A"]
+
+
 def test_a_group_is_explained_by_its_offsets_and_members(plain):
     twin = plain.api("/groups/B")["data"]
     assert [each["reason"] for each in twin["findings"]] == ["nobody-online"]

@@ -196,9 +196,9 @@ class BrokerTable(Generic[Row]):
         self.rows[name] = Aged(row, self._cluster.world.clock.now_ms())
 
     async def _walk(self) -> None:
-        """Ask for all rows, slowly, the unknown ones first, until nobody looks any more."""
+        """Ask for all rows, slowly, the unknown ones first, until nobody looks any more or there are none."""
         clock, rows = self._cluster.world.clock, self.rows
-        while True:
+        while self._everything:
             for name in sorted(self._everything, key=lambda name: rows[name].as_of_ms if name in rows else 0):
                 await clock.sleep(1 / PER_S)
                 if self._now_ms() - self._seen_ms > UNSEEN_S * 1000:
