@@ -459,11 +459,43 @@ def test_a_slave_hears_of_its_master(town):
         assert (await desk.client.call(f"{FIRST}:9876", request(103, fields, body))).code == 0
         registration.changed()
         await town.clock.sleep(5)
-        assert set(told) == {("10.0.0.7:10911", "10.0.0.7:10912")}
+        assert told == [("10.0.0.7:10911", "10.0.0.7:10912")]
+        late = []
+        registration.on_master_told(lambda *addresses: late.append(addresses))
+        await town.clock.sleep(0)
+        assert late == told[:1]  # it was known already
+        told[:] = told[:1]
         remove()
         registration.changed()
         await town.clock.sleep(5)
         assert len(told) == 1
+
+    town(main)
+
+
+def test_a_slave_of_name_servers_that_disagree_stays_with_its_master(town):
+    async def main(town):
+        watcher, told = Watcher(), []
+        town.plugins = attrs.evolve(town.plugins, services=(*town.plugins.services, watcher))
+        await town.open(FIRST)
+        await town.open(SECOND)
+        desk = await town.start_broker()
+        registration = watcher.broker.registration
+        registration.on_master_told(lambda *addresses: told.append(addresses[0]))
+        registration.change(broker_id=1)
+        await town.clock.sleep(5)
+        body = dumps({"topicConfigSerializeWrapper": {"topicConfigTable": {}}})
+        for host, master in ((FIRST, "10.0.0.6:1"), (SECOND, "10.0.0.7:1")):
+            fields = {"clusterName": "DefaultCluster", "brokerName": "broker-a", "brokerAddr": master}
+            fields |= {"brokerId": "0", "haServerAddr": f"{master}2"}
+            assert (await desk.client.call(f"{host}:9876", request(103, fields, body))).code == 0
+        for _ in range(3):
+            registration.changed()
+            await town.clock.sleep(5)
+        (first,) = told
+        await town.close(FIRST if first == "10.0.0.6:1" else SECOND)
+        await town.clock.sleep(5)
+        assert told == [first, *({"10.0.0.6:1", "10.0.0.7:1"} - {first})]
 
     town(main)
 

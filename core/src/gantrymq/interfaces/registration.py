@@ -45,8 +45,9 @@ class Registration(Protocol):
     def on_master_told(self, callback: Callable[[str, str], Any]) -> Callable[[], None]:
         """Call *callback* with the master's address and its address of replication, as name servers tell a slave.
 
-        It is called after each registration whose answer has them; name servers may disagree. Its exceptions are
-        logged. Return a function that removes it.
+        It is called soon if they are known already, and when they change, perhaps again with the same ones. If name
+        servers disagree, the present master stays as long as one of them tells it. Exceptions are logged. Return a
+        function that removes it.
         """
 
     def states(self) -> Mapping[str, str | None]:

@@ -33,6 +33,7 @@ from gantrymq.broker.counted_plugins import CountFailure, Listeners
 from gantrymq.broker.identity import Identity
 from gantrymq.broker.registering.cluster_queues import ClusterQueues
 from gantrymq.broker.registering.register_messages import RegisterMessages
+from gantrymq.broker.registering.told_masters import Master, ToldMasters
 from gantrymq.broker.tables.topics import TopicTable
 from gantrymq.errors import BrokerRefused, ClientError, FormatError, GantryError
 from gantrymq.model.data_version import DataVersion
@@ -83,6 +84,7 @@ class Registration:
         self.cluster, self.broker_name, self.address = identity.cluster, identity.broker_name, identity.address
         self.cluster_queues = ClusterQueues(identity, topics, client, name_servers).readable
         self._master_told = Listeners[[str, str]]("the master's address", failed)
+        self._masters = ToldMasters()
         client.on_close(self._lost)
 
     def start(self) -> None:
@@ -143,8 +145,15 @@ class Registration:
         self.changed()
 
     def on_master_told(self, callback: Callable[[str, str], Any]) -> Callable[[], None]:
-        """Call *callback* with the master's address and its address of replication."""
-        return self._master_told.add(callback)
+        """Call *callback* with the master's address and its address of replication: soon if known, after changes."""
+        remove = self._master_told.add(callback)
+        if self._masters.present is not None:
+            asyncio.get_running_loop().call_soon(self._tell_master)
+        return remove
+
+    def _tell_master(self) -> None:
+        if self._masters.present is not None:
+            self._master_told.call(*self._masters.present)
 
     def changed(self) -> None:
         """Start a full registration with all name servers, after a change of all topics."""
@@ -206,9 +215,16 @@ class Registration:
                 raise BrokerRefused(answer.code, answer.remark or "no reason given", address)
         self._topics.mark_ordered(sorted(order_topics(answer.payload)))
         told = answer.ext or {}
-        if told.get("masterAddr") and told.get("haServerAddr"):
-            self._master_told.call(told["masterAddr"], told["haServerAddr"])
+        known_to_it = told.get("masterAddr") and told.get("haServerAddr")
+        master = Master(told["masterAddr"], told["haServerAddr"]) if known_to_it else None
+        if self._masters.heard(address, master):
+            self._tell_master()
         return known
+
+    def name_server_lost(self, address: str) -> None:
+        """Ignore what a name server told before it became unreachable."""
+        if self._masters.lost(address):
+            self._tell_master()
 
     async def tell_topics(self, address: str, names: Sequence[str]) -> bool:
         """Register single topics with one name server. Return False if it did not accept all of them.
@@ -305,6 +321,7 @@ class _Loop:
                     )
                 failures += 1
                 self.problem = str(error) or type(error).__name__
+                self._registration.name_server_lost(self._address)
             self.tried.set()
             self._telling.set()
             await self._pause(failures)
