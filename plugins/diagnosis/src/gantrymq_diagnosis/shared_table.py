@@ -13,6 +13,7 @@ from gantrymq.world.clock import Timer
 __all__ = ["KEPT_S", "SharedTable"]
 
 KEPT_S: Final = 10.0  # at least
+LATE_S: Final = 10.0  # so much longer while the next one is computed
 TIMES_KEPT: Final = 20  # or so many times the duration of the computation: it takes at most a twentieth of the time
 MAX_KEPT_S: Final = 60.0
 UNUSED_S: Final = 90.0  # without a request, the memory of the table is released
@@ -27,12 +28,15 @@ class SharedTable(Generic[Table]):
         self._clock = clock
         self._compute = compute
         self._computing: asyncio.Future[Table] | None = None
+        self._last: Table | None = None
         self._until = 0.0  # monotonic time until which the result is used
         self._release: Timer | None = None
         self._closed = False
 
-    async def get(self) -> Table:
+    async def get(self, *, new: bool = False) -> Table:
         """Return the table, computed at most KEPT_S ago, or at most MAX_KEPT_S if that takes long.
+
+        While the next one is computed, the last one is returned up to LATE_S longer, unless *new* is true.
 
         Raises:
             ServiceNotAvailable: the table was closed.
@@ -41,8 +45,12 @@ class SharedTable(Generic[Table]):
         if self._closed:
             raise _stopping()
         computing = self._computing
-        if computing is None or (computing.done() and self._clock.monotonic() >= self._until):
+        now = self._clock.monotonic()
+        if computing is None or (computing.done() and now >= self._until):
             computing = self._computing = asyncio.ensure_future(self._computed())
+            computing.add_done_callback(_retrieve)
+        if self._last is not None and not new and not computing.done() and now < self._until + LATE_S:
+            return self._last
         try:
             return await asyncio.shield(computing)  # other requests wait for it too
         except BaseException as error:
@@ -63,6 +71,7 @@ class SharedTable(Generic[Table]):
         began = self._clock.monotonic()
         table = await self._compute()
         now = self._clock.monotonic()
+        self._last = table
         self._until = now + min(MAX_KEPT_S, max(KEPT_S, TIMES_KEPT * (now - began)))
         if self._release is not None:
             self._release.cancel()
@@ -72,10 +81,16 @@ class SharedTable(Generic[Table]):
     def _forget(self) -> None:
         if self._computing is not None and not self._computing.done():
             self._computing.cancel()
-        self._computing = None
+        self._computing = self._last = None
         if self._release is not None:
             self._release.cancel()
             self._release = None
+
+
+def _retrieve(computing: asyncio.Future[Table]) -> None:
+    """Mark an exception as retrieved: nobody may wait for it. The next request computes again."""
+    if not computing.cancelled():
+        computing.exception()
 
 
 def _stopping() -> ServiceNotAvailable:

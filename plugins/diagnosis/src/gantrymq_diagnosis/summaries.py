@@ -186,7 +186,7 @@ class Summaries:
             return await group_table(broker, watch, modes)
 
         async def groups_with_times() -> GroupTable:
-            table = await of_groups.get()
+            table = await of_groups.get(new=True)
             await add_times(table, table.rows, times, broker)
             return table
 
@@ -195,7 +195,7 @@ class Summaries:
             return await topic_table(broker)
 
         async def topics_with_newest() -> TopicTable:
-            table = await of_topics.get()
+            table = await of_topics.get(new=True)
             await add_newest(table.rows, newest, broker)
             return table
 
