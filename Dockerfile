@@ -14,8 +14,8 @@ RUN python -m venv /opt/gantrymq \
 
 FROM python:3.12-slim
 
-RUN groupadd --system --gid 10911 gantrymq \
-    && useradd --system --uid 10911 --gid gantrymq --home-dir /data --shell /usr/sbin/nologin gantrymq \
+RUN groupadd --gid 10911 gantrymq \
+    && useradd --no-create-home --uid 10911 --gid gantrymq --home-dir /data --shell /usr/sbin/nologin gantrymq \
     && mkdir -p /data/store \
     && chown -R gantrymq:gantrymq /data
 COPY --from=build /opt/gantrymq /opt/gantrymq

@@ -13,7 +13,9 @@ from gantrymq_metrics.settings import SCHEMA
 ROOT = Path(__file__).resolve().parents[2]
 DOCKERFILE = (ROOT / "Dockerfile").read_text()
 RUNNING = ROOT / "docs/operations/running.md"
-UNITS = sorted((ROOT / "packaging/systemd").glob("*.service"))
+SYSTEMD = ROOT / "packaging/systemd"
+UNITS = sorted(SYSTEMD.glob("*.service"))
+HARDENING = (SYSTEMD / "gantrymq-.service.d/hardening.conf").read_text()
 MOST_EXPOSED = 2.0  # of systemd's scale to 10
 
 
@@ -49,7 +51,8 @@ def test_the_image_does_not_run_as_root_and_asks_for_its_health():
 def analyze(request, tmp_path):
     """``analyze(*words)`` runs systemd-analyze on one unit, whose program is replaced by one that exists."""
     program = shutil.which("systemd-analyze") or pytest.skip("systemd-analyze is not here")
-    unit = tmp_path / request.param.name
+    shutil.copytree(SYSTEMD / "gantrymq-.service.d", tmp_path / "gantrymq-.service.d")
+    unit = tmp_path / request.param.name.replace("@", "@broker-a")
     unit.write_text(request.param.read_text().replace("/opt/gantrymq/bin/gantrymq", shutil.which("true")))
     return lambda *words: subprocess.run([program, *words, unit], capture_output=True, text=True, check=False)
 
@@ -65,3 +68,22 @@ def test_a_unit_is_hardened(analyze):
     if level is None:
         pytest.skip(f"this systemd-analyze knows no --offline: {found.stderr[:80]}")
     assert float(level[1]) < MOST_EXPOSED
+
+
+def sandbox(text):
+    """The lines of a unit that are a sandbox."""
+    return set(
+        re.findall(
+            r"^(?:No|Private|Protect|Restrict|Lock|Capability|SystemCall|Remove|UMask)\w+=.*$", text, re.MULTILINE
+        )
+    )
+
+
+def test_all_units_have_the_same_sandbox():
+    assert len(sandbox(HARDENING)) > 20
+    assert sandbox((SYSTEMD / "gantrymq.service").read_text()) == sandbox(HARDENING)
+    of_console = sandbox((SYSTEMD / "gantrymq-console.service").read_text())
+    stricter = {"SystemCallFilter=~@privileged": "SystemCallFilter=~@privileged @resources"}
+    assert of_console == {stricter.get(line, line) for line in sandbox(HARDENING)}
+    for unit in ("gantrymq-broker@.service", "gantrymq-nameserver.service"):
+        assert sandbox((SYSTEMD / unit).read_text()) == set()
