@@ -43,14 +43,14 @@ NOT_BUILT = (
         1,
         "GET_BROKER_EPOCH_CACHE",
         "code",
-        "the controller, which Java refuses here too (1)",
+        "the controller, which Java and gantrymq-replication refuse here too (1)",
         ours="3 *not implemented*",
     ),
     Named(1, "AUTH_LIST_USER", "code", "users, which Java refuses here too (1)", ours="3 *not implemented*"),
     Named(1, "AUTH_LIST_ACL", "code", "access control, which Java refuses here too (1)", ours="3 *not implemented*"),
 )
 
-REPLICATION = "replication is not implemented"
+REPLICATION = "no slave copies the log in the replay"
 SHIFTED = "records follow each other in the log, and one before has other properties, or decides a transaction (below)"
 
 # Consequences of unimplemented features, or of a difference below.

@@ -33,7 +33,6 @@ TABLE = (
     NotBuilt("progress of RocksDB queues", 354, {"topic": TOPIC}, 3, "RocksDB is not implemented in this version"),
     NotBuilt("RocksDB tables as JSON", 355, {"configType": "topics"}, 3, "RocksDB is not implemented in this version"),
     NotBuilt("static topics", 513, {"topic": TOPIC}, 3, "static topics are not implemented in this version"),
-    NotBuilt("epochs of a controlled broker", 1007, {}, 3, "the controller is not implemented in this version"),
     NotBuilt(
         "limits for reading cold data", 2001, {}, 3, "the control of cold data is not implemented in this version"
     ),

@@ -1,5 +1,6 @@
 """The Grafana board and the Prometheus rules use metrics and labels that a broker exports."""
 
+import asyncio
 import importlib
 import json
 import re
@@ -17,6 +18,7 @@ from scraping import commit
 from gantrymq.client import Client
 from gantrymq.errors import BrokerRefused
 from gantrymq.hooks import hookimpl
+from gantrymq.model.hosts import parse_address
 from gantrymq.model.names import DLQ_PREFIX, RETRY_PREFIX
 from gantrymq.model.queue import Queue
 from gantrymq.model.topic import TopicConfig
@@ -61,11 +63,25 @@ async def happen(cluster):
     for topic in (RETRY_PREFIX + "readers", DLQ_PREFIX + "readers"):
         cluster.broker.topics.put(TopicConfig(topic, 1, 1))
         await cluster.put(topic, b"x")
+    await copy(cluster)
     commit(cluster, "readers", Queue("Orders", 0), 0)
     commit(cluster, "readers", Queue(RETRY_PREFIX + "readers", 0), 0)
     cluster.broker.metrics.count_delivery("readers", "Orders", 1, 100)
     with suppress(BrokerRefused):
         await cluster.pull("Orders", "x", Broken.name)
+
+
+async def copy(cluster):
+    """Copy the broker as a slave with an empty log, which stays connected."""
+    host, port = parse_address(cluster.broker.registration.ha_address)
+    transport, _ = await cluster.world.network.connect(host, port, asyncio.Protocol)
+    transport.write(bytes(8))
+    while not any(each.name == "gantrymq_replication_slaves" and each.values[()] for each in plugin_metrics(cluster)):
+        await cluster.world.clock.sleep(0.01)
+
+
+def plugin_metrics(cluster):
+    return cluster.broker.metrics.of_plugins()
 
 
 def fail(parts, monkeypatch):
@@ -107,7 +123,7 @@ def labels_of(*scrapes):
 @pytest.fixture
 def names(beside, scrape, monkeypatch):
     """Name to labels of every metric of a broker where everything has happened."""
-    for needed in ("allocate", "diagnosis", "kit", "nameserver", "pop", "schedule", "transaction"):
+    for needed in ("allocate", "diagnosis", "kit", "nameserver", "pop", "replication", "schedule", "transaction"):
         pytest.importorskip(f"gantrymq_{needed}")
 
     async def run(cluster, service):

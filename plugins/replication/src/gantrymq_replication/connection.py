@@ -22,6 +22,7 @@ from gantrymq_replication.gate import ReplicaGate
 from gantrymq_replication.protocol import MasterSide, Refused
 from gantrymq_replication.replicas import Replica, Replicas
 from gantrymq_replication.settings import HaSettings
+from gantrymq_replication.traffic import Departure
 
 __all__ = ["Shared", "SlaveConnection"]
 
@@ -29,7 +30,6 @@ log = logging.getLogger("gantrymq.replication")
 
 PIECE_BYTES = 512 * 1024  # read from the log at once
 REPORTS_BYTES = 64 * 1024
-MOST_TOLD = 64
 
 
 @attrs.frozen
@@ -44,7 +44,6 @@ class Shared:
     gate: ReplicaGate
     changed: Callable[[], None]  # called after each report and when a slave is gone
     durable: bool  # send only what is on disk
-    told: dict[str, str] = attrs.field(factory=dict)  # why the last connection of a host ended, to say it once
 
 
 class SlaveConnection:
@@ -97,19 +96,16 @@ class SlaveConnection:
 
     def _tell(self) -> None:
         """Log why the connection ended, once for each host and reason."""
-        told, host = self._shared.told, self.address.rpartition(":")[0]
-        if self._replica is None and told.get(host) == self._problem:
-            return
-        level = logging.WARNING if self._problem else logging.INFO
-        log.log(level, "slave %s is gone: %s", self.address, self._problem or "it closed the connection")
-        if len(told) >= MOST_TOLD:
-            told.clear()
-        told[host] = self._problem
+        problem = self._problem or "it closed the connection"
+        departure = Departure(self.address.rpartition(":")[0], self._shared.clock.now_ms(), problem)
+        news = self._shared.replicas.departures.note(departure)
+        if news or self._replica is not None:
+            log.log(logging.WARNING if self._problem else logging.INFO, "slave %s is gone: %s", self.address, problem)
 
     def _reported(self) -> None:
         shared, end, now = self._shared, self._shared.raw_log.log_range().max_offset, self._now()
         if self._replica is None:
-            self._replica = Replica(self.address, self._side.acked, now)
+            self._replica = Replica(self.address, self._side.acked, now, self._side.next_offset)
             shared.replicas.add(self._replica)
             log.info("slave %s copies the log from %d on", self.address, self._side.next_offset)
             self._wake.set()
@@ -168,6 +164,8 @@ class SlaveConnection:
         self._writer.writelines(parts)
         self._written_at = self._now()
         self._window_bytes += len(data)
+        if self._replica is not None:
+            self._shared.replicas.sent(self._replica, len(data), self._side.next_offset, self._written_at)
         await self._writer.drain()
 
     async def _room(self) -> int:

@@ -14,11 +14,13 @@ from typing import Any, Final
 
 from gantrymq.errors import LogMismatch
 from gantrymq.interfaces import Broker, RawLog
+from gantrymq.model.hosts import format_address
 from gantrymq_replication.durable_mark import DurableMark
 from gantrymq_replication.overlap import Overlap, last_record_start
 from gantrymq_replication.protocol import Refused, SlaveSide, Transfer
 from gantrymq_replication.settings import HaSettings
 from gantrymq_replication.streams import READ_BYTES, Streams
+from gantrymq_replication.traffic import Traffic
 
 __all__ = ["Copying"]
 
@@ -37,6 +39,9 @@ class Copying:
         """*durable*: the mark, if the store was not stopped cleanly and has not been compared since, else None."""
         self.following = False  # the logs fit
         self.compared = False  # the master has sent something
+        self.traffic = Traffic()
+        self.local_address = ""  # as the master sees it, without address translation
+        self.read_at_ms = self.wrote_at_ms = 0
         self._store, self._log, self._clock = broker.store, raw_log, broker.world.clock
         self._rules, self._mark, self._durable = rules, mark, durable
         self._syncs = broker.settings.text("flushDiskType") == "SYNC_FLUSH"
@@ -57,6 +62,7 @@ class Copying:
             StoreError: this store takes no more.
         """
         self._reader, self._writer = streams
+        self.local_address = format_address(*(self._writer.get_extra_info("sockname") or ("?", 0))[:2])
         self._heard_at = self._clock.monotonic()
         self._report(self._overlap.start)
         self._silence = self._clock.call_later(self._rules.silence_s, self._check_silence)
@@ -83,6 +89,8 @@ class Copying:
         self._begun()
         while data := await self._reader.read(READ_BYTES):
             self._heard_at, self.compared = self._clock.monotonic(), True
+            self.read_at_ms = self._clock.now_ms()
+            self.traffic.add(len(data), self._heard_at)
             pieces = []
             for transfer in self._side.receive(data):
                 left = await self._compare(transfer) if self._overlap.open else transfer
@@ -166,6 +174,7 @@ class Copying:
     def _report(self, log_offset: int) -> None:
         self._writer.write(self._side.report(log_offset))
         self._reported, self._reported_at = log_offset, self._clock.monotonic()
+        self.wrote_at_ms = self._clock.now_ms()
 
     async def _report_always(self) -> None:
         """Report after each append, and after haSendHeartbeatInterval without one."""

@@ -4,14 +4,26 @@ from __future__ import annotations
 
 from gantrymq.hooks import hookimpl
 from gantrymq.interfaces import ConfigRegistry, GateRegistry, ServiceRegistry
+from gantrymq.remoting.serving import HandlerRegistry, handlers_of
 from gantrymq_replication.gate import ReplicaGate
 from gantrymq_replication.master import MasterService
 from gantrymq_replication.settings import SCHEMA
 from gantrymq_replication.slave import SlaveService
+from gantrymq_replication.status import StatusService
 from gantrymq_replication.tables import TablesService
 
-# Shared by the hooks of one plugin load, which run in sequence; the gate hook runs before the service hook.
-_of_this_load: list[ReplicaGate] = []
+
+class _Parts:
+    """What the hooks of one plugin load register."""
+
+    def __init__(self) -> None:
+        self.gate, self.slave = ReplicaGate(), SlaveService()
+        self.master = MasterService(self.gate)
+        self.status = StatusService(self.slave, self.master)
+
+
+# The hooks of one plugin load run in sequence; the gate hook is the first of those that use it.
+_of_this_load: list[_Parts] = []
 
 
 @hookimpl
@@ -24,14 +36,22 @@ def gantry_register_config(registry: ConfigRegistry) -> None:
 @hookimpl
 def gantry_register_gates(registry: GateRegistry) -> None:
     """Register the gate of a SYNC_MASTER."""
-    _of_this_load[:] = [ReplicaGate()]
-    registry.add(_of_this_load[0])
+    _of_this_load[:] = [_Parts()]
+    registry.add(_of_this_load[0].gate)
 
 
 @hookimpl
 def gantry_register_services(registry: ServiceRegistry) -> None:
     """Register the services; that of the slave starts first, and makes the broker a replica."""
-    slave = SlaveService()
-    registry.add(slave)
-    registry.add(TablesService(lambda: slave.following))
-    registry.add(MasterService(_of_this_load[0]))
+    parts = _of_this_load[0]
+    registry.add(parts.slave)
+    registry.add(TablesService(lambda: parts.slave.following))
+    registry.add(parts.master)
+    registry.add(parts.status)
+
+
+@hookimpl
+def gantry_register_handlers(registry: HandlerRegistry) -> None:
+    """Register the handlers of requests about replication."""
+    for code, handler in handlers_of(_of_this_load[0].status).items():
+        registry.add(code, handler)

@@ -10,7 +10,8 @@ from collections.abc import Collection
 
 import attrs
 
-from gantrymq_replication.settings import HaSettings
+from gantrymq_replication.settings import SYNC_MASTER, HaSettings
+from gantrymq_replication.traffic import Departures, Traffic
 
 __all__ = ["Replica", "Replicas"]
 
@@ -22,6 +23,9 @@ class Replica:
     address: str
     acked: int
     heard_at: float  # monotonic seconds
+    next_offset: int = 0  # of what is sent next
+    connected_at: float = attrs.field(default=attrs.Factory(lambda self: self.heard_at, takes_self=True))
+    traffic: Traffic = attrs.field(factory=Traffic)
     caught_up_at: float = float("-inf")  # it had everything that the master had at this time
     _mark: int = -1  # the master's end at `_marked_at`
     _marked_at: float = 0.0
@@ -36,6 +40,10 @@ class Replica:
         if self.acked >= end:
             self.caught_up_at = now
 
+    def late_s(self, end: int, now: float) -> float:
+        """Return how long ago it had everything, or else connected; 0 if it has everything."""
+        return 0.0 if self.acked >= end else now - max(self.caught_up_at, self.connected_at)
+
     def in_sync(self, end: int, now: float, rules: HaSettings) -> bool:
         """Return whether it belongs to the in-sync set."""
         caught_up = self.acked >= end or now - self.caught_up_at <= rules.max_late_s
@@ -48,6 +56,8 @@ class Replicas:
     def __init__(self, rules: HaSettings) -> None:
         self._rules = rules
         self._all: dict[Replica, None] = {}
+        self.departures = Departures()
+        self.sent_bytes = 0  # to all slaves since the start
 
     @property
     def all(self) -> Collection[Replica]:
@@ -61,6 +71,18 @@ class Replicas:
     def remove(self, replica: Replica) -> None:
         """Forget *replica*."""
         self._all.pop(replica, None)
+
+    def sent(self, replica: Replica, size: int, next_offset: int, now: float) -> None:
+        """Count *size* bytes sent to *replica*, which gets the log from *next_offset* on next."""
+        replica.traffic.add(size, now)
+        replica.next_offset = next_offset
+        self.sent_bytes += size
+
+    @property
+    def wanted(self) -> int:
+        """How many copies in sync the settings ask for, the master's included."""
+        rules = self._rules
+        return max(rules.copies if rules.role == SYNC_MASTER else 1, rules.least_copies)
 
     def in_sync(self, end: int, now: float) -> list[Replica]:
         """Return the slaves of the in-sync set; *end*: of the master's log."""

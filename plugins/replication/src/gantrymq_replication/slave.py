@@ -41,6 +41,17 @@ class SlaveService:
         self._problem = "it is no slave"
         self._task: asyncio.Task[None] | None = None
         self._copying: Copying | None = None
+        self._received_before = 0  # by connections that have ended
+
+    @property
+    def copying(self) -> Copying | None:
+        """The present connection to the master."""
+        return self._copying
+
+    @property
+    def received_bytes(self) -> int:
+        """Bytes received from masters since the start."""
+        return self._received_before + (self._copying.traffic.total if self._copying is not None else 0)
 
     @property
     def problem(self) -> str:
@@ -68,6 +79,7 @@ class SlaveService:
         self._durable = None if broker.clean_start else self._mark.read()
         self._told = asyncio.Event()
         self.master_address = rules.master_address
+        self._problem = "it has not connected to its master yet"
         await broker.role.change(Role.REPLICA, 1)
         broker.role.keep_from(lambda: raw_log.log_range().max_offset)  # its own retention decides
         broker.registration.change(broker_id=rules.broker_id)
@@ -108,7 +120,7 @@ class SlaveService:
                 log.exception("the copy of the log failed")
             if self.following:
                 pause, told = FIRST_PAUSE_S, ""
-            self._copying = None
+            self._received_before, self._copying = self.received_bytes, None
             if self._problem != told:
                 log.warning("this copy does not follow: %s", self._problem)
                 told = self._problem

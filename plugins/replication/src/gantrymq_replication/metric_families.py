@@ -1,0 +1,70 @@
+"""Metrics of replication, read when they are exported."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from gantrymq.interfaces import Broker, MetricFamily
+from gantrymq.model.role import Role
+from gantrymq_replication.master import MasterService
+from gantrymq_replication.replicas import Replica, Replicas
+from gantrymq_replication.slave import SlaveService
+
+__all__ = ["replication_metrics"]
+
+
+def replication_metrics(
+    broker: Broker, replicas: Callable[[], Replicas | None], slave: SlaveService, master: MasterService
+) -> list[Callable[[], MetricFamily]]:
+    """Return the callbacks to register. *replicas*: what a master knows of its slaves, None on a slave."""
+    clock, store = broker.world.clock, broker.store
+
+    def connected() -> list[Replica]:
+        found = replicas()
+        return [*found.all] if found is not None else []
+
+    def slaves() -> MetricFamily:
+        return _one("gantrymq_replication_slaves", "Slaves that copy this master.", len(connected()))
+
+    def in_sync() -> MetricFamily:
+        found = replicas()
+        count = len(found.in_sync(store.state().max_log_offset, clock.monotonic())) if found is not None else 0
+        text = "Copies of the log that are in sync, the master's included; 1 on a slave."
+        return _one("gantrymq_replication_in_sync_copies", text, 1 + count)
+
+    def wanted() -> MetricFamily:
+        found = replicas()
+        text = "Copies in sync that inSyncReplicas of a SYNC_MASTER and minInSyncReplicas ask for; 1 on a slave."
+        return _one("gantrymq_replication_wanted_copies", text, found.wanted if found is not None else 1)
+
+    def lag_bytes() -> MetricFamily:
+        end = store.state().max_log_offset
+        values: dict[tuple[str, ...], float] = {(each.address,): end - each.acked for each in connected()}
+        text = "Bytes of the log that a slave has not acknowledged."
+        return MetricFamily("gantrymq_replication_lag_bytes", text, ("slave",), values)
+
+    def lag_seconds() -> MetricFamily:
+        end, now = store.state().max_log_offset, clock.monotonic()
+        values: dict[tuple[str, ...], float] = {(each.address,): each.late_s(end, now) for each in connected()}
+        text = "Time since a slave had everything, or since it connected; 0 if it has everything."
+        return MetricFamily("gantrymq_replication_lag_seconds", text, ("slave",), values)
+
+    def sent() -> MetricFamily:
+        text = "Bytes of the log sent to slaves since the start."
+        count = master.replicas.sent_bytes if master.replicas is not None else 0
+        return _one("gantrymq_replication_sent_bytes_total", text, count, counter=True)
+
+    def received() -> MetricFamily:
+        text = "Bytes received from masters since the start."
+        return _one("gantrymq_replication_received_bytes_total", text, slave.received_bytes, counter=True)
+
+    def not_following() -> MetricFamily:
+        broken = broker.role.current is Role.REPLICA and not slave.following
+        return _one("gantrymq_replication_not_following", "1 for a slave that does not copy its master's log.", broken)
+
+    return [slaves, in_sync, wanted, lag_bytes, lag_seconds, sent, received, not_following]
+
+
+def _one(name: str, text: str, value: int, *, counter: bool = False) -> MetricFamily:
+    """Return a metric without labels."""
+    return MetricFamily(name, text, (), {(): int(value)}, counter=counter)

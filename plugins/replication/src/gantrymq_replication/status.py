@@ -1,0 +1,139 @@
+"""The state of replication, for mqadmin and `gantrymq cluster status`; the service also registers the metrics.
+
+    907   the slaves of a master, or the connection of a slave, as RocketMQ tells it and with GantryMQ's own members
+    1007  epochs, which only elected masters have: refused as RocketMQ does
+
+GantryMQ's own members, which RocketMQ's tools ignore:
+
+    wantedCopies, inSyncCopies     of a master, its own copy included
+    haConnectionInfo[].lateMillis  how long ago the slave had everything; 0 if it has it
+    haDepartures[]                 host, time and reason of connections that ended
+    haClientRuntimeInfo.problem    why a slave does not follow; empty while it does
+    haClientRuntimeInfo.localAddr  the address of its connection, by which its master knows it
+
+Source: apache/rocketmq store/.../ha/DefaultHAService.java (getRuntimeInfo), remoting/.../body/HARuntimeInfo.java,
+broker/.../processor/AdminBrokerProcessor.java (getBrokerEpochCache).
+"""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from gantrymq.errors import RequestRefused
+from gantrymq.interfaces import Broker
+from gantrymq.model.access import Action
+from gantrymq.model.role import Role
+from gantrymq.remoting.codes import RequestCode
+from gantrymq.remoting.command import Command, response_to
+from gantrymq.remoting.connection import Connection
+from gantrymq.remoting.serving import serves
+from gantrymq_replication.master import MasterService
+from gantrymq_replication.metric_families import replication_metrics
+from gantrymq_replication.replicas import Replicas
+from gantrymq_replication.slave import SlaveService
+
+__all__ = ["StatusService"]
+
+
+class StatusService:
+    """Tells the state of replication in both roles."""
+
+    name = "ha_status"
+    roles = frozenset(Role)
+
+    def __init__(self, slave: SlaveService, master: MasterService) -> None:
+        self._slave, self._master = slave, master
+
+    async def start(self, broker: Broker) -> None:
+        """Register the metrics."""
+        self._broker, self._clock = broker, broker.world.clock
+        for read in replication_metrics(broker, self._replicas, self._slave, self._master):
+            broker.metrics.register(read)
+
+    async def stop(self) -> None:
+        """Do nothing: the metrics go with the service."""
+
+    # --- requests -----------------------------------------------------------------------------------------------------
+
+    @serves(RequestCode.GET_BROKER_HA_STATUS, action=Action.GET)
+    def status(self, asked: Command, connection: Connection) -> Command:
+        """907: tell the slaves of this master, or the connection of this slave."""
+        body = self._of_slave() if self._broker.role.current is Role.REPLICA else self._of_master()
+        return response_to(asked, 0, None, None, json.dumps(body, separators=(",", ":")).encode())
+
+    @serves(RequestCode.GET_BROKER_EPOCH_CACHE, action=Action.GET)
+    def epochs(self, asked: Command, connection: Connection) -> Command:
+        """1007: refuse it, with RocketMQ's sentence."""
+        raise RequestRefused(1, "this request only for controllerMode ")
+
+    def _of_slave(self) -> dict[str, Any]:
+        slave, copying = self._slave, self._slave.copying
+        client = {
+            "lastReadTimestamp": copying.read_at_ms if copying is not None else 0,
+            "lastWriteTimestamp": copying.wrote_at_ms if copying is not None else 0,
+            "localAddr": copying.local_address if copying is not None else "",
+            "masterAddr": slave.master_address,
+            "masterFlushOffset": 0,
+            "maxOffset": self._end(),
+            "problem": slave.problem,
+            "transferredByteInSecond": copying.traffic.per_second(self._now()) if copying is not None else 0,
+        }
+        return _runtime_info(client, [], 0, 0, master=False)
+
+    def _of_master(self) -> dict[str, Any]:
+        replicas, end, now = self._replicas(), self._end(), self._now()
+        client = {
+            "lastReadTimestamp": 0,
+            "lastWriteTimestamp": 0,
+            "masterFlushOffset": 0,
+            "maxOffset": 0,
+            "transferredByteInSecond": 0,
+        }
+        if replicas is None:
+            return _runtime_info(client, [], 0, end, master=True)
+        in_sync = replicas.in_sync(end, now)
+        connections = [
+            {
+                "addr": each.address,
+                "diff": end - each.acked,
+                "inSync": each in in_sync,
+                "lateMillis": round(1000 * each.late_s(end, now)),
+                "slaveAckOffset": each.acked,
+                "transferFromWhere": each.next_offset,
+                "transferredByteInSecond": each.traffic.per_second(now),
+            }
+            for each in replicas.all
+        ]
+        departures = [
+            {"host": each.host, "timestamp": each.at_ms, "problem": each.problem} for each in replicas.departures.all
+        ]
+        return {
+            **_runtime_info(client, connections, len(in_sync), end, master=True),
+            "haDepartures": departures,
+            "inSyncCopies": 1 + len(in_sync),
+            "wantedCopies": replicas.wanted,
+        }
+
+    def _replicas(self) -> Replicas | None:
+        """Return what this broker knows of its slaves; None if it has no port for slaves, or is no master."""
+        return self._master.replicas if self._broker.role.current is Role.MASTER else None
+
+    def _end(self) -> int:
+        return self._broker.store.state().max_log_offset
+
+    def _now(self) -> float:
+        return self._clock.monotonic()
+
+
+def _runtime_info(
+    client: dict[str, Any], connections: list[dict[str, Any]], in_sync: int, end: int, *, master: bool
+) -> dict[str, Any]:
+    """Return RocketMQ's HARuntimeInfo."""
+    return {
+        "haClientRuntimeInfo": client,
+        "haConnectionInfo": connections,
+        "inSyncSlaveNums": in_sync,
+        "master": master,
+        "masterCommitLogMaxOffset": end,
+    }

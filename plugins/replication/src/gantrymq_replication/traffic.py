@@ -1,0 +1,67 @@
+"""What a connection of replication has done: its bytes, and why earlier ones ended."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import attrs
+
+__all__ = ["Departure", "Departures", "Traffic"]
+
+MOST_HOSTS: Final = 64
+
+
+@attrs.define(eq=False)
+class Traffic:
+    """Bytes of the log through a connection, and their rate in the last whole second with some."""
+
+    total: int = 0
+    _window_at: float = 0.0
+    _bytes: int = 0
+    _last: int = 0
+
+    def add(self, size: int, now: float) -> None:
+        """Count *size* bytes at *now*, monotonic seconds."""
+        self._turn(now)
+        self.total += size
+        self._bytes += size
+
+    def per_second(self, now: float) -> int:
+        """Return the bytes of the last whole second."""
+        self._turn(now)
+        return self._last
+
+    def _turn(self, now: float) -> None:
+        passed = now - self._window_at
+        if passed >= 1:
+            self._last = self._bytes if passed < 2 else 0
+            self._window_at, self._bytes = now, 0
+
+
+@attrs.frozen
+class Departure:
+    """Why the last connection from a host ended."""
+
+    host: str
+    at_ms: int
+    problem: str
+
+
+class Departures:
+    """The last departure of each host; of `MOST_HOSTS` at most."""
+
+    def __init__(self) -> None:
+        self._by_host: dict[str, Departure] = {}
+
+    @property
+    def all(self) -> tuple[Departure, ...]:
+        """The oldest first."""
+        return tuple(self._by_host.values())
+
+    def note(self, departure: Departure) -> bool:
+        """Keep *departure*; return whether the one before from this host had another reason."""
+        before = self._by_host.pop(departure.host, None)
+        if len(self._by_host) >= MOST_HOSTS:
+            del self._by_host[next(iter(self._by_host))]
+        self._by_host[departure.host] = departure
+        return before is None or before.problem != departure.problem
