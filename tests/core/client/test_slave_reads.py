@@ -7,7 +7,7 @@ import json
 import pytest
 
 from gantrymq.client import Client, PullStatus
-from gantrymq.errors import BrokerRefused, ConnectFailed, ConnectionLost
+from gantrymq.errors import BrokerRefused, ClientError, ConnectFailed, ConnectionLost
 from gantrymq.model.queue import MessageQueue
 from gantrymq.remoting.codes import RequestCode
 from gantrymq.remoting.command import Command
@@ -131,6 +131,17 @@ def test_a_slave_that_refuses_readers_is_not_asked_again_at_once(run, record):
         group.peers[0].answers[PULL] = answer(0, record())
         await reader.pull(QUEUE, 1)
         assert group.pulled() == {0: 2, 1: 1}
+
+    run(work, record)
+
+
+@pytest.mark.parametrize("sent", ["", "x"])
+def test_an_unreadable_offset_of_a_slave_is_an_error_of_the_client(run, record, sent):
+    async def work(group, reader, clock):
+        group.listed = [1]
+        group.peers[1].answers[PULL] = answer(20, next_offset=sent)
+        with pytest.raises(ClientError):
+            await reader.pull(QUEUE, 7, suspend_ms=15_000)
 
     run(work, record)
 

@@ -126,8 +126,11 @@ class GroupPulls:
             self._avoid(address)
         elif reply.code == ResponseCode.PULL_RETRY_IMMEDIATELY:
             ext = reply.ext = dict(reply.ext or {})
-            if int(ext.get("nextBeginOffset", offset)) > offset:
-                return
+            try:
+                if int(ext["nextBeginOffset"]) > offset:
+                    return
+            except (KeyError, ValueError):
+                return  # decoding the reply raises the right error
             # A slave of RocketMQ that is behind sends its own end, where the messages would be read a second time.
             ext["nextBeginOffset"] = str(offset)
             if may_wait:
