@@ -172,6 +172,18 @@ def test_a_cluster_shows_its_brokers(server, command):
     assert "no cluster is named Other" in command("cluster", "-c", "Other", code=1)
 
 
+def test_a_master_without_slaves_has_a_status(server, command):
+    server.create_topic("T", 1)
+    server.send("T", b"body")
+    (found,) = command("cluster", "status")["sets"]
+    (master,) = found["copies"]
+    assert (found["cluster"], master["role"], master["id"]) == ("DefaultCluster", "master", 0)
+    assert (master["address"], master["in_sync_copies"], master["problem"]) == (server.broker_address, 1, None)
+    assert master["end"] > 0
+    assert command("cluster", "status", "-c", "DefaultCluster")["sets"]
+    assert "no cluster is named Other" in command("cluster", "status", "-c", "Other", code=1)
+
+
 @pytest.mark.parametrize(
     "words",
     [
@@ -184,6 +196,7 @@ def test_a_cluster_shows_its_brokers(server, command):
         ("broker", "config", "set", "traceOn=false"),
         ("broker", "clean", "log"),
         ("cluster",),
+        ("cluster", "status"),
     ],
 )
 def test_text_for_people(server, online, words):

@@ -1,12 +1,17 @@
-"""mqadmin shows the replication of our brokers as that of Java's."""
+"""mqadmin shows the replication of our brokers as that of Java's, and our command that of both."""
 
+import json
 import re
 from pathlib import Path
+from typing import Any
 
 import pytest
-from harness import Driver, GantryServer, MqAdmin, create_topic
+from click.testing import CliRunner
+from harness import Driver, GantryServer, JavaBroker, JavaNameServer, MqAdmin, create_topic
 from harness.ports import free_port
 from polling import wait_until
+
+from gantrymq.cli import main
 
 pytestmark = pytest.mark.interop
 
@@ -44,3 +49,34 @@ def test_mqadmin_shows_our_master_and_our_slave(tmp_path: Path, topic: str) -> N
             text = tool.run("getBrokerEpoch", "-n", namesrv, "-b", "broker-a")
             assert "CODE: 1  DESC: this request only for controllerMode" in text
             assert tool.run("resetMasterFlushOffset", "-b", slave.broker_address, "-o", "0").strip() != ""
+
+            of_master, of_slave = copies(namesrv)
+            assert (of_master["in_sync_copies"], of_master["wanted_copies"], of_master["end"]) == (2, 1, int(end))
+            assert (of_slave["address"], of_slave["lag_bytes"], of_slave["lag_s"]) == (slave.broker_address, 0, 0)
+            assert (of_slave["in_sync"], of_slave["following"], of_slave["problem"]) == (True, True, None)
+
+
+@pytest.mark.parametrize("version", ["5.3.3", pytest.param("4.9.7", marks=pytest.mark.long)])
+def test_our_command_shows_what_a_java_master_tells(tmp_path: Path, topic: str, version: str) -> None:
+    with (
+        JavaNameServer("5.3.3", tmp_path / "namesrv") as namesrv,
+        JavaBroker(version, tmp_path / "java", namesrv.address, settings={"brokerName": "broker-a"}, keep=False),
+    ):
+        create_topic(namesrv.address, topic, 2)
+        Driver("5.3.3", tmp_path, namesrv.address).produce(topic, 10)
+        settings = {**SIZES, "brokerName": "broker-a", "brokerRole": "SLAVE", "brokerId": "1"}
+        with GantryServer.broker(tmp_path / "slave", namesrv.address, settings=settings):
+            wait_until(lambda: [each["following"] for each in copies(namesrv.address)] == [None, True], "copy", SOON_S)
+            of_master, of_slave = copies(namesrv.address)
+            assert of_master["end"] == of_slave["end"] > 1000
+            assert (of_slave["lag_bytes"], of_slave["lag_s"], of_slave["problem"]) == (0, 0, None)
+            known = version != "4.9.7"  # which tells nothing of its slaves
+            assert (of_master["in_sync_copies"], of_slave["in_sync"]) == ((2, True) if known else (None, None))
+
+
+def copies(namesrv: str) -> Any:
+    """Master and slave of broker-a as `gantrymq cluster status` shows them."""
+    done = CliRunner().invoke(main, ["cluster", "status", "-n", namesrv, "--output", "json"])
+    assert done.exit_code == 0, done.output
+    (found,) = json.loads(done.stdout)["sets"]
+    return found["copies"]

@@ -17,6 +17,7 @@ from gantrymq.commands.output import print_json, print_table
 from gantrymq.errors import ClientError, GantryError
 from gantrymq_admin.commands.cluster_definitions import export, import_
 from gantrymq_admin.commands.cluster_plan import plan
+from gantrymq_admin.commands.cluster_status import status
 from gantrymq_admin.commands.options import admin_command
 
 _COUNTS = {
@@ -33,7 +34,7 @@ _COUNTS = {
 @click.option("-c", "--cluster", "name", metavar="NAME", help="This cluster only.")
 @admin_command
 async def show(admin: Admin, name: str | None, output: str) -> None:
-    """Show the brokers of each cluster: role, version, rates, and size of the log; definitions and plans."""
+    """Show the brokers of each cluster: role, version, rates, and size of the log; definitions, plans, copies."""
     found = await _look(admin, name)
     if output == "json":
         print_json({"clusters": found})
@@ -73,7 +74,7 @@ def _run(ctx: click.Context, /, **options: Any) -> None:
 
 cluster = CommandGroup(
     "cluster",
-    commands=[export, import_, plan],
+    commands=[export, import_, plan, status],
     params=list(show.params),
     callback=_run,
     invoke_without_command=True,

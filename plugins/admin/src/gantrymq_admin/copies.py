@@ -1,0 +1,181 @@
+"""What brokers of one name tell of their replication, put together: who copies whom, how far, and why not.
+
+A master knows connections, by the addresses from which they come; name servers know slaves, by the addresses at which
+they serve clients. A slave of GantryMQ tells the address of its connection. Others are found by their host, if there
+is one slave and one connection of that host.
+
+RocketMQ's brokers tell less: before 5.0 the ends of their logs only, later the connections of a master, without times
+and reasons. What is not known is None.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+import attrs
+
+__all__ = ["MASTER_ID", "Answer", "Copy", "copies_of"]
+
+MASTER_ID: Final = 0
+NOT_TOLD: Final = "; the master's log has the reason"
+
+
+@attrs.frozen(kw_only=True)
+class Answer:
+    """What one broker answered."""
+
+    broker_id: int
+    address: str
+    problem: str = ""  # why it did not
+    end: int | None = None  # of its log
+    ha: Mapping[str, Any] | None = None  # RocketMQ's HARuntimeInfo; None: it does not tell it
+
+    @property
+    def connections(self) -> Sequence[Mapping[str, Any]]:
+        """The slaves of a master."""
+        return (self.ha or {}).get("haConnectionInfo") or ()
+
+    @property
+    def client(self) -> Mapping[str, Any]:
+        """The connection of a slave."""
+        return (self.ha or {}).get("haClientRuntimeInfo") or {}
+
+
+@attrs.frozen(kw_only=True)
+class Copy:
+    """One broker of a broker name."""
+
+    role: str  # master, or slave
+    id: int | None  # None: a slave that is not registered with the name servers
+    address: str
+    end: int | None
+    lag_bytes: int | None = None
+    lag_s: float | None = None
+    in_sync: bool | None = None
+    following: bool | None = None  # whether a slave copies its master
+    in_sync_copies: int | None = None  # of a master, its own included
+    wanted_copies: int | None = None
+    problem: str | None = None
+
+
+def copies_of(answers: Sequence[Answer]) -> list[Copy]:
+    """Return master and slaves of one broker name, and slaves that only the master knows."""
+    master = next((each for each in answers if each.broker_id == MASTER_ID), None)
+    slaves = [each for each in answers if each.broker_id != MASTER_ID]
+    found = _matched(master.connections if master is not None else (), slaves)
+    known = {id(connection) for connection in found.values()}
+    rest = [each for each in (master.connections if master is not None else ()) if id(each) not in known]
+    rows = [] if master is None else [_master(master)]
+    rows += [_slave(each, found.get(each.address), master, rest) for each in slaves]
+    return rows + [_unregistered(each, master) for each in rest]
+
+
+def _matched(connections: Sequence[Mapping[str, Any]], slaves: Sequence[Answer]) -> dict[str, Mapping[str, Any]]:
+    """Return the connections of slaves, by the address of the slave."""
+    by_address = {str(each.get("addr")): each for each in connections}
+    found = {}
+    for slave in slaves:
+        if connection := by_address.pop(str(slave.client.get("localAddr")), None):
+            found[slave.address] = connection
+    for slave in slaves:
+        if slave.address not in found and slave.client.get("localAddr") != "":  # empty: it has no connection
+            host = _host(slave.address)
+            others = [each for each in slaves if each.address not in found and _host(each.address) == host]
+            of_host = [address for address in by_address if _host(address) == host]
+            if len(others) == len(of_host) == 1:
+                found[slave.address] = by_address.pop(of_host[0])
+    return found
+
+
+def _master(master: Answer) -> Copy:
+    if master.problem:
+        return Copy(role="master", id=MASTER_ID, address=master.address, end=None, problem=master.problem)
+    count = wanted = problem = None
+    if master.ha is not None:
+        count, wanted = 1 + int(master.ha.get("inSyncSlaveNums") or 0), master.ha.get("wantedCopies")
+        if wanted is not None and count < wanted:
+            problem = f"copies in sync: {count}, fewer than the {wanted} that its settings ask for"
+    return Copy(
+        role="master",
+        id=MASTER_ID,
+        address=master.address,
+        end=master.end,
+        in_sync_copies=count,
+        wanted_copies=wanted,
+        problem=problem,
+    )
+
+
+def _slave(
+    slave: Answer, connection: Mapping[str, Any] | None, master: Answer | None, rest: Sequence[Mapping[str, Any]]
+) -> Copy:
+    row = Copy(role="slave", id=slave.broker_id, address=slave.address, end=slave.end)
+    if connection is not None:
+        row = _with_connection(row, connection)
+    elif master is not None and None not in (master.end, slave.end):
+        lag = max(0, (master.end or 0) - (slave.end or 0))
+        row = attrs.evolve(row, lag_bytes=lag, lag_s=None if lag else 0.0)
+    following, problem = _following(slave, connection, master, rest)
+    return attrs.evolve(row, following=following, problem=problem or row.problem)
+
+
+def _with_connection(row: Copy, connection: Mapping[str, Any]) -> Copy:
+    """Add what the master says of a connection."""
+    lag, late_ms = max(0, int(connection.get("diff") or 0)), connection.get("lateMillis")
+    late_s = late_ms / 1000 if late_ms is not None else None if lag else 0.0
+    in_sync, problem = bool(connection.get("inSync")), None
+    if not in_sync:
+        since = f", and did not have everything for {late_s:.0f} s" if late_s else ""
+        problem = f"not in sync: it is {lag} bytes behind{since}"
+    return attrs.evolve(
+        row,
+        end=int(connection.get("slaveAckOffset") or 0) if row.end is None else row.end,
+        lag_bytes=lag,
+        lag_s=late_s,
+        in_sync=in_sync,
+        following=True,
+        problem=problem,
+    )
+
+
+def _following(
+    slave: Answer, connection: Mapping[str, Any] | None, master: Answer | None, rest: Sequence[Mapping[str, Any]]
+) -> tuple[bool | None, str]:
+    """Return whether a slave follows, and why not."""
+    if slave.problem:
+        if connection is not None:
+            return True, f"{slave.problem}; the master has a connection of its host"
+        return False, "; ".join(filter(None, (slave.problem, _departure(slave, master))))
+    if own := str(slave.client.get("problem") or ""):
+        told = _departure(slave, master)
+        return False, f"{own.removesuffix(NOT_TOLD)}; {told}" if told else own
+    if connection is not None or "problem" in slave.client:
+        return True, ""
+    if master is None:
+        return None, "no master is registered"
+    if master.problem or master.ha is None:
+        return None, "" if master.problem else "neither it nor its master tells whether it follows"
+    if rest:
+        return None, "unknown which of the connections of the master is its"
+    return False, _departure(slave, master) or "the master has no connection of it since the master's start"
+
+
+def _departure(slave: Answer, master: Answer | None) -> str:
+    """Return when and why the master lost its last connection from the slave's host; empty if it does not say."""
+    host = _host(str(slave.client.get("localAddr") or slave.address))
+    for each in (master.ha if master is not None and master.ha is not None else {}).get("haDepartures") or ():
+        if each.get("host") == host:
+            moment = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(int(each.get("timestamp") or 0) / 1000))
+            return f"the master lost the connection at {moment}: {each.get('problem')}"
+    return ""
+
+
+def _unregistered(connection: Mapping[str, Any], master: Answer | None) -> Copy:
+    row = _with_connection(Copy(role="slave", id=None, address=str(connection.get("addr")), end=None), connection)
+    return attrs.evolve(row, problem=row.problem or "no slave that is registered with the name servers is known by it")
+
+
+def _host(address: str) -> str:
+    return address.rpartition(":")[0]

@@ -1,0 +1,106 @@
+"""What `gantrymq cluster status` makes of the answers of masters and slaves."""
+
+import pytest
+
+from gantrymq_admin.copies import Answer, copies_of
+
+NOW_MS = 1_800_000_000_000
+
+
+def connection(addr, ack=1000, end=1000, in_sync=True, **more):
+    """A slave as a master tells it."""
+    return {"addr": addr, "slaveAckOffset": ack, "diff": end - ack, "inSync": in_sync, **more}
+
+
+def master(*connections, end=1000, **more):
+    in_sync = sum(each["inSync"] for each in connections)
+    ha = {"master": True, "inSyncSlaveNums": in_sync, "haConnectionInfo": list(connections), **more}
+    return Answer(broker_id=0, address="m:1", end=end, ha=ha)
+
+
+def slave(address="a:1", broker_id=1, end=1000, **client):
+    return Answer(broker_id=broker_id, address=address, end=end, ha={"haClientRuntimeInfo": client})
+
+
+def states(*answers):
+    """Address to what is said of a slave: whether it follows, and why not."""
+    return {each.address: (each.following, each.problem) for each in copies_of(answers) if each.role == "slave"}
+
+
+def test_a_slave_of_ours_is_found_by_the_address_of_its_connection():
+    both = connection("h:50", ack=900, lateMillis=2500), connection("h:51", lateMillis=0)
+    one, two = slave("h:1", 1, localAddr="h:51", problem=""), slave("h:2", 2, localAddr="h:50", problem="")
+    of_master, first, second = copies_of([master(*both, wantedCopies=2), one, two])
+    assert (of_master.role, of_master.end, of_master.problem) == ("master", 1000, None)
+    assert (of_master.in_sync_copies, of_master.wanted_copies) == (3, 2)
+    assert (first.id, first.lag_bytes, first.lag_s, first.in_sync, first.following) == (1, 0, 0.0, True, True)
+    assert (second.id, second.lag_bytes, second.lag_s, second.in_sync, second.following) == (2, 100, 2.5, True, True)
+
+
+def test_a_slave_of_rocketmq_is_found_by_its_host():
+    shown = copies_of([master(connection("a:50", ack=900)), slave("a:1", end=900, masterAddr="m:2")])[1]
+    assert (shown.lag_bytes, shown.lag_s, shown.following, shown.problem) == (100, None, True, None)
+    two = slave("a:1", 1, end=900), slave("a:2", 2, end=1000)
+    rows = copies_of([master(connection("a:50", ack=900), connection("a:51")), *two])
+    assert [(each.id, each.lag_bytes, each.following) for each in rows[1:3]] == [(1, 100, None), (2, 0, None)]
+    assert [each.id for each in rows[3:]] == [None, None]
+    assert rows[1].problem == "unknown which of the connections of the master is its"
+
+
+def test_brokers_before_5_tell_only_ends():
+    old = Answer(broker_id=0, address="m:1", end=1000), Answer(broker_id=1, address="a:1", end=1400)
+    of_master, shown = copies_of(old)
+    assert (of_master.in_sync_copies, of_master.wanted_copies, of_master.problem) == (None, None, None)
+    assert (shown.lag_bytes, shown.lag_s, shown.in_sync, shown.following) == (0, 0.0, None, None)
+    assert shown.problem == "neither it nor its master tells whether it follows"
+
+
+def test_why_a_slave_does_not_follow():
+    gone = {"haDepartures": [{"host": "a", "timestamp": NOW_MS, "problem": "it reported nothing"}]}
+    ours = slave(
+        "a:1", localAddr="", problem="master m:2: reset, before it sent anything; the master's log has the reason"
+    )
+    following, problem = states(master(**gone), ours)["a:1"]
+    assert following is False
+    assert problem.startswith("master m:2: reset, before it sent anything; the master lost the connection at 2027-01-1")
+    assert problem.endswith(": it reported nothing")
+    assert states(master(), ours)["a:1"] == (False, ours.client["problem"])
+    assert states(master(), slave("a:1"))["a:1"] == (
+        False,
+        "the master has no connection of it since the master's start",
+    )
+    assert states(master(**gone), slave("a:1"))["a:1"][1].endswith("it reported nothing")
+    silent = Answer(broker_id=1, address="a:1", problem="no answer")
+    assert states(master(**gone), silent)["a:1"][1].startswith("no answer; the master lost the connection at ")
+    assert states(master(connection("a:50")), silent)["a:1"] == (
+        True,
+        "no answer; the master has a connection of its host",
+    )
+
+
+def test_a_slave_that_is_too_far_behind():
+    late = connection("a:50", ack=100, in_sync=False, lateMillis=20_400)
+    ours = slave("a:1", end=100, localAddr="a:50", problem="")
+    of_master, shown = copies_of([master(late, wantedCopies=2), ours])
+    assert of_master.problem == "copies in sync: 1, fewer than the 2 that its settings ask for"
+    assert (shown.in_sync, shown.following) == (False, True)
+    assert shown.problem == "not in sync: it is 900 bytes behind, and did not have everything for 20 s"
+
+
+@pytest.mark.parametrize(
+    ("answers", "said"),
+    [
+        ([slave("a:1")], "no master is registered"),
+        ([Answer(broker_id=0, address="m:1", problem="refused"), slave("a:1")], None),
+        ([slave("a:1", problem="no name server knows it", localAddr="")], "no name server knows it"),
+    ],
+)
+def test_without_a_master(answers, said):
+    (shown,) = (each for each in copies_of(answers) if each.role == "slave")
+    assert (shown.problem, shown.lag_bytes) == (said, None)
+
+
+def test_a_slave_that_is_not_registered():
+    shown = copies_of([master(connection("b:50", ack=400))])[1]
+    assert (shown.id, shown.address, shown.end, shown.lag_bytes, shown.following) == (None, "b:50", 400, 600, True)
+    assert "no slave that is registered" in shown.problem
