@@ -39,6 +39,12 @@ def queue(**more):
     ("of_group", "of_queue", "word", "part"),
     [
         (GROUP, READ, "reading", "6 messages are before the group"),
+        (group(slave_of="m:1"), READ, "slave-not-readable", "at m:1: gantrymq group explain CG -b m:1"),
+        (group(slave_of=""), READ, "slave-not-readable", "of its group: gantrymq group explain CG -b MASTER"),
+        (group(slave_of="m:1", slave_reads=True), READ, "reading", "6 messages are before the group"),
+        (group(slave_of="m:1", slave_reads=True), queue(pulled_ms_ago=None, next_pull=-1), "read-at-master", "-b m:1"),
+        (group(slave_of="m:1", slave_reads=True), queue(pulled_ms_ago=61_000), "read-at-master", "-b m:1"),
+        (group(slave_reads=True), queue(pulled_ms_ago=61_000), "paused", "it reads old messages at a slave, or it is"),
         (group(broker_readable=False), READ, "broker-not-readable", "brokerPermission"),
         (group(consume_enable=False), READ, "group-disabled", "--consume"),
         (GROUP, topic(exists=False), "topic-missing", "does not exist"),
@@ -137,6 +143,13 @@ def test_retries_and_dead_letters():
     assert found[2].sentence.startswith("2 messages are on %DLQ%CG")
     assert "gantrymq group progress CG" in found[1].sentence
     assert "gantrymq group dlq list CG" in found[2].sentence
+
+
+def test_a_slave_names_its_master():
+    (found,) = explain_group(group(slave_of="m:1"), (), 0)
+    assert found.word == "on-a-slave"
+    assert "offsets and retries here are copies" in found.sentence
+    assert "gantrymq group explain CG -b m:1" in found.sentence
 
 
 def test_an_offline_disabled_group_with_a_conflict():

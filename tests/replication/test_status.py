@@ -6,7 +6,11 @@ from types import SimpleNamespace
 import pytest
 from ha_pairs import end, following, ha_address, put, replicas, service, simulate_pair, slave_of
 
-from gantrymq.errors import RequestRefused
+from gantrymq.client import Client
+from gantrymq.errors import BrokerRefused, RequestRefused, ServiceNotAvailable
+from gantrymq.interfaces import SendRequest
+from gantrymq.model.group import GroupConfig
+from gantrymq.model.topic import TopicConfig
 from gantrymq.remoting.codes import RequestCode
 from gantrymq.remoting.command import Command
 from gantrymq_replication.status import StatusService
@@ -118,6 +122,39 @@ def test_epochs_are_refused_with_java_s_sentence():
         with pytest.raises(RequestRefused) as refusal:
             service(master, StatusService).epochs(Command(RequestCode.GET_BROKER_EPOCH_CACHE), SimpleNamespace())
         assert (refusal.value.response_code, str(refusal.value)) == (1, "this request only for controllerMode ")
+
+    simulate_pair(main)
+
+
+def test_a_slave_names_its_master_to_senders_and_operators():
+    pytest.importorskip("gantrymq_nameserver")
+    pytest.importorskip("gantrymq_diagnosis")
+    explanations = pytest.importorskip("gantrymq_admin.explanations")
+    commands = pytest.importorskip("gantrymq_admin.commands.cluster_status")
+
+    async def main(pair):
+        master = await pair.master()
+        slave = await pair.start("slave", namesrv=master.namesrv, brokerRole="SLAVE", brokerId=1)
+        await pair.until(lambda: following(slave), "copy")
+        address, own = master.broker.registration.address, slave.broker.registration.address
+        assert slave.broker.registration.master_address == address
+        with pytest.raises(ServiceNotAvailable) as refusal:
+            await slave.broker.messages.send(SendRequest("p", "Orders", b"x"))
+        assert str(refusal.value).endswith(f"send to the master of its group; the master is {address}")
+        async with Client(master.namesrv, world=pair.world) as client, client.admin as admin:
+            with pytest.raises(BrokerRefused, match=f"from master broker; the master is {address}"):
+                await admin.create_topic(own, TopicConfig("New", 1, 1))
+            await admin.create_group(address, GroupConfig("CG"))
+            await pair.until(lambda: slave.broker.groups.get("CG") is not None, "group on the slave")
+            found = await explanations.explain_group(admin, own, "CG")
+            assert found.diagnosis[0].reason == "on-a-slave"
+            assert f"gantrymq group explain CG -b {address}" in found.diagnosis[0].sentence
+            found = await explanations.explain_group(admin, address, "CG")
+            assert "on-a-slave" not in [each.reason for each in found.diagnosis]
+            await pair.until(lambda: status(master)["haConnectionInfo"], "slave")
+            answers = await commands._answers(admin, {0: address, 1: own})
+            shown = [(each.role, each.address, each.following) for each in commands.copies_of(answers)]
+            assert shown == [("master", address, None), ("slave", own, True)]
 
     simulate_pair(main)
 

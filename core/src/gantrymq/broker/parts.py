@@ -118,6 +118,9 @@ class Parts:
             self.registration.changed,
         )
 
+    def _master_address(self) -> str:
+        return self.registration.master_address
+
     def _build_consuming(self, resources: BrokerResources) -> None:
         settings, tables, stats = resources.settings, resources.tables, resources.tables.stats
         self.held_pulls = HeldPulls(
@@ -172,7 +175,7 @@ class Parts:
         self.preparation = SendPreparation(
             world, settings, self.identity, tables, self.interceptors, target_selector, self.transactions
         )
-        self.roles = Roles(resources.store, self.pipeline.append_now, stats.plugin_failed)
+        self.roles = Roles(resources.store, self.pipeline.append_now, stats.plugin_failed, self._master_address)
         tables.topics.may_create = tables.groups.may_create = self.roles.is_master
         self.sends = Sends(
             tables, self.preparation, self.pipeline, resources.state, self.interceptors, target_selector, self.roles

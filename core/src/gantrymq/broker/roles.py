@@ -36,6 +36,7 @@ MASTER_ONLY: Final = frozenset({Role.MASTER})
 ON_A_REPLICA: Final = (
     "service not available now: this broker is a replica and takes no messages; send to the master of its group"
 )
+NO_CHANGES: Final = "Can't modify topic or subscription group from slave broker, please execute it from master broker."
 CHANGING: Final = "service not available now: this broker is changing its role; send again in a moment"
 
 
@@ -75,12 +76,19 @@ class RoleService:
 class Roles:
     """The role; `gantrymq.interfaces.BrokerRole`."""
 
-    def __init__(self, store: MessageStore, append_now: Callable[[], object], failed: CountFailure) -> None:
-        """*append_now* stores what was accepted; *failed* counts exceptions of services and listeners."""
+    def __init__(
+        self,
+        store: MessageStore,
+        append_now: Callable[[], object],
+        failed: CountFailure,
+        master_address: Callable[[], str] = lambda: "",
+    ) -> None:
+        """*append_now* stores what was accepted; *failed* counts exceptions of services and listeners;
+        *master_address* returns that of a replica's master, empty if it is not known."""
         self.current, self.epoch = Role.MASTER, 0
         self.refusal = ""  # why messages of clients are refused; empty: they are accepted
         self.shortage = ""  # the same, said by a plugin
-        self._append_now = append_now
+        self._append_now, self._master_address = append_now, master_address
         self._failed = failed
         self._services: list[RoleService] = []
         self._listeners = Listeners[[Role, int]]("changes of the role", failed)
@@ -104,14 +112,14 @@ class Roles:
             RequestRefused: a plugin refuses them, see `refuse`.
         """
         if self.refusal:
-            raise ServiceNotAvailable(self.refusal)
+            raise ServiceNotAvailable(self._named(self.refusal) if self.refusal is ON_A_REPLICA else self.refusal)
         if self.shortage:
             raise RequestRefused(1, self.shortage)
 
     def check_put(self) -> None:
         """Check that messages of plugins are accepted. Raises ServiceNotAvailable."""
         if self.current is Role.REPLICA:
-            raise ServiceNotAvailable(ON_A_REPLICA)
+            raise ServiceNotAvailable(self._named(ON_A_REPLICA))
 
     def check_waiting(self) -> None:
         """Check that half messages may be ended and timed messages recalled.
@@ -121,7 +129,7 @@ class Roles:
             ServiceNotAvailable: it changes its role.
         """
         if self.current is Role.REPLICA:
-            raise RequestRefused(Unconfirmed.SLAVE_NOT_AVAILABLE, ON_A_REPLICA)
+            raise RequestRefused(Unconfirmed.SLAVE_NOT_AVAILABLE, self._named(ON_A_REPLICA))
         self.check_message()
 
     def check_tables(self) -> None:
@@ -131,14 +139,17 @@ class Roles:
         which the next copy of its master's tables may undo.
         """
         if self.current is Role.REPLICA:
-            raise RequestRefused(
-                1, "Can't modify topic or subscription group from slave broker, please execute it from master broker."
-            )
+            raise RequestRefused(1, self._named(NO_CHANGES))
 
     def check_reset(self) -> None:
         """Check that offsets may be reset here. Raises RequestRefused with RocketMQ's code 1 (resetOffsetInner)."""
         if self.current is Role.REPLICA:
-            raise RequestRefused(1, "Can not reset offset in slave broker")
+            raise RequestRefused(1, self._named("Can not reset offset in slave broker"))
+
+    def _named(self, sentence: str) -> str:
+        """Return *sentence* with the master's address, if it is known."""
+        address = self._master_address()
+        return f"{sentence.removesuffix('.')}; the master is {address}" if address else sentence
 
     def is_master(self) -> bool:
         """Return whether this broker is a master: only masters create topics and groups, and delete what is unused."""

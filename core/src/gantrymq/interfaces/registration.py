@@ -33,6 +33,10 @@ class Registration(Protocol):
     def ha_address(self) -> str:
         """The address of replication, which registrations contain."""
 
+    @property
+    def master_address(self) -> str:
+        """The address of a slave's master as name servers tell it; empty if they do not, and for a master."""
+
     def change(self, *, broker_id: int | None = None, ha_address: str | None = None) -> None:
         """Register with another id or address of replication from now on, at once with every name server.
 

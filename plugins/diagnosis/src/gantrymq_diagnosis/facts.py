@@ -44,6 +44,8 @@ class GroupFacts:
     retry_due_ms: int | None = None  # when the next of them is due, wall time
     dead_letters: int = 0  # messages on the dead letter topic
     told: tuple[Told, ...] = ()  # by plugins
+    slave_of: str | None = None  # the master's address, empty if it is not known; None: this broker is a master
+    slave_reads: bool = False  # slaveReadEnable
 
 
 @attrs.frozen

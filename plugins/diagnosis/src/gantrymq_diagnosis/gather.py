@@ -16,6 +16,7 @@ from gantrymq.interfaces import Broker, GetLimit, OnlineClient
 from gantrymq.model.hosts import format_address
 from gantrymq.model.names import DLQ_PREFIX, RETRY_PREFIX, pop_retry_topics, retry_topic
 from gantrymq.model.queue import MessageQueue, Queue
+from gantrymq.model.role import Role
 from gantrymq.model.topic import PERM_READ, TopicConfig
 from gantrymq.world.time_slices import TimeSlices
 from gantrymq_diagnosis.facts import GroupFacts, MemberFacts, QueueFacts, Told, TopicFacts
@@ -196,6 +197,8 @@ async def _group(
         retry_due_ms=retries.due_ms,
         dead_letters=kept(broker, DLQ_PREFIX + group),
         told=await _told(broker, group),
+        slave_of=None if broker.role.current is Role.MASTER else broker.registration.master_address,
+        slave_reads=broker.settings.flag("slaveReadEnable"),
     )
 
 

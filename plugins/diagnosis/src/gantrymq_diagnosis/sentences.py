@@ -43,6 +43,12 @@ def explain_queue(group: GroupFacts, queue: QueueFacts) -> Diagnosis:
 
 def explain_group(group: GroupFacts, topics: Sequence[TopicFacts], now_ms: int) -> Iterator[Diagnosis]:
     """Yield findings about the whole group; none if all is well."""
+    if group.slave_of is not None:
+        yield Diagnosis(
+            "on-a-slave",
+            "this broker is a slave: offsets and retries here are copies of its master's, which are up to some seconds "
+            f"old; {_at_the_master(group)}",
+        )
     if not group.members:
         yield Diagnosis(
             "nobody-online",
@@ -94,6 +100,31 @@ def _idle_members(group: GroupFacts, topic: TopicFacts) -> Iterator[Diagnosis]:
             f"of it and get nothing: {_some(idle)}; take members away, or add queues with: gantrymq topic create -t "
             f"{topic.topic} -r {len(members)} -w {len(members)}",
         )
+
+
+def _at_the_master(group: GroupFacts) -> str:
+    """Return what to do instead of asking a slave."""
+    where = f"at {group.slave_of}" if group.slave_of else "of its group"
+    return f"ask the master {where}: gantrymq group explain {group.group} -b {group.slave_of or 'MASTER'}"
+
+
+def _slave_forbids(group: GroupFacts, queue: QueueFacts) -> Diagnosis | None:
+    if group.slave_of is None or group.slave_reads:
+        return None
+    return Diagnosis(
+        "slave-not-readable",
+        f"this broker is a slave, and slaveReadEnable=false keeps consumers from it; {_at_the_master(group)}",
+    )
+
+
+def _read_at_the_master(group: GroupFacts, queue: QueueFacts) -> Diagnosis | None:
+    if group.slave_of is None or queue.held_by or (queue.pulled_ms_ago or PAUSED_MS) < PAUSED_MS:
+        return None
+    return Diagnosis(
+        "read-at-master",
+        "members read it at the master, and at this slave only old messages, or while the master is down; "
+        f"{_at_the_master(group)}",
+    )
 
 
 def _broker_forbids(group: GroupFacts, queue: QueueFacts) -> Diagnosis | None:
@@ -273,11 +304,12 @@ def _paused(group: GroupFacts, queue: QueueFacts) -> Diagnosis | None:
             f"{queue.pulled_by} pulls itself, and last asked {_span(ago)} ago; {_messages(queue.behind, 'wait')} for "
             "it to pull again",
         )
+    reads = "it reads old messages at a slave, or " if group.slave_reads else ""
     return Diagnosis(
         "paused",
-        f"{queue.pulled_by} last pulled {_span(ago)} ago: it is suspended, hangs, or holds as many messages as it may "
-        f"(1000 a queue, pullThresholdForQueue); {_messages(queue.behind, 'wait')}; ask it what it does with: mqadmin "
-        f"consumerStatus -g {group.group} -i {queue.pulled_by}",
+        f"{queue.pulled_by} last pulled {_span(ago)} ago: {reads}it is suspended, hangs, or holds as many messages as "
+        f"it may (1000 a queue, pullThresholdForQueue); {_messages(queue.behind, 'wait')}; ask it what it does with: "
+        f"mqadmin consumerStatus -g {group.group} -i {queue.pulled_by}",
     )
 
 
@@ -294,6 +326,7 @@ def _at_the_end(group: GroupFacts, queue: QueueFacts) -> Diagnosis | None:
 
 
 _RULES: tuple[_Rule, ...] = (
+    _slave_forbids,
     _broker_forbids,
     _group_disabled,
     _topic_missing,
@@ -307,6 +340,7 @@ _RULES: tuple[_Rule, ...] = (
     _different,
     _no_match,
     _popped,
+    _read_at_the_master,
     _never_pulled,
     _puller_left,
     _paused,

@@ -134,6 +134,11 @@ class Registration:
         """The address of replication."""
         return self._messages.identity.ha_address
 
+    @property
+    def master_address(self) -> str:
+        """The address of a slave's master as name servers tell it; empty if they do not."""
+        return "" if self._masters.present is None else self._masters.present.address
+
     def change(self, *, broker_id: int | None = None, ha_address: str | None = None) -> None:
         """Register with another id or address of replication."""
         known = self._messages.identity
