@@ -9,8 +9,10 @@ import pytest
 from console_visitor import Visitor
 
 from gantrymq.client.admin import RequestNotServed
+from gantrymq_admin.copies import Copy
 from gantrymq_console.access.users import Role
 from gantrymq_console.data import brokers as brokers_data
+from gantrymq_console.data import copies as copies_data
 from gantrymq_console.data import settings as settings_data
 from gantrymq_console.data.brokers import state_of
 from gantrymq_console.data.cluster import BrokerAddress
@@ -193,3 +195,37 @@ def test_pages_in_chinese(gantrymq_broker, path):
     with Visitor(gantrymq_broker, language="zh") as visitor:
         (broker,) = visitor.api("/brokers")["data"]["brokers"]
         assert visitor.get(path.format(broker["name"])).status == 200
+
+
+def test_master_and_slaves_are_shown_if_there_are_slaves(visitor, name, monkeypatch):
+    assert "Master and slaves" not in visitor.get(f"/brokers/{name}").text
+    assert visitor.api(f"/brokers/{name}")["data"]["copies"] == []
+
+    async def asked(_admin, addresses):
+        return [
+            Copy(
+                role="master", id=0, address=addresses[0], end=2**60, in_sync_copies=2, wanted_copies=3, problem="few"
+            ),
+            Copy(role="slave", id=1, address="a:1", end=2**60, lag_bytes=0, lag_s=0.0, in_sync=True, following=True),
+            Copy(role="slave", id=2, address="a:2", end=None, following=False, problem="its log is <longer>"),
+        ]
+
+    monkeypatch.setattr(copies_data, "ask_copies", asked)
+    visitor.cluster.forget()
+    page = visitor.get(f"/brokers/{name}")
+    assert "Master and slaves" in page.text and "2 copies of 3 wanted" in page.text
+    assert "slave 1" in page.text and "follows" in page.text
+    assert "does not follow its log is <longer>" in page.text
+    shown = visitor.api(f"/brokers/{name}")["data"]["copies"]
+    assert [each["end"] for each in shown] == [str(2**60), str(2**60), None]
+    assert [each["following"] for each in shown] == [None, True, False]
+
+
+def test_a_broker_that_tells_nonsense_of_its_slaves_is_still_shown(visitor, name, monkeypatch):
+    async def nonsense(_address, _code, *_more, what):
+        return {"haConnectionInfo": ["x"], "what": what}
+
+    monkeypatch.setattr(visitor.cluster.admin, "request_json", nonsense)
+    visitor.cluster.forget()
+    page = visitor.get(f"/brokers/{name}")
+    assert "healthy" in page.text and "Master and slaves" not in page.text

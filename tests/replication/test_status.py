@@ -130,7 +130,7 @@ def test_a_slave_names_its_master_to_senders_and_operators():
     pytest.importorskip("gantrymq_nameserver")
     pytest.importorskip("gantrymq_diagnosis")
     explanations = pytest.importorskip("gantrymq_admin.explanations")
-    commands = pytest.importorskip("gantrymq_admin.commands.cluster_status")
+    copies = pytest.importorskip("gantrymq_admin.copies")
 
     async def main(pair):
         master = await pair.master()
@@ -152,9 +152,11 @@ def test_a_slave_names_its_master_to_senders_and_operators():
             found = await explanations.explain_group(admin, address, "CG")
             assert "on-a-slave" not in [each.reason for each in found.diagnosis]
             await pair.until(lambda: status(master)["haConnectionInfo"], "slave")
-            answers = await commands._answers(admin, {0: address, 1: own})
-            shown = [(each.role, each.address, each.following) for each in commands.copies_of(answers)]
-            assert shown == [("master", address, None), ("slave", own, True)]
+            found = await copies.ask_copies(admin, {0: address, 1: own})
+            assert [(each.role, each.address, each.following) for each in found] == [
+                ("master", address, None),
+                ("slave", own, True),
+            ]
 
     simulate_pair(main)
 

@@ -10,13 +10,19 @@ and reasons. What is not known is None.
 
 from __future__ import annotations
 
+import asyncio
 import time
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 import attrs
 
-__all__ = ["MASTER_ID", "Answer", "Copy", "copies_of"]
+from gantrymq.client import Admin
+from gantrymq.client.admin import AnswerUnreadable
+from gantrymq.errors import BrokerRefused, GantryError
+from gantrymq.remoting.codes import RequestCode
+
+__all__ = ["Answer", "Copy", "ask_copies", "copies_of"]
 
 MASTER_ID: Final = 0
 NOT_TOLD: Final = "; the master's log has the reason"
@@ -58,6 +64,41 @@ class Copy:
     in_sync_copies: int | None = None  # of a master, its own included
     wanted_copies: int | None = None
     problem: str | None = None
+
+
+async def ask_copies(admin: Admin, addresses: Mapping[int, str]) -> list[Copy]:
+    """Ask the brokers of one broker name, by id, and return master and slaves.
+
+    Raises AnswerUnreadable.
+    """
+    try:
+        return copies_of(await asyncio.gather(*(_answer(admin, *each) for each in sorted(addresses.items()))))
+    except (AttributeError, OverflowError, TypeError, ValueError) as problem:
+        where = ", ".join(addresses.values())
+        raise AnswerUnreadable(f"the replication of {where} has members of the wrong type: {problem!r}") from problem
+
+
+async def _answer(admin: Admin, broker_id: int, address: str) -> Answer:
+    try:
+        figures = await admin.runtime_info(address)
+        ha = await _ha_status(admin, address)
+    except GantryError as problem:
+        return Answer(broker_id=broker_id, address=address, problem=str(problem))
+    try:
+        end = int(figures.get("commitLogMaxOffset", ""))
+    except ValueError:
+        end = None
+    if ha is not None and broker_id == MASTER_ID:
+        end = int(ha.get("masterCommitLogMaxOffset") or 0) or end  # of the same moment as the offsets of the slaves
+    return Answer(broker_id=broker_id, address=address, end=end, ha=ha)
+
+
+async def _ha_status(admin: Admin, address: str) -> dict[Any, Any] | None:
+    """Return RocketMQ's HARuntimeInfo; None from brokers before 5.0."""
+    try:
+        return await admin.request_json(address, RequestCode.GET_BROKER_HA_STATUS, what="replication")
+    except BrokerRefused:
+        return None
 
 
 def copies_of(answers: Sequence[Answer]) -> list[Copy]:

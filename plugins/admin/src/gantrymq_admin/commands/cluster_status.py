@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
 from typing import Any
 
 import attrs
@@ -11,10 +10,9 @@ import click
 
 from gantrymq.client import Admin
 from gantrymq.commands.output import print_json, print_table
-from gantrymq.errors import BrokerRefused, ClientError, GantryError
-from gantrymq.remoting.codes import RequestCode
+from gantrymq.errors import ClientError
 from gantrymq_admin.commands.options import admin_command
-from gantrymq_admin.copies import MASTER_ID, Answer, Copy, copies_of
+from gantrymq_admin.copies import Copy, ask_copies
 
 __all__ = ["status"]
 
@@ -33,39 +31,12 @@ async def status(admin: Admin, name: str | None, output: str) -> None:
         (each for each in info.brokers if name is None or each.name in info.clusters[name]),
         key=lambda each: (each.cluster, each.name),
     )
-    answers = await asyncio.gather(*(_answers(admin, each.addresses) for each in found))
-    sets = [(each.cluster, each.name, copies_of(answer)) for each, answer in zip(found, answers, strict=True)]
+    copies = await asyncio.gather(*(ask_copies(admin, each.addresses) for each in found))
+    sets = [(each.cluster, each.name, shown) for each, shown in zip(found, copies, strict=True)]
     if output == "json":
         print_json({"sets": [_document(*each) for each in sets]})
         return
-    print_table(COLUMNS, [(cluster, broker, *_row(copy)) for cluster, broker, copies in sets for copy in copies])
-
-
-async def _answers(admin: Admin, addresses: Mapping[int, str]) -> list[Answer]:
-    return await asyncio.gather(*(_answer(admin, *each) for each in sorted(addresses.items())))
-
-
-async def _answer(admin: Admin, broker_id: int, address: str) -> Answer:
-    try:
-        figures = await admin.runtime_info(address)
-        ha = await _ha_status(admin, address)
-    except GantryError as problem:
-        return Answer(broker_id=broker_id, address=address, problem=str(problem))
-    try:
-        end = int(figures.get("commitLogMaxOffset", ""))
-    except ValueError:
-        end = None
-    if ha is not None and broker_id == MASTER_ID:
-        end = int(ha.get("masterCommitLogMaxOffset") or 0) or end  # of the same moment as the offsets of the slaves
-    return Answer(broker_id=broker_id, address=address, end=end, ha=ha)
-
-
-async def _ha_status(admin: Admin, address: str) -> dict[Any, Any] | None:
-    """Return RocketMQ's HARuntimeInfo; None from brokers before 5.0."""
-    try:
-        return await admin.request_json(address, RequestCode.GET_BROKER_HA_STATUS, what="replication")
-    except BrokerRefused:
-        return None
+    print_table(COLUMNS, [(cluster, broker, *_row(copy)) for cluster, broker, shown in sets for copy in shown])
 
 
 def _document(cluster: str, broker: str, copies: list[Copy]) -> dict[str, Any]:

@@ -11,6 +11,7 @@ from gantrymq_admin.figures import Figure
 from gantrymq_console.access.users import Role
 from gantrymq_console.data.asking import Asking
 from gantrymq_console.data.brokers import BrokerState, accepts_sends, figures_of, overview, runtime_info, state_of
+from gantrymq_console.data.copies import CopyRow, copies_of_name
 from gantrymq_console.pages import broker_settings
 from gantrymq_console.pages.broker_settings import named
 from gantrymq_console.web.pages import Action, BadInput, Form, Outcome, Page, Part, Preview, View
@@ -30,6 +31,7 @@ class BrokerPage:
     info: Mapping[str, str]  # by RocketMQ's names
     figures: tuple[Figure, ...] | None  # of plugins; None: not served
     writable: bool | None  # at the name servers; None: not known
+    copies: tuple[CopyRow, ...] | None  # of its broker name; empty without replication; None: not known
 
 
 @attrs.frozen
@@ -66,13 +68,14 @@ async def broker_page(visit: Visit) -> View:
     every = await asking.needed(overview(visit.cluster))
     state = next((each for each in every.value.brokers if each.address == at.address), None)
     info: Mapping[str, str] = {}
-    figures = writable = None
+    figures = writable = copies = None
     if state is None or state.answers:
         got = await asking.one(at.address, runtime_info(visit.cluster, at.address))
         info = got.value if got is not None else {}
         figures = await asking.one(at.address, figures_of(visit.cluster, at.address))
         writable = await asking.one(at.name, accepts_sends(visit.cluster, at.name))
-    shown = BrokerPage(state or state_of(at, info), info, figures, writable)
+        copies = await asking.one(f"replication of {at.name}", copies_of_name(visit.cluster, at.name))
+    shown = BrokerPage(state or state_of(at, info), info, figures, writable, copies)
     title = shown.broker.title
     return View("broker.html", shown, "status", asking.missing, every.as_of_ms, title)
 
