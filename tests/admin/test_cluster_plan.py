@@ -258,3 +258,13 @@ def test_a_file_that_is_missing_is_one_sentence(tmp_path):
         1,
         f"gantrymq: {tmp_path}/no.toml cannot be read: No such file or directory\n",
     )
+
+
+SYNC = THREE + '[settings]\nbrokerRole = "SYNC_MASTER"\ninSyncReplicas = 2\n'
+
+
+def test_a_machine_without_which_nothing_is_acknowledged_is_noted():
+    assert [each[:18] for each in unwise("masters = 2\nslaves = 1\n" + SYNC)] == ["without machine m2"]
+    assert unwise("masters = 2\nslaves = 2\n" + SYNC) == []
+    assert unwise("masters = 3\nslaves = 1\n" + SYNC) == []
+    assert unwise("masters = 2\nslaves = 1\n" + SYNC.replace("inSyncReplicas = 2", "")) == []

@@ -43,6 +43,25 @@ def notes(description: Description, servers: Sequence[Server]) -> Iterator[str]:
     if description.slaves:
         alone = [name for name in description.masters if not description.slaves.get(name)]
         yield from (f"{name} has no slave, unlike other masters" for name in alone)
+    yield from _losses(description, servers)
+
+
+def _losses(description: Description, servers: Sequence[Server]) -> Iterator[str]:
+    """Machines without which no master has the copies that its acknowledgements need."""
+    needed = {server.broker: number(server.values, "inSyncReplicas") for server in servers if _waits(server)}
+    if len(description.machines) < 2 or len(needed) < len(description.masters) or min(needed.values()) < 2:
+        return
+    for machine in description.machines:
+        left = Counter(server.broker for server in servers if server.machine != machine)
+        if not any(left[name] >= needed[name] for name, its in description.masters.items() if its != machine):
+            yield (
+                f"without machine {machine} no master has as many copies as its inSyncReplicas, so no message would be "
+                "acknowledged; another slave for each master helps"
+            )
+
+
+def _waits(server: Server) -> bool:
+    return server.kind == "master" and server.values.get("brokerRole") == "SYNC_MASTER"
 
 
 def _addresses(description: Description) -> Iterator[str]:
