@@ -9,6 +9,7 @@ import io
 import json
 import shlex
 
+import attrs
 import pytest
 from click.testing import CliRunner
 from console_visitor import Page, Visitor
@@ -150,6 +151,46 @@ def test_more_messages_with_a_key_than_a_broker_returns(visitor):
     assert sorted(each["unique_id"] for each in found) == sorted(each.message_id for each in messages)
     assert "No message of the topic has the key" in visitor.get("/topics/Orders/messages?key=other").text
     assert len(listed(visitor, key=messages[0].message_id)) == 1
+
+
+def exported(visitor, query):
+    """Return the lines of a file: the bodies of messages, and why some are missing."""
+    lines = visitor.request("GET", f"/topics/Orders/messages/export?{query}").content.splitlines()
+    found = [json.loads(each) for each in lines]
+    return [each["body"] for each in found if "body" in each], [
+        each["incomplete"] for each in found if "body" not in each
+    ]
+
+
+def test_a_file_has_all_messages_with_a_key_or_says_that_some_are_missing(visitor):
+    visitor.running.create_topic("Orders", 2)
+    clock = visitor.running.cluster.world.clock
+
+    def send(count):
+        visitor.running.run(clock.sleep(1.1 - clock.now_ms() % 1000 / 1000))  # the index has times in seconds
+        for number in range(count):
+            visitor.running.send("Orders", b"%d" % number, keys="same")
+
+    send(40)
+    send(40)
+    bodies, missing = exported(visitor, "key=same")
+    assert sorted(bodies) == sorted(2 * [str(n) for n in range(40)]) and missing == []
+    assert exported(visitor, "key=same&most=70")[1] == ["the limit of 70 messages was reached"]
+    assert len(exported(visitor, "key=same&most=70")[0]) == 70
+    assert exported(visitor, "key=same&most=80")[1] == []
+
+
+def test_a_file_says_that_a_broker_returns_not_all_messages_of_a_second(visitor, monkeypatch):
+    sent(visitor, 3)
+
+    async def by_key(*_args, end_ms=None, **_more):
+        page = listing.Listing((), 0, listing.Long(0), more_in_one_second=True)
+        return page if end_ms == 5 else attrs.evolve(page, next_ms=5, more_in_one_second=False)
+
+    monkeypatch.setattr(listing, "by_key", by_key)
+    monkeypatch.setattr(export, "by_key", by_key)
+    ((why,),) = exported(visitor, "key=same")[1:]
+    assert "more than 64 messages with this key were stored within one second" in why and "some are missing" in why
 
 
 def test_a_viewer_sees_the_list_without_bodies(gantrymq_broker):

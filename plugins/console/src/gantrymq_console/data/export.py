@@ -17,12 +17,12 @@ from gantrymq.errors import ClientError
 from gantrymq.model.queue import MessageQueue
 from gantrymq.model.subscription import ALL, TAG
 from gantrymq_admin.message_shown import as_json
-from gantrymq_console.data.asking import Missing
+from gantrymq_console.data.asking import Asking, Missing
 from gantrymq_console.data.cluster import HEAD_BYTES, Cluster
-from gantrymq_console.data.listing import SEARCHED_BYTES, Contains, Row
+from gantrymq_console.data.listing import SEARCHED_BYTES, Contains, Listing, Row, by_key
 from gantrymq_console.data.reading import Pace, Walk, Wanted
 
-__all__ = ["FORMATS", "MOST", "of_rows", "of_walk", "walk_of"]
+__all__ = ["FORMATS", "MOST", "of_key", "of_rows", "of_walk", "walk_of"]
 
 FORMATS: Final = ("jsonl", "csv")
 MOST: Final = 100_000  # messages of a file
@@ -93,6 +93,61 @@ async def of_rows(cluster: Cluster, rows: Sequence[Row], form: str) -> AsyncIter
     """Yield the file of messages that a page listed before."""
     lines, pace = _Lines(form), Pace(cluster.world.clock, BYTES_PER_S)
     yield lines.head()
+    async for part in _of_rows(cluster, rows, lines, pace):
+        yield part
+
+
+async def of_key(
+    cluster: Cluster, wanted: Wanted, key: str, first: Listing, missing: list[Missing], form: str, most: int
+) -> AsyncIterator[bytes]:
+    """Yield the file of up to *most* messages with *key*.
+
+    Args:
+        cluster: where they are.
+        wanted: their topic and times.
+        key: one of their keys, or their unique id.
+        first: the newest of them; the pages after it are read when it is their turn.
+        missing: what lacks in *first*.
+        form: of the file.
+        most: number of messages.
+    """
+    lines, pace, page, left = _Lines(form), Pace(cluster.world.clock, BYTES_PER_S), first, most
+    problems = [_sentence(each) for each in missing]
+    crowded, read_bytes = first.more_in_one_second, 0
+    yield lines.head()
+    while True:
+        rows, is_cut = page.rows[:left], len(page.rows) > left
+        async for part in _of_rows(cluster, rows, lines, pace):
+            yield part
+        left, read_bytes = left - len(rows), read_bytes + page.read_bytes
+        if is_cut or (left == 0 and page.next_ms is not None):
+            problems.append(f"the limit of {most} messages was reached")
+            break
+        if page.next_ms is None:
+            break
+        if read_bytes >= MOST_BYTES:
+            problems.append(f"the limit of {MOST_BYTES // 2**20} MiB was reached; older messages are missing")
+            break
+        asking = Asking(cluster.world.clock, ROUND_S)
+        try:
+            page = await by_key(
+                cluster, asking, wanted.topic, key, with_body=False, begin_ms=wanted.begin_ms, end_ms=page.next_ms
+            )
+        except ClientError as problem:
+            problems.append(f"older messages are missing: {problem}")
+            break
+        problems += [_sentence(each) for each in asking.missing]
+        crowded = crowded or page.more_in_one_second
+    if crowded:
+        problems.append(
+            "more than 64 messages with this key were stored within one second at a broker, which returns no more than "
+            "64: some are missing"
+        )
+    for each in dict.fromkeys(problems):
+        yield lines.incomplete(each)
+
+
+async def _of_rows(cluster: Cluster, rows: Sequence[Row], lines: _Lines, pace: Pace) -> AsyncIterator[bytes]:
     for row in rows:
         try:
             message = await _again(cluster, MessageQueue(row.topic, row.broker, row.queue_id), row.queue_offset)

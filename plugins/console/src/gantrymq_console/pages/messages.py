@@ -79,7 +79,8 @@ async def download(visit: Visit) -> Response:
             visit.cluster, asking, wanted.topic, asked.key, with_body=False, begin_ms=wanted.begin_ms,
             end_ms=wanted.end_ms,
         )  # fmt: skip
-        return streamed(visit, export.of_rows(visit.cluster, found.rows, form), form)
+        content = export.of_key(visit.cluster, wanted, asked.key, found, asking.missing, form, most)
+        return streamed(visit, content, form)
     test = listing.Contains(asked.text) if asked.text else None
     walk = export.walk_of(visit.cluster, wanted, test)
     await walk.start(asking)
