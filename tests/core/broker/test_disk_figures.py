@@ -27,7 +27,7 @@ class Disk:
 def test_used_is_what_others_took_of_what_this_process_may_have():
     found = disk_figures(Disk(DiskUsage(1000, 400, 200), "/store/commitlog"), Path("/store"))
     assert found == {
-        "commitLogDirCapacity": "Total : 1000 B, Free : 400 B.",
+        "commitLogDirCapacity": "Total : 1000 B, Free : 200 B.",
         "commitLogDiskRatio": "0.75",
         f"commitLogDiskRatio_{Path('/store/commitlog')}": "0.75",
         "consumeQueueDiskRatio": "0.75",

@@ -34,6 +34,13 @@ class DiskUsage(NamedTuple):
     free: int  # free blocks, including the reserve of root
     usable: int  # available to this process
 
+    @property
+    def used_share(self) -> float:
+        """The used share, 0 to 1, of what this process could use in total, as df prints it."""
+        used = self.total - self.free
+        whole = used + self.usable
+        return used / whole if whole > 0 else 0.0
+
 
 class Lock(Protocol):
     """An exclusive lock held by this process."""

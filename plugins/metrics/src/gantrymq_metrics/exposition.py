@@ -157,7 +157,7 @@ def _groups(make: MetricBuilder, snapshot: MetricsSnapshot) -> Iterator[Family]:
 
 def _store(make: MetricBuilder, snapshot: MetricsSnapshot) -> Iterator[Family]:
     state, disk, figures = snapshot.state, snapshot.disk, snapshot.figures
-    used = 1 - disk.free / (disk.total or 1)
+    used = disk.used_share
     put, put_at_midnight, got, got_at_midnight = (
         figures.put,
         figures.put_at_midnight,

@@ -17,6 +17,8 @@ _UNITS = ("KiB", "MiB", "GiB", "TiB", "PiB", "EiB")
 def disk_figures(files: Files, root: Path) -> dict[str, str]:
     """Return the used share of the disk (0 to 1) and its capacity; empty for a store without a log on disk.
 
+    Free is what this process may still use, as in the share; Java also counts the blocks reserved for root.
+
     Args:
         files: the broker's file system.
         root: the store's folder.
@@ -27,7 +29,7 @@ def disk_figures(files: Files, root: Path) -> dict[str, str]:
     of_log = _used(files, log)
     use = files.disk_use(log)
     return {
-        "commitLogDirCapacity": f"Total : {readable(use.total)}, Free : {readable(use.free)}.",
+        "commitLogDirCapacity": f"Total : {readable(use.total)}, Free : {readable(use.usable)}.",
         "commitLogDiskRatio": of_log,
         f"commitLogDiskRatio_{log}": of_log,
         "consumeQueueDiskRatio": _used(files, root / QUEUES),
@@ -35,10 +37,7 @@ def disk_figures(files: Files, root: Path) -> dict[str, str]:
 
 
 def _used(files: Files, path: Path) -> str:
-    use = files.disk_use(path)
-    used = use.total - use.free
-    whole = used + use.usable
-    return repr(round(used / whole, 4)) if whole > 0 else "0.0"
+    return repr(round(files.disk_use(path).used_share, 4))
 
 
 def readable(count: int) -> str:

@@ -77,9 +77,7 @@ class DeletionPlan(NamedTuple):
 
 def used_percent(disk: DiskUsage) -> float:
     """Return the used share of a disk, relative to what this process could use in total."""
-    used = disk.total - disk.free
-    whole = used + disk.usable
-    return 100 * used / whole if whole > 0 else 0.0
+    return 100 * disk.used_share
 
 
 def refusal_for(rules: RetentionRules, disks: DiskState) -> Refusal | None:
