@@ -78,6 +78,12 @@ def test_why_a_slave_does_not_follow():
     )
 
 
+def test_the_lag_of_a_slave_that_does_not_follow():
+    for end, lag in ((400, 600), (1000, 0), (1400, None)):
+        of_it = copies_of([master(), slave("a:1", end=end, localAddr="", problem="it differs")])[1]
+        assert (of_it.lag_bytes, of_it.lag_s, of_it.following) == (lag, None, False)
+
+
 def test_a_slave_that_is_too_far_behind():
     late = connection("a:50", ack=100, in_sync=False, lateMillis=20_400)
     ours = slave("a:1", end=100, localAddr="a:50", problem="")

@@ -213,7 +213,7 @@ def test_master_and_slaves_are_shown_if_there_are_slaves(visitor, name, monkeypa
     monkeypatch.setattr(copies_data, "ask_copies", asked)
     visitor.cluster.forget()
     page = visitor.get(f"/brokers/{name}")
-    assert "Master and slaves" in page.text and "2 copies of 3 wanted" in page.text
+    assert "Master and slaves" in page.text and "2, wanted 3" in page.text
     assert "slave 1" in page.text and "follows" in page.text
     assert "does not follow its log is <longer>" in page.text
     shown = visitor.api(f"/brokers/{name}")["data"]["copies"]

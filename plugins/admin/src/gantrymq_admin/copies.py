@@ -155,10 +155,13 @@ def _slave(
     row = Copy(role="slave", id=slave.broker_id, address=slave.address, end=slave.end)
     if connection is not None:
         row = _with_connection(row, connection)
-    elif master is not None and None not in (master.end, slave.end):
-        lag = max(0, (master.end or 0) - (slave.end or 0))
-        row = attrs.evolve(row, lag_bytes=lag, lag_s=None if lag else 0.0)
     following, problem = _following(slave, connection, master, rest)
+    if connection is None and master is not None and master.end is not None and slave.end is not None:
+        lag = master.end - slave.end
+        if following is not False:  # the ends are of different moments
+            row = attrs.evolve(row, lag_bytes=max(0, lag), lag_s=None if lag > 0 else 0.0)
+        elif lag >= 0:  # a longer log is a different one
+            row = attrs.evolve(row, lag_bytes=lag)
     return attrs.evolve(row, following=following, problem=problem or row.problem)
 
 

@@ -47,9 +47,7 @@ def _row(copy: Copy) -> tuple[object, ...]:
     state = copy.problem or {None: "", True: "follows", False: "does not follow"}[copy.following]
     if copy.in_sync_copies is not None:
         wanted = copy.wanted_copies
-        in_sync = (
-            f"{copy.in_sync_copies} copies" if wanted is None else f"{copy.in_sync_copies} copies of {wanted} wanted"
-        )
+        in_sync = f"{copy.in_sync_copies}" if wanted is None else f"{copy.in_sync_copies}, wanted {wanted}"
     else:
         in_sync = {None: "-", True: "yes", False: "no"}[copy.in_sync]
     numbers = (copy.end, copy.lag_bytes, None if copy.lag_s is None else round(copy.lag_s, 1))
