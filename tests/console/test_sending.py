@@ -5,9 +5,12 @@ from __future__ import annotations
 import base64
 
 import pytest
+from console_visitor import Visitor
 
 from gantrymq.client.producing.producer import Producer
-from gantrymq.errors import BrokerRefused
+from gantrymq.client.sending.results import SendFailed
+from gantrymq.errors import BrokerRefused, CallTimeout, ConnectFailed
+from gantrymq_console.web.texts import LANGUAGES
 
 
 def test_a_message_is_sent_and_shown(visitor):
@@ -75,6 +78,77 @@ def test_what_was_typed_stays_after_a_refusal_of_the_broker(visitor, monkeypatch
     assert "The broker does not accept messages at the moment: 127.0.0.1:10911. The page Home says why" in page.text
     assert "the disk is full" in page.text and "Response code 14 (SERVICE_NOT_AVAILABLE)" in page.text
     assert "Request of the browser: POST /topics/Orders/send" in page.text
+
+
+CLOSED = {
+    "en": "broker-a is closed for writing, so no message can be sent to Orders. Open it for writing on its page",
+    "zh": "broker-a 已禁止写入，因此无法向 Orders 发送消息。",
+}
+REFUSED = {
+    "en": "broker-a refuses messages: the disk of /store is full",
+    "zh": "broker-a 拒绝写入消息： CommitLog 所在磁盘",
+}
+
+
+@pytest.mark.parametrize("language", LANGUAGES)
+def test_a_send_to_a_broker_that_is_closed_for_writing_says_so(gantrymq_broker, language):
+    gantrymq_broker.create_topic("Orders", 1)
+    with Visitor(gantrymq_broker, language=language) as visitor:
+        visitor.confirm(visitor.submit(visitor.get("/brokers/broker-a"), "/permission"))
+        page = visitor.submit(visitor.get("/topics/Orders/send"), "/send", body="precious")
+        assert page.status == 503 and "precious" in page.text and CLOSED[language] in page.text, page.text
+        assert page.link("Broker broker-a").endswith("/brokers/broker-a")
+
+
+def test_a_send_to_a_topic_that_is_read_only_names_its_permission(visitor):
+    visitor.running.create_topic("Orders", 1)
+    visitor.confirm(visitor.submit(visitor.get("/topics/Orders/settings"), "/topics/Orders/settings", perm="4"))
+    page = visitor.submit(visitor.get("/topics/Orders/send"), "/send", body="precious")
+    assert page.status == 503 and "The permission of Orders forbids writing." in page.text
+    assert page.link("Settings of Orders").endswith("/topics/Orders/settings")
+
+
+@pytest.mark.parametrize("language", LANGUAGES)
+def test_a_send_that_the_store_refuses_says_what_the_broker_page_says(gantrymq_broker, monkeypatch, language):
+    gantrymq_broker.create_topic("Orders", 1)
+    with Visitor(gantrymq_broker, language=language) as visitor:
+        form = visitor.get("/topics/Orders/send")
+        real = visitor.cluster.admin.runtime_info
+
+        async def full(address):
+            info = await real(address)
+            return {**info, "storeRefusal": "the disk of /store is full", "storeRefusalCause": "disk_ratio"}
+
+        async def refused(*_given, **_more):
+            raise SendFailed("Orders", ["broker-a"], BrokerRefused(14, "the store refuses", "127.0.0.1:1"), 3.0)
+
+        monkeypatch.setattr(visitor.cluster.admin, "runtime_info", full)
+        monkeypatch.setattr(Producer, "send", refused)
+        page = visitor.submit(form, "/send", body="precious")
+        assert page.status == 503 and "precious" in page.text
+        assert REFUSED[language] in page.text, page.text
+        assert "the disk of /store is full" in page.text
+        assert page.link("Broker broker-a").endswith("/brokers/broker-a")
+
+
+@pytest.mark.parametrize(
+    ("last", "sentence"),
+    [
+        (CallTimeout("no answer"), "There was no answer in time from broker-a."),
+        (ConnectFailed("no way"), "The console cannot connect to broker-a."),
+    ],
+)
+def test_a_send_without_an_answer_says_so(visitor, monkeypatch, last, sentence):
+    visitor.running.create_topic("Orders", 1)
+    form = visitor.get("/topics/Orders/send")
+
+    async def failed(*_given, **_more):
+        raise SendFailed.after("Orders", ["broker-a"], last, 3.0)
+
+    monkeypatch.setattr(Producer, "send", failed)
+    page = visitor.submit(form, "/send", body="precious")
+    assert page.status == 504 and "precious" in page.text, page.text
+    assert sentence in page.text, page.text
 
 
 def test_a_copy_of_a_message_fills_the_form(visitor):

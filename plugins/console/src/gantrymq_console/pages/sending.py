@@ -11,6 +11,8 @@ import attrs
 
 from gantrymq.client.message import Message, ReceivedMessage, split_properties
 from gantrymq.client.producing.producer import Producer
+from gantrymq.client.sending.results import SendResult
+from gantrymq.errors import GantryError
 from gantrymq.model import properties as props
 from gantrymq.model.names import check_topic, retry_topic
 from gantrymq.model.queue import MessageQueue
@@ -21,6 +23,7 @@ from gantrymq_console.data import messages
 from gantrymq_console.data.asking import Asking
 from gantrymq_console.data.cluster import HEAD_BYTES
 from gantrymq_console.data.topics import kind_by_name, own_topics
+from gantrymq_console.pages.not_sent import cause_of
 from gantrymq_console.web.pages import Action, BadInput, Form, Outcome, Page, Part, Preview, View
 from gantrymq_console.web.values import Long
 from gantrymq_console.web.visit import Visit
@@ -84,7 +87,7 @@ async def send(visit: Visit, form: Form) -> Outcome:
         delay_ms=_delay_ms(form.get("delay", "")),
         system_properties=system,
     )
-    sent = await _producer(visit).send(message, queue=await _queue(visit, topic, form.get("queue", "")))
+    sent = await _sent(visit, message, await _queue(visit, topic, form.get("queue", "")))
     place = f"{sent.queue.broker_name}:{sent.queue.queue_id} @{sent.queue_offset}"
     fields = {"id": sent.message_id, "place": place}
     data = {"message_id": sent.message_id, "offset_id": sent.offset_id, "queue_offset": Long(sent.queue_offset)}
@@ -119,7 +122,7 @@ async def send_again(visit: Visit, form: Form) -> Outcome:
     message = await messages.whole(visit.cluster, await _of_form(visit, form))
     copy = _again(message, form.get("group", "").strip())
     await _check_target(visit, copy.topic)
-    sent = await _producer(visit).send(copy)
+    sent = await _sent(visit, copy)
     fields = {"topic": copy.topic, "id": sent.message_id}
     return Outcome(
         "sending.sent_again",
@@ -191,6 +194,14 @@ async def _one(
     if not number.isdecimal() or int(number) >= len(found):
         raise BadInput("common.not_a_number", name="number", value=number[:20], least=0, most=len(found) - 1)
     return found[int(number)]
+
+
+async def _sent(visit: Visit, message: Message, queue: MessageQueue | None = None) -> SendResult:
+    """Send a message. Raises NotAccepted: brokers take none now; GantryError: another reason."""
+    try:
+        return await _producer(visit).send(message, queue=queue)
+    except GantryError as problem:
+        raise await cause_of(visit, message.topic, problem) from problem
 
 
 def _producer(visit: Visit) -> Producer:

@@ -7,6 +7,7 @@ from typing import Any, Final
 import attrs
 from starlette.responses import HTMLResponse, JSONResponse, Response
 
+from gantrymq.client.sending.results import SendFailed, SendNotConnected, SendTimedOut
 from gantrymq.errors import (
     BrokerRefused,
     CallTimeout,
@@ -20,7 +21,7 @@ from gantrymq.errors import (
 )
 from gantrymq.remoting.codes import ResponseCode
 from gantrymq_console.access.audit import AuditUnwritable
-from gantrymq_console.web.pages import BadInput, Conflict, Forbidden, NotFound, Outcome, Page, View
+from gantrymq_console.web.pages import BadInput, Conflict, Forbidden, NotAccepted, NotFound, Outcome, Page, View
 from gantrymq_console.web.render import render
 from gantrymq_console.web.values import to_json
 from gantrymq_console.web.visit import Visit
@@ -31,6 +32,8 @@ KINDS: Final = (
     (NoRoute, 404, "no_route"),
     (NoMessageFound, 404, "no_message"),
     (GroupNotExist, 404, "no_group"),
+    (SendTimedOut, 504, "timeout"),
+    (SendNotConnected, 504, "connect"),
     (CallTimeout, 504, "timeout"),
     (ConnectFailed, 504, "connect"),
     (ConnectionLost, 504, "lost"),
@@ -47,6 +50,9 @@ class Failure:
     code: int | None = None  # response code of a refusal
     word: str = ""  # the texts ``errors.<word>`` and ``errors.do_<word>`` say what happened and what to do
     place: str = ""  # address of the server
+    links: tuple[tuple[str, ...], ...] = ()  # segments of pages that tell more
+    words: str = ""  # of a server, behind the sentence
+    cause: str = ""  # name of the cause, if a store refuses messages
 
     @property
     def code_name(self) -> str:
@@ -111,7 +117,7 @@ def failed(visit: Visit, problem: Exception) -> Response:
     """Return the response for an error: the server's sentence, and its code."""
     failure = _failure(visit, problem)
     if visit.is_api:
-        body: dict[str, Any] = {"error": failure.sentence, "code": failure.code}
+        body: dict[str, Any] = {"error": f"{failure.sentence} {failure.words}".strip(), "code": failure.code}
         return JSONResponse(body, failure.status)
     return html(visit, View("error.html", failure, status=failure.status), "common.error")
 
@@ -131,6 +137,9 @@ def _failure(visit: Visit, problem: Exception) -> Failure:
             return Failure(403, visit.texts(problem.key, **problem.fields).unescape())
         case Conflict():
             return Failure(409, visit.texts(problem.key, **problem.fields).unescape())
+        case NotAccepted():
+            sentence = visit.texts(problem.key, **problem.fields).unescape()
+            return Failure(503, sentence, links=problem.links, words=problem.words, cause=problem.cause)
         case BadInput():
             return Failure(400, visit.texts(problem.key, **problem.fields).unescape())
         case AuditUnwritable():
@@ -142,7 +151,8 @@ def _failure(visit: Visit, problem: Exception) -> Failure:
         case ClientError() | GantryError():
             found = ((status, word) for kind, status, word in KINDS if isinstance(problem, kind))
             status, word = next(found, (400, "other"))
-            return Failure(status, str(problem), word=word, place=getattr(problem, "address", ""))
+            place = ", ".join(dict.fromkeys(problem.brokers)) if isinstance(problem, SendFailed) else ""
+            return Failure(status, str(problem), word=word, place=getattr(problem, "address", "") or place)
         case _:
             raise problem
 

@@ -62,6 +62,26 @@ class Conflict(BadInput):
     """The request does not fit the present state; the response has status 409."""
 
 
+class NotAccepted(BadInput):
+    """Servers do not do this at the moment; the response has status 503.
+
+    Args:
+        key: of the text.
+        links: segments of the pages that tell more; the second segment names the broker or topic.
+        words: of the server, in English.
+        cause: name of the cause, if a store refuses messages.
+        fields: of the text.
+    """
+
+    def __init__(
+        self, key: str, links: tuple[tuple[str, ...], ...], /, *, words: str = "", cause: str = "", **fields: Any
+    ) -> None:
+        super().__init__(key, **fields)
+        self.links = links
+        self.words = words
+        self.cause = cause
+
+
 class Forbidden(BadInput):
     """The user's role does not permit this; the response has status 403."""
 
