@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import tempfile
 from collections.abc import Callable
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
 
@@ -33,6 +34,7 @@ class SendRounds:
         after: gets the load's report and the name server's address, checks the stored messages, and returns a few words
             for the round's line; raises SystemExit if the check fails.
         may_be_bare: whether there is ``--bare``.
+        serve: starts the servers, as `servers_in_turn.server` does.
     """
 
     doc: str
@@ -42,6 +44,7 @@ class SendRounds:
     options: dict[str, Any] = attrs.field(factory=dict)
     after: Callable[[dict[str, Any], str], str] | None = None
     may_be_bare: bool = False
+    serve: Callable[..., AbstractContextManager[str]] = server
 
     def main(self) -> int:
         """Run the rounds and print the table; return 0 if the goals are met."""
@@ -87,7 +90,7 @@ class SendRounds:
             if name == BARE:
                 with bare_server(scratch, self.topic) as address:
                     return self._load(options, address, scratch / "load", threads), ""
-            with server(name, flush, scratch, version=options.server) as namesrv:
+            with self.serve(name, flush, scratch, version=options.server) as namesrv:
                 create_topic(namesrv, self.topic, queues=QUEUES)
                 report = self._load(options, namesrv, scratch / "load", threads)
                 return report, self.after(report, namesrv) if self.after else ""
