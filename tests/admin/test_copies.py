@@ -2,9 +2,14 @@
 
 import pytest
 
-from gantrymq_admin.copies import Answer, copies_of
+from gantrymq_admin.copies import Answer
+from gantrymq_admin.copies import copies_of as copies_at
 
 NOW_MS = 1_800_000_000_000
+
+
+def copies_of(answers, now_ms=NOW_MS):
+    return copies_at(answers, now_ms)
 
 
 def connection(addr, ack=1000, end=1000, in_sync=True, **more):
@@ -110,3 +115,13 @@ def test_a_slave_that_is_not_registered():
     shown = copies_of([master(connection("b:50", ack=400))])[1]
     assert (shown.id, shown.address, shown.end, shown.lag_bytes, shown.following) == (None, "b:50", 400, 600, True)
     assert "no slave that is registered" in shown.problem
+
+
+def test_a_slave_that_was_lost_is_shown_for_a_day():
+    lost = {"host": "b", "timestamp": NOW_MS, "problem": "it reported nothing", "reported": True}
+    probe = {**lost, "host": "c", "reported": False}
+    _, shown = copies_of([master(haDepartures=[lost, probe])], NOW_MS + 23 * 3_600_000)
+    assert (shown.role, shown.id, shown.address, shown.following) == ("slave", None, "b", False)
+    assert shown.problem.startswith("not registered with the name servers; the master lost the connection at ")
+    assert len(copies_of([master(haDepartures=[lost])], NOW_MS + 25 * 3_600_000)) == 1
+    assert len(copies_of([master(connection("b:60"), haDepartures=[lost])])) == 2

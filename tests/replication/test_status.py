@@ -152,7 +152,7 @@ def test_a_slave_names_its_master_to_senders_and_operators():
             found = await explanations.explain_group(admin, address, "CG")
             assert "on-a-slave" not in [each.reason for each in found.diagnosis]
             await pair.until(lambda: status(master)["haConnectionInfo"], "slave")
-            found = await copies.ask_copies(admin, {0: address, 1: own})
+            found = await copies.ask_copies(admin, {0: address, 1: own}, pair.world.clock.now_ms())
             assert [(each.role, each.address, each.following) for each in found] == [
                 ("master", address, None),
                 ("slave", own, True),

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any, Final
 
 import attrs
@@ -25,6 +25,7 @@ from gantrymq.remoting.codes import RequestCode
 __all__ = ["Answer", "Copy", "ask_copies", "copies_of"]
 
 MASTER_ID: Final = 0
+LOST_MS: Final = 24 * 3600 * 1000  # how long a lost slave is shown
 NOT_TOLD: Final = "; the master's log has the reason"
 
 
@@ -66,13 +67,14 @@ class Copy:
     problem: str | None = None
 
 
-async def ask_copies(admin: Admin, addresses: Mapping[int, str]) -> list[Copy]:
-    """Ask the brokers of one broker name, by id, and return master and slaves.
+async def ask_copies(admin: Admin, addresses: Mapping[int, str], now_ms: int) -> list[Copy]:
+    """Ask the brokers of one broker name, by id, and return master and slaves; *now_ms*: wall time.
 
     Raises AnswerUnreadable.
     """
     try:
-        return copies_of(await asyncio.gather(*(_answer(admin, *each) for each in sorted(addresses.items()))))
+        answers = await asyncio.gather(*(_answer(admin, *each) for each in sorted(addresses.items())))
+        return copies_of(answers, now_ms)
     except (AttributeError, OverflowError, TypeError, ValueError) as problem:
         where = ", ".join(addresses.values())
         raise AnswerUnreadable(f"the replication of {where} has members of the wrong type: {problem!r}") from problem
@@ -101,8 +103,8 @@ async def _ha_status(admin: Admin, address: str) -> dict[Any, Any] | None:
         return None
 
 
-def copies_of(answers: Sequence[Answer]) -> list[Copy]:
-    """Return master and slaves of one broker name, and slaves that only the master knows."""
+def copies_of(answers: Sequence[Answer], now_ms: int) -> list[Copy]:
+    """Return master and slaves of one broker name, and slaves that only the master knows, or lost lately."""
     master = next((each for each in answers if each.broker_id == MASTER_ID), None)
     slaves = [each for each in answers if each.broker_id != MASTER_ID]
     found = _matched(master.connections if master is not None else (), slaves)
@@ -110,7 +112,8 @@ def copies_of(answers: Sequence[Answer]) -> list[Copy]:
     rest = [each for each in (master.connections if master is not None else ()) if id(each) not in known]
     rows = [] if master is None else [_master(master)]
     rows += [_slave(each, found.get(each.address), master, rest) for each in slaves]
-    return rows + [_unregistered(each, master) for each in rest]
+    rows += [_unregistered(each, master) for each in rest]
+    return rows + _lost(master, {_host(each.address) for each in rows if each.role == "slave"}, now_ms)
 
 
 def _matched(connections: Sequence[Mapping[str, Any]], slaves: Sequence[Answer]) -> dict[str, Mapping[str, Any]]:
@@ -211,14 +214,35 @@ def _departure(slave: Answer, master: Answer | None) -> str:
     host = _host(str(slave.client.get("localAddr") or slave.address))
     for each in (master.ha if master is not None and master.ha is not None else {}).get("haDepartures") or ():
         if each.get("host") == host:
-            moment = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(int(each.get("timestamp") or 0) / 1000))
-            return f"the master lost the connection at {moment}: {each.get('problem')}"
+            return _lost_at(each)
     return ""
 
 
 def _unregistered(connection: Mapping[str, Any], master: Answer | None) -> Copy:
     row = _with_connection(Copy(role="slave", id=None, address=str(connection.get("addr")), end=None), connection)
     return attrs.evolve(row, problem=row.problem or "no slave that is registered with the name servers is known by it")
+
+
+def _lost(master: Answer | None, hosts: Collection[str], now_ms: int) -> list[Copy]:
+    """Return slaves that the master lost, from hosts without another slave."""
+    told = (master.ha if master is not None and master.ha is not None else {}).get("haDepartures") or ()
+    return [
+        Copy(
+            role="slave",
+            id=None,
+            address=str(each.get("host")),
+            end=None,
+            following=False,
+            problem=f"not registered with the name servers; {_lost_at(each)}",
+        )
+        for each in told
+        if each.get("reported") and each.get("host") not in hosts and now_ms - int(each["timestamp"]) < LOST_MS
+    ]
+
+
+def _lost_at(departure: Mapping[str, Any]) -> str:
+    moment = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(int(departure.get("timestamp") or 0) / 1000))
+    return f"the master lost the connection at {moment}: {departure.get('problem')}"
 
 
 def _host(address: str) -> str:

@@ -97,7 +97,9 @@ class SlaveConnection:
     def _tell(self) -> None:
         """Log why the connection ended, once for each host and reason."""
         problem = self._problem or "it closed the connection"
-        departure = Departure(self.address.rpartition(":")[0], self._shared.clock.now_ms(), problem)
+        departure = Departure(
+            self.address.rpartition(":")[0], self._shared.clock.now_ms(), problem, self._replica is not None
+        )
         news = self._shared.replicas.departures.note(departure)
         if news or self._replica is not None:
             log.log(logging.WARNING if self._problem else logging.INFO, "slave %s is gone: %s", self.address, problem)

@@ -7,7 +7,7 @@ GantryMQ's own members, which RocketMQ's tools ignore:
 
     wantedCopies, inSyncCopies     of a master, its own copy included
     haConnectionInfo[].lateMillis  how long ago the slave had everything; 0 if it has it
-    haDepartures[]                 host, time and reason of connections that ended
+    haDepartures[]                 host, time and reason of ended connections; whether a report had come
     haClientRuntimeInfo.problem    why a slave does not follow; empty while it does
     haClientRuntimeInfo.localAddr  the address of its connection, by which its master knows it
 
@@ -106,7 +106,8 @@ class StatusService:
             for each in replicas.all
         ]
         departures = [
-            {"host": each.host, "timestamp": each.at_ms, "problem": each.problem} for each in replicas.departures.all
+            {"host": each.host, "timestamp": each.at_ms, "problem": each.problem, "reported": each.reported}
+            for each in replicas.departures.all
         ]
         return {
             **_runtime_info(client, connections, len(in_sync), end, master=True),

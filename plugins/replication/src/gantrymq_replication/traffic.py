@@ -45,6 +45,7 @@ class Departure:
     host: str
     at_ms: int
     problem: str
+    reported: bool = True  # whether it was a slave that had reported
 
 
 class Departures:

@@ -51,6 +51,11 @@ class ClusterCalls(AdminRequests):
             raise ClusterUnclear(f"no cluster is named {cluster}; clusters known: {known}")
         masters = info.masters(cluster)
         if not masters:
+            if slaves := info.slaves(cluster):
+                raise ClusterUnclear(
+                    f"cluster {cluster} has no master now, only slaves ({', '.join(slaves)}); start a master, or let a "
+                    "slave take over"
+                )
             raise ClusterUnclear(f"cluster {cluster} has no master; start its brokers first")
         return masters
 

@@ -11,6 +11,7 @@ import click
 from gantrymq.client import Admin
 from gantrymq.commands.output import print_json, print_table
 from gantrymq.errors import ClientError
+from gantrymq.world.real import RealClock
 from gantrymq_admin.commands.options import admin_command
 from gantrymq_admin.copies import Copy, ask_copies
 
@@ -31,7 +32,7 @@ async def status(admin: Admin, name: str | None, output: str) -> None:
         (each for each in info.brokers if name is None or each.name in info.clusters[name]),
         key=lambda each: (each.cluster, each.name),
     )
-    copies = await asyncio.gather(*(ask_copies(admin, each.addresses) for each in found))
+    copies = await asyncio.gather(*(ask_copies(admin, each.addresses, RealClock().now_ms()) for each in found))
     sets = [(each.cluster, each.name, shown) for each, shown in zip(found, copies, strict=True)]
     if output == "json":
         print_json({"sets": [_document(*each) for each in sets]})
