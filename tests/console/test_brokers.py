@@ -74,6 +74,32 @@ def test_a_refusal_is_told_in_the_readers_language(gantrymq_broker, monkeypatch)
             assert "请清理磁盘空间" in page.text and '<span lang="en">the disk of /store is full' in page.response.text
 
 
+def test_no_state_says_that_all_is_well_while_the_disk_makes_a_broker_refuse(visitor, name, monkeypatch):
+    visitor.get("/")
+    visitor.cluster.forget()
+    real = visitor.cluster.admin.runtime_info
+
+    async def full(address):
+        refusal = {"storeRefusal": "less than minFreeDiskBytes is free", "storeRefusalCause": "free_bytes"}
+        return {**await real(address), **refusal, "commitLogDiskRatio": "0.44"}
+
+    monkeypatch.setattr(visitor.cluster.admin, "runtime_info", full)
+    page, listed, home = (visitor.get(path).text for path in (f"/brokers/{name}", "/brokers", "/"))
+    assert "Sends ✗ refuses messages" in page and "✗ 44% used" in page and "State ✗ refuses messages" in page
+    assert "✓ open for writing" not in page and "✗ 44% used" in listed and "✓" not in listed
+    assert "✗ 44% used" in home and "44% full" not in home
+
+
+@pytest.mark.parametrize(("language", "word"), [("en", "closed for writing"), ("zh", "已禁止写入")])
+def test_a_broker_that_is_closed_for_writing_is_not_healthy(gantrymq_broker, language, word):
+    with Visitor(gantrymq_broker, language=language) as visitor:
+        visitor.confirm(visitor.submit(visitor.get("/brokers/broker-a"), "/brokers/broker-a/permission"))
+        for path in ("/brokers", "/brokers/broker-a"):
+            assert f"! {word}" in visitor.get(path).text, path
+        (found,) = visitor.api("/brokers")["data"]["brokers"]
+        assert found["writable"] is False
+
+
 def test_a_silent_broker_is_named_with_the_time_of_its_last_answer(visitor, name, monkeypatch):
     visitor.get("/brokers")
 

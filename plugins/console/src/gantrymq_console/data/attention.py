@@ -149,9 +149,9 @@ def _of_broker(broker: BrokerState) -> Iterator[Problem]:
         yield Problem("refuses", "bad", broker.title, name, link, None, broker.refusal, broker.refusal_cause)
     if broker.unwritten:
         yield Problem("unwritten", "bad", broker.title, name, link, sentence=broker.unwritten)
-    if broker.disk_word in ("warn", "bad"):
+    if broker.fill_word in ("warn", "bad"):
         percent = f"{(broker.disk_used or 0) * 100:.0f}"
-        yield Problem("disk", broker.disk_word, broker.title, {**name, "percent": percent}, link)
+        yield Problem("disk", broker.fill_word, broker.title, {**name, "percent": percent}, link)
 
 
 def _of_figures(title: str, figures: tuple[Figure, ...]) -> Iterator[Problem]:

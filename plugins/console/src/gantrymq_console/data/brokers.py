@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import re
 from collections.abc import Mapping
 from typing import Final
@@ -33,6 +34,8 @@ NAMES_S: Final = 1.4  # before the brokers known so far are asked, because no na
 DISK_WARNING: Final = 0.75  # diskMaxUsedSpaceRatio: brokers delete old messages from here on
 DISK_FULL: Final = 0.9  # brokers refuse messages at about this
 
+DISK_CAUSES: Final = frozenset({"disk_ratio", "queue_disk_ratio", "free_bytes", "store_quota", "no_room"})
+
 _FREE: Final = re.compile(r"Free : ([\d.]+ \w+)")
 
 
@@ -63,6 +66,7 @@ class BrokerState:
     refusal: str = ""  # why the store refuses messages
     refusal_cause: str = ""
     unwritten: str = ""  # which tables cannot be saved
+    writable: bool | None = None  # whether name servers let producers send to it; None: not known, or a slave
 
     @property
     def title(self) -> str:
@@ -78,6 +82,11 @@ class BrokerState:
 
     @property
     def disk_word(self) -> str:
+        """State of the disk: good, warn, bad, unknown; bad while the store refuses messages because of it."""
+        return "bad" if self.refusal_cause in DISK_CAUSES else self.fill_word
+
+    @property
+    def fill_word(self) -> str:
         """How full the disk is: good, warn, bad, unknown."""
         if self.disk_used is None:
             return "unknown"
@@ -152,7 +161,11 @@ async def _overview(cluster: Cluster) -> Overview:
         moved = any((b.name, b.broker_id) == (each.broker.name, each.broker.broker_id) for b in registered.values())
         if address not in registered and moved:
             del known[address]  # it came back under another address
-    got = await asking.all({address: runtime_info(cluster, address) for address in known})
+    masters = {each.broker.name for each in known.values() if each.broker.broker_id == 0}
+    got, sends = await asyncio.gather(
+        asking.all({address: runtime_info(cluster, address) for address in known}),
+        Asking(cluster.world.clock, DEADLINE_S).all({name: accepts_sends(cluster, name) for name in masters}),
+    )
     problems = {each.what: each.sentence for each in asking.missing}
     states = []
     for address, each in known.items():
@@ -162,7 +175,8 @@ async def _overview(cluster: Cluster) -> Overview:
             state = state_of(each.broker, info.value)
         else:
             state = _silent(each, problems.get(address, ""))
-        states.append(attrs.evolve(state, registered=address in registered))
+        writable = sends.get(each.broker.name) if each.broker.broker_id == 0 else None
+        states.append(attrs.evolve(state, registered=address in registered, writable=writable))
     return Overview(tuple(sorted(states, key=lambda each: (each.cluster, each.name, each.broker_id))))
 
 

@@ -75,7 +75,8 @@ async def broker_page(visit: Visit) -> View:
         figures = await asking.one(at.address, figures_of(visit.cluster, at.address))
         writable = await asking.one(at.name, accepts_sends(visit.cluster, at.name))
         copies = await asking.one(f"replication of {at.name}", copies_of_name(visit.cluster, at.name))
-    shown = BrokerPage(state or state_of(at, info), info, figures, writable, copies)
+    state = attrs.evolve(state or state_of(at, info), writable=None if at.broker_id else writable)
+    shown = BrokerPage(state, info, figures, writable, copies)
     title = shown.broker.title
     return View("broker.html", shown, "status", asking.missing, every.as_of_ms, title)
 
