@@ -156,6 +156,17 @@ def test_the_page_of_a_broker_has_an_image_and_a_table(sampled):
     assert page.link("One value each minute").endswith("/history?kind=broker&name=broker-a")
 
 
+def test_an_old_value_is_not_shown_as_that_of_now(sampled):
+    assert "unknown now" not in sampled.get("/brokers/broker-a").text
+    series = sampled.console.history.series
+    for place in range(series.taken):  # nothing is known for minutes
+        series._times[place] -= 5 * 60_000
+    found = sampled.get("/brokers/broker-a").text
+    assert found.count("unknown now, ") == 2  # in and out: a store in memory has no disk
+    curve = sampled.api("/history?kind=broker&name=broker-a")["data"]["curves"][0]
+    assert curve["last_ms"] < sampled.running.cluster.world.clock.now_ms() - 4 * 60_000
+
+
 def test_an_unknown_subject_says_that_there_is_nothing_yet(visitor):
     assert "The console keeps no numbers while nobody looks" in visitor.get("/history?kind=topic&name=Nothing").text
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections import OrderedDict
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Sequence
 from typing import Final
 
 import attrs
@@ -22,7 +22,7 @@ from gantrymq_console.data.topics import COLUMNS as TOPIC_COLUMNS
 from gantrymq_console.data.topics import TopicPart, topic_tables
 from gantrymq_console.web.values import Long
 
-__all__ = ["KINDS", "Curve", "History", "HistoryData"]
+__all__ = ["KINDS", "NOW_MS", "Curve", "History", "HistoryData"]
 
 log = logging.getLogger(__name__)
 
@@ -35,6 +35,7 @@ KINDS: Final = {
 """Kinds of subjects with the words of their series."""
 
 UNSEEN_S: Final = 60.0  # sampling pauses when nobody looked for so long
+NOW_MS: Final = 30_000  # age up to which a value is shown as that of now
 MOST_WATCHED: Final = 20  # names that brokers without summaries are asked for in each sample
 
 
@@ -44,6 +45,7 @@ class Curve:
 
     word: str
     values: tuple[float | None, ...]  # None: unknown
+    last_ms: int | None = None  # wall time of the last value that is known
 
     @property
     def known(self) -> list[float]:
@@ -64,6 +66,15 @@ class HistoryData:
     def is_empty(self) -> bool:
         """Whether there are fewer than two samples."""
         return all(len(each.known) < 2 for each in self.curves)
+
+    def is_now(self, curve: Curve, now_ms: int) -> bool:
+        """Return whether the last value of *curve* is that of now."""
+        return curve.last_ms is not None and now_ms - curve.last_ms <= NOW_MS
+
+
+def _curve(word: str, values: Sequence[float | None], times: Sequence[int]) -> Curve:
+    known = (at for at, value in zip(reversed(times), reversed(values), strict=False) if value is not None)
+    return Curve(word, tuple(values), next(known, None))
 
 
 class History:
@@ -87,8 +98,9 @@ class History:
         if len(self._watched) > MOST_WATCHED:
             self._watched.popitem(last=False)
         self._cluster.keep_on("history", self._run)
-        curves = [Curve(word, tuple(self.series.values(kind, name, word) or ())) for word in KINDS[kind]]
-        return HistoryData(kind, name, tuple(self.series.times()), tuple(curves))
+        times = tuple(self.series.times())
+        curves = [_curve(word, self.series.values(kind, name, word) or (), times) for word in KINDS[kind]]
+        return HistoryData(kind, name, times, tuple(curves))
 
     def begin(self) -> None:
         """Sample from now on until the cluster is closed."""
