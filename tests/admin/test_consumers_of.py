@@ -7,6 +7,7 @@ import pytest
 from consumption_rig import GROUP, LEVELS, TOPIC, found_of, judged, member, send, verdict_of
 
 from gantrymq.client import Client, Message, ReconsumeLater, TransactionState
+from gantrymq.client.admin import OffsetTarget
 from gantrymq.model.group import GroupConfig
 from gantrymq.model.queue import MessageQueue, Queue
 from gantrymq_admin.consumption import Certainty, Fact, Kind, Reason, Stage
@@ -133,6 +134,24 @@ def test_handed_out_to_a_member_that_left():
         found = await verdict_of(cluster, message)
         assert judged(found) == (Reason.HANDED_OUT, Certainty.LIKELY)
         assert (found.facts.pulled, found.facts.committed) == (1, 0)
+
+    simulate_cluster(work)
+
+
+def test_what_was_pulled_before_a_reset_is_not_consumed_yet():
+    async def work(cluster):
+        await cluster.create_topic(TOPIC, 1)
+        message = await send(cluster)
+        async with cluster.consumer(GROUP) as reader:
+            queue = MessageQueue(TOPIC, message.broker_name, 0)
+            await reader.pull(queue, 0)
+            await reader.commit(queue, 1)
+        async with Client(cluster.namesrv, world=cluster.world) as client:
+            await client.admin.create_group(cluster.broker_address, GroupConfig(GROUP))
+            await client.admin.reset_offsets(GROUP, TOPIC, OffsetTarget.earliest())
+        found = await verdict_of(cluster, message)
+        assert judged(found) == (Reason.NOT_YET, Certainty.CERTAIN)
+        assert (found.facts.pulled, found.facts.committed) == (0, 0)
 
     simulate_cluster(work)
 

@@ -126,8 +126,13 @@ class ConsumerOffsets:
         return self._resets.get(queue.topic, {}).get((group, queue.queue_id))
 
     def reset(self, group: str, queue: Queue, queue_offset: int) -> None:
-        """Reset an offset. Commits are ignored until the group's next pull has taken the reset."""
+        """Reset an offset. Commits are ignored until the group's next pull has taken the reset.
+
+        What was pulled before does not count as handed out any more: the next pull begins at the offset.
+        """
         self.take_reset(group, queue)
+        if (last := self._pulled.get(queue.topic, {}).get((group, queue.queue_id))) is not None:
+            last.next_offset = queue_offset
         self.commit(group, queue, queue_offset)
         self._resets.setdefault(queue.topic, {})[group, queue.queue_id] = queue_offset
 
