@@ -16,6 +16,10 @@ if find_spec("gantrymq_diagnosis") is None or find_spec("gantrymq_admin") is Non
 
 EXPLAIN_GROUP = 65021
 PAGES = {65023: "behind, late, name", 65024: "name, since, heard", 65025: "name, kept, put, got"}
+COLUMNS = {
+    65023: "behind, late, members, retries, dead_letters, rate",
+    65025: "type, kept, newest, put, got, groups, queues",
+}
 HEARD = 9  # opaque of heartbeats
 WITH_IT = {"plugins": "filter_tag,storage_mmap,diagnosis"}
 REFUSE = {**WITH_IT, "consumerConflictPolicy": "refuse"}
@@ -77,14 +81,20 @@ def test_bi277_a_page_that_is_too_long(watching, row, code):
     with watching.peer() as peer:
         for most in (0, 201):
             answer = peer.ask(code, body=dumps({"most": most}))
-            row.check(answer.remark, answer.code, code=code, most=most)
+            row.check(answer.remark, answer.code, code=code, most=most, rows=200)
 
 
-@pytest.mark.parametrize(("code", "orders"), PAGES.items())
-def test_bi278_a_page_in_an_unknown_order(watching, row, code, orders):
+@pytest.mark.parametrize(
+    ("code", "key", "known"),
+    [
+        *((code, "sort", orders) for code, orders in PAGES.items()),
+        *((code, "column", columns) for code, columns in COLUMNS.items()),
+    ],
+)
+def test_bi278_a_page_in_an_unknown_order(watching, row, code, key, known):
     with watching.peer() as peer:
-        answer = peer.ask(code, body=dumps({"sort": "age"}))
-        row.check(answer.remark, answer.code, code=code, sort="age", orders=orders)
+        answer = peer.ask(code, body=dumps({key: "age"}))
+        row.check(answer.remark, answer.code, code=code, key=key, value="age", known=known)
 
 
 def test_bi197_a_consumer_that_subscribes_differently(broker_with, row):

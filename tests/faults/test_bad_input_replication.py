@@ -43,6 +43,9 @@ def closed(row, logged):
     return check
 
 
+BEFORE_A_MASTER_ANSWERS = ("", "it is no slave", "it has not connected to its master yet")
+
+
 @pytest.fixture
 def refused(row, logged):
     """Start a slave; check why it does not follow. *start* returns it and the values of the row."""
@@ -50,7 +53,7 @@ def refused(row, logged):
     def check(start):
         async def main(pair):
             slave, values = await start(pair)
-            await pair.until(lambda: problem(slave) not in ("", "it is no slave"), "a reason", 60)
+            await pair.until(lambda: problem(slave) not in BEFORE_A_MASTER_ANSWERS, "a reason", 60)
             return problem(slave), values
 
         seen, values = simulate_pair(main)
