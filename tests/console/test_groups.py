@@ -15,6 +15,7 @@ from gantrymq.client.admin import RunningInfo
 from gantrymq.model.group import GroupConfig
 from gantrymq_console.access.users import Role
 from gantrymq_console.data import group, members
+from gantrymq_console.web.render import runnable
 from gantrymq_console.web.texts import LANGUAGES, texts_of
 
 pytest.importorskip("gantrymq_diagnosis")
@@ -66,6 +67,30 @@ def test_words_of_brokers_are_behind_the_translation(gantrymq_broker):
         page = visitor.get("/groups/Late")
         assert "没有在线成员" in page.text and "服务器的原文" in page.text
         assert 'class="words"' in page.response.text and "no member of group Late is online" in page.text
+
+
+@pytest.mark.parametrize(
+    ("sentence", "shown"),
+    [
+        (
+            "list them with: gantrymq group clients shipping",
+            "list them with: gantrymq group clients -n 'a:1;b:1' shipping",
+        ),
+        ("see gantrymq group dlq list x; or", "see gantrymq group dlq list -n 'a:1;b:1' x; or"),
+        ("gantrymq message pull -t Orders", "gantrymq message pull -n 'a:1;b:1' -t Orders"),
+        ("gantrymq broker config set a=b", "gantrymq broker config set -n 'a:1;b:1' a=b"),
+        ("ask again, see: gantrymq status", "ask again, see: gantrymq status -n 'a:1;b:1'"),
+        ("gantrymq group list -n other:9876", "gantrymq group list -n other:9876"),
+        ("install gantrymq-diagnosis", "install gantrymq-diagnosis"),
+        ("gantrymq broker -c broker.conf", "gantrymq broker -c broker.conf"),
+    ],
+)
+def test_commands_of_brokers_name_the_name_servers_of_the_console(sentence, shown):
+    assert runnable(sentence, "a:1;b:1") == shown
+
+
+def test_a_command_in_a_reason_runs_as_it_is_shown(late):
+    assert f"gantrymq group clients -n {late.running.namesrv} Late" in late.get("/groups/Late").text
 
 
 def test_what_was_typed_into_forms_of_groups_and_topics_stays_after_an_error(late):

@@ -8,6 +8,7 @@ import unicodedata
 from datetime import UTC, datetime
 from functools import cache
 from importlib.metadata import version as version_of
+from shlex import quote
 from typing import Any, Final
 
 import jinja2
@@ -20,7 +21,7 @@ from gantrymq_console.web.sparkline import sparkline
 from gantrymq_console.web.texts import LANGUAGES
 from gantrymq_console.web.visit import THEMES, Visit
 
-__all__ = ["compile_all", "render", "visible"]
+__all__ = ["compile_all", "render", "runnable", "visible"]
 
 NAVIGATION: Final = (
     "home",
@@ -35,6 +36,11 @@ NAVIGATION: Final = (
 )
 VERSION: Final = version_of("gantrymq-console")
 _UNUSUAL: Final = re.compile(r"[^\x20-\x7e\n\t]+")  # what may have to be shown as signs
+_COMMAND: Final = re.compile(
+    r"\bgantrymq (?:broker config|broker write-perm|group dlq|group|topic|message|broker|cluster)"
+    r" [a-z][a-z-]*(?![a-z-]| +-n\b)"
+    r"|\bgantrymq status\b(?! +-n\b)"
+)
 SHORT_FROM: Final = 100_000  # larger numbers are shortened, with the whole number in the title
 
 
@@ -85,6 +91,7 @@ def render(template: str, visit: Visit, **context: Any) -> str:
             history=visit.console.history.look,
             sparkline=sparkline,
             moment=moment,
+            runnable=lambda sentence: runnable(sentence, visit.console.name_servers),
             layout="bare.html" if visit.is_live else "base.html",
             **context,
         )
@@ -94,6 +101,11 @@ def render(template: str, visit: Visit, **context: Any) -> str:
 def visible(value: Any) -> Markup:
     """Return text of a message or client with control and bidirectional characters shown as signs."""
     return Markup(_UNUSUAL.sub(_signs, escape(str(value))))
+
+
+def runnable(sentence: str, name_servers: str) -> str:
+    """Return a sentence of a server whose ``gantrymq`` commands have the name servers of this console."""
+    return _COMMAND.sub(lambda found: f"{found[0]} -n {quote(name_servers)}", sentence)
 
 
 def _signs(found: re.Match[str]) -> str:
