@@ -38,5 +38,5 @@ async def log_out(visit: Visit, form: Form) -> Outcome:
 PART = Part(
     "account",
     pages=(Page("/account", "account.title", Role.VIEWER, account, refresh_s=None),),
-    actions=(Action("/logout", "account.log_out", Role.VIEWER, log_out, confirm=Confirm.NONE),),
+    actions=(Action("/logout", "account.log_out", Role.VIEWER, log_out, confirm=Confirm.NONE, fields=("everywhere",)),),
 )

@@ -151,4 +151,6 @@ PAGES: Final = (
     Page("/brokers/{broker}/settings", "brokers.settings", Role.VIEWER, setting_list, None, nav="brokers"),
     Page("/brokers/{broker}/settings/{key}", "brokers.setting", Role.VIEWER, setting_page, None, nav="brokers"),
 )
-ACTIONS: Final = (Action("/brokers/{broker}/settings/{key}", "brokers.change", Role.ADMIN, change, preview),)
+ACTIONS: Final = (
+    Action("/brokers/{broker}/settings/{key}", "brokers.change", Role.ADMIN, change, preview, fields=("id", "value")),
+)

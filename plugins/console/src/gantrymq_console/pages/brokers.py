@@ -158,8 +158,15 @@ PART = Part(
         *broker_settings.PAGES,
     ),
     actions=(
-        Action("/brokers/{broker}/permission", "brokers.permission", Role.ADMIN, change_permission, permission_preview),
-        Action("/brokers/{broker}/clean", "brokers.clean", Role.ADMIN, clean, clean_preview),
+        Action(
+            "/brokers/{broker}/permission",
+            "brokers.permission",
+            Role.ADMIN,
+            change_permission,
+            permission_preview,
+            fields=("id", "to"),
+        ),
+        Action("/brokers/{broker}/clean", "brokers.clean", Role.ADMIN, clean, clean_preview, fields=("id", "what")),
         *broker_settings.ACTIONS,
     ),
 )

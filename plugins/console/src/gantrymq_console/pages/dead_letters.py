@@ -198,6 +198,8 @@ def _selection(visit: Visit, form: Form) -> Selection:
     return Selection(visit.names["group"], target, since, places)
 
 
+FIELDS: Final = ("target", "scope", *(f"{prefix}*" for prefix in BY_PLACE.values()))
+
 PART = Part(
     "dead_letters",
     pages=(
@@ -205,7 +207,7 @@ PART = Part(
         Page("/groups/{group}/dlq/{job}", "dead_letters.job", Role.OPERATOR, show_job, refresh_s=1.0, nav="groups"),
     ),
     actions=(
-        Action("/groups/{group}/dlq/resend", "dead_letters.resend", Role.OPERATOR, resend, preview),
+        Action("/groups/{group}/dlq/resend", "dead_letters.resend", Role.OPERATOR, resend, preview, fields=FIELDS),
         Action("/groups/{group}/dlq/{job}/stop", "dead_letters.stop", Role.OPERATOR, stop, confirm=Confirm.NONE),
     ),
 )

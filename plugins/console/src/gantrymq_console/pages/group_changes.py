@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import partial
 from shlex import quote
 from typing import Final
@@ -19,6 +19,15 @@ from gantrymq_console.data.groups import forget_groups, is_system
 from gantrymq_console.data.topic_changes import masters_of
 from gantrymq_console.web.pages import Action, BadInput, Confirm, NotFound, Outcome, Preview, View
 from gantrymq_console.web.visit import Visit
+
+FIELDS: Final = (
+    "retry_max_times",
+    "retry_queues",
+    "consume_enable",
+    "consume_broadcast_enable",
+    "consume_message_orderly",
+)
+"""Names of the form of a group's settings."""
 
 __all__ = ["ACTIONS", "new", "settings_of"]
 
@@ -154,17 +163,25 @@ async def _delete(visit: Visit, form: Form) -> Outcome:
     return Outcome("groups.deleted", {"group": name}, "groups")
 
 
-def _changing(change: str, path: str) -> Action:
+def _changing(change: str, path: str, fields: Sequence[str] = ()) -> Action:
     title = {"settings": "groups.change", "stop": "groups.stop", "allow": "groups.allow"}[change]
-    return Action(path, title, Role.OPERATOR, partial(_change, change), partial(_preview_change, change))
+    return Action(path, title, Role.OPERATOR, partial(_change, change), partial(_preview_change, change), fields=fields)
 
 
 ACTIONS: Final = (
-    Action("/new/group", "groups.create", Role.OPERATOR, _create, _preview_new),
-    _changing("settings", "/groups/{group}/settings"),
+    Action("/new/group", "groups.create", Role.OPERATOR, _create, _preview_new, fields=("group", "cluster", *FIELDS)),
+    _changing("settings", "/groups/{group}/settings", FIELDS),
     _changing("stop", "/groups/{group}/stop"),
     _changing("allow", "/groups/{group}/allow"),
-    Action("/groups/{group}/delete", "groups.delete", Role.ADMIN, _delete, _preview_deletion, Confirm.TYPE_NAME),
+    Action(
+        "/groups/{group}/delete",
+        "groups.delete",
+        Role.ADMIN,
+        _delete,
+        _preview_deletion,
+        Confirm.TYPE_NAME,
+        ("clean_offsets",),
+    ),
 )
 
 

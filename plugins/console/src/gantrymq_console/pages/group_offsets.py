@@ -22,6 +22,7 @@ from gantrymq_console.web.visit import Visit
 __all__ = ["ACTIONS", "OffsetForms"]
 
 TARGETS: Final = ("time", "first", "last", "offset")
+FIELDS: Final = ("topic", "target", "time", "time_utc", "offset", "queue")  # of a reset
 SHOWN: Final = 200  # queues in the table of a preview; JSON has all
 Form = Mapping[str, str]
 
@@ -104,13 +105,14 @@ async def _run_clone(visit: Visit, form: Form) -> Outcome:
 
 
 ACTIONS: Final = (
-    Action("/groups/{group}/offsets", "groups.reset", Role.OPERATOR, _run_reset, _preview_reset),
+    Action("/groups/{group}/offsets", "groups.reset", Role.OPERATOR, _run_reset, _preview_reset, fields=FIELDS),
     Action(
         "/groups/{group}/clone",
         "groups.clone",
         Role.OPERATOR,
         _run_clone,
         _preview_clone,
+        fields=("clone", "topic"),
         page="/groups/{group}/offsets",
     ),
 )

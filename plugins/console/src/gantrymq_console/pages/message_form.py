@@ -16,7 +16,11 @@ from gantrymq_console.web.moments import moment_of
 from gantrymq_console.web.pages import BadInput
 from gantrymq_console.web.visit import Visit
 
-__all__ = ["Asked", "as_typed", "command_of", "filter_options", "streamed", "wanted_by"]
+__all__ = ["FIELDS", "Asked", "as_typed", "command_of", "filter_options", "streamed", "wanted_by"]
+
+TIMES: Final = ("from", "to", "before")
+FIELDS: Final = ("key", "tag", "sql", "text", "queue", "offset", "skip", *TIMES, *(f"{each}_utc" for each in TIMES))
+"""Names of the form."""
 
 MOST_FILES: Final = 4  # made at the same time
 STUCK_S: Final = 900.0  # after which a file does not count any more: its reader may have stopped reading

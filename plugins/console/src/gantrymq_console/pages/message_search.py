@@ -12,7 +12,7 @@ from gantrymq_console.access.users import Role
 from gantrymq_console.data import export, searching
 from gantrymq_console.data.listing import Row
 from gantrymq_console.data.searching import Search
-from gantrymq_console.pages.message_form import Asked, streamed, wanted_by
+from gantrymq_console.pages.message_form import FIELDS, Asked, streamed, wanted_by
 from gantrymq_console.web.jobs import Job
 from gantrymq_console.web.pages import Action, BadInput, Confirm, Download, Form, NotFound, Outcome, Page, View
 from gantrymq_console.web.values import Long
@@ -117,7 +117,7 @@ PAGES: Final = (
     Page("/topics/{topic}/searches/{job}", "messages.search", Role.READER, show, refresh_s=1.0, nav="topics"),
 )
 ACTIONS: Final = (
-    Action("/topics/{topic}/searches", "messages.search", Role.READER, start, confirm=Confirm.NONE),
+    Action("/topics/{topic}/searches", "messages.search", Role.READER, start, confirm=Confirm.NONE, fields=FIELDS),
     Action("/topics/{topic}/searches/{job}/stop", "messages.stop", Role.READER, stop, confirm=Confirm.NONE),
 )
 DOWNLOADS: Final = (

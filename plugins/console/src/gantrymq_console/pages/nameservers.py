@@ -163,9 +163,22 @@ PART = Part(
         Page("/nameservers/settings/{key}", "brokers.setting", Role.VIEWER, setting_page, None, nav="nameservers"),
     ),
     actions=(
-        Action("/nameservers/settings/{key}", "nameservers.change", Role.ADMIN, change_setting, preview_setting),
         Action(
-            "/nameservers/kv", "nameservers.change_value", Role.ADMIN, change_value, preview_value, page="/nameservers"
+            "/nameservers/settings/{key}",
+            "nameservers.change",
+            Role.ADMIN,
+            change_setting,
+            preview_setting,
+            fields=("value",),
+        ),
+        Action(
+            "/nameservers/kv",
+            "nameservers.change_value",
+            Role.ADMIN,
+            change_value,
+            preview_value,
+            fields=("namespace", "key", "to", "value"),
+            page="/nameservers",
         ),
     ),
 )

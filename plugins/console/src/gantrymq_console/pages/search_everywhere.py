@@ -116,7 +116,7 @@ PART = Part(
     "search",
     pages=(Page("/search/everywhere/{job}", "search.everywhere", Role.OPERATOR, show, refresh_s=1.0, nav="search"),),
     actions=(
-        Action("/search/everywhere", "search.everywhere", Role.OPERATOR, start, preview),
+        Action("/search/everywhere", "search.everywhere", Role.OPERATOR, start, preview, fields=("q",)),
         Action("/search/everywhere/{job}/stop", "search.stop", Role.OPERATOR, stop, confirm=Confirm.NONE),
     ),
 )

@@ -257,12 +257,24 @@ def _needed(form: Form, name: str) -> str:
     return value
 
 
+FIELDS: Final = ("body", "encoding", "tags", "keys", "properties", "delay", "queue")
+ONE: Final = ("topic", "number", "at")  # of a message whose id is in the address
+
 PART = Part(
     "sending",
     pages=(Page("/topics/{topic}/send", "sending.title", Role.OPERATOR, form, refresh_s=None, nav="topics"),),
     actions=(
-        Action("/topics/{topic}/send", "sending.send", Role.OPERATOR, send, most_bytes=MOST_BYTES),
-        Action("/messages/{id}/again", "sending.again", Role.OPERATOR, send_again, preview_again),
-        Action("/messages/{id}/direct", "sending.direct", Role.OPERATOR, consume_directly, preview_direct),
+        Action("/topics/{topic}/send", "sending.send", Role.OPERATOR, send, fields=FIELDS, most_bytes=MOST_BYTES),
+        Action(
+            "/messages/{id}/again", "sending.again", Role.OPERATOR, send_again, preview_again, fields=(*ONE, "group")
+        ),
+        Action(
+            "/messages/{id}/direct",
+            "sending.direct",
+            Role.OPERATOR,
+            consume_directly,
+            preview_direct,
+            fields=(*ONE, "group", "client"),
+        ),
     ),
 )

@@ -112,6 +112,6 @@ PAGES: Final = (
     Page("/topics/{topic}/tails/{job}", "messages.tail", Role.READER, show, refresh_s=1.0, nav="topics"),
 )
 ACTIONS: Final = (
-    Action("/topics/{topic}/tail", "messages.tail", Role.READER, start, confirm=Confirm.NONE),
+    Action("/topics/{topic}/tail", "messages.tail", Role.READER, start, confirm=Confirm.NONE, fields=("tag", "sql")),
     Action("/topics/{topic}/tails/{job}/stop", "messages.stop", Role.READER, stop, confirm=Confirm.NONE),
 )

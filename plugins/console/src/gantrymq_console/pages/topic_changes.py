@@ -23,6 +23,7 @@ __all__ = ["ACTIONS", "MESSAGE_TYPES", "new"]
 MESSAGE_TYPES: Final = ("NORMAL", "FIFO", "DELAY", "TRANSACTION")
 MOST_QUEUES: Final = 65_535
 PERMISSIONS: Final = ("6", "4", "2")
+FIELDS: Final = ("read_queues", "write_queues", "perm", "message_type", "order", "reserve_hours", "reserve_was")
 HOUR_MS: Final = 3_600_000
 ROUTE_LOOKS: Final = 10
 ROUTE_WAIT_S: Final = 0.2
@@ -100,8 +101,8 @@ async def _delete(visit: Visit, form: Form) -> Outcome:
 
 
 ACTIONS: Final = (
-    Action("/new/topic", "topics.create", Role.OPERATOR, _create, _preview_new),
-    Action("/topics/{topic}/settings", "topics.change", Role.OPERATOR, _change, _preview_change),
+    Action("/new/topic", "topics.create", Role.OPERATOR, _create, _preview_new, fields=("topic", "cluster", *FIELDS)),
+    Action("/topics/{topic}/settings", "topics.change", Role.OPERATOR, _change, _preview_change, fields=FIELDS),
     Action("/topics/{topic}/delete", "topics.delete", Role.ADMIN, _delete, _preview_deletion, Confirm.TYPE_NAME),
 )
 

@@ -182,7 +182,7 @@ PART = Part(
         Page("/transactions/{id}", "waiting.transaction", Role.VIEWER, transaction, nav="transactions"),
     ),
     actions=(
-        Action("/delayed/recall", "waiting.recall", Role.OPERATOR, recall, preview_recall),
-        Action("/transactions/resume", "waiting.resume", Role.OPERATOR, resume, preview_resume),
+        Action("/delayed/recall", "waiting.recall", Role.OPERATOR, recall, preview_recall, fields=("id", "broker")),
+        Action("/transactions/resume", "waiting.resume", Role.OPERATOR, resume, preview_resume, fields=("id",)),
     ),
 )

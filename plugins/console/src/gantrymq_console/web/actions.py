@@ -32,6 +32,7 @@ log = logging.getLogger(__name__)
 
 MOST_REMEMBERED: Final = 10_000
 HIDDEN: Final = ("csrf", "once", "confirm", "seen", "typed", "back")  # fields of the steps, not of the action
+DRY_RUN: Final = "dry_run"  # field in JSON
 
 
 @attrs.frozen
@@ -61,10 +62,13 @@ class Actions:
         given = await read_form(visit, action.most_bytes)
         visit.check_token(given.get("csrf", ""))
         visit.form, visit.came_from = given, given.get("back", "")
-        form = {name: each for name, each in given.items() if name not in HIDDEN and name != "dry_run"}
+        form = {name: each for name, each in given.items() if name not in HIDDEN and name != DRY_RUN}
+        if visit.is_api:
+            _check_names(action, visit, form)
+        dry_run = visit.is_api and _dry_run(given)
         preview = await action.preview(visit, form) if action.preview is not None else None
         if visit.is_api:
-            if given.get("dry_run") == "true":
+            if dry_run:
                 return JSONResponse(to_json(preview.data if preview is not None else None))
         elif preview is not None and action.confirm is not Confirm.NONE:
             seen = _digest(preview)
@@ -157,7 +161,7 @@ async def read_form(visit: Visit, most_bytes: int) -> dict[str, str]:
             raise HTTPException(413, f"The form has more than {most_bytes} bytes.")
     try:
         if visit.is_api and body:
-            given: Any = json.loads(body)
+            given: Any = json.loads(body, object_pairs_hook=_once_each)
             json.dumps(given, ensure_ascii=False).encode()  # raises for half a surrogate pair
             if not isinstance(given, dict) or not all(isinstance(each, str) for each in given.values()):
                 raise HTTPException(400, "The body must be a JSON object of strings.")
@@ -167,6 +171,31 @@ async def read_form(visit: Visit, most_bytes: int) -> dict[str, str]:
         raise HTTPException(400, "The form cannot be read: it is nested too deeply.") from None
     except ValueError as problem:
         raise HTTPException(400, f"The form cannot be read: {problem}") from None
+
+
+def _once_each(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """Return a JSON object. Raises ValueError: a name occurs twice, and the parser would take the last value."""
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        raise ValueError("a name occurs twice")
+    return found
+
+
+def _check_names(action: Action, visit: Visit, form: Mapping[str, str]) -> None:
+    """Raises BadInput: a name that *action* does not know, such as a misspelt ``dry_run``, which would be ignored."""
+    if visit.request.query_params:
+        raise BadInput("common.no_parameters")
+    prefixes = tuple(each[:-1] for each in action.fields if each.endswith("*"))
+    for name in form:
+        if name not in action.fields and not (prefixes and name.startswith(prefixes)):
+            known = [*action.fields, DRY_RUN] if action.preview is not None else action.fields
+            raise BadInput("common.unknown_field", name=name[:40], known=", ".join(known) or "-")
+
+
+def _dry_run(given: Mapping[str, str]) -> bool:
+    if given.get(DRY_RUN, "true") != "true":
+        raise BadInput("common.not_a_choice", name=DRY_RUN, value=given[DRY_RUN][:40], choices="true")
+    return DRY_RUN in given
 
 
 def _digest(preview: Preview) -> str:

@@ -189,7 +189,8 @@ Form = Mapping[str, str]
 class Action:
     """A change: POST to one address, with a preview first unless *confirm* is NONE.
 
-    In JSON: POST below ``/api/v1`` with an object of strings; ``"dry_run": "true"`` returns the preview.
+    In JSON: POST below ``/api/v1`` with an object of strings, whose names have to be in *fields*; ``"dry_run": "true"``
+    returns the preview.
     """
 
     path: str
@@ -198,6 +199,7 @@ class Action:
     run: Callable[[Visit, Form], Awaitable[Outcome]]
     preview: Callable[[Visit, Form], Awaitable[Preview]] | None = None  # None only with Confirm.NONE
     confirm: Confirm = Confirm.NUMBERS
+    fields: Sequence[str] = ()  # names of the form; one that ends with "*" stands for all that begin like it
     most_bytes: int = 1024 * 1024  # limit of the form
     page: str = ""  # path of the page with the form, if it is not *path*; it has the same fields
 
