@@ -6,6 +6,7 @@ import re
 from importlib.resources import files
 from urllib.parse import quote
 
+import attrs
 import pytest
 from console_members import commit, join
 from console_visitor import Visitor
@@ -14,7 +15,8 @@ from polling import wait_until
 from gantrymq.client.admin import RunningInfo
 from gantrymq.model.group import GroupConfig
 from gantrymq_console.access.users import Role
-from gantrymq_console.data import group, members
+from gantrymq_console.data import group, members, stated
+from gantrymq_console.data.stated import values_of
 from gantrymq_console.web.render import runnable
 from gantrymq_console.web.texts import LANGUAGES, texts_of
 
@@ -119,6 +121,51 @@ def test_a_group_says_why_it_gets_nothing(late):
     assert "nobody-online" not in found and found["not-owned"]["where"].endswith(" 0-1")
     with Visitor(late.running, language="zh") as reader:
         assert "没有成员拉取过该队列" in reader.get("/groups/Late").text
+
+
+UNMATCHED = "'Paid' matched none of {} that it was held against; compare the tags: gantrymq message pull -t Orders"
+DISK = "the disk of /store is 96.1 percent full, diskSpaceWarningLevelRatio=95 is the limit; free space"
+
+
+@pytest.mark.parametrize(
+    ("language", "told"),
+    [
+        ("en", "The subscription is Paid, which matched none of 1,205 messages"),
+        ("zh", "订阅表达式为 Paid，检查过的 1,205 条消息都不匹配"),
+    ],
+)
+def test_a_wrong_tag_is_one_reason_with_its_values_in_both_languages(late, monkeypatch, language, told):
+    join(late, "Late", "c1", "Orders", "Paid")
+    real = group.explain_group
+
+    async def unmatched(*given):
+        found = await real(*given)
+        counts = ("1204 messages", "1 message")
+        queues = [
+            attrs.evolve(each, reason="nothing-matches", sentence=UNMATCHED.format(counts[each.queue]))
+            for each in found.queues
+            if each.topic == "Orders"
+        ]
+        return attrs.evolve(found, queues=tuple(queues))
+
+    monkeypatch.setattr(group, "explain_group", unmatched)
+    with Visitor(late.running, language=language) as reader:
+        page = reader.get("/groups/Late")
+        assert page.text.count(told) == 1 and page.text.count("Paid") == 1, page.text
+        where = {"en": "topic Orders, broker broker-a, queues 0-1", "zh": "主题 Orders，Broker broker-a，队列 0-1"}
+        link = {"en": "Messages of Orders", "zh": "Orders 的消息"}
+        assert where[language] in page.text
+        assert page.link(link[language]).endswith("/topics/Orders/messages")
+
+
+def test_every_sentence_with_values_has_a_text_that_states_them():
+    assert values_of("nothing-matches", UNMATCHED.format("1 message")) == {"expression": "Paid", "count": 1}
+    assert values_of("disk_ratio", DISK) == {"folder": "/store", "percent": "96.1", "limit": "95"}
+    assert values_of("nothing-matches", "other words") == values_of("not-owned", "") == {}
+    for language in LANGUAGES:
+        texts = texts_of(language)
+        assert "96.1%" in texts("stated.disk_ratio", **values_of("disk_ratio", DISK))
+        assert {f"stated.{word}" for word in stated.PATTERNS} == {key for key in texts.table if key[:7] == "stated."}
 
 
 def test_an_unknown_group_is_404(visitor):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from typing import Final
 
 import attrs
@@ -17,6 +17,7 @@ from gantrymq_admin.explanations import GroupExplanation, QueueExplanation, expl
 from gantrymq_console.data.asking import Asking
 from gantrymq_console.data.cluster import Cluster
 from gantrymq_console.data.groups import is_broadcasting, latest, progress_of
+from gantrymq_console.data.stated import COUNT, values_of
 from gantrymq_console.web.values import Long
 
 __all__ = [
@@ -45,8 +46,11 @@ class Finding:
 
     reason: str
     sentence: str  # of the broker
-    where: str  # broker, or topic, broker and queues; data of the cluster
+    where: str  # broker, or topic, brokers and queues; data of the cluster
     bad: bool
+    values: Mapping[str, str | int] = attrs.field(factory=dict)  # that the sentence states; see `stated`
+    topic: str = ""
+    queues: tuple[tuple[str, str], ...] = ()  # broker, and ranges of queue ids
 
 
 @attrs.frozen
@@ -184,13 +188,16 @@ def overview_of(facts: GroupFacts) -> GroupOverview:
     """Return the findings about a group, the worst first."""
     head = head_of(facts)
     found: list[Finding] = []
+    told: dict[str, set[str]] = {}
     for broker, part in facts.brokers.items():
         if part.explained is None:
             found += _own_findings(broker, part, head)
             continue
         for reason in part.explained.diagnosis:
-            found.append(Finding(reason.reason, reason.sentence, broker, _is_bad(reason.reason, head)))
-        found += _of_queues(broker, part.explained.queues, {each.reason for each in part.explained.diagnosis})
+            values = values_of(reason.reason, reason.sentence)
+            found.append(Finding(reason.reason, reason.sentence, broker, _is_bad(reason.reason, head), values))
+        told[broker] = {each.reason for each in part.explained.diagnosis}
+    found += _of_queues(facts, told)
     found.sort(key=lambda each: (not each.bad, WORSE_FIRST.index(each.reason) if each.reason in WORSE_FIRST else 9))
     topics = _by_topic(facts)
     return GroupOverview(
@@ -289,16 +296,30 @@ def _explained(broker: str, each: QueueExplanation) -> QueueState:
     )
 
 
-def _of_queues(broker: str, queues: Sequence[QueueExplanation], told: set[str]) -> list[Finding]:
-    """Return the findings about queues, one for all queues of a topic with the same sentence."""
-    same: dict[tuple[str, str, str], list[int]] = {}
-    for each in queues:
-        if each.reason not in FINE and each.reason not in told:
-            same.setdefault((each.topic, each.reason, each.sentence), []).append(each.queue)
-    return [
-        Finding(reason, sentence, f"{topic}, {broker} {_ranges(ids)}", True)
-        for (topic, reason, sentence), ids in same.items()
-    ]
+def _of_queues(facts: GroupFacts, told: Mapping[str, set[str]]) -> list[Finding]:
+    """Return the findings about queues, one for all queues of a topic with the same reason and values but counts."""
+    same: dict[Hashable, list[tuple[str, QueueExplanation, Mapping[str, str | int]]]] = {}
+    for broker, words in told.items():
+        part = facts.brokers[broker]
+        for each in part.explained.queues if part.explained is not None else ():
+            if each.reason not in FINE and each.reason not in words:
+                values = values_of(each.reason, each.sentence)
+                kept = tuple(item for item in values.items() if item[0] != COUNT) if values else each.sentence
+                same.setdefault((each.topic, each.reason, kept), []).append((broker, each, values))
+    return [_of_same(group) for group in same.values()]
+
+
+def _of_same(group: Sequence[tuple[str, QueueExplanation, Mapping[str, str | int]]]) -> Finding:
+    _, first, values = group[0]
+    if COUNT in values:
+        values = {**values, COUNT: sum(int(each[COUNT]) for _, _, each in group)}
+    ids: dict[str, list[int]] = {}
+    for broker, each, _ in group:
+        ids.setdefault(broker, []).append(each.queue)
+    queues = tuple((broker, _ranges(found)) for broker, found in ids.items())
+    sentence = first.sentence if len({each.sentence for _, each, _ in group}) == 1 else ""
+    where = f"{first.topic}, {'; '.join(' '.join(each) for each in queues)}"
+    return Finding(first.reason, sentence, where, True, values, first.topic, queues)
 
 
 def _own_findings(broker: str, part: BrokerFacts, head: GroupHead) -> list[Finding]:

@@ -16,6 +16,7 @@ from markupsafe import Markup, escape
 
 from gantrymq.model.names import is_system_topic
 from gantrymq_console.access.users import Role
+from gantrymq_console.data.stated import values_of
 from gantrymq_console.web import static
 from gantrymq_console.web.sparkline import sparkline
 from gantrymq_console.web.texts import LANGUAGES
@@ -91,6 +92,7 @@ def render(template: str, visit: Visit, **context: Any) -> str:
             history=visit.console.history.look,
             sparkline=sparkline,
             moment=moment,
+            values_of=values_of,
             runnable=lambda sentence: runnable(sentence, visit.console.name_servers),
             layout="bare.html" if visit.is_live else "base.html",
             **context,
