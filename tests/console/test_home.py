@@ -232,3 +232,16 @@ def test_a_refresh_is_rendered_once_for_all_visitors_of_a_role(gantrymq_broker, 
         assert "csrf" not in first.text and "<form" not in first.text
         visitor.request("GET", "/?part=live", headers={"accept-language": "zh"})
         assert len(rendered) == 2
+
+
+def test_dead_letters_are_counted_since_a_time_that_is_told(visitor):
+    history, now_ms = visitor.console.history, visitor.running.cluster.world.clock.now_ms()
+    visitor.running.run(admin_of(visitor))
+    for number, count in enumerate((None, 4, 4, 8)):
+        history.series.begin(now_ms - 240_000 + number * 60_000)
+        history.series.put("group", "billing", "dead_letters", count)
+    (found,) = [each for each in visitor.api("/")["data"]["problems"] if each["word"] == "dead_letters"]
+    assert (found["fields"]["count"], found["since_ms"]) == ("4", now_ms - 180_000)
+    page = visitor.get("/")
+    assert "Group billing got 4 dead letters since this console began to look" in page.text
+    assert "Counted since" in page.text and "It last answered" not in page.text

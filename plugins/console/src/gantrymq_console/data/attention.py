@@ -37,7 +37,7 @@ class Problem:
     subject: str  # name of the broker, name server or group
     fields: Mapping[str, Any] = attrs.field(factory=dict)
     link: tuple[str, ...] = ()  # segments of the page that tells more
-    since_ms: int | None = None
+    since_ms: int | None = None  # when it was well for the last time; the begin of the count of dead letters
     sentence: str = ""  # in the server's words
     cause: str = ""  # name of the cause, if a store refuses messages
 
@@ -84,7 +84,8 @@ async def _attention(cluster: Cluster, history: History) -> Attention:
         found += _of_figures(title, every or ())
     found += _of_groups(late)
     for name, count in list(history.growing().items())[:MOST_OF_A_KIND]:
-        found.append(Problem("dead_letters", "warn", name, {"group": name, "count": count}, ("groups", name, "dlq")))
+        fields, link = {"group": name, "count": count}, ("groups", name, "dlq")
+        found.append(Problem("dead_letters", "warn", name, fields, link, history.looked_since(name)))
     found.sort(key=lambda each: each.level != "bad")
     return Attention(
         tuple(found),

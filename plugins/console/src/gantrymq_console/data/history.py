@@ -212,12 +212,17 @@ class History:
         return known != as_of_ms
 
     def growth(self, name: str) -> Long | None:
-        """Return how many dead letters a group got within the hour that is known."""
+        """Return how many dead letters a group got since `looked_since`."""
         values = [each for each in self.series.values("group", name, "dead_letters") or () if each is not None]
         return Long(values[-1] - values[0]) if len(values) > 1 else None
 
+    def looked_since(self, name: str) -> int | None:
+        """Return the time of the first number of dead letters of a group that is known, at most an hour ago."""
+        values = self.series.values("group", name, "dead_letters") or ()
+        return next((at for at, value in zip(self.series.times(), values, strict=False) if value is not None), None)
+
     def growing(self) -> dict[str, Long]:
-        """Return the groups that got dead letters within the last hour, the most first."""
+        """Return the groups that got dead letters since `looked_since`, the most first."""
         if self._growing[0] != self.series.taken:
             found = ((name, self.growth(name)) for name in self.series.names("group", "dead_letters"))
             more = [(name, each) for name, each in found if each is not None and each > 0]
