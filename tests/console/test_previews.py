@@ -31,6 +31,7 @@ NOT_TRIED = {
     "/delayed/recall",
     "/transactions/resume",
     "/search/everywhere",
+    "/topics/{topic}/send",  # sends without a question
 }
 
 

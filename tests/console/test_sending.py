@@ -202,3 +202,29 @@ def test_a_message_of_a_system_topic_is_not_sent_again(visitor):
     again = visitor.post(f"/messages/{sent.message_id}/again", page.form("/again").fields)
     assert again.status == 400 and "is a system topic" in again.text
     assert "Send" not in [text for text, _ in visitor.get("/topics/RMQ_SYS_TRACE_TOPIC").links]
+
+
+def test_a_dry_run_returns_the_preview_and_sends_nothing(visitor):
+    visitor.running.create_topic("Orders", 1)
+
+    def post(path, **given):
+        return visitor.request("POST", f"/api/v1/topics/Orders/{path}", json=given, headers=token)
+
+    token = {"x-csrf-token": visitor.get("/topics/Orders/send").form("/topics/Orders/send").fields["csrf"]}
+    found = post("send", encoding="text", body="hello", keys="k", delay="2", properties="a=b", dry_run="true")
+    assert found.json() == {
+        "topic": "Orders",
+        "queue": "",
+        "keys": "k",
+        "tags": "",
+        "delay_ms": 2000,
+        "properties": {"a": "b"},
+        "body_bytes": "5",
+    }
+    assert "not hex" in post("send", encoding="hex", body="x", dry_run="true").json()["error"]
+    unclear = post("send", body="x", dry_run="yes")
+    assert unclear.status_code == 400 and "yes is not one of true" in unclear.json()["error"]
+    without = post("tail", dry_run="true")
+    assert without.status_code == 400 and "no preview" in without.json()["error"] and not visitor.console.jobs._jobs
+    assert visitor.running.pull("Orders") == []
+    assert post("send", body="x").json()["done"]

@@ -24,7 +24,7 @@ from gantrymq_console.data.asking import Asking
 from gantrymq_console.data.cluster import HEAD_BYTES
 from gantrymq_console.data.topics import kind_by_name, own_topics
 from gantrymq_console.pages.not_sent import cause_of
-from gantrymq_console.web.pages import Action, BadInput, Form, Outcome, Page, Part, Preview, View
+from gantrymq_console.web.pages import Action, BadInput, Confirm, Form, Outcome, Page, Part, Preview, View
 from gantrymq_console.web.values import Long
 from gantrymq_console.web.visit import Visit
 
@@ -72,8 +72,36 @@ def _copied(topic: str, message: ReceivedMessage) -> Draft:
     return Draft(topic, body, encoding, message.keys or "", message.tags or "", properties)
 
 
-async def send(visit: Visit, form: Form) -> Outcome:
-    """Send the message of the form."""
+@attrs.frozen
+class SendData:
+    """What sending the form would store."""
+
+    topic: str
+    queue: str  # broker:id; empty for any
+    keys: str
+    tags: str
+    delay_ms: int | None
+    properties: Mapping[str, str]
+    body_bytes: Long
+
+
+async def preview_send(visit: Visit, form: Form) -> Preview:
+    """Return the message that would be sent; pages send without a question."""
+    message, queue = await _message(visit, form)
+    data = SendData(
+        message.topic,
+        f"{queue.broker_name}:{queue.queue_id}" if queue is not None else "",
+        form.get("keys", "").strip(),
+        message.tags or "",
+        message.delay_ms,
+        {**message.properties, **message.system_properties},
+        Long(len(message.body)),
+    )
+    return Preview("sending.html", data, "", message.topic)
+
+
+async def _message(visit: Visit, form: Form) -> tuple[Message, MessageQueue | None]:
+    """Return the message of a form, and the queue it is for; None for any."""
     topic = visit.names["topic"]
     check_topic(topic)
     await _check_target(visit, topic)
@@ -87,7 +115,14 @@ async def send(visit: Visit, form: Form) -> Outcome:
         delay_ms=_delay_ms(form.get("delay", "")),
         system_properties=system,
     )
-    sent = await _sent(visit, message, await _queue(visit, topic, form.get("queue", "")))
+    return message, await _queue(visit, topic, form.get("queue", ""))
+
+
+async def send(visit: Visit, form: Form) -> Outcome:
+    """Send the message of the form."""
+    message, queue = await _message(visit, form)
+    topic = message.topic
+    sent = await _sent(visit, message, queue)
     place = f"{sent.queue.broker_name}:{sent.queue.queue_id} @{sent.queue_offset}"
     fields = {"id": sent.message_id, "place": place}
     data = {"message_id": sent.message_id, "offset_id": sent.offset_id, "queue_offset": Long(sent.queue_offset)}
@@ -264,7 +299,16 @@ PART = Part(
     "sending",
     pages=(Page("/topics/{topic}/send", "sending.title", Role.OPERATOR, form, refresh_s=None, nav="topics"),),
     actions=(
-        Action("/topics/{topic}/send", "sending.send", Role.OPERATOR, send, fields=FIELDS, most_bytes=MOST_BYTES),
+        Action(
+            "/topics/{topic}/send",
+            "sending.send",
+            Role.OPERATOR,
+            send,
+            preview_send,
+            Confirm.NONE,
+            FIELDS,
+            MOST_BYTES,
+        ),
         Action(
             "/messages/{id}/again", "sending.again", Role.OPERATOR, send_again, preview_again, fields=(*ONE, "group")
         ),

@@ -66,10 +66,13 @@ class Actions:
         if visit.is_api:
             _check_names(action, visit, form)
         dry_run = visit.is_api and _dry_run(given)
-        preview = await action.preview(visit, form) if action.preview is not None else None
+        asks = dry_run or action.confirm is not Confirm.NONE
+        preview = await action.preview(visit, form) if action.preview is not None and asks else None
         if visit.is_api:
             if dry_run:
-                return JSONResponse(to_json(preview.data if preview is not None else None))
+                if preview is None:
+                    raise BadInput("common.no_preview")
+                return JSONResponse(to_json(preview.data))
         elif preview is not None and action.confirm is not Confirm.NONE:
             seen = _digest(preview)
             wrong_name = action.confirm is Confirm.TYPE_NAME and given.get("typed", "") != preview.target

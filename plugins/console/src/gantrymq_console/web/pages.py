@@ -190,14 +190,14 @@ class Action:
     """A change: POST to one address, with a preview first unless *confirm* is NONE.
 
     In JSON: POST below ``/api/v1`` with an object of strings, whose names have to be in *fields*; ``"dry_run": "true"``
-    returns the preview.
+    returns the preview, or an error if there is none.
     """
 
     path: str
     name: str  # key of the title in the texts, and the word of the audit log
     role: Role
     run: Callable[[Visit, Form], Awaitable[Outcome]]
-    preview: Callable[[Visit, Form], Awaitable[Preview]] | None = None  # None only with Confirm.NONE
+    preview: Callable[[Visit, Form], Awaitable[Preview]] | None = None  # with Confirm.NONE for JSON only, or None
     confirm: Confirm = Confirm.NUMBERS
     fields: Sequence[str] = ()  # names of the form; one that ends with "*" stands for all that begin like it
     most_bytes: int = 1024 * 1024  # limit of the form
