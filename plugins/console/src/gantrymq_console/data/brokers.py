@@ -95,7 +95,7 @@ class BrokerState:
 
 @attrs.frozen
 class Overview:
-    """All brokers that are registered, or were since the console has run."""
+    """All brokers that are registered, or were within `KNOWN_S`."""
 
     brokers: tuple[BrokerState, ...]
     missing: tuple[Missing, ...] = ()
@@ -154,13 +154,12 @@ async def _overview(cluster: Cluster) -> Overview:
         if not known:
             raise
         found = tuple(each.broker for each in known.values())
-    registered = {each.address: each for each in found}
-    for address, broker in registered.items():
+    registered = {each.address for each in found}
+    present = {each.address: each for each in cluster.known.values()}
+    for address, broker in present.items():
         known.setdefault(address, _Known(broker)).broker = broker
-    for address, each in list(known.items()):
-        moved = any((b.name, b.broker_id) == (each.broker.name, each.broker.broker_id) for b in registered.values())
-        if address not in registered and moved:
-            del known[address]  # it came back under another address
+    for address in known.keys() - present.keys():
+        del known[address]  # it came back under another address, or is gone for long
     masters = {each.broker.name for each in known.values() if each.broker.broker_id == 0}
     got, sends = await asyncio.gather(
         asking.all({address: runtime_info(cluster, address) for address in known}),

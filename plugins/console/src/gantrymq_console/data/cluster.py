@@ -24,6 +24,7 @@ READER_GROUP: Final = "TOOLS_CONSUMER"  # group that exists on every broker
 HEAD_BYTES: Final = 64 * 1024  # of a body that are decompressed for lists
 MOST_SHARED: Final = 4096  # answers
 PATIENCE_S: Final = 0.05
+KNOWN_S: Final = 24 * 3600  # after which a broker that is gone is not missed any more
 
 Got = TypeVar("Got")
 
@@ -65,6 +66,8 @@ class Cluster:
         self.kept: dict[str, Any] = {}  # what parts of the console know about the cluster, by their names
         self._background: dict[Hashable, asyncio.Future[Any]] = {}
         self._readers: dict[int, Reader] = {}
+        self.known: dict[tuple[str, int], BrokerAddress] = {}  # registered now or within `KNOWN_S`, by name and id
+        self._registered_s: dict[tuple[str, int], float] = {}  # when they last were
 
     @property
     def admin(self) -> Admin:
@@ -131,16 +134,33 @@ class Cluster:
         return (await self.shared("brokers", 5, self._brokers)).value
 
     async def masters(self) -> dict[str, str]:
-        """Return the addresses of the masters by broker name."""
-        return {each.name: each.address for each in await self.brokers() if each.broker_id == 0}
+        """Return the addresses of the masters by broker name, also of those that are gone, which are then missing."""
+        registered = {each.name: each.address for each in await self.brokers() if each.broker_id == 0}
+        return registered | await self.gone()
+
+    async def gone(self) -> dict[str, str]:
+        """Return the masters that were registered within `KNOWN_S`, and are not now, by broker name."""
+        registered = {each.name for each in await self.brokers() if each.broker_id == 0}
+        known = (each for each in self.known.values() if each.broker_id == 0)
+        return {each.name: each.address for each in known if each.name not in registered}
 
     async def _brokers(self) -> tuple[BrokerAddress, ...]:
         info = await self.admin.clusters()
-        return tuple(
+        found = tuple(
             BrokerAddress(broker.cluster, broker.name, broker_id, address)
             for broker in info.brokers
             for broker_id, address in sorted(broker.addresses.items())
         )
+        now, used = self.world.clock.monotonic(), {each.address for each in found}
+        kept = {
+            place: each
+            for place, each in self.known.items()
+            if each.address not in used and now - self._registered_s[place] < KNOWN_S
+        }
+        present = {(each.name, each.broker_id): each for each in found}
+        self._registered_s |= dict.fromkeys(present, now)
+        self.known = kept | present  # one that moved has replaced itself
+        return found
 
     async def _aged(self, make: Callable[[], Awaitable[Got]]) -> Aged[Got]:
         value = await make()

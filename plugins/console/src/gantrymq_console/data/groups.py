@@ -118,7 +118,8 @@ async def group_list(
     made = [_row(name, enabled[name], tables) for name in page]
     if sort != "name":  # these numbers may be newer than those of the order
         made.sort(key=lambda row: _key(getattr(row, COLUMNS[sort].attribute), row.lag, sort, down), reverse=down)
-    unknown, partial = tables.unknown(found) if sort != "name" else 0, len(configs) < len(tables.brokers)
+    unknown, is_partial = tables.unknown(found) if sort != "name" else 0, len(configs) < len(tables.brokers)
+    partial = is_partial or not tables.complete
     return GroupList(contains, kind, sort, down, start, Long(len(found)), unknown, oldest_ms, tuple(made), partial)
 
 

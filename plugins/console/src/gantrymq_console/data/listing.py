@@ -15,6 +15,7 @@ from gantrymq.model.sys_flag import INNER_BATCH
 from gantrymq_console.data.asking import Asking, Missing
 from gantrymq_console.data.cluster import HEAD_BYTES, Cluster
 from gantrymq_console.data.reading import ROUND_S, Walk, Wanted
+from gantrymq_console.data.routes import route_of
 from gantrymq_console.web.values import Long
 
 __all__ = ["SEARCHED_BYTES", "Contains", "Listing", "Row", "by_key", "newest", "row_of"]
@@ -180,7 +181,7 @@ async def by_key(
     end_ms: int | None = None,
 ) -> Listing:
     """Return the newest messages with *key* or unique id *key*; a broker returns 64 at most. Raises NoRoute."""
-    route = await asking.needed(cluster.admin.route(topic))
+    route = await route_of(cluster, asking, topic)
     end = end_ms if end_ms is not None else FOREVER_MS
     answers = await asking.all(
         {

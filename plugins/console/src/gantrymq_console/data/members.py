@@ -156,9 +156,9 @@ async def member_state(cluster: Cluster, asking: Asking, group: str, client_id: 
     masters = await asking.needed(cluster.masters())
     problem: ClientError | None = None
     for address in masters.values():
-        if client_id not in await asking.needed(cluster.admin.members(address, group)):
-            continue
         try:
+            if client_id not in await asking.needed(cluster.admin.members(address, group)):
+                continue
             info = await asking.needed(cluster.admin.running_info(address, group, client_id, stacks=stacks))
         except ClientError as refused:
             problem = refused

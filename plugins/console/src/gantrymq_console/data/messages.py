@@ -21,6 +21,7 @@ from gantrymq.model.queue import MessageQueue
 from gantrymq.model.subscription import ALL, TAG
 from gantrymq_console.data.asking import Asking
 from gantrymq_console.data.cluster import HEAD_BYTES, BrokerAddress, Cluster
+from gantrymq_console.data.routes import route_of
 from gantrymq_console.web.values import Long
 
 __all__ = ["MessageFacts", "by_id", "by_offset_id", "elsewhere", "facts_of", "named_by", "whole", "whole_parts"]
@@ -136,7 +137,7 @@ async def by_id(
 async def _by_unique_id(
     cluster: Cluster, asking: Asking, topic: str, unique_id: str, body_bytes: int, share: float
 ) -> tuple[ReceivedMessage, ...]:
-    route = await asking.needed(cluster.admin.route(topic))
+    route = await route_of(cluster, asking, topic)
 
     async def ask(broker: str) -> tuple[ReceivedMessage, ...]:
         try:
@@ -197,7 +198,8 @@ async def elsewhere(
     if not is_offset_id(message_id):
         return ()
     named = await named_by(cluster, message_id)
-    masters = [each for each in await cluster.brokers() if each.broker_id == 0 and each != named]
+    await cluster.brokers()  # refreshes those that are known
+    masters = [each for each in cluster.known.values() if each.broker_id == 0 and each != named]
     asked = {each.name: _viewed(cluster, each, message_id, body_bytes) for each in masters}
     return tuple(each for each in (await asking.all(asked, share)).values() if each is not None)
 

@@ -18,6 +18,7 @@ from gantrymq.model.subscription import ALL, TAG
 from gantrymq.world import Clock
 from gantrymq_console.data.asking import Asking, Missing
 from gantrymq_console.data.cluster import HEAD_BYTES, Cluster
+from gantrymq_console.data.routes import route_of
 
 __all__ = ["ROUND_S", "Pace", "Walk", "Wanted"]
 
@@ -127,9 +128,9 @@ class Walk(Generic[Row]):
     async def start(self, asking: Asking) -> None:
         """Ask for the ends of the queues. Raises NoRoute: no such topic."""
         wanted, admin = self.wanted, self._cluster.admin
-        route = await asking.needed(admin.route(wanted.topic))
-        brokers = {each.name: each.readable() for each in route.brokers}
         before = len(asking.missing)
+        route = await route_of(self._cluster, asking, wanted.topic)
+        brokers = {each.name: each.readable() for each in route.brokers}
         stats = await asking.all(
             {
                 name: admin.topic_stats(address, wanted.topic)

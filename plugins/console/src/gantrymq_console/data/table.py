@@ -146,7 +146,7 @@ class BrokerTable(Generic[Row]):
         A broker without summaries is asked for *everything* in the background.
         """
         self._seen_ms = self._now_ms()
-        old = [name for name in names if self._is_old(name)]
+        old = [name for name in names if self.is_old(name)]
         if self._served is not None and self._is_served():
             if not old:
                 return
@@ -208,7 +208,8 @@ class BrokerTable(Generic[Row]):
                 except ClientError:
                     await clock.sleep(AGE_S)  # the page names the broker that does not answer
 
-    def _is_old(self, name: str) -> bool:
+    def is_old(self, name: str) -> bool:
+        """Return whether the row has to be asked for again."""
         known = self.rows.get(name)
         return known is None or self._cluster.world.clock.now_ms() - known.as_of_ms >= AGE_S * 1000
 
@@ -253,12 +254,16 @@ class Tables(Generic[Row]):
 
     def parts(self, name: str) -> list[Aged[Row]]:
         """Return what brokers know about *name*."""
-        found = [table.rows[name] for table in self.brokers.values() if name in table.rows]
+        found = [
+            table.rows[name]
+            for broker, table in self.brokers.items()
+            if name in table.rows and not (broker in self._silent and table.is_old(name))
+        ]
         return [Aged(each.value, each.as_of_ms) for each in found if each.value is not None]
 
     def partial(self, name: str) -> bool:
         """Return whether a broker has not told what it knows about *name*, so that sums are too small."""
-        return not all(table.tells(name) for table in self.brokers.values())
+        return bool(self._silent) or not all(table.tells(name) for table in self.brokers.values())
 
     def unknown(self, names: Collection[str]) -> int:
         """Return how many of *names* a broker was not asked for yet."""
@@ -274,7 +279,7 @@ class Tables(Generic[Row]):
 async def tables_of(
     cluster: Cluster, kind: str, served: Served[Row], ask: Callable[[str, str], Awaitable[Row | None]]
 ) -> Tables[Row]:
-    """Return what is known about the rows of a kind, for all brokers that are registered now."""
+    """Return what is known about the rows of a kind, for all brokers that are, or were, registered."""
     kept: Tables[Row] = cluster.kept.setdefault(kind, Tables())
     masters = await cluster.masters()
     kept.brokers = {

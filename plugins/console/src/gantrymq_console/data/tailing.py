@@ -17,6 +17,7 @@ from gantrymq_console.data.asking import Asking, Missing
 from gantrymq_console.data.cluster import Cluster
 from gantrymq_console.data.listing import Row, row_of
 from gantrymq_console.data.reading import Wanted
+from gantrymq_console.data.routes import route_of
 
 __all__ = ["MOST_PER_S", "MOST_S", "Tail", "run"]
 
@@ -68,7 +69,7 @@ async def run(cluster: Cluster, tail: Tail, stop: Stop) -> None:
 
 async def _look(cluster: Cluster, tail: Tail, asking: Asking, places: dict[MessageQueue, int]) -> None:
     topic = tail.wanted.topic
-    route = await asking.needed(cluster.admin.route(topic))
+    route = await route_of(cluster, asking, topic)
     known = {queue.broker_name for queue in places}
     stats = await asking.all(
         {

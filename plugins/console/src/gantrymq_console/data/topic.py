@@ -17,6 +17,7 @@ from gantrymq.remoting.codes import ResponseCode
 from gantrymq_console.data.asking import Asking
 from gantrymq_console.data.cluster import Cluster
 from gantrymq_console.data.groups import latest
+from gantrymq_console.data.routes import route_of
 from gantrymq_console.data.table import limited
 from gantrymq_console.data.topics import TYPES, groups_of, kind_by_name, own_topics
 from gantrymq_console.data.versions import version_name
@@ -178,9 +179,9 @@ Stats = dict[MessageQueue, QueueStats]
 
 async def topic_head(cluster: Cluster, asking: Asking, topic: str) -> tuple[TopicHead, TopicRoute, Stats]:
     """Return the head, the route and the offsets of a topic. Raises NoRoute: no name server knows it."""
-    route = await asking.needed(cluster.admin.route(topic))
+    route = await route_of(cluster, asking, topic)
     kind = kind_by_name(topic, await asking.needed(own_topics(cluster)))
-    masters = _masters(route)
+    masters, is_partial = _masters(route), bool(asking.missing)
     found, rates, configs = await asyncio.gather(
         asking.all({name: _stats(cluster, at, topic) for name, at in masters.items()}, FIRST),
         asking.all({name: _put_rate(cluster, at, topic) for name, at in masters.items()}, FIRST),
@@ -198,7 +199,7 @@ async def topic_head(cluster: Cluster, asking: Asking, topic: str) -> tuple[Topi
         max((each.updated_ms for each in stats.values()), default=0) or None,
         sum(rates.values()) if rates else None,
         tuple(broker.name for broker in route.brokers),
-        len(found) < len(masters) or len(rates) < len(masters),
+        is_partial or len(found) < len(masters) or len(rates) < len(masters),
     )
     return head, route, stats
 
@@ -236,7 +237,7 @@ async def topic_queues(cluster: Cluster, asking: Asking, topic: str, start: int,
 async def topic_groups(cluster: Cluster, asking: Asking, topic: str, start: int, rows: int) -> TopicGroups:
     """Return a page of the groups that read a topic, and their members. Raises NoRoute."""
     head, route, _ = await topic_head(cluster, asking, topic)
-    masters, admin = _masters(route), cluster.admin
+    masters, admin, is_partial = _masters(route), cluster.admin, head.partial
     found = await asking.all({name: groups_of(cluster, at, topic) for name, at in masters.items()}, FIRST)
     groups = sorted({group for part in found.values() for group in part})
     page = groups[start : start + rows]
@@ -267,7 +268,7 @@ async def topic_groups(cluster: Cluster, asking: Asking, topic: str, start: int,
     await asking.all({name: ask_all(at) for name, at in masters.items()})
     for group in page:
         done = parts[group]
-        partial = len(done) < len(masters)
+        partial = len(done) < len(masters) or is_partial
         readers.append(
             Reader(
                 group,
@@ -278,7 +279,7 @@ async def topic_groups(cluster: Cluster, asking: Asking, topic: str, start: int,
             )
         )
     listed = [clients[key] for key in sorted(clients)][:MOST_CLIENTS]
-    return TopicGroups(head, start, len(groups), tuple(readers), tuple(listed), len(found) < len(masters))
+    return TopicGroups(head, start, len(groups), tuple(readers), tuple(listed), is_partial or len(found) < len(masters))
 
 
 async def topic_producers(cluster: Cluster, asking: Asking, topic: str, start: int, rows: int) -> TopicProducers:

@@ -92,6 +92,7 @@ class TopicList:
     total: Long
     unknown: int  # topics that are at the end of the order because nothing is known of them yet
     topics: tuple[TopicRow, ...]
+    partial: bool = False  # whether a broker has not told its topics
 
 
 async def topic_list(
@@ -118,7 +119,7 @@ async def topic_list(
     if sort != "name":  # these numbers may be newer than those of the order
         made.sort(key=lambda row: _key(getattr(row, COLUMNS[sort].attribute), down), reverse=down)
     unknown = tables.unknown(found) if typed or sort != "name" else 0
-    return TopicList(contains, kind, sort, down, start, Long(len(found)), unknown, tuple(made))
+    return TopicList(contains, kind, sort, down, start, Long(len(found)), unknown, tuple(made), not tables.complete)
 
 
 def forget_topics(cluster: Cluster, *changed: str) -> None:

@@ -21,6 +21,7 @@ from gantrymq.errors import (
 )
 from gantrymq.remoting.codes import ResponseCode
 from gantrymq_console.access.audit import AuditUnwritable
+from gantrymq_console.data.routes import RouteUnknown
 from gantrymq_console.web.pages import BadInput, Conflict, Forbidden, NotAccepted, NotFound, Outcome, Page, View
 from gantrymq_console.web.render import render
 from gantrymq_console.web.values import to_json
@@ -29,6 +30,7 @@ from gantrymq_console.web.visit import Visit
 __all__ = ["address_of", "failed", "html", "of_page", "with_form"]
 
 KINDS: Final = (
+    (RouteUnknown, 504, "route_unknown"),
     (NoRoute, 404, "no_route"),
     (NoMessageFound, 404, "no_message"),
     (GroupNotExist, 404, "no_group"),

@@ -1,0 +1,95 @@
+"""A broker that the name servers have forgotten: what it has is missing from every number, and every page says so."""
+
+from __future__ import annotations
+
+import attrs
+import pytest
+from console_members import commit
+
+from gantrymq_console.data import cluster as cluster_data
+
+GONE = "broker-w"
+
+
+@pytest.fixture
+def gone(visitor, monkeypatch):
+    """A console that has seen a second broker, which does not run any more."""
+    visitor.running.create_topic("Orders", 1)
+    visitor.running.send("Orders", b"1")
+    commit(visitor, "billing", "Orders", 0, 0)
+    admin = visitor.cluster.admin
+    real = admin.clusters
+
+    async def with_one_more():
+        info = await real()
+        more = attrs.evolve(info.brokers[0], name=GONE, addresses={0: "127.0.0.1:1"})
+        return attrs.evolve(info, brokers=(*info.brokers, more))
+
+    with monkeypatch.context() as patch:
+        patch.setattr(admin, "clusters", with_one_more)
+        visitor.get("/about")
+    visitor.cluster.forget()
+    return visitor
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "/topics",
+        "/topics?sort=messages",
+        "/topics/Orders",
+        "/topics/Orders/groups",
+        "/topics/Orders/producers",
+        "/topics/Orders/settings",
+        "/topics/Orders/messages",
+        "/topics/Orders/messages?key=k",
+        "/groups",
+        "/groups?sort=late",
+        "/groups/billing",
+        "/groups/billing/queues",
+        "/groups/billing/members",
+        "/groups/billing/dlq",
+        "/clients",
+        "/delayed",
+        "/transactions",
+        "/search?q=x",
+        "/",
+    ],
+)
+def test_it_is_named(gone, path):
+    assert GONE in [each["what"].split()[0] for each in gone.api(path)["missing"]]
+    page = gone.get(path)
+    assert GONE in page.text and "is missing" in page.text
+
+
+def test_sums_are_those_of_the_others(gone):
+    topics = gone.api("/topics?sort=messages")["data"]
+    (topic,) = [each for each in topics["topics"] if each["name"] == "Orders"]
+    assert topics["partial"] and topic["partial"] and topic["messages"] == "1"
+    head = gone.api("/topics/Orders")["data"]["head"]
+    assert head["partial"] and head["messages"] == "1"
+    for order in ("late", "lag", "name"):
+        groups = gone.api(f"/groups?sort={order}")["data"]
+        (group,) = [each for each in groups["groups"] if each["name"] == "billing"]
+        assert groups["partial"] and group["partial"] and group["lag"] == "1"
+    assert gone.api("/groups/billing")["data"]["head"]["partial"]
+    assert "at least 1" in gone.get("/topics/Orders").text
+    assert gone.api("/brokers")["data"]["brokers"][1]["registered"] is False
+
+
+def test_what_no_other_broker_has_is_unknown(gone):
+    for path in ("/topics/Nothing", "/topics/Nothing/groups", "/topics/Nothing/messages"):
+        page = gone.get(path)
+        assert page.status == 504 and "It is unknown whether there is such a topic" in page.text and GONE in page.text
+    group = gone.get("/groups/nothing")
+    assert group.status == 200 and f"{GONE} is missing" in group.text
+    assert gone.get("/groups/nothing/dlq").status == 504
+    unique_id = "7F00000100002A9F0000000000000000"
+    found = gone.get(f"/messages/{unique_id}?topic=Orders")
+    assert found.status == 504 and GONE in found.text
+
+
+def test_it_is_forgotten_after_a_day(gone, monkeypatch):
+    monkeypatch.setattr(cluster_data, "KNOWN_S", 0)
+    assert gone.api("/topics/Orders")["missing"] == []
+    assert len(gone.api("/brokers")["data"]["brokers"]) == 1
