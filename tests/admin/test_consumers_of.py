@@ -123,7 +123,7 @@ def test_in_the_hands_of_a_member(orderly):
     simulate_cluster(work)
 
 
-def test_handed_out_to_a_member_that_left():
+def test_what_a_member_that_left_had_pulled_is_not_consumed_yet():
     async def work(cluster):
         await cluster.create_topic(TOPIC, 1)
         message = await send(cluster)
@@ -132,7 +132,7 @@ def test_handed_out_to_a_member_that_left():
             await reader.commit(queue, 0)
             await reader.pull(queue, 0)
         found = await verdict_of(cluster, message)
-        assert judged(found) == (Reason.HANDED_OUT, Certainty.LIKELY)
+        assert judged(found) == (Reason.NOT_YET, Certainty.LIKELY)
         assert (found.facts.pulled, found.facts.committed) == (1, 0)
 
     simulate_cluster(work)

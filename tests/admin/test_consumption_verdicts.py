@@ -54,11 +54,13 @@ BEHIND = {"committed": 41, "pulled": 41}
     [
         ({}, Reason.PASSED, LIKELY),
         ({"committed": 42}, Reason.PASSED, LIKELY),  # the committed offset is that of the next message
-        ({"committed": 41}, Reason.HANDED_OUT, LIKELY),
+        ({"committed": 41, "members": ("c1",)}, Reason.HANDED_OUT, LIKELY),
+        ({"committed": 41}, Reason.NOT_YET, LIKELY),  # pulled by a member that left, or before a reset
         (BEHIND, Reason.NOT_YET, CERTAIN),
         ({"committed": 0, "pulled": 0}, Reason.NOT_YET, CERTAIN),
         ({"committed": None, "pulled": 0}, Reason.NO_POSITION, UNKNOWN),
-        ({"committed": None, "pulled": 42}, Reason.HANDED_OUT, LIKELY),
+        ({"committed": None, "pulled": 42, "members": ("c1",)}, Reason.HANDED_OUT, LIKELY),
+        ({"committed": None, "pulled": 42}, Reason.NO_POSITION, UNKNOWN),
         ({"tries": (SUCCESS,)}, Reason.CONSUMED, CERTAIN),
         ({"tries": (SUCCESS,), **BEHIND}, Reason.CONSUMED, CERTAIN),  # a reset to an earlier offset
         ({"tries": (FAILURE, SUCCESS), "copies": (DELAYED,)}, Reason.CONSUMED, CERTAIN),
@@ -68,7 +70,8 @@ BEHIND = {"committed": 41, "pulled": 41}
         ({"tries": (BEGUN,)}, Reason.PASSED, LIKELY),
         ({"copies": (DELAYED,)}, Reason.WAITING_RETRY, CERTAIN),
         ({"copies": (DELAYED, DUE)}, Reason.WAITING_RETRY, LIKELY),
-        ({"copies": (DELAYED, attrs.evolve(DUE, pulled=8))}, Reason.HANDED_OUT, LIKELY),
+        ({"copies": (DELAYED, attrs.evolve(DUE, pulled=8)), "members": ("c1",)}, Reason.HANDED_OUT, LIKELY),
+        ({"copies": (DELAYED, attrs.evolve(DUE, pulled=8))}, Reason.WAITING_RETRY, LIKELY),
         ({"copies": (DELAYED, DONE)}, Reason.CONSUMED_AFTER_RETRIES, LIKELY),
         ({"copies": (DELAYED, DONE, copy(Stage.DELAYED, 2))}, Reason.WAITING_RETRY, CERTAIN),
         ({"copies": (DELAYED, DONE, DEAD)}, Reason.DEAD_LETTER, CERTAIN),
@@ -121,6 +124,7 @@ def test_each_rule(facts, reason, certainty):
         (Fact.PULLED, {"committed": 41, "pulled": None, "members": ("c1",)}, Reason.UNKNOWN),
         (Fact.POSITIONS, {"committed": 41, "pulled": None, "members": ("c1",)}, Reason.UNKNOWN),
         (Fact.MEMBERS, {"committed": 41, "pulled": None}, Reason.UNKNOWN),
+        (Fact.MEMBERS, {"committed": 41}, Reason.HANDED_OUT),
     ],
 )
 def test_a_missing_fact_makes_only_what_depends_on_it_unknown(missing, facts, reason):
@@ -166,3 +170,12 @@ def test_the_deciding_copy_and_try_are_part_of_the_verdict():
     assert judged(copies=(DELAYED, DEAD)).copy is DEAD
     assert judged(tries=(FAILURE, SUCCESS)).attempt is SUCCESS
     assert judged(tries=(FAILURE,)).attempt is FAILURE
+
+
+def test_sentences_name_every_explanation():
+    """Nobody records that an offset was set back, nor what a member that left had subscribed to."""
+    for facts in (BEHIND, {"committed": 41}, {**BEHIND, "positions": (owner(41),)}):
+        assert "it may have been consumed before" in sentence(MESSAGE, judged(**facts))
+    assert "by a member that left, or before a reset" in sentence(MESSAGE, judged(committed=41))
+    assert "consumed, filtered out, or skipped by a reset" in sentence(MESSAGE, judged())
+    assert "consumed, filtered out, or skipped by a reset" in sentence(MESSAGE, judged(copies=(DONE,)))

@@ -34,7 +34,7 @@ def test_who_consumed_a_message(visitor):
     page = visitor.get(f"/messages/{sent.message_id}?topic=Orders")
     assert page.status == 200
     assert "billing" in page.text and "passed" in page.text
-    assert "consumed, or skipped by a reset" in page.text
+    assert "consumed, filtered out, or skipped by a reset" in page.text
     assert "It does not prove that the application processed it" in page.text and "trace=True" in page.text
     assert '"id": 9007199254740993' in page.text
     twin = visitor.api(f"/messages/{sent.message_id}?topic=Orders")["data"]

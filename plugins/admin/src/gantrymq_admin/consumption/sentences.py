@@ -66,7 +66,7 @@ def _after_retries(_message: MessageFacts, found: Verdict) -> str:
     failed = f"failed {_count(copy.failures, 'time')}"
     return (
         f"{failed}; the last copy is at {copy.queue_offset} of {copy.topic}, the group at {copy.committed}: consumed, "
-        "or skipped by a reset"
+        "filtered out, or skipped by a reset"
     )
 
 
@@ -86,9 +86,15 @@ def _handed_out(message: MessageFacts, found: Verdict) -> str:
 
 
 def _not_yet(message: MessageFacts, found: Verdict) -> str:
-    at = found.facts.committed or 0
+    at, pulled = found.facts.committed or 0, found.facts.pulled or 0
+    before = (
+        f"; pulled up to {pulled} by a member that left, or before a reset" if pulled > message.queue_offset else ""
+    )
     owner = f"; the queue is read by {found.facts.positions[0].client_id}" if found.facts.positions else ""
-    return f"position {message.queue_offset}, committed {at}, {message.queue_offset - at} messages before it{owner}"
+    return (
+        f"position {message.queue_offset}, committed {at}, {message.queue_offset - at} messages before it"
+        f"{owner}{before}; not consumed since the offset was last set back, if it was: it may have been consumed before"
+    )
 
 
 def _failed(_message: MessageFacts, found: Verdict) -> str:
@@ -113,8 +119,8 @@ def _passed(message: MessageFacts, found: Verdict) -> str:
     if (facts.committed or 0) <= message.queue_offset and by_member is not None:
         return f"position {message.queue_offset}, and {by_member.client_id} is at {by_member.committed}, soon committed"
     return (
-        f"position {message.queue_offset}, committed {facts.committed}: consumed, or skipped by a reset; without "
-        "message trace nobody records which"
+        f"position {message.queue_offset}, committed {facts.committed}: consumed, filtered out, or skipped by a "
+        "reset; without message trace nobody records which"
     )
 
 

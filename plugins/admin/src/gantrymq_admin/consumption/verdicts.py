@@ -11,7 +11,7 @@ messages, tell more. The rules, in order:
     subscription does not match                         filtered
     trace with a failure, no copy                       failed
     position after the message                          passed, popped
-    pulled, popped, or held by a member                 handed-out
+    pulled, popped, or held by a member                 handed-out, not-yet if no member is left that pulled it
     position at or before the message                   not-yet
     no position                                         no-position
     a fact is missing that could change the verdict     unknown
@@ -113,7 +113,7 @@ def _by_copy(facts: GroupFacts, copy: Copy) -> Verdict:
     if copy.committed is None:
         return _unknown(facts, Fact.RETRIES, copy=copy)
     if copy.committed <= copy.queue_offset:
-        if (copy.pulled or 0) > copy.queue_offset:
+        if (copy.pulled or 0) > copy.queue_offset and not _no_member(facts):
             return Verdict(facts, Reason.HANDED_OUT, Certainty.LIKELY, copy)
         return Verdict(facts, Reason.WAITING_RETRY, Certainty.LIKELY, copy)
     if facts.unknown & COPIES:  # a newer copy may be there
@@ -144,20 +144,26 @@ def _by_position(message: MessageFacts, facts: GroupFacts) -> Verdict:
         return _unknown(facts, Fact.COMMITTED)
     if any(each.holds(offset) for each in facts.positions):
         return Verdict(facts, Reason.HANDED_OUT, Certainty.CERTAIN, attempt=last)
-    pulled = (facts.pulled or 0) > offset or any(each.may_hold(offset) for each in facts.positions)
-    if last is not None or pulled:
+    held = any(each.may_hold(offset) for each in facts.positions)
+    pulled = (facts.pulled or 0) > offset
+    if last is not None or held or (pulled and not _no_member(facts)):
         return Verdict(facts, Reason.HANDED_OUT, Certainty.LIKELY, attempt=last)
     if _may_have_it(message, facts):
         return _unknown(facts, Fact.PULLED, Fact.MEMBERS, Fact.POSITIONS)
     if facts.committed is None and not facts.positions:
         return Verdict(facts, Reason.NO_POSITION, Certainty.UNKNOWN)
-    sure = message.pulls_recorded and facts.pulled is not None and not facts.pops
+    sure = message.pulls_recorded and facts.pulled is not None and not facts.pops and not pulled
     return Verdict(facts, Reason.NOT_YET, Certainty.CERTAIN if sure else Certainty.LIKELY)
 
 
 def _has_passed(message: MessageFacts, facts: GroupFacts) -> bool:
     """Return whether the group, or a member that has not committed yet, is after the message."""
     return max([facts.committed or 0, *(each.committed for each in facts.positions)]) > message.queue_offset
+
+
+def _no_member(facts: GroupFacts) -> bool:
+    """Return whether nobody holds what was pulled: its members left, or it was pulled before a reset."""
+    return not facts.members and not facts.positions and Fact.MEMBERS not in facts.unknown
 
 
 def _may_have_it(message: MessageFacts, facts: GroupFacts) -> bool:

@@ -102,6 +102,8 @@ def _not_yet(message: MessageFacts, found: Verdict) -> Evidence:
     fields = {"offset": message.queue_offset, "committed": at, "count": message.queue_offset - at}
     if found.facts.positions:
         return Evidence("message.evidence.not_yet_owned", {**fields, "client": found.facts.positions[0].client_id})
+    if (found.facts.pulled or 0) > message.queue_offset:
+        return Evidence("message.evidence.not_yet_pulled", {**fields, "pulled": found.facts.pulled})
     return Evidence("message.evidence.not_yet", fields)
 
 
