@@ -158,6 +158,25 @@ def test_a_wrong_tag_is_one_reason_with_its_values_in_both_languages(late, monke
         assert page.link(link[language]).endswith("/topics/Orders/messages")
 
 
+def test_a_pending_reset_is_no_fault(late, monkeypatch):
+    join(late, "Late", "c1", "Orders")
+    real = group.explain_group
+
+    async def reset(*given):
+        found = await real(*given)
+        return attrs.evolve(
+            found,
+            queues=tuple(attrs.evolve(each, reason="reset-pending", sentence="reset to 0") for each in found.queues),
+        )
+
+    monkeypatch.setattr(group, "explain_group", reset)
+    for path in ("/groups/Late/queues", "/groups/Late"):
+        page = late.get(path)
+        assert (
+            "→ The offset was reset; the next pull gets the new one." in page.text and "✗ The offset" not in page.text
+        )
+
+
 def test_every_sentence_with_values_has_a_text_that_states_them():
     assert values_of("nothing-matches", UNMATCHED.format("1 message")) == {"expression": "Paid", "count": 1}
     assert values_of("disk_ratio", DISK) == {"folder": "/store", "percent": "96.1", "limit": "95"}

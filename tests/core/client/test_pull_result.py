@@ -1,8 +1,14 @@
+import logging
+from types import SimpleNamespace
+
 import pytest
 
 from gantrymq.client.calls.decoding import decode_messages
-from gantrymq.client.reading.pull_result import PullStatus, read_pull_reply, read_pulled_records
+from gantrymq.client.group.process_queue import ProcessQueue
+from gantrymq.client.group.pulling import QueuePuller
+from gantrymq.client.reading.pull_result import PullResult, PullStatus, read_pull_reply, read_pulled_records
 from gantrymq.errors import BrokerRefused, RemoteProtocolError
+from gantrymq.model.queue import MessageQueue
 from gantrymq.remoting.command import Command
 
 
@@ -60,3 +66,21 @@ def test_a_reply_that_found_nothing_has_no_records(golden, name):
 def test_records_of_a_refusal_are_refused(golden):
     with pytest.raises(BrokerRefused):
         read_pulled_records(golden("pull refused"), "b:1")
+
+
+@pytest.mark.parametrize(
+    ("bounds", "words"),
+    [
+        ((0, 70), "the offset of g in {} was reset, from 60 to 0"),
+        ((0, 60), "the offset of g in {} was reset, from 60 to 0"),
+        ((80, 90), "{} has no offset 60; g continues at 0"),
+        ((0, 5), "{} has no offset 60; g continues at 0"),
+    ],
+)
+def test_a_reset_offset_is_not_logged_as_one_that_does_not_exist(caplog, bounds, words):
+    moved = []
+    puller = QueuePuller(SimpleNamespace(group="g"), lambda pq, offset: moved.append((pq.next_offset, offset)))
+    queue = MessageQueue("T", "a", 1)
+    with caplog.at_level(logging.INFO, "gantrymq.client"):
+        assert not puller._accept(ProcessQueue(queue, 60, 0.0), PullResult(PullStatus.OFFSET_ILLEGAL, (), 0, *bounds))
+    assert moved == [(60, 0)] and caplog.messages == [words.format(queue)]

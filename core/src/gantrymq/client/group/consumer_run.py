@@ -110,9 +110,6 @@ class MemberRun(GroupMember, ABC):
         if self._callbacks is not None:
             self.instance.broker_requests.consumers.pop(self.group, None)
 
-    def _log_move(self, pq: ProcessQueue, offset: int) -> None:
-        logger.warning("%s has no offset %d; %s continues at %d", pq.queue, pq.next_offset, self.group, offset)
-
     async def _on_rebalanced(self, taken: tuple[MessageQueue, ...], given_up: tuple[MessageQueue, ...]) -> None:
         logger.info("%s takes %d queues and gives up %d", self.group, len(taken), len(given_up))
         if self.settings.on_rebalance is not None:
@@ -169,7 +166,6 @@ class ConsumerRun(MemberRun):
 
     async def _move_queue(self, pq: ProcessQueue, offset: int) -> None:
         """Drop the queue and store *offset*, so that the next rebalance takes it again from there."""
-        self._log_move(pq, offset)
         pq.drop()
         await self.offset_store.store({pq.queue: offset})
         self.process_queues.pop(pq.queue, None)

@@ -211,7 +211,6 @@ class LitePullRun(MemberRun):
             del self._pulls[queue]
 
     def _on_offset_moved(self, pq: ProcessQueue, offset: int) -> None:
-        self._log_move(pq, offset)
         self.restart(pq, offset)
 
     # --- changed topics -----------------------------------------------------------------------------------------------

@@ -70,6 +70,7 @@ class QueuePuller:
         if pq.dropped:
             return False
         if result.status is PullStatus.OFFSET_ILLEGAL:
+            self._log_move(pq, result)
             self._on_offset_moved(pq, result.next_offset)
             return False
         if pq.queue.topic == self._member.retry_topic:
@@ -78,6 +79,15 @@ class QueuePuller:
         pq.put(result.messages, result.next_offset)
         self._member.deliveries.offer(pq)
         return True
+
+    def _log_move(self, pq: ProcessQueue, result: PullResult) -> None:
+        """Log why the queue continues elsewhere: its offset was reset at the broker, or does not exist."""
+        if result.min_offset <= pq.next_offset <= result.max_offset:
+            words = "the offset of %s in %s was reset, from %d to %d"
+            logger.info(words, self._member.group, pq.queue, pq.next_offset, result.next_offset)
+        else:
+            words = "%s has no offset %d; %s continues at %d"
+            logger.warning(words, pq.queue, pq.next_offset, self._member.group, result.next_offset)
 
     async def _wait_to_pull(self, pq: ProcessQueue) -> float | None:
         """Wait until the queue is confirmed and has free capacity.

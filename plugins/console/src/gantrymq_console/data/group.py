@@ -319,7 +319,7 @@ def _of_same(group: Sequence[tuple[str, QueueExplanation, Mapping[str, str | int
     queues = tuple((broker, _ranges(found)) for broker, found in ids.items())
     sentence = first.sentence if len({each.sentence for _, each, _ in group}) == 1 else ""
     where = f"{first.topic}, {'; '.join(' '.join(each) for each in queues)}"
-    return Finding(first.reason, sentence, where, True, values, first.topic, queues)
+    return Finding(first.reason, sentence, where, first.reason != "reset-pending", values, first.topic, queues)
 
 
 def _own_findings(broker: str, part: BrokerFacts, head: GroupHead) -> list[Finding]:
