@@ -5,9 +5,11 @@ from __future__ import annotations
 import re
 from importlib.resources import files
 
+import attrs
 import pytest
 from console_visitor import Visitor
 
+from gantrymq.cli.exposure import BROKER_CLOSED, NAME_SERVER_CLOSED
 from gantrymq.client.admin import RequestNotServed
 from gantrymq_admin.copies import Copy
 from gantrymq_console.access.users import Role
@@ -125,6 +127,37 @@ def test_a_broker_that_vanished_from_the_name_servers_is_remembered(visitor, nam
     visitor.cluster.forget()
     assert "not registered" in visitor.get("/brokers").text
     assert "is not registered at the name servers any more" in visitor.get(f"/brokers/{name}").text
+
+
+def test_values_that_nobody_set_do_not_differ(visitor, name, monkeypatch):
+    sources = {
+        "bindAddress": "neither bindAddress nor brokerIP1 is set",
+        "bitMapLengthConsumeQueueExt": "the filter bit map",
+        "listenPort": "gantrymq start",
+        "defaultQueryMaxNum": "broker.conf line 3",
+    }
+    real = settings_data.explained_settings
+
+    async def explained(*given):
+        return [
+            attrs.evolve(each, value="77", source=sources.get(each.key, "default"))
+            for each in await real(*given)
+            if each.key in sources
+        ]
+
+    monkeypatch.setattr(settings_data, "explained_settings", explained)
+    rows = {each["key"]: each for each in visitor.api(f"/brokers/{name}/settings")["data"]["settings"]}
+    origins = {key: (each["differs"], each["origin"]) for key, each in rows.items()}
+    assert origins["bindAddress"] == origins["listenPort"] == (False, "command")
+    assert origins["defaultQueryMaxNum"] == (True, "given")
+    assert origins.get("bitMapLengthConsumeQueueExt", (False, "computed")) == (False, "computed")
+    page = visitor.get(f"/brokers/{name}/settings")
+    assert page.text.count("! differs from the default") == 1 and "1 setting differs from its default" in page.text
+    assert "set by the command that started the server" in page.text
+
+
+def test_the_sources_of_commands_are_those_of_the_command_line():
+    assert {BROKER_CLOSED, NAME_SERVER_CLOSED} <= set(settings_data.OF_COMMANDS)
 
 
 def test_a_setting_is_changed_after_a_preview(visitor, name):

@@ -16,6 +16,15 @@ from gantrymq_console.data.cluster import Aged, Cluster
 __all__ = ["SettingRow", "broker_settings", "name_server_settings"]
 
 AGE_S: Final = 5.0
+OF_COMMANDS: Final = (
+    "gantrymq ",
+    "quickstart",
+    "neither bindAddress nor brokerIP1 is set",
+    "bindAddress is not set",
+    "the name server of this process",
+)
+"""Starts of the sources of values that commands set because nobody else did."""
+COMPUTED: Final = "the filter bit map"  # source of a value that follows from other settings
 AT_RUN_TIME: Final = "UPDATE_BROKER_CONFIG"  # start of the source of a value that a request set
 
 
@@ -26,8 +35,8 @@ class SettingRow:
     key: str
     value: str
     default: str | None  # None: not known
-    differs: bool | None  # from the default; None: not known
-    origin: str  # default, request (gone at restart), given (by a file, the environment or an option), unknown
+    differs: bool | None  # whether somebody set another value than the default; None: not known
+    origin: str  # default, request (gone at restart), command, computed, given (by a file, an option ...), unknown
     source: str  # in the broker's words
     help: str  # in English, empty if not known
     kind: str  # number, flag, text
@@ -62,13 +71,13 @@ async def name_server_settings(cluster: Cluster, server: str) -> Aged[tuple[Sett
 
 def _explained(each: ExplainedSetting) -> SettingRow:
     secret = each.secret or is_secret(each.key)
-    at_run_time = each.source.startswith(AT_RUN_TIME)
+    origin = _origin(each.source)
     return SettingRow(
         each.key,
         mask(each.key, each.value) if not each.secret else each.value,
         each.default,
-        each.value != each.default,
-        "request" if at_run_time else "default" if each.source == "default" else "given",
+        each.value != each.default and origin in ("request", "given"),
+        origin,
         each.source,
         each.help,
         each.kind,
@@ -79,6 +88,14 @@ def _explained(each: ExplainedSetting) -> SettingRow:
         secret,
         each.rocketmq_default is None,
     )
+
+
+def _origin(source: str) -> str:
+    if source.startswith(AT_RUN_TIME):
+        return "request"
+    if source.startswith(OF_COMMANDS):
+        return "command"
+    return {"default": "default", COMPUTED: "computed"}.get(source, "given")
 
 
 def _plain(values: Mapping[str, str], defaults: Mapping[str, str]) -> tuple[SettingRow, ...]:
