@@ -377,6 +377,26 @@ def test_a_tail_shows_new_messages_and_counts_those_left_out(visitor, monkeypatc
     assert "Ended." in visitor.get(path).text
 
 
+def test_a_tail_with_a_tag_says_what_its_numbers_count(visitor, monkeypatch):
+    monkeypatch.setattr(tailing, "EVERY_S", 0.1)
+    visitor.running.create_topic("Orders", 1)
+    page = visitor.submit(visitor.get("/topics/Orders/tail"), "/topics/Orders/tail", tag="A || C")
+    path, clock = path_of(page), visitor.running.cluster.world.clock
+    visitor.running.run(clock.sleep(0.3))
+    for number in range(6):
+        visitor.running.send("Orders", b"x", tags="AB"[number % 2])
+    for _ in range(100):
+        if visitor.api(path)["data"]["arrived"] == "6":
+            break
+        visitor.running.run(clock.sleep(0.05))
+    (job,) = visitor.console.jobs._jobs.values()
+    job.progress[0].left_out = 2
+    page = visitor.get(path)
+    assert "Arrived, with any tag: 6. Shown: 3." in page.text and "3 messages, the newest first" in page.text
+    assert "Only messages with the tags A || C are shown." in page.text
+    assert "2 messages were not looked at" in page.text and "newest 200" not in page.text
+
+
 @pytest.mark.parametrize("query", ["", "tag=A", "key=k1", "queue=broker-a:1&offset=3", "from=FROM&to=TO", "sql=n+<+9"])
 def test_the_command_prints_the_rows_of_each_page(visitor, query):
     """The command that a page shows is run, page by page."""
