@@ -96,6 +96,13 @@ def test_dead_letters_of_a_deleted_group_are_still_listed(dead):
 def test_nothing_chosen_and_bad_places_are_one_sentence(dead):
     page = dead.get("/groups/billing/dlq")
     assert "No dead letter is chosen" in dead.submit(page, "/resend", scope="chosen").text
+    again = dead.submit(page, "/resend", scope="chosen", target="topic")  # the form is shown again
+    assert again.status == 400 and "3 dead letters" in again.text
+    fields = again.form("/resend").fields
+    assert (fields["scope"], fields["target"]) == ("chosen", "topic")
+    letter = next(each for each in fields if each.startswith("listed.")).replace("listed", "letter")
+    bad = dead.submit(again, "/resend", **{letter: "on", "letter.x:y": "on"})
+    assert bad.form("/resend").fields[letter] == "on"
     assert "is not BROKER:OFFSET" in dead.submit(page, "/resend", scope="chosen", **{"letter.x:y": "on"}).text
     assert dead.get("/groups/billing/dlq/0000").status == 404
 

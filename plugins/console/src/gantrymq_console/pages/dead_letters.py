@@ -207,7 +207,15 @@ PART = Part(
         Page("/groups/{group}/dlq/{job}", "dead_letters.job", Role.OPERATOR, show_job, refresh_s=1.0, nav="groups"),
     ),
     actions=(
-        Action("/groups/{group}/dlq/resend", "dead_letters.resend", Role.OPERATOR, resend, preview, fields=FIELDS),
+        Action(
+            "/groups/{group}/dlq/resend",
+            "dead_letters.resend",
+            Role.OPERATOR,
+            resend,
+            preview,
+            fields=FIELDS,
+            page="/groups/{group}/dlq",
+        ),
         Action("/groups/{group}/dlq/{job}/stop", "dead_letters.stop", Role.OPERATOR, stop, confirm=Confirm.NONE),
     ),
 )
