@@ -165,6 +165,44 @@ def test_browsers_do_not_share_tokens_of_forms(visitor):
     assert tokens[0] != tokens[1]
 
 
+@pytest.fixture
+def page(visitor, monkeypatch):
+    """The address of a page with a form and a button of administrators, whose data stay the same."""
+    monkeypatch.setattr(refreshes, "AGE_S", 600.0)
+    monkeypatch.setattr(refreshes, "MINUTE_MS", 2**62)
+    return f"/brokers/{visitor.api('/brokers')['data']['brokers'][0]['name']}"
+
+
+def test_another_session_gets_its_own_form(visitor, page):
+    live(visitor, page)  # the browser gets its id
+    first = live(visitor, page).headers["etag"]
+    assert live(visitor, page, **{"if-none-match": first}).status_code == 304
+    visitor.cookies = httpx.Cookies()
+    visitor.get(page)
+    found = live(visitor, page, **{"if-none-match": first})
+    assert found.status_code == 200 and found.headers["etag"] != first
+
+
+def test_a_console_that_was_restarted_sends_its_new_token(visitor, page):
+    live(visitor, page)
+    first = live(visitor, page).headers["etag"]
+    visitor.app.tokens._key = b"k" * 32
+    assert live(visitor, page, **{"if-none-match": first}).status_code == 200
+
+
+@pytest.mark.parametrize("path", ["/brokers", "/topics/Orders"])
+def test_another_role_or_zone_gets_its_own_page(visitor, page, path):
+    """The data of these pages are the same for every role, but the buttons are not."""
+    live(visitor, path)
+    first = live(visitor, path).headers["etag"]
+    assert live(visitor, path, **{"if-none-match": first}).status_code == 304
+    visitor.cookies.set("zone", "utc")
+    assert live(visitor, path, **{"if-none-match": first}).status_code == 200
+    visitor.cookies.delete("zone")
+    visitor.identities.role = Role.VIEWER
+    assert live(visitor, path, **{"if-none-match": first}).status_code == 200
+
+
 def test_what_is_kept_is_bounded(visitor, asked):
     for number in range(refreshes.MOST_KEPT + 5):
         live(visitor, f"/topics/Orders?start={number}")

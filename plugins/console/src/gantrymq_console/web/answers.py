@@ -108,9 +108,10 @@ def html(
         return HTMLResponse(made(), view.status)
     refreshes = visit.console.refreshes
     tag = refreshes.tag(visit, view)
-    headers = {"ETag": tag, "Age": str(visit.age_s)}
+    etag = refreshes.etag(visit, tag)
+    headers = {"ETag": etag, "Age": str(visit.age_s)}
     given = visit.request.headers.get("if-none-match", "")
-    if given.removeprefix("W/") == tag:  # a proxy that compresses makes tags weak
+    if given.removeprefix("W/") == etag:  # a proxy that compresses makes tags weak
         return Response(status_code=304, headers=headers)
     return HTMLResponse(made() if outcome is not None else refreshes.text(visit, tag, made), view.status, headers)
 

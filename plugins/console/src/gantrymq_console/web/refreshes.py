@@ -56,15 +56,25 @@ class Refreshes:
             self._views.clear()
 
     def tag(self, visit: Visit, view: View) -> str:
-        """Return an ETag that changes with the data, and once a minute for the ages that the page shows."""
+        """Return a tag that changes with the view, and once a minute for the ages that the page shows."""
         minute = visit.now_ms() // MINUTE_MS
         known = self._tags.get(id(view))
         if known is not None and known[0] is view and known[1] == minute:
             return known[2]
-        facts = [to_json(view.data), to_json(view.missing), visit.texts.language, minute]
-        tag = f'"{hashlib.sha256(json.dumps(facts).encode()).hexdigest()[:20]}"'
+        shown = [view.template, view.title, view.command, visit.texts.language, minute]
+        facts = [to_json(view.data), to_json(view.missing), *shown]
+        tag = hashlib.sha256(json.dumps(facts).encode()).hexdigest()[:20]
         _keep(self._tags, id(view), (view, minute, tag))
         return tag
+
+    def etag(self, visit: Visit, tag: str) -> str:
+        """Return the ETag of the view with *tag* for this visitor.
+
+        A page may have the token of this browser's forms, buttons of the role and times of the zone, and the browser
+        keeps it while the tag is the same: after another log-in, or a restart of the console, it is another.
+        """
+        who = [visit.known_token, visit.user.name, visit.user.role.word, visit.zone]
+        return f'"{tag}-{hashlib.sha256(json.dumps(who).encode()).hexdigest()[:20]}"'
 
     def text(self, visit: Visit, tag: str, render: Callable[[], str]) -> str:
         """Return the main part of a page, made by *render* unless another visitor's is the same."""

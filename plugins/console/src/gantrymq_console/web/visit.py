@@ -62,6 +62,11 @@ class Visit:
         return self._token()
 
     @property
+    def known_token(self) -> str:
+        """The token if this browser has an id, which it gets with its first form; else empty."""
+        return self._token() if "gantrymq.browser" in self.request.scope else ""
+
+    @property
     def keys(self) -> bool:
         """Whether keyboard shortcuts are on."""
         return self.request.cookies.get("keys", "on") == "on"
