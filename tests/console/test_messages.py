@@ -267,6 +267,20 @@ def test_export_as_lines_of_json(visitor):
     assert len(some) == 11
 
 
+def test_a_file_has_what_the_form_selects_as_typed(visitor):
+    sent(visitor, 12)
+    page = visitor.get("/topics/Orders/messages")
+    assert page.response.text.count('topics/Orders/messages/export">Download') == 2
+    assert not [each for each in page.forms if each.action.partition("?")[0].endswith("/export")]
+    for name, value, bodies in (("text", "body 11", ["body 11"]), ("key", "k-3", ["body 3"])):
+        form = next(each for each in page.forms if name in each.fields)
+        answer = visitor.request("GET", "/topics/Orders/messages/export", params={**form.fields, name: value})
+        assert [json.loads(each)["body"] for each in answer.content.splitlines()] == bodies
+    kept = visitor.get("/topics/Orders/messages?text=body&format=csv&most=7")
+    fields = next(each for each in kept.forms if "text" in each.fields).fields
+    assert (fields["text"], fields["format"], fields["most"]) == ("body", "csv", "7")
+
+
 def test_few_files_are_made_at_the_same_time(visitor):
     sent(visitor, 1)
     now = visitor.running.cluster.world.clock.monotonic()
