@@ -93,3 +93,19 @@ def test_it_is_forgotten_after_a_day(gone, monkeypatch):
     monkeypatch.setattr(cluster_data, "KNOWN_S", 0)
     assert gone.api("/topics/Orders")["missing"] == []
     assert len(gone.api("/brokers")["data"]["brokers"]) == 1
+
+
+@pytest.mark.parametrize(
+    ("at", "action", "fields"),
+    [
+        ("/topics/Orders/settings", "/topics/Orders/delete", {}),
+        ("/topics/Orders/settings", "/topics/Orders/settings", {"read_queues": "8", "write_queues": "8"}),
+        ("/groups/billing/settings", "/groups/billing/delete", {}),
+        ("/groups/billing/settings", "/groups/billing/stop", {}),
+    ],
+)
+def test_a_change_warns_that_it_does_not_reach_it(gone, at, action, fields):
+    preview = gone.submit(gone.get(at), action, **fields)
+    assert f"{GONE} cannot be reached now and keeps what it has" in preview.text
+    done = gone.confirm(preview, **({"typed": action.split("/")[2]} if action.endswith("delete") else {}))
+    assert f"but not at {GONE}, which cannot be reached" in done.text

@@ -34,6 +34,7 @@ class TopicChange:
     brokers: tuple[BrokerChange, ...]
     hidden: Long
     first_write: int | None  # number of write queues for the first of two steps that hide nothing
+    gone: tuple[str, ...] = ()  # brokers that the change does not reach
 
 
 @attrs.frozen
@@ -46,6 +47,7 @@ class TopicDeletion:
     groups_total: int
     unread: Long | None
     partial: bool = False  # whether a broker has not told: there may be more groups
+    gone: tuple[str, ...] = ()  # brokers that the deletion does not reach, which keep the topic if they have it
 
 
 async def masters_of(cluster: Cluster, named: str) -> dict[str, str]:
@@ -89,7 +91,8 @@ async def deletion_of(cluster: Cluster, asking: Asking, topic: str) -> TopicDele
     lags = [lag for _, _, lag in listed]
     unread = None if any(each is None for each in lags) else Long(sum(each for each in lags if each is not None))
     messages = None if found.head.partial else found.head.messages
-    return TopicDeletion(topic, messages, listed, found.total, unread, found.partial or found.head.partial)
+    gone = tuple(sorted({each.what for each in asking.missing}))
+    return TopicDeletion(topic, messages, listed, found.total, unread, found.partial or found.head.partial, gone)
 
 
 def _shown(config: TopicConfig) -> dict[str, str]:

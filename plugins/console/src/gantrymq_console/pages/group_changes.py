@@ -17,7 +17,7 @@ from gantrymq_console.data.asking import Asking
 from gantrymq_console.data.group import GroupFacts, GroupHead, group_facts, head_of
 from gantrymq_console.data.groups import forget_groups, is_system
 from gantrymq_console.data.topic_changes import masters_of
-from gantrymq_console.web.pages import Action, BadInput, Confirm, NotFound, Outcome, Preview, View
+from gantrymq_console.web.pages import Action, BadInput, Confirm, NotFound, Outcome, Preview, View, outcome_of
 from gantrymq_console.web.visit import Visit
 
 FIELDS: Final = (
@@ -70,6 +70,7 @@ class GroupChange:
     members: int | None
     lag: int | None
     stops: bool  # whether it stops consumption
+    gone: tuple[str, ...] = ()  # brokers that the change does not reach
 
 
 @attrs.frozen
@@ -81,6 +82,7 @@ class GroupDeletion:
     lag: int | None
     brokers: tuple[str, ...]
     clean_offsets: bool
+    gone: tuple[str, ...] = ()  # brokers that the deletion does not reach
 
 
 def settings_of(facts: GroupFacts) -> GroupSettings:
@@ -119,7 +121,7 @@ async def _create(visit: Visit, form: Form) -> Outcome:
 
 
 async def _preview_change(change: str, visit: Visit, form: Form) -> Preview:
-    facts = await _facts(visit)
+    facts, gone = await _facts(visit)
     brokers: list[tuple[str, Changes]] = []
     for broker, part in facts.brokers.items():
         if part.config is not None:
@@ -129,38 +131,39 @@ async def _preview_change(change: str, visit: Visit, form: Form) -> Preview:
         raise BadInput("groups.nothing_changes")
     head = head_of(facts)
     stops = any(pair == ("consume_enable", "true", "false") for _, each in brokers for pair in each)
-    data = GroupChange(facts.name, False, tuple(brokers), head.members, head.lag, stops)
+    data = GroupChange(facts.name, False, tuple(brokers), head.members, head.lag, stops, gone)
     told = ", ".join(f"{key} {old} -> {value}" for _, each in brokers[:1] for key, old, value in each)
     wanted_config = _wanted(change, form, next(part.config for part in facts.brokers.values() if part.config))
-    return Preview("group_change.html", data, _command(wanted_config), facts.name, told, steady=[brokers])
+    return Preview("group_change.html", data, _command(wanted_config), facts.name, told, steady=[brokers, gone])
 
 
 async def _change(change: str, visit: Visit, form: Form) -> Outcome:
-    facts, masters = await _facts(visit), await visit.cluster.masters()
+    (facts, gone), masters = await _facts(visit), await visit.cluster.masters()
     for broker, part in facts.brokers.items():
         if part.config is not None and broker in masters:
             wanted = attrs.evolve(_wanted(change, form, part.config), attributes={})  # none of them is to change
             await visit.cluster.admin.create_group(masters[broker], wanted)
     await forget_groups(visit.cluster, facts.name)
     key = {"settings": "groups.changed", "stop": "groups.stopped", "allow": "groups.allowed"}[change]
-    return Outcome(key, {"group": facts.name}, f"groups/{facts.name}/settings")
+    return outcome_of(key, "group", facts.name, f"groups/{facts.name}/settings", gone)
 
 
 async def _preview_deletion(visit: Visit, form: Form) -> Preview:
-    facts = await _facts(visit)
+    facts, gone = await _facts(visit)
     head, clean = head_of(facts), form.get("clean_offsets") == "on"
-    data = GroupDeletion(facts.name, head.members, head.lag, tuple(facts.brokers), clean)
+    data = GroupDeletion(facts.name, head.members, head.lag, tuple(facts.brokers), clean, gone)
     command = f"group delete {quote(facts.name)}" + (" --clean-offsets" if clean else "")
     change = "deletes the group and its offsets" if clean else "deletes the group"
-    return Preview("group_delete.html", data, command, facts.name, change, steady=[head.members, clean])
+    return Preview("group_delete.html", data, command, facts.name, change, steady=[head.members, clean, gone])
 
 
 async def _delete(visit: Visit, form: Form) -> Outcome:
     name, masters = visit.names["group"], await visit.cluster.masters()
-    for broker in (await _facts(visit)).brokers:
+    facts, gone = await _facts(visit)
+    for broker in facts.brokers:
         await visit.cluster.admin.delete_group(masters[broker], name, clean_offsets=form.get("clean_offsets") == "on")
     await forget_groups(visit.cluster, name)
-    return Outcome("groups.deleted", {"group": name}, "groups")
+    return outcome_of("groups.deleted", "group", name, "groups", gone)
 
 
 def _changing(change: str, path: str, fields: Sequence[str] = ()) -> Action:
@@ -185,11 +188,12 @@ ACTIONS: Final = (
 )
 
 
-async def _facts(visit: Visit) -> GroupFacts:
-    """Return what is known about the group of the address, which must not be a system group.
+async def _facts(visit: Visit) -> tuple[GroupFacts, tuple[str, ...]]:
+    """Return what is known about the group of the address, which must not be a system group, and the brokers gone.
 
     Raises:
-        NotFound, BadInput: there is no such group, or it is a system group, or a broker does not answer.
+        NotFound, BadInput: there is no such group, or it is a system group, or a registered broker does not answer, or
+            none has it while one is gone.
     """
     name, asking = visit.names["group"], Asking(visit.console.world.clock)
     if is_system(name):
@@ -198,9 +202,10 @@ async def _facts(visit: Visit) -> GroupFacts:
         facts = await group_facts(visit.cluster, asking, name)
     except GroupNotExist:
         raise NotFound("groups.none_there", group=name) from None
-    if asking.missing:
-        raise BadInput("groups.not_all_answer", brokers=", ".join(each.what for each in asking.missing))
-    return facts
+    silent, gone = [each.what for each in asking.missing], await visit.cluster.gone()
+    if silent and (not facts.brokers or any(each not in gone for each in silent)):
+        raise BadInput("groups.not_all_answer", brokers=", ".join(silent))
+    return facts, tuple(silent)
 
 
 def _wanted(change: str, form: Form, config: GroupConfig) -> GroupConfig:

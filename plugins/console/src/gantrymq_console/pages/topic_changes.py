@@ -13,9 +13,10 @@ from gantrymq.model import names
 from gantrymq.model.topic import TopicConfig
 from gantrymq_console.access.users import Role
 from gantrymq_console.data.asking import Asking
+from gantrymq_console.data.routes import route_of
 from gantrymq_console.data.topic_changes import change_of, deletion_of, masters_of
 from gantrymq_console.data.topics import forget_topics
-from gantrymq_console.web.pages import Action, BadInput, Confirm, Outcome, Preview, View
+from gantrymq_console.web.pages import Action, BadInput, Confirm, Outcome, Preview, View, outcome_of
 from gantrymq_console.web.visit import Visit
 
 __all__ = ["ACTIONS", "MESSAGE_TYPES", "new"]
@@ -66,6 +67,7 @@ async def _create(visit: Visit, form: Form) -> Outcome:
 async def _preview_change(visit: Visit, form: Form) -> Preview:
     config = _config(form, visit.names["topic"])
     found = await change_of(visit.cluster.admin, await _masters(visit), config)
+    found = attrs.evolve(found, gone=tuple(await _gone(visit)))
     if found.new:
         raise BadInput("topics.none_there", topic=config.name)
     if not any(each.changes for each in found.brokers):
@@ -81,7 +83,7 @@ async def _change(visit: Visit, form: Form) -> Outcome:
     for address in (await _masters(visit)).values():
         await visit.cluster.admin.create_topic(address, config)
     forget_topics(visit.cluster, config.name)
-    return Outcome("topics.changed", {"topic": config.name}, f"topics/{config.name}/settings")
+    return outcome_of("topics.changed", "topic", config.name, f"topics/{config.name}/settings", await _gone(visit))
 
 
 async def _preview_deletion(visit: Visit, form: Form) -> Preview:
@@ -89,15 +91,18 @@ async def _preview_deletion(visit: Visit, form: Form) -> Preview:
     found = await deletion_of(visit.cluster, Asking(visit.console.world.clock), name)
     members = [(group, online) for group, online, _ in found.groups]
     change = f"deletes {found.messages if found.messages is not None else 'an unknown number of'} messages"
-    return Preview("topic_delete.html", found, f"topic delete -t {quote(name)}", name, change, steady=members)
+    return Preview(
+        "topic_delete.html", found, f"topic delete -t {quote(name)}", name, change, steady=[members, found.gone]
+    )
 
 
 async def _delete(visit: Visit, form: Form) -> Outcome:
     name, admin = visit.names["topic"], visit.cluster.admin
+    gone = await _gone(visit)
     for cluster in await admin.topic_clusters(name):
         await admin.delete_topic(name, cluster)
     forget_topics(visit.cluster, name)
-    return Outcome("topics.deleted", {"topic": name}, "topics")
+    return outcome_of("topics.deleted", "topic", name, "topics", gone)
 
 
 ACTIONS: Final = (
@@ -105,6 +110,13 @@ ACTIONS: Final = (
     Action("/topics/{topic}/settings", "topics.change", Role.OPERATOR, _change, _preview_change, fields=FIELDS),
     Action("/topics/{topic}/delete", "topics.delete", Role.ADMIN, _delete, _preview_deletion, Confirm.TYPE_NAME),
 )
+
+
+async def _gone(visit: Visit) -> list[str]:
+    """Return the brokers that are gone and may have the topic of the address."""
+    asking = Asking(visit.console.world.clock)
+    await route_of(visit.cluster, asking, visit.names["topic"])
+    return [each.what for each in asking.missing]
 
 
 async def _masters(visit: Visit) -> dict[str, str]:

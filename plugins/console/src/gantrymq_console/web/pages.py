@@ -182,6 +182,13 @@ class Outcome:
     data: Any = None  # additional data for the JSON response
 
 
+def outcome_of(key: str, kind: str, name: str, to: str, gone: Sequence[str] = ()) -> Outcome:
+    """Return the result of a change of *name*, a *kind* of thing, that did not reach the brokers *gone*."""
+    if gone:
+        return Outcome("common.done_but", {"name": name, "brokers": ", ".join(gone)}, to)
+    return Outcome(key, {kind: name}, to)
+
+
 Form = Mapping[str, str]
 
 
