@@ -84,7 +84,26 @@ def test_all_letters_of_the_page_are_sent_again_without_choosing_each(dead):
     assert page.link("Members").endswith("/groups/billing/members")  # the tabs of the group
     preview = dead.submit(page, "/resend", scope="page", target="topic")
     assert "2 dead letters of group billing go to" in preview.text
-    assert preview.link("Cancel").endswith("/groups/billing/dlq?rows=2")
+    assert "/groups/billing/dlq?rows=2&kept=" in preview.link("Cancel")
+
+
+def test_what_was_filled_in_is_there_after_cancel(dead):
+    page = dead.get("/groups/billing/dlq?rows=2")
+    listed = [each for each in page.form("/resend").fields if each.startswith("listed.")]
+    letter = listed[1].replace("listed", "letter")
+    again = dead.get(dead.submit(page, "/resend", target="topic", **{letter: "on"}).link("Cancel"))
+    fields = again.form("/resend").fields
+    assert (fields["scope"], fields["target"], fields[letter]) == ("chosen", "topic", "on")
+    assert listed[0].replace("listed", "letter") not in fields and "data-refresh" not in again.response.text
+    offsets = dead.get("/groups/billing/offsets")
+    form = next(each for each in offsets.forms if "time" in each.fields)
+    given = {**form.fields, "topic": "Orders", "target": "time", "time": "2026-01-02T03:04:05"}
+    preview = dead.post(form.action, given)
+    assert preview.status == 200, preview.text
+    kept = next(each for each in dead.get(preview.link("Cancel")).forms if "time" in each.fields).fields
+    assert (kept["target"], kept["time"][:16]) == ("time", "2026-01-02T03:04")
+    other = preview.link("Cancel").replace("/offsets", "/dlq")  # of another page
+    assert dead.get(other).status == 200 and "kept" not in dead.get("/groups/billing/dlq").url
 
 
 def test_dead_letters_of_a_deleted_group_are_still_listed(dead):

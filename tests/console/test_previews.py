@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
 from gantrymq_console.parts import PARTS
@@ -56,7 +58,7 @@ def test_cancel_leads_back_to_the_page_with_the_form(filled, path):
     last = path.rpartition("}")[2] or "/" + came_from.rpartition("/")[2]
     preview = filled.submit(page, last if last != "/" else path, **fields)
     assert preview.status == 200 and "confirm" in preview.response.text, preview.text
-    assert preview.link("Cancel").removeprefix("http://127.0.0.1:8088") == came_from
+    assert re.sub(r"[?&]kept=\w+$", "", preview.link("Cancel").removeprefix("http://127.0.0.1:8088")) == came_from
     again = filled.confirm(preview, seen="0")  # the numbers differ: the preview is shown again
     assert (again.status, again.link("Cancel")) == (409, preview.link("Cancel"))
 

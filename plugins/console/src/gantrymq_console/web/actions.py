@@ -13,7 +13,7 @@ import secrets
 from collections import OrderedDict
 from collections.abc import Mapping
 from typing import Any, Final
-from urllib.parse import parse_qsl
+from urllib.parse import parse_qsl, unquote, urlsplit
 
 import attrs
 from starlette.exceptions import HTTPException
@@ -32,6 +32,9 @@ log = logging.getLogger(__name__)
 
 MOST_REMEMBERED: Final = 10_000
 HIDDEN: Final = ("csrf", "once", "confirm", "seen", "typed", "back")  # fields of the steps, not of the action
+KEPT: Final = "kept"  # parameter of a page, for a form that was cancelled
+MOST_KEPT: Final = 100  # forms
+MOST_KEPT_CHARS: Final = 20_000  # of one form
 DRY_RUN: Final = "dry_run"  # field in JSON
 
 
@@ -47,7 +50,8 @@ class ConfirmData:
     wrong_name: bool
     confirm: Confirm
     name: str
-    back: str  # the page that the form was on, which the link "Cancel" leads to
+    back: str  # the page that the form was on
+    cancel: str  # the same, with a parameter for what was filled in
 
 
 class Actions:
@@ -56,6 +60,7 @@ class Actions:
     def __init__(self) -> None:
         self._used: OrderedDict[str, None] = OrderedDict()
         self._done: OrderedDict[str, tuple[str, Outcome]] = OrderedDict()
+        self._kept: OrderedDict[str, tuple[str, str, Mapping[str, str]]] = OrderedDict()  # user, page and form
 
     async def run(self, action: Action, visit: Visit) -> Response:
         """Return the response to a POST of *action*."""
@@ -88,6 +93,7 @@ class Actions:
                     action.confirm,
                     action.name,
                     given.get("back", ""),
+                    self._keep(action, visit, form),
                 )
                 status = 409 if changed else 422 if "confirm" in given else 200
                 view = View("confirm.html", data, preview.command, status=status)
@@ -103,6 +109,23 @@ class Actions:
             return None
         user, outcome = self._done.get(visit.text("done"), ("", None))
         return outcome if user == visit.user.name else None
+
+    def kept(self, visit: Visit) -> Mapping[str, str] | None:
+        """Return what the user had filled in on this page before the preview was cancelled."""
+        user, path, form = self._kept.get(visit.text(KEPT), ("", "", None))
+        return form if (user, path) == (visit.user.name, visit.path) else None
+
+    def _keep(self, action: Action, visit: Visit, form: Mapping[str, str]) -> str:
+        """Keep a form for the link "Cancel", and return its page; forms on another page than their own are not kept."""
+        back = visit.came_from
+        path = (action.page or action.path).format(**visit.names)
+        if unquote(urlsplit(back).path) != path or sum(map(len, (*form, *form.values()))) > MOST_KEPT_CHARS:
+            return back
+        key = hashlib.sha256(json.dumps([visit.user.name, path, dict(form)]).encode()).hexdigest()[:16]
+        self._kept[key] = visit.user.name, path, form
+        if len(self._kept) > MOST_KEPT:
+            self._kept.popitem(last=False)
+        return f"{back}{'&' if '?' in back else '?'}{KEPT}={key}"
 
     async def _audited(self, action: Action, visit: Visit, form: Mapping[str, str], preview: Preview | None) -> Outcome:
         target = preview.target if preview is not None and preview.target else " ".join(visit.names.values())

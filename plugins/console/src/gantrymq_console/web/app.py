@@ -7,6 +7,7 @@ from collections.abc import Awaitable, Callable
 from functools import partial
 from typing import Final, cast
 
+import attrs
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import JSONResponse, PlainTextResponse, RedirectResponse, Response
@@ -117,11 +118,14 @@ class App:
 
     def _page(self, page: Page) -> Endpoint:
         async def show(visit: Visit) -> Response:
+            if not visit.is_api:
+                visit.form = self._actions.kept(visit)
             try:
                 view = await self.console.refreshes.view(visit, page)
             except SeeOther as elsewhere:
                 return RedirectResponse(visit.link(*elsewhere.segments, **elsewhere.query), 303)
-            return answers.of_page(visit, page, view, self._actions.outcome(visit))
+            shown = page if visit.form is None else attrs.evolve(page, refresh_s=None)
+            return answers.of_page(visit, shown, view, self._actions.outcome(visit))
 
         return self._endpoint(page.role, show)
 
