@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import re
 import string
 import tomllib
 from importlib.resources import files
 
 import pytest
+from console_visitor import Visitor
 
+from gantrymq_console.access.users import Role
 from gantrymq_console.web.render import visible
 from gantrymq_console.web.texts import LANGUAGES, best_language, texts_of
 
@@ -147,3 +150,45 @@ def test_links_lead_to_pages_below_any_path_of_a_proxy(visitor):
         for _, to in visitor.get(path).links:
             assert to.startswith("http://127.0.0.1:8088/")
         assert 'href="/' not in visitor.get(path).response.text
+
+
+@pytest.mark.parametrize(
+    ("role", "path", "needed"),
+    [
+        (Role.VIEWER, "/topics/Orders", "With the role reader you also see bodies and the live tail"),
+        (Role.READER, "/topics/Orders", "To send messages or change the topic you need the role operator."),
+        (Role.VIEWER, "/topics", "To create one you need the role operator."),
+        (Role.VIEWER, "/groups", "To create one you need the role operator."),
+        (Role.OPERATOR, "/brokers/broker-a", "To change something here you need the role administrator."),
+        (Role.OPERATOR, "/brokers/broker-a/settings/brokerName", "you need the role administrator."),
+        (Role.OPERATOR, "/nameservers", "To change something here you need the role administrator."),
+    ],
+)
+def test_a_page_names_the_role_needed_for_what_is_absent(gantrymq_broker, role, path, needed):
+    gantrymq_broker.create_topic("Orders", 1)
+    with Visitor(gantrymq_broker, role) as visitor:
+        assert needed in visitor.get(path).text
+    with Visitor(gantrymq_broker) as admin:
+        assert "you need the role" not in admin.get(path).text
+
+
+def test_a_message_names_the_roles_needed_for_its_body_and_for_sending_it_again(gantrymq_broker):
+    gantrymq_broker.create_topic("Orders", 1)
+    sent = gantrymq_broker.send("Orders", b"secret")
+    with Visitor(gantrymq_broker, Role.VIEWER) as visitor:
+        page = visitor.get(f"/messages/{sent.message_id}?topic=Orders")
+        assert "To read bodies you need the role reader." in page.text
+        assert "To deliver or send the message again you need the role operator." in page.text
+
+
+def test_sentences_are_whole_in_both_languages(gantrymq_broker):
+    for language in LANGUAGES:
+        texts = texts_of(language)
+        plain = {key: each for key, each in texts.table.items() if isinstance(each, str)}
+        assert not [key for key, each in plain.items() if re.search(r"\} (failed tries|name servers)", each)]
+    assert texts_of("zh")("common.milliseconds", count=5) == "5 毫秒"
+    with Visitor(gantrymq_broker, language="zh") as visitor:
+        gantrymq_broker.create_topic("Orders", 1)
+        sent = gantrymq_broker.send("Orders", b"1")
+        page = visitor.get(f"/messages/{sent.message_id}?topic=Orders")
+        assert not re.search(r"\d ?ms ?前", page.text)

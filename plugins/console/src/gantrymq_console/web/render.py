@@ -174,4 +174,6 @@ def duration(visit: Visit, ms: int) -> Markup:
     for unit, length in (("days", 86_400), ("hours", 3_600), ("minutes", 60)):
         if seconds >= 2 * length or (unit == "minutes" and seconds >= 120):
             return visit.texts(f"common.{unit}", count=int(seconds // length))
-    return visit.texts("common.seconds", count=int(seconds)) if seconds >= 1 else escape(f"{ms} ms")
+    if seconds >= 1:
+        return visit.texts("common.seconds", count=int(seconds))
+    return visit.texts("common.milliseconds", count=int(ms))
