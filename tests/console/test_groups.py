@@ -61,6 +61,18 @@ def test_the_list_has_those_furthest_behind_first(late):
     assert "No group has such a name" in late.get("/groups?filter=nothing").text
 
 
+def test_the_list_shows_a_reset_and_a_deletion_at_once(late):
+    """The broker's summaries are some seconds old."""
+    assert late.api("/groups")["data"]["groups"][0]["lag"] == "3"
+    preview = late.submit(page_with(late.get("/groups/Late/offsets"), 0), "/groups/Late/offsets", target="last")
+    assert late.confirm(preview).status == 200
+    (row,) = late.api("/groups?filter=Late")["data"]["groups"]
+    assert (row["lag"], row["late_ms"]) == ("0", 0)
+    preview = late.submit(late.get("/groups/Late/settings"), "/groups/Late/delete", clean_offsets="on")
+    assert late.confirm(preview, typed="Late").status == 200
+    assert not late.api("/groups?filter=Late")["data"]["groups"]
+
+
 def test_words_of_brokers_are_behind_the_translation(gantrymq_broker):
     with Visitor(gantrymq_broker, language="zh") as visitor:
         visitor.running.create_topic("Orders", 1)

@@ -202,6 +202,43 @@ def test_a_table_is_computed_once_for_all_who_ask_and_kept_for_seconds(beside, m
     beside(work)
 
 
+def test_a_deleted_topic_and_group_are_gone_at_once(beside):
+    async def work(cluster, client_of):
+        one = client_of("one")
+        topic(cluster)
+        cluster.broker.groups.put(GroupConfig("CG"))
+        assert await names(one, TOPICS) == ["T"] and await names(one, sort="late") == ["CG"]
+        cluster.broker.topics.delete("T")
+        cluster.broker.topics.deleted("T")
+        assert await names(one, TOPICS) == []
+        cluster.broker.groups.delete("CG")
+        cluster.broker.groups.deleted("CG")
+        assert await names(one, sort="late") == [] == await names(one)
+
+    beside(work)
+
+
+def test_a_table_that_is_being_computed_during_a_deletion_is_not_kept(beside, monkeypatch):
+    async def work(cluster, client_of):
+        async def slow(*arguments):
+            found = await table(*arguments)
+            await cluster.world.clock.sleep(1.0)
+            return found
+
+        table = topic_rows.topic_table
+        monkeypatch.setattr("gantrymq_diagnosis.summaries.topic_table", slow)
+        one = client_of("one")
+        topic(cluster)
+        asking = asyncio.ensure_future(names(one, TOPICS))
+        await cluster.world.clock.sleep(0.5)
+        cluster.broker.topics.delete("T")
+        cluster.broker.topics.deleted("T")
+        assert await asking == ["T"]
+        assert await names(one, TOPICS) == []
+
+    beside(work)
+
+
 def test_a_table_that_takes_long_is_kept_longer(beside, monkeypatch):
     table = group_rows.group_table
 

@@ -62,6 +62,10 @@ class SharedTable(Generic[Table]):
                 raise _stopping() from None
             raise
 
+    def expire(self) -> None:
+        """Drop the table, and what is being computed, because of a change: the next request computes it again."""
+        self._computing = self._last = None  # those who wait for the computation still get it
+
     def close(self) -> None:
         """End a computation, and release the table."""
         self._closed = True
@@ -70,6 +74,8 @@ class SharedTable(Generic[Table]):
     async def _computed(self) -> Table:
         began = self._clock.monotonic()
         table = await self._compute()
+        if self._computing is not asyncio.current_task():  # expired meanwhile
+            return table
         now = self._clock.monotonic()
         self._last = table
         self._until = now + min(MAX_KEPT_S, max(KEPT_S, TIMES_KEPT * (now - began)))

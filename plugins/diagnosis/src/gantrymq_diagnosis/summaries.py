@@ -15,8 +15,8 @@
     answer  {"broker", "computed_ms", "age_ms", "total", ...}, and the rows as "groups", "connections" or "topics";
             for a column "names" and "values"
 
-The tables are computed in short steps and kept for some seconds (`SharedTable`); ``computed_ms`` is the time of the
-table, ``age_ms`` how long ago that is, ``total`` the number of rows that fit.
+The tables are computed in short steps and kept for some seconds (`SharedTable`), or until a topic or group is deleted;
+``computed_ms`` is the time of the table, ``age_ms`` how long ago that is, ``total`` the number of rows that fit.
 """
 
 from __future__ import annotations
@@ -176,6 +176,7 @@ class Summaries:
     def __init__(self) -> None:
         """Create handlers without a broker."""
         self._tables: _Tables | None = None
+        self._unsubscribe: list[Callable[[], None]] = []
 
     def start(self, broker: Broker, watch: Watch, modes: PopModes) -> None:
         """Answer for *broker*; *watch* knows its members, *modes* the groups that pop."""
@@ -206,8 +207,17 @@ class Summaries:
         with_newest = SharedTable(clock, topics_with_newest)
         self._tables = _Tables(broker, times, newest, of_groups, with_times, connections, of_topics, with_newest)
 
+        def deleted(name: str) -> None:
+            for each in (of_groups, with_times, of_topics, with_newest):
+                each.expire()
+
+        self._unsubscribe = [broker.topics.on_deleted(deleted), broker.groups.on_deleted(deleted)]
+
     def stop(self) -> None:
         """Stop answering."""
+        for unsubscribe in self._unsubscribe:
+            unsubscribe()
+        self._unsubscribe = []
         tables, self._tables = self._tables, None
         if tables is not None:
             for each in tables[3:]:

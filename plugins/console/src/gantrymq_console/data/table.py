@@ -30,6 +30,7 @@ AGE_S: Final = 10.0  # of rows
 COLUMN_AGE_S: Final = 5.0
 ASK_AGAIN_S: Final = 600.0  # before a broker that served no summaries is asked for them again
 PER_S: Final = 5.0  # rows asked for in the background
+CHANGED_S: Final = 20.0  # after a change, for which a broker may answer with a summary from before it
 UNSEEN_S: Final = 60.0  # after which nothing is asked in the background any more
 
 Row = TypeVar("Row")
@@ -116,6 +117,7 @@ class BrokerTable(Generic[Row]):
         self._not_served_ms: int | None = None if served is not None else 0  # monotonic time
         self._seen_ms = 0
         self._everything: Collection[str] = ()
+        self._changed: dict[str, int] = {}  # monotonic time until which a summary may be from before the change
 
     @property
     def walks(self) -> bool:
@@ -134,7 +136,7 @@ class BrokerTable(Generic[Row]):
             found = await self._if_served(self._cluster.shared(key, COLUMN_AGE_S, make))
             if found is not None:
                 self._columns_ms = found.as_of_ms - found.value.age_ms
-                return Aged(found.value.values, self._columns_ms)
+                return Aged(await self._with_changes(found.value.values, column.attribute), self._columns_ms)
         await self.refresh(everything if len(everything) <= FEW else (), everything)
         rows = {name: row for name, row in self.rows.items() if row.value is not None}
         oldest_ms = min((row.as_of_ms for row in rows.values()), default=self._cluster.world.clock.now_ms())
@@ -148,6 +150,9 @@ class BrokerTable(Generic[Row]):
         self._seen_ms = self._now_ms()
         old = [name for name in names if self.is_old(name)]
         if self._served is not None and self._is_served():
+            changed = self._recent()
+            await limited([name for name in old if name in changed], self._refresh_one)
+            old = [name for name in old if name not in changed]
             if not old:
                 return
             found = await self._if_served(self._served.rows(self.address, old))
@@ -167,6 +172,7 @@ class BrokerTable(Generic[Row]):
 
     def forget(self, names: Collection[str] = ()) -> None:
         """Drop rows that a change made wrong; all of them without *names*."""
+        self._changed = self._recent() | dict.fromkeys(names, self._now_ms() + int(CHANGED_S * 1000))
         for name in names or list(self.rows):
             self.rows.pop(name, None)
 
@@ -176,6 +182,21 @@ class BrokerTable(Generic[Row]):
             return self._columns_ms
         row = self.rows.get(name)
         return None if row is None else row.as_of_ms
+
+    def _recent(self) -> dict[str, int]:
+        """Return the names that were changed lately; they are asked for one by one."""
+        now_ms = self._now_ms()
+        return {name: until for name, until in self._changed.items() if until > now_ms}
+
+    async def _with_changes(self, values: Mapping[str, Any], attribute: str) -> Mapping[str, Any]:
+        """Return a column with the values of now for the names that were changed lately."""
+        changed = self._recent()
+        if not changed:
+            return values
+        await limited([name for name in changed if self.is_old(name)], self._refresh_one)
+        found = {name: value for name, value in values.items() if name not in changed}
+        rows = {name: self.rows[name].value for name in changed}
+        return found | {name: getattr(row, attribute) for name, row in rows.items() if row is not None}
 
     def _is_served(self) -> bool:
         """Return whether the broker may serve summaries."""
