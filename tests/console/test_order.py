@@ -9,6 +9,7 @@ from gantrymq.errors import CallTimeout
 from gantrymq.model.group import GroupConfig
 from gantrymq_admin.summaries import Column, GroupSummaries, GroupSummary, TopicSummaries, TopicSummary
 from gantrymq_console.data import groups, table, topics
+from gantrymq_console.data.asking import Asking
 
 LAGS = {"1:1": {"X": 5, "Y": 4, "Z": 3}, "2:2": {"Y": 2, "Z": 4, "V": 1}}
 """Lag of groups, and messages of topics, at two brokers: Z is first in neither's order by itself but in the sum."""
@@ -148,3 +149,38 @@ def test_a_broker_without_summaries_among_others_is_asked_name_by_name(visitor, 
     found = visitor.api("/groups?sort=lag")["data"]
     assert "".join(each["name"] for each in found["groups"]) == "ZYXV" and found["unknown"] == 0
     assert found["groups"][0]["dead_letters"] is None
+
+
+def test_a_silent_broker_without_summaries_does_not_use_up_the_time_of_the_others(visitor, brokers, monkeypatch):
+    monkeypatch.setattr(groups, "FEW", 100)
+    brokers.fails["2:2"] = RequestNotServed(65023, "no", "2:2")
+    clock, known, rows = visitor.cluster.world.clock, visitor.cluster.admin.groups, groups.group_summaries
+    frozen = []
+
+    async def silent(address, *_more):
+        if address in frozen:
+            await clock.sleep(3600)
+        return await known(address)
+
+    async def ask(_cluster, address, _name):
+        await silent(address)
+
+    async def slow(admin, address, **options):
+        await clock.sleep(0.3)
+        return await rows(admin, address, **options)
+
+    async def look():
+        asking = Asking(clock, 1.0)
+        found, _ = await groups.latest_groups(visitor.cluster, asking, 10)
+        return found, {each.what for each in asking.missing}
+
+    monkeypatch.setattr(visitor.cluster.admin, "groups", silent)
+    monkeypatch.setattr(groups, "_ask", ask)
+    monkeypatch.setattr(groups, "group_summaries", slow)
+    visitor.running.run(look())  # b serves no summaries
+    visitor.cluster.forget()
+    visitor.cluster.kept["groups"].forget()
+    frozen.append("2:2")
+    found, missing = visitor.running.run(look())
+    assert missing == {"b"} and {each.name for each in found if each.lag} == {"X", "Y", "Z"}
+    assert all(each.partial for each in found)

@@ -111,6 +111,7 @@ async def group_list(
     fit = (name for name in enabled if contains.lower() in name.lower() and (kind == "all" or not is_system(name)))
     found = sorted(fit, reverse=sort == "name" and down)
     tables, oldest_ms = await group_tables(cluster), None
+    tables.leave_out(name for name, table in tables.brokers.items() if table.walks and name not in configs)
     if sort != "name":
         oldest_ms = await _sort(asking, tables, found, sort, down)
     page = found[start : start + rows]
@@ -131,7 +132,9 @@ async def latest_groups(cluster: Cluster, asking: Asking, most: int) -> tuple[tu
     tables = await asking.needed(group_tables(cluster))
     listed = set((await tables.column(asking, COLUMNS["late"])).value)
     walking = {name: groups_at(cluster, table.address) for name, table in tables.brokers.items() if table.walks}
-    listed.update(*(await asking.all(walking, share=0.6)).values())
+    told = await asking.all(walking, share=0.6)
+    tables.leave_out(walking.keys() - told.keys())  # else they use up the time of the others
+    listed.update(*told.values())
     found = sorted(name for name in listed if not is_system(name))
     await _sort(asking, tables, found, "late", True)
     await tables.refresh(asking, found if len(found) <= FEW else found[:most], found)

@@ -268,6 +268,10 @@ class Tables(Generic[Row]):
         self._silent |= asked.keys() - found.keys()
         return found
 
+    def leave_out(self, names: Iterable[str]) -> None:
+        """Do not ask brokers any more that have not answered another request for this page."""
+        self._silent.update(names)
+
     @property
     def complete(self) -> bool:
         """Whether all brokers have answered so far."""

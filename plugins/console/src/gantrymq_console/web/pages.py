@@ -34,6 +34,7 @@ __all__ = [
     "Preview",
     "SeeOther",
     "View",
+    "outcome_of",
 ]
 
 
