@@ -11,6 +11,7 @@ from console_visitor import Visitor
 
 from gantrymq.cli.exposure import BROKER_CLOSED, NAME_SERVER_CLOSED
 from gantrymq.client.admin import RequestNotServed
+from gantrymq.errors import ConnectFailed
 from gantrymq_admin.copies import Copy
 from gantrymq_console.access.users import Role
 from gantrymq_console.data import brokers as brokers_data
@@ -288,3 +289,16 @@ def test_a_broker_that_tells_nonsense_of_its_slaves_is_still_shown(visitor, name
     visitor.cluster.forget()
     page = visitor.get(f"/brokers/{name}")
     assert "healthy" in page.text and "Master and slaves" not in page.text
+
+
+def test_the_settings_of_a_broker_that_does_not_answer_are_unknown(visitor, name, monkeypatch):
+    visitor.get("/brokers")
+
+    async def gone(_admin, _address):
+        raise ConnectFailed("connection refused")
+
+    monkeypatch.setattr(settings_data, "explained_settings", gone)
+    page = visitor.get(f"/brokers/{name}/settings")
+    assert page.status == 200 and "is missing" in page.text and page.link("State")
+    assert "from their default" not in page.text and "Nothing is known" in page.text
+    assert visitor.api(f"/brokers/{name}/settings")["missing"]

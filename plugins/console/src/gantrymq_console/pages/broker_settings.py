@@ -64,10 +64,12 @@ async def setting_list(visit: Visit) -> View:
     """Show the settings of one broker."""
     at = await named(visit, visit.text("id"))
     asking = Asking(visit.console.world.clock)
-    found = await asking.needed(broker_settings(visit.cluster, at.address))
-    data = chosen(visit, at.name, at.broker_id, found.value)
+    found = await asking.one(at.address, broker_settings(visit.cluster, at.address))
+    data = chosen(visit, at.name, at.broker_id, found.value if found is not None else ())
     command = f"broker config get -b {at.address}"
-    return View("broker_settings.html", data, command, asking.missing, found.as_of_ms, at.name)
+    return View(
+        "broker_settings.html", data, command, asking.missing, found.as_of_ms if found is not None else None, at.name
+    )
 
 
 def chosen(visit: Visit, server: str, broker_id: int, settings: Sequence[SettingRow]) -> SettingList:
