@@ -52,6 +52,17 @@ def test_a_form_that_cannot_be_used_sends_nothing(visitor, fields, sentence):
     assert "Sent as" in shown.text  # the form that is shown again works
 
 
+@pytest.mark.parametrize(
+    "place", ["{}:0:9999999999", "{}:0:999999999999999999", "{}:9999999999:0", "{}:7:0", "nobody:0:0"]
+)
+def test_a_copy_of_a_message_that_is_not_there_is_404(visitor, place):
+    visitor.running.create_topic("Orders", 1)
+    visitor.running.send("Orders", b"body")
+    place = place.format(visitor.api("/brokers")["data"]["brokers"][0]["name"])
+    assert visitor.get(f"/topics/Orders/send?at={place}&from=x").status == 404
+    assert visitor.get(f"/messages/x?topic=Orders&at={place}").status == 404
+
+
 def test_what_was_typed_stays_after_an_error(visitor):
     visitor.running.create_topic("Orders", 1)
     typed = {"body": "my long <text>", "keys": "k1", "tags": "T", "properties": "a=1\nb", "delay": "5", "queue": "vm:9"}

@@ -10,7 +10,7 @@ import attrs
 
 from gantrymq.client.admin import AnswerUnreadable
 from gantrymq.client.message import ReceivedMessage
-from gantrymq.errors import BrokerRefused, CallTimeout, NoMessageFound, NoRoute
+from gantrymq.errors import BrokerRefused, CallTimeout, InvalidParameter, NoMessageFound, NoRoute
 from gantrymq.formats.compression import MAX_BODY_BYTES, decompressed_parts
 from gantrymq.formats.record import iter_records
 from gantrymq.model import properties as props
@@ -19,6 +19,7 @@ from gantrymq.model.ids import is_offset_id, parse_offset_id
 from gantrymq.model.names import DLQ_PREFIX, HALF_TOPIC, RETRY_PREFIX, SCHEDULE_TOPIC, TIMER_TOPIC
 from gantrymq.model.queue import MessageQueue
 from gantrymq.model.subscription import ALL, TAG
+from gantrymq.remoting.codes import ResponseCode
 from gantrymq_console.data.asking import Asking
 from gantrymq_console.data.cluster import HEAD_BYTES, BrokerAddress, Cluster
 from gantrymq_console.data.routes import route_of
@@ -27,6 +28,7 @@ from gantrymq_console.web.values import Long
 __all__ = ["MessageFacts", "by_id", "by_offset_id", "elsewhere", "facts_of", "named_by", "whole", "whole_parts"]
 
 PART_BYTES: Final = 256 * 1024  # of a body that are decompressed at a time for a download
+NO_QUEUE: Final = (ResponseCode.SYSTEM_ERROR, InvalidParameter.response_code)  # to pulls from a queue that is not there
 WAITING_TOPICS: Final = (SCHEDULE_TOPIC, TIMER_TOPIC, HALF_TOPIC)  # of messages that their topic does not have yet
 
 
@@ -168,7 +170,12 @@ async def _at(cluster: Cluster, topic: str, message_id: str, at: str, body_bytes
     if all(each.isascii() and each.isdecimal() and len(each) < 19 for each in (queue_id, offset)):
         queue = MessageQueue(topic, broker, int(queue_id))
         reader = cluster.reader_of(body_bytes)
-        result = await reader.pull(queue, int(offset), max_count=1, expression=ALL, expression_type=TAG)
+        try:
+            result = await reader.pull(queue, int(offset), max_count=1, expression=ALL, expression_type=TAG)
+        except BrokerRefused as refused:
+            if refused.response_code not in NO_QUEUE:
+                raise
+            raise NoMessageFound(f"{broker} has no queue {queue_id} of topic {topic}: {refused}") from refused
         for each in result.messages[:1]:
             if each.queue_offset == int(offset) and message_id in (each.message_id, each.offset_id):
                 return each
