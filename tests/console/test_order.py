@@ -148,7 +148,16 @@ def test_a_broker_without_summaries_among_others_is_asked_name_by_name(visitor, 
     monkeypatch.setattr(table, "PER_S", 1000.0)
     found = visitor.api("/groups?sort=lag")["data"]
     assert "".join(each["name"] for each in found["groups"]) == "ZYXV" and found["unknown"] == 0
-    assert found["groups"][0]["dead_letters"] is None
+    row = found["groups"][0]
+    assert (row["dead_letters"], row["per_s"], row["at_least"]) == ("0", 1.0, ["dead_letters", "per_s"])
+    assert "at least 1.0/s" in visitor.get("/groups?sort=rate").text
+    assert visitor.api("/groups?sort=rate")["data"]["groups"][0]["per_s"] == 1.0
+
+
+def test_groups_of_a_topic_at_two_brokers_are_a_least_number(visitor, brokers):
+    rows = {each["name"]: each for each in visitor.api("/topics?sort=name")["data"]["topics"]}
+    assert (rows["Z"]["groups"], rows["Z"]["at_least"]) == (1, ["groups"])
+    assert (rows["X"]["groups"], rows["X"]["at_least"]) == (1, [])
 
 
 def test_a_silent_broker_without_summaries_does_not_use_up_the_time_of_the_others(visitor, brokers, monkeypatch):

@@ -16,7 +16,7 @@ from gantrymq.model.queue import MessageQueue
 from gantrymq_admin.summaries import MAX_ROWS, group_column, group_summaries
 from gantrymq_console.data.asking import Asking
 from gantrymq_console.data.cluster import Cluster
-from gantrymq_console.data.table import FEW, Column, Served, Tables, largest, maximum, tables_of, total
+from gantrymq_console.data.table import FEW, Column, Served, Tables, known_sum, largest, maximum, tables_of, total
 from gantrymq_console.web.values import Long
 
 __all__ = [
@@ -39,14 +39,15 @@ __all__ = [
 NAMES_AGE_S: Final = 30.0
 MOST_TIMES: Final = 8  # topics of a group whose times are asked for
 KINDS: Final = ("user", "all")
+NOT_ALL_TELL: Final = ("dead_letters", "per_s")  # fields of rows that brokers without summaries do not tell
 LAG: Final = Column("behind", "lag", total)
 COLUMNS: Final = {
     "late": Column("late", "late_ms", maximum),
     "lag": LAG,
     "members": Column("members", "members", largest),
     "retries": Column("retries", "retries", total),
-    "dlq": Column("dead_letters", "dead_letters", total),
-    "rate": Column("rate", "per_s", total),
+    "dlq": Column("dead_letters", "dead_letters", known_sum),
+    "rate": Column("rate", "per_s", known_sum),
 }
 SORTS: Final = ("late", "lag", "name", "members", "retries", "dlq", "rate")
 
@@ -81,6 +82,7 @@ class GroupRow:
     enabled: bool | None  # whether it may consume
     as_of_ms: int | None
     partial: bool = False  # whether a broker has not told: the sums are of the others
+    at_least: tuple[str, ...] = ()  # fields that a broker does not tell: those sums are of the others
 
 
 @attrs.frozen
@@ -276,9 +278,8 @@ def _row(name: str, enabled: bool | None, tables: Tables[GroupPart]) -> GroupRow
     parts, partial = [each.value for each in aged], tables.partial(name)
     at_most = any(each.late_at_most for each in parts)
     late_ms = None if partial and at_most else reduce(maximum, (each.late_ms for each in parts))
-    lag, retries, dead_letters = (
-        reduce(total, (getattr(each, which) for each in parts)) for which in ("lag", "retries", "dead_letters")
-    )
+    lag, retries = (reduce(total, (getattr(each, which) for each in parts)) for which in ("lag", "retries"))
+    dead_letters, per_s = (reduce(known_sum, (getattr(each, which) for each in parts)) for which in NOT_ALL_TELL)
     return GroupRow(
         name,
         max(each.members for each in parts) or (None if partial else 0),
@@ -288,10 +289,11 @@ def _row(name: str, enabled: bool | None, tables: Tables[GroupPart]) -> GroupRow
         at_most,
         _long(retries),
         _long(dead_letters),
-        reduce(total, (each.per_s for each in parts)),
+        per_s,
         enabled,
         min(each.as_of_ms for each in aged),
         partial,
+        tuple(which for which in NOT_ALL_TELL if any(getattr(each, which) is None for each in parts)),
     )
 
 

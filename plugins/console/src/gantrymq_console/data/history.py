@@ -17,7 +17,7 @@ from gantrymq_console.data.cluster import Cluster
 from gantrymq_console.data.groups import COLUMNS as GROUP_COLUMNS
 from gantrymq_console.data.groups import group_tables
 from gantrymq_console.data.series import EVERY_S, Series
-from gantrymq_console.data.table import BrokerTable
+from gantrymq_console.data.table import BrokerTable, total
 from gantrymq_console.data.topics import COLUMNS as TOPIC_COLUMNS
 from gantrymq_console.data.topics import TopicPart, topic_tables
 from gantrymq_console.web.values import Long
@@ -192,7 +192,9 @@ class History:
             name: table.refresh(wanted, list(table.rows)) for name, table in tables.brokers.items() if table.walks
         }
         await asking.all(walking)
-        columns = [(await tables.column(asking, GROUP_COLUMNS[each])).value for each in ("lag", "late", "dlq", "rate")]
+        whole = [GROUP_COLUMNS["lag"], GROUP_COLUMNS["late"]]  # a curve shows no sum that lacks a broker's part
+        whole += [attrs.evolve(GROUP_COLUMNS[each], combine=total) for each in ("dlq", "rate")]
+        columns = [(await tables.column(asking, each)).value for each in whole]
         if not tables.complete:
             return
         behind, late_ms, dead_letters, rates = columns

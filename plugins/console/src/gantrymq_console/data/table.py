@@ -22,7 +22,19 @@ from gantrymq_admin import summaries
 from gantrymq_console.data.asking import Asking
 from gantrymq_console.data.cluster import Aged, Cluster
 
-__all__ = ["FEW", "BrokerTable", "Column", "Served", "Tables", "largest", "limited", "maximum", "tables_of", "total"]
+__all__ = [
+    "FEW",
+    "BrokerTable",
+    "Column",
+    "Served",
+    "Tables",
+    "known_sum",
+    "largest",
+    "limited",
+    "maximum",
+    "tables_of",
+    "total",
+]
 
 AT_ONCE: Final = 8  # requests to one broker
 FEW: Final = 100  # names that are all asked for at once
@@ -58,6 +70,11 @@ async def limited(given: Iterable[Given], work: Callable[[Given], Awaitable[None
 def total(one: Any, other: Any) -> Any:
     """Return the sum, None if a number is unknown."""
     return None if one is None or other is None else one + other
+
+
+def known_sum(one: Any, other: Any) -> Any:
+    """Return the sum of the numbers that are known, None if none is."""
+    return one if other is None else other if one is None else one + other
 
 
 def maximum(one: Any, other: Any) -> Any:

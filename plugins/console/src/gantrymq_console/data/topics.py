@@ -16,7 +16,7 @@ from gantrymq.model.topic import TopicConfig
 from gantrymq_admin.summaries import MAX_ROWS, topic_column, topic_summaries
 from gantrymq_console.data.asking import Asking
 from gantrymq_console.data.cluster import Cluster
-from gantrymq_console.data.table import FEW, Column, Served, Tables, largest, tables_of, total
+from gantrymq_console.data.table import FEW, Column, Served, Tables, known_sum, largest, tables_of, total
 from gantrymq_console.web.values import Long
 
 __all__ = [
@@ -41,8 +41,8 @@ TYPE: Final = Column("type", "message_type", lambda one, other: one or other)
 COLUMNS: Final = {
     "messages": Column("kept", "messages", total),
     "newest": Column("newest", "newest_ms", largest),
-    "in": Column("put", "in_per_s", total),
-    "out": Column("got", "out_per_s", total),
+    "in": Column("put", "in_per_s", known_sum),
+    "out": Column("got", "out_per_s", known_sum),
     "groups": Column("groups", "groups", largest),
     "queues": Column("queues", "queues", total),
 }
@@ -78,6 +78,7 @@ class TopicRow:
     groups: int | None
     as_of_ms: int | None
     partial: bool = False  # whether a broker has not told: the sums are of the others
+    at_least: tuple[str, ...] = ()  # fields that a broker does not tell, or of which the largest part is the least
 
 
 @attrs.frozen
@@ -234,8 +235,22 @@ def _row(name: str, kind: str, tables: Tables[TopicPart]) -> TopicRow:
         reduce(column.combine, (getattr(each, column.attribute) for each in parts)) for column in _ROW
     )
     as_of_ms = min(each.as_of_ms for each in aged)
-    partial = tables.partial(name)
-    return TopicRow(name, kind, queues, Long(messages), newest_ms, in_per_s, out_per_s, groups, as_of_ms, partial)
+    at_least = [which for which in ("in_per_s", "out_per_s") if any(getattr(each, which) is None for each in parts)]
+    if sum(each.groups != 0 for each in parts) > 1:  # the brokers may have different groups
+        at_least.append("groups")
+    return TopicRow(
+        name,
+        kind,
+        queues,
+        Long(messages),
+        newest_ms,
+        in_per_s,
+        out_per_s,
+        groups,
+        as_of_ms,
+        tables.partial(name),
+        tuple(at_least),
+    )
 
 
 def _key(value: float | None, down: bool) -> tuple[bool, float]:
