@@ -12,10 +12,10 @@ from console_members import commit, join
 from console_visitor import Visitor
 from polling import wait_until
 
-from gantrymq.client.admin import RunningInfo
+from gantrymq.client.admin import RequestNotServed, RunningInfo
 from gantrymq.model.group import GroupConfig
 from gantrymq_console.access.users import Role
-from gantrymq_console.data import group, members, stated
+from gantrymq_console.data import group, groups, members, stated
 from gantrymq_console.data.stated import values_of
 from gantrymq_console.web.render import runnable
 from gantrymq_console.web.texts import LANGUAGES, texts_of
@@ -59,6 +59,25 @@ def test_the_list_has_those_furthest_behind_first(late):
     assert named == sorted(named)
     assert late.get("/groups").link("Late").endswith("/groups/Late")
     assert "No group has such a name" in late.get("/groups?filter=nothing").text
+
+
+@pytest.mark.parametrize("served", [True, False])
+def test_the_lag_of_a_group_that_may_broadcast_is_unknown_while_it_is_offline(visitor, served, monkeypatch):
+    async def create():
+        for name, broadcast in (("May", True), ("Not", False)):
+            config = GroupConfig(name, consume_broadcast_enable=broadcast)
+            await visitor.client.admin.create_group(visitor.running.broker_address, config)
+
+    async def refuse(*_, **__):
+        raise RequestNotServed(3, "a", "no summaries")
+
+    visitor.running.run(create())
+    if not served:
+        monkeypatch.setattr(groups, "group_summaries", refuse)
+        monkeypatch.setattr(groups, "group_column", refuse)
+    rows = {each["name"]: each for each in visitor.api("/groups")["data"]["groups"]}
+    assert [(rows[name]["lag"], rows[name]["late_ms"]) for name in ("May", "Not")] == [(None, None), ("0", 0)]
+    assert visitor.api("/groups/May")["data"]["head"]["lag"] is None
 
 
 def test_the_list_shows_a_reset_and_a_deletion_at_once(late):

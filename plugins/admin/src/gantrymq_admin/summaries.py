@@ -65,7 +65,8 @@ class GroupSummary:
     members: int
     model: str | None  # CLUSTERING, BROADCASTING or POP; None: no member is online
     behind: int  # messages not consumed yet, without retry topics
-    late_ms: int | None  # age of the oldest of them, 0 without one; None: it cannot be read
+    late_ms: int | None  # age of the oldest of them, 0 without one; None: not known, see below
+    # With nothing behind, None means that the lag is not known: offline, without offsets, and it may broadcast.
     retry_behind: int  # messages on retry topics, not consumed yet
     retry_waiting: int  # messages that wait for another try
     dead_letters: int

@@ -43,7 +43,7 @@ class GroupRow:
     model: str | None  # CLUSTERING, BROADCASTING or POP; None: no member is online that says it
     behind: int = 0  # messages not consumed yet, without retry topics
     places: tuple[Place, ...] = ()  # first message not consumed of each queue with a lag, until `late_ms` is known
-    late_ms: int | None = 0  # age of the oldest message not consumed, 0 without one; None: it cannot be read
+    late_ms: int | None = 0  # age of the oldest message not consumed, 0 without one; None: not known
     retry_behind: int = 0
     retry_waiting: int = 0
     dead_letters: int = 0
@@ -125,6 +125,8 @@ async def group_table(broker: Broker, watch: Watch, modes: PopModes) -> GroupTab
         if config is not None:  # not deleted meanwhile
             row = await _row(broker, watch, name, name in pop_groups, waiting, lags)
             row.consume_enable = config.consume_enable
+            if config.consume_broadcast_enable and not row.members and not broker.offsets.topics_of(name):
+                row.late_ms = None  # it may broadcast: its members keep their offsets
             rows.append(row)
     return GroupTable(rows, broker.world.clock.now_ms(), more)
 

@@ -221,7 +221,7 @@ async def _summaries(admin: Admin, address: str, names: Collection[str]) -> tupl
         each.group: GroupPart(
             each.members,
             each.model,
-            each.behind,
+            None if each.late_ms is None and not each.behind else each.behind,
             each.late_ms,
             False,
             each.retry_behind + each.retry_waiting,
@@ -255,11 +255,15 @@ async def _ask(cluster: Cluster, address: str, group: str) -> GroupPart:
     elif behind:
         stored = [each.last_stored_ms for each in behind]
         late_ms = max(0, now - min(stored)) if all(stored) else None
+    blank = not own and is_broadcasting(online)
+    if not own and online is None:  # offline, and its members may have kept their offsets themselves
+        config = (await groups_at(cluster, address)).get(group)
+        blank = config is not None and config.consume_broadcast_enable
     return GroupPart(
         members=len(online.clients) if online is not None else 0,
         model=_model(online.consume_type, online.message_model) if online is not None else None,
-        lag=None if not own and is_broadcasting(online) else sum(each.lag for each in own),
-        late_ms=None if not own and is_broadcasting(online) else late_ms,
+        lag=None if blank else sum(each.lag for each in own),
+        late_ms=None if blank else late_ms,
         late_at_most=bool(behind) and not exact,
         retries=sum(each.lag for queue, each in progress.items() if queue.topic.startswith(names.RETRY_PREFIX)),
         dead_letters=None,
