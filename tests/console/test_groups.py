@@ -80,6 +80,13 @@ def test_the_lag_of_a_group_that_may_broadcast_is_unknown_while_it_is_offline(vi
     assert visitor.api("/groups/May")["data"]["head"]["lag"] is None
 
 
+def test_the_page_of_a_group_that_pops_says_what_its_lag_leaves_out(late):
+    assert "The group pops" not in late.get("/groups/Late").text
+    join(late, "Late", "c1", "Orders", consumeType="CONSUME_POP")
+    page = late.get("/groups/Late").text
+    assert "The group pops" in page and "not acknowledged yet are not counted as behind" in page
+
+
 def test_the_list_shows_a_reset_and_a_deletion_at_once(late):
     """The broker's summaries are some seconds old."""
     assert late.api("/groups")["data"]["groups"][0]["lag"] == "3"

@@ -86,6 +86,7 @@ class GroupHead:
     partial: bool = False  # whether a broker has not told: the sums are of the others
     may_broadcast: bool = False
     """Whether brokers have no offset and no member of it, and permit it to broadcast: then members keep the offsets."""
+    pops: bool = False  # whether members pop: what was handed out and is not acknowledged is not in the lag
 
 
 @attrs.frozen
@@ -181,6 +182,7 @@ def head_of(facts: GroupFacts) -> GroupHead:
         tuple(sorted({queue.topic for queue in queues if not queue.topic.startswith(names.RETRY_PREFIX)})),
         partial,
         may_broadcast,
+        any(part.online is not None and part.online.consume_type == "CONSUME_POP" for part in parts),
     )
 
 
