@@ -43,14 +43,20 @@ class Asking:
         """Seconds before the deadline."""
         return max(0.0, self._until - self._clock.monotonic())
 
-    async def all(self, asked: Mapping[Key, Coroutine[Any, Any, Got]], share: float = 1.0) -> dict[Key, Got]:
+    def all(
+        self, asked: Mapping[Key, Coroutine[Any, Any, Got]], share: float = 1.0
+    ) -> Coroutine[Any, Any, dict[Key, Got]]:
         """Return the answers in the order of *asked*, without those that failed or are late; these are in `missing`.
+
+        The requests start at once: a caller that is cancelled before it awaits them leaves no coroutine unawaited.
 
         Args:
             asked: requests by what they are for.
             share: of the time that is left; less than 1 leaves time for the requests that follow.
         """
-        tasks = {key: asyncio.ensure_future(each) for key, each in asked.items()}
+        return self._answers({key: asyncio.ensure_future(each) for key, each in asked.items()}, share)
+
+    async def _answers(self, tasks: Mapping[Key, asyncio.Future[Got]], share: float) -> dict[Key, Got]:
         await self._wait(list(tasks.values()), share)
         found: dict[Key, Got] = {}
         for key, task in tasks.items():
