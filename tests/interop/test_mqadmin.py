@@ -111,8 +111,10 @@ def test_settings_that_both_brokers_have_have_the_same_defaults(outputs: dict[st
     assert {key for key in java.keys() & own.keys() if java[key] != own[key]} <= {
         "bindAddress",
         "brokerIP1",
+        "brokerIP2",
         "diskMaxUsedSpaceRatio",
         "flushDiskType",
+        "haListenPort",
         "listenPort",
         "mappedFileSizeTimerLog",
         "mappedFileSizeCommitLog",
