@@ -6,6 +6,7 @@ client/.../consumer/store/RemoteBrokerOffsetStore.java.
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Awaitable, Callable
 
 from gantrymq.client.argument_types import check_kind
@@ -42,6 +43,7 @@ class GroupOffsets:
         self._instance = instance
         self._group = group
         self._ask_one = ask or self._ask_for_a_while
+        self._first_commits: dict[tuple[str, str], asyncio.Event] = {}  # broker and topic; set when it has ended
 
     async def min_offset(self, queue: MessageQueue) -> int:
         """Return the first offset still in the queue; 0 for an empty queue."""
@@ -89,7 +91,11 @@ class GroupOffsets:
             raise
 
     async def commit(self, queue: MessageQueue, offset: int) -> None:
-        """Store the group's offset; return once the broker has confirmed it. The offset is not validated."""
+        """Store the group's offset; return once the broker has confirmed it. The offset is not validated.
+
+        The first commit of a topic is sent alone: of several at once, Java's brokers keep one only, and lose the others
+        although they confirm them (ConsumerOffsetManager.commitOffset adds the group's table of offsets twice).
+        """
         check_kind("queue", queue, MessageQueue)
         header = UpdateConsumerOffsetRequest(
             consumer_group=self._group,
@@ -98,7 +104,17 @@ class GroupOffsets:
             commit_offset=offset,
             bname=queue.broker_name,
         )
-        await self._ask_master(queue, RequestCode.UPDATE_CONSUMER_OFFSET, header)
+        key = queue.broker_name, queue.topic
+        first = self._first_commits.get(key)
+        if first is not None:
+            await first.wait()
+            await self._ask_master(queue, RequestCode.UPDATE_CONSUMER_OFFSET, header)
+            return
+        first = self._first_commits[key] = asyncio.Event()
+        try:
+            await self._ask_master(queue, RequestCode.UPDATE_CONSUMER_OFFSET, header)
+        finally:
+            first.set()
 
     async def _ask(self, queue: MessageQueue, code: RequestCode, header: Header) -> int:
         reply, address = await self._ask_master(queue, code, header)
