@@ -28,7 +28,12 @@ STRAY = b"[stray]"
 STRAYS = 0.25  # of the follower's kills: it was a master for some messages
 PAUSE_S = 0.01  # of each kind of send; the machine has other work
 SLOTS = 1000
-SETTINGS = {"mappedFileSizeConsumeQueue": 6000, "maxHashSlotNum": SLOTS, "maxIndexNum": 4000}
+SETTINGS = {
+    "mappedFileSizeConsumeQueue": 6000,
+    "maxHashSlotNum": SLOTS,
+    "maxIndexNum": 4000,
+    "slaveReadEnable": "true",
+}
 TOKEN = re.compile(rb"<(\d{8})>")
 
 pytestmark = pytest.mark.slow
