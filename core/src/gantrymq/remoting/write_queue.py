@@ -11,6 +11,7 @@ from collections.abc import Callable
 
 from gantrymq.errors import CallTimeout, format_seconds
 from gantrymq.world import Clock
+from gantrymq.world.clock import wait_set
 
 __all__ = ["WriteQueue"]
 
@@ -59,12 +60,8 @@ class WriteQueue:
         if self._stuck is None or before < self._stuck:
             self._stuck = None
             self._woken.clear()
-            timer = self._clock.call_later(timeout_s, self._woken.set)
             began = self._clock.monotonic()
-            try:
-                await self._woken.wait()
-            finally:
-                timer.cancel()
+            await wait_set(self._clock, self._woken, timeout_s)
             if self._unwritten() < before or self._clock.monotonic() - began < timeout_s:
                 return
             self._stuck = before

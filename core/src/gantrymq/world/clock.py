@@ -6,7 +6,10 @@ Wall time is in milliseconds since the epoch, as RocketMQ stores it; durations a
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
+
+if TYPE_CHECKING:
+    from asyncio import Event
 
 
 class Timer(Protocol):
@@ -33,6 +36,15 @@ class Clock(Protocol):
 
     async def sleep(self, seconds: float) -> None:
         """Suspend the caller for *seconds*."""
+
+
+async def wait_set(clock: Clock, event: Event, seconds: float) -> None:
+    """Wait until *event* is set, or set it after *seconds*."""
+    timer = clock.call_later(seconds, event.set)
+    try:
+        await event.wait()
+    finally:
+        timer.cancel()
 
 
 def monotonic_ms(clock: Clock) -> int:

@@ -17,6 +17,7 @@ from gantrymq.errors import GantryError, LogMismatch
 from gantrymq.interfaces import MessageStore, RawLog
 from gantrymq.model.hosts import format_address
 from gantrymq.world import Clock
+from gantrymq.world.clock import wait_set
 from gantrymq.world.time_slices import TimeSlices
 from gantrymq_replication.gate import ReplicaGate
 from gantrymq_replication.protocol import MasterSide, Refused
@@ -185,13 +186,11 @@ class SlaveConnection:
 
     async def _wait(self) -> None:
         """Wait for the first report; after it, until something was appended or a heartbeat is due."""
-        due = max(0.001, self._written_at + self._shared.rules.heartbeat_s - self._now())
-        timer = self._shared.clock.call_later(due, self._wake.set) if self._side.begun else None
-        try:
+        if self._side.begun:
+            due = max(0.001, self._written_at + self._shared.rules.heartbeat_s - self._now())
+            await wait_set(self._shared.clock, self._wake, due)
+        else:
             await self._wake.wait()
-        finally:
-            if timer is not None:
-                timer.cancel()
         self._wake.clear()
 
 

@@ -15,6 +15,7 @@ from typing import Any, Final
 from gantrymq.errors import LogMismatch
 from gantrymq.interfaces import Broker, RawLog
 from gantrymq.model.hosts import format_address
+from gantrymq.world.clock import wait_set
 from gantrymq_replication.durable_mark import DurableMark
 from gantrymq_replication.overlap import Overlap, last_record_start
 from gantrymq_replication.protocol import Refused, SlaveSide, Transfer
@@ -187,11 +188,7 @@ class Copying:
                 self._report(have)
                 await self._writer.drain()
                 continue
-            timer = self._clock.call_later(due, self._appended.set)
-            try:
-                await self._appended.wait()
-            finally:
-                timer.cancel()
+            await wait_set(self._clock, self._appended, due)
             self._appended.clear()
 
     async def _mark_always(self) -> None:

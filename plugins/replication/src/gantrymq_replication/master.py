@@ -12,6 +12,7 @@ from gantrymq.errors import ConfigError
 from gantrymq.interfaces import Broker
 from gantrymq.model.hosts import format_address, parse_address
 from gantrymq.world import Listener, Timer
+from gantrymq.world.clock import wait_set
 from gantrymq_replication.connection import Shared, SlaveConnection
 from gantrymq_replication.durable_mark import DurableMark
 from gantrymq_replication.gate import ReplicaGate
@@ -141,9 +142,7 @@ class MasterService:
             if all(each.acked >= end for each in self.replicas.in_sync(end, clock.monotonic())):
                 return
             self._reported.clear()
-            timer = clock.call_later(left, self._reported.set)
-            await self._reported.wait()
-            timer.cancel()
+            await wait_set(clock, self._reported, left)
 
     # --- minInSyncReplicas --------------------------------------------------------------------------------------------
 

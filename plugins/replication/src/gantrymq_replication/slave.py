@@ -13,6 +13,7 @@ from gantrymq.errors import ConfigError, GantryError
 from gantrymq.interfaces import Broker, RawLog
 from gantrymq.model.hosts import parse_address
 from gantrymq.model.role import Role
+from gantrymq.world.clock import wait_set
 from gantrymq_replication.copying import Copying
 from gantrymq_replication.durable_mark import DurableMark
 from gantrymq_replication.protocol import Refused
@@ -146,8 +147,4 @@ class SlaveService:
     async def _wait(self, seconds: float) -> None:
         """Wait, or until another address of the master is known."""
         self._told.clear()
-        timer = self._broker.world.clock.call_later(seconds, self._told.set)
-        try:
-            await self._told.wait()
-        finally:
-            timer.cancel()
+        await wait_set(self._broker.world.clock, self._told, seconds)

@@ -30,6 +30,7 @@ from gantrymq.remoting.client import RemotingClient
 from gantrymq.remoting.codes import RequestCode, ResponseCode
 from gantrymq.remoting.command import request
 from gantrymq.remoting.tls_settings import client_of
+from gantrymq.world.clock import wait_set
 from gantrymq.world.time_slices import TimeSlices
 from gantrymq_replication.table_answers import (
     GROUPS,
@@ -210,11 +211,7 @@ class TablesService:
     async def _wait(self, seconds: float) -> None:
         """Wait, or until there is another master."""
         self._told.clear()
-        timer = self._clock.call_later(seconds, self._told.set)
-        try:
-            await self._told.wait()
-        finally:
-            timer.cancel()
+        await wait_set(self._clock, self._told, seconds)
 
 
 def _entries(found: Members, table: PagedTable) -> Members:

@@ -43,6 +43,7 @@ from gantrymq.remoting.command import Command, request
 from gantrymq.remoting.connection import Connection
 from gantrymq.remoting.headers.nameserver import UnregisterBrokerRequest
 from gantrymq.world import World
+from gantrymq.world.clock import wait_set
 
 log = logging.getLogger(__name__)
 
@@ -357,11 +358,7 @@ class _Loop:
         delay = min(MOST_PAUSE_S, 2.0 ** (failures - 1)) if failures else period
         if not failures and self._whole_at is not None:
             delay = min(delay, max(0.0, self._whole_at - clock.monotonic()))
-        timer = clock.call_later(delay, self._wanted.set)
-        try:
-            await self._wanted.wait()
-        finally:
-            timer.cancel()
+        await wait_set(clock, self._wanted, delay)
 
 
 async def _wait(for_each: Sequence[Coroutine[Any, Any, Any]], how: str) -> None:

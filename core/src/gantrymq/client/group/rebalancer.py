@@ -36,6 +36,7 @@ from gantrymq.model.queue import MessageQueue
 from gantrymq.remoting.codes import RequestCode, ResponseCode
 from gantrymq.remoting.headers.clients import GetConsumerListByGroupRequest
 from gantrymq.world import Timer
+from gantrymq.world.clock import wait_set
 
 __all__ = ["Rebalancer"]
 
@@ -363,11 +364,7 @@ class Rebalancer:
         clock = self._member.instance.world.clock
         while pq.in_flight_since and (left := deadline - clock.monotonic()) > 0:
             pq.changed.clear()
-            timer = clock.call_later(left, pq.changed.set)
-            try:
-                await pq.changed.wait()
-            finally:
-                timer.cancel()
+            await wait_set(clock, pq.changed, left)
 
     def _lock_is_stale(self, pq: ProcessQueue) -> bool:
         now = self._member.instance.world.clock.monotonic()

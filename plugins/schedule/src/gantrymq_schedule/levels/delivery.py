@@ -23,6 +23,7 @@ from gantrymq.formats.record import RecordView
 from gantrymq.interfaces import Broker, PutResult, PutStatus, StoreMessage
 from gantrymq.model.names import SCHEDULE_TOPIC
 from gantrymq.model.queue import Queue
+from gantrymq.world.clock import wait_set
 from gantrymq_schedule.deleted_topics import DeletedTopics
 from gantrymq_schedule.lateness import Lateness
 from gantrymq_schedule.levels.due import read_due
@@ -155,10 +156,10 @@ class LevelDelivery:
         self._wake.clear()
         if self._stopping:
             return
-        timer = None if seconds is None else self._clock.call_later(seconds, self._wake.set)
-        await self._wake.wait()
-        if timer is not None:
-            timer.cancel()
+        if seconds is None:
+            await self._wake.wait()
+        else:
+            await wait_set(self._clock, self._wake, seconds)
 
     async def _resume(self) -> None:
         """Skip the messages that were delivered before a kill."""
