@@ -45,6 +45,11 @@ class Answer:
         return (self.ha or {}).get("haConnectionInfo") or ()
 
     @property
+    def departures(self) -> Sequence[Mapping[str, Any]]:
+        """Why a master lost slaves."""
+        return (self.ha or {}).get("haDepartures") or ()
+
+    @property
     def client(self) -> Mapping[str, Any]:
         """The connection of a slave."""
         return (self.ha or {}).get("haClientRuntimeInfo") or {}
@@ -212,7 +217,7 @@ def _following(
 def _departure(slave: Answer, master: Answer | None) -> str:
     """Return when and why the master lost its last connection from the slave's host; empty if it does not say."""
     host = _host(str(slave.client.get("localAddr") or slave.address))
-    for each in (master.ha if master is not None and master.ha is not None else {}).get("haDepartures") or ():
+    for each in master.departures if master is not None else ():
         if each.get("host") == host:
             return _lost_at(each)
     return ""
@@ -225,7 +230,6 @@ def _unregistered(connection: Mapping[str, Any], master: Answer | None) -> Copy:
 
 def _lost(master: Answer | None, hosts: Collection[str], now_ms: int) -> list[Copy]:
     """Return slaves that the master lost, from hosts without another slave."""
-    told = (master.ha if master is not None and master.ha is not None else {}).get("haDepartures") or ()
     return [
         Copy(
             role="slave",
@@ -235,7 +239,7 @@ def _lost(master: Answer | None, hosts: Collection[str], now_ms: int) -> list[Co
             following=False,
             problem=f"not registered with the name servers; {_lost_at(each)}",
         )
-        for each in told
+        for each in (master.departures if master is not None else ())
         if each.get("reported") and each.get("host") not in hosts and now_ms - int(each["timestamp"]) < LOST_MS
     ]
 

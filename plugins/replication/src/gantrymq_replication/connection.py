@@ -23,6 +23,7 @@ from gantrymq_replication.gate import ReplicaGate
 from gantrymq_replication.protocol import MasterSide, Refused
 from gantrymq_replication.replicas import Replica, Replicas
 from gantrymq_replication.settings import HaSettings
+from gantrymq_replication.streams import Silence
 from gantrymq_replication.traffic import Departure
 
 __all__ = ["Shared", "SlaveConnection"]
@@ -56,7 +57,7 @@ class SlaveConnection:
         self._side = MasterSide(_new_slave_from(shared))
         self._wake = asyncio.Event()
         self._now = shared.clock.monotonic
-        self._written_at = self._heard_at = self._now()
+        self._written_at = self._now()
         self._window_at, self._window_bytes = 0.0, 0
         self._replica: Replica | None = None
         self._problem = ""
@@ -75,10 +76,10 @@ class SlaveConnection:
         """Serve the slave; returns when the connection is lost."""
         sending = asyncio.ensure_future(self._send_always())
         sending.add_done_callback(self._sending_ended)
-        self._silence = self._shared.clock.call_later(self._shared.rules.silence_s, self._check_silence)
+        silence = Silence(self._shared.clock, self._shared.rules.silence_s, self._silent)
         try:
             while data := await self._reader.read(REPORTS_BYTES):
-                self._heard_at = self._now()
+                silence.heard()
                 if self._side.receive(data, self._shared.raw_log.log_range()):
                     self._reported()
         except OSError as error:
@@ -86,7 +87,7 @@ class SlaveConnection:
         except Refused as error:
             self._problem = str(error)
         finally:
-            self._silence.cancel()
+            silence.cancel()
             sending.cancel()
             self._writer.transport.abort()
             if self._replica is not None:
@@ -116,12 +117,8 @@ class SlaveConnection:
         shared.gate.acknowledged()
         shared.changed()
 
-    def _check_silence(self) -> None:
-        left = self._heard_at + self._shared.rules.silence_s - self._now()
-        if left <= 0:
-            self.abort("it reported nothing for haHousekeepingInterval")
-        else:
-            self._silence = self._shared.clock.call_later(left, self._check_silence)
+    def _silent(self) -> None:
+        self.abort("it reported nothing for haHousekeepingInterval")
 
     # --- sending ----------------------------------------------------------------------------------------------------
 

@@ -20,7 +20,7 @@ from gantrymq_replication.durable_mark import DurableMark
 from gantrymq_replication.overlap import Overlap, last_record_start
 from gantrymq_replication.protocol import Refused, SlaveSide, Transfer
 from gantrymq_replication.settings import HaSettings
-from gantrymq_replication.streams import READ_BYTES, Streams
+from gantrymq_replication.streams import READ_BYTES, Silence, Streams
 from gantrymq_replication.traffic import Traffic
 
 __all__ = ["Copying"]
@@ -64,9 +64,8 @@ class Copying:
         """
         self._reader, self._writer = streams
         self.local_address = format_address(*(self._writer.get_extra_info("sockname") or ("?", 0))[:2])
-        self._heard_at = self._clock.monotonic()
         self._report(self._overlap.start)
-        self._silence = self._clock.call_later(self._rules.silence_s, self._check_silence)
+        self._silence = Silence(self._clock, self._rules.silence_s, self._writer.transport.abort)
         try:
             await _first_ended(self._receive(), self._report_always(), self._mark_always())
         except OSError as error:
@@ -77,21 +76,15 @@ class Copying:
             self._silence.cancel()
             self._writer.transport.abort()
 
-    def _check_silence(self) -> None:
-        left = self._heard_at + self._rules.silence_s - self._clock.monotonic()
-        if left > 0:
-            self._silence = self._clock.call_later(left, self._check_silence)
-        else:
-            self._writer.transport.abort()
-
     # --- the master's log -------------------------------------------------------------------------------------------
 
     async def _receive(self) -> None:
         self._begun()
         while data := await self._reader.read(READ_BYTES):
-            self._heard_at, self.compared = self._clock.monotonic(), True
+            self._silence.heard()
+            self.compared = True
             self.read_at_ms = self._clock.now_ms()
-            self.traffic.add(len(data), self._heard_at)
+            self.traffic.add(len(data), self._silence.heard_at)
             pieces = []
             for transfer in self._side.receive(data):
                 left = await self._compare(transfer) if self._overlap.open else transfer

@@ -19,7 +19,7 @@ from gantrymq.remoting.tls_settings import tls_client
 from gantrymq.remoting.tls_transport import TlsTransport
 from gantrymq.world import Clock, Timer, World
 
-__all__ = ["HaStreams", "Streams"]
+__all__ = ["HaStreams", "Silence", "Streams"]
 
 log = logging.getLogger("gantrymq.replication")
 
@@ -29,6 +29,30 @@ READ_BYTES: Final = 512 * 1024  # buffered, and returned by one read
 
 Streams = tuple[asyncio.StreamReader, asyncio.StreamWriter]
 Connected = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]
+
+
+class Silence:
+    """Calls *ended* once nothing was heard of the peer for *limit_s* seconds."""
+
+    def __init__(self, clock: Clock, limit_s: float, ended: Callable[[], None]) -> None:
+        self._clock, self._limit_s, self._ended = clock, limit_s, ended
+        self.heard_at = clock.monotonic()
+        self._timer = clock.call_later(limit_s, self._check)
+
+    def heard(self) -> None:
+        """Begin again. A timer that is due later is left as it is, because this is called for every read."""
+        self.heard_at = self._clock.monotonic()
+
+    def cancel(self) -> None:
+        """End it without a call."""
+        self._timer.cancel()
+
+    def _check(self) -> None:
+        left = self.heard_at + self._limit_s - self._clock.monotonic()
+        if left > 0:
+            self._timer = self._clock.call_later(left, self._check)
+        else:
+            self._ended()
 
 
 class _Secured(asyncio.Protocol):

@@ -26,12 +26,12 @@ import attrs
 from gantrymq.errors import FormatError
 from gantrymq.interfaces import TableSnapshot
 from gantrymq.loose_json import dumps, loads
+from gantrymq.model.names import SCHEDULE_TOPIC
 from gantrymq.model.queue import Queue
 from gantrymq.world.time_slices import TimeSlices
 
 __all__ = ["GROUPS", "TOPICS", "MasterTables", "PagedTable", "limit_offsets", "members_of", "snapshot_of"]
 
-DELAYED: Final = "SCHEDULE_TOPIC_XXXX"
 NO_TIMER_CHECKPOINT: Final = "{}"
 
 Members = dict[Any, Any]
@@ -99,7 +99,7 @@ async def limit_offsets(tables: MasterTables, end_of: EndOf, slices: TimeSlices)
         await slices.item_done()
     if tables.delays is not None:
         levels = _table(tables.delays, "delay offsets")
-        count += _limit(levels, end_of, DELAYED, "delay offsets", first=1)
+        count += _limit(levels, end_of, SCHEDULE_TOPIC, "delay offsets", first=1)
     return count
 
 

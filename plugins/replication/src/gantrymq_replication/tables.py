@@ -28,7 +28,7 @@ from gantrymq.model.queue import Queue
 from gantrymq.model.role import Role
 from gantrymq.remoting.client import RemotingClient
 from gantrymq.remoting.codes import RequestCode, ResponseCode
-from gantrymq.remoting.command import request
+from gantrymq.remoting.command import Command, request
 from gantrymq.remoting.tls_settings import client_of
 from gantrymq.world.clock import wait_set
 from gantrymq.world.time_slices import TimeSlices
@@ -186,18 +186,19 @@ class TablesService:
         ext = {table.start: str(start), table.most: str(most)}
         if version is not None:
             ext["dataVersion"] = dumps(version).decode()
-        reply = await self._client.call(master, request(code, ext), CALL_S)
-        if reply.code != 0:
-            raise BrokerRefused(reply.code, reply.remark or "", master)
+        reply = await self._call(master, code, ext)
         total = (reply.ext or {}).get(table.total)
         found = await self._broker.world.workers.run(members_of, reply.payload, table.table)
         return found, None if total is None else int(total)
 
     async def _ask(self, master: str, code: RequestCode) -> bytes:
-        reply = await self._client.call(master, request(code), CALL_S)
+        return bytes((await self._call(master, code)).payload)
+
+    async def _call(self, master: str, code: RequestCode, ext: dict[str, str] | None = None) -> Command:
+        reply = await self._client.call(master, request(code, ext), CALL_S)
         if reply.code != 0:
             raise BrokerRefused(reply.code, reply.remark or "", master)
-        return bytes(reply.payload)
+        return reply
 
     async def _optional(self, master: str, code: RequestCode) -> bytes | None:
         """Return the answer, None from a master without this table."""
