@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable
-from functools import partial, reduce
+from functools import partial
 from typing import Final
 
 import attrs
@@ -281,19 +281,17 @@ def _row(name: str, enabled: bool | None, tables: Tables[GroupPart]) -> GroupRow
         return GroupRow(name, None, None, None, None, False, None, None, None, enabled, None)
     parts, partial = [each.value for each in aged], tables.partial(name)
     at_most = any(each.late_at_most for each in parts)
-    late_ms = None if partial and at_most else reduce(maximum, (each.late_ms for each in parts))
-    lag, retries = (reduce(total, (getattr(each, which) for each in parts)) for which in ("lag", "retries"))
-    dead_letters, per_s = (reduce(known_sum, (getattr(each, which) for each in parts)) for which in NOT_ALL_TELL)
+    values = {each.attribute: each.of(parts) for each in COLUMNS.values()}
     return GroupRow(
         name,
-        max(each.members for each in parts) or (None if partial else 0),
+        values["members"] or (None if partial else 0),
         next((each.model for each in parts if each.model), None),
-        _long(lag),
-        late_ms,
+        _long(values["lag"]),
+        None if partial and at_most else values["late_ms"],
         at_most,
-        _long(retries),
-        _long(dead_letters),
-        per_s,
+        _long(values["retries"]),
+        _long(values["dead_letters"]),
+        values["per_s"],
         enabled,
         min(each.as_of_ms for each in aged),
         partial,

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Collection, Coroutine, Iterable, Mapping
-from functools import partial
+from functools import partial, reduce
 from typing import Any, Final, Generic, TypeVar
 
 import attrs
@@ -94,6 +94,10 @@ class Column:
     word: str  # at brokers that serve summaries
     attribute: str  # of rows
     combine: Callable[[Any, Any], Any]  # makes one value of those of two brokers
+
+    def of(self, parts: Iterable[Any]) -> Any:
+        """Return the value of a name, made of the rows that brokers have of it, of which there must be one."""
+        return reduce(self.combine, (getattr(each, self.attribute) for each in parts))
 
 
 @attrs.frozen

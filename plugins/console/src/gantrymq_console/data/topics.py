@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Collection
-from functools import partial, reduce
+from functools import partial
 from typing import Final, TypeVar
 
 import attrs
@@ -47,7 +47,6 @@ COLUMNS: Final = {
     "queues": Column("queues", "queues", total),
 }
 SORTS: Final = ("name", *COLUMNS)
-_ROW: Final = [COLUMNS[word] for word in ("queues", "messages", "newest", "in", "out", "groups")]
 TYPES: Final = {"FIFO": "fifo", "DELAY": "delay", "TRANSACTION": "transaction"}
 
 
@@ -231,9 +230,7 @@ def _row(name: str, kind: str, tables: Tables[TopicPart]) -> TopicRow:
     parts = [each.value for each in aged]
     if kind == "normal":
         kind = TYPES.get(next((each.message_type for each in parts if each.message_type), "").upper(), kind)
-    queues, messages, newest_ms, in_per_s, out_per_s, groups = (
-        reduce(column.combine, (getattr(each, column.attribute) for each in parts)) for column in _ROW
-    )
+    values = {each.attribute: each.of(parts) for each in COLUMNS.values()}
     as_of_ms = min(each.as_of_ms for each in aged)
     at_least = [which for which in ("in_per_s", "out_per_s") if any(getattr(each, which) is None for each in parts)]
     if sum(each.groups != 0 for each in parts) > 1:  # the brokers may have different groups
@@ -241,12 +238,12 @@ def _row(name: str, kind: str, tables: Tables[TopicPart]) -> TopicRow:
     return TopicRow(
         name,
         kind,
-        queues,
-        Long(messages),
-        newest_ms,
-        in_per_s,
-        out_per_s,
-        groups,
+        values["queues"],
+        Long(values["messages"]),
+        values["newest_ms"],
+        values["in_per_s"],
+        values["out_per_s"],
+        values["groups"],
         as_of_ms,
         tables.partial(name),
         tuple(at_least),
