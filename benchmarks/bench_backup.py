@@ -23,11 +23,21 @@ import sys
 import tempfile
 import time
 from asyncio.subprocess import PIPE, create_subprocess_exec
+from contextlib import suppress
 from pathlib import Path
 from typing import Final, NamedTuple
 
 from arguments import existing_folder, whole
-from load_client import BrokerProcess, Connection, connect, new_loop, percentile, raise_descriptor_limit, send_request
+from load_client import (
+    BrokerProcess,
+    Connection,
+    connect,
+    memory_bytes,
+    new_loop,
+    percentile,
+    raise_descriptor_limit,
+    send_request,
+)
 from loop_watch import LONG_MS, LoopWatch, idle_log
 from many_queues import apart, fill_queues, topic_name, write_tables
 
@@ -179,21 +189,13 @@ async def _command(*words: str | Path) -> Command:
     said = asyncio.ensure_future(child.communicate())
     peak = 0
     while not said.done():
-        peak = max(peak, _anonymous_bytes(child.pid))
+        with suppress(OSError, StopIteration):  # it has ended
+            peak = max(peak, memory_bytes(child.pid, "RssAnon"))
         await asyncio.wait([said], timeout=SAMPLE_S)
     out, err = said.result()
     if child.returncode:
         raise SystemExit(f"gantrymq store {words[0]} ended with {child.returncode}: {err.decode()}")
     return Command(json.loads(out), time.monotonic() - began, peak)
-
-
-def _anonymous_bytes(pid: int) -> int:
-    """Resident memory without pages of files, 0 if the process has ended."""
-    try:
-        lines = Path(f"/proc/{pid}/status").read_text().splitlines()
-    except (FileNotFoundError, ProcessLookupError):
-        return 0
-    return next((int(line.split()[1]) * 1024 for line in lines if line.startswith("RssAnon:")), 0)
 
 
 def main() -> int:

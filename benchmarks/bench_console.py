@@ -44,6 +44,8 @@ from load_client import (
     Pump,
     Request,
     connect,
+    cpu_s,
+    memory_bytes,
     percentile,
     raise_descriptor_limit,
     send_request,
@@ -108,8 +110,7 @@ class ConsoleProcess:
 
     def cpu_s(self) -> float:
         """Seconds of CPU of all its threads so far, user and system."""
-        fields = Path(f"/proc/{self.pid}/stat").read_text().rpartition(")")[2].split()
-        return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+        return cpu_s(self.pid)
 
     async def settled(self) -> None:
         """Wait until all templates are compiled, and the history has its first sample."""
@@ -120,8 +121,7 @@ class ConsoleProcess:
 
     def private_bytes(self) -> int:
         """Resident memory without pages of files."""
-        lines = Path(f"/proc/{self.pid}/status").read_text().splitlines()
-        return next(int(line.split()[1]) * 1024 for line in lines if line.startswith("RssAnon:"))
+        return memory_bytes(self.pid, "RssAnon")
 
     def __enter__(self) -> Self:
         return self

@@ -125,7 +125,7 @@ def main() -> int:
             BrokerProcess({"flushDiskType": options.flush}, store=root, python=watch.python) as broker,
             asyncio.Runner(loop_factory=new_loop) as runner,
         ):
-            memory = memory_mb(broker, "VmRSS")
+            memory = broker.resident_bytes() / 1024**2
             runner.run(make_topic(broker.address))
             wait_s = due_ms / 1000 - time.time() - BEFORE_S
             if wait_s < 0:
@@ -135,7 +135,7 @@ def main() -> int:
             began = time.monotonic()
             beside = runner.run(send(broker.address, options.pace, AFTER_S))
             steps = watch.between(began, time.monotonic(), idle)
-            most_memory = memory_mb(broker, "VmHWM")
+            most_memory = broker.peak_bytes() / 1024**2
         found = asyncio.run(left(root))
     took_s = (max(time_ms for *_, time_ms in found) - due_ms) / 1000
     early = sum(time_ms < due_ms for *_, time_ms in found)
@@ -150,12 +150,6 @@ def main() -> int:
         print(f"sends {name}: p50 {p50:.2f}, p99 {p99:.2f}, at most {most:.2f} ms")
     print(f"longest step of the loop {steps.longest_ms:.1f} ms ({steps.said}), {verdict(steps.longest_ms, LONG_MS)}")
     return 0 if complete and ordered and not early and took_s < LEAVE_S else 1
-
-
-def memory_mb(broker: BrokerProcess, kind: str) -> float:
-    """Memory of the broker's process; *kind*: VmRSS, now, or VmHWM, at most."""
-    status = Path(f"/proc/{broker.pid}/status").read_text().splitlines()
-    return int(next(line for line in status if line.startswith(kind)).split()[1]) / 1024
 
 
 async def make_topic(address: str) -> None:

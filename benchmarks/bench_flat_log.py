@@ -44,6 +44,7 @@ from typing import NamedTuple
 
 from arguments import existing_folder, whole
 from filled_store import TOPIC, batches, new_store, put, unique_key
+from load_client import memory_bytes
 
 from gantrymq.interfaces import GetLimit, StoreMessage
 from gantrymq.model.queue import Queue
@@ -237,8 +238,7 @@ def keep_no_holes() -> None:
 def private_mb() -> float:
     """Resident memory of this process without pages of files."""
     gc.collect()
-    lines = Path("/proc/self/status").read_text().splitlines()
-    return next(int(line.split()[1]) * 1024 for line in lines if line.startswith("RssAnon:")) / 1e6
+    return memory_bytes(os.getpid(), "RssAnon") / 1e6
 
 
 def blocks_mb(folder: Path) -> float:

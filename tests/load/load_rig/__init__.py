@@ -14,7 +14,7 @@ Used by the load test and by `benchmarks/`. The frames are built here and not by
 little and checks the broker with independent code.
 """
 
-from load_rig.broker_process import BrokerProcess, cpu_s, raise_descriptor_limit
+from load_rig.broker_process import BrokerProcess, cpu_s, memory_bytes, raise_descriptor_limit
 from load_rig.connection import Answer, Connection, connect
 from load_rig.crowd import Crowd
 from load_rig.figures import percentile
@@ -46,6 +46,7 @@ __all__ = [
     "create_topic_request",
     "heartbeat_request",
     "members_request",
+    "memory_bytes",
     "percentile",
     "pull_request",
     "raise_descriptor_limit",

@@ -82,15 +82,15 @@ class BrokerProcess:
 
     def private_bytes(self) -> int:
         """Resident memory without file pages: the process's own memory, whatever the kernel caches of its store."""
-        return self._status("RssAnon")
+        return memory_bytes(self.pid, "RssAnon")
 
     def resident_bytes(self) -> int:
         """Resident memory, mapped pages of the store included."""
-        return self._status("VmRSS")
+        return memory_bytes(self.pid, "VmRSS")
 
     def peak_bytes(self) -> int:
         """The most that was ever resident, mapped pages of the store included."""
-        return self._status("VmHWM")
+        return memory_bytes(self.pid, "VmHWM")
 
     def stop(self) -> None:
         """Stop it cleanly.
@@ -123,15 +123,17 @@ class BrokerProcess:
             self._child.stdout.close()
         self._folder.cleanup()
 
-    def _status(self, name: str) -> int:
-        lines = Path(f"/proc/{self.pid}/status").read_text().splitlines()
-        return next(int(line.split()[1]) * 1024 for line in lines if line.startswith(f"{name}:"))
-
 
 def cpu_s(pid: int) -> float:
     """Seconds of CPU of all threads of a process so far. Source: proc(5), stat, utime and stime."""
     fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
+def memory_bytes(pid: int, name: str) -> int:
+    """Memory of a running process by its name in proc(5), status: RssAnon without pages of files, VmRSS, VmHWM."""
+    lines = Path(f"/proc/{pid}/status").read_text().splitlines()
+    return next(int(line.split()[1]) * 1024 for line in lines if line.startswith(f"{name}:"))
 
 
 def raise_descriptor_limit(needed: int) -> int:
