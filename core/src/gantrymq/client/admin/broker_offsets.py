@@ -108,8 +108,7 @@ class BrokerOffsets:
     async def commit(self, group: str, moves: Sequence[OffsetMove]) -> None:
         """Commit the offsets as a member would; only for a group that is offline.
 
-        The first commit is sent alone: RocketMQ may lose one of two concurrent first commits of a group on a topic
-        (commitOffset of its ConsumerOffsetManager creates the table of the topic in two steps).
+        The first commit is sent alone, see `GroupOffsets.commit`; if it fails, nothing else is sent.
         """
 
         async def one(move: OffsetMove) -> None:

@@ -104,17 +104,14 @@ class GroupOffsets:
             commit_offset=offset,
             bname=queue.broker_name,
         )
-        key = queue.broker_name, queue.topic
-        first = self._first_commits.get(key)
-        if first is not None:
+        ended = asyncio.Event()
+        first = self._first_commits.setdefault((queue.broker_name, queue.topic), ended)
+        if first is not ended:
             await first.wait()
-            await self._ask_master(queue, RequestCode.UPDATE_CONSUMER_OFFSET, header)
-            return
-        first = self._first_commits[key] = asyncio.Event()
         try:
             await self._ask_master(queue, RequestCode.UPDATE_CONSUMER_OFFSET, header)
         finally:
-            first.set()
+            ended.set()
 
     async def _ask(self, queue: MessageQueue, code: RequestCode, header: Header) -> int:
         reply, address = await self._ask_master(queue, code, header)
