@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Sequence
-from typing import Final
 
 from gantrymq.client import Reader
 from gantrymq.client.message import ReceivedMessage
-from gantrymq.client.reading.backwards import first_ends
+from gantrymq.client.reading.backwards import FOREVER_MS, SLICE, Backwards, each_of, first_ends
 from gantrymq.model.queue import MessageQueue
 
 __all__ = ["newest_of"]
-
-PAGE: Final = 64  # messages read at a time
 
 
 async def newest_of(
@@ -38,29 +35,18 @@ async def newest_of(
 
     Raises as `Reader.pull`.
     """
-    before_ms = None if end_ms is None else end_ms + 1
-    ends = await first_ends(reader, queues, before_ms)
-    if end_offset is not None:
-        ends = {queue: min(end, end_offset + 1) for queue, end in ends.items()}
-    same: list[ReceivedMessage] = []  # of one millisecond
-    begun = False
-    while ends and not begun:
-        page = await reader.read_back(
-            ends, before_ms=before_ms, max_count=PAGE, expression=expression, expression_type=expression_type
-        )
-        for each in page.messages:
-            begun = each.store_timestamp < begin_ms
-            if same and (begun or each.store_timestamp != same[0].store_timestamp):
-                for found in _in_order(same):
-                    yield found
-                same = []
-            if begun:
-                break
-            same.append(each)
-        ends = dict(page.ends)
-    for found in _in_order(same):
-        yield found
-
-
-def _in_order(messages: Sequence[ReceivedMessage]) -> list[ReceivedMessage]:
-    return sorted(messages, key=lambda each: (each.broker_name, -each.log_offset, -each.queue_offset))
+    reading: Backwards[ReceivedMessage] = Backwards(
+        reader,
+        lambda message: message,
+        begin_ms=begin_ms,
+        end_ms=FOREVER_MS if end_ms is None else end_ms,
+        expression=expression,
+        expression_type=expression_type,
+    )
+    size = max(1, min(SLICE, -(-4 * SLICE // max(1, len(queues)))))  # most of a slice of each would not be needed
+    for queue, end in (await first_ends(reader, queues, None if end_ms is None else end_ms + 1)).items():
+        reading.add(queue, 0, end if end_offset is None else min(end, end_offset + 1), size=size)
+    while not reading.is_done:
+        for _, message in reading.take():
+            yield message
+        await each_of(reading.reads().values())
