@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from heapq import heappop, heappush
+from itertools import count
 from typing import Final
 
 from gantrymq.config import Settings
@@ -30,7 +32,8 @@ class ReplicaGate:
     def __init__(self) -> None:
         self.late_s: float | None = None
         self._replicas: Replicas | None = None
-        self._waiting: list[tuple[int, asyncio.Future[None]]] = []
+        self._waiting: list[tuple[int, int, asyncio.Future[None]]] = []  # a heap: offset, order of the call, wait
+        self._calls = count()
 
     def applies(self, settings: Settings) -> bool:
         """Return whether acknowledgements wait for slaves."""
@@ -44,7 +47,7 @@ class ReplicaGate:
     def close(self) -> None:
         """End all waits: there are no slaves any more."""
         self._replicas = self.late_s = None
-        for _, future in self._waiting:
+        for *_, future in self._waiting:
             if not future.done():
                 future.set_exception(_not_available())
 
@@ -63,21 +66,22 @@ class ReplicaGate:
             raise _not_available()
         future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         timer = self._clock.call_later(self.late_s, _expire, future)
-        entry = (log_offset, future)
-        self._waiting.append(entry)
+        heappush(self._waiting, (log_offset, next(self._calls), future))
         try:
             await future
         finally:
             timer.cancel()
-            self._waiting.remove(entry)
+            while self._waiting and self._waiting[0][2].done():
+                heappop(self._waiting)
 
     def acknowledged(self) -> None:
         """Let pass what enough slaves have now."""
         if not self._waiting or self._replicas is None:
             return
         confirmed = self._replicas.confirmed(self._end(), self._clock.monotonic())
-        for log_offset, future in self._waiting:
-            if log_offset <= confirmed and not future.done():
+        while self._waiting and self._waiting[0][0] <= confirmed:
+            *_, future = heappop(self._waiting)
+            if not future.done():
                 future.set_result(None)
 
 
