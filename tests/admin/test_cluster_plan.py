@@ -269,3 +269,16 @@ def test_a_machine_without_which_nothing_is_acknowledged_is_noted():
     assert unwise("masters = 2\nslaves = 2\n" + SYNC) == []
     assert unwise("masters = 3\nslaves = 1\n" + SYNC) == []
     assert unwise("masters = 2\nslaves = 1\n" + SYNC.replace("inSyncReplicas = 2", "")) == []
+
+
+def test_a_sync_master_answers_before_clients_give_up():
+    masters = {server.name: server for server in place(parse("masters = 2\nslaves = 1\n" + SYNC, "c.toml"))}
+    text = masters["broker-a"].text("c.toml")
+    assert masters["broker-a"].values["slaveTimeout"] == "1000"
+    assert "\n# below the 3 s after which clients give up" in text.partition("slaveTimeout=1000\n")[0]
+    assert {line.key: line.value for line in parse_properties(text, "x")} == masters["broker-a"].values
+    assert "slaveTimeout" not in masters["broker-a-s1"].values
+    own = placed("slaves = 1\n" + SYNC + "slaveTimeout = 2500\n")
+    assert own["m1", "broker-a"]["slaveTimeout"] == "2500"
+    assert "below the 3 s" not in place(parse("slaves = 1\n" + SYNC + "slaveTimeout = 2500\n", "c.toml"))[-2].text("c")
+    assert "slaveTimeout" not in placed("slaves = 1\n" + THREE)["m1", "broker-a"]

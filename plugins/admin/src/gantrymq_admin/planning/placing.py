@@ -24,6 +24,10 @@ PORT_STEP: Final = 10
 _NAME_SERVER_PORT: Final = 9876
 _BROKER_PORT: Final = 10911
 METRICS_DEFAULT: Final = 5557
+_SLAVE_TIMEOUT: Final = "slaveTimeout"
+_REASONS: Final = {
+    _SLAVE_TIMEOUT: "below the 3 s after which clients give up, so that they get the answer; RocketMQ's default is 3000"
+}
 
 
 @attrs.frozen
@@ -37,6 +41,7 @@ class Server:
     broker: str  # brokerName; empty for a name server
     values: Mapping[str, str]  # its settings
     command: str  # that starts it
+    chosen: frozenset[str] = frozenset()  # keys of `values` that are neither in the description nor of the place
 
     @property
     def file(self) -> str:
@@ -55,9 +60,12 @@ class Server:
 
     def text(self, source: str) -> str:
         """Return the contents of its settings file."""
-        return (
-            f"# {self.kind} on {self.machine}, by gantrymq cluster plan from {source}\n{properties_text(self.values)}"
-        )
+        lines = [f"# {self.kind} on {self.machine}, by gantrymq cluster plan from {source}\n"]
+        for key, value in self.values.items():
+            if key in self.chosen:
+                lines.append(f"# {_REASONS[key]}\n")
+            lines.append(properties_text({key: value}))
+        return "".join(lines)
 
 
 def number(values: Mapping[str, str], key: str) -> int:
@@ -124,8 +132,12 @@ def _broker(description: Description, machine: str, broker: str, broker_id: int,
         values.setdefault(HA_PORT, str(number(values, PORT) + 1))
         if broker_id:
             values["brokerRole"] = "SLAVE"
+    chosen = frozenset[str]()
+    if values.get("brokerRole") == "SYNC_MASTER" and _SLAVE_TIMEOUT not in values:
+        values[_SLAVE_TIMEOUT] = "1000"
+        chosen = frozenset({_SLAVE_TIMEOUT})
     command = f"gantrymq broker -c {description.config}/{name}.conf"
-    return Server(machine, address, "slave" if broker_id else "master", name, broker, values, command)
+    return Server(machine, address, "slave" if broker_id else "master", name, broker, values, command, chosen)
 
 
 def _bind(address: str) -> str:
