@@ -2,7 +2,8 @@
 
 import pytest
 
-from gantrymq_admin.copies import Answer
+from gantrymq.client.admin import ConnectedSlave, HaStatus, LostSlave, MasterConnection
+from gantrymq_admin.copies import Answer, healthy
 from gantrymq_admin.copies import copies_of as copies_at
 
 NOW_MS = 1_800_000_000_000
@@ -12,19 +13,50 @@ def copies_of(answers, now_ms=NOW_MS):
     return copies_at(answers, now_ms)
 
 
-def connection(addr, ack=1000, end=1000, in_sync=True, **more):
+def connection(addr, ack=1000, end=1000, in_sync=True, late_ms=None):
     """A slave as a master tells it."""
-    return {"addr": addr, "slaveAckOffset": ack, "diff": end - ack, "inSync": in_sync, **more}
+    return ConnectedSlave(
+        address=addr,
+        acked_offset=ack,
+        lag_bytes=end - ack,
+        in_sync=in_sync,
+        next_offset=ack,
+        bytes_per_s=0,
+        late_ms=late_ms,
+    )
 
 
-def master(*connections, end=1000, **more):
-    in_sync = sum(each["inSync"] for each in connections)
-    ha = {"master": True, "inSyncSlaveNums": in_sync, "haConnectionInfo": list(connections), **more}
-    return Answer(broker_id=0, address="m:1", end=end, ha=ha)
+def ha(slaves=(), lost=(), wanted=None, connection=None):
+    return HaStatus(
+        master=connection is None,
+        max_offset=0 if connection else 1000,
+        in_sync_slaves=sum(each.in_sync for each in slaves),
+        slaves=tuple(slaves),
+        lost_slaves=tuple(lost),
+        wanted_copies=wanted,
+        connection=connection,
+    )
 
 
-def slave(address="a:1", broker_id=1, end=1000, **client):
-    return Answer(broker_id=broker_id, address=address, end=end, ha={"haClientRuntimeInfo": client})
+def master(*connections, lost=(), wanted=None):
+    return Answer(broker_id=0, address="m:1", end=1000, ha=ha(connections, lost, wanted))
+
+
+def slave(address="a:1", broker_id=1, end=1000, local=None, problem=None, **answer):
+    client = MasterConnection(
+        master_address="m:2",
+        max_offset=end,
+        bytes_per_s=0,
+        read_at_ms=0,
+        wrote_at_ms=0,
+        local_address=local,
+        problem=problem,
+    )
+    return Answer(broker_id=broker_id, address=address, end=end, ha=ha(connection=client), **answer)
+
+
+def lost(host, problem="it reported nothing", reported=True):
+    return LostSlave(host=host, at_ms=NOW_MS, problem=problem, reported=reported)
 
 
 def states(*answers):
@@ -33,9 +65,9 @@ def states(*answers):
 
 
 def test_a_slave_of_ours_is_found_by_the_address_of_its_connection():
-    both = connection("h:50", ack=900, lateMillis=2500), connection("h:51", lateMillis=0)
-    one, two = slave("h:1", 1, localAddr="h:51", problem=""), slave("h:2", 2, localAddr="h:50", problem="")
-    of_master, first, second = copies_of([master(*both, wantedCopies=2), one, two])
+    both = connection("h:50", ack=900, late_ms=2500), connection("h:51", late_ms=0)
+    one, two = slave("h:1", 1, local="h:51", problem=""), slave("h:2", 2, local="h:50", problem="")
+    of_master, first, second = copies_of([master(*both, wanted=2), one, two])
     assert (of_master.role, of_master.end, of_master.problem) == ("master", 1000, None)
     assert (of_master.in_sync_copies, of_master.wanted_copies) == (3, 2)
     assert (first.id, first.lag_bytes, first.lag_s, first.in_sync, first.following) == (1, 0, 0.0, True, True)
@@ -43,7 +75,7 @@ def test_a_slave_of_ours_is_found_by_the_address_of_its_connection():
 
 
 def test_a_slave_of_rocketmq_is_found_by_its_host():
-    shown = copies_of([master(connection("a:50", ack=900)), slave("a:1", end=900, masterAddr="m:2")])[1]
+    shown = copies_of([master(connection("a:50", ack=900)), slave("a:1", end=900)])[1]
     assert (shown.lag_bytes, shown.lag_s, shown.following, shown.problem) == (100, None, True, None)
     two = slave("a:1", 1, end=900), slave("a:2", 2, end=1000)
     rows = copies_of([master(connection("a:50", ack=900), connection("a:51")), *two])
@@ -61,22 +93,20 @@ def test_brokers_before_5_tell_only_ends():
 
 
 def test_why_a_slave_does_not_follow():
-    gone = {"haDepartures": [{"host": "a", "timestamp": NOW_MS, "problem": "it reported nothing"}]}
-    ours = slave(
-        "a:1", localAddr="", problem="master m:2: reset, before it sent anything; the master's log has the reason"
-    )
-    following, problem = states(master(**gone), ours)["a:1"]
+    gone = [lost("a", reported=False)]
+    ours = slave("a:1", local="", problem="master m:2: reset, before it sent anything; the master's log has the reason")
+    following, problem = states(master(lost=gone), ours)["a:1"]
     assert following is False
     assert problem.startswith("master m:2: reset, before it sent anything; the master lost the connection at 2027-01-1")
     assert problem.endswith(": it reported nothing")
-    assert states(master(), ours)["a:1"] == (False, ours.client["problem"])
+    assert states(master(), ours)["a:1"] == (False, ours.why_not)
     assert states(master(), slave("a:1"))["a:1"] == (
         False,
         "the master has no connection of it since the master's start",
     )
-    assert states(master(**gone), slave("a:1"))["a:1"][1].endswith("it reported nothing")
+    assert states(master(lost=gone), slave("a:1"))["a:1"][1].endswith("it reported nothing")
     silent = Answer(broker_id=1, address="a:1", problem="no answer")
-    assert states(master(**gone), silent)["a:1"][1].startswith("no answer; the master lost the connection at ")
+    assert states(master(lost=gone), silent)["a:1"][1].startswith("no answer; the master lost the connection at ")
     assert states(master(connection("a:50")), silent)["a:1"] == (
         True,
         "no answer; the master has a connection of its host",
@@ -85,14 +115,14 @@ def test_why_a_slave_does_not_follow():
 
 def test_the_lag_of_a_slave_that_does_not_follow():
     for end, lag in ((400, 600), (1000, 0), (1400, None)):
-        of_it = copies_of([master(), slave("a:1", end=end, localAddr="", problem="it differs")])[1]
+        of_it = copies_of([master(), slave("a:1", end=end, local="", problem="it differs")])[1]
         assert (of_it.lag_bytes, of_it.lag_s, of_it.following) == (lag, None, False)
 
 
 def test_a_slave_that_is_too_far_behind():
-    late = connection("a:50", ack=100, in_sync=False, lateMillis=20_400)
-    ours = slave("a:1", end=100, localAddr="a:50", problem="")
-    of_master, shown = copies_of([master(late, wantedCopies=2), ours])
+    late = connection("a:50", ack=100, in_sync=False, late_ms=20_400)
+    ours = slave("a:1", end=100, local="a:50", problem="")
+    of_master, shown = copies_of([master(late, wanted=2), ours])
     assert of_master.problem == "copies in sync: 1, fewer than the 2 that its settings ask for"
     assert (shown.in_sync, shown.following) == (False, True)
     assert shown.problem == "not in sync: it is 900 bytes behind, and did not have everything for 20 s"
@@ -103,7 +133,7 @@ def test_a_slave_that_is_too_far_behind():
     [
         ([slave("a:1")], "no master is registered"),
         ([Answer(broker_id=0, address="m:1", problem="refused"), slave("a:1")], None),
-        ([slave("a:1", problem="no name server knows it", localAddr="")], "no name server knows it"),
+        ([slave("a:1", local="", problem="no name server knows it")], "no name server knows it"),
     ],
 )
 def test_without_a_master(answers, said):
@@ -118,10 +148,27 @@ def test_a_slave_that_is_not_registered():
 
 
 def test_a_slave_that_was_lost_is_shown_for_a_day():
-    lost = {"host": "b", "timestamp": NOW_MS, "problem": "it reported nothing", "reported": True}
-    probe = {**lost, "host": "c", "reported": False}
-    _, shown = copies_of([master(haDepartures=[lost, probe])], NOW_MS + 23 * 3_600_000)
+    probe = lost("c", reported=False)
+    _, shown = copies_of([master(lost=[lost("b"), probe])], NOW_MS + 23 * 3_600_000)
     assert (shown.role, shown.id, shown.address, shown.following) == ("slave", None, "b", False)
     assert shown.problem.startswith("not registered with the name servers; the master lost the connection at ")
-    assert len(copies_of([master(haDepartures=[lost])], NOW_MS + 25 * 3_600_000)) == 1
-    assert len(copies_of([master(connection("b:60"), haDepartures=[lost])])) == 2
+    assert len(copies_of([master(lost=[lost("b")])], NOW_MS + 25 * 3_600_000)) == 1
+    assert len(copies_of([master(connection("b:60"), lost=[lost("b")])])) == 2
+
+
+@pytest.mark.parametrize(
+    ("answers", "well"),
+    [
+        ([master(connection("a:50"), wanted=2), slave("a:1", local="a:50", problem="")], True),
+        ([master()], True),
+        ([Answer(broker_id=0, address="m:1", end=9), Answer(broker_id=1, address="a:1", end=9)], True),  # before 5.0
+        ([master(connection("a:50")), slave("a:1", local="", problem="it differs")], False),
+        ([master(connection("a:50", in_sync=False)), slave("a:1", local="a:50", problem="")], False),
+        ([master(wanted=2)], False),
+        ([master(lost=[lost("b")])], False),
+        ([Answer(broker_id=0, address="m:1", problem="refused")], False),
+        ([slave("a:1", local="a:50", problem="")], False),  # without a master
+    ],
+)
+def test_a_set_is_healthy_if_nothing_known_is_wrong(answers, well):
+    assert healthy(copies_of(answers)) is well

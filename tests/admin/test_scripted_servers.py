@@ -143,6 +143,18 @@ def test_status_fails_if_no_broker_answers(gantrymq, servers):
     assert "controls access" in gantrymq("status", code=1).stdout
 
 
+def test_cluster_status_fails_if_a_copy_lacks_something(gantrymq, servers):
+    (found,) = documents(gantrymq("cluster", "status", "--output", "json"))  # a broker before 5.0
+    assert [each["healthy"] for each in found["sets"]] == [True]
+    status = {"master": True, "inSyncSlaveNums": 0, "masterCommitLogMaxOffset": 7, "wantedCopies": 2}
+    servers.cluster.brokers["a"].answers[RequestCode.GET_BROKER_HA_STATUS] = Command(
+        0, body=json.dumps(status).encode()
+    )
+    (found,) = documents(gantrymq("cluster", "status", "--output", "json", code=1))
+    assert [each["healthy"] for each in found["sets"]] == [False]
+    assert "fewer than the 2" in gantrymq("cluster", "status", code=1).stdout
+
+
 def test_topic_list_leaves_out_what_brokers_and_groups_made(gantrymq):
     assert gantrymq("topic", "list").stdout.split() == ["T"]
     assert documents(gantrymq("topic", "list", "--all", "--output", "json"))[0]["topics"][-1] == "rmq_sys_x"

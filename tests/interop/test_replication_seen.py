@@ -77,6 +77,6 @@ def test_our_command_shows_what_a_java_master_tells(tmp_path: Path, topic: str, 
 def copies(namesrv: str) -> Any:
     """Master and slave of broker-a as `gantrymq cluster status` shows them."""
     done = CliRunner().invoke(main, ["cluster", "status", "-n", namesrv, "--output", "json"])
-    assert done.exit_code == 0, done.output
+    assert done.exit_code in (0, 1), done.output
     (found,) = json.loads(done.stdout)["sets"]
     return found["copies"]

@@ -8,11 +8,16 @@ from gantrymq.client import Client
 from gantrymq.client import admin as facade
 from gantrymq.client.admin import (
     AnswerUnreadable,
+    ConnectedSlave,
     ConsumedDirectly,
     ConsumeStatus,
     Counter,
     CounterWindow,
+    Epoch,
     GroupClient,
+    HaStatus,
+    LostSlave,
+    MasterConnection,
     ProcessQueueInfo,
     QueueEntries,
     QueueEntryInfo,
@@ -126,6 +131,76 @@ def test_a_value_is_put_at_every_name_server_and_write_permission_counted_at_eac
     simulate(outer)
 
 
+# Recorded from brokers 5.3.3 with a controller; the second list has the epochs of two masters.
+OF_MASTER = (
+    b'{"haClientRuntimeInfo":{"lastReadTimestamp":0,"lastWriteTimestamp":0,"masterFlushOffset":0,"maxOffset":0,'
+    b'"transferredByteInSecond":0},"haConnectionInfo":[{"addr":"127.0.0.1:43012","diff":2480,"inSync":true,'
+    b'"slaveAckOffset":17342,"transferFromWhere":17342,"transferredByteInSecond":5378}],"inSyncSlaveNums":1,'
+    b'"master":true,"masterCommitLogMaxOffset":19822}'
+)
+OF_SLAVE = (
+    b'{"haClientRuntimeInfo":{"lastReadTimestamp":1795624274621,"lastWriteTimestamp":1795624274622,"masterAddr":'
+    b'"127.0.0.2:21912","masterFlushOffset":0,"maxOffset":17342,"transferredByteInSecond":5378},"haConnectionInfo":[],'
+    b'"inSyncSlaveNums":0,"master":false,"masterCommitLogMaxOffset":0}'
+)
+EPOCHS = (
+    b'{"brokerId":0,"brokerName":"broker-a","clusterName":"DefaultCluster","epochList":[{"endOffset":1540,"epoch":1,'
+    b'"startOffset":0},{"endOffset":9223372036854775807,"epoch":2,"startOffset":1540}],"maxOffset":2160}'
+)
+
+
+def test_the_replication_of_a_master_is_read(answered):
+    found, _ = answered(907, OF_MASTER, lambda admin: admin.ha_status(A))
+    slave = ConnectedSlave(
+        address="127.0.0.1:43012",
+        acked_offset=17342,
+        lag_bytes=2480,
+        in_sync=True,
+        next_offset=17342,
+        bytes_per_s=5378,
+        late_ms=None,
+    )
+    assert found == HaStatus(
+        master=True,
+        max_offset=19822,
+        in_sync_slaves=1,
+        slaves=(slave,),
+        lost_slaves=(),
+        wanted_copies=None,
+        connection=None,
+    )
+    ours = OF_MASTER.replace(b'"inSync":true', b'"inSync":true,"lateMillis":70')
+    own = b'"haDepartures":[{"host":"b","timestamp":5,"problem":"p","reported":true}],"wantedCopies":2,'
+    ours = ours.replace(b'"master":', own + b'"master":')
+    found, _ = answered(907, ours, lambda admin: admin.ha_status(A))
+    assert (found.slaves[0].late_ms, found.wanted_copies) == (70, 2)
+    assert found.lost_slaves == (LostSlave(host="b", at_ms=5, problem="p", reported=True),)
+
+
+def test_the_replication_of_a_slave_is_read(answered):
+    found, _ = answered(907, OF_SLAVE, lambda admin: admin.ha_status(A))
+    assert (found.master, found.max_offset, found.slaves) == (False, 0, ())
+    java = MasterConnection(
+        master_address="127.0.0.2:21912",
+        max_offset=17342,
+        bytes_per_s=5378,
+        read_at_ms=1795624274621,
+        wrote_at_ms=1795624274622,
+        local_address=None,
+        problem=None,
+    )
+    assert found.connection == java
+    ours = OF_SLAVE.replace(b'"masterAddr"', b'"localAddr":"","problem":"refused","masterAddr"')
+    found, _ = answered(907, ours, lambda admin: admin.ha_status(A))
+    assert (found.connection.local_address, found.connection.problem) == ("", "refused")
+
+
+def test_the_epochs_of_a_broker_are_read(answered):
+    found, _ = answered(1007, EPOCHS, lambda admin: admin.epochs(A))
+    assert (found.cluster, found.broker, found.broker_id, found.max_offset) == ("DefaultCluster", "broker-a", 0, 2160)
+    assert found.epochs == (Epoch(1, 0, 1540), Epoch(2, 1540, None))
+
+
 def test_a_place_that_a_queue_does_not_have_is_not_committed(answered):
     def commit(queue_offset):
         return lambda admin: admin.commit_offset("G", MessageQueue("T", "a", 1), queue_offset)
@@ -182,6 +257,8 @@ BAD = [
     (21, lambda admin: admin.topic_configs(A), b'{"topicConfigTable":{"T":[]}}'),
     (219, lambda admin: admin.kv_values("N"), b'{"table":[7]}'),
     (28, lambda admin: admin.runtime_info(A), b"[]"),
+    (907, lambda admin: admin.ha_status(A), b'{"master":true,"haConnectionInfo":[{"diff":0}]}'),
+    (1007, lambda admin: admin.epochs(A), b"{}"),
 ]
 
 

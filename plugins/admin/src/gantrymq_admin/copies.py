@@ -13,16 +13,15 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Collection, Mapping, Sequence
-from typing import Any, Final
+from typing import Final
 
 import attrs
 
 from gantrymq.client import Admin
-from gantrymq.client.admin import AnswerUnreadable
+from gantrymq.client.admin import ConnectedSlave, HaStatus, LostSlave
 from gantrymq.errors import BrokerRefused, GantryError
-from gantrymq.remoting.codes import RequestCode
 
-__all__ = ["Answer", "Copy", "ask_copies", "copies_of"]
+__all__ = ["Answer", "Copy", "ask_copies", "copies_of", "healthy"]
 
 MASTER_ID: Final = 0
 LOST_MS: Final = 24 * 3600 * 1000  # how long a lost slave is shown
@@ -37,22 +36,29 @@ class Answer:
     address: str
     problem: str = ""  # why it did not
     end: int | None = None  # of its log
-    ha: Mapping[str, Any] | None = None  # RocketMQ's HARuntimeInfo; None: it does not tell it
+    ha: HaStatus | None = None  # None: it does not tell it
 
     @property
-    def connections(self) -> Sequence[Mapping[str, Any]]:
+    def slaves(self) -> Sequence[ConnectedSlave]:
         """The slaves of a master."""
-        return (self.ha or {}).get("haConnectionInfo") or ()
+        return self.ha.slaves if self.ha is not None else ()
 
     @property
-    def departures(self) -> Sequence[Mapping[str, Any]]:
+    def lost_slaves(self) -> Sequence[LostSlave]:
         """Why a master lost slaves."""
-        return (self.ha or {}).get("haDepartures") or ()
+        return self.ha.lost_slaves if self.ha is not None else ()
 
     @property
-    def client(self) -> Mapping[str, Any]:
-        """The connection of a slave."""
-        return (self.ha or {}).get("haClientRuntimeInfo") or {}
+    def local_address(self) -> str | None:
+        """The address of a slave's connection to its master; empty without one, None if it does not tell."""
+        connection = self.ha.connection if self.ha is not None else None
+        return connection.local_address if connection is not None else None
+
+    @property
+    def why_not(self) -> str | None:
+        """Why a slave does not follow; empty while it does, None if it does not tell."""
+        connection = self.ha.connection if self.ha is not None else None
+        return connection.problem if connection is not None else None
 
 
 @attrs.frozen(kw_only=True)
@@ -71,18 +77,22 @@ class Copy:
     wanted_copies: int | None = None
     problem: str | None = None
 
+    @property
+    def lacking(self) -> bool:
+        """Whether it is known not to follow or to be in sync; of a master: silent, or with too few in sync."""
+        if self.role == "master":
+            return bool(self.problem)
+        return self.following is False or self.in_sync is False
+
+
+def healthy(copies: Sequence[Copy]) -> bool:
+    """Return whether there is a master, and no copy lacks anything as far as is known."""
+    return any(each.role == "master" for each in copies) and not any(each.lacking for each in copies)
+
 
 async def ask_copies(admin: Admin, addresses: Mapping[int, str], now_ms: int) -> list[Copy]:
-    """Ask the brokers of one broker name, by id, and return master and slaves; *now_ms*: wall time.
-
-    Raises AnswerUnreadable.
-    """
-    try:
-        answers = await asyncio.gather(*(_answer(admin, *each) for each in sorted(addresses.items())))
-        return copies_of(answers, now_ms)
-    except (AttributeError, OverflowError, TypeError, ValueError) as problem:
-        where = ", ".join(addresses.values())
-        raise AnswerUnreadable(f"the replication of {where} has members of the wrong type: {problem!r}") from problem
+    """Ask the brokers of one broker name, by id, and return master and slaves; *now_ms*: wall time."""
+    return copies_of(await asyncio.gather(*(_answer(admin, *each) for each in sorted(addresses.items()))), now_ms)
 
 
 async def _answer(admin: Admin, broker_id: int, address: str) -> Answer:
@@ -96,14 +106,14 @@ async def _answer(admin: Admin, broker_id: int, address: str) -> Answer:
     except ValueError:
         end = None
     if ha is not None and broker_id == MASTER_ID:
-        end = int(ha.get("masterCommitLogMaxOffset") or 0) or end  # of the same moment as the offsets of the slaves
+        end = ha.max_offset or end  # of the same moment as the offsets of the slaves
     return Answer(broker_id=broker_id, address=address, end=end, ha=ha)
 
 
-async def _ha_status(admin: Admin, address: str) -> dict[Any, Any] | None:
-    """Return RocketMQ's HARuntimeInfo; None from brokers before 5.0."""
+async def _ha_status(admin: Admin, address: str) -> HaStatus | None:
+    """Return the state of a broker; None from brokers before 5.0."""
     try:
-        return await admin.request_json(address, RequestCode.GET_BROKER_HA_STATUS, what="replication")
+        return await admin.ha_status(address)
     except BrokerRefused:
         return None
 
@@ -112,24 +122,25 @@ def copies_of(answers: Sequence[Answer], now_ms: int) -> list[Copy]:
     """Return master and slaves of one broker name, and slaves that only the master knows, or lost lately."""
     master = next((each for each in answers if each.broker_id == MASTER_ID), None)
     slaves = [each for each in answers if each.broker_id != MASTER_ID]
-    found = _matched(master.connections if master is not None else (), slaves)
-    known = {id(connection) for connection in found.values()}
-    rest = [each for each in (master.connections if master is not None else ()) if id(each) not in known]
+    connections = master.slaves if master is not None else ()
+    found = _matched(connections, slaves)
+    known = {connection.address for connection in found.values()}
+    rest = [each for each in connections if each.address not in known]
     rows = [] if master is None else [_master(master)]
     rows += [_slave(each, found.get(each.address), master, rest) for each in slaves]
-    rows += [_unregistered(each, master) for each in rest]
+    rows += [_unregistered(each) for each in rest]
     return rows + _lost(master, {_host(each.address) for each in rows if each.role == "slave"}, now_ms)
 
 
-def _matched(connections: Sequence[Mapping[str, Any]], slaves: Sequence[Answer]) -> dict[str, Mapping[str, Any]]:
+def _matched(connections: Sequence[ConnectedSlave], slaves: Sequence[Answer]) -> dict[str, ConnectedSlave]:
     """Return the connections of slaves, by the address of the slave."""
-    by_address = {str(each.get("addr")): each for each in connections}
+    by_address = {each.address: each for each in connections}
     found = {}
     for slave in slaves:
-        if connection := by_address.pop(str(slave.client.get("localAddr")), None):
+        if connection := by_address.pop(slave.local_address or "", None):
             found[slave.address] = connection
     for slave in slaves:
-        if slave.address not in found and slave.client.get("localAddr") != "":  # empty: it has no connection
+        if slave.address not in found and slave.local_address != "":  # empty: it has no connection
             host = _host(slave.address)
             others = [each for each in slaves if each.address not in found and _host(each.address) == host]
             of_host = [address for address in by_address if _host(address) == host]
@@ -143,7 +154,7 @@ def _master(master: Answer) -> Copy:
         return Copy(role="master", id=MASTER_ID, address=master.address, end=None, problem=master.problem)
     count = wanted = problem = None
     if master.ha is not None:
-        count, wanted = 1 + int(master.ha.get("inSyncSlaveNums") or 0), master.ha.get("wantedCopies")
+        count, wanted = 1 + master.ha.in_sync_slaves, master.ha.wanted_copies
         if wanted is not None and count < wanted:
             problem = f"copies in sync: {count}, fewer than the {wanted} that its settings ask for"
     return Copy(
@@ -158,7 +169,7 @@ def _master(master: Answer) -> Copy:
 
 
 def _slave(
-    slave: Answer, connection: Mapping[str, Any] | None, master: Answer | None, rest: Sequence[Mapping[str, Any]]
+    slave: Answer, connection: ConnectedSlave | None, master: Answer | None, rest: Sequence[ConnectedSlave]
 ) -> Copy:
     row = Copy(role="slave", id=slave.broker_id, address=slave.address, end=slave.end)
     if connection is not None:
@@ -173,37 +184,36 @@ def _slave(
     return attrs.evolve(row, following=following, problem=problem or row.problem)
 
 
-def _with_connection(row: Copy, connection: Mapping[str, Any]) -> Copy:
+def _with_connection(row: Copy, connection: ConnectedSlave) -> Copy:
     """Add what the master says of a connection."""
-    lag, late_ms = max(0, int(connection.get("diff") or 0)), connection.get("lateMillis")
+    lag, late_ms, problem = max(0, connection.lag_bytes), connection.late_ms, None
     late_s = late_ms / 1000 if late_ms is not None else None if lag else 0.0
-    in_sync, problem = bool(connection.get("inSync")), None
-    if not in_sync:
+    if not connection.in_sync:
         since = f", and did not have everything for {late_s:.0f} s" if late_s else ""
         problem = f"not in sync: it is {lag} bytes behind{since}"
     return attrs.evolve(
         row,
-        end=int(connection.get("slaveAckOffset") or 0) if row.end is None else row.end,
+        end=connection.acked_offset if row.end is None else row.end,
         lag_bytes=lag,
         lag_s=late_s,
-        in_sync=in_sync,
+        in_sync=connection.in_sync,
         following=True,
         problem=problem,
     )
 
 
 def _following(
-    slave: Answer, connection: Mapping[str, Any] | None, master: Answer | None, rest: Sequence[Mapping[str, Any]]
+    slave: Answer, connection: ConnectedSlave | None, master: Answer | None, rest: Sequence[ConnectedSlave]
 ) -> tuple[bool | None, str]:
     """Return whether a slave follows, and why not."""
     if slave.problem:
         if connection is not None:
             return True, f"{slave.problem}; the master has a connection of its host"
         return False, "; ".join(filter(None, (slave.problem, _departure(slave, master))))
-    if own := str(slave.client.get("problem") or ""):
+    if own := slave.why_not:
         told = _departure(slave, master)
         return False, f"{own.removesuffix(NOT_TOLD)}; {told}" if told else own
-    if connection is not None or "problem" in slave.client:
+    if connection is not None or own is not None:
         return True, ""
     if master is None:
         return None, "no master is registered"
@@ -216,15 +226,15 @@ def _following(
 
 def _departure(slave: Answer, master: Answer | None) -> str:
     """Return when and why the master lost its last connection from the slave's host; empty if it does not say."""
-    host = _host(str(slave.client.get("localAddr") or slave.address))
-    for each in master.departures if master is not None else ():
-        if each.get("host") == host:
+    host = _host(slave.local_address or slave.address)
+    for each in master.lost_slaves if master is not None else ():
+        if each.host == host:
             return _lost_at(each)
     return ""
 
 
-def _unregistered(connection: Mapping[str, Any], master: Answer | None) -> Copy:
-    row = _with_connection(Copy(role="slave", id=None, address=str(connection.get("addr")), end=None), connection)
+def _unregistered(connection: ConnectedSlave) -> Copy:
+    row = _with_connection(Copy(role="slave", id=None, address=connection.address, end=None), connection)
     return attrs.evolve(row, problem=row.problem or "no slave that is registered with the name servers is known by it")
 
 
@@ -234,19 +244,19 @@ def _lost(master: Answer | None, hosts: Collection[str], now_ms: int) -> list[Co
         Copy(
             role="slave",
             id=None,
-            address=str(each.get("host")),
+            address=each.host,
             end=None,
             following=False,
             problem=f"not registered with the name servers; {_lost_at(each)}",
         )
-        for each in (master.departures if master is not None else ())
-        if each.get("reported") and each.get("host") not in hosts and now_ms - int(each["timestamp"]) < LOST_MS
+        for each in (master.lost_slaves if master is not None else ())
+        if each.reported and each.host not in hosts and now_ms - each.at_ms < LOST_MS
     ]
 
 
-def _lost_at(departure: Mapping[str, Any]) -> str:
-    moment = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(int(departure.get("timestamp") or 0) / 1000))
-    return f"the master lost the connection at {moment}: {departure.get('problem')}"
+def _lost_at(lost: LostSlave) -> str:
+    moment = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(lost.at_ms / 1000))
+    return f"the master lost the connection at {moment}: {lost.problem}"
 
 
 def _host(address: str) -> str:

@@ -10,6 +10,7 @@
     messages       by id, by unique id, by key
     configuration  settings of running servers; key-value table of name servers
     brokers        runtime info, counters, entries of queues, clean-up
+    replication    slaves of a master, the connection of a slave, epochs
     errors         error classes of administration
 
 Sources: apache/rocketmq tools/.../admin/DefaultMQAdminExtImpl.java, client/.../impl/MQClientAPIImpl.java.
@@ -41,6 +42,15 @@ from gantrymq.client.admin.errors import (
 from gantrymq.client.admin.messages import FOREVER_MS, KeyPage, MessageCalls
 from gantrymq.client.admin.offset_moves import OffsetMove, OffsetReset, OffsetTarget
 from gantrymq.client.admin.progress import QueueProgress, QueueTimes
+from gantrymq.client.admin.replication import (
+    BrokerEpochs,
+    ConnectedSlave,
+    Epoch,
+    HaStatus,
+    LostSlave,
+    MasterConnection,
+    ReplicationCalls,
+)
 from gantrymq.client.admin.resets import ResetCalls
 from gantrymq.client.admin.topics import QueueStats
 
@@ -50,14 +60,20 @@ __all__ = [
     "ORDER_NAMESPACE",
     "Admin",
     "AnswerUnreadable",
+    "BrokerEpochs",
     "ClusterUnclear",
+    "ConnectedSlave",
     "ConsumeStatus",
     "ConsumedDirectly",
     "Counter",
     "CounterWindow",
+    "Epoch",
     "GroupClient",
     "GroupClients",
+    "HaStatus",
     "KeyPage",
+    "LostSlave",
+    "MasterConnection",
     "NotABroker",
     "NotANameServer",
     "NothingCommitted",
@@ -78,7 +94,7 @@ __all__ = [
 ]
 
 
-class Admin(ResetCalls, MessageCalls, BrokerCalls):
+class Admin(ResetCalls, MessageCalls, BrokerCalls, ReplicationCalls):
     """Administers a cluster; created by `gantrymq.client.Client.admin`.
 
     Calls with an *address* as first argument query that broker, ip:port of a master (see `masters`); calls with a

@@ -276,4 +276,6 @@ class Admin(SyncBaseClient[AsyncAdmin]):
     runtime_info = from_async(AsyncAdmin.runtime_info)
     counter = from_async(AsyncAdmin.counter)
     queue_entries = from_async(AsyncAdmin.queue_entries)
+    ha_status = from_async(AsyncAdmin.ha_status)
+    epochs = from_async(AsyncAdmin.epochs)
     clean = from_async(AsyncAdmin.clean)

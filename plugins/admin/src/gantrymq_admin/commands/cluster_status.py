@@ -13,7 +13,7 @@ from gantrymq.commands.output import print_json, print_table
 from gantrymq.errors import ClientError
 from gantrymq.world.real import RealClock
 from gantrymq_admin.commands.options import admin_command
-from gantrymq_admin.copies import Copy, ask_copies
+from gantrymq_admin.copies import Copy, ask_copies, healthy
 
 __all__ = ["status"]
 
@@ -24,7 +24,11 @@ COLUMNS = ["Cluster", "Broker", "Role", "Id", "Address", "Log end", "Lag bytes",
 @click.option("-c", "--cluster", "name", metavar="NAME", help="This cluster only.")
 @admin_command
 async def status(admin: Admin, name: str | None, output: str) -> None:
-    """Show masters and slaves: ends of their logs, lag, in-sync copies, and why a slave does not follow."""
+    """Show masters and slaves: ends of their logs, lag, in-sync copies, and why a slave does not follow.
+
+    Exits with 1 if a slave does not follow or is not in sync, or a master does not answer or has fewer copies in sync
+    than its settings ask for.
+    """
     info = await admin.clusters()
     if name is not None and name not in info.clusters:
         raise ClientError(f"no cluster is named {name}; clusters known: {', '.join(info.clusters) or 'none'}")
@@ -36,12 +40,15 @@ async def status(admin: Admin, name: str | None, output: str) -> None:
     sets = [(each.cluster, each.name, shown) for each, shown in zip(found, copies, strict=True)]
     if output == "json":
         print_json({"sets": [_document(*each) for each in sets]})
-        return
-    print_table(COLUMNS, [(cluster, broker, *_row(copy)) for cluster, broker, shown in sets for copy in shown])
+    else:
+        print_table(COLUMNS, [(cluster, broker, *_row(copy)) for cluster, broker, shown in sets for copy in shown])
+    if not all(healthy(shown) for _, _, shown in sets):
+        raise click.exceptions.Exit(1)
 
 
 def _document(cluster: str, broker: str, copies: list[Copy]) -> dict[str, Any]:
-    return {"cluster": cluster, "broker": broker, "copies": [attrs.asdict(each) for each in copies]}
+    shown = [attrs.asdict(each) for each in copies]
+    return {"cluster": cluster, "broker": broker, "healthy": healthy(copies), "copies": shown}
 
 
 def _row(copy: Copy) -> tuple[object, ...]:

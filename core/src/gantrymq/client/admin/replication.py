@@ -1,0 +1,176 @@
+"""Replication: what a master says of its slaves, a slave of its connection, and the epochs of elected masters.
+
+Members that only brokers of GantryMQ send are None in the answers of RocketMQ.
+
+Sources: apache/rocketmq remoting/.../protocol/body/HARuntimeInfo.java, EpochEntryCache.java,
+store/.../ha/DefaultHAService.java (getRuntimeInfo).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+import attrs
+
+from gantrymq.client.admin.errors import parsing
+from gantrymq.client.admin.requests import AdminRequests
+from gantrymq.remoting.codes import RequestCode
+
+__all__ = ["BrokerEpochs", "ConnectedSlave", "Epoch", "HaStatus", "LostSlave", "MasterConnection", "ReplicationCalls"]
+
+_OPEN_END: Final = 2**63 - 1  # Java's end of the newest epoch
+
+
+@attrs.frozen(kw_only=True)
+class ConnectedSlave:
+    """A slave, as its master knows it."""
+
+    address: str  # of its HA connection, which is not the one at which it serves clients
+    acked_offset: int
+    lag_bytes: int  # negative: its log is longer than the master's
+    in_sync: bool
+    next_offset: int  # of what is sent to it next
+    bytes_per_s: int
+    late_ms: int | None  # how long ago it had everything; GantryMQ only
+
+
+@attrs.frozen(kw_only=True)
+class LostSlave:
+    """Why the last connection from a host to a master ended; GantryMQ only."""
+
+    host: str
+    at_ms: int
+    problem: str
+    reported: bool  # whether it was a slave that had reported
+
+
+@attrs.frozen(kw_only=True)
+class MasterConnection:
+    """The connection of a slave to its master."""
+
+    master_address: str  # HA address; empty: it knows none
+    max_offset: int  # end of the slave's log
+    bytes_per_s: int
+    read_at_ms: int
+    wrote_at_ms: int
+    local_address: str | None  # its end of the connection, empty without one; GantryMQ only
+    problem: str | None  # why it does not follow, empty while it does; GantryMQ only
+
+
+@attrs.frozen(kw_only=True)
+class HaStatus:
+    """The state of replication of one broker."""
+
+    master: bool
+    max_offset: int  # end of a master's log; 0 from a slave
+    in_sync_slaves: int
+    slaves: tuple[ConnectedSlave, ...]
+    lost_slaves: tuple[LostSlave, ...]
+    wanted_copies: int | None  # that its settings ask for, its own included; GantryMQ only
+    connection: MasterConnection | None  # None from a master
+
+
+@attrs.frozen
+class Epoch:
+    """A part of a log that one elected master wrote."""
+
+    epoch: int
+    start_offset: int
+    end_offset: int | None  # None: the newest
+
+
+@attrs.frozen(kw_only=True)
+class BrokerEpochs:
+    """The epochs in a broker's log, in order."""
+
+    cluster: str
+    broker: str
+    broker_id: int
+    max_offset: int
+    epochs: tuple[Epoch, ...]
+
+
+class ReplicationCalls(AdminRequests):
+    """Part of `Admin`. Calls raise BrokerRefused with the broker's code, or ConnectFailed, ConnectionLost or
+    CallTimeout without a response.
+    """
+
+    async def ha_status(self, address: str) -> HaStatus:
+        """Return the slaves of a master, or the connection of a slave.
+
+        Raises:
+            RequestNotServed: the broker is older than RocketMQ 5.0.
+        """
+        found = await self.request_json(address, RequestCode.GET_BROKER_HA_STATUS, what="replication")
+        with parsing(f"the replication of {address}"):
+            return _status(found)
+
+    async def epochs(self, address: str) -> BrokerEpochs:
+        """Return the epochs in the log of a broker whose masters are elected.
+
+        Raises:
+            BrokerRefused: code 1, its roles are fixed; or RequestNotServed, it is older than RocketMQ 5.0.
+        """
+        found = await self.request_json(address, RequestCode.GET_BROKER_EPOCH_CACHE, what="epochs")
+        with parsing(f"the epochs of {address}"):
+            return BrokerEpochs(
+                cluster=str(found["clusterName"]),
+                broker=str(found["brokerName"]),
+                broker_id=int(found["brokerId"]),
+                max_offset=int(found["maxOffset"]),
+                epochs=tuple(_epoch(each) for each in found["epochList"]),
+            )
+
+
+def _status(members: Mapping[str, Any]) -> HaStatus:
+    master, wanted = bool(members["master"]), members.get("wantedCopies")
+    return HaStatus(
+        master=master,
+        max_offset=int(members.get("masterCommitLogMaxOffset") or 0),
+        in_sync_slaves=int(members.get("inSyncSlaveNums") or 0),
+        slaves=tuple(_slave(each) for each in members.get("haConnectionInfo") or ()),
+        lost_slaves=tuple(_lost(each) for each in members.get("haDepartures") or ()),
+        wanted_copies=None if wanted is None else int(wanted),
+        connection=None if master else _connection(members.get("haClientRuntimeInfo") or {}),
+    )
+
+
+def _slave(members: Mapping[str, Any]) -> ConnectedSlave:
+    late_ms = members.get("lateMillis")
+    return ConnectedSlave(
+        address=str(members["addr"]),
+        acked_offset=int(members.get("slaveAckOffset") or 0),
+        lag_bytes=int(members.get("diff") or 0),
+        in_sync=bool(members.get("inSync")),
+        next_offset=int(members.get("transferFromWhere") or 0),
+        bytes_per_s=int(members.get("transferredByteInSecond") or 0),
+        late_ms=None if late_ms is None else int(late_ms),
+    )
+
+
+def _lost(members: Mapping[str, Any]) -> LostSlave:
+    return LostSlave(
+        host=str(members["host"]),
+        at_ms=int(members["timestamp"]),
+        problem=str(members.get("problem") or ""),
+        reported=bool(members.get("reported")),
+    )
+
+
+def _connection(members: Mapping[str, Any]) -> MasterConnection:
+    local, problem = members.get("localAddr"), members.get("problem")
+    return MasterConnection(
+        master_address=str(members.get("masterAddr") or ""),
+        max_offset=int(members.get("maxOffset") or 0),
+        bytes_per_s=int(members.get("transferredByteInSecond") or 0),
+        read_at_ms=int(members.get("lastReadTimestamp") or 0),
+        wrote_at_ms=int(members.get("lastWriteTimestamp") or 0),
+        local_address=None if local is None else str(local),
+        problem=None if problem is None else str(problem),
+    )
+
+
+def _epoch(members: Mapping[str, Any]) -> Epoch:
+    end = int(members["endOffset"])
+    return Epoch(int(members["epoch"]), int(members["startOffset"]), None if end == _OPEN_END else end)
