@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+from pathlib import Path
 
 import pytest
 
@@ -21,8 +22,10 @@ def closed(row, logged):
     *what* makes the pieces of the master's end, and *values* the values of the row.
     """
 
-    def check(what, values, **settings):
+    def check(what, values, secret=b"", **settings):
         async def main(pair):
+            if secret:
+                settings["haSecretPath"] = secret_file(pair, secret)
             master = await pair.master(**settings)
             await put(master, 3)
             last = end(master)
@@ -66,8 +69,9 @@ def refused(row, logged):
 def stopped(row, logged):
     """The start of a broker with some settings ends with a sentence."""
 
-    def check(settings, **values):
+    def check(settings, prepare=lambda pair: None, **values):
         async def main(pair):
+            prepare(pair)
             await pair.world.network.listen("127.0.0.1", PORT, asyncio.Protocol)
             with pytest.raises(ConfigError) as raised:
                 await pair.start("broker", **settings)
@@ -76,6 +80,15 @@ def stopped(row, logged):
         row.check(simulate_pair(main), "exit 1", **values)
 
     return check
+
+
+def secret_file(pair, secret=b"secret of the cluster", mode=0o600):
+    """Write a file with a secret and return its path; *mode* is that of all files."""
+    path = Path(f"/secrets/{len(secret)}")
+    pair.world.files.make_dirs(path.parent)
+    pair.world.files.replace(path, secret)
+    pair.world.files.mode = mode
+    return str(path)
 
 
 def number(value):
@@ -195,3 +208,54 @@ def test_bi303_an_ha_address_that_is_none(stopped):
 
 def test_bi304_an_ha_port_that_is_taken(stopped):
     stopped({"haListenPort": PORT}, port=PORT)
+
+
+# --- a shared secret -------------------------------------------------------------------------------------------------
+
+
+def test_bi305_a_slave_without_the_secret(closed):
+    closed(lambda last: [number(last)], lambda last: {}, secret=b"secret of the cluster")
+
+
+def test_bi306_a_master_that_asks_for_a_secret(refused):
+    async def start(pair):
+        master = await pair.master(haSecretPath=secret_file(pair))
+        return await pair.slave(master), {"address": ha_address(master)}
+
+    refused(start)
+
+
+def test_bi307_a_slave_with_another_secret(closed):
+    closed(lambda last: [bytes(64)], lambda last: {}, secret=b"secret of the cluster")
+
+
+def test_bi308_a_master_with_another_secret(refused):
+    async def start(pair):
+        master = await pair.master(haSecretPath=secret_file(pair))
+        slave = await pair.slave(master, haSecretPath=secret_file(pair, b"secret of another cluster"))
+        return slave, {"address": ha_address(master)}
+
+    refused(start)
+
+
+def test_bi309_a_master_that_asks_for_no_secret(refused):
+    async def start(pair):
+        master = await pair.master()
+        slave = await pair.slave(master, haSecretPath=secret_file(pair))
+        return slave, {"address": ha_address(master)}
+
+    refused(start)
+
+
+def test_bi310_a_secret_that_everybody_may_read(stopped):
+    file = "/secrets/21"
+    stopped({"haSecretPath": file}, lambda pair: secret_file(pair, mode=0o644), file=file, mode="0644")
+
+
+def test_bi311_a_secret_that_is_too_short(stopped):
+    file = "/secrets/5"
+    stopped({"haSecretPath": file}, lambda pair: secret_file(pair, b"short"), file=file, size=5)
+
+
+def test_bi312_a_secret_that_does_not_exist(stopped):
+    stopped({"haSecretPath": "/secrets/none"}, file="/secrets/none")

@@ -505,3 +505,20 @@ def test_a_slave_with_tls_refuses_a_master_without(certificates):
         assert end(slave) == 0 and "master" in problem(slave)
 
     simulate_pair(main)
+
+
+def test_a_log_is_copied_over_tls_by_those_who_also_know_a_secret(certificates):
+    server, client = certificates
+
+    async def main(pair):
+        pair.world.files.replace(Path("/secret"), b"secret of the cluster")
+        secret = {"haSecretPath": "/secret"}
+        master = await pair.master(**server, **secret)
+        await put(master, 300)
+        slave = await pair.slave(master, **client("slave"), **secret)
+        await pair.equal(master, slave)
+        without = await pair.slave(master, "without", **client("slave"))
+        await pair.until(lambda: "set haSecretPath here too" in problem(without), "refusal")
+        assert end(without) == 0
+
+    simulate_pair(main)

@@ -39,6 +39,7 @@ def test_stat_tells_files_folders_and_nothing_apart(files, root):
     found = files.stat(root / "a")
     assert (found.size, found.is_dir) == (5, False)
     assert found.modified_ms > 1_600_000_000_000
+    assert found.mode & 0o600 == 0o600
     assert files.stat(root).is_dir
     assert files.stat(root / "b") is None
     assert files.stat(root / "a" / "below") is None

@@ -25,6 +25,7 @@ class FileStat(NamedTuple):
     size: int  # bytes
     modified_ms: int
     is_dir: bool
+    mode: int  # permission bits, such as 0o640
 
 
 class DiskUsage(NamedTuple):

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from inspect import isawaitable
 
 import attrs
@@ -44,6 +44,7 @@ class Shared:
     rules: HaSettings
     replicas: Replicas
     gate: ReplicaGate
+    identify: Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]  # may raise Refused
     changed: Callable[[], None]  # called after each report and when a slave is gone
     durable: bool  # send only what is on disk
 
@@ -78,6 +79,7 @@ class SlaveConnection:
         sending.add_done_callback(self._sending_ended)
         silence = Silence(self._shared.clock, self._shared.rules.silence_s, self._silent)
         try:
+            await self._shared.identify(self._reader, self._writer)
             while data := await self._reader.read(REPORTS_BYTES):
                 silence.heard()
                 if self._side.receive(data, self._shared.raw_log.log_range()):
@@ -85,7 +87,7 @@ class SlaveConnection:
         except OSError as error:
             self._problem = self._problem or str(error)
         except Refused as error:
-            self._problem = str(error)
+            self._problem = self._problem or str(error)
         finally:
             silence.cancel()
             sending.cancel()

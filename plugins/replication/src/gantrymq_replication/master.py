@@ -60,9 +60,12 @@ class MasterService:
         DurableMark(broker).forget()
         self.replicas = Replicas(rules)
         durable = broker.settings.text("flushDiskType") == "SYNC_FLUSH"
-        clock = broker.world.clock
+        clock, self._streams = broker.world.clock, HaStreams(broker.world, broker.settings)
         self._shared = Shared(
-            broker.store, raw_log, clock, rules, self.replicas, self._gate, self._review, durable=durable
+            *(broker.store, raw_log, clock, rules, self.replicas, self._gate),
+            identify=self._streams.identify,
+            changed=self._review,
+            durable=durable,
         )
         await self._listen()
         self._gate.open(self.replicas, rules.slave_timeout_s, lambda: raw_log.log_range().max_offset, clock)
@@ -95,8 +98,8 @@ class MasterService:
         if not port and settings.number("listenPort"):
             port = own_port + 1
         try:
-            streams = HaStreams(self._broker.world, settings)
-            self._listener = await self._broker.world.network.listen(host, port, streams.accepting(self._accept))
+            network = self._broker.world.network
+            self._listener = await network.listen(host, port, self._streams.accepting(self._accept))
         except OSError as error:
             problem = (
                 f"the HA port {port} on {host} is taken by another process; choose another with haListenPort"

@@ -18,11 +18,13 @@ from typing import Final, NamedTuple
 from gantrymq.errors import RemoteProtocolError
 from gantrymq.interfaces import LogRange
 
-__all__ = ["MasterSide", "Refused", "SlaveSide", "Transfer"]
+__all__ = ["CHALLENGE_OFFSET", "HEAD", "NO_HA_PORT", "MasterSide", "Refused", "SlaveSide", "Transfer"]
 
 REPORT: Final = struct.Struct(">q")
 HEAD: Final = struct.Struct(">qi")
 MOST_OFFSET: Final = 1 << 60  # text and TLS hellos read as larger numbers
+CHALLENGE_OFFSET: Final = int.from_bytes(b"\xffHA-ID\0\x01", "big", signed=True)  # `identity`; the last byte: version
+NO_HA_PORT: Final = "is that the HA port of a RocketMQ broker?"
 
 
 class Refused(RemoteProtocolError):
@@ -136,8 +138,10 @@ class SlaveSide:
         self._rest = data[place:]
 
     def _check(self, offset: int, size: int) -> None:
+        if offset == CHALLENGE_OFFSET:
+            raise Refused("it asks for a secret: set haSecretPath here too, to a file with the secret of the master's")
         if size < 0 or not 0 <= offset < MOST_OFFSET:
-            raise Refused(f"it sent {size} bytes for log offset {offset}: is that the HA port of a RocketMQ broker?")
+            raise Refused(f"it sent {size} bytes for log offset {offset}: {NO_HA_PORT}")
         if self._anywhere and size:
             self.position, self._anywhere = offset, False
         if not self._anywhere and offset != self.position:

@@ -83,6 +83,13 @@ SCHEMA: tuple[Setting, ...] = (
         "Use TLS on HA connections, with the certificates of the tls.server and tls.client settings (GantryMQ's own).",
         local=True,
     ),
+    Setting.text(
+        "haSecretPath",
+        "",
+        "File with a secret that masters and slaves share: each proves to the other that it knows it, before anything "
+        "is copied (GantryMQ's own).",
+        local=True,
+    ),
     Setting.number(
         "haSlaveFallbehindMax",
         268435456,

@@ -1,7 +1,8 @@
 """Streams over the connections of the world, with TLS if the settings ask for it.
 
 With haTlsEnable both sides use the certificates of the ``tls.`` settings: the master as a server, which may require a
-certificate of its slaves (tls.server.need.client.auth), and the slave as a client.
+certificate of its slaves (tls.server.need.client.auth), and the slave as a client. With haSecretPath both then prove
+that they know its secret (`identifying`).
 """
 
 from __future__ import annotations
@@ -18,6 +19,8 @@ from gantrymq.remoting.admission import admission_of
 from gantrymq.remoting.tls_settings import tls_client
 from gantrymq.remoting.tls_transport import TlsTransport
 from gantrymq.world import Clock, Timer, World
+from gantrymq_replication.identifying import identify_master, identify_slave
+from gantrymq_replication.identity import read_secret
 
 __all__ = ["HaStreams", "Silence", "Streams"]
 
@@ -92,8 +95,10 @@ class HaStreams:
     """Makes the streams of one broker."""
 
     def __init__(self, world: World, settings: Settings) -> None:
-        """Read the certificates, if TLS is to be used. Raises ConfigError."""
+        """Read the secret, and the certificates if TLS is to be used. Raises ConfigError."""
         self._world = world
+        path = settings.text("haSecretPath")
+        self._secret = read_secret(world.files, path) if path else b""
         self._server: ssl.SSLContext | None = None
         self._client: ssl.SSLContext | None = None
         if settings.flag("haTlsEnable"):
@@ -114,12 +119,32 @@ class HaStreams:
 
         return factory
 
+    async def identify(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        """Exchange proofs with a slave that has connected, if there is a secret.
+
+        Raises:
+            Refused: it does not know the secret.
+        """
+        if self._secret:
+            await identify_slave(reader, writer, self._secret, self._world)
+
     async def connect(self, host: str, port: int) -> Streams:
-        """Connect within `CONNECT_S`.
+        """Connect within `CONNECT_S`, and exchange proofs with the master if there is a secret.
 
         Raises:
             OSError: no connection, or no TLS.
+            Refused: the master does not know the secret.
         """
+        reader, writer = await self._connect_in_time(host, port)
+        if self._secret:
+            try:
+                await identify_master(reader, writer, self._secret, self._world)
+            except BaseException:
+                writer.transport.abort()
+                raise
+        return reader, writer
+
+    async def _connect_in_time(self, host: str, port: int) -> Streams:
         task = asyncio.ensure_future(self._connect(host, port))
         timer: Timer = self._world.clock.call_later(CONNECT_S, task.cancel)
         try:

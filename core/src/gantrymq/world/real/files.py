@@ -32,7 +32,9 @@ class RealFiles:
             found = os.stat(path)
         except (FileNotFoundError, NotADirectoryError):
             return None
-        return FileStat(found.st_size, found.st_mtime_ns // 1_000_000, mode_bits.S_ISDIR(found.st_mode))
+        mode = found.st_mode
+        modified_ms = found.st_mtime_ns // 1_000_000
+        return FileStat(found.st_size, modified_ms, mode_bits.S_ISDIR(mode), mode_bits.S_IMODE(mode))
 
     def list(self, path: Path) -> list[str]:
         """Return the sorted names in a folder; empty if it does not exist."""

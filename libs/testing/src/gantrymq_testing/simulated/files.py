@@ -75,6 +75,7 @@ class SimulatedFiles:
             trace: receives ``file.*`` events, one per call that changes or syncs something.
             capacity: size in bytes, in blocks of 4 KiB.
         """
+        self.mode = 0o600  # permission bits of every file
         self._now_ms = now_ms
         self._trace = trace
         self._disk = Disk(capacity)
@@ -95,9 +96,11 @@ class SimulatedFiles:
         """Return the status of a path, or None if it does not exist."""
         path = _absolute(path)
         if path in self._dirs:
-            return FileStat(0, self._dirs[path], is_dir=True)
+            return FileStat(0, self._dirs[path], is_dir=True, mode=0o700)
         content = self._files.get(path)
-        return None if content is None else FileStat(content.size, content.modified_ms, is_dir=False)
+        if content is None:
+            return None
+        return FileStat(content.size, content.modified_ms, is_dir=False, mode=self.mode)
 
     def list(self, path: Path) -> list[str]:
         """Return the names in a folder, sorted; empty if it does not exist."""

@@ -1,0 +1,136 @@
+"""Proof of a shared secret on HA connections (haSecretPath): bytes in, bytes out. No socket, clock or thread.
+
+    master -> slave   | CHALLENGE_OFFSET int64 | 2147483647 int32 | nonce 32 |    the challenge
+    slave -> master   | nonce 32 | proof of the slave 32 |                        the response
+    master -> slave   | proof of the master 32 |
+
+    proof = HMAC-SHA256(secret, purpose and version, role, master's nonce, slave's nonce)
+
+Then RocketMQ's protocol follows. The secret is never sent. A proof is valid for its connection only, because each side
+has chosen a nonce, and for its role only, so that it cannot be sent back to the side that computed it. The slave proves
+first, so a stranger who connects to a master gets nothing that was computed from the secret but a nonce.
+
+The challenge begins as a transfer that is impossible: a slave that does not know the exchange, RocketMQ's included,
+appends nothing. A RocketMQ slave closes the connection because of the offset or, if its log is empty, waits for a body
+that never comes.
+
+Nonces are computed from the secret and random bytes, so an observer of many nonces cannot predict the next one, even
+from a random generator whose state can be computed from its output.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+from pathlib import Path
+from typing import Final
+
+from gantrymq.errors import ConfigError
+from gantrymq.world import Files
+from gantrymq_replication.protocol import CHALLENGE_OFFSET, HEAD, NO_HA_PORT, Refused
+
+__all__ = ["CHALLENGE_BYTES", "PROOF_BYTES", "RESPONSE_BYTES", "MasterIdentity", "SlaveIdentity", "read_secret"]
+
+PURPOSE: Final = b"GantryMQ HA identity 1\0"
+MASTER: Final = b"master\0"
+SLAVE: Final = b"slave\0"
+NONCE: Final = b"nonce\0"
+
+PROOF_BYTES: Final = hashlib.sha256().digest_size
+NONCE_BYTES: Final = PROOF_BYTES
+HEADER: Final = HEAD.pack(CHALLENGE_OFFSET, (1 << 31) - 1)
+CHALLENGE_BYTES: Final = len(HEADER) + NONCE_BYTES
+RESPONSE_BYTES: Final = NONCE_BYTES + PROOF_BYTES
+
+SHORTEST_SECRET: Final = 16
+LONGEST_SECRET: Final = 4096
+OTHERS: Final = 0o007  # permission bits
+
+
+def read_secret(files: Files, path: str) -> bytes:
+    """Return the secret in the file *path*, without white space around it.
+
+    Raises:
+        ConfigError: it cannot be read, may be read by everybody, or is too short or too long.
+    """
+    try:
+        status = files.stat(Path(path))
+        if status is None:
+            raise ConfigError(f"haSecretPath: there is no file {path}")
+        if status.is_dir:
+            raise ConfigError(f"haSecretPath: {path} is a folder")
+        if status.mode & OTHERS:
+            raise ConfigError(
+                f"haSecretPath: other users of this machine may read or change {path} (mode {status.mode:04o}); run: "
+                f"chmod o= {path}"
+            )
+        secret = files.read(Path(path)).strip() if status.size <= LONGEST_SECRET else b""
+    except OSError as error:
+        raise ConfigError(f"haSecretPath: {path} cannot be read: {error.strerror or error}") from error
+    size = len(secret) if status.size <= LONGEST_SECRET else status.size
+    if not SHORTEST_SECRET <= size <= LONGEST_SECRET:
+        raise ConfigError(
+            f"haSecretPath: the secret in {path} has {size} bytes, {SHORTEST_SECRET} to "
+            f"{LONGEST_SECRET} are allowed; make one with: openssl rand -hex 32"
+        )
+    return secret
+
+
+class MasterIdentity:
+    """The exchange with one slave, as its master sees it."""
+
+    def __init__(self, secret: bytes, random: bytes) -> None:
+        """*random*: as many bytes as a nonce, of this connection only."""
+        self._secret = secret
+        self._nonce = _mac(secret, NONCE, MASTER, random)
+
+    @property
+    def challenge(self) -> bytes:
+        """The first bytes of the connection."""
+        return HEADER + self._nonce
+
+    def answer(self, response: bytes) -> bytes:
+        """Return the proof of the master, the answer to a slave's response.
+
+        Raises:
+            Refused: the slave does not know the secret.
+        """
+        nonce, proof = response[:NONCE_BYTES], response[NONCE_BYTES:]
+        if not hmac.compare_digest(proof, _mac(self._secret, SLAVE, self._nonce, nonce)):
+            raise Refused("its proof is wrong: it does not know the secret of this master's haSecretPath")
+        return _mac(self._secret, MASTER, self._nonce, nonce)
+
+
+class SlaveIdentity:
+    """The exchange with the master, as a slave sees it: `respond`, then `check`."""
+
+    def __init__(self, secret: bytes, random: bytes) -> None:
+        """*random*: as many bytes as a nonce, of this connection only."""
+        self._secret = secret
+        self._nonce, self._expected = _mac(secret, NONCE, SLAVE, random), b""
+
+    def respond(self, challenge: bytes) -> bytes:
+        """Return the response to a master's challenge.
+
+        Raises:
+            Refused: it is no challenge.
+        """
+        header, nonce = challenge[: len(HEADER)], challenge[len(HEADER) :]
+        if header != HEADER or len(nonce) != NONCE_BYTES:
+            raise Refused(f"it sent {header!r} where it should ask for the secret of haSecretPath: {NO_HA_PORT}")
+        self._expected = _mac(self._secret, MASTER, nonce, self._nonce)
+        return self._nonce + _mac(self._secret, SLAVE, nonce, self._nonce)
+
+    def check(self, proof: bytes) -> None:
+        """Check the master's proof.
+
+        Raises:
+            Refused: the master does not know the secret, or there was no challenge.
+        """
+        if not self._expected or not hmac.compare_digest(proof, self._expected):
+            raise Refused("its proof is wrong: it does not know the secret of this broker's haSecretPath")
+
+
+def _mac(secret: bytes, label: bytes, *parts: bytes) -> bytes:
+    """Return the MAC of *parts*, all but the last of a fixed length."""
+    return hmac.digest(secret, PURPOSE + label + b"".join(parts), "sha256")
