@@ -216,6 +216,11 @@ class Unconfirmed(StoreError):
         super().__init__(sentence)
         self.response_code = response_code
 
+    @property
+    def of_replicas(self) -> bool:
+        """Whether replicas have not confirmed the messages; otherwise it is the disk."""
+        return self.response_code != self.FLUSH_DISK_TIMEOUT
+
 
 class StoreLocked(StoreError):
     """Another process holds the store."""

@@ -49,9 +49,11 @@ class Messages(Protocol):
     async def put(self, message: StoreMessage) -> PutResult:
         """Store one message through interceptors and gates. Return once it is acknowledged and visible.
 
+        A message that replicas do not confirm in time is stored like others.
+
         Raises:
             RequestError: an interceptor or the store refuses it.
-            StoreError: a gate failed or took too long.
+            StoreError: a gate failed, or the disk took too long.
         """
 
     def put_all(
@@ -68,7 +70,7 @@ class Messages(Protocol):
 
         Raises:
             RequestError: an interceptor refuses a message; none is stored.
-            StoreError: a gate failed or took too long.
+            StoreError: a gate failed, or the disk took too long.
         """
 
     async def send_back(self, request: SendBackRequest) -> PutResult | None:

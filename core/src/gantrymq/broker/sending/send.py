@@ -84,9 +84,12 @@ class Sends:
     ) -> asyncio.Future[Sequence[PutResult]]:
         """Store messages of a plugin in one append, through gates and, unless *skip_interceptors*, interceptors.
 
+        Messages that replicas do not confirm in time are stored like others: delivery, pops and transactions go on
+        without slaves, as in RocketMQ.
+
         Raises:
             RequestError: an interceptor refuses a message; none is stored.
-            StoreError: the gates failed or took too long.
+            StoreError: a gate failed, or the disk took too long.
             ServiceNotAvailable: this broker is a replica.
         """
         self._roles.check_put()
@@ -100,7 +103,12 @@ class Sends:
             message.same_file_as_previous = number > 0 and given.same_file_as_previous
             self._target_selector.assign_for_plugin(message, self._topics.get(message.topic))
         future: asyncio.Future[Sequence[PutResult]] = asyncio.get_running_loop().create_future()
-        self._store(made, resolve_future(future), self._roles.check_put)
+        settle = resolve_future(future)
+
+        def done(results: Sequence[PutResult], error: GantryError | None) -> None:
+            settle(results, None if isinstance(error, Unconfirmed) and error.of_replicas else error)
+
+        self._store(made, done, self._roles.check_put)
         return future
 
     def store(self, messages: Sequence[StoreMessage], done: Done) -> None:
