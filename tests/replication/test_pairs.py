@@ -63,6 +63,54 @@ def test_a_message_is_on_the_slave_within_milliseconds():
     simulate_pair(main)
 
 
+def test_an_append_is_sent_in_the_step_that_appends():
+    async def main(pair):
+        master = await pair.master(flushDiskType="ASYNC_FLUSH")
+        slave = await pair.slave(master)
+        await put(master, 1)
+        await pair.equal(master, slave)
+        await pair.world.clock.sleep(0.1)
+        sent = []
+        master.broker.messages.on_appended(lambda end: sent.append(end - replicas(master)[0].next_offset))
+        await put(master, 3)
+        assert sent == [0, 0, 0]
+
+    simulate_pair(main)
+
+
+def test_both_sides_poll_between_records_that_come_one_by_one(monkeypatch):
+    seen = {}
+
+    class Poll:
+        def __init__(self, world, window_s):
+            assert window_s == 0.0003
+
+        def happened(self, peer, began_s, ended_s, *, alone):
+            assert began_s <= ended_s
+            seen.setdefault(type(peer).__name__, []).append(alone)
+
+    monkeypatch.setattr("gantrymq_replication.master.BusyPoll", Poll)
+    monkeypatch.setattr("gantrymq_replication.copying.BusyPoll", Poll)
+
+    async def main(pair):
+        master = await pair.master(**SYNC, flushDiskType="ASYNC_FLUSH")
+        slave = await pair.slave(master, flushDiskType="ASYNC_FLUSH")
+        await pair.until(lambda: replicas(master), "report")
+        await outcome(master)
+        await pair.equal(master, slave)
+        seen.clear()
+        await outcome(master)
+        await outcome(master)
+        alone = {name: list(each) for name, each in seen.items()}
+        seen.clear()
+        await asyncio.gather(*(outcome(master) for _ in range(5)))
+        return alone, seen
+
+    alone, together = simulate_pair(main)
+    assert alone == {"SlaveConnection": [True] * 4, "Copying": [True] * 2}
+    assert together["Copying"] == [False] and False in together["SlaveConnection"]
+
+
 def test_two_slaves_and_one_that_comes_back():
     async def main(pair):
         master = await pair.master()

@@ -1,4 +1,4 @@
-"""Busy polling of the event loop for a peer that sends one request after the other.
+"""Busy polling of the event loop for a peer that sends one request, or one record of a copied log, after the other.
 
 Waking an idle processor takes longer than serving a small request, in particular in a virtual machine. If requests come
 from one connection, one at a time and in quick succession, and are answered at once, the event loop therefore polls
@@ -56,10 +56,15 @@ class BusyPoll:
         self, peer: object, requests: Sequence[Command], began_s: float, ended_s: float, *, answered: bool
     ) -> None:
         """Note that *requests*, all of one read from *peer*, were served; *answered* if a response was written."""
+        alone = answered and len(requests) == 1 and requests[0].code not in PULLS
+        self.happened(peer, began_s, ended_s, alone=alone)
+
+    def happened(self, peer: object, began_s: float, ended_s: float, *, alone: bool) -> None:
+        """Note what *peer* sent; *alone* if it probably waits until it has an answer."""
         waited_s = began_s - self._ended_s
-        near = self._last.is_repeat(peer) and waited_s < MAX_GAP_S and answered
+        near = self._last.is_repeat(peer) and waited_s < MAX_GAP_S and alone
         self._ended_s = ended_s
-        if not near or len(requests) != 1 or requests[0].code in PULLS:
+        if not near:
             self._in_row = 0
             self._until_s = 0.0
             return

@@ -1,7 +1,8 @@
 """One connection of a slave to its master: reports in, the log out.
 
-Two coroutines: one reads reports, one sends what the slave lacks as fast as it reads. With flushDiskType=SYNC_FLUSH
-only what is on the master's disk is sent, so that no slave has records that the master may lose in a power cut.
+A slave that has everything gets each append at once, in the step of the event loop that appends. What it lacks
+otherwise a coroutine sends, as fast as the slave reads. With flushDiskType=SYNC_FLUSH only what is on the master's disk
+is sent, so that no slave has records that the master may lose in a power cut.
 """
 
 from __future__ import annotations
@@ -15,12 +16,13 @@ import attrs
 
 from gantrymq.errors import GantryError, LogMismatch
 from gantrymq.interfaces import MessageStore, RawLog
-from gantrymq.model.hosts import format_address
+from gantrymq.remoting.busy_poll import BusyPoll
 from gantrymq.world import Clock
 from gantrymq.world.clock import wait_set
 from gantrymq.world.time_slices import TimeSlices
 from gantrymq_replication.gate import ReplicaGate
-from gantrymq_replication.protocol import MasterSide, Refused
+from gantrymq_replication.link import Link
+from gantrymq_replication.protocol import MasterSide, Refused, is_one_record
 from gantrymq_replication.replicas import Replica, Replicas
 from gantrymq_replication.settings import HaSettings
 from gantrymq_replication.streams import Silence
@@ -31,7 +33,6 @@ __all__ = ["Shared", "SlaveConnection"]
 log = logging.getLogger("gantrymq.replication")
 
 PIECE_BYTES = 512 * 1024  # read from the log at once
-REPORTS_BYTES = 64 * 1024
 
 
 @attrs.frozen
@@ -44,19 +45,21 @@ class Shared:
     rules: HaSettings
     replicas: Replicas
     gate: ReplicaGate
-    identify: Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]  # may raise Refused
+    identify: Callable[[Link], Awaitable[None]]  # may raise Refused
     changed: Callable[[], None]  # called after each report and when a slave is gone
     durable: bool  # send only what is on disk
+    busy_poll: BusyPoll  # between records that are sent one by one, and their reports
 
 
 class SlaveConnection:
     """Serves one slave until it is gone."""
 
-    def __init__(self, shared: Shared, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        self._shared, self._reader, self._writer = shared, reader, writer
-        self.address = format_address(*(writer.get_extra_info("peername") or ("?", 0))[:2])
+    def __init__(self, shared: Shared, link: Link) -> None:
+        self._shared, self._link = shared, link
+        self.address = link.address("peername")
         self._side = MasterSide(_new_slave_from(shared))
         self._wake = asyncio.Event()
+        self._idle = False  # the sending coroutine waits for an append
         self._now = shared.clock.monotonic
         self._written_at = self._now()
         self._window_at, self._window_bytes = 0.0, 0
@@ -64,14 +67,30 @@ class SlaveConnection:
         self._problem = ""
 
     def appended(self, end: int) -> None:
-        """Send the log up to *end*."""
-        if self._side.begun:
+        """Send the log up to *end*, at once if nothing has to be waited for."""
+        if not self._idle:
+            return  # the coroutine looks for more by itself
+        shared, start = self._shared, self._side.next_offset
+        if shared.durable or shared.rules.bytes_per_second or end - start > PIECE_BYTES or not self._link.writable:
             self._wake.set()
+            return
+        try:
+            data = shared.raw_log.read_log(start, end - start)
+        except GantryError:
+            data = b""
+        if isinstance(data, bytes) and len(data) == end - start:
+            self._write(data)
+            now = self._written_at
+            shared.busy_poll.happened(self, now, now, alone=is_one_record(data))
+            return
+        if not isinstance(data, bytes):  # not in memory
+            asyncio.ensure_future(data).cancel()
+        self._wake.set()
 
     def abort(self, problem: str) -> None:
         """Close the connection; *problem* is logged."""
         self._problem = self._problem or problem
-        self._writer.transport.abort()
+        self._link.abort()
 
     async def run(self) -> None:
         """Serve the slave; returns when the connection is lost."""
@@ -79,11 +98,8 @@ class SlaveConnection:
         sending.add_done_callback(self._sending_ended)
         silence = Silence(self._shared.clock, self._shared.rules.silence_s, self._silent)
         try:
-            await self._shared.identify(self._reader, self._writer)
-            while data := await self._reader.read(REPORTS_BYTES):
-                silence.heard()
-                if self._side.receive(data, self._shared.raw_log.log_range()):
-                    self._reported()
+            await self._shared.identify(self._link)
+            await self._link.deliver(lambda data: self._received(data, silence))
         except OSError as error:
             self._problem = self._problem or str(error)
         except Refused as error:
@@ -91,7 +107,7 @@ class SlaveConnection:
         finally:
             silence.cancel()
             sending.cancel()
-            self._writer.transport.abort()
+            self._link.abort()
             if self._replica is not None:
                 self._shared.replicas.remove(self._replica)
                 self._shared.changed()
@@ -108,6 +124,11 @@ class SlaveConnection:
         if news or self._replica is not None:
             log.log(logging.WARNING if self._problem else logging.INFO, "slave %s is gone: %s", self.address, problem)
 
+    def _received(self, data: bytes, silence: Silence) -> None:
+        silence.heard()
+        if self._side.receive(data, self._shared.raw_log.log_range()):
+            self._reported()
+
     def _reported(self) -> None:
         shared, end, now = self._shared, self._shared.raw_log.log_range().max_offset, self._now()
         if self._replica is None:
@@ -118,6 +139,7 @@ class SlaveConnection:
         self._replica.acknowledge(self._side.acked, end, now)
         shared.gate.acknowledged()
         shared.changed()
+        shared.busy_poll.happened(self, now, self._now(), alone=self._side.acked == self._side.next_offset)
 
     def _silent(self) -> None:
         self.abort("it reported nothing for haHousekeepingInterval")
@@ -140,7 +162,7 @@ class SlaveConnection:
                     await shared.store.flushed(end)
                 await self._send(end)
             elif side.begun and self._now() - self._written_at >= shared.rules.heartbeat_s:
-                await self._write(b"")
+                self._write(b"")
             else:
                 await self._wait()
 
@@ -154,24 +176,24 @@ class SlaveConnection:
                 data = await data if isawaitable(data) else data
             except LogMismatch as error:
                 raise Refused(f"it is too slow, or the log was truncated: {error}; it begins again") from error
-            await self._write(data)
+            self._write(data)
             await slices.item_done()
 
-    async def _write(self, data: bytes) -> None:
-        """Write *data* in transfers, or a heartbeat if it is empty, and wait while the slave does not read."""
+    def _write(self, data: bytes) -> None:
+        """Write *data* in transfers, or a heartbeat if it is empty."""
         size = self._shared.rules.batch_bytes
         parts: list[bytes] = []
         for start in range(0, len(data) or 1, size):
             parts += self._side.transfer(data[start : start + size])
-        self._writer.writelines(parts)
+        self._link.writelines(parts)
         self._written_at = self._now()
         self._window_bytes += len(data)
         if self._replica is not None:
             self._shared.replicas.sent(self._replica, len(data), self._side.next_offset, self._written_at)
-        await self._writer.drain()
 
     async def _room(self) -> int:
-        """Wait until flow control allows to send, and return how many bytes."""
+        """Wait until the slave reads and flow control allows to send, and return how many bytes."""
+        await self._link.drain()
         rate = self._shared.rules.bytes_per_second
         if not rate:
             return PIECE_BYTES
@@ -187,7 +209,9 @@ class SlaveConnection:
         """Wait for the first report; after it, until something was appended or a heartbeat is due."""
         if self._side.begun:
             due = max(0.001, self._written_at + self._shared.rules.heartbeat_s - self._now())
+            self._idle = True
             await wait_set(self._shared.clock, self._wake, due)
+            self._idle = False
         else:
             await self._wake.wait()
         self._wake.clear()

@@ -1,26 +1,28 @@
 """One connection of a slave to its master: the log in, reports out.
 
-The slave compares the end of its log with the master's (`overlap`), then appends what comes. With
-flushDiskType=SYNC_FLUSH it acknowledges what is on its disk, else what it has appended.
+The slave compares the end of its log with the master's (`overlap`), then appends what comes, in the step of the event
+loop in which it arrives. With flushDiskType=SYNC_FLUSH it acknowledges what is on its disk, else what it has appended,
+at once.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Coroutine
+from collections.abc import Coroutine, Iterable
 from inspect import isawaitable
 from typing import Any, Final
 
 from gantrymq.errors import LogMismatch
 from gantrymq.interfaces import Broker, RawLog
-from gantrymq.model.hosts import format_address
+from gantrymq.remoting.busy_poll import BusyPoll
 from gantrymq.world.clock import wait_set
 from gantrymq_replication.durable_mark import DurableMark
+from gantrymq_replication.link import Link
 from gantrymq_replication.overlap import Overlap, last_record_start
-from gantrymq_replication.protocol import Refused, SlaveSide, Transfer
+from gantrymq_replication.protocol import Refused, SlaveSide, Transfer, is_one_record
 from gantrymq_replication.settings import HaSettings
-from gantrymq_replication.streams import READ_BYTES, Silence, Streams
+from gantrymq_replication.streams import Silence
 from gantrymq_replication.traffic import Traffic
 
 __all__ = ["Copying"]
@@ -28,7 +30,7 @@ __all__ = ["Copying"]
 log = logging.getLogger("gantrymq.replication")
 
 MARK_S: Final = 1.0  # between two updates of the durable mark
-UNSYNCED_BYTES: Final = 32 * 1024 * 1024  # appended and not synced; the slave reads no more until there are fewer
+UNREPORTED_BYTES: Final = 32 * 1024 * 1024  # appended and not reported; the slave reads no more until there are fewer
 
 
 class Copying:
@@ -46,6 +48,7 @@ class Copying:
         self._store, self._log, self._clock = broker.store, raw_log, broker.world.clock
         self._rules, self._mark, self._durable = rules, mark, durable
         self._syncs = broker.settings.text("flushDiskType") == "SYNC_FLUSH"
+        self._busy_poll = BusyPoll(broker.world, broker.settings.number("busyPollMicros") / 1_000_000)
         own = raw_log.log_range()
         self._overlap = Overlap(own, durable)
         self._side = SlaveSide(self._overlap.start)
@@ -54,7 +57,7 @@ class Copying:
         self._rest = b""  # of an incomplete record
         self._appended = asyncio.Event()
 
-    async def run(self, streams: Streams) -> None:
+    async def run(self, link: Link) -> None:
         """Copy over a new connection.
 
         Raises:
@@ -62,10 +65,9 @@ class Copying:
             Refused: the logs do not fit.
             StoreError: this store takes no more.
         """
-        self._reader, self._writer = streams
-        self.local_address = format_address(*(self._writer.get_extra_info("sockname") or ("?", 0))[:2])
+        self._link, self.local_address = link, link.address("sockname")
         self._report(self._overlap.start)
-        self._silence = Silence(self._clock, self._rules.silence_s, self._writer.transport.abort)
+        self._silence = Silence(self._clock, self._rules.silence_s, self._link.abort)
         try:
             await _first_ended(self._receive(), self._report_always(), self._mark_always())
         except OSError as error:
@@ -74,27 +76,28 @@ class Copying:
             raise ConnectionError(f"{error}, before it sent anything; the master's log has the reason") from error
         finally:
             self._silence.cancel()
-            self._writer.transport.abort()
+            self._link.abort()
 
     # --- the master's log -------------------------------------------------------------------------------------------
 
     async def _receive(self) -> None:
         self._begun()
-        while data := await self._reader.read(READ_BYTES):
-            self._silence.heard()
-            self.compared = True
-            self.read_at_ms = self._clock.now_ms()
-            self.traffic.add(len(data), self._silence.heard_at)
-            pieces = []
-            for transfer in self._side.receive(data):
-                left = await self._compare(transfer) if self._overlap.open else transfer
-                if left.data:
-                    if self._empty:  # it begins where the master begins
-                        self._end, self._empty = left.log_offset, False
-                    pieces.append(left.data)
-            if pieces:
-                await self._append(b"".join(pieces))
+        while self._overlap.open and (data := await self._link.read()):
+            self._heard(data)
+            transfers = self._side.receive(data)
+            self._append([await self._compare(each) if self._overlap.open else each for each in transfers])
+        await self._link.deliver(self._received)
         raise ConnectionError("it closed the connection, or sent nothing for haHousekeepingInterval")
+
+    def _received(self, data: bytes) -> None:
+        self._heard(data)
+        self._append(self._side.receive(data))
+
+    def _heard(self, data: bytes) -> None:
+        self._silence.heard()
+        self.compared = True
+        self.read_at_ms = self._clock.now_ms()
+        self.traffic.add(len(data), self._silence.heard_at)
 
     def _begun(self) -> None:
         if not self._overlap.open and not self.following:
@@ -144,42 +147,58 @@ class Copying:
             place += len(parts[-1])
         return b"".join(parts)
 
-    async def _append(self, data: bytes) -> None:
-        """Append the whole records in *data*, and keep the rest."""
-        data = self._rest + data
+    def _append(self, transfers: Iterable[Transfer]) -> None:
+        """Append the whole records in *transfers*, and keep the rest."""
+        pieces = [self._rest]
+        for offset, piece in transfers:
+            if piece:
+                if self._empty:  # it begins where the master begins
+                    self._end, self._empty = offset, False
+                pieces.append(piece)
+        if len(pieces) == 1:
+            return
+        data, before = b"".join(pieces), self._end
         try:
-            end = self._log.append_raw(self._end, data)
+            self._end = self._log.append_raw(before, data)
         except LogMismatch as error:
             raise Refused(f"the master's log does not fit: {error}") from error
-        self._rest = data[end - self._end :]
-        if end == self._end:
+        self._rest = data[self._end - before :]
+        if self._end > before:
+            self._has_grown(alone=is_one_record(data))
+
+    def _has_grown(self, *, alone: bool) -> None:
+        """Report the end, at once if nothing has to be waited for."""
+        if not self._syncs and self._link.writable:
+            self._report(self._end)
+            self._busy_poll.happened(self, self._silence.heard_at, self._reported_at, alone=alone)
             return
-        self._end = end
         self._appended.set()
-        if self._syncs and end - self._store.state().flushed_offset > UNSYNCED_BYTES:
-            await self._store.flushed(end - UNSYNCED_BYTES // 2)
+        if self._end - self._reported > UNREPORTED_BYTES:
+            self._link.pause()
 
     # --- reports ----------------------------------------------------------------------------------------------------
 
     def _have(self) -> int:
         """Return up to where the log is the master's."""
-        return self._overlap.equal if self._overlap.open else self._log.log_range().max_offset
+        return self._overlap.equal if self._overlap.open else self._end
 
     def _report(self, log_offset: int) -> None:
-        self._writer.write(self._side.report(log_offset))
+        self._link.write(self._side.report(log_offset))
         self._reported, self._reported_at = log_offset, self._clock.monotonic()
         self.wrote_at_ms = self._clock.now_ms()
 
     async def _report_always(self) -> None:
-        """Report after each append, and after haSendHeartbeatInterval without one."""
+        """Report what was not reported at once, and after haSendHeartbeatInterval without a report."""
         while True:
             have = self._have()
             due = self._reported_at + self._rules.heartbeat_s - self._clock.monotonic()
             if have > self._reported or due <= 0:
                 if self._syncs:
                     await self._store.flushed(have)
-                self._report(have)
-                await self._writer.drain()
+                await self._link.drain()
+                self._report(max(have, self._reported))
+                if self._end - self._reported <= UNREPORTED_BYTES:
+                    self._link.resume()
                 continue
             await wait_set(self._clock, self._appended, due)
             self._appended.clear()

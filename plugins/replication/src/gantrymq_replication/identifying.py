@@ -1,8 +1,7 @@
-"""The exchange of proofs (`identity`) over the streams of a new HA connection."""
+"""The exchange of proofs (`identity`) over a new HA connection."""
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Awaitable
 from typing import Final
 
@@ -14,6 +13,7 @@ from gantrymq_replication.identity import (
     MasterIdentity,
     SlaveIdentity,
 )
+from gantrymq_replication.link import Link
 from gantrymq_replication.protocol import Refused
 
 __all__ = ["identify_master", "identify_slave"]
@@ -31,26 +31,22 @@ NO_CHALLENGE: Final = (
 NO_PROOF: Final = "it refuses this broker's secret; haSecretPath needs a file with the same secret on both"
 
 
-async def identify_slave(
-    reader: asyncio.StreamReader, writer: asyncio.StreamWriter, secret: bytes, world: World
-) -> None:
+async def identify_slave(link: Link, secret: bytes, world: World) -> None:
     """Exchange proofs with a slave.
 
     Raises:
         Refused: it does not know the secret, or does not prove it in time.
     """
     identity = MasterIdentity(secret, world.random.randbytes(PROOF_BYTES))
-    writer.write(identity.challenge)
+    link.write(identity.challenge)
     try:
-        response = await _within_limit(reader.readexactly(RESPONSE_BYTES), writer, world)
+        response = await _within_limit(link.read_exactly(RESPONSE_BYTES), link, world)
     except (OSError, EOFError) as error:
         raise Refused(NO_RESPONSE) from error
-    writer.write(identity.answer(response))
+    link.write(identity.answer(response))
 
 
-async def identify_master(
-    reader: asyncio.StreamReader, writer: asyncio.StreamWriter, secret: bytes, world: World
-) -> None:
+async def identify_master(link: Link, secret: bytes, world: World) -> None:
     """Exchange proofs with the master.
 
     Raises:
@@ -59,22 +55,22 @@ async def identify_master(
     """
     identity, began = SlaveIdentity(secret, world.random.randbytes(PROOF_BYTES)), world.clock.monotonic()
     try:
-        challenge = await _within_limit(reader.readexactly(CHALLENGE_BYTES), writer, world)
+        challenge = await _within_limit(link.read_exactly(CHALLENGE_BYTES), link, world)
     except (OSError, EOFError) as error:
         if world.clock.monotonic() - began < LIMIT_S:
             raise ConnectionError("it closed the connection before it asked for the secret of haSecretPath") from error
         raise ConnectionError(NO_CHALLENGE.format(LIMIT_S)) from error
-    writer.write(identity.respond(challenge))
+    link.write(identity.respond(challenge))
     try:
-        proof = await _within_limit(reader.readexactly(PROOF_BYTES), writer, world)
+        proof = await _within_limit(link.read_exactly(PROOF_BYTES), link, world)
     except (OSError, EOFError) as error:
         raise Refused(NO_PROOF) from error
     identity.check(proof)
 
 
-async def _within_limit(read: Awaitable[bytes], writer: asyncio.StreamWriter, world: World) -> bytes:
+async def _within_limit(read: Awaitable[bytes], link: Link, world: World) -> bytes:
     """Abort the connection if *read* takes too long, which ends it with an exception."""
-    timer = world.clock.call_later(LIMIT_S, writer.transport.abort)
+    timer = world.clock.call_later(LIMIT_S, link.abort)
     try:
         return await read
     finally:

@@ -11,11 +11,13 @@ from typing import Final
 from gantrymq.errors import ConfigError
 from gantrymq.interfaces import Broker
 from gantrymq.model.hosts import format_address, parse_address
+from gantrymq.remoting.busy_poll import BusyPoll
 from gantrymq.world import Listener, Timer
 from gantrymq.world.clock import wait_set
 from gantrymq_replication.connection import Shared, SlaveConnection
 from gantrymq_replication.durable_mark import DurableMark
 from gantrymq_replication.gate import ReplicaGate
+from gantrymq_replication.link import Link
 from gantrymq_replication.replicas import Replicas
 from gantrymq_replication.settings import SYNC_MASTER, HaSettings
 from gantrymq_replication.streams import HaStreams
@@ -66,6 +68,7 @@ class MasterService:
             identify=self._streams.identify,
             changed=self._review,
             durable=durable,
+            busy_poll=BusyPoll(broker.world, broker.settings.number("busyPollMicros") / 1_000_000),
         )
         await self._listen()
         self._gate.open(self.replicas, rules.slave_timeout_s, lambda: raw_log.log_range().max_offset, clock)
@@ -115,14 +118,14 @@ class MasterService:
             self._broker.registration.change(ha_address=address)
         log.info("slaves may copy this log from %s", address)
 
-    async def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    async def _accept(self, link: Link) -> None:
         if len(self._connections) >= MOST_SLAVES or self._listener is None:
             log.warning("a connection to the HA port is refused: there are %d of them", len(self._connections))
-            writer.transport.abort()
+            link.abort()
             return
         task = asyncio.current_task()
         assert task is not None
-        connection = self._connections[task] = SlaveConnection(self._shared, reader, writer)
+        connection = self._connections[task] = SlaveConnection(self._shared, link)
         cancel = self._broker.messages.on_appended(connection.appended)
         try:
             await connection.run()

@@ -18,13 +18,18 @@ from typing import Final, NamedTuple
 from gantrymq.errors import RemoteProtocolError
 from gantrymq.interfaces import LogRange
 
-__all__ = ["CHALLENGE_OFFSET", "HEAD", "NO_HA_PORT", "MasterSide", "Refused", "SlaveSide", "Transfer"]
+__all__ = ["CHALLENGE_OFFSET", "HEAD", "NO_HA_PORT", "MasterSide", "Refused", "SlaveSide", "Transfer", "is_one_record"]
 
 REPORT: Final = struct.Struct(">q")
 HEAD: Final = struct.Struct(">qi")
 MOST_OFFSET: Final = 1 << 60  # text and TLS hellos read as larger numbers
 CHALLENGE_OFFSET: Final = int.from_bytes(b"\xffHA-ID\0\x01", "big", signed=True)  # `identity`; the last byte: version
 NO_HA_PORT: Final = "is that the HA port of a RocketMQ broker?"
+
+
+def is_one_record(data: bytes) -> bool:
+    """Return whether *data*, a piece of a log, is a single whole record: they begin with their size."""
+    return int.from_bytes(data[:4], "big") == len(data)
 
 
 class Refused(RemoteProtocolError):

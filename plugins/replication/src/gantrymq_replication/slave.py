@@ -136,10 +136,10 @@ class SlaveService:
             self._broker.registration.changed()
 
     async def _copy(self, raw_log: RawLog, address: str) -> None:
-        streams = await self._streams.connect(*parse_address(address))
+        link = await self._streams.connect(*parse_address(address))
         self._copying = Copying(self._broker, raw_log, self._rules, self._mark, self._durable)
         try:
-            await self._copying.run(streams)
+            await self._copying.run(link)
         finally:
             if self._copying.following:
                 self._durable = None

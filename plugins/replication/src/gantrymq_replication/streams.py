@@ -1,4 +1,4 @@
-"""Streams over the connections of the world, with TLS if the settings ask for it.
+"""Links over the connections of the world, with TLS if the settings ask for it.
 
 With haTlsEnable both sides use the certificates of the ``tls.`` settings: the master as a server, which may require a
 certificate of its slaves (tls.server.need.client.auth), and the slave as a client. With haSecretPath both then prove
@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import ssl
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from typing import Any, Final
 
 from gantrymq.config import Settings
@@ -21,17 +21,14 @@ from gantrymq.remoting.tls_transport import TlsTransport
 from gantrymq.world import Clock, Timer, World
 from gantrymq_replication.identifying import identify_master, identify_slave
 from gantrymq_replication.identity import read_secret
+from gantrymq_replication.link import Connected, Link
 
-__all__ = ["HaStreams", "Silence", "Streams"]
+__all__ = ["HaStreams", "Silence"]
 
 log = logging.getLogger("gantrymq.replication")
 
 HANDSHAKE_S: Final = 5.0
 CONNECT_S: Final = 5.0
-READ_BYTES: Final = 512 * 1024  # buffered, and returned by one read
-
-Streams = tuple[asyncio.StreamReader, asyncio.StreamWriter]
-Connected = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]
 
 
 class Silence:
@@ -61,9 +58,7 @@ class Silence:
 class _Secured(asyncio.Protocol):
     """Puts TLS between a new socket and *above*."""
 
-    def __init__(
-        self, above: asyncio.StreamReaderProtocol, context: ssl.SSLContext, server: bool, clock: Clock
-    ) -> None:
+    def __init__(self, above: Link, context: ssl.SSLContext, server: bool, clock: Clock) -> None:
         self._above, self._context, self._server, self._clock = above, context, server, clock
         self.settled: asyncio.Future[str | None] = asyncio.get_running_loop().create_future()
 
@@ -92,7 +87,7 @@ class _Secured(asyncio.Protocol):
 
 
 class HaStreams:
-    """Makes the streams of one broker."""
+    """Makes the links of one broker."""
 
     def __init__(self, world: World, settings: Settings) -> None:
         """Read the secret, and the certificates if TLS is to be used. Raises ConfigError."""
@@ -112,39 +107,37 @@ class HaStreams:
         """Return the protocols of a listener, which calls *connected* for each connection, in a task."""
 
         def factory() -> asyncio.BaseProtocol:
-            protocol = asyncio.StreamReaderProtocol(asyncio.StreamReader(), connected)
-            if self._server is None:
-                return protocol
-            return _Secured(protocol, self._server, True, self._world.clock)
+            link = Link(connected)
+            return link if self._server is None else _Secured(link, self._server, True, self._world.clock)
 
         return factory
 
-    async def identify(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    async def identify(self, link: Link) -> None:
         """Exchange proofs with a slave that has connected, if there is a secret.
 
         Raises:
             Refused: it does not know the secret.
         """
         if self._secret:
-            await identify_slave(reader, writer, self._secret, self._world)
+            await identify_slave(link, self._secret, self._world)
 
-    async def connect(self, host: str, port: int) -> Streams:
+    async def connect(self, host: str, port: int) -> Link:
         """Connect within `CONNECT_S`, and exchange proofs with the master if there is a secret.
 
         Raises:
             OSError: no connection, or no TLS.
             Refused: the master does not know the secret.
         """
-        reader, writer = await self._connect_in_time(host, port)
+        link = await self._connect_in_time(host, port)
         if self._secret:
             try:
-                await identify_master(reader, writer, self._secret, self._world)
+                await identify_master(link, self._secret, self._world)
             except BaseException:
-                writer.transport.abort()
+                link.abort()
                 raise
-        return reader, writer
+        return link
 
-    async def _connect_in_time(self, host: str, port: int) -> Streams:
+    async def _connect_in_time(self, host: str, port: int) -> Link:
         task = asyncio.ensure_future(self._connect(host, port))
         timer: Timer = self._world.clock.call_later(CONNECT_S, task.cancel)
         try:
@@ -158,21 +151,18 @@ class HaStreams:
         finally:
             timer.cancel()
 
-    async def _connect(self, host: str, port: int) -> Streams:
-        reader = asyncio.StreamReader(limit=READ_BYTES)
-        protocol = asyncio.StreamReaderProtocol(reader)
-        context = self._client
+    async def _connect(self, host: str, port: int) -> Link:
+        link, context = Link(), self._client
         if context is None:
-            transport, _ = await self._world.network.connect(host, port, lambda: protocol)
-        else:
-            secured = _Secured(protocol, context, False, self._world.clock)
-            below, _ = await self._world.network.connect(host, port, lambda: secured)
-            try:
-                problem = await secured.settled
-            except BaseException:
-                below.abort()
-                raise
-            if problem is not None:
-                raise ConnectionError(problem)
-            transport = secured.transport
-        return reader, asyncio.StreamWriter(transport, protocol, reader, asyncio.get_running_loop())
+            await self._world.network.connect(host, port, lambda: link)
+            return link
+        secured = _Secured(link, context, False, self._world.clock)
+        below, _ = await self._world.network.connect(host, port, lambda: secured)
+        try:
+            problem = await secured.settled
+        except BaseException:
+            below.abort()
+            raise
+        if problem is not None:
+            raise ConnectionError(problem)
+        return link

@@ -1,0 +1,182 @@
+"""One HA connection, whose bytes a coroutine reads, or gets in the very step of the event loop in which they arrive.
+
+With asyncio's streams each read wakes a task, in another turn of the event loop: too late for records that a sender
+waits for.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Coroutine, Iterable
+from typing import Any, Final
+
+from gantrymq.model.hosts import format_address
+
+__all__ = ["Link"]
+
+log = logging.getLogger("gantrymq.replication")
+
+MOST_BYTES: Final = 512 * 1024  # kept for the reader
+
+Connected = Callable[["Link"], Coroutine[Any, Any, None]]
+
+
+class Link(asyncio.Protocol):
+    """Bytes in, bytes out, until the connection is lost."""
+
+    def __init__(self, connected: Connected | None = None) -> None:
+        """*connected* runs in a task of its own from the moment that there is a connection."""
+        self._connected = connected
+        self._task: asyncio.Task[None] | None = None
+        self._arrived = bytearray()
+        self._take: Callable[[bytes], object] | None = None
+        self._turn = asyncio.Event()  # set when something arrives, and when the connection is lost
+        self._paused = False
+        self._writable = asyncio.Event()
+        self._writable.set()
+        self._lost: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self.transport: asyncio.Transport | None = None
+
+    def address(self, of: str) -> str:
+        """Return the address of the peer (``peername``) or the own one (``sockname``)."""
+        found = self.transport.get_extra_info(of) if self.transport is not None else None
+        return format_address(*(found or ("?", 0))[:2])
+
+    # --- reading ----------------------------------------------------------------------------------------------------
+
+    async def read(self) -> bytes:
+        """Return what has arrived, at least one byte; nothing at the end of the connection. Raises OSError."""
+        return await self._taken(1, len)
+
+    async def read_exactly(self, size: int) -> bytes:
+        """Return *size* bytes.
+
+        Raises:
+            OSError: the connection is lost.
+            EOFError: it ended before.
+        """
+        data = await self._taken(size, lambda arrived: size)
+        if len(data) < size:
+            raise EOFError
+        return data
+
+    async def _taken(self, least: int, size: Callable[[bytearray], int]) -> bytes:
+        while len(self._arrived) < least and not self._lost.done():
+            self._turn.clear()
+            await self._turn.wait()
+        if self._lost.done() and (error := self._lost.exception()) is not None:
+            raise error
+        data = bytes(self._arrived[: (most := size(self._arrived))])
+        del self._arrived[:most]
+        self.resume()
+        return data
+
+    async def deliver(self, take: Callable[[bytes], object]) -> None:
+        """Call *take* with all that arrives, when it arrives, until the end of the connection.
+
+        Raises:
+            OSError: the connection is lost.
+            Exception: the first one of *take*, which is not called again.
+        """
+        self._take = take
+        if self._arrived:
+            data, self._arrived = bytes(self._arrived), bytearray()
+            take(data)
+        self.resume()
+        await self._lost
+
+    def pause(self) -> None:
+        """Let nothing arrive."""
+        if not self._paused and self.transport is not None and not self.transport.is_closing():
+            self._paused = True
+            self.transport.pause_reading()
+
+    def resume(self) -> None:
+        """Let bytes arrive again."""
+        if self._paused and self.transport is not None and not self.transport.is_closing():
+            self._paused = False
+            self.transport.resume_reading()
+
+    # --- writing ----------------------------------------------------------------------------------------------------
+
+    @property
+    def writable(self) -> bool:
+        """Whether the peer reads what is written."""
+        return self._writable.is_set()
+
+    def write(self, data: bytes) -> None:
+        """Write *data*; nothing if the connection ends."""
+        if self.transport is not None and not self.transport.is_closing():
+            self.transport.write(data)
+
+    def writelines(self, parts: Iterable[bytes]) -> None:
+        """Write all *parts*."""
+        if self.transport is not None and not self.transport.is_closing():
+            self.transport.writelines(parts)
+
+    async def drain(self) -> None:
+        """Wait until it is writable. Raises OSError if the connection was lost."""
+        await self._writable.wait()
+        if self._lost.done():
+            raise ConnectionResetError("the connection was lost")
+
+    def abort(self) -> None:
+        """Close the connection without writing the rest."""
+        if self.transport is not None:
+            self.transport.abort()
+
+    # --- events -----------------------------------------------------------------------------------------------------
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """Begin."""
+        assert isinstance(transport, asyncio.Transport)
+        self.transport = transport
+        if self._connected is not None:
+            self._task = asyncio.ensure_future(self._connected(self))
+            self._task.add_done_callback(self._done)
+
+    def data_received(self, data: bytes) -> None:
+        """Hand over *data*, or keep it until it is read."""
+        if self._take is None:
+            self._arrived += data
+            self._turn.set()
+            if len(self._arrived) > MOST_BYTES:
+                self.pause()
+        elif not self._lost.done():
+            try:
+                self._take(data)
+            except Exception as error:
+                self._end(error)
+
+    def eof_received(self) -> None:
+        """Close the connection, with what was not written yet."""
+        self.abort()
+
+    def pause_writing(self) -> None:
+        """Make `drain` wait."""
+        self._writable.clear()
+
+    def resume_writing(self) -> None:
+        """Let `drain` return."""
+        self._writable.set()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """End reads and waits."""
+        self._end(exc)
+
+    def _end(self, error: Exception | None) -> None:
+        if self._lost.done():
+            return
+        if error is None:
+            self._lost.set_result(None)
+        else:
+            self._lost.set_exception(error)
+            self._lost.exception()  # no warning if nothing waits for it
+        self._turn.set()
+        self._writable.set()
+
+    def _done(self, task: asyncio.Task[None]) -> None:
+        if not task.cancelled() and (error := task.exception()) is not None:
+            log.error("a connection of replication failed", exc_info=error)
+            self.abort()
