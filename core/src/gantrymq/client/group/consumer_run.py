@@ -82,7 +82,8 @@ class MemberRun(GroupMember, ABC):
 
     def broker_back(self, broker_name: str) -> None:
         """Implement `BrokerListener.broker_back`."""
-        self.rebalancer.broker_back()
+        self.offset_store.forget_broker(broker_name)  # a slave may have stored the last ones
+        self.rebalancer.broker_back(broker_name)
 
     async def _store_periodically(self) -> None:
         while True:

@@ -93,6 +93,7 @@ class Rebalancer:
         self._failed_rounds = 0  # incomplete rounds in a row
         self._admitted = set[str]()  # topics of which all queues of this member were taken once
         self._known_ids = frozenset[str]()  # client ids of the group in the last round
+        self._lost = set[str]()  # names of brokers that were disconnected and are not back
         self._returning: dict[str, set[str]] = {}  # members that may register again, by broker name
         self._return_deadlines: dict[str, float] = {}  # until when they count, by broker name; set on reconnect
         self.balanced = asyncio.Event()  # set once every topic was rebalanced
@@ -111,14 +112,24 @@ class Rebalancer:
                 pq.unconfirmed = True
                 pq.locked_s = None
         self._connection_lost = True
+        self._lost.add(broker_name)
         self._returning[broker_name] = set(self._known_ids) - {member.instance.client_id}
         self._return_deadlines.pop(broker_name, None)
         if not self._in_round:  # otherwise the end of the round schedules the next one
             self._sleep(BROKER_AWAY_S)
 
-    def broker_back(self) -> None:
-        """Start a round soon, unless one is running: that one may itself have made the connection."""
+    def broker_back(self, broker_name: str) -> None:
+        """Start a round soon, unless one is running: that one may itself have made the connection.
+
+        Queues that were confirmed meanwhile, by a slave, are confirmed again by the master: another member may have
+        read them there.
+        """
         self._failed_rounds = 0
+        if broker_name in self._lost:
+            self._lost.remove(broker_name)
+            for queue, pq in self._member.process_queues.items():
+                if queue.broker_name == broker_name and not pq.unconfirmed:
+                    pq.unconfirmed = self._connection_lost = True
         if not self._in_round:
             self.wake()
 

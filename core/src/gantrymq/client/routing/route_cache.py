@@ -35,6 +35,7 @@ __all__ = ["RouteCache"]
 logger = logging.getLogger(__name__)
 
 SILENT_S = 0.5  # without an answer, after which the next server is asked too, and a cancelled request has failed
+AWAY_S = 3.0  # after which a replica that no connection reaches is not asked, although name servers list it
 RENEW_S = 0.05  # minimum interval between refreshes caused by failures
 
 T = TypeVar("T")
@@ -158,7 +159,7 @@ class RouteCache:
 
     async def find_broker(self, topic: str, broker_name: str, broker_id: int | None = None) -> str:
         """Return the address of the master, or with *broker_id* of any replica; fetches the route once if it is
-        unknown.
+        unknown. A replica that has been unreachable for `AWAY_S` is replaced by another one.
 
         Raises:
             NoRoute: the topic is unknown, or the broker still has no (master's) address.
@@ -168,13 +169,23 @@ class RouteCache:
         for fresh in (False, True):
             if fresh:
                 route = await self._round(lambda: self.refresh(topic))
-            found = self.master(broker_name) if broker_id is None else self.readable(broker_name, broker_id)
+            found = self.master(broker_name) if broker_id is None else self._reachable(broker_name, broker_id)
             if found is not None:
                 return found
         if route is None:
             raise _no_route(topic)
         what = "no master" if broker_id is None else "no address"
         raise NoRoute(f"broker {broker_name} has {what} in the route of {topic}; is it running and registered?")
+
+    def _reachable(self, broker_name: str, broker_id: int) -> str | None:
+        """Return `readable`, or another replica if that one has been unreachable for `AWAY_S` and the other is not.
+
+        A name server lists a broker whose machine was lost, without closing its connection, for two minutes more.
+        """
+        found, away = self.readable(broker_name, broker_id), self._outages.away
+        if found is None or found not in away or self._clock.monotonic() - away[found] < AWAY_S:
+            return found
+        return next((each for each in self.replicas(broker_name) if each not in away), found)
 
     async def refresh(self, topic: str, timeout_s: float = CALL_TIMEOUT_S) -> TopicRoute | None:
         """Fetch the route of *topic* from one name server and cache it; None if the server has none (the cache is
