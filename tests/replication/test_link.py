@@ -6,7 +6,11 @@ import pytest
 
 pytest.importorskip("gantrymq_replication")
 
+from gantrymq.config import Settings
+from gantrymq.world.real import real_world
 from gantrymq_replication.link import MOST_BYTES, Link
+from gantrymq_replication.settings import SCHEMA
+from gantrymq_replication.streams import HaStreams
 
 
 class Transport(asyncio.Transport):
@@ -150,3 +154,32 @@ def test_a_failure_of_what_serves_a_connection_is_logged_and_closes_it(run, capl
 
     run(main)
     assert "a connection of replication failed" in caplog.text and "a bug" in caplog.text
+
+
+@pytest.mark.parametrize("loop", ["asyncio", "uvloop"])
+def test_links_over_sockets(loop):
+    factory = pytest.importorskip("uvloop").new_event_loop if loop == "uvloop" else asyncio.new_event_loop
+
+    async def main():
+        world, served, ended = real_world(), [], asyncio.Event()
+        streams = HaStreams(world, Settings(SCHEMA))
+
+        async def serve(link):
+            served.append(await link.read_exactly(5))
+            await link.deliver(lambda data: link.writelines([data, b"!"]))
+            ended.set()
+
+        listener = await world.network.listen("127.0.0.1", 0, streams.accepting(serve))
+        link = await streams.connect(*listener.address)
+        link.write(b"hello, you")
+        answer = await link.read_exactly(6)
+        link.abort()
+        with pytest.raises(EOFError):
+            await link.read_exactly(1)
+        await listener.close()
+        await asyncio.wait_for(ended.wait(), 5)
+        await world.workers.close()
+        return served, answer
+
+    with asyncio.Runner(loop_factory=factory) as runner:
+        assert runner.run(main()) == ([b"hello"], b", you!")

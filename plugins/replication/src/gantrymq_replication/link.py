@@ -128,9 +128,8 @@ class Link(asyncio.Protocol):
 
     # --- events -----------------------------------------------------------------------------------------------------
 
-    def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Begin."""
-        assert isinstance(transport, asyncio.Transport)
+    def connection_made(self, transport: Any) -> None:
+        """Begin. The transports of uvloop are no `asyncio.Transport`."""
         self.transport = transport
         if self._connected is not None:
             self._task = asyncio.ensure_future(self._connected(self))
