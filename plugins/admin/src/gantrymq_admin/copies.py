@@ -26,6 +26,7 @@ __all__ = ["Answer", "Copy", "ask_copies", "copies_of", "healthy"]
 MASTER_ID: Final = 0
 LOST_MS: Final = 24 * 3600 * 1000  # how long a lost slave is shown
 NOT_TOLD: Final = "; the master's log has the reason"
+NOT_CONNECTED: Final = "the master has no connection of it"
 
 
 @attrs.frozen(kw_only=True)
@@ -53,6 +54,12 @@ class Answer:
         """The address of a slave's connection to its master; empty without one, None if it does not tell."""
         connection = self.ha.connection if self.ha is not None else None
         return connection.local_address if connection is not None else None
+
+    @property
+    def master_address(self) -> str:
+        """The HA address of a slave's master; empty if it does not tell."""
+        connection = self.ha.connection if self.ha is not None else None
+        return connection.master_address if connection is not None else ""
 
     @property
     def why_not(self) -> str | None:
@@ -211,8 +218,10 @@ def _following(
             return True, f"{slave.problem}; the master has a connection of its host"
         return False, "; ".join(filter(None, (slave.problem, _departure(slave, master))))
     if own := slave.why_not:
-        told = _departure(slave, master)
+        told = _departure(slave, master) if own.endswith(NOT_TOLD) else ""
         return False, f"{own.removesuffix(NOT_TOLD)}; {told}" if told else own
+    if connection is None and own is not None and master is not None and master.ha is not None and not rest:
+        return False, f"it follows {slave.master_address}, which is not this master: {NOT_CONNECTED}"
     if connection is not None or own is not None:
         return True, ""
     if master is None:
@@ -221,7 +230,7 @@ def _following(
         return None, "" if master.problem else "neither it nor its master tells whether it follows"
     if rest:
         return None, "unknown which of the connections of the master is its"
-    return False, _departure(slave, master) or "the master has no connection of it since the master's start"
+    return False, _departure(slave, master) or f"{NOT_CONNECTED} since the master's start"
 
 
 def _departure(slave: Answer, master: Answer | None) -> str:

@@ -7,11 +7,13 @@ the reasons.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import suppress
 from typing import Any, Final, cast
 
 import attrs
 
 from gantrymq.client import Admin
+from gantrymq.errors import GantryError
 from gantrymq.remoting.codes import RequestCode
 from gantrymq.remoting.headers.base import Header, header_of
 from gantrymq_admin.answers import read, texts
@@ -19,6 +21,7 @@ from gantrymq_admin.answers import read, texts
 __all__ = ["Conflict", "GroupExplanation", "Member", "QueueExplanation", "Reason", "Retries", "explain_group"]
 
 EXPLAIN_GROUP: Final = cast(RequestCode, 65021)
+ON_A_SLAVE: Final = "on-a-slave"
 
 
 @header_of(EXPLAIN_GROUP)
@@ -117,7 +120,24 @@ async def explain_group(admin: Admin, address: str, group: str, topic: str | Non
         AnswerUnreadable, ConnectFailed, ConnectionLost, CallTimeout: no usable response.
     """
     header = ExplainGroupRequest(consumer_group=group, topic=topic)
-    return await admin.request_parsed(address, EXPLAIN_GROUP, _explained, header, what=f"facts of group {group}")
+    found = await admin.request_parsed(address, EXPLAIN_GROUP, _explained, header, what=f"facts of group {group}")
+    if found.diagnosis and found.diagnosis[0].reason == ON_A_SLAVE:
+        found = attrs.evolve(
+            found, diagnosis=(found.diagnosis[0], *await _copying(admin, address), *found.diagnosis[1:])
+        )
+    return found
+
+
+async def _copying(admin: Admin, address: str) -> list[Reason]:
+    """Return why a slave does not follow its master, if it does not: its offsets are older than some seconds then."""
+    with suppress(GantryError):
+        connection = (await admin.ha_status(address)).connection
+        if connection is not None and connection.problem:
+            sentence = (
+                f"this slave does not follow its master, so that offsets and messages are older: {connection.problem}"
+            )
+            return [Reason("slave-not-following", sentence)]
+    return []
 
 
 def _explained(found: Mapping[str, Any]) -> GroupExplanation:

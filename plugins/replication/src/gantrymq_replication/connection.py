@@ -33,6 +33,7 @@ __all__ = ["Shared", "SlaveConnection"]
 log = logging.getLogger("gantrymq.replication")
 
 PIECE_BYTES = 512 * 1024  # read from the log at once
+BRIEF_S = 10.0  # a slave that is gone sooner, for the same reason as before, is not logged again
 
 
 @attrs.frozen
@@ -121,7 +122,8 @@ class SlaveConnection:
             self.address.rpartition(":")[0], self._shared.clock.now_ms(), problem, self._replica is not None
         )
         news = self._shared.replicas.departures.note(departure)
-        if news or self._replica is not None:
+        stayed = self._replica is not None and self._now() - self._replica.connected_at >= BRIEF_S
+        if news or stayed:
             log.log(logging.WARNING if self._problem else logging.INFO, "slave %s is gone: %s", self.address, problem)
 
     def _received(self, data: bytes, silence: Silence) -> None:

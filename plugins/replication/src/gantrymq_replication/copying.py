@@ -73,7 +73,8 @@ class Copying:
         except OSError as error:
             if self.compared:
                 raise
-            raise ConnectionError(f"{error}, before it sent anything; the master's log has the reason") from error
+            why = "before it sent anything: is this the address of its HA port?"
+            raise ConnectionError(f"{error}, {why}; the master's log has the reason") from error
         finally:
             self._silence.cancel()
             self._link.abort()

@@ -9,7 +9,7 @@ import asyncio
 import logging
 from typing import Final
 
-from gantrymq.errors import ConfigError, GantryError
+from gantrymq.errors import ConfigError, GantryError, StoreError
 from gantrymq.interfaces import Broker, RawLog
 from gantrymq.model.hosts import parse_address
 from gantrymq.model.role import Role
@@ -26,7 +26,7 @@ log = logging.getLogger("gantrymq.replication")
 
 FIRST_PAUSE_S: Final = 0.1  # between two attempts to connect; doubled up to the longest
 LONGEST_PAUSE_S: Final = 2.0
-REFUSED_PAUSE_S: Final = 15.0  # the longest one after logs that do not fit
+REFUSED_PAUSE_S: Final = 15.0  # the longest one after logs that do not fit, or while this store takes no more
 ASK_S: Final = 2.0  # between two questions for the master's address, while name servers do not know it
 
 
@@ -104,22 +104,25 @@ class SlaveService:
             self._told.set()
 
     async def _follow(self, raw_log: RawLog) -> None:
-        pause, told = FIRST_PAUSE_S, ""
+        pause, told, clock = FIRST_PAUSE_S, "", self._broker.world.clock
         while True:
             if not self.master_address:
                 await self._ask()
                 continue
-            longest = LONGEST_PAUSE_S
+            longest, began, before = LONGEST_PAUSE_S, clock.monotonic(), raw_log.log_range().max_offset
             try:
                 await self._copy(raw_log, self.master_address)
             except Refused as error:
                 self._problem, longest = f"master {self.master_address}: {error}", REFUSED_PAUSE_S
+            except StoreError as error:
+                self._problem, longest = f"this slave's store takes no more: {error}", REFUSED_PAUSE_S
             except (OSError, GantryError) as error:
                 self._problem = f"master {self.master_address}: {error}"
             except Exception as error:
                 self._problem = f"master {self.master_address}: {type(error).__name__}: {error}"
                 log.exception("the copy of the log failed")
-            if self.following:
+            lasted, grown = clock.monotonic() - began >= LONGEST_PAUSE_S, raw_log.log_range().max_offset > before
+            if self.following and (lasted or grown):
                 pause, told = FIRST_PAUSE_S, ""
             self._received_before, self._copying = self.received_bytes, None
             if self._problem != told:
