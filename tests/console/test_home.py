@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import attrs
 import pytest
 from console_visitor import Visitor
 
@@ -14,6 +15,7 @@ from gantrymq_console.data import brokers as brokers_data
 from gantrymq_console.data import nameservers as nameservers_data
 from gantrymq_console.data.attention import Attention, Problem
 from gantrymq_console.data.brokers import Overview
+from gantrymq_console.data.copies import CopyRow
 from gantrymq_console.data.nameservers import NameServers, NameServerState
 from gantrymq_console.web import answers
 from gantrymq_console.web.texts import LANGUAGES, texts_of
@@ -79,6 +81,36 @@ def test_a_store_that_refuses_and_a_full_disk_come_first_with_what_to_do(visitor
         ("unwritten", "bad"),
         ("disk", "bad"),
     ]
+
+
+@pytest.mark.parametrize(("away", "shown"), [([], True), (["10.0.0.7:10911"], False)])
+def test_copies_that_lack_something_are_named(visitor, monkeypatch, away, shown):
+    rows = [
+        copy_row("master", 0, "10.0.0.5:10911", in_sync_copies=1, wanted_copies=2, problem="too few <b>", lacking=True),
+        copy_row("slave", 1, "10.0.0.6:10911", following=True, in_sync=True),
+        copy_row("slave", 2, "10.0.0.7:10911", following=False, problem="its log differs", lacking=True),
+        copy_row("slave", None, "10.0.0.7", following=False, problem="it was lost", lacking=True),
+    ]
+    named = [each.sentence for each in attention_data._of_copies("broker-a", rows, away)]
+    assert named == ["too few <b>", *(["its log differs", "it was lost"] if shown else [])]
+
+    async def asked(_cluster, _name):
+        return tuple(rows)
+
+    visitor.get("/")
+    visitor.cluster.forget()
+    monkeypatch.setattr(attention_data, "copies_of_name", asked)
+    page = visitor.get("/")
+    assert page.link("Master broker-a has too few copies of its log:").endswith("/brokers/broker-a")
+    assert "too few <b>" in page.text and "The slave of broker-a at 10.0.0.7:10911: its log differs" in page.text
+    assert "10.0.0.6" not in page.text
+    found = visitor.api("/")["data"]["problems"]
+    assert [(each["word"], each["level"]) for each in found] == [("copies", "bad"), ("copy", "warn"), ("copy", "warn")]
+
+
+def copy_row(role, broker_id, address, **fields):
+    none = dict.fromkeys((each.name for each in attrs.fields(CopyRow)), None)
+    return CopyRow(**{**none, "role": role, "broker_id": broker_id, "address": address, "problem": "", **fields})
 
 
 def test_a_broker_that_is_closed_for_writing_is_named_with_what_to_do(visitor):

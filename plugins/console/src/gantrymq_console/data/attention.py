@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
 import attrs
@@ -13,6 +13,7 @@ from gantrymq_admin.figures import Figure
 from gantrymq_console.data.asking import Asking, Missing
 from gantrymq_console.data.brokers import BrokerState, Overview, accepts_sends, figures_of, overview
 from gantrymq_console.data.cluster import Aged, Cluster
+from gantrymq_console.data.copies import CopyRow, copies_of_name
 from gantrymq_console.data.groups import GroupRow, latest_groups
 from gantrymq_console.data.history import History
 from gantrymq_console.data.nameservers import NameServers, name_servers
@@ -70,9 +71,12 @@ async def _attention(cluster: Cluster, history: History) -> Attention:
     found = list(_of_name_servers(servers.value))
     answering = [each for each in brokers.brokers if each.answers and each.registered]
     masters = [each for each in answering if each.broker_id == 0]
-    figures, sends = await asyncio.gather(
+    figures, sends, copies = await asyncio.gather(
         asking.all({each.title: figures_of(cluster, each.address) for each in answering}),
         Asking(cluster.world.clock, DEADLINE_S).all({each.name: accepts_sends(cluster, each.name) for each in masters}),
+        Asking(cluster.world.clock, DEADLINE_S).all(
+            {each.name: copies_of_name(cluster, each.name) for each in masters}
+        ),
     )
     if any(each.answers for each in servers.value.servers) and not brokers.brokers:
         found.append(Problem("no_broker", "bad", "", link=("nameservers",)))
@@ -80,6 +84,9 @@ async def _attention(cluster: Cluster, history: History) -> Attention:
         found += _of_broker(broker)
     for name in (name for name, may_send in sends.items() if may_send is False):
         found.append(Problem("closed", "warn", name, {"name": name}, ("brokers", name)))
+    away = [each.address for each in brokers.brokers if not (each.answers and each.registered)]  # named above
+    for name, rows in copies.items():
+        found += _of_copies(name, rows, away)
     for title, every in figures.items():
         found += _of_figures(title, every or ())
     found += _of_groups(late)
@@ -153,6 +160,17 @@ def _of_broker(broker: BrokerState) -> Iterator[Problem]:
     if broker.fill_word in ("warn", "bad"):
         percent = f"{(broker.disk_used or 0) * 100:.0f}"
         yield Problem("disk", broker.fill_word, broker.title, {**name, "percent": percent}, link)
+
+
+def _of_copies(name: str, rows: Iterable[CopyRow], away: Sequence[str]) -> Iterator[Problem]:
+    """Return a master with too few copies in sync, and slaves that do not follow, except brokers that are *away*."""
+    hosts, link = {each.rpartition(":")[0] for each in away}, ("brokers", name)
+    for each in rows:
+        if each.lacking and each.role == "master":
+            if each.in_sync_copies is not None:
+                yield Problem("copies", "bad", name, {"name": name}, link, sentence=each.problem)
+        elif each.lacking and each.address not in (hosts if each.broker_id is None else away):
+            yield Problem("copy", "warn", name, {"name": name, "address": each.address}, link, sentence=each.problem)
 
 
 def _of_figures(title: str, figures: tuple[Figure, ...]) -> Iterator[Problem]:

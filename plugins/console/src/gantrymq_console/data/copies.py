@@ -30,6 +30,7 @@ class CopyRow:
     in_sync_copies: int | None
     wanted_copies: int | None
     problem: str
+    lacking: bool  # whether it needs attention
 
 
 async def copies_of_name(cluster: Cluster, name: str) -> tuple[CopyRow, ...]:
@@ -56,4 +57,5 @@ def _row(copy: Copy) -> CopyRow:
         copy.in_sync_copies,
         copy.wanted_copies,
         copy.problem or "",
+        copy.lacking,
     )
