@@ -12,10 +12,10 @@ from pathlib import Path
 
 import pytest
 from chaos_rig.clients import PROGRESS_S, Crew
-from chaos_rig.judging import assert_all_came, assert_all_there, assert_in_order, assert_sent_once, read_topic
 from chaos_rig.scale import rounds
 from chaos_rig.stepped_clock import DAY_S, SteppedClock
 from harness import Driver, GantryCluster, Process, create_topic
+from message_history import assert_all_came, assert_all_there, assert_in_order, assert_sent_once, read_topic
 from polling import wait_until
 
 pytestmark = [pytest.mark.interop, pytest.mark.long]

@@ -12,10 +12,10 @@ from pathlib import Path
 
 import pytest
 from chaos_rig.clients import PROGRESS_S, Crew
-from chaos_rig.judging import Bodies, assert_all_came, assert_all_there, assert_in_order, assert_sent_once, read_topic
 from chaos_rig.scale import rounds
 from durability_rig.small_disks import MIB, small_disk
 from harness import Driver, GantryCluster, create_topic
+from message_history import Bodies, assert_all_came, assert_all_there, assert_in_order, assert_sent_once, read_topic
 from polling import wait_until
 
 pytestmark = [pytest.mark.interop, pytest.mark.long]

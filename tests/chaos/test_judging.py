@@ -3,8 +3,8 @@
 from typing import Any
 
 import pytest
-from chaos_rig.judging import Place, assert_all_came, assert_all_there, assert_in_order, assert_sent_once
 from chaos_rig.proxy import FRAME, FrameMeter
+from message_history import History, Place, assert_all_came, assert_all_there, assert_in_order, assert_sent_once
 
 FOUND = {Place("a", 0, number): f"once-0-{number}" for number in range(4)}
 
@@ -48,6 +48,49 @@ def test_a_message_that_came_before_its_predecessor_is_noticed() -> None:
         assert_in_order(got(0, 1, 3, 2))
     with pytest.raises(AssertionError, match="1 came when -1 was the newest"):
         assert_in_order(got(1, 2))
+
+
+def history(*sends: tuple[int, float, float]) -> History:
+    """The history of sends: offset, begin and end of each."""
+    found = History()
+    for offset, begun, ended in sends:
+        found.acknowledge(f"once-0-{offset}", Place("a", 0, offset), begun, ended)
+    return found
+
+
+def test_a_history_that_is_well_passes() -> None:
+    found = history((0, 0, 1), (2, 0, 4), (1, 3, 3.5), (3, 4, 5))
+    for place, body in FOUND.items():
+        found.saw(place, body)
+    found.judge(FOUND)
+    found.judge(FOUND, {})
+    assert found.longest_stall_s() == 2.5
+
+
+@pytest.mark.parametrize(
+    ("found", "sentence"),
+    [
+        (history((0, 0, 1), (4, 1, 2)), "1 of 2 lost"),
+        (history((1, 0, 1), (0, 2, 3)), "is before it"),
+        (history((2, 0, 1), (3, 0, 9), (1, 2, 3)), "is before it"),
+        (history((1, 0, 1), (1, 2, 3)), "one place"),
+    ],
+    ids=["lost", "order", "order of three", "one place twice"],
+)
+def test_a_history_with_losses_or_disorder_is_noticed(found: History, sentence: str) -> None:
+    with pytest.raises(AssertionError, match=sentence):
+        found.judge(FOUND)
+
+
+def test_a_message_that_only_a_consumer_saw_is_noticed() -> None:
+    found = history()
+    found.saw(Place("a", 0, 4), "once-0-4")
+    found.judge(FOUND, {Place("a", 0, 4): "once-0-4"})
+    with pytest.raises(AssertionError, match="which no log has"):
+        found.judge(FOUND)
+    found.saw(Place("a", 0, 4), "other")
+    with pytest.raises(AssertionError, match="then other"):
+        found.judge(FOUND, {Place("a", 0, 4): "once-0-4"})
 
 
 def test_the_proxy_knows_whether_it_cuts_inside_a_frame() -> None:

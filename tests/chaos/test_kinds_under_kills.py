@@ -13,10 +13,10 @@ from collections.abc import Awaitable, Callable
 from pathlib import Path
 
 import pytest
-from chaos_rig.judging import read_topic
 from chaos_rig.scale import rounds
 from harness import Driver, GantryCluster, create_topic
 from harness.process import Process
+from message_history import read_topic
 from polling import until
 
 from gantrymq.client import (

@@ -12,12 +12,12 @@ from pathlib import Path
 
 import pytest
 from chaos_rig.clients import Crew
-from chaos_rig.judging import assert_all_came, assert_all_there, read_topic
 from chaos_rig.scale import rounds
 from harness import Driver, GantryCluster, create_topic
 from load_rig import connect, create_topic_request, pull_request, raise_descriptor_limit
 from load_rig.connection import Answer, Connection
 from load_rig.requests import send_request
+from message_history import assert_all_came, assert_all_there, read_topic
 from polling import until
 
 from gantrymq.client import Admin, Client

@@ -11,10 +11,10 @@ from functools import partial
 from pathlib import Path
 
 import pytest
-from chaos_rig.judging import Place, assert_all_there, read_topic
 from chaos_rig.proxy import REORDERING, HostileProxy
 from chaos_rig.scale import SEED, rounds
 from harness import GantryCluster, JavaBroker, JavaNameServer, create_topic
+from message_history import Place, assert_all_there, read_topic
 from polling import until
 
 from gantrymq.client import Client, ClientError, Consumer, Message, Producer, ReceivedMessage

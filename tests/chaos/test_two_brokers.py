@@ -11,10 +11,10 @@ from pathlib import Path
 
 import pytest
 from chaos_rig.clients import PROGRESS_S, Crew, Tally
-from chaos_rig.judging import assert_all_came, assert_all_there, assert_in_order, assert_sent_once, read_topic
 from chaos_rig.scale import rounds
 from harness import Driver, GantryCluster, create_topic
 from harness.cluster import BROKERS
+from message_history import assert_all_came, assert_all_there, assert_in_order, assert_sent_once, read_topic
 from polling import wait_until
 
 pytestmark = [pytest.mark.interop, pytest.mark.long]

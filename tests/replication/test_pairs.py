@@ -6,11 +6,12 @@ from pathlib import Path
 
 import pytest
 from certificates import make_certificate
-from ha_pairs import SETTINGS, end, following, log_of, problem, put, replicas, simulate_pair, slave_of
+from ha_pairs import SETTINGS, end, following, log_of, problem, put, replicas, service, simulate_pair, slave_of
 
 from gantrymq.errors import ConfigError, RequestRefused, Unconfirmed
 from gantrymq.interfaces import SendRequest
 from gantrymq.model.role import Role
+from gantrymq_replication.master import MasterService
 from gantrymq_testing.cluster import Cluster
 
 SYNC = {"brokerRole": "SYNC_MASTER", "inSyncReplicas": 2}
@@ -449,6 +450,30 @@ def test_a_copy_that_lost_pages_in_a_power_cut_is_mended():
         await pair.equal(master, slave)
         await put(master, 10)
         await pair.equal(master, slave)
+
+    simulate_pair(main)
+
+
+def test_a_lost_connection_does_not_end_the_truncation_of_a_copy(monkeypatch):
+    async def main(pair):
+        truncate, outcomes = StoreWithRawLog.truncate, []
+
+        async def slowly(log, log_offset):
+            outcomes.append("begun")
+            await pair.world.clock.sleep(6)  # a report is due meanwhile
+            await truncate(log, log_offset)
+            outcomes.append("done")
+
+        monkeypatch.setattr(StoreWithRawLog, "truncate", slowly)
+        master, _ = await killed_slave(pair, blank_out)
+        slave = await pair.slave(master, mappedFileSizeCommitLog=1 << 20)
+        await pair.until(lambda: outcomes, "truncation")
+        for connection in [*service(master, MasterService)._connections.values()]:
+            connection.abort("the test")
+        await pair.equal(master, slave)
+        assert outcomes == ["begun", "done"]
+
+    from gantrymq_storage_mmap.raw_log import StoreWithRawLog  # an optional plugin
 
     simulate_pair(main)
 

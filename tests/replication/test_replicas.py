@@ -53,6 +53,17 @@ def test_all_in_sync_confirm_and_no_other():
     assert found.confirmed(1600, 1.0) == 1300  # the second one is too far behind
 
 
+def test_a_slave_that_lacks_what_others_confirmed_is_not_in_sync():
+    found = replicas(1000, 900, **SYNC, inSyncReplicas=2, allAckInSyncStateSet=True)
+    quick, slow = found.all
+    quick.acknowledge(1200, 1200, 1.0)
+    assert found.confirmed(1200, 1.0) == 1200  # acknowledged to senders, without the slow one
+    slow.acknowledge(1000, 1200, 2.0)  # what the master had at 0
+    assert found.in_sync(1200, 2.0) == [quick]
+    slow.acknowledge(1200, 1300, 3.0)
+    assert found.in_sync(1300, 3.0) == [quick, slow]
+
+
 def test_a_slave_is_in_sync_while_it_keeps_up():
     rule, replica = rules(haMaxTimeSlaveNotCatchup=15_000), Replica("10.0.0.1:1", 0, 0.0)
     replica.acknowledge(0, 1000, 0.0)

@@ -65,6 +65,21 @@ def test_a_partition_concerns_two_hosts_only():
     assert run(main) < 0.1
 
 
+def test_a_partition_may_concern_one_direction_only():
+    async def main(faults, network, server):
+        transport, peer = await connected(network)
+        await asyncio.sleep(1)
+        faults.part(HOST, OTHER, 5, one_way=True)
+        transport.write(b"there")
+        server.transport.write(b"back")
+        await asyncio.sleep(10)
+        assert (server.got, peer.got) == (b"there", b"back")
+        assert server.times[0] < 1.1
+        assert peer.times[0] >= 6
+
+    run(main)
+
+
 def test_a_refusing_host_takes_no_connections_for_a_while():
     async def main(faults, network, server):
         transport, _ = await connected(network)

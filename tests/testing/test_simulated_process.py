@@ -57,6 +57,59 @@ def test_timers_and_tasks_end_with_it():
     assert two_processes(main) == [1.0, 2.0, "cleaned up"]
 
 
+def test_nothing_of_a_paused_process_runs_and_nothing_is_lost():
+    async def main(one, other):
+        ticks = []
+
+        async def tick():
+            while True:
+                await one.world.clock.sleep(1)
+                ticks.append(round(one.monotonic(), 1))
+
+        made = []
+        listener = await one.world.network.listen("", 700, lambda: made.append(Peer()) or made[-1])
+        one.run(tick())
+        await asyncio.sleep(1.5)
+        one.pause()
+        one.pause()
+        one.world.clock.call_later(0.5, ticks.append, "due at 2")
+        transport, peer = await other.world.network.connect(one.world.host_name, 700, Peer)
+        transport.write(b"waits")
+        await asyncio.sleep(3)
+        assert (ticks, made[0].got, peer.lost) == ([1.0], b"", [])
+        one.resume()
+        await asyncio.sleep(0)
+        assert (ticks[:2], made[0].got) == ([1.0, "due at 2"], b"waits")
+        await asyncio.sleep(1.2)
+        one.pause()
+        await asyncio.sleep(2)
+        one.kill()
+        await asyncio.sleep(1)
+        assert one.tasks() == []
+        assert len(peer.lost) == 1
+        await listener.close()
+        return ticks
+
+    assert two_processes(main) == [1.0, "due at 2", 4.5, 5.5]
+
+
+def test_bytes_on_their_way_arrive_although_their_sender_is_paused():
+    async def main(one, other):
+        peers = []
+        await other.world.network.listen("", 700, lambda: peers.append(Peer()) or peers[-1])
+
+        async def send():
+            transport, _ = await one.world.network.connect(other.world.host_name, 700, Peer)
+            transport.write(b"on its way")
+            one.pause()
+
+        await one.run(send())
+        await asyncio.sleep(1)
+        return peers[0].got
+
+    assert two_processes(main) == b"on its way"
+
+
 def test_a_task_is_its_own_wherever_it_was_created():
     async def main(one, other):
         async def sleep():

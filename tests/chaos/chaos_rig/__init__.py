@@ -4,6 +4,5 @@
 |---|---|
 | scale | how long a scenario runs |
 | clients | senders and push consumers of the official client, and how many messages they have seen |
-| judging | checks that every acknowledged message is stored, was delivered, and was delivered in order |
 | proxy | a TCP proxy that cuts, holds, drips and delays, and throws garbage |
 """

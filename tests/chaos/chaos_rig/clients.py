@@ -6,9 +6,8 @@ from contextlib import ExitStack
 
 from harness import Driver, Process
 from harness.process import Event
+from message_history import Bodies, place_of
 from polling import wait_until
-
-from chaos_rig.judging import Bodies, place_of
 
 # A client rebalances every 20 s, retries a lost broker after a delay, and the queues of a killed member take 60 s.
 PROGRESS_S = 90.0

@@ -33,6 +33,14 @@ MARK_S: Final = 1.0  # between two updates of the durable mark
 UNREPORTED_BYTES: Final = 32 * 1024 * 1024  # appended and not reported; the slave reads no more until there are fewer
 
 
+class _Differs(Exception):
+    """The log has to be truncated at `end`, the start of the first record that differs."""
+
+    def __init__(self, end: int) -> None:
+        super().__init__(end)
+        self.end = end
+
+
 class Copying:
     """Copies until the connection is lost or the logs do not fit."""
 
@@ -70,6 +78,10 @@ class Copying:
         self._silence = Silence(self._clock, self._rules.silence_s, self._link.abort)
         try:
             await _first_ended(self._receive(), self._report_always(), self._mark_always())
+        except _Differs as error:
+            # Only now: a lost connection would cancel it, and a store that is truncated in part takes no more.
+            await self._log.truncate(error.end)
+            raise ConnectionError("the copy was truncated") from None
         except OSError as error:
             if self.compared:
                 raise
@@ -137,8 +149,7 @@ class Copying:
             "this copy differs from the master's log at %d, after an unclean stop: it is truncated from %d to %d",
             *(place, self._end, end),
         )
-        await self._log.truncate(end)
-        raise ConnectionError("the copy was truncated")
+        raise _Differs(end)
 
     async def _read(self, start: int, length: int) -> bytes:
         parts, place, end = [], start, min(start + length, self._end)
@@ -224,5 +235,6 @@ async def _first_ended(*parts: Coroutine[Any, Any, None]) -> None:
         for task in tasks:
             task.cancel()
         await asyncio.wait(tasks)
-    for task in done:
-        task.result()
+    for task in tasks:
+        if task in done:
+            task.result()

@@ -1,7 +1,8 @@
 """The slaves of a master: what each of them has, which are in sync, and what may be acknowledged.
 
 Pure: offsets and times in, decisions out. A slave is in sync while it is less than haMaxGapNotInSync behind, was heard
-of within haMaxTimeSlaveNotCatchup, and had, at some moment within that time, all that the master had then.
+of within haMaxTimeSlaveNotCatchup, and had, at some moment within that time, all that the master had then. With
+allAckInSyncStateSet it must also have all that was confirmed without it.
 """
 
 from __future__ import annotations
@@ -56,6 +57,7 @@ class Replicas:
     def __init__(self, rules: HaSettings) -> None:
         self._rules = rules
         self._all: dict[Replica, None] = {}
+        self._confirmed = 0  # with allAckInSyncStateSet: the greatest offset that `confirmed` has returned
         self.departures = Departures()
         self.sent_bytes = 0  # to all slaves since the start
 
@@ -86,7 +88,7 @@ class Replicas:
 
     def in_sync(self, end: int, now: float) -> list[Replica]:
         """Return the slaves of the in-sync set; *end*: of the master's log."""
-        return [each for each in self._all if each.in_sync(end, now, self._rules)]
+        return [each for each in self._all if each.acked >= self._confirmed and each.in_sync(end, now, self._rules)]
 
     def available(self, end: int) -> bool:
         """Return whether as many slaves as needed are connected and less than haSlaveFallbehindMax behind."""
@@ -102,6 +104,7 @@ class Replicas:
         confirmed = acks[needed - 1] if needed else end
         if self._rules.all_in_sync:
             confirmed = min([confirmed, *(each.acked for each in self.in_sync(end, now))])
+            self._confirmed = max(self._confirmed, confirmed)
         return confirmed
 
     def shortage(self, end: int, now: float) -> str:

@@ -7,7 +7,7 @@ During a partition they wait, as TCP retransmits them: a caller sees silence, th
     delay       most bytes are quick, some take a second     every delivery
     short read  a read ends at any byte                      every delivery
     slow host   slow in both directions                      `slow_down`
-    partition   nothing passes between two hosts             `part`
+    partition   nothing passes between two hosts, or one way  `part`
     refusal     a host accepts no connections                `refuse`
     cut         a connection is reset, at any byte           `cut_some`
 """
@@ -35,7 +35,7 @@ class FaultyDelivery:
         self._late = late
         self._now_s: Callable[[], float] = lambda: 0.0
         self._slow: dict[str, float] = {}  # until
-        self._parted: dict[frozenset[str], float] = {}
+        self._parted: dict[tuple[str, str], float] = {}  # by source and target
         self._refusing: dict[str, float] = {}
         self._network: SimulatedNetwork | None = None
 
@@ -54,7 +54,7 @@ class FaultyDelivery:
         latency_s = self._random.uniform(*(SLOW_S if slow else QUICK_S))
         if self._random.random() < self._late:
             latency_s += self._random.uniform(*LATE_S)
-        return latency_s + max(self._parted.get(frozenset(hosts), 0.0) - now_s, 0.0)
+        return latency_s + max(self._parted.get(hosts, 0.0) - now_s, 0.0)
 
     def read_size(self, link: Link, waiting: int) -> int:
         """Half of the reads return all bytes, the others a part; slow hosts return few at a time."""
@@ -71,9 +71,11 @@ class FaultyDelivery:
         """Slow down all traffic of *host*."""
         self._slow[host] = self._now_s() + seconds
 
-    def part(self, one: str, other: str, seconds: float) -> None:
-        """Block all traffic sent from now on between two hosts."""
-        self._parted[frozenset({one, other})] = self._now_s() + seconds
+    def part(self, one: str, other: str, seconds: float, *, one_way: bool = False) -> None:
+        """Block all traffic sent from now on between two hosts, or only that from *one* to *other*."""
+        self._parted[one, other] = self._now_s() + seconds
+        if not one_way:
+            self._parted[other, one] = self._now_s() + seconds
 
     def refuse(self, host: str, seconds: float) -> None:
         """Refuse new connections to *host*; existing ones remain."""

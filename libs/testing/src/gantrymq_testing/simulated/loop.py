@@ -10,14 +10,28 @@ from __future__ import annotations
 import asyncio
 import os
 import weakref
+from collections import deque
 from contextvars import ContextVar
-from typing import Any
+from typing import Any, Protocol
 
 from gantrymq.errors import GantryError
 
 ASYNCIO_FOLDER = os.path.dirname(asyncio.__file__)
-OWNER: ContextVar[object] = ContextVar("owner", default=None)  # the process of the running code, if there are several
 STANDSTILL_TURNS = 1_000_000  # turns of the loop at one instant; real programs need few
+
+
+class Owner(Protocol):
+    """A process."""
+
+    @property
+    def paused(self) -> bool:
+        """Whether its code does not run at the moment."""
+
+    def hold(self, handle: asyncio.Handle) -> None:
+        """Take a callback that has to wait until the process runs again."""
+
+
+OWNER: ContextVar[Owner | None] = ContextVar("owner", default=None)  # of the running code, if there are processes
 
 
 class SimulationError(GantryError):
@@ -41,6 +55,7 @@ class SimulatedLoop(asyncio.BaseEventLoop):
         self._now = 0.0
         self._clock_resolution = 1e-9
         self._selector = _Jump(self, limit_s)  # the base class calls its `select` once per turn
+        self._ready: deque[asyncio.Handle] = _Ready()  # from which the base class takes each callback that it runs
         self._made = 0
         self._tasks: weakref.WeakValueDictionary[int, asyncio.Task[Any]] = weakref.WeakValueDictionary()
         self._owners: weakref.WeakKeyDictionary[asyncio.Task[Any], object] = weakref.WeakKeyDictionary()
@@ -52,6 +67,10 @@ class SimulatedLoop(asyncio.BaseEventLoop):
     def jump(self, seconds: float) -> None:
         """Advance the clock."""
         self._now += seconds
+
+    def add_ready(self, handles: list[asyncio.Handle]) -> None:
+        """Run *handles* next, in this order."""
+        self._ready.extend(handles)
 
     def allow(self, seconds: float) -> None:
         """Limit the run to *seconds* from now, whatever its limit was."""
@@ -86,6 +105,28 @@ class SimulatedLoop(asyncio.BaseEventLoop):
 
     def _write_to_self(self) -> None:
         """Wake the selector: it never sleeps."""
+
+
+class _Ready(deque[asyncio.Handle]):
+    """Callbacks to run; those of paused processes are given to their process instead."""
+
+    def popleft(self) -> asyncio.Handle:
+        handle = super().popleft()
+        owner = handle._context.get(OWNER)  # type: ignore[attr-defined]
+        if owner is None or not owner.paused:
+            return handle
+        owner.hold(handle)
+        return _NOTHING
+
+
+class _Nothing(asyncio.Handle):
+    """A cancelled handle, which the base class skips."""
+
+    def __init__(self) -> None:
+        self._cancelled = True
+
+
+_NOTHING = _Nothing()
 
 
 class _Jump:

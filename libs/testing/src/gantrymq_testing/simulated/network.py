@@ -2,6 +2,8 @@
 
 Connections compare host names as written, only `SimulatedNetwork.resolve` uses a table; ``localhost`` is ``127.0.0.1``,
 and ``0.0.0.0``, ``::`` and the empty name listen on every host. A network has a host for every name in use.
+
+Bytes on their way belong to no process (their timers have contexts of their own): they arrive if the sender is paused.
 """
 
 from __future__ import annotations
@@ -10,6 +12,7 @@ import asyncio
 import errno
 import os
 from collections.abc import Callable
+from contextvars import Context
 
 from gantrymq.model.hosts import is_ip_address
 from gantrymq.world.network import ProtocolFactory
@@ -201,7 +204,7 @@ class _Handshake:
         self._back = Link(link.number, link.target, link.source)
         self._factory = factory
         self._note("net.connect")
-        wires.loop.call_later(wires.delivery.latency_s(link), self._reach_the_listener)
+        wires.loop.call_later(wires.delivery.latency_s(link), self._reach_the_listener, context=Context())
 
     def _reach_the_listener(self) -> None:
         wires = self._wires
@@ -210,10 +213,10 @@ class _Handshake:
             self._note("net.refuse")
             host, port = self._link.target
             refusal = ConnectionRefusedError(errno.ECONNREFUSED, f"nobody listens on {host}:{port}")
-            wires.loop.call_later(wires.delivery.latency_s(self._back), self._fail, refusal)
+            wires.loop.call_later(wires.delivery.latency_s(self._back), self._fail, refusal, context=Context())
             return
         near, far = self._pair()
-        wires.loop.call_later(wires.delivery.latency_s(self._back), self._complete, near)
+        wires.loop.call_later(wires.delivery.latency_s(self._back), self._complete, near, context=Context())
         try:
             protocol = listener.factory()
         except Exception as error:

@@ -1,8 +1,11 @@
-"""One of several processes in a simulated world, which can be killed as by ``kill -9``.
+"""One of several processes in a simulated world, which can be killed as by ``kill -9``, and paused as by SIGSTOP.
 
 After `kill`, nothing of the process runs any more: its timers and completions do not run, its tasks end, its ports are
 free, its peers see resets, and its locks are released. Files keep everything written; the page cache is not lost. A
 call of its code to files, network, clock or workers raises `ProcessKilled`, which is no ``Exception``.
+
+While it is paused, none of its code runs; time passes, its connections stay open, and its peers may connect and send.
+After `resume`, everything that waited runs in the order in which it became due.
 
     broker = SimulatedProcess(world, loop, "10.0.0.1", 2)
     server = BrokerServer(broker.world, settings, plugins)
@@ -47,11 +50,13 @@ class SimulatedProcess:
         """
         assert isinstance(world.network, SimulatedNetwork)
         self.alive = True
+        self.paused = False
         self.ahead_ms = 0  # offset of its host's wall clock; does not affect monotonic time
         self.on_kill: Callable[[], None] = lambda: None
         self._loop = loop
         self._clock = world.clock
         self._calls_left: int | None = None
+        self._held: list[asyncio.Handle] = []  # what waits for `resume`
         self._context = copy_context()
         self._context.run(OWNER.set, self)
         self.files = ProcessFiles(world.files, self.check_file_call)
@@ -72,8 +77,11 @@ class SimulatedProcess:
         return task
 
     def enter(self, callback: Callable[..., Any], *args: Any) -> Any:
-        """Call back as code of this process; returns None if it was killed."""
+        """Call back as code of this process; returns None if it was killed, or is paused and called back later."""
         if not self.alive:
+            return None
+        if self.paused:
+            self.hold(asyncio.Handle(self.enter, (callback, *args), self._loop, self._context))
             return None
         try:
             return self._context.copy().run(callback, *args)
@@ -84,6 +92,7 @@ class SimulatedProcess:
         """Kill it now. Idempotent."""
         if not self.alive:
             return
+        self.resume()
         self.alive = False
         for task in self._loop.tasks_of(self):
             task.add_done_callback(_look_at)
@@ -93,6 +102,20 @@ class SimulatedProcess:
         self.network.break_off()
         self.files.break_off()
         self.on_kill()
+
+    def pause(self) -> None:
+        """Run none of its code until `resume`. Idempotent."""
+        self.paused = self.alive
+
+    def resume(self) -> None:
+        """Continue after `pause`. Idempotent."""
+        self.paused = False
+        held, self._held = self._held, []
+        self._loop.add_ready(held)
+
+    def hold(self, handle: asyncio.Handle) -> None:
+        """Run *handle* after `resume`."""
+        self._held.append(handle)
 
     def kill_at_file_call(self, number: int) -> None:
         """Kill it at the *number*-th call from now that writes to, renames, removes or syncs a file; 0 for never."""

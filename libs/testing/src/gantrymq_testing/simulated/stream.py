@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from contextvars import Context
 from typing import Protocol
 
 from gantrymq_testing.simulated.delivery import Delivery, Link
@@ -135,7 +136,7 @@ class Stream:
             self._receiver.receive_end()
 
     def _later(self, callback: Callable[..., None], *args: object) -> asyncio.TimerHandle:
-        return self._loop.call_later(self._delivery.latency_s(self._link), callback, *args)
+        return self._loop.call_later(self._delivery.latency_s(self._link), callback, *args, context=Context())
 
     def _note(self, kind: str, position: int, data: bytes = b"") -> None:
         if self._trace is not None:

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from contextvars import Context
 from typing import Any, cast
 
 from gantrymq_testing.simulated.stream import Stream
@@ -186,7 +187,7 @@ class SimulatedTransport(asyncio.Transport):
         self._closing = True
         self._incoming.move()  # a sender that waits for this end to resume reading must learn of the loss
         if self._started:
-            self._loop.call_soon(self._protocol.connection_lost, error)
+            self._loop.call_soon(self._protocol.connection_lost, error, context=Context())
 
     def _pause_or_resume(self) -> None:
         size = len(self._outgoing)
