@@ -12,7 +12,7 @@ from gantrymq.errors import ConfigError
 from gantrymq.world.real import RealFiles
 from gantrymq_replication.identity import MasterIdentity, SlaveIdentity, read_secret
 from gantrymq_replication.master import MasterService
-from gantrymq_replication.protocol import Refused, SlaveSide
+from gantrymq_replication.protocol import HEAD, Refused, SlaveSide
 
 SECRET, OTHER = b"secret of the cluster", b"secret of a stranger"
 FILE = Path("/secret")
@@ -108,6 +108,12 @@ def test_a_slave_that_does_not_know_the_exchange_takes_nothing_from_it():
     for start in (0, 1, 4096):
         with pytest.raises(Refused, match="set haSecretPath here too"):
             list(SlaveSide(start).receive(MasterIdentity(SECRET, b"x").challenge))
+
+
+def test_a_slave_of_rocketmq_finds_no_transfer_in_a_challenge():
+    """It closes the connection if the offset is not its end, unless its log is empty, and waits for the whole body."""
+    offset, size = HEAD.unpack_from(MasterIdentity(SECRET, b"x").challenge)
+    assert offset < 0 and 4 << 20 < size < size + HEAD.size < 1 << 31  # Java's sum of both must not overflow
 
 
 # --- the file --------------------------------------------------------------------------------------------------------

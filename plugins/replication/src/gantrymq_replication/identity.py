@@ -1,7 +1,7 @@
 """Proof of a shared secret on HA connections (haSecretPath): bytes in, bytes out. No socket, clock or thread.
 
-    master -> slave   | CHALLENGE_OFFSET int64 | 2147483647 int32 | nonce 32 |    the challenge
-    slave -> master   | nonce 32 | proof of the slave 32 |                        the response
+    master -> slave   | CHALLENGE_OFFSET int64 | NEVER_BYTES int32 | nonce 32 |    the challenge
+    slave -> master   | nonce 32 | proof of the slave 32 |                         the response
     master -> slave   | proof of the master 32 |
 
     proof = HMAC-SHA256(secret, purpose and version, role, master's nonce, slave's nonce)
@@ -38,7 +38,8 @@ NONCE: Final = b"nonce\0"
 
 PROOF_BYTES: Final = hashlib.sha256().digest_size
 NONCE_BYTES: Final = PROOF_BYTES
-HEADER: Final = HEAD.pack(CHALLENGE_OFFSET, (1 << 31) - 1)
+NEVER_BYTES: Final = 1 << 30  # more than a RocketMQ slave's buffer of 4 MiB; near 2**31 its sum with 12 would overflow
+HEADER: Final = HEAD.pack(CHALLENGE_OFFSET, NEVER_BYTES)
 CHALLENGE_BYTES: Final = len(HEADER) + NONCE_BYTES
 RESPONSE_BYTES: Final = NONCE_BYTES + PROOF_BYTES
 
