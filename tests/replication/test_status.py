@@ -111,6 +111,7 @@ def test_lag_is_measured_while_a_slave_is_slow():
         found = metrics(master)
         assert found["lag_seconds"] == {(connection["addr"],): 0}
         assert (found["slaves"], found["in_sync_copies"], found["wanted_copies"]) == (1, 2, 1)
+        assert found["refused_total"] == 0
         assert found["sent_bytes_total"] == end(master) <= metrics(slave)["received_bytes_total"]
 
     simulate_pair(main)

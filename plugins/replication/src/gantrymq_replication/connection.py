@@ -47,6 +47,7 @@ class Shared:
     replicas: Replicas
     gate: ReplicaGate
     identify: Callable[[Link], Awaitable[None]]  # may raise Refused
+    compare: Callable[[str, int], Awaitable[None]]  # peer and the end of its log; may raise Refused
     changed: Callable[[], None]  # called after each report and when a slave is gone
     durable: bool  # send only what is on disk
     busy_poll: BusyPoll  # between records that are sent one by one, and their reports
@@ -100,11 +101,13 @@ class SlaveConnection:
         silence = Silence(self._shared.clock, self._shared.rules.silence_s, self._silent)
         try:
             await self._shared.identify(self._link)
+            await self._begin(silence)
             await self._link.deliver(lambda data: self._received(data, silence))
         except OSError as error:
             self._problem = self._problem or str(error)
         except Refused as error:
             self._problem = self._problem or str(error)
+            self._shared.replicas.refused += 1
         finally:
             silence.cancel()
             sending.cancel()
@@ -125,6 +128,16 @@ class SlaveConnection:
         stayed = self._replica is not None and self._now() - self._replica.connected_at >= BRIEF_S
         if news or stayed:
             log.log(logging.WARNING if self._problem else logging.INFO, "slave %s is gone: %s", self.address, problem)
+
+    async def _begin(self, silence: Silence) -> None:
+        """Wait for the first report, and serve a slave whose log fits."""
+        while not self._side.begun:
+            if not (data := await self._link.read()):
+                return
+            silence.heard()
+            self._side.receive(data, self._shared.raw_log.log_range())
+        await self._shared.compare(self.address, self._side.acked)
+        self._reported()
 
     def _received(self, data: bytes, silence: Silence) -> None:
         silence.heard()
@@ -159,11 +172,13 @@ class SlaveConnection:
         shared, side = self._shared, self._side
         while True:
             end = shared.raw_log.log_range().max_offset
-            if side.begun and side.next_offset < end:
+            if self._replica is None:
+                await self._wait()
+            elif side.next_offset < end:
                 if shared.durable:
                     await shared.store.flushed(end)
                 await self._send(end)
-            elif side.begun and self._now() - self._written_at >= shared.rules.heartbeat_s:
+            elif self._now() - self._written_at >= shared.rules.heartbeat_s:
                 self._write(b"")
             else:
                 await self._wait()
@@ -208,8 +223,8 @@ class SlaveConnection:
             await self._shared.clock.sleep(self._window_at + 1 - now)
 
     async def _wait(self) -> None:
-        """Wait for the first report; after it, until something was appended or a heartbeat is due."""
-        if self._side.begun:
+        """Wait until the slave is to be served; then, until something was appended or a heartbeat is due."""
+        if self._replica is not None:
             due = max(0.001, self._written_at + self._shared.rules.heartbeat_s - self._now())
             self._idle = True
             await wait_set(self._shared.clock, self._wake, due)

@@ -20,6 +20,7 @@ from gantrymq_replication.gate import ReplicaGate
 from gantrymq_replication.link import Link
 from gantrymq_replication.replicas import Replicas
 from gantrymq_replication.settings import SYNC_MASTER, HaSettings
+from gantrymq_replication.slave_log import SlaveLogs
 from gantrymq_replication.streams import HaStreams
 
 __all__ = ["MasterService"]
@@ -43,6 +44,7 @@ class MasterService:
         self._connections: dict[asyncio.Task[None], SlaveConnection] = {}
         self._cancel: list[Callable[[], object]] = []
         self._listener: Listener | None = None
+        self._slave_logs: SlaveLogs | None = None
         self._timer: Timer | None = None
         self._reported = asyncio.Event()  # set when a slave reports or is gone
 
@@ -63,9 +65,11 @@ class MasterService:
         self.replicas = Replicas(rules)
         durable = broker.settings.text("flushDiskType") == "SYNC_FLUSH"
         clock, self._streams = broker.world.clock, HaStreams(broker.world, broker.settings)
+        self._slave_logs = SlaveLogs(broker, raw_log)
         self._shared = Shared(
             *(broker.store, raw_log, clock, rules, self.replicas, self._gate),
             identify=self._streams.identify,
+            compare=self._slave_logs.compare,
             changed=self._review,
             durable=durable,
             busy_poll=BusyPoll(broker.world, broker.settings.number("busyPollMicros") / 1_000_000),
@@ -90,6 +94,8 @@ class MasterService:
             self._broker.role.refuse("")
         await self._slaves_have_all()
         self._abort_all("this broker stops, or is no master any more")
+        if self._slave_logs is not None:
+            await self._slave_logs.close()
         if tasks := [*self._connections]:
             await asyncio.wait(tasks)
         self._gate.close()
@@ -167,6 +173,13 @@ class MasterService:
 def _warn(rules: HaSettings) -> None:
     if rules.broker_id:
         log.warning("brokerId=%d has no effect: a master has the id 0", rules.broker_id)
+    waits = rules.copies if rules.role == SYNC_MASTER else 1
+    if rules.least_copies > waits and not (rules.role == SYNC_MASTER and rules.all_in_sync):
+        log.warning(
+            "minInSyncReplicas=%d refuses messages while fewer copies are in sync, but an acknowledgement waits for %d "
+            "(brokerRole, inSyncReplicas): what is acknowledged may be on fewer copies",
+            *(rules.least_copies, waits),
+        )
     if rules.role == SYNC_MASTER and rules.copies == 1 and not rules.all_in_sync:
         log.warning(
             "brokerRole=SYNC_MASTER waits for no slave while inSyncReplicas is 1, as in RocketMQ 5; set "

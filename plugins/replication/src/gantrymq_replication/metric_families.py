@@ -54,6 +54,11 @@ def replication_metrics(
         count = master.replicas.sent_bytes if master.replicas is not None else 0
         return _one("gantrymq_replication_sent_bytes_total", text, count, counter=True)
 
+    def refused() -> MetricFamily:
+        text = "Connections to the HA port refused since the start: logs that do not fit, wrong secrets, strangers."
+        count = master.replicas.refused if master.replicas is not None else 0
+        return _one("gantrymq_replication_refused_total", text, count, counter=True)
+
     def received() -> MetricFamily:
         text = "Bytes received from masters since the start."
         return _one("gantrymq_replication_received_bytes_total", text, slave.received_bytes, counter=True)
@@ -62,7 +67,7 @@ def replication_metrics(
         broken = broker.role.current is Role.REPLICA and not slave.following
         return _one("gantrymq_replication_not_following", "1 for a slave that does not copy its master's log.", broken)
 
-    return [slaves, in_sync, wanted, lag_bytes, lag_seconds, sent, received, not_following]
+    return [slaves, in_sync, wanted, lag_bytes, lag_seconds, sent, refused, received, not_following]
 
 
 def _one(name: str, text: str, value: int, *, counter: bool = False) -> MetricFamily:

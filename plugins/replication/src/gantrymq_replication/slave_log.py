@@ -1,0 +1,144 @@
+"""Comparison of a RocketMQ slave's log with this master's, before the slave is served.
+
+A slave of GantryMQ compares the logs itself (`overlap`); RocketMQ's tells only where its log ends, so one that is
+different but not longer would go on after records that this master does not have. But it answers requests at its broker
+port. The master looks for that at the name servers, by broker name and host of the connection, and asks it for the last
+message before the end that it reported. Logs of two masters differ there, because records contain their store time.
+
+The slave is served if nothing is known: it is not registered yet, has another host there than on the HA connection,
+does not answer, or is one of several slaves on its host of which one has this log.
+
+Source: apache/rocketmq broker/.../processor/QueryMessageProcessor.java (viewMessageById).
+"""
+
+from __future__ import annotations
+
+import logging
+import struct
+from inspect import isawaitable
+from typing import Final
+
+from gantrymq.errors import GantryError
+from gantrymq.formats.record import MAGIC_V1, MAGIC_V2
+from gantrymq.interfaces import Broker, RawLog
+from gantrymq.loose_json import int_keys, loads
+from gantrymq.model.hosts import parse_address
+from gantrymq.remoting.client import RemotingClient
+from gantrymq.remoting.codes import RequestCode, ResponseCode
+from gantrymq.remoting.command import Command, request
+from gantrymq.remoting.tls_settings import client_of
+from gantrymq.world import Clock
+from gantrymq.world.time_slices import TimeSlices
+from gantrymq_replication.protocol import Refused
+
+__all__ = ["SlaveLogs", "last_message"]
+
+log = logging.getLogger("gantrymq.replication")
+
+CALL_S: Final = 2.0
+PIECE_BYTES: Final = 512 * 1024
+HEAD: Final = struct.Struct(">iI")  # size and magic of a record or blank
+NO_MESSAGE: Final = "can not find message"  # how RocketMQ's remark begins
+
+
+class SlaveLogs:
+    """Asks the slaves of one master."""
+
+    def __init__(self, broker: Broker, raw_log: RawLog) -> None:
+        self._broker, self._log = broker, raw_log
+        self._client = RemotingClient(broker.world, tls=client_of(broker.settings))
+
+    async def close(self) -> None:
+        """Close the connections."""
+        await self._client.close()
+
+    async def compare(self, peer: str, end: int) -> None:
+        """Compare the log of the slave at *peer*, the address of its HA connection, which ends at *end*.
+
+        Raises:
+            Refused: it is a slave of RocketMQ, and its log is another one.
+        """
+        slaves = await self._slaves_at(parse_address(peer)[0]) if end else []
+        if not slaves or (found := await last_message(self._log, end, self._broker.world.clock)) is None:
+            return
+        verdicts = [await self._has(each, *found) for each in slaves]
+        if True not in verdicts and False in verdicts:
+            address = slaves[verdicts.index(False)]
+            raise Refused(
+                f"its log ends at {end}, but has another record at {found[0]} than this master's, as its broker "
+                f"{address} says: it was written by another master; empty its store folder to copy this log, or start "
+                "it as the master"
+            )
+
+    async def _slaves_at(self, host: str) -> list[str]:
+        """Return the addresses of RocketMQ's slaves on *host*; none if one of GantryMQ is there."""
+        found = dict[str, None]()
+        for server, problem in self._broker.registration.states().items():
+            if problem is None and (reply := await self._ask(server, RequestCode.GET_BROKER_CLUSTER_INFO)) is not None:
+                found |= dict.fromkeys(_slaves_of(reply, self._broker.registration.broker_name))
+        near = [each for each in found if parse_address(each)[0] == host]
+        return near if not any([await self._compares(each) for each in near]) else []
+
+    async def _compares(self, slave: str) -> bool:
+        """Return whether *slave* is of GantryMQ, and so compares logs itself."""
+        reply = await self._ask(slave, RequestCode.GET_BROKER_HA_STATUS)
+        return reply is not None and reply.code == ResponseCode.SUCCESS and b'"problem"' in bytes(reply.payload)
+
+    async def _has(self, slave: str, log_offset: int, record: bytes) -> bool | None:
+        """Return whether *slave* has *record* at *log_offset*; None if it does not tell."""
+        reply = await self._ask(slave, RequestCode.VIEW_MESSAGE_BY_ID, {"topic": "", "offset": str(log_offset)})
+        if reply is not None and reply.code == ResponseCode.SUCCESS:
+            return bytes(reply.payload) == record
+        return False if reply is not None and (reply.remark or "").startswith(NO_MESSAGE) else None
+
+    async def _ask(self, address: str, code: RequestCode, ext: dict[str, str] | None = None) -> Command | None:
+        try:
+            return await self._client.call(address, request(code, ext), CALL_S)
+        except GantryError as error:
+            log.info("the log of a slave cannot be compared: %s", error)
+            return None
+
+
+def _slaves_of(reply: Command, broker_name: str) -> list[str]:
+    """Return the addresses of the slaves in a name server's answer."""
+    try:
+        addresses = loads(bytes(reply.payload))["brokerAddrTable"][broker_name]["brokerAddrs"]
+        return [str(address) for broker_id, address in int_keys(addresses).items() if broker_id]
+    except (GantryError, KeyError, TypeError, ValueError):
+        return []
+
+
+async def last_message(raw_log: RawLog, end: int, clock: Clock) -> tuple[int, bytes] | None:
+    """Return log offset and bytes of the last message that ends at or before *end*; None without one in its log file.
+
+    Records follow each other from the start of a log file on, so the whole file may have to be read.
+    """
+    bounds = [raw_log.log_range().min_offset]
+    for segment in raw_log.sealed_segments():
+        bounds += segment
+    place, found, slices = max(each for each in bounds if each < end), None, TimeSlices(clock, 1)
+    while place < end and (data := await _read(raw_log, place, min(PIECE_BYTES, end - place))):
+        here = 0
+        while here + HEAD.size <= len(data):
+            size, magic = HEAD.unpack_from(data, here)
+            if size <= 0 or place + here + size > end:
+                break
+            if magic in (MAGIC_V1, MAGIC_V2):
+                found = place + here, size
+            here += size
+        if not here:
+            break
+        place += here
+        await slices.item_done()
+    if found is None:
+        return None
+    start, size = found
+    record = b""
+    while len(record) < size:
+        record += await _read(raw_log, start + len(record), size - len(record))
+    return start, record
+
+
+async def _read(raw_log: RawLog, start: int, size: int) -> bytes:
+    data = raw_log.read_log(start, size)
+    return await data if isawaitable(data) else data
