@@ -11,6 +11,7 @@ pytest.importorskip("gantrymq_replication")
 from ha_pairs import end, ha_address, problem, put, simulate_pair
 
 from gantrymq.errors import ConfigError
+from gantrymq_replication import slave_log
 
 PORT = 20000
 
@@ -197,7 +198,9 @@ def test_bi301_a_slave_with_a_different_log(refused):
 
 def test_bi302_a_slave_without_a_master(refused):
     async def start(pair):
-        return await pair.start("slave", brokerRole="SLAVE", brokerId=1), {}
+        master = await pair.master()
+        other = await pair.start("slave", master.namesrv, brokerRole="SLAVE", brokerId=1, brokerClusterName="Other")
+        return other, {"broker": "broker-a", "cluster": "Other"}
 
     refused(start)
 
@@ -259,3 +262,32 @@ def test_bi311_a_secret_that_is_too_short(stopped):
 
 def test_bi312_a_secret_that_does_not_exist(stopped):
     stopped({"haSecretPath": "/secrets/none"}, file="/secrets/none")
+
+
+# --- slaves that compare nothing -------------------------------------------------------------------------------------
+
+
+def test_bi313_a_rocketmq_slave_with_a_different_log(row, logged, monkeypatch):
+    """The slave is one of ours that serves requests, and a connection that reports the end of its log."""
+
+    async def tells_not(self, slave):
+        return False
+
+    monkeypatch.setattr(slave_log.SlaveLogs, "_compares", tells_not)
+    monkeypatch.setattr(slave_log, "NO_MESSAGE", "no message starts at log offset")
+
+    async def main(pair):
+        master, slave, _ = await diverged(pair, 2, 2)
+        await slave.stop()
+        slave = await pair.start("slave", master.namesrv, brokerRole="SLAVE", brokerId=1, haMasterAddress="127.0.0.1:1")
+        reader, writer = await pair.connect(master)
+        peer = "{}:{}".format(*writer.get_extra_info("sockname"))
+        writer.write(number(end(slave)))
+        with contextlib.suppress(OSError):
+            assert await reader.read(1) == b""
+        writer.close()
+        offset, _ = await slave_log.last_message(master.store.raw_log, end(slave), pair.world.clock)
+        return {"peer": peer, "end": end(slave), "offset": offset, "address": slave.broker.registration.address}
+
+    values = simulate_pair(main)
+    row.check(logged.wait_for(f"slave {values['peer']} is gone"), "closed", **values)

@@ -83,7 +83,7 @@ def test_a_slave_that_asks_at_a_wrong_address(run):
         another = await pair.start("another", namesrv=master.namesrv, brokerName="broker-b")
         for number, (address, said) in enumerate(
             {
-                "127.0.0.1:1": "nobody listens on 127.0.0.1:1",
+                "127.0.0.1:1": "nothing listens there",
                 master.broker.registration.address: "before it sent anything: is this the address of its HA port?",
                 ha_address(another): f"it follows {ha_address(another)}, which is not this master",
             }.items()

@@ -31,6 +31,10 @@ log = logging.getLogger("gantrymq.replication")
 
 MARK_S: Final = 1.0  # between two updates of the durable mark
 UNREPORTED_BYTES: Final = 32 * 1024 * 1024  # appended and not reported; the slave reads no more until there are fewer
+NOTHING_SENT: Final = (
+    "before it sent anything: is this the address of its HA port? That is haListenPort, by default listenPort + 1; the "
+    "master's log has the reason"
+)
 
 
 class _Differs(Exception):
@@ -63,6 +67,7 @@ class Copying:
         self._end = own.max_offset  # where the next record goes
         self._empty = not own.max_offset
         self._rest = b""  # of an incomplete record
+        self._problem = ""
         self._appended = asyncio.Event()
 
     async def run(self, link: Link) -> None:
@@ -75,7 +80,7 @@ class Copying:
         """
         self._link, self.local_address = link, link.address("sockname")
         self._report(self._overlap.start)
-        self._silence = Silence(self._clock, self._rules.silence_s, self._link.abort)
+        self._silence = Silence(self._clock, self._rules.silence_s, self._silent)
         try:
             await _first_ended(self._receive(), self._report_always(), self._mark_always())
         except _Differs as error:
@@ -83,13 +88,17 @@ class Copying:
             await self._log.truncate(error.end)
             raise ConnectionError("the copy was truncated") from None
         except OSError as error:
-            if self.compared:
-                raise
-            why = "before it sent anything: is this the address of its HA port?"
-            raise ConnectionError(f"{error}, {why}; the master's log has the reason") from error
+            problem = self._problem or str(error)
+            if not self.compared:
+                problem += f" {NOTHING_SENT}"
+            raise ConnectionError(problem) from error
         finally:
             self._silence.cancel()
             self._link.abort()
+
+    def _silent(self) -> None:
+        self._problem = "it sent nothing for haHousekeepingInterval"
+        self._link.abort()
 
     # --- the master's log -------------------------------------------------------------------------------------------
 
@@ -100,7 +109,7 @@ class Copying:
             transfers = self._side.receive(data)
             self._append([await self._compare(each) if self._overlap.open else each for each in transfers])
         await self._link.deliver(self._received)
-        raise ConnectionError("it closed the connection, or sent nothing for haHousekeepingInterval")
+        raise ConnectionError("it closed the connection")
 
     def _received(self, data: bytes) -> None:
         self._heard(data)
@@ -108,6 +117,8 @@ class Copying:
 
     def _heard(self, data: bytes) -> None:
         self._silence.heard()
+        if not self.compared and self.following:
+            self._tell()
         self.compared = True
         self.read_at_ms = self._clock.now_ms()
         self.traffic.add(len(data), self._silence.heard_at)
@@ -116,7 +127,11 @@ class Copying:
         if not self._overlap.open and not self.following:
             self.following = True
             self._appended.set()  # to report the end
-            log.info("this copy has the master's log up to %d and follows", self._end)
+            if self.compared:
+                self._tell()
+
+    def _tell(self) -> None:
+        log.info("this copy has the master's log up to %d and follows", self._end)
 
     async def _compare(self, transfer: Transfer) -> Transfer:
         """Compare a piece with the own log. Return what is after the end of that.

@@ -11,6 +11,7 @@ Source: apache/rocketmq store/.../ha/DefaultHAConnection.java, DefaultHAClient.j
 
 from __future__ import annotations
 
+import re
 import struct
 from collections.abc import Iterator
 from typing import Final, NamedTuple
@@ -24,6 +25,8 @@ REPORT: Final = struct.Struct(">q")
 HEAD: Final = struct.Struct(">qi")
 MOST_OFFSET: Final = 1 << 60  # text and TLS hellos read as larger numbers
 CHALLENGE_OFFSET: Final = int.from_bytes(b"\xffHA-ID\0\x01", "big", signed=True)  # `identity`; the last byte: version
+TLS_HELLO: Final = re.compile(rb"\x16\x03[\x00-\x04]", re.DOTALL)
+TLS_ALERT: Final = re.compile(rb"\x15\x03[\x00-\x04]", re.DOTALL)
 NO_HA_PORT: Final = "is that the HA port of a RocketMQ broker?"
 
 
@@ -70,7 +73,7 @@ class MasterSide:
     def _begin(self, offset: int, log: LogRange) -> None:
         start = offset or self._new_slave_from
         if not 0 <= offset < MOST_OFFSET:
-            raise Refused(f"its first bytes {REPORT.pack(offset)!r} are no log offset; this port serves slaves only")
+            raise Refused(_stranger(REPORT.pack(offset)))
         if start > log.max_offset:
             raise Refused(
                 f"its log ends at {start}, after the end {log.max_offset} of this master's: it has records that this "
@@ -86,7 +89,11 @@ class MasterSide:
     def _acknowledge(self, offset: int) -> None:
         if not 0 <= offset <= self.next_offset:
             raise Refused(f"it acknowledges log offset {offset}, but was sent only what is before {self.next_offset}")
-        self.acked = max(self.acked, offset)
+        if offset < self.acked:
+            raise Refused(
+                f"it acknowledges log offset {offset} after {self.acked}: it has lost what it had, or is no slave"
+            )
+        self.acked = offset
 
     def transfer(self, data: bytes) -> tuple[bytes, bytes]:
         """Return head and body of a transfer of *data*, the log from `next_offset` on; empty for a heartbeat."""
@@ -146,8 +153,16 @@ class SlaveSide:
         if offset == CHALLENGE_OFFSET:
             raise Refused("it asks for a secret: set haSecretPath here too, to a file with the secret of the master's")
         if size < 0 or not 0 <= offset < MOST_OFFSET:
+            if TLS_ALERT.match(HEAD.pack(offset, size)):
+                raise Refused("it wants TLS; set haTlsEnable=true here too, with certificates")
             raise Refused(f"it sent {size} bytes for log offset {offset}: {NO_HA_PORT}")
         if self._anywhere and size:
             self.position, self._anywhere = offset, False
         if not self._anywhere and offset != self.position:
             raise Refused(f"it sent log offset {offset} where {self.position} was expected")
+
+
+def _stranger(first: bytes) -> str:
+    if TLS_HELLO.match(first):
+        return "it wants TLS, and haTlsEnable is false on this master; set it on both or on none"
+    return f"its first bytes {first!r} are no log offset; this port serves slaves only"

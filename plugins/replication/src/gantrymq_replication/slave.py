@@ -27,6 +27,9 @@ log = logging.getLogger("gantrymq.replication")
 FIRST_PAUSE_S: Final = 0.1  # between two attempts to connect; doubled up to the longest
 LONGEST_PAUSE_S: Final = 2.0
 REFUSED_PAUSE_S: Final = 15.0  # the longest one after logs that do not fit, or while this store takes no more
+NO_LISTENER: Final = (
+    "nothing listens there; a master serves slaves at haListenPort, by default listenPort + 1, a slave none"
+)
 ASK_S: Final = 2.0  # between two questions for the master's address, while name servers do not know it
 
 
@@ -77,6 +80,11 @@ class SlaveService:
             raise ConfigError("brokerRole=SLAVE: this store cannot be a copy; select store=mmap")
         self._broker, self._raw_log, self._rules = broker, raw_log, rules
         self._streams, self._mark = HaStreams(broker.world, broker.settings), DurableMark(broker)
+        if rules.master_address == broker.registration.address:
+            raise ConfigError(
+                f"haMasterAddress={rules.master_address} is the address of this broker itself; set the HA address of "
+                "its master"
+            )
         self._durable = None if broker.clean_start else self._mark.read()
         self._told = asyncio.Event()
         self.master_address = rules.master_address
@@ -108,6 +116,7 @@ class SlaveService:
         while True:
             if not self.master_address:
                 await self._ask()
+                told = self._tell(told) if not self.master_address else told
                 continue
             longest, began, before = LONGEST_PAUSE_S, clock.monotonic(), raw_log.log_range().max_offset
             try:
@@ -116,6 +125,8 @@ class SlaveService:
                 self._problem, longest = f"master {self.master_address}: {error}", REFUSED_PAUSE_S
             except StoreError as error:
                 self._problem, longest = f"this slave's store takes no more: {error}", REFUSED_PAUSE_S
+            except ConnectionRefusedError:
+                self._problem = f"master {self.master_address}: {NO_LISTENER}"
             except (OSError, GantryError) as error:
                 self._problem = f"master {self.master_address}: {error}"
             except Exception as error:
@@ -125,15 +136,23 @@ class SlaveService:
             if self.following and (lasted or grown):
                 pause, told = FIRST_PAUSE_S, ""
             self._received_before, self._copying = self.received_bytes, None
-            if self._problem != told:
-                log.warning("this copy does not follow: %s", self._problem)
-                told = self._problem
+            told = self._tell(told)
             await self._wait(pause)
             pause = min(longest, 2 * pause)
 
+    def _tell(self, told: str) -> str:
+        """Log the problem unless it is what was logged last, *told*. Return it."""
+        if self._problem != told:
+            log.warning("this copy does not follow: %s", self._problem)
+        return self._problem
+
     async def _ask(self) -> None:
         """Register again, because the answer has the master's address if the master is registered by then."""
-        self._problem = "no name server knows a master of this broker name; set haMasterAddress, or start the master"
+        registration = self._broker.registration
+        self._problem = (
+            f"no name server knows a master of {registration.broker_name} in cluster {registration.cluster}; set "
+            "haMasterAddress, or start the master"
+        )
         await self._wait(ASK_S)
         if not self.master_address:
             self._broker.registration.changed()

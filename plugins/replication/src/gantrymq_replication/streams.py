@@ -164,5 +164,5 @@ class HaStreams:
             below.abort()
             raise
         if problem is not None:
-            raise ConnectionError(problem)
+            raise ConnectionError(f"{problem}; haTlsEnable must be the same on both")
         return link

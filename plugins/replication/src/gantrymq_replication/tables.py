@@ -50,6 +50,7 @@ log = logging.getLogger("gantrymq.replication")
 ROUND_S: Final = 1.0
 WHOLE_ROUND_S: Final = 3.0  # with a master that makes no pages; the period of RocketMQ's timer
 TIMES: Final = 4  # rounds take at most a fifth of the time
+ALONE: Final = 35  # rounds without a master until that is logged: more than a period of registrations
 CALL_S: Final = 10.0
 PAGE: Final = 2000  # entries of one answer, RocketMQ's limit
 TURNS: Final = 3  # attempts to read the pages of a table that changes meanwhile
@@ -67,7 +68,7 @@ class TablesService:
         """*following* tells whether the log is being copied."""
         self.following = following
         self.master = ""  # its address, HOST:PORT; empty until a name server tells it
-        self.problem = "no name server knows a master of this broker name"  # why the tables are not copied; or empty
+        self.problem = "it has not started"  # why the tables are not copied; or empty
         self.rounds = 0  # that succeeded
         self._task: asyncio.Task[None] | None = None
 
@@ -80,6 +81,8 @@ class TablesService:
         self._installed: tuple[object, ...] = ()
         self._pages = True
         self._told = asyncio.Event()
+        registration = broker.registration
+        self.problem = f"no name server knows a master of {registration.broker_name} in cluster {registration.cluster}"
         self._forget_master: Callable[[], None] = broker.registration.on_master_told(self._learn)
         self._task = asyncio.ensure_future(self._run())
 
@@ -105,12 +108,15 @@ class TablesService:
         self.learn(master)
 
     async def _run(self) -> None:
-        told = self.problem
+        told, alone = self.problem, 0
         while True:
             began = self._clock.monotonic()
-            if self.master and self.following():
-                await self._try(self.master)
-                if self.problem and self.problem != told:
+            if self.following():
+                if self.master:
+                    await self._try(self.master)
+                else:
+                    alone += 1
+                if self.problem and (self.problem != told or alone == ALONE):
                     log.warning("the tables of the master are not copied: %s", self.problem)
                 told = self.problem
             pause = ROUND_S if self._pages or self.problem else WHOLE_ROUND_S
