@@ -2,15 +2,18 @@
 
 import asyncio
 import contextlib
+import shutil
 from pathlib import Path
 
 import pytest
 
 pytest.importorskip("gantrymq_replication")
 
+from certificates import make_certificate
 from ha_pairs import end, ha_address, problem, put, simulate_pair
 
-from gantrymq.errors import ConfigError
+from gantrymq.errors import ConfigError, RequestRefused
+from gantrymq.interfaces import SendRequest
 from gantrymq_replication import slave_log
 
 PORT = 20000
@@ -96,12 +99,17 @@ def number(value):
     return value.to_bytes(8, "big", signed=True)
 
 
-async def served(pair, data):
-    """The address of a server that sends *data* to everybody."""
+async def served(pair, data, *, ends=False):
+    """The address of a server that sends *data* to everybody; if it *ends*, it closes the connection after a report."""
 
     class Server(asyncio.Protocol):
         def connection_made(self, transport):
+            self.transport = transport
             transport.write(data)
+
+        def data_received(self, report):
+            if ends:
+                self.transport.close()
 
     await pair.world.network.listen("127.0.0.1", PORT, Server)
     return f"127.0.0.1:{PORT}"
@@ -291,3 +299,179 @@ def test_bi313_a_rocketmq_slave_with_a_different_log(row, logged, monkeypatch):
 
     values = simulate_pair(main)
     row.check(logged.wait_for(f"slave {values['peer']} is gone"), "closed", **values)
+
+
+# --- TLS on one side -------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def certificate(tmp_path):
+    """The settings of a master with TLS."""
+    if shutil.which("openssl") is None:
+        pytest.skip("needs the openssl command")
+    make_certificate(tmp_path, "master")
+    path = tmp_path / "master"
+    return {"haTlsEnable": True, "tls.server.certPath": f"{path}.pem", "tls.server.keyPath": f"{path}.key"}
+
+
+def test_bi314_a_slave_with_tls_at_a_master_without(closed):
+    closed(lambda last: [bytes.fromhex("16030102000100") + bytes(512)], lambda last: {})
+
+
+def test_bi315_a_slave_with_tls_of_a_master_without(refused, certificate):
+    async def start(pair):
+        master = await pair.master()
+        return await pair.slave(master, **certificate), {"address": ha_address(master)}
+
+    refused(start)
+
+
+def test_bi316_a_slave_without_tls_at_a_master_with_it(row, logged, certificate, caplog):
+    async def main(pair):
+        master = await pair.master(**certificate)
+        await pair.slave(master)
+        await pair.world.clock.sleep(30)
+
+    simulate_pair(main)
+    seen = logged.wait_for("a connection of 127.0.0.1")
+    assert caplog.text.count("to the HA port is refused") == 1  # of many
+    row.check(seen, "closed", why=seen.split("handshake failed: ")[1].split(";")[0])
+
+
+# --- reports and transfers -------------------------------------------------------------------------------------------
+
+
+def test_bi317_an_acknowledgement_that_goes_back(closed):
+    closed(lambda last: [number(0), number(last), number(5)], lambda last: {"offset": 5, "before": last})
+
+
+def test_bi318_half_a_transfer(refused):
+    async def start(pair):
+        address = await served(pair, (0).to_bytes(8, "big") + (100).to_bytes(4, "big") + b"xyz", ends=True)
+        return await pair.slave(address), {"address": address}
+
+    refused(start)
+
+
+# --- addresses, names and ids ----------------------------------------------------------------------------------------
+
+
+def test_bi319_the_port_of_a_broker(refused):
+    async def start(pair):
+        master = await pair.master()
+        address = master.broker.registration.address
+        return await pair.slave(address), {"address": address}
+
+    refused(start)
+
+
+def test_bi320_an_address_where_nothing_listens(refused):
+    async def start(pair):
+        return await pair.slave("127.0.0.1:1"), {"address": "127.0.0.1:1"}
+
+    refused(start)
+
+
+def test_bi321_its_own_address(stopped):
+    own = "127.0.0.1:20001"
+    settings = {"brokerRole": "SLAVE", "brokerId": 1, "listenPort": 20001, "haMasterAddress": own}
+    stopped(settings, address=own)
+
+
+def test_bi322_a_master_of_another_name(row, logged):
+    async def main(pair):
+        master = await pair.master()
+        await put(master, 3)
+        settings = {"brokerName": "broker-b", "brokerRole": "SLAVE", "brokerId": 1}
+        slave = await pair.start("slave", master.namesrv, haMasterAddress=ha_address(master), **settings)
+        await pair.equal(master, slave)
+        await pair.world.clock.sleep(60)
+
+    simulate_pair(main)
+    seen = logged.wait_for("the tables of the master are not copied")
+    row.check(seen, "starts", broker="broker-b", cluster="DefaultCluster")
+
+
+@pytest.fixture
+def rivals(row, logged):
+    """Start two brokers of one name server with the same settings; the name server says so."""
+
+    def check(**settings):
+        async def main(pair):
+            names = await pair.start("names", brokerName="broker-x")
+            return [
+                (await pair.start(root, names.namesrv, **settings)).broker.registration.address
+                for root in ("one", "other")
+            ]
+
+        one, other = simulate_pair(main)
+        seen = logged.wait_for("two brokers are registered")
+        values = {"id": settings["brokerId"]} if "brokerId" in settings else {}
+        row.check(seen, "starts", broker="broker-a", one=one, other=other, **values)
+
+    return check
+
+
+def test_bi323_two_masters_of_one_name(rivals):
+    rivals()
+
+
+def test_bi324_two_slaves_with_one_id(rivals):
+    rivals(brokerRole="SLAVE", brokerId=3)
+
+
+def test_bi325_a_slave_with_the_id_of_a_master(stopped):
+    stopped({"brokerRole": "SLAVE"})
+
+
+def test_bi326_a_master_with_the_id_of_a_slave(stopped):
+    stopped({"brokerRole": "SYNC_MASTER", "brokerId": 2}, id=2, role="SYNC_MASTER")
+
+
+# --- settings that cannot work ---------------------------------------------------------------------------------------
+
+
+def test_bi327_a_role_that_does_not_exist(stopped):
+    stopped({"brokerRole": "MASTER"}, where="the test", role="MASTER")
+
+
+def test_bi328_transfers_that_no_rocketmq_slave_can_read(stopped):
+    stopped({"haTransferBatchSize": 8 << 20}, where="the test", size=8 << 20)
+
+
+def test_bi329_a_slave_without_the_plugin(program, row):
+    row.check(*program.refusal("--set", "brokerRole=SLAVE", "--set", "plugins=storage_mmap"))
+
+
+def test_bi330_a_store_that_cannot_be_copied(stopped, monkeypatch):
+    store = pytest.importorskip("gantrymq_storage_mmap.store")
+    monkeypatch.setattr(store.MmapStore, "raw_log", None)
+    stopped({"brokerRole": "SLAVE", "brokerId": 1})
+
+
+def test_bi331_more_copies_to_wait_for_than_there_are(row):
+    async def main(pair):
+        master = await pair.master(brokerRole="SYNC_MASTER", inSyncReplicas=2)
+        return (await master.broker.messages.send(SendRequest("p", "Orders", b"body"))).unconfirmed
+
+    unconfirmed = simulate_pair(main)
+    row.check(str(unconfirmed), unconfirmed.response_code)
+
+
+def test_bi332_more_copies_in_sync_than_there_are(row):
+    async def main(pair):
+        master = await pair.master(minInSyncReplicas=2)
+        with pytest.raises(RequestRefused) as refused:
+            await master.broker.messages.send(SendRequest("p", "Orders", b"body"))
+        return refused.value
+
+    refusal = simulate_pair(main)
+    row.check(str(refusal), refusal.response_code, count=1, least=2)
+
+
+def test_bi333_a_least_number_of_copies_that_is_not_waited_for(row, logged):
+    async def main(pair):
+        await pair.master(brokerRole="SYNC_MASTER", inSyncReplicas=2, minInSyncReplicas=3)
+
+    simulate_pair(main)
+    row.check(logged.wait_for("minInSyncReplicas"), "starts", least=3, count=2)

@@ -566,7 +566,7 @@ def test_a_log_is_copied_over_tls_by_those_with_a_certificate(certificates, capl
         await pair.equal(master, slave)
 
     simulate_pair(main)
-    assert "a connection to the HA port is refused: the TLS handshake failed" in caplog.text
+    assert "to the HA port is refused: the TLS handshake failed" in caplog.text
 
 
 def test_a_slave_with_tls_refuses_a_master_without(certificates):

@@ -22,6 +22,7 @@ from gantrymq_replication.replicas import Replicas
 from gantrymq_replication.settings import SYNC_MASTER, HaSettings
 from gantrymq_replication.slave_log import SlaveLogs
 from gantrymq_replication.streams import HaStreams
+from gantrymq_replication.traffic import Departure
 
 __all__ = ["MasterService"]
 
@@ -108,7 +109,7 @@ class MasterService:
             port = own_port + 1
         try:
             network = self._broker.world.network
-            self._listener = await network.listen(host, port, self._streams.accepting(self._accept))
+            self._listener = await network.listen(host, port, self._streams.accepting(self._accept, self._not_secured))
         except OSError as error:
             problem = (
                 f"the HA port {port} on {host} is taken by another process; choose another with haListenPort"
@@ -138,6 +139,14 @@ class MasterService:
         finally:
             cancel()
             del self._connections[task]
+
+    def _not_secured(self, host: str, problem: str) -> None:
+        """Log why there is no TLS with *host*, once for each reason."""
+        assert self.replicas is not None
+        self.replicas.refused += 1
+        departure = Departure(host, self._broker.world.clock.now_ms(), problem, reported=False)
+        if self.replicas.departures.note(departure):
+            log.warning("a connection of %s to the HA port is refused: %s; is haTlsEnable true there?", host, problem)
 
     def _abort_all(self, problem: str) -> None:
         for connection in [*self._connections.values()]:

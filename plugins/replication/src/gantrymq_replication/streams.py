@@ -8,7 +8,6 @@ that they know its secret (`identifying`).
 from __future__ import annotations
 
 import asyncio
-import logging
 import ssl
 from collections.abc import Callable
 from typing import Any, Final
@@ -25,7 +24,7 @@ from gantrymq_replication.link import Connected, Link
 
 __all__ = ["HaStreams", "Silence"]
 
-log = logging.getLogger("gantrymq.replication")
+NotSecured = Callable[[str, str], object]  # called with host and reason
 
 HANDSHAKE_S: Final = 5.0
 CONNECT_S: Final = 5.0
@@ -58,17 +57,19 @@ class Silence:
 class _Secured(asyncio.Protocol):
     """Puts TLS between a new socket and *above*."""
 
-    def __init__(self, above: Link, context: ssl.SSLContext, server: bool, clock: Clock) -> None:
-        self._above, self._context, self._server, self._clock = above, context, server, clock
+    def __init__(self, above: Link, context: ssl.SSLContext, clock: Clock, refused: NotSecured | None = None) -> None:
+        """*refused* is called without a handshake; only a server has it."""
+        self._above, self._context, self._clock, self._refused = above, context, clock, refused
         self.settled: asyncio.Future[str | None] = asyncio.get_running_loop().create_future()
 
     def connection_made(self, transport: Any) -> None:
         """Begin the handshake."""
+        self._host = str((transport.get_extra_info("peername") or ["?"])[0])
         secured = TlsTransport(
             transport,
             self._above,
             self._context,
-            server_side=self._server,
+            server_side=self._refused is not None,
             clock=self._clock,
             timeout_s=HANDSHAKE_S,
             settled=self._settle,
@@ -80,8 +81,8 @@ class _Secured(asyncio.Protocol):
     def _settle(self, problem: str | None) -> None:
         if problem is None:
             self._above.connection_made(self.transport)
-        elif self._server:
-            log.warning("a connection to the HA port is refused: %s", problem)
+        elif self._refused is not None:
+            self._refused(self._host, problem)
         if not self.settled.done():
             self.settled.set_result(problem)
 
@@ -103,12 +104,15 @@ class HaStreams:
                 raise ConfigError(f"haTlsEnable=true: {error}") from error
             self._client = tls_client(settings).context()
 
-    def accepting(self, connected: Connected) -> Callable[[], asyncio.BaseProtocol]:
-        """Return the protocols of a listener, which calls *connected* for each connection, in a task."""
+    def accepting(self, connected: Connected, refused: NotSecured) -> Callable[[], asyncio.BaseProtocol]:
+        """Return the protocols of a listener.
+
+        They call *connected* for each connection, in a task, or *refused* with host and reason if there is no TLS.
+        """
 
         def factory() -> asyncio.BaseProtocol:
             link = Link(connected)
-            return link if self._server is None else _Secured(link, self._server, True, self._world.clock)
+            return link if self._server is None else _Secured(link, self._server, self._world.clock, refused)
 
         return factory
 
@@ -156,7 +160,7 @@ class HaStreams:
         if context is None:
             await self._world.network.connect(host, port, lambda: link)
             return link
-        secured = _Secured(link, context, False, self._world.clock)
+        secured = _Secured(link, context, self._world.clock)
         below, _ = await self._world.network.connect(host, port, lambda: secured)
         try:
             problem = await secured.settled
