@@ -193,12 +193,71 @@ def test_a_first_record_that_arrives_slowly_is_waited_for():
 def test_sync_master_answers_after_the_slave_has_the_message():
     async def main(pair):
         master = await pair.master(**SYNC)
-        assert (await outcome(master))[0] == Unconfirmed.SLAVE_NOT_AVAILABLE
+        await pair.world.clock.sleep(11)  # slaves are waited for after the start
+        code, seconds = await outcome(master)
+        assert code == Unconfirmed.SLAVE_NOT_AVAILABLE and seconds < 1
         slave = await pair.slave(master)
         await pair.equal(master, slave)
         for _ in range(10):
             code, seconds = await outcome(master)
             assert (code, end(slave)) == (0, end(master)) and seconds < 1
+
+    simulate_pair(main)
+
+
+@pytest.mark.parametrize("down_s", [0, 9.3, 60])
+def test_a_restarted_sync_master_waits_for_its_slave(down_s):
+    async def main(pair):
+        fixed = {**SYNC, "haListenPort": 20912, "slaveTimeout": 1000}
+        master = await pair.master(**fixed)
+        slave = await pair.slave(master)
+        await pair.equal(master, slave)
+        await master.stop()
+        await pair.world.clock.sleep(down_s)
+        master = await pair.master(**fixed)
+        assert not replicas(master)
+        for _ in range(3):
+            code, seconds = await outcome(master)
+            assert (code, end(slave)) == (0, end(master)) and seconds < 1
+
+    simulate_pair(main)
+
+
+def test_a_starting_sync_master_without_slaves_answers_after_slave_timeout():
+    async def main(pair):
+        master = await pair.master(**SYNC, slaveTimeout=1000)
+        code, seconds = await outcome(master)
+        assert code == Unconfirmed.FLUSH_SLAVE_TIMEOUT and 0.9 < seconds < 1.1
+
+    simulate_pair(main)
+
+
+def test_a_sync_master_warns_once_when_its_slaves_are_too_few(caplog):
+    def told():
+        return [
+            each.levelname for each in caplog.records if "enough slaves" in each.message or "too few" in each.message
+        ]
+
+    async def main(pair):
+        caplog.set_level("INFO", "gantrymq.replication")
+        master = await pair.master(**SYNC)
+        await pair.world.clock.sleep(9)
+        assert told() == []  # it may take a while until they connect
+        slave = await pair.slave(master)
+        await pair.equal(master, slave)
+        await pair.world.clock.sleep(9)
+        assert told() == []
+        await slave.stop()
+        await pair.until(told, "warning", 1)
+        await pair.world.clock.sleep(9)
+        assert told() == ["WARNING"]
+        assert "0 are connected; inSyncReplicas=2 needs 1" in caplog.text and "SLAVE_NOT_AVAILABLE" in caplog.text
+        await pair.slave(master)
+        await pair.until(lambda: len(told()) > 1, "the end of it")
+        await pair.world.clock.sleep(1)
+        assert told() == ["WARNING", "INFO"]
+        await master.stop()
+        assert told() == ["WARNING", "INFO"]
 
     simulate_pair(main)
 
@@ -333,7 +392,10 @@ def test_a_log_that_is_longer_or_different_is_refused_and_kept(mine, its, senten
         await put(master, its)
         slave = await pair.slave(master)
         await pair.until(lambda: sentence in problem(slave), "refusal")
-        assert "empty its store folder" in problem(slave)
+        own = end(slave) if sentence == "this log ends at" else 0
+        place = end(master) if own else int(problem(slave).partition("differs from the master's at ")[2].split()[0])
+        assert f"the last copies: 'gantrymq store extract DIR --from-log-offset {place}' prints them" in problem(slave)
+        assert "Keep a copy of its store folder, then start it as the master, or with an empty" in problem(slave)
         await put(master, 20)
         await pair.until(lambda: "differs" in problem(slave), "refusal", 60)
         assert await log_of(slave) == before and not following(slave)

@@ -71,7 +71,9 @@ def test_a_slave_with_another_log(run):
         of_master, of_slave = await seen(slave)
         assert of_master.problem == FEW
         assert (of_slave.following, of_slave.lag_bytes) == (False, end(master) - end(slave))
-        assert "differs from the master's at" in of_slave.problem and "empty its store folder" in of_slave.problem
+        assert (
+            "differs from the master's at" in of_slave.problem and "Keep a copy of its store folder" in of_slave.problem
+        )
         assert "lost the connection" not in of_slave.problem  # the slave itself has said why
 
     run(work)

@@ -42,6 +42,14 @@ def test_messages_are_found_by_what_they_are(small, wanted, expected):
     assert numbers(small, **wanted) == (list(expected), 0)
 
 
+def test_records_are_found_from_a_log_offset_on(small):
+    start, _ = small.records[41]
+    assert numbers(small, first_log_offset=start) == (list(range(41, 60)), 0)
+    assert numbers(small, first_log_offset=start + 1) == (list(range(41, 60)), 0)  # as where two logs differ
+    assert numbers(small, first_log_offset=small.records[42][0], topic="Bills") == (list(range(42, 60, 3)), 0)
+    assert numbers(small, first_log_offset=1 << 40) == ([], 0)
+
+
 def test_damage_is_told_and_passed_over(small):
     small.spoil_log(small.records[7][0] + 100, b"?")
     assert numbers(small) == ([number for number in range(60) if number != 7], 1)

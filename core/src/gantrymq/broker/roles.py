@@ -212,7 +212,7 @@ class Roles:
             problem = await self._change_services(role, epoch)
         finally:
             self._changing = False
-        log.info("this broker is now the %s of epoch %d", role.value, epoch)
+        log.info("this broker is now %s, epoch %d", "the master" if role is Role.MASTER else "a slave", epoch)
         self._listeners.call(role, epoch)
         if problem:
             raise ServiceNotAvailable(problem)

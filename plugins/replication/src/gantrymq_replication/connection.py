@@ -149,7 +149,11 @@ class SlaveConnection:
         if self._replica is None:
             self._replica = Replica(self.address, self._side.acked, now, self._side.next_offset)
             shared.replicas.add(self._replica)
-            log.info("slave %s copies the log from %d on", self.address, self._side.next_offset)
+            log.info(
+                "slave %s is connected; it gets the log from %d on, compares what it has and copies the rest",
+                self.address,
+                self._side.next_offset,
+            )
             self._wake.set()
         self._replica.acknowledge(self._side.acked, end, now)
         shared.gate.acknowledged()

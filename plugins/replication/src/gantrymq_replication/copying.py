@@ -20,7 +20,7 @@ from gantrymq.world.clock import wait_set
 from gantrymq_replication.durable_mark import DurableMark
 from gantrymq_replication.link import Link
 from gantrymq_replication.overlap import Overlap, last_record_start
-from gantrymq_replication.protocol import Refused, SlaveSide, Transfer, is_one_record
+from gantrymq_replication.protocol import Refused, SlaveSide, Transfer, is_one_record, keep_records
 from gantrymq_replication.settings import HaSettings
 from gantrymq_replication.streams import Silence
 from gantrymq_replication.traffic import Traffic
@@ -131,7 +131,7 @@ class Copying:
                 self._tell()
 
     def _tell(self) -> None:
-        log.info("this copy has the master's log up to %d and follows", self._end)
+        log.info("this copy begins to follow: it has the master's log up to %d, and gets the rest", self._end)
 
     async def _compare(self, transfer: Transfer) -> Transfer:
         """Compare a piece with the own log. Return what is after the end of that.
@@ -143,7 +143,7 @@ class Copying:
         if not data:
             raise Refused(
                 f"this log ends at {self._end}, after the end {offset} of the master's: it has records that the master "
-                "does not have; start this broker as the master, or empty its store folder to copy the master's log"
+                f"does not have. {keep_records(offset)}"
             )
         length = min(len(data), self._overlap.end - offset)
         own = await self._read(offset, length)
@@ -157,7 +157,7 @@ class Copying:
         if durable is None or place < durable:
             raise Refused(
                 f"this log differs from the master's at {place} (this one ends at {self._end}): it was written by "
-                "another master; start this broker as the master, or empty its store folder to copy the master's log"
+                f"another master. {keep_records(place)}"
             )
         end = last_record_start(durable, await self._read(durable, place + 4 - durable), place)
         log.warning(

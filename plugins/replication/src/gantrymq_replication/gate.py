@@ -16,6 +16,7 @@ from gantrymq_replication.settings import SYNC_MASTER
 
 __all__ = ["ReplicaGate"]
 
+START_S: Final = 10.0  # after the master's start; RocketMQ's slaves connect again after 5 s, ours within a second
 NOT_AVAILABLE: Final = "stored, but fewer slaves are connected than inSyncReplicas needs, or they are too far behind"
 LATE: Final = "stored, but the slaves did not confirm it in time (slaveTimeout)"
 
@@ -23,7 +24,8 @@ LATE: Final = "stored, but the slaves did not confirm it in time (slaveTimeout)"
 class ReplicaGate:
     """Waits for `Replicas.confirmed`. While no master serves slaves, at its start and stop, there are too few of them.
 
-    Waits end in the order of the log, and a slave that is late delays only what needs it.
+    In the first seconds of a master, its slaves may be about to connect again, so they are waited for like slaves that
+    are late. Waits end in the order of the log, and a slave that is late delays only what needs it.
     """
 
     name = "replicas"
@@ -43,6 +45,12 @@ class ReplicaGate:
     def open(self, replicas: Replicas, late_s: float, end: Callable[[], int], clock: Clock) -> None:
         """Begin to wait for *replicas*, *late_s* seconds at most; *end* is the end of the log."""
         self._replicas, self.late_s, self._end, self._clock = replicas, late_s, end, clock
+        self._starts_until = clock.monotonic() + START_S
+
+    @property
+    def starts(self) -> bool:
+        """Whether slaves may be about to connect again after the master's start."""
+        return self._replicas is not None and self._clock.monotonic() < self._starts_until
 
     def close(self) -> None:
         """End all waits: there are no slaves any more."""
@@ -62,7 +70,7 @@ class ReplicaGate:
             raise _not_available()
         if replicas.confirmed(self._end(), self._clock.monotonic()) >= log_offset:
             return
-        if not replicas.available(self._end()):
+        if not self.starts and not replicas.available(self._end()):
             raise _not_available()
         future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         timer = self._clock.call_later(self.late_s, _expire, future)

@@ -28,9 +28,13 @@ __all__ = ["MasterService"]
 
 log = logging.getLogger("gantrymq.replication")
 
+TOO_FEW: Final = (
+    "too few slaves are connected and near (%d are connected; inSyncReplicas=%d needs %d): sends are stored and "
+    "answered with 11 SLAVE_NOT_AVAILABLE until there are enough"
+)
 MOST_SLAVES: Final = 64
 LAST_S: Final = 2.0  # for slaves to get the rest of the log, at the stop
-REVIEW_S: Final = 0.5  # between two looks at minInSyncReplicas
+REVIEW_S: Final = 0.5  # between two looks at the slaves, if any are needed
 
 
 class MasterService:
@@ -47,6 +51,7 @@ class MasterService:
         self._listener: Listener | None = None
         self._slave_logs: SlaveLogs | None = None
         self._timer: Timer | None = None
+        self._lacks_slaves = False  # acknowledgements cannot wait for as many as needed
         self._reported = asyncio.Event()  # set when a slave reports or is gone
 
     async def start(self, broker: Broker) -> None:
@@ -78,7 +83,7 @@ class MasterService:
         await self._listen()
         self._gate.open(self.replicas, rules.slave_timeout_s, lambda: raw_log.log_range().max_offset, clock)
         self._cancel = [raw_log.on_truncated(lambda end: self._abort_all("the log was truncated; it begins again"))]
-        if rules.least_copies > 1:
+        if self.replicas.wanted > 1:
             self._look()
 
     async def stop(self) -> None:
@@ -139,6 +144,7 @@ class MasterService:
         finally:
             cancel()
             del self._connections[task]
+            self._tell_lack()
 
     def _not_secured(self, host: str, problem: str) -> None:
         """Log why there is no TLS with *host*, once for each reason."""
@@ -165,16 +171,30 @@ class MasterService:
             self._reported.clear()
             await wait_set(clock, self._reported, left)
 
-    # --- minInSyncReplicas --------------------------------------------------------------------------------------------
+    # --- too few slaves -----------------------------------------------------------------------------------------------
 
     def _look(self) -> None:
         self._timer = self._broker.world.clock.call_later(REVIEW_S, self._look)
         self._review()
+        self._tell_lack()
+
+    def _tell_lack(self) -> None:
+        """Log that slaves are too few for acknowledgements, and that there are enough again."""
+        replicas = self.replicas
+        if replicas is None or self._rules.role != SYNC_MASTER or self._listener is None or self._gate.starts:
+            return
+        lacks = not replicas.available(self._raw_log.log_range().max_offset)
+        if lacks != self._lacks_slaves:
+            self._lacks_slaves = lacks
+            if lacks:
+                log.warning(TOO_FEW, len(replicas.all), self._rules.copies, self._rules.copies - 1)
+            else:
+                log.info("there are enough slaves again, and sends are answered with 0")
 
     def _review(self) -> None:
         """Refuse messages while too few slaves are in sync."""
         self._reported.set()
-        if self._timer is not None and self.replicas is not None:
+        if self._timer is not None and self.replicas is not None and self._rules.least_copies > 1:
             end, now = self._raw_log.log_range().max_offset, self._broker.world.clock.monotonic()
             self._broker.role.refuse(self.replicas.shortage(end, now))
 

@@ -19,7 +19,17 @@ from typing import Final, NamedTuple
 from gantrymq.errors import RemoteProtocolError
 from gantrymq.interfaces import LogRange
 
-__all__ = ["CHALLENGE_OFFSET", "HEAD", "NO_HA_PORT", "MasterSide", "Refused", "SlaveSide", "Transfer", "is_one_record"]
+__all__ = [
+    "CHALLENGE_OFFSET",
+    "HEAD",
+    "NO_HA_PORT",
+    "MasterSide",
+    "Refused",
+    "SlaveSide",
+    "Transfer",
+    "is_one_record",
+    "keep_records",
+]
 
 REPORT: Final = struct.Struct(">q")
 HEAD: Final = struct.Struct(">qi")
@@ -33,6 +43,14 @@ NO_HA_PORT: Final = "is that the HA port of a RocketMQ broker?"
 def is_one_record(data: bytes) -> bool:
     """Return whether *data*, a piece of a log, is a single whole record: they begin with their size."""
     return int.from_bytes(data[:4], "big") == len(data)
+
+
+def keep_records(log_offset: int) -> str:
+    """Return what to do with a log that has records of its own from *log_offset* on: they may be the last copies."""
+    return (
+        f"They may be the last copies: 'gantrymq store extract DIR --from-log-offset {log_offset}' prints them. Keep a "
+        "copy of its store folder, then start it as the master, or with an empty folder to copy the master's log"
+    )
 
 
 class Refused(RemoteProtocolError):
@@ -77,7 +95,7 @@ class MasterSide:
         if start > log.max_offset:
             raise Refused(
                 f"its log ends at {start}, after the end {log.max_offset} of this master's: it has records that this "
-                "log does not have; empty its store folder to copy this log, or start it as the master"
+                f"log does not have. {keep_records(log.max_offset)}"
             )
         if start < log.min_offset:
             raise Refused(

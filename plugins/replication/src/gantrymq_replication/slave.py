@@ -25,7 +25,8 @@ __all__ = ["SlaveService"]
 log = logging.getLogger("gantrymq.replication")
 
 FIRST_PAUSE_S: Final = 0.1  # between two attempts to connect; doubled up to the longest
-LONGEST_PAUSE_S: Final = 2.0
+LONGEST_PAUSE_S: Final = 0.5  # so that a restarted SYNC_MASTER has its slaves soon
+LASTING_S: Final = 2.0  # a connection of that duration is no failed attempt
 REFUSED_PAUSE_S: Final = 15.0  # the longest one after logs that do not fit, or while this store takes no more
 NO_LISTENER: Final = (
     "nothing listens there; a master serves slaves at haListenPort, by default listenPort + 1, a slave none"
@@ -132,7 +133,7 @@ class SlaveService:
             except Exception as error:
                 self._problem = f"master {self.master_address}: {type(error).__name__}: {error}"
                 log.exception("the copy of the log failed")
-            lasted, grown = clock.monotonic() - began >= LONGEST_PAUSE_S, raw_log.log_range().max_offset > before
+            lasted, grown = clock.monotonic() - began >= LASTING_S, raw_log.log_range().max_offset > before
             if self.following and (lasted or grown):
                 pause, told = FIRST_PAUSE_S, ""
             self._received_before, self._copying = self.received_bytes, None

@@ -1,7 +1,8 @@
 """Messages of a store selected by topic, queue, offsets, times, keys or ids.
 
-The log is walked from its start. Queues and index are not needed, so messages can be extracted from stores that have
-lost both. An offset id names a position in the log, and only that position is read.
+The log is walked from its start, or from the file of the first log offset. Queues and index are not needed, so messages
+can be extracted from stores that have lost both. An offset id names a position in the log, and only that position is
+read.
 """
 
 from __future__ import annotations
@@ -40,9 +41,12 @@ class ExtractQuery:
     key: str | None = None  # the unique key, or one of KEYS
     offset_id: str | None = None
     tag: str | None = None
+    first_log_offset: int = 0  # which may be inside the first record
 
     def test(self, record: RecordView) -> bool:
         """Return whether *record* meets all conditions."""
+        if record.log_offset + record.total_size <= self.first_log_offset:
+            return False
         if self.topic is not None and record.topic != self.topic:
             return False
         if self.queue_id is not None and record.queue_id != self.queue_id:
@@ -81,9 +85,12 @@ def extract(
         if wanted.test(record):
             yield record
         return
-    walk = LogWalk(reader, reader.log.start)
-    told = reader.log.start
-    progress.begin("log", reader.log.end - reader.log.start)
+    first = reader.file_at(wanted.first_log_offset)  # a file begins with a record
+    told = reader.log.start if first is None else first.start
+    if wanted.first_log_offset >= reader.log.end:
+        return
+    walk = LogWalk(reader, told)
+    progress.begin("log", reader.log.end - told)
     for found in walk:
         if walk.position - told >= PROGRESS_STEP_BYTES:
             progress.advance(walk.position - told)

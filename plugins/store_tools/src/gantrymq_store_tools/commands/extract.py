@@ -25,6 +25,13 @@ from gantrymq_store_tools.commands.record_body import text_of, with_body
 @click.option("--queue", "queue_id", type=click.IntRange(min=0), metavar="ID", help="Messages of this queue.")
 @click.option("--from-offset", type=click.IntRange(min=0), metavar="N", help="From this queue offset on.")
 @click.option("--to-offset", type=click.IntRange(min=0), metavar="N", help="Up to and including this queue offset.")
+@click.option(
+    "--from-log-offset",
+    type=click.IntRange(min=0),
+    default=0,
+    metavar="N",
+    help="From this offset of the commit log on, such as the end of another copy.",
+)
 @click.option("--from-time", callback=time_ms, metavar="TIME", help=f"Stored at or after: {TIMES}.")
 @click.option("--to-time", callback=time_ms, metavar="TIME", help="Stored at or before.")
 @click.option("-k", "--key", metavar="KEY", help="With this unique key, or with this one among its keys.")
@@ -42,6 +49,7 @@ def extract(
     queue_id: int | None,
     from_offset: int | None,
     to_offset: int | None,
+    from_log_offset: int,
     from_time: int | None,
     to_time: int | None,
     key: str | None,
@@ -68,7 +76,9 @@ def extract(
     open_now = warn_if_in_use(root)
     files = RealFiles()
     reader = LogReader(files, find_layout(files, root, log_folders).log)
-    wanted = ExtractQuery(topic, queue_id, from_offset, to_offset, from_time, to_time, key, message_id, tag)
+    wanted = ExtractQuery(
+        topic, queue_id, from_offset, to_offset, from_time, to_time, key, message_id, tag, from_log_offset
+    )
     damages: list[LogDamage] = []
     found = 0
     if raw is not None and files.stat(raw) is not None:
