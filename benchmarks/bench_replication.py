@@ -1,10 +1,14 @@
-"""Sends per second to a master that waits for a slave, GantryMQ and Java, in one run on one machine.
+"""Replication, GantryMQ and Java in one run on one machine. The first word says what is measured.
 
-    python benchmarks/bench_replication.py                         64 threads and 1, both flush modes, 3 rounds
-    python benchmarks/bench_replication.py --quick --flush ASYNC_FLUSH --threads 64
+    python benchmarks/bench_replication.py               sends per second to a master that waits for a slave: 64 threads
+                                                         and 1, both flush modes, 3 rounds
+    python benchmarks/bench_replication.py --quick --flush SYNC_FLUSH --threads 64
+    python benchmarks/bench_replication.py lag           how late a slave is under full load
+    python benchmarks/bench_replication.py copy --gb 5   the copy of a new slave, compared with cp
+    python benchmarks/bench_replication.py cpu           the master's CPU per send, without and with a slave
 
-Each round starts a master (SYNC_MASTER, inSyncReplicas=2) and a slave of Java, then of GantryMQ, and loads them through
-the official Java client, as `bench_send_java.py` does. Needs Java and Maven.
+Each round of sends starts a master (SYNC_MASTER, inSyncReplicas=2) and a slave of Java, then of GantryMQ, and loads
+them through the official Java client, as `bench_send_java.py` does. Needs Java and Maven, except `copy` and `cpu`.
 """
 
 from __future__ import annotations
@@ -16,42 +20,22 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+import replica_modes
+from replica_servers import SYNC_MASTER, servers
 from send_rounds import SendRounds
-from servers_in_turn import DEFAULT_SIZES, GantryServer, JavaBroker, JavaNameServer
 
 from gantrymq.client import Client, Message
 
 GOALS = {(flush, threads): 1.5 for flush in ("ASYNC_FLUSH", "SYNC_FLUSH") for threads in (64, 1)}
-MASTER = {"brokerRole": "SYNC_MASTER", "inSyncReplicas": "2"}
-SLAVE = {"brokerRole": "SLAVE", "brokerId": "1"}
-OURS = {"metricsExporterType": "DISABLE"}
 JOIN_S = 60.0
 
 
 @contextmanager
 def pair(name: str, flush: str, scratch: Path, *, version: str) -> Iterator[str]:
     """Run a name server, a master and a slave; yield the name server's address when the slave follows."""
-    if name == "java":
-        namesrv = JavaNameServer(version, scratch / "namesrv")
-        address = namesrv.address
-        sizes = {**DEFAULT_SIZES, "flushDiskType": flush}
-        brokers = [
-            JavaBroker(version, scratch / role, address, settings={**sizes, **own})
-            for role, own in (("master", MASTER), ("slave", SLAVE))
-        ]
-    else:
-        namesrv = GantryServer.name_server(scratch / "namesrv")
-        address = namesrv.namesrv
-        brokers = [
-            GantryServer.broker(scratch / role, address, settings={**OURS, "flushDiskType": flush, **own})
-            for role, own in (("master", MASTER), ("slave", SLAVE))
-        ]
-    try:
-        asyncio.run(_joined(address))
-        yield address
-    finally:
-        for process in (*reversed(brokers), namesrv):
-            process.stop()
+    with servers(name, scratch, {"flushDiskType": flush}, version=version, master=SYNC_MASTER) as running:
+        asyncio.run(_joined(running.namesrv))
+        yield running.namesrv
 
 
 async def _joined(namesrv: str) -> None:
@@ -66,4 +50,6 @@ async def _joined(namesrv: str) -> None:
 
 
 if __name__ == "__main__":
+    if sys.argv[1:2] and sys.argv[1] in replica_modes.MODES:
+        sys.exit(replica_modes.MODES[sys.argv[1]](sys.argv[2:]))
     sys.exit(SendRounds(__doc__, "ReplicatedLoad", GOALS, serve=pair).main())

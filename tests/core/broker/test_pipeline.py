@@ -554,6 +554,31 @@ def test_copied_records_pass_the_gates_and_are_published(bench, gated):
     bench(main, gated=gated)
 
 
+def test_copied_records_are_published_together_after_the_step_that_appends_them(bench):
+    async def main(bench):
+        for end in (100, 200, 300):
+            bench.store.put([message()])
+            bench.pipeline.appended_raw(end)
+        assert bench.names() == ["put"] * 3
+        await bench.turns()
+        assert bench.calls[3:] == [("publish", 300), ("heard", 3)]
+
+    bench(main, gated=False)
+
+
+@pytest.mark.parametrize("wait", ["all_published", "close"])
+def test_copied_records_are_not_left_unpublished_at_the_end(bench, wait):
+    async def main(bench):
+        bench.store.put([message()])
+        bench.pipeline.appended_raw(100)
+        await getattr(bench.pipeline, wait)()
+        assert bench.calls[1:] == [("publish", 100), ("heard", 1)]
+        await bench.turns()
+        assert bench.names().count("publish") == 1
+
+    bench(main, gated=False)
+
+
 def test_what_a_limit_held_back_is_published_when_it_moves(bench):
     async def main(bench):
         bench.submit("a", message())

@@ -62,6 +62,7 @@ class Pipeline:
         self._appended = 0  # log offset after the newest record
         self._published = 0
         self._truncations = 0
+        self._raw_waits = False  # appended to the raw log, and to be published soon
         self._pump: asyncio.Task[None] | None = None
         self._gate: Gate | None = None  # the one that the pump waits for
         self._timer: Timer | None = None
@@ -135,6 +136,7 @@ class Pipeline:
 
     async def all_published(self) -> bool:
         """Wait until everything appended is published, for the time limit of gates at most; return whether it is."""
+        self._publish_raw()
         if (pump := self._pump) is not None:
             given_up: asyncio.Future[None] = self._loop.create_future()
             timer = self._clock.call_later(self._gate_timeout_s, given_up.set_result, None)
@@ -145,13 +147,22 @@ class Pipeline:
     # --- changes of the raw log -------------------------------------------------------------------------------------
 
     def appended_raw(self, log_end: int) -> None:
-        """Take records that were appended to the raw log up to *log_end* through the gates, and publish them."""
+        """Take records that were appended to the raw log up to *log_end* through the gates, and publish them.
+
+        Without gates they are published in the next iteration of the loop, because a slave acknowledges them first.
+        """
         self._appended = log_end
         for listener in self._append_listeners:
             listener(log_end)
         if self._gates:
             self._start_pump()
-        else:
+        elif not self._raw_waits:
+            self._raw_waits = True
+            self._loop.call_soon(self._publish_raw)
+
+    def _publish_raw(self) -> None:
+        if self._raw_waits:
+            self._raw_waits = False
             self._published_problem()
 
     def limit_moved(self) -> None:
@@ -182,6 +193,7 @@ class Pipeline:
         The time limit for gates is the same as for sends (``syncFlushTimeout``).
         """
         self._closed = True
+        self._publish_raw()
         self._append()
         if (pump := self._pump) is not None:
             given_up: asyncio.Future[None] = self._loop.create_future()
