@@ -140,6 +140,19 @@ def test_a_description_that_is_wrong_is_refused(text, sentence):
             "storePathRootDir of a (/var/lib/gantrymq/a) and storePathRootDir of b (/var/lib/gantrymq/a/b) are not",
         ),
         (
+            '[machines]\nm1 = "2001:db8::1"\nm2 = "2001:db8:0::1"',
+            "machines m1 and m2 have the same address 2001:db8::1",
+        ),
+        ('[machines]\nm1 = "m.example"\nm2 = "M.example."', "machines m1 and m2 have the same address m.example"),
+        (
+            "[settings]\nmetricsPromExporterPort = 10911\n" + THREE,
+            "listenPort and metricsPromExporterPort of broker-a are both 10911",
+        ),
+        (
+            'slaves = 1\nmasters = 2\n[settings]\nhaMasterAddress = "192.0.2.1:10912"\n' + THREE,
+            "haMasterAddress in [settings] would make the slaves of all masters copy the same one",
+        ),
+        (
             "slaves = 1\n[settings]\ninSyncReplicas = 3\n" + THREE,
             "inSyncReplicas=3 of broker-a is more than its 2 copies",
         ),
@@ -161,6 +174,9 @@ def test_unwise_choices_are_told():
     assert unwise('masters = 2\nslaves = { broker-a = "m2" }\n' + THREE) == [
         "broker-b has no slave, unlike other masters"
     ]
+    for setting in ("inSyncReplicas = 2", "allAckInSyncStateSet = true"):
+        (note,) = unwise(f"masters = 3\nslaves = 1\n[brokers.broker-b]\n{setting}\n" + THREE)
+        assert "of broker-b has no effect: set brokerRole=SYNC_MASTER" in note
 
 
 # --- the command ----------------------------------------------------------------------------------------------------

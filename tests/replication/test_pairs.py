@@ -657,3 +657,22 @@ def test_a_log_is_copied_over_tls_by_those_who_also_know_a_secret(certificates):
         assert end(without) == 0
 
     simulate_pair(main)
+
+
+@pytest.mark.parametrize(
+    ("settings", "told"),
+    [
+        ({"inSyncReplicas": 2}, ["inSyncReplicas has no effect with brokerRole=ASYNC_MASTER"]),
+        ({"allAckInSyncStateSet": True}, ["allAckInSyncStateSet has no effect with brokerRole=ASYNC_MASTER"]),
+        ({"brokerRole": "SYNC_MASTER"}, ["brokerRole=SYNC_MASTER waits for no slave while inSyncReplicas is 1"]),
+        (SYNC, []),
+        ({}, []),
+    ],
+)
+def test_settings_without_an_effect_are_told(settings, told, caplog):
+    async def main(pair):
+        await pair.master(**settings)
+
+    simulate_pair(main)
+    found = [each.getMessage() for each in caplog.records if "no effect" in each.message or "no slave" in each.message]
+    assert [text.startswith(start) for text, start in zip(found, told, strict=True)] == [True] * len(told)

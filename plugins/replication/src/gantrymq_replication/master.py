@@ -209,6 +209,9 @@ def _warn(rules: HaSettings) -> None:
             "(brokerRole, inSyncReplicas): what is acknowledged may be on fewer copies",
             *(rules.least_copies, waits),
         )
+    if rules.role != SYNC_MASTER and (rules.copies > 1 or rules.all_in_sync):
+        key = "inSyncReplicas" if rules.copies > 1 else "allAckInSyncStateSet"
+        log.warning("%s has no effect with brokerRole=ASYNC_MASTER; set SYNC_MASTER to wait for slaves", key)
     if rules.role == SYNC_MASTER and rules.copies == 1 and not rules.all_in_sync:
         log.warning(
             "brokerRole=SYNC_MASTER waits for no slave while inSyncReplicas is 1, as in RocketMQ 5; set "

@@ -107,6 +107,15 @@ def test_what_must_differ_is_checked(plan, one, other, message):
         plan(2, own=(one, other))
 
 
+def test_the_port_for_slaves_is_compared(plan):
+    pytest.importorskip("gantrymq_replication")
+    with pytest.raises(
+        ConfigError, match="listenPort \\+ 1, the port for slaves, of broker-0 and listenPort of broker-1"
+    ):
+        plan(2, own=("listenPort=1000", "listenPort=1001"))
+    assert len(plan(2, own=("listenPort=1000\nhaListenPort=900", "listenPort=1001"))) == 2
+
+
 def test_one_port_on_two_addresses_is_allowed(plan):
     own = ("listenPort=1000\nbindAddress=127.0.0.1", "listenPort=1000\nbindAddress=127.0.0.2")
     assert len(plan(2, own=own)) == 2

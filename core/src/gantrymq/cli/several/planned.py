@@ -32,6 +32,7 @@ __all__ = ["CONSOLE", "PORT_STEP", "PlannedBroker", "check_brokers", "left_out",
 
 PORT_STEP: Final = 10  # the fast port is listenPort - 2, RocketMQ's replication port listenPort + 1
 CONSOLE: Final = "consoleListen"  # setting of gantrymq-console
+_HA_PORT: Final = "haListenPort"  # setting of gantrymq-replication
 _OF_ONE_BROKER: Final = ("listeners", "advertisedAddresses")  # contain ports and addresses of a single broker
 _PATHS: Final = "storePath"  # start of the keys of folders
 
@@ -135,6 +136,8 @@ def _ports(settings: Settings) -> dict[int, str]:
     found = {settings.number(key): key for key in free_port_keys(settings.schema.values())}
     if settings.flag("fastPortEnable"):
         found.setdefault(settings.number("listenPort") - FAST_BELOW, f"listenPort - {FAST_BELOW}, the fast port,")
+    if _HA_PORT in settings.schema and settings.number("listenPort") and not settings.number(_HA_PORT):
+        found.setdefault(settings.number("listenPort") + 1, "listenPort + 1, the port for slaves,")
     if CONSOLE in settings.schema and (listen := settings.text(CONSOLE)):
         found.setdefault(_port_of(listen), CONSOLE)
     return {port: key for port, key in found.items() if port > 0}

@@ -7,16 +7,19 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from ipaddress import ip_address
 from itertools import combinations
 from pathlib import PurePosixPath
 
 from gantrymq.model.hosts import is_loopback
 from gantrymq_admin.planning.description import Description
-from gantrymq_admin.planning.placing import METRICS_DEFAULT, METRICS_PORT, PORT, Server, number
+from gantrymq_admin.planning.placing import HA_PORT, METRICS_DEFAULT, METRICS_PORT, PORT, Server, number
 
 __all__ = ["notes", "problems"]
 
 _FOLDERS = ("storePathRootDir", "storePathCommitLog", "kvConfigPath")
+_MASTER_ADDRESS = "haMasterAddress"
+_HA_AND_METRICS = (HA_PORT, METRICS_PORT)  # open with these settings or without
 
 
 def problems(description: Description, servers: Sequence[Server]) -> Iterator[str]:
@@ -28,7 +31,13 @@ def problems(description: Description, servers: Sequence[Server]) -> Iterator[st
     if len(description.machines) > 1:
         yield from _copies(servers)
     for server in servers:
+        yield from _own_ports(server)
         yield from _replicas(server, 1 + len(description.slaves.get(server.broker, ())))
+    if len(description.masters) > 1 and _MASTER_ADDRESS in description.settings:
+        yield (
+            f"{_MASTER_ADDRESS} in [settings] would make the slaves of all masters copy the same one; leave it out "
+            "(slaves learn it from the name servers), or set it in [brokers.NAME]"
+        )
 
 
 def notes(description: Description, servers: Sequence[Server]) -> Iterator[str]:
@@ -43,7 +52,18 @@ def notes(description: Description, servers: Sequence[Server]) -> Iterator[str]:
     if description.slaves:
         alone = [name for name in description.masters if not description.slaves.get(name)]
         yield from (f"{name} has no slave, unlike other masters" for name in alone)
+    yield from (note for server in servers for note in _no_effect(server))
     yield from _losses(description, servers)
+
+
+def _no_effect(server: Server) -> Iterator[str]:
+    """Settings of an ASYNC_MASTER that only a SYNC_MASTER looks at."""
+    values = server.values
+    if server.kind != "master" or values.get("brokerRole", "ASYNC_MASTER") != "ASYNC_MASTER":
+        return
+    for key in ("inSyncReplicas", "allAckInSyncStateSet"):
+        if values.get(key, "1") not in ("1", "false"):
+            yield f"{key}={values[key]} of {server.name} has no effect: set brokerRole=SYNC_MASTER to wait for slaves"
 
 
 def _losses(description: Description, servers: Sequence[Server]) -> Iterator[str]:
@@ -70,10 +90,19 @@ def _addresses(description: Description) -> Iterator[str]:
     for machine, address in description.machines.items():
         if is_loopback(address):
             yield f"the address of machine {machine} is {address}, which the other machines cannot reach"
-    for address, count in Counter(description.machines.values()).items():
+    spelled = {machine: _one_spelling(address) for machine, address in description.machines.items()}
+    for address, count in Counter(spelled.values()).items():
         if count > 1:
-            same = [machine for machine, its in description.machines.items() if its == address]
+            same = [machine for machine, its in spelled.items() if its == address]
             yield f"machines {' and '.join(same)} have the same address {address}"
+
+
+def _one_spelling(address: str) -> str:
+    """Return the same text for every way to write an address."""
+    try:
+        return str(ip_address(address))
+    except ValueError:
+        return address.lower().rstrip(".")
 
 
 def _same_machine(one: Server, other: Server) -> Iterator[str]:
@@ -90,14 +119,29 @@ def _same_machine(one: Server, other: Server) -> Iterator[str]:
                 )
 
 
+def _own_ports(server: Server) -> Iterator[str]:
+    seen: dict[int, str] = {}
+    for port, key in _listening(server):
+        if port in seen:
+            yield f"{seen[port]} and {key} of {server.name} are both {port}"
+        seen.setdefault(port, key)
+
+
 def _ports(server: Server) -> dict[int, str]:
     """Return the ports that a server listens on."""
-    found = {number(server.values, key): key for key in server.values if key.endswith("Port")}
+    return dict(reversed([*_listening(server)]))  # of equal ones the first
+
+
+def _listening(server: Server) -> Iterator[tuple[int, str]]:
+    """Iterate over the ports that a server listens on, with what they are."""
+    values = server.values
+    found = [(number(values, key), key) for key in values if key.endswith("Port") and key not in _HA_AND_METRICS]
     if server.broker:
-        found.setdefault(number(server.values, METRICS_PORT) or METRICS_DEFAULT, METRICS_PORT)
-        if server.values.get("fastPortEnable", "true") == "true":
-            found.setdefault(server.port - 2, f"{PORT} - 2, the fast port,")
-    return {port: key for port, key in found.items() if port > 0}
+        if values.get("fastPortEnable", "true") == "true":
+            found.append((server.port - 2, f"{PORT} - 2, the fast port,"))
+        found.append((number(values, HA_PORT) or server.port + 1, HA_PORT))
+        found.append((number(values, METRICS_PORT) or METRICS_DEFAULT, METRICS_PORT))
+    yield from ((port, key) for port, key in found if port > 0)
 
 
 def _folders(values: Mapping[str, str]) -> dict[str, PurePosixPath]:
