@@ -1,6 +1,7 @@
 """The comparison of a slave that does not compare logs itself: its last message is asked for at its broker port."""
 
 import asyncio
+import contextlib
 import random
 
 import pytest
@@ -8,6 +9,7 @@ from ha_pairs import end, log_of, put, replicas, service, simulate_pair
 
 from gantrymq_replication import slave_log
 from gantrymq_replication.master import MasterService
+from gantrymq_replication.protocol import Refused
 from gantrymq_replication.slave_log import SlaveLogs, last_message
 
 SLAVE = {"brokerRole": "SLAVE", "brokerId": 1, "haMasterAddress": "127.0.0.1:1"}  # nobody listens there
@@ -121,5 +123,39 @@ def test_a_slave_that_does_not_answer_is_served_soon(like_rocketmq, monkeypatch)
     async def main(pair):
         _, slave, _, served, _ = await joined(pair, 5, 9)
         assert served and asked == [slave.broker.registration.address]
+
+    simulate_pair(main)
+
+
+@pytest.mark.parametrize(
+    ("verdicts", "refused"),
+    [
+        ([False], True),
+        ([False, False], True),
+        ([False, True], False),
+        ([False, None], False),  # the one that does not answer may be the one that connected
+        ([None], False),
+        ([], False),
+    ],
+)
+def test_a_slave_is_refused_only_if_every_slave_on_its_host_has_another_log(verdicts, refused, monkeypatch):
+    answers = iter(verdicts)
+
+    async def slaves_at(self, host):
+        return [f"{host}:{number}" for number, _ in enumerate(verdicts)]
+
+    async def has(self, slave, log_offset, record):
+        return next(answers)
+
+    monkeypatch.setattr(SlaveLogs, "_slaves_at", slaves_at)
+    monkeypatch.setattr(SlaveLogs, "_has", has)
+
+    async def main(pair):
+        master = await pair.master()
+        await put(master, 1)
+        logs = SlaveLogs(master.broker, master.store.raw_log)
+        with pytest.raises(Refused) if refused else contextlib.nullcontext():
+            await logs.compare("10.0.0.9:50000", end(master))
+        await logs.close()
 
     simulate_pair(main)

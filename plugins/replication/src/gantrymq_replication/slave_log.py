@@ -6,7 +6,7 @@ port. The master looks for that at the name servers, by broker name and host of 
 message before the end that it reported. Logs of two masters differ there, because records contain their store time.
 
 The slave is served if nothing is known: it is not registered yet, has another host there than on the HA connection,
-does not answer, or is one of several slaves on its host of which one has this log.
+does not answer, or is one of several slaves on its host of which one has this log or does not answer.
 
 Source: apache/rocketmq broker/.../processor/QueryMessageProcessor.java (viewMessageById).
 """
@@ -61,13 +61,11 @@ class SlaveLogs:
         slaves = await self._slaves_at(parse_address(peer)[0]) if end else []
         if not slaves or (found := await last_message(self._log, end, self._broker.world.clock)) is None:
             return
-        verdicts = [await self._has(each, *found) for each in slaves]
-        if True not in verdicts and False in verdicts:
-            address = slaves[verdicts.index(False)]
+        if all([await self._has(each, *found) is False for each in slaves]):
             raise Refused(
                 f"its log ends at {end}, but has another record at {found[0]} than this master's, as its broker "
-                f"{address} says: it was written by another master; empty its store folder to copy this log, or start "
-                "it as the master"
+                f"{' and '.join(slaves)} says: it was written by another master; empty its store folder to copy this "
+                "log, or start it as the master"
             )
 
     async def _slaves_at(self, host: str) -> list[str]:
