@@ -56,6 +56,19 @@ def test_log_files_of_another_size_name_the_key_and_the_size(rig):
     filled(rig)
 
 
+@pytest.mark.parametrize("which", [0, -1])
+def test_a_truncated_log_file_is_no_reason_to_change_the_size_of_all(rig, which):
+    filled(rig)
+    file = sorted((rig.root / "commitlog").iterdir())[which]
+    content = file.read_bytes()
+    file.write_bytes(content[:3000])
+    refuses(
+        rig, StoreDamaged, f"{file.name} has 3000 bytes, others have 8192: it was truncated .* store repair {rig.root}"
+    )
+    file.write_bytes(content)
+    filled(rig)
+
+
 def test_queue_files_of_another_size_name_the_key_and_the_size(rig):
     filled(rig)
     refuses(rig, StoreLayoutError, "set mappedFileSizeConsumeQueue=400 for this store", mappedFileSizeConsumeQueue=6000)

@@ -54,6 +54,18 @@ def test_a_damaged_record_in_the_middle_becomes_a_filler_and_is_kept(small, tmp_
     assert kept.read_bytes() == damaged
 
 
+def test_a_truncated_last_file_has_the_size_of_the_others_again(small, tmp_path):
+    last = sorted((small.root / "commitlog").iterdir())[-1]
+    content = last.read_bytes()
+    start, cut = int(last.name), 700
+    last.write_bytes(content[:cut])
+    repaired(small, tmp_path)
+    lost = {place for place, size in small.records if place >= start and place + size > start + cut}
+    assert lost
+    assert records(small, tmp_path / "copy") == expected(small, lost)
+    assert {each.stat().st_size for each in (tmp_path / "copy" / "commitlog").iterdir()} == {LOG_FILE_BYTES}
+
+
 def test_a_torn_last_record_is_cut_off_and_kept(small, tmp_path):
     place, size = small.records[-1]
     small.spoil_log(place + size // 2, bytes(size - size // 2))

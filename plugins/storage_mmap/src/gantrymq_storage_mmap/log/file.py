@@ -117,7 +117,7 @@ def load_log_files(files: Files, folder: Path, file_bytes: int) -> list[LogFile]
 
     Raises:
         StoreLayoutError: an unknown file, or files of another size; the message names the key and the size that fits.
-        StoreDamaged: a file between the others is missing.
+        StoreDamaged: a file between the others is missing, or one has another size than the others.
     """
     found: list[tuple[Path, int]] = []
     names = files.list(folder)
@@ -133,6 +133,11 @@ def load_log_files(files: Files, folder: Path, file_bytes: int) -> list[LogFile]
         if stat.size == 0 and name == names[-1]:
             files.remove(path)
             continue
+        if stat.size != file_bytes and any(_is_whole(files, folder / other, file_bytes) for other in names):
+            raise StoreDamaged(
+                f"{path} has {stat.size} bytes, others have {file_bytes}: it was truncated or "
+                f"replaced; put it back, or make a repaired copy of the store: gantrymq store repair {folder.parent}"
+            )
         if stat.size != file_bytes or start % file_bytes:
             size = stat.size if stat.size != file_bytes else _likely_size(names, stat.size)
             raise StoreLayoutError(
@@ -155,6 +160,11 @@ def load_log_files(files: Files, folder: Path, file_bytes: int) -> list[LogFile]
             log_file.close()
         raise
     return opened
+
+
+def _is_whole(files: Files, path: Path, file_bytes: int) -> bool:
+    start, stat = file_start(path.name), files.stat(path)
+    return start is not None and start % file_bytes == 0 and stat is not None and stat.size == file_bytes
 
 
 def create_log_file(files: Files, folder: Path, start: int, file_bytes: int) -> LogFile:
