@@ -46,7 +46,7 @@ class GateRig:
         rules = HaSettings.of(Settings(SCHEMA, {"brokerRole": "SYNC_MASTER", "inSyncReplicas": 2}))
         self.world, self.replicas, self.gate = world, Replicas(rules), ReplicaGate()
         self.slave = Replica("10.0.0.2:1", 0, world.clock.monotonic())
-        self.replicas.add(self.slave)
+        self.replicas.add(self.slave, 0)
         self.gate.open(self.replicas, LATE_S, lambda: 1 << 20, world.clock)
 
     async def wait_for(self, *offsets):

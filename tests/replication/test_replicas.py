@@ -22,7 +22,7 @@ def replicas(*acks, end=1000, now=0.0, **settings):
     for number, acked in enumerate(acks):
         replica = Replica(f"10.0.0.{number}:1", acked, now)
         replica.acknowledge(acked, end, now)
-        found.add(replica)
+        found.add(replica, end)
     return found
 
 

@@ -47,7 +47,7 @@ class Shared:
     replicas: Replicas
     gate: ReplicaGate
     identify: Callable[[Link], Awaitable[None]]  # may raise Refused
-    compare: Callable[[str, int], Awaitable[None]]  # peer and the end of its log; may raise Refused
+    compare: Callable[[str, int], Awaitable[bool]]  # peer and end of its log; whether it is equal; may raise Refused
     changed: Callable[[], None]  # called after each report and when a slave is gone
     durable: bool  # send only what is on disk
     busy_poll: BusyPoll  # between records that are sent one by one, and their reports
@@ -66,6 +66,7 @@ class SlaveConnection:
         self._written_at = self._now()
         self._window_at, self._window_bytes = 0.0, 0
         self._replica: Replica | None = None
+        self._equal = False  # its log up to its first report is known to be this one
         self._problem = ""
 
     def appended(self, end: int) -> None:
@@ -114,6 +115,7 @@ class SlaveConnection:
             self._link.abort()
             if self._replica is not None:
                 self._shared.replicas.remove(self._replica)
+                self._shared.gate.acknowledged()  # with allAckInSyncStateSet, what waited for this slave only
                 self._shared.changed()
             self._tell()
             await asyncio.wait([sending])
@@ -136,7 +138,7 @@ class SlaveConnection:
                 return
             silence.heard()
             self._side.receive(data, self._shared.raw_log.log_range())
-        await self._shared.compare(self.address, self._side.acked)
+        self._equal = await self._shared.compare(self.address, self._side.acked)
         self._reported()
 
     def _received(self, data: bytes, silence: Silence) -> None:
@@ -147,12 +149,12 @@ class SlaveConnection:
     def _reported(self) -> None:
         shared, end, now = self._shared, self._shared.raw_log.log_range().max_offset, self._now()
         if self._replica is None:
-            self._replica = Replica(self.address, self._side.acked, now, self._side.next_offset)
-            shared.replicas.add(self._replica)
+            start = self._side.next_offset
+            self._replica = Replica(self.address, self._side.acked, now, start, unproven=-1 if self._equal else start)
+            shared.replicas.add(self._replica, end)
             log.info(
                 "slave %s is connected; it gets the log from %d on, compares what it has and copies the rest",
-                self.address,
-                self._side.next_offset,
+                *(self.address, start),
             )
             self._wake.set()
         self._replica.acknowledge(self._side.acked, end, now)

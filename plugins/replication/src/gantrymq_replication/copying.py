@@ -206,8 +206,8 @@ class Copying:
     # --- reports ----------------------------------------------------------------------------------------------------
 
     def _have(self) -> int:
-        """Return up to where the log is the master's."""
-        return self._overlap.equal if self._overlap.open else self._end
+        """Return up to where the log is the master's; while it is being compared, what was reported first."""
+        return self._overlap.start if self._overlap.open else self._end
 
     def _report(self, log_offset: int) -> None:
         self._link.write(self._side.report(log_offset))

@@ -3,6 +3,13 @@
 Pure: offsets and times in, decisions out. A slave is in sync while it is less than haMaxGapNotInSync behind, was heard
 of within haMaxTimeSlaveNotCatchup, and had, at some moment within that time, all that the master had then. With
 allAckInSyncStateSet it must also have all that was confirmed without it.
+
+What a slave reports first says how long its log is, not that it is a copy of this one. So a report confirms nothing
+until it is greater: then the slave has received, and a slave of GantryMQ also compared, what this connection sent.
+
+After a power cut of a slave its old connection may last for a while beside the new one. So of the connections of one
+host only the newest counts as a copy, and an older one only with records that were appended after that began: then both
+are alive, and two slaves.
 """
 
 from __future__ import annotations
@@ -25,6 +32,9 @@ class Replica:
     acked: int
     heard_at: float  # monotonic seconds
     next_offset: int = 0  # of what is sent next
+    unproven: int = -1  # reports up to this log offset confirm nothing
+    replaced_end: int = -1  # the master's end when a newer connection of the host began, at `replaced_at`
+    replaced_at: float = float("-inf")
     connected_at: float = attrs.field(default=attrs.Factory(lambda self: self.heard_at, takes_self=True))
     traffic: Traffic = attrs.field(factory=Traffic)
     caught_up_at: float = float("-inf")  # it had everything that the master had at this time
@@ -40,6 +50,20 @@ class Replica:
             self._mark, self._marked_at = end, now
         if self.acked >= end:
             self.caught_up_at = now
+
+    @property
+    def proven(self) -> int:
+        """The log offset up to which it surely has this log."""
+        return self.acked if self.acked > self.unproven else 0
+
+    @property
+    def counted(self) -> int:
+        """The log offset up to which it is surely a copy beside those of newer connections."""
+        return self.acked if self.acked > self.unproven and self.acked > self.replaced_end else 0
+
+    def replaced(self) -> bool:
+        """Return whether it may be the old connection of a slave that has connected again."""
+        return self.acked <= self.replaced_end and self.heard_at <= self.replaced_at
 
     def late_s(self, end: int, now: float) -> float:
         """Return how long ago it had everything, or else connected; 0 if it has everything."""
@@ -67,8 +91,12 @@ class Replicas:
         """Every connected slave."""
         return self._all.keys()
 
-    def add(self, replica: Replica) -> None:
-        """Count *replica* from now on."""
+    def add(self, replica: Replica, end: int) -> None:
+        """Count *replica* from now on; *end*: of the master's log."""
+        host = replica.address.rpartition(":")[0]
+        for each in self._all:
+            if each.address.rpartition(":")[0] == host:
+                each.replaced_end, each.replaced_at = end, replica.connected_at
         self._all[replica] = None
 
     def remove(self, replica: Replica) -> None:
@@ -89,6 +117,9 @@ class Replicas:
 
     def in_sync(self, end: int, now: float) -> list[Replica]:
         """Return the slaves of the in-sync set; *end*: of the master's log."""
+        return [each for each in self._caught_up(end, now) if not each.replaced()]
+
+    def _caught_up(self, end: int, now: float) -> list[Replica]:
         return [each for each in self._all if each.acked >= self._confirmed and each.in_sync(end, now, self._rules)]
 
     def available(self, end: int) -> bool:
@@ -99,12 +130,12 @@ class Replicas:
     def confirmed(self, end: int, now: float) -> int:
         """Return the log offset up to which enough slaves have the log; *end* if none is waited for."""
         needed = self._rules.copies - 1
-        acks = sorted((each.acked for each in self._all), reverse=True)
+        acks = sorted((each.counted for each in self._all), reverse=True)
         if len(acks) < needed:
             return 0
         confirmed = acks[needed - 1] if needed else end
         if self._rules.all_in_sync:
-            confirmed = min([confirmed, *(each.acked for each in self.in_sync(end, now))])
+            confirmed = min([confirmed, *(each.proven for each in self._caught_up(end, now))])
             self._confirmed = max(self._confirmed, confirmed)
         return confirmed
 

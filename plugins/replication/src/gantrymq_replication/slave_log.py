@@ -52,21 +52,25 @@ class SlaveLogs:
         """Close the connections."""
         await self._client.close()
 
-    async def compare(self, peer: str, end: int) -> None:
+    async def compare(self, peer: str, end: int) -> bool:
         """Compare the log of the slave at *peer*, the address of its HA connection, which ends at *end*.
+
+        Return whether it is known to be equal, because the only slave on its host has the last message.
 
         Raises:
             Refused: it is a slave of RocketMQ, and its log is another one.
         """
         slaves = await self._slaves_at(parse_address(peer)[0]) if end else []
         if not slaves or (found := await last_message(self._log, end, self._broker.world.clock)) is None:
-            return
-        if all([await self._has(each, *found) is False for each in slaves]):
+            return False
+        verdicts = [await self._has(each, *found) for each in slaves]
+        if set(verdicts) == {False}:
             raise Refused(
                 f"its log ends at {end}, but has another record at {found[0]} than this master's, as its broker "
                 f"{' and '.join(slaves)} says: it was written by another master; empty its store folder to copy this "
                 "log, or start it as the master"
             )
+        return verdicts == [True]
 
     async def _slaves_at(self, host: str) -> list[str]:
         """Return the addresses of RocketMQ's slaves on *host*; none if one of GantryMQ is there."""
