@@ -36,6 +36,17 @@ class Peer:
         self._server = RemotingServer(world, self)
         self._where = (host, port)
 
+    def hold(self, request: Command, seconds: float, answer: Answer) -> None:
+        """Answer *request* in *seconds*, unless the peer is silent then; the function in `answers` returns None."""
+        connection = self._asking
+
+        def end() -> None:
+            held = self.answers.get(request.code) and answer(request)
+            if held and not connection.closed:
+                connection.reply(request, held)
+
+        asyncio.get_running_loop().call_later(seconds, end)
+
     async def start(self) -> Peer:
         host, port = await self._server.start(*self._where)
         self.address, self._where = f"{host}:{port}", (host, port)
@@ -51,6 +62,7 @@ class Peer:
             self.asked.append(command)
             answer = self.answers.get(command.code, Command(3, remark="not supported"))
             if callable(answer):
+                self._asking = connection
                 answer = answer(command)
             if answer is not None:
                 connection.reply(command, Command(answer.code, remark=answer.remark, ext=answer.ext, body=answer.body))

@@ -35,11 +35,19 @@ class Replica:
         return Command(0)
 
     def _pull(self, request):
+        """Answer a pull; a master holds one that finds nothing for 15 s, a slave sends it to the master."""
+        found = self._found(request, 20 if self.id else 19)
+        if found.code == 19:
+            self.peer.hold(request, 15, lambda asked: self._found(asked, 19))
+            return None
+        return found
+
+    def _found(self, request, nothing):
         start = int(request.ext["queueOffset"])
         end = self.end if request.ext["topic"] == "T" else 0
         ext = {"suggestWhichBrokerId": "0", "minOffset": "0", "maxOffset": str(end), "nextBeginOffset": str(end)}
         if start >= end:
-            return None if self.id == 0 else Command(20, ext={**ext, "nextBeginOffset": str(start)})
+            return Command(nothing, ext={**ext, "nextBeginOffset": str(start)})
         records = [self._record(queue_offset=each, body=b"%d" % each) for each in range(start, end)]
         return Command(0, ext=ext, body=b"".join(records))
 
@@ -111,6 +119,37 @@ def test_the_group_goes_on_at_the_slave_and_back(run):
         await clock.sleep(20)
         assert bodies == [0, 1, 2, 3, 4, 5] and group.master.stored == 6
         assert len(group.master.peer.of(PULL)) > pulls, "it reads from the slave only"
+
+    run(work)
+
+
+class Frozen(dict):
+    """The answers of a peer that takes requests and answers nothing."""
+
+    def get(self, *_):
+        return None
+
+
+def test_a_master_that_is_frozen_is_left_until_it_answers(run):
+    """Its connection stays open, as that of a machine that lost its power."""
+
+    async def work(group, bodies, clock):
+        peer = group.master.peer
+        answers, peer.answers = peer.answers, Frozen()
+        group.put(2, master=False)
+        await clock.sleep(30)  # the pull in flight ends 10 s after the master should have answered it
+        assert bodies == [0, 1, 2, 3, 4]
+        for count in range(5):
+            group.put(1, master=False)
+            await clock.sleep(12)
+            assert len(bodies) == 6 + count
+        assert (group.master.stored, group.slave.stored) == (3, 10)
+        peer.answers, group.master.end = answers, group.slave.end
+        await clock.sleep(15)
+        assert group.master.stored == 10
+        group.put(1)
+        await clock.sleep(20)
+        assert bodies == list(range(11)) and group.master.stored == 11
 
     run(work)
 

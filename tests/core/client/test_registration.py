@@ -31,7 +31,11 @@ def serves_a_consumer(peer, consumer, offset=0):
         return Command(0, body=json.dumps({"consumerIdList": [consumer._started().client_id]}).encode())
 
     def pulled(request):
-        return NOTHING_NEW if int(request.ext["sysFlag"]) & 2 == 0 else None  # a long poll is held
+        if int(request.ext["sysFlag"]) & 2 == 0:
+            return NOTHING_NEW
+        nothing = Command(19, ext={**NOTHING_NEW.ext, "nextBeginOffset": request.ext["queueOffset"]})
+        peer.hold(request, int(request.ext["suspendTimeoutMillis"]) / 1000, lambda _: nothing)
+        return None
 
     peer.answers.update(
         {

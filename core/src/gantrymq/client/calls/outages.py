@@ -65,6 +65,10 @@ class Outages:
             del self._last_logged[next(iter(self._last_logged))]
         self._warn(f"{doing}: {problem} (repeated at most once a minute)")
 
+    def silent(self, address: str) -> None:
+        """Note that the server at *address* had time enough to answer: its connection is open, but nothing comes."""
+        self.away.setdefault(address, self._clock.monotonic())
+
     def answered(self, address: str) -> None:
         """Note that the server at *address* answered; a no-op unless it was unreachable."""
         since = self.away.pop(address, None)

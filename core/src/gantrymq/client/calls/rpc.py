@@ -148,11 +148,11 @@ class RpcClient:
         """Return whether there is an open connection to *address*."""
         return self._remoting.connected(address) is not None
 
-    def disconnect(self, address: str) -> None:
-        """Close the connection to *address*, if there is one."""
+    def disconnect(self, address: str, *, abort: bool = False) -> None:
+        """Close the connection to *address*, if there is one; with *abort* without writing what is buffered."""
         connection = self._remoting.connected(address)
         if connection is not None:
-            connection.close()
+            (connection.abort if abort else connection.close)()
 
 
 def refused(reply: Command, address: str) -> BrokerRefused:

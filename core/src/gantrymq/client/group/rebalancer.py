@@ -148,7 +148,7 @@ class Rebalancer:
                 self.balanced.set()  # let `wait_balanced` raise it
                 return
             pause = period if done else min(period, RETRY_S * 2 ** min(8, self._failed_rounds))
-            if any(pq.unconfirmed for pq in self._member.process_queues.values()):
+            if not self._member.paused and any(pq.unconfirmed for pq in self._member.process_queues.values()):
                 pause = min(pause, BROKER_AWAY_S)
             pause = min([pause, *(until - clock.monotonic() for until in self._return_deadlines.values())])
             self._sleep(pause)

@@ -1,7 +1,9 @@
 """Pull requests of one group, to the replica that the broker suggested last, or to another one while that is down.
 
 A broker suggests a slave for old messages, and its master for recent ones. A replica that did not answer is avoided for
-`AVOIDED_S` if the route has another one, and the route is fetched again. RocketMQ's client instead repeats its pulls
+`AVOIDED_S` if the route has another one, and the route is fetched again. The connection of one that does not answer a
+pull in time is closed, because it is frozen or its machine is gone: then the group's other requests go elsewhere, too,
+until it answers again. RocketMQ's client instead repeats its pulls
 at an unreachable master until the route changes, which it fetches every 30 s.
 
 At the end of a queue a slave answers PULL_RETRY_IMMEDIATELY, to send the client to the master. While there is none,
@@ -15,6 +17,7 @@ from __future__ import annotations
 from gantrymq.client.calls.outages import UNREACHABLE
 from gantrymq.client.connection.instance import ClientInstance
 from gantrymq.client.reading.pull_result import PulledRecords, PullResult
+from gantrymq.errors import CallTimeout
 from gantrymq.loose_json import dumps
 from gantrymq.model.queue import MessageQueue
 from gantrymq.model.subscription import TAG, Subscription
@@ -89,7 +92,10 @@ class GroupPulls:
         )
         try:
             reply = await self._exchange(address, header, wanted)
-        except UNREACHABLE:
+        except UNREACHABLE as problem:
+            if isinstance(problem, CallTimeout):  # a frozen broker, or a machine that was lost
+                self._instance.outages.silent(address)
+                self._instance.rpc.disconnect(address, abort=True)
             if address not in self._avoided:  # else the route was fetched moments ago
                 self._avoid(address)
                 await self._instance.routes.renew(queue.topic, ROUTE_TIMEOUT_S)
