@@ -63,6 +63,35 @@ def test_addresses_are_those_of_the_machines():
     assert [found["m3", "broker-c"][key] for key in ("brokerIP1", "bindAddress")] == ["m3.example", "0.0.0.0"]
 
 
+SLAVES = "slaves = 1\n" + THREE
+
+
+@pytest.mark.parametrize(
+    ("settings", "words"),
+    [
+        ('brokerRole = "SYNC_MASTER"', ["brokerRole=SYNC_MASTER waits for no slave"]),
+        ('brokerRole = "SYNC_MASTER"\ninSyncReplicas = 2', []),
+        ('brokerRole = "SYNC_MASTER"\nallAckInSyncStateSet = true', []),
+        ('tls.server.mode = "enforcing"', ["does not apply to copies of the log"]),
+        ('tls.server.mode = "enforcing"\nhaTlsEnable = true', []),
+        (
+            'tls.server.mode = "enforcing"\nhaTlsEnable = true\ntls.enable = false',
+            ["slaves cannot copy topics, groups and offsets"],
+        ),
+        ("haTlsEnable = true", ["haTlsEnable=true encrypts copies of the log only"]),
+        ("haTlsEnable = true\ntls.enable = true", []),
+        ("", []),
+    ],
+)
+def test_what_copies_do_not_get_is_noted(settings, words):
+    found = unwise(f"masters = 2\n{SLAVES}[settings]\n{settings}\n")
+    found = [each for each in found if not each.startswith("without machine")]
+    assert len(found) == len(words), found
+    assert all(word in sentence for word, sentence in zip(words, found, strict=True))
+    alone = unwise(f"{THREE}[settings]\n{settings}\n")
+    assert not any("TLS" in each for each in alone)
+
+
 def test_places_can_be_named():
     text = (
         'masters = { mail = "m3" }\nslaves = { mail = ["m1", "m2"] }\nname_servers = ["m2"]\n'
@@ -284,7 +313,8 @@ def test_a_machine_without_which_nothing_is_acknowledged_is_noted():
     assert [each[:18] for each in unwise("masters = 2\nslaves = 1\n" + SYNC)] == ["without machine m2"]
     assert unwise("masters = 2\nslaves = 2\n" + SYNC) == []
     assert unwise("masters = 3\nslaves = 1\n" + SYNC) == []
-    assert unwise("masters = 2\nslaves = 1\n" + SYNC.replace("inSyncReplicas = 2", "")) == []
+    (sentence,) = unwise("masters = 2\nslaves = 1\n" + SYNC.replace("inSyncReplicas = 2", ""))
+    assert "without machine" not in sentence
 
 
 def test_a_sync_master_answers_before_clients_give_up():

@@ -359,7 +359,13 @@ def seen(refusal=None, addresses="", servers=None, unwritten=None):
     """A broker as the health check sees it."""
     state = StoreState(0, 0, 0, 0, refusal)
     figures = SimpleNamespace(
-        cluster="C", broker="b", address="h:1", name_servers=servers or {}, parked={}, unwritten=unwritten or {}
+        cluster="C",
+        broker="b",
+        address="h:1",
+        name_servers=servers or {},
+        parked={},
+        unwritten=unwritten or {},
+        plugin_metrics=(MetricFamily("odd", "Odd.", (), {(): 1}, sentences={(): "it is odd"}),),
     )
     return SimpleNamespace(
         settings=SimpleNamespace(text=lambda key: addresses),
@@ -384,7 +390,7 @@ def seen(refusal=None, addresses="", servers=None, unwritten=None):
 )
 def test_each_problem_is_a_sentence(broker, problems):
     found = health(broker)
-    assert (found["healthy"], found["problems"]) == (not problems, problems)
+    assert (found["healthy"], found["problems"], found["warnings"]) == (not problems, problems, ["it is odd"])
 
 
 def test_twenty_thousand_queues_are_read_in_short_steps(beside, monkeypatch):

@@ -3,10 +3,12 @@
 from collections import Counter
 
 import pytest
-from ha_pairs import end, following, ha_address, put, replicas, simulate_pair
+from ha_pairs import end, following, ha_address, put, replicas, service, simulate_pair
 
 from gantrymq.client import Client
+from gantrymq.errors import ConnectFailed
 from gantrymq.model.group import GroupConfig
+from gantrymq_replication.tables import TablesService
 
 FEW = "copies in sync: 1, fewer than the 2 that its settings ask for"
 
@@ -56,6 +58,53 @@ def test_a_slave_that_follows_and_one_that_was_stopped(run):
         assert (of_master.in_sync_copies, of_master.problem) == (1, FEW)
         assert (of_slave.following, of_slave.in_sync, of_slave.lag_bytes) == (False, None, None)
         assert "not registered with the name servers; the master lost the connection at" in of_slave.problem
+
+    run(work)
+
+
+def test_a_slave_that_copies_the_log_but_no_tables(run):
+    health = pytest.importorskip("gantrymq_metrics.service").health
+
+    def told(cluster):
+        name = "gantrymq_replication_tables_not_copied"
+        (found,) = (each for each in cluster.broker.metrics.of_plugins() if each.name == name)
+        return found.values[()], *found.sentences.values()
+
+    async def work(pair, master, seen):
+        slave = await slave_of(pair, master)
+        await pair.equal(master, slave)
+        tables = service(slave, TablesService)
+        await pair.until(lambda: told(slave) == (0,), "tables")
+        assert (await seen(slave))[1].tables_copied is True and health(slave.broker)["warnings"] == []
+
+        async def fails(master):
+            raise ConnectFailed("it speaks TLS only")
+
+        tables.round = fails
+        await pair.until(lambda: told(slave)[0], "failure")
+        _, of_slave = await seen(slave)
+        assert (of_slave.following, of_slave.tables_copied, of_slave.lacking) == (True, False, True)
+        reason = f"master {master.broker.registration.address}: it speaks TLS only"
+        assert of_slave.problem == f"topics, groups and offsets are not copied: {reason}"
+        assert told(slave)[1] == f"topics, groups and offsets of the master are not copied: {reason}"
+        assert health(slave.broker)["healthy"] and health(slave.broker)["warnings"] == [told(slave)[1]]
+        await slave.stop()
+
+    run(work)
+
+
+def test_the_lack_of_slaves_is_told_by_metrics_and_health(run):
+    health = pytest.importorskip("gantrymq_metrics.service").health
+
+    async def work(pair, master, seen):
+        await pair.until(lambda: health(master.broker)["warnings"], "warning")
+        (warning,) = health(master.broker)["warnings"]
+        assert "inSyncReplicas=2 needs 1" in warning and health(master.broker)["healthy"]
+        slave = await slave_of(pair, master)
+        await pair.until(lambda: not health(master.broker)["warnings"], "end of it")
+        await master.stop()
+        await pair.until(lambda: health(slave.broker)["warnings"], "warning of the slave")
+        assert "this copy does not follow: master" in health(slave.broker)["warnings"][0]
 
     run(work)
 

@@ -62,6 +62,7 @@ def test_master_and_slave_answer_with_what_java_answers():
         )
         assert (client["masterAddr"], client["maxOffset"], client["problem"]) == (ha_address(master), end(slave), "")
         assert client["localAddr"] == connection["addr"]
+        assert client["tablesProblem"].startswith("no name server knows a master of broker-a")  # each has its own
         assert 0 < client["lastReadTimestamp"] <= master.world.clock.now_ms()
 
     simulate_pair(main)

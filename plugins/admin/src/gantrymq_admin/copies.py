@@ -67,6 +67,12 @@ class Answer:
         connection = self.ha.connection if self.ha is not None else None
         return connection.problem if connection is not None else None
 
+    @property
+    def tables_problem(self) -> str | None:
+        """Why a slave that follows copies no topics, groups and offsets; empty if it does, None if it does not tell."""
+        connection = self.ha.connection if self.ha is not None else None
+        return connection.tables_problem if connection is not None else None
+
 
 @attrs.frozen(kw_only=True)
 class Copy:
@@ -80,6 +86,7 @@ class Copy:
     lag_s: float | None = None
     in_sync: bool | None = None
     following: bool | None = None  # whether a slave copies its master
+    tables_copied: bool | None = None  # whether a slave that follows copies topics, groups and offsets too
     in_sync_copies: int | None = None  # of a master, its own included
     wanted_copies: int | None = None
     problem: str | None = None
@@ -89,7 +96,7 @@ class Copy:
         """Whether it is known not to follow or to be in sync; of a master: silent, or with too few in sync."""
         if self.role == "master":
             return bool(self.problem)
-        return self.following is False or self.in_sync is False
+        return False in (self.following, self.in_sync, self.tables_copied)
 
 
 def healthy(copies: Sequence[Copy]) -> bool:
@@ -188,7 +195,12 @@ def _slave(
             row = attrs.evolve(row, lag_bytes=max(0, lag), lag_s=None if lag > 0 else 0.0)
         elif lag >= 0:  # a longer log is a different one
             row = attrs.evolve(row, lag_bytes=lag)
-    return attrs.evolve(row, following=following, problem=problem or row.problem)
+    copied, tables = None, ""
+    if following and slave.tables_problem is not None:
+        copied = not slave.tables_problem
+        tables = "" if copied else f"topics, groups and offsets are not copied: {slave.tables_problem}"
+    told = "; ".join(filter(None, (problem or row.problem, tables))) or None
+    return attrs.evolve(row, following=following, tables_copied=copied, problem=told)
 
 
 def _with_connection(row: Copy, connection: ConnectedSlave) -> Copy:

@@ -29,6 +29,7 @@ from gantrymq_metrics.snapshot import ScrapeMemory, take_snapshot
 log = logging.getLogger(__name__)
 
 LINES_TOGETHER = 200
+MOST_WARNINGS = 20
 LINES_PER_SLICE = 2000  # before the event loop is yielded
 
 
@@ -126,7 +127,8 @@ def health(broker: Broker) -> dict[str, Any]:
 
     ``healthy`` is false if ``problems`` is not empty: the store refuses writes, a table cannot be saved, or name
     servers are configured and none of them has the broker registered. A single failing name server of several is
-    reported in ``nameServers`` only.
+    reported in ``nameServers`` only. ``warnings`` has sentences of plugins, such as that a slave does not follow, for
+    which the broker must not be taken out of service.
     """
     figures = broker.metrics.snapshot()
     problems = []
@@ -141,6 +143,7 @@ def health(broker: Broker) -> dict[str, Any]:
     return {
         "healthy": not problems,
         "problems": problems,
+        "warnings": sorted(said for each in figures.plugin_metrics for said in each.sentences.values())[:MOST_WARNINGS],
         "cluster": figures.cluster,
         "broker": figures.broker,
         "address": figures.address,

@@ -178,6 +178,13 @@ class MasterService:
         self._review()
         self._tell_lack()
 
+    @property
+    def lack(self) -> str:
+        """Why acknowledgements cannot wait for slaves; empty if they can, or do not."""
+        if not self._lacks_slaves or self.replicas is None or self._timer is None:
+            return ""
+        return TOO_FEW % (len(self.replicas.all), self._rules.copies, self._rules.copies - 1)
+
     def _tell_lack(self) -> None:
         """Log that slaves are too few for acknowledgements, and that there are enough again."""
         replicas = self.replicas
@@ -187,7 +194,7 @@ class MasterService:
         if lacks != self._lacks_slaves:
             self._lacks_slaves = lacks
             if lacks:
-                log.warning(TOO_FEW, len(replicas.all), self._rules.copies, self._rules.copies - 1)
+                log.warning("%s", self.lack)
             else:
                 log.info("there are enough slaves again, and sends are answered with 0")
 

@@ -9,12 +9,17 @@ from gantrymq.model.role import Role
 from gantrymq_replication.master import MasterService
 from gantrymq_replication.replicas import Replica, Replicas
 from gantrymq_replication.slave import SlaveService
+from gantrymq_replication.tables import TablesService
 
 __all__ = ["replication_metrics"]
 
 
 def replication_metrics(
-    broker: Broker, replicas: Callable[[], Replicas | None], slave: SlaveService, master: MasterService
+    broker: Broker,
+    replicas: Callable[[], Replicas | None],
+    slave: SlaveService,
+    master: MasterService,
+    tables: TablesService,
 ) -> list[Callable[[], MetricFamily]]:
     """Return the callbacks to register. *replicas*: what a master knows of its slaves, None on a slave."""
     clock, store = broker.world.clock, broker.store
@@ -35,7 +40,8 @@ def replication_metrics(
     def wanted() -> MetricFamily:
         found = replicas()
         text = "Copies in sync that inSyncReplicas of a SYNC_MASTER and minInSyncReplicas ask for; 1 on a slave."
-        return _one("gantrymq_replication_wanted_copies", text, found.wanted if found is not None else 1)
+        why = master.lack
+        return _one("gantrymq_replication_wanted_copies", text, found.wanted if found is not None else 1, why=why)
 
     def lag_bytes() -> MetricFamily:
         end = store.state().max_log_offset
@@ -65,11 +71,21 @@ def replication_metrics(
 
     def not_following() -> MetricFamily:
         broken = broker.role.current is Role.REPLICA and not slave.following
-        return _one("gantrymq_replication_not_following", "1 for a slave that does not copy its master's log.", broken)
+        why = f"this copy does not follow: {slave.problem}" if broken else ""
+        text = "1 for a slave that does not copy its master's log."
+        return _one("gantrymq_replication_not_following", text, broken, why=why)
 
-    return [slaves, in_sync, wanted, lag_bytes, lag_seconds, sent, refused, received, not_following]
+    def tables_not_copied() -> MetricFamily:
+        why = f"topics, groups and offsets of the master are not copied: {tables.missing}" if tables.missing else ""
+        text = "1 for a slave that copies its master's log, but not its topics, groups and offsets."
+        return _one("gantrymq_replication_tables_not_copied", text, bool(why), why=why)
+
+    return [
+        *(slaves, in_sync, wanted, lag_bytes, lag_seconds, sent, refused, received),
+        *(not_following, tables_not_copied),
+    ]
 
 
-def _one(name: str, text: str, value: int, *, counter: bool = False) -> MetricFamily:
-    """Return a metric without labels."""
-    return MetricFamily(name, text, (), {(): int(value)}, counter=counter)
+def _one(name: str, text: str, value: int, *, counter: bool = False, why: str = "") -> MetricFamily:
+    """Return a metric without labels, with the sentence *why*."""
+    return MetricFamily(name, text, (), {(): int(value)}, counter=counter, sentences={(): why} if why else {})

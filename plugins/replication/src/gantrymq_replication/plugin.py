@@ -19,7 +19,8 @@ class _Parts:
     def __init__(self) -> None:
         self.gate, self.slave = ReplicaGate(), SlaveService()
         self.master = MasterService(self.gate)
-        self.status = StatusService(self.slave, self.master)
+        self.tables = TablesService(lambda: self.slave.following)
+        self.status = StatusService(self.slave, self.master, self.tables)
 
 
 # The hooks of one plugin load run in sequence; the gate hook is the first of those that use it.
@@ -45,7 +46,7 @@ def gantry_register_services(registry: ServiceRegistry) -> None:
     """Register the services; that of the slave starts first, and makes the broker a replica."""
     parts = _of_this_load[0]
     registry.add(parts.slave)
-    registry.add(TablesService(lambda: parts.slave.following))
+    registry.add(parts.tables)
     registry.add(parts.master)
     registry.add(parts.status)
 

@@ -9,6 +9,7 @@ GantryMQ's own members, which RocketMQ's tools ignore:
     haConnectionInfo[].lateMillis  how long ago the slave had everything; 0 if it has it
     haDepartures[]                 host, time and reason of ended connections; whether a report had come
     haClientRuntimeInfo.problem    why a slave does not follow; empty while it does
+    haClientRuntimeInfo.tablesProblem  why a slave that follows does not copy topics, groups and offsets; or empty
     haClientRuntimeInfo.localAddr  the address of its connection, by which its master knows it
 
 Source: apache/rocketmq store/.../ha/DefaultHAService.java (getRuntimeInfo), remoting/.../body/HARuntimeInfo.java,
@@ -32,6 +33,7 @@ from gantrymq_replication.master import MasterService
 from gantrymq_replication.metric_families import replication_metrics
 from gantrymq_replication.replicas import Replicas
 from gantrymq_replication.slave import SlaveService
+from gantrymq_replication.tables import TablesService
 
 __all__ = ["StatusService"]
 
@@ -42,13 +44,13 @@ class StatusService:
     name = "ha_status"
     roles = frozenset(Role)
 
-    def __init__(self, slave: SlaveService, master: MasterService) -> None:
-        self._slave, self._master = slave, master
+    def __init__(self, slave: SlaveService, master: MasterService, tables: TablesService) -> None:
+        self._slave, self._master, self._tables = slave, master, tables
 
     async def start(self, broker: Broker) -> None:
         """Register the metrics."""
         self._broker, self._clock = broker, broker.world.clock
-        for read in replication_metrics(broker, self._replicas, self._slave, self._master):
+        for read in replication_metrics(broker, self._replicas, self._slave, self._master, self._tables):
             broker.metrics.register(read)
 
     async def stop(self) -> None:
@@ -77,6 +79,7 @@ class StatusService:
             "masterFlushOffset": 0,
             "maxOffset": self._end(),
             "problem": slave.problem,
+            "tablesProblem": self._tables.missing,
             "transferredByteInSecond": copying.traffic.per_second(self._now()) if copying is not None else 0,
         }
         return _runtime_info(client, [], 0, 0, master=False)

@@ -72,6 +72,11 @@ class TablesService:
         self.rounds = 0  # that succeeded
         self._task: asyncio.Task[None] | None = None
 
+    @property
+    def missing(self) -> str:
+        """Why the tables are not copied although the log is; empty if they are, or nothing is copied."""
+        return self.problem if self._task is not None and self.following() else ""
+
     async def start(self, broker: Broker) -> None:
         """Begin to copy the tables."""
         self._broker, self._clock = broker, broker.world.clock
@@ -98,7 +103,7 @@ class TablesService:
     def learn(self, master: str) -> None:
         """Copy from another master from now on."""
         if master != self.master:
-            self.master = master
+            self.master, self.problem = master, f"master {master}: not copied yet"
             self._known.clear()
             self._settled.clear()
             self._installed = ()

@@ -56,6 +56,7 @@ class MasterConnection:
     wrote_at_ms: int
     local_address: str | None  # its end of the connection, empty without one; GantryMQ only
     problem: str | None  # why it does not follow, empty while it does; GantryMQ only
+    tables_problem: str | None = None  # why it copies the log, but no topics and offsets; GantryMQ only
 
 
 @attrs.frozen(kw_only=True)
@@ -159,7 +160,7 @@ def _lost(members: Mapping[str, Any]) -> LostSlave:
 
 
 def _connection(members: Mapping[str, Any]) -> MasterConnection:
-    local, problem = members.get("localAddr"), members.get("problem")
+    local, problem, tables = (members.get(name) for name in ("localAddr", "problem", "tablesProblem"))
     return MasterConnection(
         master_address=str(members.get("masterAddr") or ""),
         max_offset=int(members.get("maxOffset") or 0),
@@ -168,6 +169,7 @@ def _connection(members: Mapping[str, Any]) -> MasterConnection:
         wrote_at_ms=int(members.get("lastWriteTimestamp") or 0),
         local_address=None if local is None else str(local),
         problem=None if problem is None else str(problem),
+        tables_problem=None if tables is None else str(tables),
     )
 
 

@@ -54,6 +54,39 @@ def notes(description: Description, servers: Sequence[Server]) -> Iterator[str]:
         yield from (f"{name} has no slave, unlike other masters" for name in alone)
     yield from (note for server in servers for note in _no_effect(server))
     yield from _losses(description, servers)
+    yield from dict.fromkeys(sentence for server in servers for sentence in _of_copies(server, description))
+
+
+def _of_copies(server: Server, description: Description) -> Iterator[str]:
+    """Acknowledgements that wait for no slave, and connections of slaves that are not encrypted, or fail."""
+    values = server.values
+    if server.broker not in description.slaves:
+        return
+    if _waits(server) and number(values, "inSyncReplicas") < 2 and not _flag(values, "allAckInSyncStateSet"):
+        yield (
+            "brokerRole=SYNC_MASTER waits for no slave, because inSyncReplicas is 1; with 2 it acknowledges only what "
+            "a slave has"
+        )
+    enforcing, encrypts = values.get("tls.server.mode") == "enforcing", _flag(values, "haTlsEnable")
+    tables = values.get("tls.enable", "") or str(enforcing).lower()  # as `gantrymq.remoting.tls_settings` reads it
+    if enforcing and not encrypts:
+        yield (
+            "tls.server.mode=enforcing does not apply to copies of the log, which slaves get without TLS; "
+            "haTlsEnable=true encrypts them"
+        )
+    if enforcing and tables == "false":
+        yield (
+            "slaves cannot copy topics, groups and offsets, because tls.enable is false and tls.server.mode=enforcing"
+        )
+    if encrypts and not enforcing and tables == "false":
+        yield (
+            "haTlsEnable=true encrypts copies of the log only: slaves get topics, groups and offsets without TLS; "
+            "tls.enable=true encrypts these too"
+        )
+
+
+def _flag(values: Mapping[str, str], key: str) -> bool:
+    return values.get(key, "").strip().lower() == "true"
 
 
 def _no_effect(server: Server) -> Iterator[str]:

@@ -26,6 +26,7 @@ DEADLINE_S: Final = 2.3
 SHOWN_GROUPS: Final = 10
 LOOKED_AT: Final = 50  # groups furthest behind that are searched for those without members
 MOST_OF_A_KIND: Final = 10
+OF_COPIES: Final = "gantrymq_replication_"
 CONFLICTS: Final = "gantrymq_group_conflicts"
 
 
@@ -175,6 +176,8 @@ def _of_copies(name: str, rows: Iterable[CopyRow], away: Sequence[str]) -> Itera
 
 def _of_figures(title: str, figures: tuple[Figure, ...]) -> Iterator[Problem]:
     for each in figures:
+        if each.name.startswith(OF_COPIES):  # said of copies, above
+            continue
         for sentence in each.sentences[:MOST_OF_A_KIND]:
             yield Problem(
                 "figure", "warn", title, {"name": title}, ("brokers", title.partition(":")[0]), None, sentence
