@@ -122,6 +122,33 @@ def test_an_offset_waits_for_the_log():
     simulate_pair(main)
 
 
+def test_what_clients_commit_while_the_master_is_away_is_handed_over():
+    async def main(pair):
+        master, slave = await start(pair)
+        master.broker.groups.require("G")
+        await put(master, 40)
+        queues = [Queue("Orders", number) for number in range(3)]
+        for queue in queues:
+            master.broker.offsets.commit("G", queue, 3)
+        await pair.until(lambda: [committed(slave, queue=number) for number in range(3)] == [3] * 3, "offsets")
+        follows, copied(slave).following = copied(slave).following, lambda: False
+        slave.broker.offsets.commit("G", queues[0], 5)
+        slave.broker.offsets.commit("G", queues[0], 6)
+        slave.broker.offsets.commit("G", queues[1], 5)
+        slave.broker.offsets.commit("Gone", queues[1], 5)  # a group that the master does not have
+        master.broker.offsets.commit("G", queues[1], 7)
+        copied(slave).following = follows
+        rounds = copied(slave).rounds
+        await pair.until(lambda: copied(slave).rounds > rounds + 2, "rounds")
+        for cluster in (master, slave):
+            assert [committed(cluster, queue=number) for number in range(3)] == [6, 7, 3]
+        master.broker.offsets.commit("G", queues[0], 2)  # as a reset backwards: it is not undone
+        await pair.until(lambda: committed(slave) == 2, "the lower offset")
+        assert committed(master) == 2
+
+    simulate_pair(main)
+
+
 def test_pages_are_put_together(monkeypatch):
     monkeypatch.setattr(tables, "PAGE", 3)
 

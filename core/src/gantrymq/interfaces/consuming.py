@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
-from typing import NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol
 
 from gantrymq.interfaces.client_channel import ClientChannel
 from gantrymq.interfaces.filtering import FilterType, MessageFilter
@@ -40,6 +40,12 @@ class Offsets(Protocol):
         Raises:
             InvalidParameter: the offset is negative or greater than the queue's maximum offset.
             ServiceNotAvailable: the offset file could not be written for too long.
+        """
+
+    def on_committed(self, callback: Callable[[str, Queue, int], Any]) -> Callable[[], None]:
+        """Call *callback* with group, queue and queue offset after each commit. Return a function that ends this.
+
+        Resets and the tables that a replica takes over are no commits.
         """
 
     def last_pull(self, group: str, queue: Queue) -> LastPull:

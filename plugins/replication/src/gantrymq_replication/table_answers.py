@@ -30,7 +30,17 @@ from gantrymq.model.names import SCHEDULE_TOPIC
 from gantrymq.model.queue import Queue
 from gantrymq.world.time_slices import TimeSlices
 
-__all__ = ["GROUPS", "TOPICS", "MasterTables", "PagedTable", "limit_offsets", "members_of", "snapshot_of"]
+__all__ = [
+    "GROUPS",
+    "TOPICS",
+    "MasterTables",
+    "PagedTable",
+    "add_offset",
+    "is_newer",
+    "limit_offsets",
+    "members_of",
+    "snapshot_of",
+]
 
 NO_TIMER_CHECKPOINT: Final = "{}"
 
@@ -85,6 +95,27 @@ def snapshot_of(tables: MasterTables) -> TableSnapshot:
     }
     found = {name: dumps(members).decode() for name, members in texts.items() if members is not None}
     return TableSnapshot({**found, "timercheck": NO_TIMER_CHECKPOINT})
+
+
+def is_newer(tables: MasterTables, group: str, queue: Queue, offset: int) -> bool:
+    """Return whether *offset* is beyond the offset that the master has for *group* in *queue*.
+
+    Raises:
+        FormatError: an offset table is none.
+    """
+    try:
+        of_topic = _table(tables.offsets, "consumer offsets").get(f"{queue.topic}@{group}") or {}
+        return offset > int(of_topic.get(queue.queue_id, of_topic.get(str(queue.queue_id), -1)))
+    except (AttributeError, TypeError, ValueError) as error:
+        raise FormatError(f"the master's offsets of {group} are no table of numbers: {error}") from error
+
+
+def add_offset(tables: MasterTables, group: str, queue: Queue, offset: int) -> None:
+    """Note that the master has this offset now."""
+    table = tables.offsets.setdefault("offsetTable", {})
+    of_topic = table.setdefault(f"{queue.topic}@{group}", {})
+    of_topic.pop(str(queue.queue_id), None)
+    of_topic[queue.queue_id] = offset
 
 
 async def limit_offsets(tables: MasterTables, end_of: EndOf, slices: TimeSlices) -> int:

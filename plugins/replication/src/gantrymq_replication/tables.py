@@ -29,6 +29,7 @@ from gantrymq.model.role import Role
 from gantrymq.remoting.client import RemotingClient
 from gantrymq.remoting.codes import RequestCode, ResponseCode
 from gantrymq.remoting.command import Command, request
+from gantrymq.remoting.headers.offsets import UpdateConsumerOffsetRequest
 from gantrymq.remoting.tls_settings import client_of
 from gantrymq.world.clock import wait_set
 from gantrymq.world.time_slices import TimeSlices
@@ -38,6 +39,8 @@ from gantrymq_replication.table_answers import (
     MasterTables,
     Members,
     PagedTable,
+    add_offset,
+    is_newer,
     limit_offsets,
     members_of,
     snapshot_of,
@@ -89,12 +92,15 @@ class TablesService:
         registration = broker.registration
         self.problem = f"no name server knows a master of {registration.broker_name} in cluster {registration.cluster}"
         self._forget_master: Callable[[], None] = broker.registration.on_master_told(self._learn)
+        self._own_commits: dict[tuple[str, Queue], int] = {}
+        self._end_commits: Callable[[], None] = broker.offsets.on_committed(self._committed)
         self._task = asyncio.ensure_future(self._run())
 
     async def stop(self) -> None:
         """Stop; the tables stay as they are."""
         if self._task is not None:
             self._forget_master()
+            self._end_commits()
             self._task.cancel()
             await asyncio.wait([self._task])
             self._task = None
@@ -153,14 +159,43 @@ class TablesService:
         delays = await self._optional(master, RequestCode.GET_ALL_DELAY_OFFSET)
         modes = await self._optional(master, RequestCode.GET_ALL_MESSAGE_REQUEST_MODE)
         state = topics, groups, offsets, delays, modes
-        if state == self._installed:
+        if state == self._installed and not self._own_commits:
             return
         tables = await self._broker.world.workers.run(_tables, topics, groups, offsets, delays, modes)
+        await self._hand_over(master, tables)
         limited = await limit_offsets(tables, self._end_of, TimeSlices(self._clock, TOGETHER))
         snapshot = await self._broker.world.workers.run(snapshot_of, tables)
         if master == self.master and self.following():
             await self._broker.tables.install(snapshot)
             self._installed = () if limited else state  # limited offsets are copied again when the log has grown
+
+    def _committed(self, group: str, queue: Queue, queue_offset: int) -> None:
+        self._own_commits[group, queue] = queue_offset
+
+    async def _hand_over(self, master: str, tables: MasterTables) -> None:
+        """Commit at the master what clients have committed here and it does not have, and add that to *tables*.
+
+        Clients commit at a slave while they cannot reach the master. Otherwise its older offsets would replace theirs.
+
+        Raises:
+            ClientError: the master does not answer.
+        """
+        for (group, queue), offset in [*self._own_commits.items()]:
+            if is_newer(tables, group, queue, offset) and await self._commit(master, group, queue, offset):
+                add_offset(tables, group, queue, offset)
+            if self._own_commits.get((group, queue)) == offset:
+                del self._own_commits[group, queue]
+
+    async def _commit(self, master: str, group: str, queue: Queue, offset: int) -> bool:
+        header = UpdateConsumerOffsetRequest(
+            consumer_group=group, topic=queue.topic, queue_id=queue.queue_id, commit_offset=offset
+        )
+        try:
+            await self._call(master, RequestCode.UPDATE_CONSUMER_OFFSET, header.to_ext())
+        except BrokerRefused as refusal:
+            log.warning("the master does not take the offset %d of group %s in %s: %s", offset, group, queue, refusal)
+            return False
+        return True
 
     def _end_of(self, queue: Queue) -> int:
         return self._broker.store.bounds(queue).max_offset

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Callable
 
 from gantrymq.broker.consuming.query import store_time_at
+from gantrymq.broker.counted_plugins import Listeners
 from gantrymq.broker.tables import Tables
 from gantrymq.errors import GroupNotExist, InvalidParameter, QueryNotFound, ServiceNotAvailable, TopicNotExist
 from gantrymq.interfaces import LastPull, MessageStore, QueueProgress
@@ -28,6 +29,7 @@ class OffsetCommits:
         self._groups = tables.groups
         self._offsets = tables.offsets
         self._refusal = refusal
+        self._committed = Listeners[[str, Queue, int]]("committed offsets", tables.stats.plugin_failed)
 
     def end(self, queue: Queue) -> int | None:
         """Return the maximum offset of a queue; None if it is unknown or its messages may be kept elsewhere."""
@@ -97,6 +99,10 @@ class OffsetCommits:
         """Return a pending reset once, or None."""
         return self._offsets.take_reset(group, queue)
 
+    def on_committed(self, callback: Callable[[str, Queue, int], object]) -> Callable[[], None]:
+        """Call *callback* with group, queue and queue offset after each commit."""
+        return self._committed.add(callback)
+
     def commit_of_client(self, group: str, queue: Queue, queue_offset: int) -> None:
         """Store an offset that a client commits with a request of its own.
 
@@ -137,3 +143,4 @@ class OffsetCommits:
             sentence = f"the commit of group {group} in queue {queue} is refused: {refusal}"
             raise ServiceNotAvailable(sentence)
         self._offsets.commit(group, queue, queue_offset)
+        self._committed.call(group, queue, queue_offset)
