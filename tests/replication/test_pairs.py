@@ -79,6 +79,54 @@ def test_an_append_is_sent_in_the_step_that_appends():
     simulate_pair(main)
 
 
+def test_little_is_kept_in_memory_for_a_slave_that_does_not_read():
+    async def main(pair):
+        master = await pair.master(flushDiskType="ASYNC_FLUSH")
+        reader, writer = await pair.connect(master)
+        writer.write(bytes(8))
+        await pair.until(lambda: replicas(master), "report")
+        for _ in range(20):
+            await put(master, 10, 20_000)
+            writer.write(bytes(8))
+            await pair.world.clock.sleep(0.1)
+        assert end(master) > 4_000_000 > 2_000_000 > replicas(master)[0].next_offset > 0
+        reading = asyncio.ensure_future(reader.read())
+        await pair.until(lambda: replicas(master)[0].next_offset == end(master), "rest", 5)
+        writer.close()
+        assert len(await reading) > end(master)
+
+    simulate_pair(main)
+
+
+def test_a_slave_whose_disk_is_slow_reads_no_more_until_it_has_synced(monkeypatch):
+    monkeypatch.setattr("gantrymq_replication.copying.UNREPORTED_BYTES", 100_000)
+
+    async def main(pair):
+        master = await pair.master(flushDiskType="ASYNC_FLUSH")
+        slave = await pair.slave(master)
+        await put(master, 1)
+        await pair.equal(master, slave)
+        syncing, flushed = asyncio.Event(), slave.store.flushed
+
+        async def slow(log_offset):
+            await syncing.wait()
+            await flushed(log_offset)
+
+        monkeypatch.setattr(slave.store, "flushed", slow)
+        start = end(slave)
+        for _ in range(40):
+            await put(master, 10, 10_000)
+            await pair.world.clock.sleep(0.01)
+        await pair.world.clock.sleep(1)
+        assert 100_000 < end(slave) - start < 2_000_000 < 4_000_000 < end(master)
+        assert replicas(master)[0].acked == start
+        syncing.set()
+        await pair.equal(master, slave)
+        await pair.until(lambda: replicas(master)[0].acked == end(master), "report")
+
+    simulate_pair(main)
+
+
 def test_both_sides_poll_between_records_that_come_one_by_one(monkeypatch):
     seen = {}
 
