@@ -13,7 +13,7 @@ from memory_transactions import MemoryTransactions
 from gantrymq.broker.roles import Roles
 from gantrymq.broker.tables import Tables
 from gantrymq.broker.tables.snapshot import Snapshots
-from gantrymq.errors import FormatError, InvalidParameter, RequestRefused, ServiceNotAvailable
+from gantrymq.errors import FormatError, InvalidParameter, RequestRefused, ServiceNotAvailable, Unconfirmed
 from gantrymq.hooks import hookimpl
 from gantrymq.interfaces import EndTransaction, RecallAnswer, RecallRequest, SendRequest, StoreMessage, TableSnapshot
 from gantrymq.loose_json import dumps, loads
@@ -216,6 +216,38 @@ def test_a_plugin_may_refuse_messages_of_clients(run):
         assert (await desk.ask(310, header, b"after")).code == 0
 
     run(main)
+
+
+class Unconfirming:
+    """A gate that confirms nothing."""
+
+    name = "unconfirming"
+
+    def __init__(self, code):
+        self._code = code
+
+    async def passed(self, log_offset):
+        raise Unconfirmed("stored", self._code)
+
+
+@pytest.mark.parametrize("code", [10, 11, 12])
+def test_what_plugins_store_needs_the_disk_but_no_replicas(plugins, services, code):
+    """Senders are told what has not confirmed a message; plugins would store it again, or deliver nothing."""
+
+    async def main(desk):
+        broker = services[2].broker
+        assert (await desk.ask(17, TOPIC)).code == 0
+        answer = await broker.messages.send(SendRequest("p", "A", b"sent", queue_id=0))
+        assert answer.unconfirmed.response_code == code
+        put = broker.messages.put(StoreMessage("A", 0, b"put", b"", store_host=broker.store_host))
+        if code == 10:
+            with pytest.raises(Unconfirmed):
+                await put
+        else:
+            assert (await put).queue_offset == 1
+        assert [bytes(each.body) for each in records(await desk.pull("A"))] == [b"sent", b"put"]
+
+    run_broker(attrs.evolve(plugins, services=(services[2],), gates=(Unconfirming(code),)), main)
 
 
 def test_a_replica_answers_operators_and_producers_with_rocketmqs_codes(run):
