@@ -42,7 +42,7 @@ def master(*connections, lost=(), wanted=None):
     return Answer(broker_id=0, address="m:1", end=1000, ha=ha(connections, lost, wanted))
 
 
-def slave(address="a:1", broker_id=1, end=1000, local=None, problem=None, **answer):
+def slave(address="a:1", broker_id=1, end=1000, local=None, problem=None, acting=False, waits="", **answer):
     client = MasterConnection(
         master_address="m:2",
         max_offset=end,
@@ -51,6 +51,8 @@ def slave(address="a:1", broker_id=1, end=1000, local=None, problem=None, **answ
         wrote_at_ms=0,
         local_address=local,
         problem=problem,
+        acting=acting,
+        acting_problem=waits,
     )
     return Answer(broker_id=broker_id, address=address, end=end, ha=ha(connection=client), **answer)
 
@@ -111,6 +113,14 @@ def test_why_a_slave_does_not_follow():
         True,
         "no answer; the master has a connection of its host",
     )
+
+
+def test_a_slave_that_acts_for_its_missing_master():
+    (row,) = copies_of([slave(acting=True, problem="its master does not answer")])
+    assert (row.role, row.following, row.lag_bytes) == ("acting", None, None)
+    assert row.problem == "acts for its missing master: delivers what waits, through other broker names"
+    (row,) = copies_of([slave(acting=True, waits="no other broker name")])
+    assert row.problem == "acts for its missing master, but messages wait: no other broker name"
 
 
 def test_the_lag_of_a_slave_that_does_not_follow():

@@ -8,8 +8,9 @@ def loaded():
 
 def test_the_plugin_registers_interceptor_service_and_settings():
     plugins = loaded()
-    (service,) = plugins.services
+    service, progress = plugins.services
     assert service.name == "schedule"
+    assert (progress.name, progress.schedule) == ("schedule_progress", service)
     assert plugins.interceptors == (service.interceptor,)
     assert [setting.key for setting in plugins.config][:1] == ["flushDelayOffsetInterval"]
 

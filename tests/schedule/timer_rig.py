@@ -17,6 +17,7 @@ from gantrymq.formats.record import encode_record, read_record
 from gantrymq.interfaces import Bounds, GetResult, GetStatus, PutResult, PutStatus, StoreMessage
 from gantrymq.model import properties as props
 from gantrymq.model.queue import Queue
+from gantrymq.model.role import Role
 from gantrymq_schedule.timer.messages import DELETE_KEY, TIMER_QUEUE, delete_key
 from gantrymq_schedule.timer.settings import SCHEMA
 from gantrymq_schedule.timer.timers import Timers
@@ -111,6 +112,7 @@ class RigBroker:
             put=lambda topic: None,
             on_deleted=lambda callback: lambda: None,
         )
+        self.role = SimpleNamespace(current=Role.MASTER)
         self.messages = self
 
     async def get(self, queue, queue_offset, limit):

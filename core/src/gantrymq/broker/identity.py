@@ -19,6 +19,7 @@ class Identity:
     host: str  # of the main listener in routes: an IP address or a host name
     port: int
     ha: str = ""  # address of replication
+    heartbeat_timeout_ms: int | None = None  # of a broker that sends heartbeats and may act as master
     ip: str = ""  # in message ids; empty: host
     listen_port: int = 0  # on which the main listener listens
     listeners: Mapping[str, str] = attrs.field(factory=dict)  # addresses of the other listeners in routes, by name

@@ -144,6 +144,7 @@ class Parts:
             self.filters,
             self.held_pulls,
             lambda: self.roles.is_master(),
+            lambda: self.roles.serves_as_master(),
         )
         tables.clients.on_gone(self.held_pulls.connection_lost)
         tables.topics.on_change(lambda topic: self.held_pulls.topic_changed(topic.name))
@@ -176,7 +177,7 @@ class Parts:
             world, settings, self.identity, tables, self.interceptors, target_selector, self.transactions
         )
         self.roles = Roles(resources.store, self.pipeline.append_now, stats.plugin_failed, self._master_address)
-        tables.topics.may_create = tables.groups.may_create = self.roles.is_master
+        tables.topics.may_create, tables.groups.may_create = self.roles.is_master, self.roles.serves_as_master
         self.sends = Sends(
             tables, self.preparation, self.pipeline, resources.state, self.interceptors, target_selector, self.roles
         )

@@ -2,6 +2,7 @@
 
     to REPLICA   refuse clients -> append what was accepted -> stop services -> refuse plugins
     to MASTER    accept from plugins -> start services -> accept from clients
+    to ACTING_MASTER        start services; what they store goes to the outlet, see `store_elsewhere`
 
 A service runs on masters only, unless its attribute ``roles`` says otherwise.
 """
@@ -25,7 +26,7 @@ from gantrymq.errors import (
     ServiceNotAvailable,
     Unconfirmed,
 )
-from gantrymq.interfaces import MessageStore
+from gantrymq.interfaces import MessageOutlet, MessageStore
 from gantrymq.model.role import Role
 
 __all__ = ["MASTER_ONLY", "RoleService", "Roles"]
@@ -88,6 +89,7 @@ class Roles:
         self.current, self.epoch = Role.MASTER, 0
         self.refusal = ""  # why messages of clients are refused; empty: they are accepted
         self.shortage = ""  # the same, said by a plugin
+        self._outlet: MessageOutlet | None = None
         self._append_now, self._master_address = append_now, master_address
         self._failed = failed
         self._services: list[RoleService] = []
@@ -95,12 +97,13 @@ class Roles:
         self._lock = asyncio.Lock()  # held while services start or stop
         self._holder: asyncio.Task[Any] | None = None
         self._changing = False
+        self._closed = False
         self._floor: Callable[[], int] = lambda: 0
         if store.raw_log is not None:
             store.raw_log.retain_from(self._retained)
 
     def _retained(self) -> int:
-        return self._floor() if self.current is Role.REPLICA else 1 << 63
+        return 1 << 63 if self.is_master() else self._floor()
 
     # --- checks -------------------------------------------------------------------------------------------------------
 
@@ -117,9 +120,14 @@ class Roles:
             raise RequestRefused(1, self.shortage)
 
     def check_put(self) -> None:
-        """Check that messages of plugins are accepted. Raises ServiceNotAvailable."""
-        if self.current is Role.REPLICA:
+        """Check that messages of plugins are stored here. Raises ServiceNotAvailable."""
+        if not self.is_master():
             raise ServiceNotAvailable(self._named(ON_A_REPLICA))
+
+    @property
+    def outlet(self) -> MessageOutlet | None:
+        """Where messages of plugins go on an acting master."""
+        return self._outlet if self.current is Role.ACTING_MASTER else None
 
     def check_waiting(self) -> None:
         """Check that half messages may be ended and timed messages recalled.
@@ -128,7 +136,7 @@ class Roles:
             RequestRefused: this broker is a replica; code 11 (EndTransactionProcessor, RecallMessageProcessor).
             ServiceNotAvailable: it changes its role.
         """
-        if self.current is Role.REPLICA:
+        if not self.is_master():
             raise RequestRefused(Unconfirmed.SLAVE_NOT_AVAILABLE, self._named(ON_A_REPLICA))
         self.check_message()
 
@@ -138,12 +146,12 @@ class Roles:
         Raises RequestRefused with code 1 and the sentence of RocketMQ before 5.1.4; a later slave makes the change,
         which the next copy of its master's tables may undo.
         """
-        if self.current is Role.REPLICA:
+        if not self.is_master():
             raise RequestRefused(1, self._named(NO_CHANGES))
 
     def check_reset(self) -> None:
         """Check that offsets may be reset here. Raises RequestRefused with RocketMQ's code 1 (resetOffsetInner)."""
-        if self.current is Role.REPLICA:
+        if not self.is_master():
             raise RequestRefused(1, self._named("Can not reset offset in slave broker"))
 
     def _named(self, sentence: str) -> str:
@@ -154,6 +162,10 @@ class Roles:
     def is_master(self) -> bool:
         """Return whether this broker is a master: only masters create topics and groups, and delete what is unused."""
         return self.current is Role.MASTER
+
+    def serves_as_master(self) -> bool:
+        """Return whether consumers are served like on a master: this broker is one, or acts as one."""
+        return self.current is not Role.REPLICA
 
     # --- changes ------------------------------------------------------------------------------------------------------
 
@@ -175,9 +187,19 @@ class Roles:
         """Let retention on a replica delete log files before ``floor()``."""
         self._floor = floor
 
+    def store_elsewhere(self, outlet: MessageOutlet | None) -> None:
+        """Let *outlet* store the messages of plugins while this broker is an acting master."""
+        self._outlet = outlet
+
     def refuse(self, problem: str) -> None:
         """Refuse messages of clients with *problem*, until it is empty."""
         self.shortage = problem
+
+    async def close(self) -> None:
+        """Change the role no more: the broker stops. Wait for a change in progress."""
+        self._closed = True
+        async with self._lock:
+            pass
 
     async def change(self, role: Role, epoch: int) -> None:
         """Change the role."""
@@ -203,6 +225,8 @@ class Roles:
                 self._holder = None
 
     async def _change(self, role: Role, epoch: int) -> None:
+        if self._closed:
+            raise ServiceNotAvailable("the role of this broker stays as it is: it is stopping")
         if epoch < self.epoch:
             raise InvalidParameter(f"epoch {epoch} is over: this broker is a {self.current.value} of {self.epoch}")
         if (role, epoch) == (self.current, self.epoch):
@@ -232,7 +256,7 @@ class Roles:
             self.current = role
             problems = await self._stop_services(role)
         problem = _sentence(role, problems + await self._start_services(role))
-        self.refusal = problem or (ON_A_REPLICA if role is Role.REPLICA else "")
+        self.refusal = problem or ("" if role is Role.MASTER else ON_A_REPLICA)
         return problem
 
     async def _stop_services(self, role: Role) -> list[str]:

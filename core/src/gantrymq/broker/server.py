@@ -54,6 +54,8 @@ log = logging.getLogger(__name__)
 
 SILENT_SCAN_S = 10.0  # the period of ClientHousekeepingService
 DESCRIPTOR_SHARE = 5 / 8  # for connections; 1/8 is for a name server in the same process, the rest for files
+ACTING_ONLY = frozenset({Role.ACTING_MASTER})
+ACTING_STEP = 1000  # versions that a missing master may be ahead of its copy
 CLAMP_STEP = 128  # pairs of topic and group whose offsets are checked in one iteration of the event loop
 
 
@@ -186,6 +188,7 @@ class BrokerServer:
         serve(router, parts)
         facade = BrokerFacade(parts, router)
         await parts.roles.run(RoleService("committed offsets", MASTER_ONLY, partial(self._promoted, parts), _nothing))
+        await parts.roles.run(RoleService("offsets of an acting master", ACTING_ONLY, self._take_over, _nothing))
         if hasattr(self._authorizer, "start"):
             await self._run(parts, "authorizer", self._authorizer, facade, frozenset(Role))
         if self._transactions is not None:
@@ -209,6 +212,7 @@ class BrokerServer:
         parts.registration.start()
         # Appended last and so stopped first: name servers stop naming this broker before it refuses requests.
         self._closing.append(parts.registration.stop)
+        self._closing.append(parts.roles.close)
         tables.topics.on_change(lambda topic: parts.registration.topic_changed(topic.name))
         await parts.registration.registered()
         return report
@@ -269,6 +273,13 @@ class BrokerServer:
                 await self._clamp_offsets(parts.offset_commits)
             else:
                 log.warning("committed offsets are not compared with the log: its end is not published yet")
+
+    async def _take_over(self) -> None:
+        """Give the offsets of an acting master a newer version than its master has, which takes them when it is back.
+
+        A master increments its version every consumerOffsetUpdateVersionStep commits, and the copy may lag by some.
+        """
+        self.tables.offsets.version.counter += ACTING_STEP
 
     async def _clamp_offsets(self, offset_commits: OffsetCommits) -> None:
         """Clamp committed offsets to the end of their queue, yielding to the loop between groups."""

@@ -120,12 +120,6 @@ SCHEMA: tuple[Setting, ...] = (
         runtime=True,
     ),
     Setting.flag(
-        "enableSlaveActingMaster",
-        False,
-        "Let a slave act as its master.",
-        not_built=_off("slaves are not implemented in this version"),
-    ),
-    Setting.flag(
         "enableControllerMode",
         False,
         "Elect masters through a controller.",

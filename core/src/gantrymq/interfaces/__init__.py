@@ -49,7 +49,7 @@ from gantrymq.interfaces.registries import (
     StoreRegistry,
     TransactionRegistry,
 )
-from gantrymq.interfaces.roles import BrokerRole, ServiceState, StateTables, TableSnapshot
+from gantrymq.interfaces.roles import BrokerRole, MessageOutlet, ServiceState, StateTables, TableSnapshot
 from gantrymq.interfaces.sending import (
     MessageRecall,
     RecallAnswer,
@@ -125,6 +125,7 @@ __all__ = [
     "LastPull",
     "LogRange",
     "MessageFilter",
+    "MessageOutlet",
     "MessageRecall",
     "MessageStore",
     "Messages",

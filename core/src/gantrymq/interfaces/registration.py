@@ -37,10 +37,20 @@ class Registration(Protocol):
     def master_address(self) -> str:
         """The address of a slave's master as name servers tell it; empty if they do not, and for a master."""
 
-    def change(self, *, broker_id: int | None = None, ha_address: str | None = None) -> None:
+    def change(
+        self,
+        *,
+        broker_id: int | None = None,
+        ha_address: str | None = None,
+        heartbeat_timeout_ms: int | None = None,
+    ) -> None:
         """Register with another id or address of replication from now on, at once with every name server.
 
         A name server replaces the entry of this address. Until it has done so, clients use the old one.
+
+        Args:
+            heartbeat_timeout_ms: this broker may act as its master, and a plugin sends its heartbeats to name servers,
+                which remove it after that time without one. None: as before.
         """
 
     def changed(self) -> None:

@@ -2,14 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any, Protocol, runtime_checkable
 
 import attrs
 
+from gantrymq.interfaces.store import PutResult, StoreMessage
 from gantrymq.model.role import Role
 
-__all__ = ["BrokerRole", "ServiceState", "StateTables", "TableSnapshot"]
+__all__ = ["BrokerRole", "MessageOutlet", "ServiceState", "StateTables", "TableSnapshot"]
+
+
+class MessageOutlet(Protocol):
+    """Stores messages of an acting master's services on other brokers."""
+
+    def __call__(
+        self, messages: Sequence[StoreMessage], *, skip_interceptors: bool = False
+    ) -> Awaitable[Sequence[PutResult]]:
+        """Store *messages* elsewhere and return one result for each, in order; raise nothing.
+
+        A message that cannot be stored now gets SERVICE_NOT_AVAILABLE, one that no broker may take MESSAGE_ILLEGAL. The
+        numbers of a result mean nothing here: log offset and size are 0.
+        """
 
 
 class BrokerRole(Protocol):
@@ -19,6 +33,9 @@ class BrokerRole(Protocol):
     of topics and groups and resets of offsets by operators (1). It creates no topic or group by itself. Pulls, queries,
     heartbeats and requests to commit an offset work; the offset that a pull commits is ignored. Records arrive by
     `RawLog.append_raw`, tables by `StateTables.install`. Retention deletes no log file except as `keep_from` allows.
+
+    An acting master is a replica whose master is missing. It serves consumers like a master and runs the services whose
+    ``roles`` name it; the messages that these store go to the outlet of `store_elsewhere`.
     """
 
     @property
@@ -33,7 +50,8 @@ class BrokerRole(Protocol):
         """Change the role, and return when the services of the new role run and the others have stopped.
 
         A new replica stores what was accepted before and refuses all else, then stops services. A new master starts
-        its services, then accepts messages. Changes are made one after the other.
+        its services, then accepts messages. Changes are made one after the other. Between replica and acting master the
+        epoch may stay the same.
 
         A service may await it in its start when the broker starts, but not in a start or stop during another change,
         which would wait for itself: it then changes the role in a task of its own, afterwards.
@@ -50,6 +68,9 @@ class BrokerRole(Protocol):
         Nothing of a refused message is stored. Messages of plugins are accepted. For a master that has fewer copies
         than it is told to have (RocketMQ's IN_SYNC_REPLICAS_NOT_ENOUGH).
         """
+
+    def store_elsewhere(self, outlet: MessageOutlet | None) -> None:
+        """Let *outlet* store the messages of plugins while this broker is an acting master; None refuses them (14)."""
 
     def on_changed(self, callback: Callable[[Role, int], Any]) -> Callable[[], None]:
         """Call *callback* with role and epoch after each change. Its exceptions are logged.

@@ -8,7 +8,12 @@ __all__ = ["Role"]
 
 
 class Role(enum.Enum):
-    """Who writes the log: the broker itself, or another one whose log it copies (RocketMQ's SLAVE)."""
+    """Who writes the log: the broker itself, or another one whose log it copies (RocketMQ's SLAVE).
+
+    An acting master is a replica whose master is missing: it takes no messages, but runs the background services, whose
+    output is stored by other brokers (RocketMQ's slave acting master).
+    """
 
     MASTER = "MASTER"
     REPLICA = "REPLICA"
+    ACTING_MASTER = "ACTING_MASTER"

@@ -24,6 +24,7 @@ from gantrymq.errors import BrokerRefused, GantryError
 __all__ = ["Answer", "Copy", "ask_copies", "copies_of", "healthy"]
 
 MASTER_ID: Final = 0
+ACTS: Final = "acts for its missing master: delivers what waits, through other broker names"
 LOST_MS: Final = 24 * 3600 * 1000  # how long a lost slave is shown
 NOT_TOLD: Final = "; the master's log has the reason"
 NOT_CONNECTED: Final = "the master has no connection of it"
@@ -78,7 +79,7 @@ class Answer:
 class Copy:
     """One broker of a broker name."""
 
-    role: str  # master, or slave
+    role: str  # master, slave, or acting: a slave that acts for its missing master
     id: int | None  # None: a slave that is not registered with the name servers
     address: str
     end: int | None
@@ -143,7 +144,7 @@ def copies_of(answers: Sequence[Answer], now_ms: int) -> list[Copy]:
     rows = [] if master is None else [_master(master)]
     rows += [_slave(each, found.get(each.address), master, rest) for each in slaves]
     rows += [_unregistered(each) for each in rest]
-    return rows + _lost(master, {_host(each.address) for each in rows if each.role == "slave"}, now_ms)
+    return rows + _lost(master, {_host(each.address) for each in rows if each.role != "master"}, now_ms)
 
 
 def _matched(connections: Sequence[ConnectedSlave], slaves: Sequence[Answer]) -> dict[str, ConnectedSlave]:
@@ -186,6 +187,11 @@ def _slave(
     slave: Answer, connection: ConnectedSlave | None, master: Answer | None, rest: Sequence[ConnectedSlave]
 ) -> Copy:
     row = Copy(role="slave", id=slave.broker_id, address=slave.address, end=slave.end)
+    client = slave.ha.connection if slave.ha is not None else None
+    if client is not None and client.acting:
+        waiting = client.acting_problem
+        problem = f"acts for its missing master, but messages wait: {waiting}" if waiting else ACTS
+        return attrs.evolve(row, role="acting", problem=problem)
     if connection is not None:
         row = _with_connection(row, connection)
     following, problem = _following(slave, connection, master, rest)

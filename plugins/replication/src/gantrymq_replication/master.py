@@ -14,6 +14,7 @@ from gantrymq.model.hosts import format_address, parse_address
 from gantrymq.remoting.busy_poll import BusyPoll
 from gantrymq.world import Listener, Timer
 from gantrymq.world.clock import wait_set
+from gantrymq_replication.acting.service import ActingService
 from gantrymq_replication.connection import Shared, SlaveConnection
 from gantrymq_replication.durable_mark import DurableMark
 from gantrymq_replication.gate import ReplicaGate
@@ -43,9 +44,9 @@ class MasterService:
     name = "ha_master"
     stops_last = True  # acknowledgements wait for slaves
 
-    def __init__(self, gate: ReplicaGate) -> None:
+    def __init__(self, gate: ReplicaGate, acting: ActingService) -> None:
         self.replicas: Replicas | None = None
-        self._gate = gate
+        self._gate, self._acting = gate, acting
         self._connections: dict[asyncio.Task[None], SlaveConnection] = {}
         self._cancel: list[Callable[[], object]] = []
         self._listener: Listener | None = None
@@ -68,7 +69,7 @@ class MasterService:
         self._broker, self._rules, self._raw_log = broker, rules, raw_log
         _warn(rules)
         DurableMark(broker).forget()
-        self.replicas = Replicas(rules)
+        self.replicas = Replicas(rules, lambda: self._acting.alive)
         durable = broker.settings.text("flushDiskType") == "SYNC_FLUSH"
         clock, self._streams = broker.world.clock, HaStreams(broker.world, broker.settings)
         self._slave_logs = SlaveLogs(broker, raw_log)

@@ -70,7 +70,7 @@ def replication_metrics(
         return _one("gantrymq_replication_received_bytes_total", text, slave.received_bytes, counter=True)
 
     def not_following() -> MetricFamily:
-        broken = broker.role.current is Role.REPLICA and not slave.following
+        broken = broker.role.current is not Role.MASTER and not slave.following
         why = f"this copy does not follow: {slave.problem}" if broken else ""
         text = "1 for a slave that does not copy its master's log."
         return _one("gantrymq_replication_not_following", text, broken, why=why)

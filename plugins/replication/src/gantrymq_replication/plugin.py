@@ -5,6 +5,7 @@ from __future__ import annotations
 from gantrymq.hooks import hookimpl
 from gantrymq.interfaces import ConfigRegistry, GateRegistry, ServiceRegistry
 from gantrymq.remoting.serving import HandlerRegistry, handlers_of
+from gantrymq_replication.acting.service import ActingService
 from gantrymq_replication.gate import ReplicaGate
 from gantrymq_replication.master import MasterService
 from gantrymq_replication.settings import SCHEMA
@@ -18,9 +19,10 @@ class _Parts:
 
     def __init__(self) -> None:
         self.gate, self.slave = ReplicaGate(), SlaveService()
-        self.master = MasterService(self.gate)
-        self.tables = TablesService(lambda: self.slave.following)
-        self.status = StatusService(self.slave, self.master, self.tables)
+        self.acting = ActingService(self.slave)
+        self.master = MasterService(self.gate, self.acting)
+        self.tables = TablesService(lambda: self.slave.following and self.acting.may_copy_tables())
+        self.status = StatusService(self.slave, self.master, self.tables, self.acting)
 
 
 # The hooks of one plugin load run in sequence; the gate hook is the first of those that use it.
@@ -46,6 +48,7 @@ def gantry_register_services(registry: ServiceRegistry) -> None:
     """Register the services; that of the slave starts first, and makes the broker a replica."""
     parts = _of_this_load[0]
     registry.add(parts.slave)
+    registry.add(parts.acting)
     registry.add(parts.tables)
     registry.add(parts.master)
     registry.add(parts.status)
@@ -54,5 +57,6 @@ def gantry_register_services(registry: ServiceRegistry) -> None:
 @hookimpl
 def gantry_register_handlers(registry: HandlerRegistry) -> None:
     """Register the handlers of requests about replication."""
-    for code, handler in handlers_of(_of_this_load[0].status).items():
-        registry.add(code, handler)
+    for family in (_of_this_load[0].status, _of_this_load[0].acting):
+        for code, handler in handlers_of(family).items():
+            registry.add(code, handler)

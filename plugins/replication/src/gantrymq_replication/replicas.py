@@ -14,7 +14,7 @@ are alive, and two slaves.
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 
 import attrs
 
@@ -78,8 +78,9 @@ class Replica:
 class Replicas:
     """The connected slaves."""
 
-    def __init__(self, rules: HaSettings) -> None:
-        self._rules = rules
+    def __init__(self, rules: HaSettings, alive: Callable[[], int] = lambda: 1) -> None:
+        """*alive*: the registered brokers of the group, with enableSlaveActingMaster."""
+        self._rules, self._alive = rules, alive
         self._all: dict[Replica, None] = {}
         self._confirmed = 0  # with allAckInSyncStateSet: the greatest offset that `confirmed` has returned
         self.departures = Departures()
@@ -115,6 +116,22 @@ class Replicas:
         rules = self._rules
         return max(rules.copies if rules.role == SYNC_MASTER else 1, rules.least_copies)
 
+    @property
+    def _gates_by_group(self) -> bool:
+        return self._rules.acting and self._rules.role == SYNC_MASTER
+
+    def _usable(self, end: int) -> int:
+        """Return how many copies may be waited for in a group with acting masters, the master's included."""
+        near = sum(end - each.acked < self._rules.max_gap and not each.replaced() for each in self._all)
+        return min(self._alive(), 1 + near)
+
+    def needed(self, end: int) -> int:
+        """Return for how many copies an acknowledgement waits, the master's included."""
+        rules = self._rules
+        if self._gates_by_group and rules.fewer_copies:
+            return max(min(rules.copies, self._usable(end)), rules.least_copies)
+        return rules.copies
+
     def in_sync(self, end: int, now: float) -> list[Replica]:
         """Return the slaves of the in-sync set; *end*: of the master's log."""
         return [each for each in self._caught_up(end, now) if not each.replaced()]
@@ -125,11 +142,11 @@ class Replicas:
     def available(self, end: int) -> bool:
         """Return whether as many slaves as needed are connected and less than haSlaveFallbehindMax behind."""
         near = sum(end - each.acked < self._rules.fall_behind_max for each in self._all)
-        return near >= self._rules.copies - 1
+        return near >= self.needed(end) - 1
 
     def confirmed(self, end: int, now: float) -> int:
         """Return the log offset up to which enough slaves have the log; *end* if none is waited for."""
-        needed = self._rules.copies - 1
+        needed = self.needed(end) - 1
         acks = sorted((each.counted for each in self._all), reverse=True)
         if len(acks) < needed:
             return 0
@@ -141,6 +158,8 @@ class Replicas:
 
     def shortage(self, end: int, now: float) -> str:
         """Return why no message may be stored, because of minInSyncReplicas; empty if it may."""
+        if self._gates_by_group and (usable := self._usable(end)) < (needed := self.needed(end)):
+            return f"in-sync replicas not enough: {usable} in this group, needed {needed}"
         least = self._rules.least_copies
         if least > 1 and (count := 1 + len(self.in_sync(end, now))) < least:
             return f"in-sync replicas not enough: {count} in sync, minInSyncReplicas={least}"

@@ -76,6 +76,41 @@ SCHEMA: tuple[Setting, ...] = (
         "A slave that did not catch up for this long is not in sync, ms.",
         at_least=100,
     ),
+    Setting.flag(
+        "enableSlaveActingMaster",
+        False,
+        "Let the slave with the smallest id do the background work of a missing master; set it on all brokers of a "
+        "group, and supportActingMaster on name servers.",
+    ),
+    Setting.flag(
+        "enableRemoteEscape",
+        False,
+        "Let an acting master send what it cannot store, such as delayed messages that are due, to another brokerName.",
+    ),
+    Setting.flag(
+        "skipPreOnline",
+        False,
+        "Let a master of a group with acting masters begin without the progress of its slaves.",
+    ),
+    Setting.flag(
+        "enableAutoInSyncReplicas",
+        False,
+        "With enableSlaveActingMaster, wait for fewer copies than inSyncReplicas if there are fewer, but at least "
+        "minInSyncReplicas.",
+    ),
+    Setting.number(
+        "syncBrokerMemberGroupPeriod",
+        1000,
+        "Send a heartbeat to name servers, and ask them for the members of the group, each this often, ms; with "
+        "enableSlaveActingMaster.",
+        at_least=10,
+    ),
+    Setting.number(
+        "brokerNotActiveTimeoutMillis",
+        10000,
+        "Let name servers remove this broker after this time without a heartbeat, ms; with enableSlaveActingMaster.",
+        at_least=1000,
+    ),
     Setting(
         "haTlsEnable",
         "flag",
@@ -120,6 +155,12 @@ class HaSettings:
     max_gap: int
     max_late_s: float
     fall_behind_max: int
+    acting: bool  # slaves may act for their master
+    escape: bool
+    skip_pre_online: bool
+    fewer_copies: bool  # wait for as many as there are
+    group_period_s: float
+    heartbeat_timeout_ms: int
 
     @classmethod
     def of(cls, settings: Settings) -> Self:
@@ -161,4 +202,10 @@ class HaSettings:
             max_gap=number("haMaxGapNotInSync"),
             max_late_s=number("haMaxTimeSlaveNotCatchup") / 1000,
             fall_behind_max=number("haSlaveFallbehindMax"),
+            acting=flag("enableSlaveActingMaster"),
+            escape=flag("enableRemoteEscape"),
+            skip_pre_online=flag("skipPreOnline"),
+            fewer_copies=flag("enableAutoInSyncReplicas"),
+            group_period_s=number("syncBrokerMemberGroupPeriod") / 1000,
+            heartbeat_timeout_ms=number("brokerNotActiveTimeoutMillis"),
         )

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections.abc import Awaitable, Callable
 from typing import Final
 
 from gantrymq.errors import ConfigError, GantryError, StoreError
@@ -46,6 +47,7 @@ class SlaveService:
         self._problem = "it is no slave"
         self._task: asyncio.Task[None] | None = None
         self._copying: Copying | None = None
+        self.before_copy: Callable[[], Awaitable[object]] | None = None  # awaited when the master is connected
         self._received_before = 0  # by connections that have ended
 
     @property
@@ -160,6 +162,12 @@ class SlaveService:
 
     async def _copy(self, raw_log: RawLog, address: str) -> None:
         link = await self._streams.connect(*parse_address(address))
+        if self.before_copy is not None:
+            try:
+                await self.before_copy()
+            except BaseException:
+                link.abort()
+                raise
         self._copying = Copying(self._broker, raw_log, self._rules, self._mark, self._durable)
         try:
             await self._copying.run(link)

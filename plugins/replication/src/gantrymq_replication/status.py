@@ -8,6 +8,8 @@ GantryMQ's own members, which RocketMQ's tools ignore:
     wantedCopies, inSyncCopies     of a master, its own copy included
     haConnectionInfo[].lateMillis  how long ago the slave had everything; 0 if it has it
     haDepartures[]                 host, time and reason of ended connections; whether a report had come
+    haClientRuntimeInfo.acting     whether a slave acts for its missing master
+    haClientRuntimeInfo.actingProblem  why messages that it should store wait; empty if they do not
     haClientRuntimeInfo.problem    why a slave does not follow; empty while it does
     haClientRuntimeInfo.tablesProblem  why a slave that follows does not copy topics, groups and offsets; or empty
     haClientRuntimeInfo.localAddr  the address of its connection, by which its master knows it
@@ -29,6 +31,7 @@ from gantrymq.remoting.codes import RequestCode
 from gantrymq.remoting.command import Command, response_to
 from gantrymq.remoting.connection import Connection
 from gantrymq.remoting.serving import serves
+from gantrymq_replication.acting.service import ActingService
 from gantrymq_replication.master import MasterService
 from gantrymq_replication.metric_families import replication_metrics
 from gantrymq_replication.replicas import Replicas
@@ -44,8 +47,10 @@ class StatusService:
     name = "ha_status"
     roles = frozenset(Role)
 
-    def __init__(self, slave: SlaveService, master: MasterService, tables: TablesService) -> None:
-        self._slave, self._master, self._tables = slave, master, tables
+    def __init__(
+        self, slave: SlaveService, master: MasterService, tables: TablesService, acting: ActingService
+    ) -> None:
+        self._slave, self._master, self._tables, self._acting = slave, master, tables, acting
 
     async def start(self, broker: Broker) -> None:
         """Register the metrics."""
@@ -61,7 +66,7 @@ class StatusService:
     @serves(RequestCode.GET_BROKER_HA_STATUS, action=Action.GET)
     def status(self, asked: Command, connection: Connection) -> Command:
         """907: tell the slaves of this master, or the connection of this slave."""
-        body = self._of_slave() if self._broker.role.current is Role.REPLICA else self._of_master()
+        body = self._of_master() if self._broker.role.current is Role.MASTER else self._of_slave()
         return response_to(asked, 0, None, None, json.dumps(body, separators=(",", ":")).encode())
 
     @serves(RequestCode.GET_BROKER_EPOCH_CACHE, action=Action.GET)
@@ -72,6 +77,8 @@ class StatusService:
     def _of_slave(self) -> dict[str, Any]:
         slave, copying = self._slave, self._slave.copying
         client = {
+            "acting": self._broker.role.current is Role.ACTING_MASTER,
+            "actingProblem": self._acting.problem,
             "lastReadTimestamp": copying.read_at_ms if copying is not None else 0,
             "lastWriteTimestamp": copying.wrote_at_ms if copying is not None else 0,
             "localAddr": copying.local_address if copying is not None else "",

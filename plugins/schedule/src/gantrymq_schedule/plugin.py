@@ -6,13 +6,13 @@ from gantrymq.hooks import hookimpl
 from gantrymq.interfaces import ConfigRegistry, InterceptorRegistry, ServiceRegistry
 from gantrymq.remoting.serving import HandlerRegistry, handlers_of
 from gantrymq_schedule.pending import PendingRequests
+from gantrymq_schedule.progress import ProgressService
 from gantrymq_schedule.service import Schedule
 from gantrymq_schedule.settings import SCHEMA
-from gantrymq_schedule.timer.requests import TimerRequests
 from gantrymq_schedule.timer.settings import SCHEMA as TIMER_SCHEMA
 
 # Shared by the hooks of one plugin load, which run in sequence; the interceptor hook runs before the service hook.
-_of_this_load: list[Schedule] = []
+_of_this_load: list[ProgressService] = []
 
 
 @hookimpl
@@ -25,20 +25,21 @@ def gantry_register_config(registry: ConfigRegistry) -> None:
 @hookimpl
 def gantry_register_interceptors(registry: InterceptorRegistry) -> None:
     """Register the interceptor of delayed messages."""
-    _of_this_load[:] = [Schedule()]
-    registry.add(_of_this_load[0].interceptor)
+    _of_this_load[:] = [ProgressService(Schedule())]
+    registry.add(_of_this_load[0].schedule.interceptor)
 
 
 @hookimpl
 def gantry_register_services(registry: ServiceRegistry) -> None:
-    """Register the service that delivers delayed messages."""
+    """Register the service that delivers delayed messages, and the one that tells its progress."""
+    registry.add(_of_this_load[0].schedule)
     registry.add(_of_this_load[0])
 
 
 @hookimpl
 def gantry_register_handlers(registry: HandlerRegistry) -> None:
     """Register the handlers of requests about delayed messages."""
-    schedule = _of_this_load[0]
-    for family in (schedule, schedule.recalls, PendingRequests(schedule.pending), TimerRequests(schedule.timers)):
+    progress, schedule = _of_this_load[0], _of_this_load[0].schedule
+    for family in (progress, schedule.recalls, PendingRequests(schedule.pending)):
         for code, handler in handlers_of(family).items():
             registry.add(code, handler)

@@ -8,15 +8,10 @@ from collections.abc import Mapping, Sequence
 from gantrymq.config import Settings
 from gantrymq.formats.tags_code import delay_levels_of
 from gantrymq.interfaces import Broker, RecallAnswer, RecallRequest
-from gantrymq.model.access import Action
 from gantrymq.model.role import Role
-from gantrymq.remoting.codes import RequestCode
-from gantrymq.remoting.command import Command, response_to
-from gantrymq.remoting.connection import Connection
-from gantrymq.remoting.serving import serves
 from gantrymq_schedule.interceptor import DelayInterceptor
 from gantrymq_schedule.levels.delivery import LevelDelivery
-from gantrymq_schedule.levels.offsets_file import DELAY_OFFSETS, DelayOffsetsFile
+from gantrymq_schedule.levels.offsets_file import DELAY_OFFSETS
 from gantrymq_schedule.levels.pending import PendingLevels
 from gantrymq_schedule.levels.table import LevelTable
 from gantrymq_schedule.metric_families import level_metrics
@@ -35,7 +30,7 @@ class Schedule:
     """Delayed messages of one broker; may be started again after a stop."""
 
     name = "schedule"
-    roles = frozenset({Role.MASTER})
+    roles = frozenset({Role.MASTER, Role.ACTING_MASTER})
 
     def __init__(self) -> None:
         """Create the service without opening any file."""
@@ -98,11 +93,9 @@ class Schedule:
         """Recall a waiting timed message (`gantrymq.interfaces.MessageRecall`)."""
         return await self.recalls.recall(request)
 
-    @serves(RequestCode.GET_ALL_DELAY_OFFSET, action=Action.GET)
-    def delay_offsets(self, request: Command, connection: Connection) -> Command:
-        """Answer request 45: the offsets of the delay levels in the form of delayOffset.json."""
-        text = self._levels.offsets_text() if self._levels is not None else DelayOffsetsFile().to_text()
-        return response_to(request, 0, None, None, text.encode())
+    def delay_offsets(self) -> str | None:
+        """Return the text of delayOffset.json; None while the service does not run."""
+        return None if self._levels is None else self._levels.offsets_text()
 
 
 log = logging.getLogger(__name__)

@@ -21,6 +21,7 @@ from gantrymq.world.time_slices import TimeSlices
 from gantrymq_transaction.decision_handler import DecisionHandler
 from gantrymq_transaction.decision_writer import DecisionWriter
 from gantrymq_transaction.half_checker import GROUP, HalfChecker, uncertain_checks
+from gantrymq_transaction.half_escape import HalfEscape
 from gantrymq_transaction.half_text import HalfTextWriter
 from gantrymq_transaction.ledger import Ledger
 from gantrymq_transaction.messages import offsets_in_op
@@ -42,12 +43,13 @@ class _Running(NamedTuple):
     writer: DecisionWriter
     decisions: DecisionHandler
     checker: HalfChecker
+    escape: HalfEscape | None  # on an acting master
 
 
 class RocketTransactions:
     """The service; see `gantrymq.interfaces.TransactionService` for its methods."""
 
-    roles = frozenset({Role.MASTER})
+    roles = frozenset({Role.MASTER, Role.ACTING_MASTER})
 
     def __init__(self) -> None:
         self._texts = HalfTextWriter()
@@ -75,6 +77,7 @@ class RocketTransactions:
             *(broker, ledger, writer),
             DecisionHandler(broker, ledger, writer, half.max_offset),
             HalfChecker(broker, ledger, writer, name, await uncertain_checks(broker)),
+            HalfEscape(broker, ledger) if broker.role.current is Role.ACTING_MASTER else None,
         )
         self._last_round_ms = broker.world.clock.now_ms()
         register_transaction_metrics(broker, self.undecided)
@@ -106,7 +109,12 @@ class RocketTransactions:
     async def check(self, now_ms: int) -> None:
         """Run a round of checks."""
         self._last_round_ms = now_ms
-        await self._now().checker.round(now_ms)
+        running = self._now()
+        if running.escape is None:
+            await running.checker.round(now_ms)
+        else:
+            await running.escape.round(now_ms)
+            running.checker.save_positions()
 
     # --- for operators ----------------------------------------------------------------------------------------------
 

@@ -105,10 +105,12 @@ class Pulls:
         filters: Filters,
         held: HeldPulls,
         is_master: Callable[[], bool],
+        serves_as_master: Callable[[], bool],
     ) -> None:
+        """*serves_as_master*: this broker is the master, or acts as it while it is missing."""
         self._settings = settings
-        self._is_master = is_master
-        self._slave_reads = SlaveReads(settings, is_master)
+        self._is_master, self._serves_as_master = is_master, serves_as_master
+        self._slave_reads = SlaveReads(settings, serves_as_master)
         self._clock = clock
         self._store = store
         self._topics = tables.topics
@@ -157,7 +159,7 @@ class Pulls:
     def _attempt(self, request: PullRequest, requester: Requester, *, may_hold: bool) -> None:
         topic, group, subscription, match = self._checked(request)
         queue, respond = Queue(request.topic, request.queue_id), requester.respond
-        if may_hold and request.sys_flag & PULL_COMMIT_OFFSET and self._is_master():
+        if may_hold and request.sys_flag & PULL_COMMIT_OFFSET and self._serves_as_master():
             # A replica has its master's offsets. RocketMQ's clients leave the flag out in pulls from a slave, and its
             # slaves before 5.0 ignore it.
             try:
@@ -218,8 +220,9 @@ class Pulls:
         code = _CODES.get(found.status)
         if code is None:  # the queue does not exist or is empty
             code = PULL_OFFSET_MOVED if request.queue_offset != 0 else PULL_NOT_FOUND
-        on_slave = code != FOUND and not self._is_master()
-        if on_slave and code == PULL_OFFSET_MOVED:
+        on_slave = code != FOUND and not self._serves_as_master()
+        if code == PULL_OFFSET_MOVED and not self._is_master():
+            on_slave = True
             # The queue may end later on the master, so the offset is kept; RocketMQ's slave sends its own end.
             code = PULL_NOT_FOUND if request.queue_offset > found.max_offset else PULL_RETRY_IMMEDIATELY
             found = found._replace(next_offset=request.queue_offset)

@@ -8,6 +8,8 @@
     true              slave     recent, or there are none       0
     false             slave     -                               pulls are refused
 
+An acting master counts as a master here.
+
 Old messages are further from the end of the log than accessMessageInMemoryMaxRatio of the memory. RocketMQ judges by
 the last entry examined, the stores here by the last message found.
 
@@ -43,9 +45,9 @@ _REFUSED: Final = (
 class SlaveReads:
     """The rules of one broker."""
 
-    def __init__(self, settings: Settings, is_master: Callable[[], bool]) -> None:
+    def __init__(self, settings: Settings, serves_as_master: Callable[[], bool]) -> None:
         self._settings = settings
-        self.is_master = is_master
+        self._serves_as_master = serves_as_master
 
     def check(self) -> None:
         """Check that this broker serves pulls.
@@ -53,7 +55,7 @@ class SlaveReads:
         Raises:
             RequestRefused: it is a slave, and slaveReadEnable is not set; code 2, as a slave of RocketMQ 5.
         """
-        if not self.is_master() and not self._settings.flag("slaveReadEnable"):
+        if not self._serves_as_master() and not self._settings.flag("slaveReadEnable"):
             raise RequestRefused(_SYSTEM_BUSY, _REFUSED)
 
     def suggested(self, group: GroupConfig, found: GetResult) -> int:
@@ -62,4 +64,4 @@ class SlaveReads:
             return MASTER_ID
         if found.distant:
             return group.which_broker_when_slow
-        return group.broker_id if self.is_master() else MASTER_ID
+        return group.broker_id if self._serves_as_master() else MASTER_ID

@@ -140,13 +140,20 @@ class Registration:
         """The address of a slave's master as name servers tell it; empty if they do not."""
         return "" if self._masters.present is None else self._masters.present.address
 
-    def change(self, *, broker_id: int | None = None, ha_address: str | None = None) -> None:
-        """Register with another id or address of replication."""
+    def change(
+        self,
+        *,
+        broker_id: int | None = None,
+        ha_address: str | None = None,
+        heartbeat_timeout_ms: int | None = None,
+    ) -> None:
+        """Register with another id, address of replication or limit of heartbeats."""
         known = self._messages.identity
         self._messages.identity = attrs.evolve(
             known,
             broker_id=known.broker_id if broker_id is None else broker_id,
             ha=known.ha if ha_address is None else ha_address,
+            heartbeat_timeout_ms=heartbeat_timeout_ms or known.heartbeat_timeout_ms,
         )
         self.changed()
 

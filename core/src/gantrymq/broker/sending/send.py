@@ -9,7 +9,7 @@ A topic created by a send is on disk before the message is stored, so that no ac
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 
 from gantrymq.broker.counting.stats import Stats
 from gantrymq.broker.roles import Roles
@@ -81,8 +81,10 @@ class Sends:
 
     def put(
         self, messages: Sequence[StoreMessage], *, skip_interceptors: bool = False
-    ) -> asyncio.Future[Sequence[PutResult]]:
+    ) -> Awaitable[Sequence[PutResult]]:
         """Store messages of a plugin in one append, through gates and, unless *skip_interceptors*, interceptors.
+
+        On an acting master, another broker stores them.
 
         Messages that replicas do not confirm in time are stored like others: delivery, pops and transactions go on
         without slaves, as in RocketMQ.
@@ -92,6 +94,8 @@ class Sends:
             StoreError: a gate failed, or the disk took too long.
             ServiceNotAvailable: this broker is a replica.
         """
+        if (outlet := self._roles.outlet) is not None:
+            return outlet(messages, skip_interceptors=skip_interceptors)
         self._roles.check_put()
         made = (
             messages

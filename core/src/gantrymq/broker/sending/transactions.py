@@ -15,6 +15,7 @@ from gantrymq.broker.roles import MASTER_ONLY
 from gantrymq.config import Settings
 from gantrymq.errors import GantryError
 from gantrymq.interfaces import EndTransaction, Outcome, StoreMessage, TransactionService
+from gantrymq.model.role import Role
 from gantrymq.world import Clock, Timer
 
 log = logging.getLogger(__name__)
@@ -23,10 +24,9 @@ log = logging.getLogger(__name__)
 class Transactions:
     """Prepares and ends transactions, and runs the checks of undecided ones."""
 
-    roles = MASTER_ONLY
-
     def __init__(self, service: TransactionService, settings: Settings, clock: Clock, stats: Stats) -> None:
         self._service = service
+        self.roles: frozenset[Role] = getattr(service, "roles", MASTER_ONLY)
         self._prepare: Callable[[StoreMessage], StoreMessage] = counted(service.prepare, self._failed)
         self._end: Callable[[EndTransaction], Awaitable[Outcome]] = counted(service.end, self._failed)
         self._settings = settings

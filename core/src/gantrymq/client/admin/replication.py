@@ -57,6 +57,8 @@ class MasterConnection:
     local_address: str | None  # its end of the connection, empty without one; GantryMQ only
     problem: str | None  # why it does not follow, empty while it does; GantryMQ only
     tables_problem: str | None = None  # why it copies the log, but no topics and offsets; GantryMQ only
+    acting: bool = False  # whether it acts for its missing master; GantryMQ only
+    acting_problem: str = ""  # why messages that it should deliver wait; empty if they do not
 
 
 @attrs.frozen(kw_only=True)
@@ -170,6 +172,8 @@ def _connection(members: Mapping[str, Any]) -> MasterConnection:
         local_address=None if local is None else str(local),
         problem=None if problem is None else str(problem),
         tables_problem=None if tables is None else str(tables),
+        acting=bool(members.get("acting")),
+        acting_problem=str(members.get("actingProblem") or ""),
     )
 
 

@@ -23,6 +23,7 @@ from gantrymq.formats.record import RecordView
 from gantrymq.interfaces import Broker, PutResult, PutStatus, StoreMessage
 from gantrymq.model.names import SCHEDULE_TOPIC
 from gantrymq.model.queue import Queue
+from gantrymq.model.role import Role
 from gantrymq.world.clock import wait_set
 from gantrymq_schedule.deleted_topics import DeletedTopics
 from gantrymq_schedule.lateness import Lateness
@@ -41,6 +42,7 @@ log = logging.getLogger(__name__)
 TOGETHER_MS: Final = 5  # messages due within this time of each other are delivered together
 AGAIN_S: Final = 0.1  # retry delay after the store refused
 AFTER_A_BUG_S: Final = 10.0
+ACTING_STEP: Final = 1000  # versions that a missing master, which compares them, may be ahead of its copy
 
 
 class LevelDelivery:
@@ -63,6 +65,7 @@ class LevelDelivery:
         self._file = DelayOffsetsFile()
         self._deleted = DeletedTopics(broker)
         self._unsaved = False
+        self._told = ""  # the problem in the last warning
         self._log_end = 0  # log offset after the last delivered message
         self._stored: dict[int, set[int]] = {}  # by level, queue offsets after its position that are delivered
         self._hearing: list[Callable[[], None]] = []
@@ -81,6 +84,8 @@ class LevelDelivery:
         broker = self._broker
         members = await broker.world.workers.run(load, broker.world.files, self._path, log.warning)
         self._file = DelayOffsetsFile.from_json(members or {})
+        if broker.role.current is Role.ACTING_MASTER:
+            self._file.version.counter += ACTING_STEP
         there = {level_of(queue) for queue in broker.store.queues() if queue.topic == SCHEDULE_TOPIC}
         for level in sorted(there | set(range(1, len(self._delays_ms) + 1))):
             queue = queue_of(level)
@@ -142,9 +147,12 @@ class LevelDelivery:
         """Run *step* and return whether it succeeded; pause after a failure."""
         try:
             await step
+            self._told = ""
             return True
         except GantryError as error:
-            log.warning("delayed messages wait: %s; retrying", error)
+            if str(error) != self._told:
+                self._told = str(error)
+                log.warning("delayed messages wait: %s; retrying", error)
             await self._pause(AGAIN_S)
         except Exception:
             log.exception("delayed messages wait because of a bug; retrying")

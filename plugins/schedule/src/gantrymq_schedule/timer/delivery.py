@@ -57,6 +57,7 @@ class TimerDelivery:
         Raises:
             StoreError: a message could not be stored before the broker stopped.
         """
+        told = ""
         waiting = list(messages) if not self.known else [each for each in messages if not _known(each, self.known)]
         while waiting := [each for each in waiting if not self.deleted.has(each.topic, max(0, made_at - 1))]:
             began = self._broker.store.state().max_log_offset
@@ -83,7 +84,9 @@ class TimerDelivery:
                     left.append(message)
             waiting = left
             if waiting:
-                log.warning("%d timed messages wait for the store: %s", len(waiting), results[-1].problem)
+                if results[-1].problem != told:
+                    told = results[-1].problem
+                    log.warning("%d timed messages wait for the store: %s", len(waiting), told)
                 await self._pause()
 
     async def _stored(self, messages: Sequence[StoreMessage]) -> Sequence[PutResult]:

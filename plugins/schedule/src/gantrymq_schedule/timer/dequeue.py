@@ -15,13 +15,16 @@ from collections.abc import Sequence
 
 import attrs
 
+from gantrymq.formats.record import RecordView
 from gantrymq.interfaces import StoreMessage
+from gantrymq.model.java import string_hash
 from gantrymq.world.time_slices import TimeSlices
 from gantrymq_schedule.lateness import Lateness
-from gantrymq_schedule.timer.messages import delete_key, due_message, rolled_message, timed_message_of
+from gantrymq_schedule.timer.messages import TimedMessage, delete_key, due_message, rolled_message, timed_message_of
 from gantrymq_schedule.timer.state import NOTHING, WITHOUT_A_PAUSE, TimerState
-from gantrymq_schedule.timer.wheel_files import SlotChain, WheelDamage
-from gantrymq_store_files.timer_log import TimerEntry
+from gantrymq_schedule.timer.wheel_clock import SlotPlacement
+from gantrymq_schedule.timer.wheel_files import NewEntry, SlotChain, WheelDamage
+from gantrymq_store_files.timer_log import DEFAULT, DELETE, ROLL, TimerEntry
 
 __all__ = ["TimerDequeuer"]
 
@@ -144,6 +147,7 @@ class TimerDequeuer:
         """Return the messages to store, and the change of the number of waiting messages by topic."""
         made: list[StoreMessage] = []
         changes: Counter[str] = Counter()
+        again: list[tuple[RecordView, TimedMessage]] = []
         slices = TimeSlices(self._state.broker.world.clock, 1)
         deleted = self._state.delivery.deleted
         for number, (entry, record) in enumerate(zip(entries, await self._state.records(entries), strict=True)):
@@ -163,11 +167,32 @@ class TimerDequeuer:
             changes[waiting.topic] += 1 if waiting.deletes is not None else -1
             if waiting.deletes is None and deleted.has(waiting.topic, record.log_offset):
                 continue  # checked for rolled messages too: their copy would be newer than the deletion
-            if entry.rolls:
+            if entry.rolls and self._state.acting:
+                changes[waiting.topic] += 1
+                again.append((record, waiting))
+            elif entry.rolls:
                 made.append(rolled_message(record, entry.written_ms, now_ms))
             else:
                 made.append(due_message(record, waiting, entry.written_ms, now_ms))
+        if again:
+            await self._keep(again, now_ms)
         return made, changes
+
+    async def _keep(self, rolled: Sequence[tuple[RecordView, TimedMessage]], now_ms: int) -> None:
+        """Put rolled messages of an acting master, which cannot store a copy of them, into a later slot themselves."""
+        state, entries = self._state, []
+        for record, waiting in rolled:
+            tick = waiting.slot_ms // state.clock.precision_ms
+            place = state.clock.place(waiting.slot_ms, now_ms) or SlotPlacement(
+                max(tick, state.clock.write_tick), False
+            )
+            magic = DEFAULT | (ROLL if place.rolls else 0) | (DELETE if waiting.deletes is not None else 0)
+            topic_hash = string_hash(waiting.topic)
+            entries.append(NewEntry(place.tick, magic, record.log_offset, record.total_size, topic_hash))
+        await state.broker.world.workers.run(state.files.append, entries, state.clock.write_ms)
+        state.slot_counts.taken(entries)
+        state.last_tick = max(state.last_tick, max(entry.tick for entry in entries))
+        state.in_slots += sum(-1 if entry.magic & DELETE else 1 for entry in entries)
 
     def _finish_slot(self, due: _Due) -> None:
         state = self._state

@@ -72,7 +72,7 @@ class TimerFlusher:
         state = self._state
         if state.rebuild is not None:
             return
-        before, clock = state.checkpoint_files.checkpoint, state.clock
+        before, clock, world = state.checkpoint_files.checkpoint, state.clock, state.broker.world
         read_tick = clock.read_tick
         new_checkpoint = TimerCheckpoint(
             read_tick * clock.precision_ms,
@@ -80,16 +80,23 @@ class TimerFlusher:
             state.queue_offset,
             state.queue_offset,
             before.state_version,
-            state.broker.world.clock.now_ms(),
-            before.counter + 1,
+            world.clock.now_ms(),
+            world.clock.now_ms()
+            if state.acting
+            else before.counter + 1,  # a returning master compares it with its own, a number of saves
             state.delivered_from,
             state.in_slots,
         )
         metrics = state.checkpoint_files.metrics.encode()
         await state.broker.store.flushed(state.delivery.end)
-        run = state.broker.world.workers.run
+        run = world.workers.run
         await run(state.files.sync)
         await run(state.checkpoint_files.save, new_checkpoint, metrics)
+        if state.acting and state.delivery.delivered:
+            await run(
+                *(state.handover.written, world.files, state.broker.root),
+                *(new_checkpoint.read_time_ms, new_checkpoint.queue_offset),
+            )
         if clock.held:
             state.wake.set()
         clock.saved_tick = read_tick

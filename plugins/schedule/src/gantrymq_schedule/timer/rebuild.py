@@ -4,6 +4,7 @@ All messages of the timer queue are enqueued again, from the first one kept, exc
 
 - Slots are delivered in order. If the log has a delivery from slot R after a message with a slot at least `MARGIN_MS`
   before R, that message was delivered. So only the deliveries of the last slots have to be kept in memory.
+- What an acting master sent to other brokers is not in the log, but in `handover`.
 - A rolled message was stored in the timer queue again, with TIMER_ROLL_TIMES one higher; only the copy is enqueued.
 
 ``timercheck`` is removed first and written once everything is in the wheel, so a crash restarts the rebuild.
@@ -19,6 +20,7 @@ from itertools import islice
 from gantrymq.formats.record import RecordView, iter_records
 from gantrymq.interfaces import Broker, DispatchEntry, GetLimit
 from gantrymq.model import properties as props
+from gantrymq_schedule.timer.handover import TimerHandover
 from gantrymq_schedule.timer.messages import TIMER_QUEUE, TimedMessage, delivery_key, next_roll_key, parse_slot
 
 __all__ = ["WheelRebuild"]
@@ -32,8 +34,9 @@ _TOGETHER = 10_000  # log entries per step in the worker thread
 class WheelRebuild:
     """Deliveries found in the commit log."""
 
-    def __init__(self) -> None:
-        """Create it; `read` has to be called next."""
+    def __init__(self, handover: TimerHandover) -> None:
+        """Create it; `read` has to be called next. *handover*: deliveries that are not in the log."""
+        self._handover = handover
         self.known: Counter[tuple[str, ...]] = Counter()  # keys of deliveries from the last slots, and of rolled copies
         self.ready = False  # whether the log was read completely
         self._out_ms = -1  # newest slot with a delivery
@@ -105,6 +108,8 @@ class WheelRebuild:
     def is_out(self, record: RecordView, waiting: TimedMessage) -> bool:
         """Return whether *record* of the timer queue was delivered or rolled; call it once per record."""
         if waiting.slot_ms < self._begin_ms and record.log_offset < self._out_at:
+            return True
+        if self._handover.has(waiting.slot_ms, record.queue_offset):
             return True
         copy = next_roll_key(record)
         if not self.known[copy]:

@@ -12,6 +12,7 @@ from gantrymq.interfaces import Broker
 from gantrymq.world.time_slices import TimeSlices
 from gantrymq_schedule.timer.checkpoint_files import TimerCheckpointFiles
 from gantrymq_schedule.timer.delivery import TimerDelivery
+from gantrymq_schedule.timer.handover import TimerHandover
 from gantrymq_schedule.timer.rebuild import WheelRebuild
 from gantrymq_schedule.timer.slot_counts import SlotCounts
 from gantrymq_schedule.timer.wheel_clock import WheelClock
@@ -38,6 +39,8 @@ class TimerState:
     log_end: int = 0  # end of the timer log when that offset was reached
     waiting: int = 0  # number of waiting messages
     in_slots: int = 0  # sum of the slot counts from the read tick on, of entries before `log_end`
+    handover: TimerHandover = attrs.field(factory=TimerHandover)
+    acting: bool = False  # this broker is an acting master: the wheel is rebuilt at its start, and later by its master
     rebuild: WheelRebuild | None = None  # during a rebuild of wheel and log; nothing is saved then
     taken: int = 0  # messages enqueued since the start
     dequeuing: bool = False  # whether a slot is being delivered

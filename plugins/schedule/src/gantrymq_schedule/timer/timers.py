@@ -25,6 +25,7 @@ from gantrymq.errors import GantryError, ServiceNotAvailable, StoreError
 from gantrymq.formats.record import RecordView
 from gantrymq.interfaces import Bounds, Broker, StoreMessage
 from gantrymq.model.queue import Queue
+from gantrymq.model.role import Role
 from gantrymq.model.topic import TopicConfig
 from gantrymq_schedule.lateness import Lateness
 from gantrymq_schedule.timer import settings as keys
@@ -34,6 +35,7 @@ from gantrymq_schedule.timer.delivery import TimerDelivery
 from gantrymq_schedule.timer.dequeue import TimerDequeuer
 from gantrymq_schedule.timer.enqueue import TimerEnqueuer
 from gantrymq_schedule.timer.flush import TimerFlusher
+from gantrymq_schedule.timer.handover import TimerHandover
 from gantrymq_schedule.timer.messages import TIMER_QUEUE
 from gantrymq_schedule.timer.rebuild import WheelRebuild
 from gantrymq_schedule.timer.recovery import WheelRecovery, recover
@@ -92,10 +94,12 @@ class Timers:
         if not broker.settings.flag(keys.ENABLED):
             self.broker = broker
             return
-        if broker.topics.get(TIMER_QUEUE.topic) is None:
+        acting = broker.role.current is Role.ACTING_MASTER
+        if broker.topics.get(TIMER_QUEUE.topic) is None and not acting:
             broker.topics.put(TopicConfig(TIMER_QUEUE.topic, 1, 1))
         try:
-            self._state, self._enqueuer = await _open_state(broker, "")
+            damage = "this slave begins to act for its master" if acting else ""
+            self._state, self._enqueuer = await _open_state(broker, damage)
         except OSError as error:
             raise StoreError(
                 f"the timed messages that wait cannot be read: {error}; start again when the disk works"
@@ -201,7 +205,8 @@ class Timers:
 
     async def _read_deliveries(self) -> bool:
         """Find the first slot of the rebuilt wheel, and the deliveries so far. Return False if the broker stops."""
-        state, rebuild = self._state, WheelRebuild()
+        state = self._state
+        rebuild = WheelRebuild(state.handover)
         if not await rebuild.read(state.broker, lambda: self._running):
             return False
         state.clock.begin_at(rebuild.begin_tick(state.broker.world.clock.now_ms(), self.precision_ms))
@@ -319,12 +324,14 @@ async def _open_state(broker: Broker, damage: str) -> tuple[TimerState, TimerEnq
     slot_counts = SlotCounts(broker, files)
     await slot_counts.apply_limit(read_tick)
     state = TimerState(broker, clock, files, checkpoint_files, delivery, slot_counts, found.last_tick)
+    state.acting = broker.role.current is Role.ACTING_MASTER
     state.waiting = state.in_slots = found.waiting - found.came
     state.queue_offset = max(checkpoint.queue_offset, bounds.min_offset)
     state.log_end = min(checkpoint.flushed_position, files.end)
     if damage and bounds.min_offset < bounds.max_offset:
         log.warning("%s; the timer wheel and its log are rebuilt from the commit log", damage)
-        state.rebuild = WheelRebuild()
+        state.handover = await run(TimerHandover.read, world.files, root)
+        state.rebuild = WheelRebuild(state.handover)
     return state, TimerEnqueuer(state, found.in_wheel, found.came)
 
 

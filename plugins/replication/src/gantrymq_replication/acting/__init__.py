@@ -1,0 +1,1 @@
+"""A slave that acts as its missing master, and the return of that master (RocketMQ's enableSlaveActingMaster)."""

@@ -1,0 +1,193 @@
+"""Where an acting master's services store: on another broker name that has the topic, by normal sends (code 10).
+
+An acting master cannot append to its log, which is its master's. The queue is chosen by round robin over the writable
+queues of the topic's route, without this broker name. A message that cannot be sent now is kept by the service that
+stores it, and tried again by it; `problem` says why. After a lost answer a message may be stored twice.
+
+A message that waited keeps its properties, without the delay that is over. Sends of other delayed messages carry it, so
+that the other broker makes them wait.
+
+Source: apache/rocketmq broker/.../failover/EscapeBridge.java.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Sequence
+from itertools import count
+from typing import Any, Final, NamedTuple
+
+from gantrymq.errors import BrokerRefused, ClientError, FormatError, GantryError
+from gantrymq.interfaces import Broker, PutResult, PutStatus, StoreMessage
+from gantrymq.loose_json import loads
+from gantrymq.model import properties as props
+from gantrymq.model.names import DEFAULT_TOPIC, is_system_topic
+from gantrymq.model.property_order import ordered_text
+from gantrymq.model.sys_flag import COMPRESSED, COMPRESSION_MASK, MULTI_TAGS, TRANSACTION_PREPARED
+from gantrymq.model.topic import PERM_WRITE
+from gantrymq.remoting.client import RemotingClient
+from gantrymq.remoting.codes import RequestCode, ResponseCode
+from gantrymq.remoting.command import request
+from gantrymq.remoting.headers.send import SendMessageRequest
+
+__all__ = ["Escape", "NoEscape", "sent_properties"]
+
+log = logging.getLogger("gantrymq.replication")
+
+CALL_S: Final = 3.0
+ROUTE_S: Final = 10.0  # how long a route is used
+TOGETHER: Final = 32  # messages sent concurrently
+STORED: Final = frozenset({0, 10, 11, 12})  # put statuses of a stored message
+TIMES: Final = (props.TIMER_DELIVER_MS, props.TIMER_DELAY_SEC, props.TIMER_DELAY_MS)
+_KEPT_FLAGS: Final = COMPRESSED | COMPRESSION_MASK | MULTI_TAGS | TRANSACTION_PREPARED
+_SWITCHED_OFF: Final = "enableRemoteEscape=false: what this acting master should store waits for its master"
+
+
+class _Route(NamedTuple):
+    until: float
+    queues: list[tuple[str, int]]  # address and queue id
+
+
+class Escape:
+    """Sends for one broker; a `gantrymq.interfaces.MessageOutlet`."""
+
+    def __init__(self, broker: Broker, client: RemotingClient, name: str, broker_id: int) -> None:
+        """*name*, *broker_id*: of this broker."""
+        self._registration, self._clock, self._client = broker.registration, broker.world.clock, client
+        self._name = name
+        self._group = f"InnerProducerGroup_{name}_{broker_id}"
+        self._routes: dict[str, _Route] = {}
+        self._turn = count()
+        self.problem = ""  # why the last messages wait; empty if they do not
+        self.sent = 0
+
+    async def __call__(self, messages: Sequence[StoreMessage], *, skip_interceptors: bool = False) -> list[PutResult]:
+        """Send *messages*; after the first failure the others wait, so that few are out of order."""
+        results: list[PutResult] = []
+        while len(results) < len(messages):
+            part = messages[len(results) : len(results) + TOGETHER]
+            sends = (self._send(each, waited=skip_interceptors) for each in part)
+            outcomes = await asyncio.gather(*sends, return_exceptions=True)
+            for outcome in outcomes:
+                results.append(self._result(outcome))
+            failed = next((each for each in outcomes if each is not None), None)
+            if failed is not None:
+                self._failed(str(failed) or type(failed).__name__, failed)
+                return results + [_later(self.problem)] * (len(messages) - len(results))
+        if self.problem:
+            log.info("messages of this acting master are stored by other brokers again")
+        self.problem = ""
+        return results
+
+    def _result(self, outcome: BaseException | None) -> PutResult:
+        if outcome is None:
+            self.sent += 1
+            return PutResult(PutStatus.OK, 0, 0, 0, 0)
+        return _later(str(outcome))
+
+    def _failed(self, problem: str, error: BaseException) -> None:
+        if problem != self.problem:
+            log.warning(
+                "messages of this acting master wait: %s",
+                problem,
+                exc_info=not isinstance(error, GantryError) and error,
+            )
+        self.problem = problem
+        self._routes.clear()
+
+    async def _send(self, message: StoreMessage, *, waited: bool) -> None:
+        own = props.decode(bytes(message.properties))
+        topic = message.topic
+        if is_system_topic(topic):
+            raise BrokerRefused(1, f"topic {topic} belongs to each broker itself", self._name)
+        queues = await self._queues(topic)
+        if not queues:
+            raise BrokerRefused(1, f"no other broker name has writable queues of topic {topic}", self._name)
+        address, queue_id = queues[next(self._turn) % len(queues)]
+        header = SendMessageRequest(
+            producer_group=self._group,
+            topic=topic,
+            default_topic=DEFAULT_TOPIC,
+            default_topic_queue_nums=8,
+            queue_id=queue_id,
+            sys_flag=message.sys_flag & _KEPT_FLAGS,
+            born_timestamp=message.born_timestamp,
+            flag=message.flag,
+            properties=sent_properties(own, waited=waited).decode(),
+            reconsume_times=message.reconsume_times,
+        )
+        command = request(RequestCode.SEND_MESSAGE, header.to_ext(), message.body)
+        answer = await self._client.call(address, command, CALL_S)
+        if answer.code not in STORED:
+            raise BrokerRefused(answer.code, answer.remark or "", address)
+
+    # --- routes -------------------------------------------------------------------------------------------------------
+
+    async def _queues(self, topic: str) -> list[tuple[str, int]]:
+        """Return the queues of other broker names. Raises ClientError."""
+        known = self._routes.get(topic)
+        if known is None or known.until < self._clock.monotonic():
+            known = self._routes[topic] = _Route(self._clock.monotonic() + ROUTE_S, await self._ask_all(topic))
+        return known.queues
+
+    async def _ask_all(self, topic: str) -> list[tuple[str, int]]:
+        problem: ClientError | None = None
+        for name_server in self._registration.states():
+            try:
+                return await self._ask(name_server, topic)
+            except ClientError as error:
+                problem = error
+        raise problem or BrokerRefused(1, "no name server", self._name)
+
+    async def _ask(self, name_server: str, topic: str) -> list[tuple[str, int]]:
+        fields = {"topic": topic, "acceptStandardJsonOnly": "true"}
+        answer = await self._client.call(name_server, request(RequestCode.GET_ROUTEINFO_BY_TOPIC, fields), CALL_S)
+        if answer.code == ResponseCode.TOPIC_NOT_EXIST:
+            return []
+        if answer.code != 0:
+            raise BrokerRefused(answer.code, answer.remark or "", name_server)
+        try:
+            return _writable(loads(answer.payload), self._name)
+        except (FormatError, KeyError, TypeError, ValueError, AttributeError) as error:
+            raise BrokerRefused(1, f"its route of {topic} cannot be read: {error!r}", name_server) from error
+
+
+def _writable(route: Any, without: str) -> list[tuple[str, int]]:
+    masters = {
+        each["brokerName"]: {int(key): at for key, at in each["brokerAddrs"].items()} for each in route["brokerDatas"]
+    }
+    return [
+        (str(masters[each["brokerName"]][0]), queue_id)
+        for each in route["queueDatas"]
+        if each["brokerName"] != without and int(each["perm"]) & PERM_WRITE and 0 in masters.get(each["brokerName"], {})
+        for queue_id in range(int(each["writeQueueNums"]))
+    ]
+
+
+def sent_properties(own: dict[str, str], *, waited: bool) -> bytes:
+    """Return the properties to send for a message with the properties *own*; without its delay if it *waited*."""
+    sent = {**own, props.WAIT: "false"}
+    if waited:
+        sent.pop(props.DELAY, None)
+        if props.TIMER_OUT_MS not in own:
+            for name in TIMES:
+                sent.pop(name, None)
+    return ordered_text(sent)
+
+
+def _later(problem: str) -> PutResult:
+    return PutResult(PutStatus.SERVICE_NOT_AVAILABLE, -1, -1, 0, 0, problem)
+
+
+class NoEscape:
+    """The outlet without enableRemoteEscape: everything waits."""
+
+    problem = ""
+
+    async def __call__(self, messages: Sequence[StoreMessage], *, skip_interceptors: bool = False) -> list[PutResult]:
+        """Refuse *messages*."""
+        if not self.problem:
+            log.warning(_SWITCHED_OFF)
+        self.problem = _SWITCHED_OFF
+        return [_later(_SWITCHED_OFF)] * len(messages)

@@ -1,0 +1,198 @@
+"""The service ``acting_master``: heartbeats, the members of the group, and the role of a slave that may act.
+
+    master   takes over what its slaves did while it was away (`returning`), then serves
+    slave    each syncBrokerMemberGroupPeriod, and when a name server tells a change (905), asks the members and acts,
+             or stops acting (`rules`); it also stops when it is connected to its master, and when 906 tells that a
+             master returns, so that its answers to 43, 45 and 60 are final
+
+Without ``enableSlaveActingMaster=true`` it does nothing.
+
+Source: apache/rocketmq broker/.../BrokerController.java (startServiceWithoutCondition, sendHeartbeat,
+syncBrokerMemberGroup), broker/.../processor/AdminBrokerProcessor.java (exchangeBrokerHaInfo, notifyMinBrokerIdChange).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+
+from gantrymq.errors import ConfigError, GantryError
+from gantrymq.interfaces import Broker
+from gantrymq.model.access import Action
+from gantrymq.model.hosts import format_address, parse_address
+from gantrymq.model.role import Role
+from gantrymq.remoting.client import RemotingClient
+from gantrymq.remoting.codes import RequestCode
+from gantrymq.remoting.command import Command, response_to
+from gantrymq.remoting.connection import Connection
+from gantrymq.remoting.serving import in_operation, serves
+from gantrymq.remoting.tls_settings import client_of
+from gantrymq.world.clock import wait_set
+from gantrymq_replication.acting.escape import Escape, NoEscape
+from gantrymq_replication.acting.group import Group
+from gantrymq_replication.acting.headers import ExchangeHaInfo, MinBrokerIdChange
+from gantrymq_replication.acting.returning import take_over
+from gantrymq_replication.acting.rules import ActingRules
+from gantrymq_replication.settings import SLAVE, HaSettings
+from gantrymq_replication.slave import SlaveService
+
+__all__ = ["ActingService"]
+
+log = logging.getLogger("gantrymq.replication")
+
+
+class ActingService:
+    """Decides the role of a slave while its master is missing."""
+
+    name = "acting_master"
+    stops_last = True  # as the slave's service, which starts before it
+    roles = frozenset(Role)
+
+    def __init__(self, slave: SlaveService) -> None:
+        self._slave = slave
+        self._rules: ActingRules | None = None
+        self._outlet: Escape | NoEscape = NoEscape()
+        self._task: asyncio.Task[None] | None = None
+        self._changing = asyncio.Lock()
+        self._told = asyncio.Event()
+
+    @property
+    def enabled(self) -> bool:
+        """Whether this broker belongs to a group with acting masters."""
+        return self._rules is not None
+
+    @property
+    def alive(self) -> int:
+        """Number of registered brokers of the group, this one included."""
+        return 1 if self._rules is None else max(1, self._rules.alive)
+
+    @property
+    def problem(self) -> str:
+        """Why messages of this acting master wait; empty if they do not."""
+        return self._outlet.problem if self._acting else ""
+
+    def may_copy_tables(self) -> bool:
+        """Return whether the master's tables are the newest: not before it is registered again."""
+        return self._rules is None or self._rules.master_registered
+
+    @property
+    def _acting(self) -> bool:
+        return self._rules is not None and self._broker.role.current is Role.ACTING_MASTER
+
+    async def start(self, broker: Broker) -> None:
+        """Take over from slaves, on a master; then watch the group.
+
+        Raises:
+            ConfigError: there are no name servers, or the store cannot be a copy.
+        """
+        rules, settings = HaSettings.of(broker.settings), broker.settings
+        if not rules.acting:
+            return
+        if not broker.registration.states():
+            raise ConfigError(
+                "enableSlaveActingMaster=true: brokers of a group find each other by name servers; set namesrvAddr"
+            )
+        if broker.store.raw_log is None:
+            raise ConfigError("enableSlaveActingMaster=true: this store cannot be copied; select store=mmap")
+        self._broker, self._clock, self._period_s = broker, broker.world.clock, rules.group_period_s
+        self._client = RemotingClient(broker.world, tls=client_of(settings))
+        self._group = Group(broker, self._client, rules.heartbeat_timeout_ms)
+        self._rules = ActingRules(rules.broker_id)
+        name = broker.registration.broker_name
+        self._outlet = Escape(broker, self._client, name, rules.broker_id) if rules.escape else NoEscape()
+        broker.role.store_elsewhere(self._outlet)
+        broker.registration.change(heartbeat_timeout_ms=rules.heartbeat_timeout_ms)
+        if rules.role == SLAVE:
+            self._slave.before_copy = self._step_down
+        elif not rules.skip_pre_online:
+            await take_over(broker, self._group, self._client, self._own(rules))
+            await broker.role.change(Role.MASTER, broker.role.epoch)
+        self._task = asyncio.ensure_future(self._run())
+
+    async def stop(self) -> None:
+        """End the watch."""
+        if self._task is not None:
+            self._task.cancel()
+            await asyncio.wait([self._task])
+            self._task = None
+            self._broker.role.store_elsewhere(None)
+            await self._client.close()
+
+    def _own(self, rules: HaSettings) -> ExchangeHaInfo:
+        """Return what a returning master tells its slaves. The HA port opens later."""
+        registration = self._broker.registration
+        host, port = parse_address(registration.address)
+        ha_address = format_address(rules.host or host, rules.listen_port or port + 1)
+        end = self._broker.store.state().max_log_offset
+        return ExchangeHaInfo(
+            master_ha_address=ha_address, master_flush_offset=end, master_address=registration.address
+        )
+
+    # --- the group ----------------------------------------------------------------------------------------------------
+
+    async def _run(self) -> None:
+        while True:
+            self._told.clear()
+            try:
+                await self._group.heartbeat()
+                await self._look()
+            except GantryError as error:
+                log.warning("the group of this broker is not known, or its role not changed: %s", error)
+            except Exception:
+                log.exception("the watch of the group failed")
+            await wait_set(self._clock, self._told, self._period_s)
+
+    async def _look(self) -> None:
+        """Ask who is there, and act or stop acting."""
+        assert self._rules is not None
+        before = self._rules.master_registered
+        self._rules.members_are(await self._group.members())
+        if self._broker.role.current is Role.MASTER:
+            return
+        if self._rules.master_registered and not before:
+            self._broker.registration.changed()  # the answers have the master's addresses
+        async with self._changing:
+            if self._rules.acts(connected=self._slave.copying is not None, now=self._clock.monotonic()):
+                if not self._acting:
+                    log.warning("the master of this broker name is missing; this slave, the smallest id, acts for it")
+                    await self._broker.role.change(Role.ACTING_MASTER, self._broker.role.epoch)
+            else:
+                await self._stop_acting()
+
+    async def _step_down(self) -> None:
+        """Stop acting because the master is there."""
+        async with self._changing:
+            await self._stop_acting()
+
+    async def _stop_acting(self) -> None:
+        if self._acting:
+            log.info("this slave does not act for its master any more")
+            await self._broker.role.change(Role.REPLICA, self._broker.role.epoch)
+
+    # --- requests -----------------------------------------------------------------------------------------------------
+
+    @serves(RequestCode.NOTIFY_MIN_BROKER_ID_CHANGE, access=in_operation)
+    def changed(self, asked: Command, connection: Connection) -> Command:
+        """905: look at the group now; what the sender says is not relied upon."""
+        MinBrokerIdChange.from_ext(asked.ext)
+        self._told.set()
+        return response_to(asked)
+
+    @serves(RequestCode.EXCHANGE_BROKER_HA_INFO, action=Action.UPDATE)
+    async def exchange(self, asked: Command, connection: Connection) -> Command:
+        """906: a master tells that it returns; or a slave asks for the addresses of this master."""
+        told = ExchangeHaInfo.from_ext(asked.ext)
+        if self._rules is None:
+            return response_to(asked)
+        if self._broker.role.current is Role.MASTER:
+            registration, end = self._broker.registration, self._broker.store.state().max_log_offset
+            own = ExchangeHaInfo(
+                master_ha_address=registration.ha_address,
+                master_flush_offset=end,
+                master_address=registration.address,
+            )
+            return response_to(asked, 0, None, ExchangeHaInfo().to_ext() if told.master_ha_address else own.to_ext())
+        if told.master_ha_address:
+            self._rules.master_returns(self._clock.monotonic())
+            await self._step_down()
+        return response_to(asked, 0, None, ExchangeHaInfo().to_ext())

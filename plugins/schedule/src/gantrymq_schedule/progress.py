@@ -1,0 +1,108 @@
+"""Progress of delayed messages for operators, slaves and returning masters: requests 45, 60 and 61.
+
+A replica answers 45 and 60 from the files that it copied, or that it wrote while it acted as its master: a returning
+master takes them over. RocketMQ's returns only if all of its slaves answer 60 with a checkpoint.
+
+Source: apache/rocketmq broker/.../processor/AdminBrokerProcessor.java (getAllDelayOffset, getTimerCheckPoint,
+getTimerMetrics).
+"""
+
+from __future__ import annotations
+
+from gantrymq.errors import RequestRefused, ServiceNotAvailable
+from gantrymq.interfaces import Broker
+from gantrymq.loose_json import Entries
+from gantrymq.model.access import Action
+from gantrymq.model.role import Role
+from gantrymq.remoting.codes import RequestCode
+from gantrymq.remoting.command import Command, response_to
+from gantrymq.remoting.connection import Connection
+from gantrymq.remoting.serving import serves
+from gantrymq.remoting.sliced_responses import SlicedResponses
+from gantrymq.world.files import Files
+from gantrymq_schedule.levels.offsets_file import DELAY_OFFSETS, DelayOffsetsFile
+from gantrymq_schedule.service import Schedule
+from gantrymq_schedule.timer.checkpoint_files import TIMER_CHECK
+from gantrymq_schedule.timer.handover import TimerHandover
+from gantrymq_schedule.timer.settings import ENABLED
+from gantrymq_store_files.timer_checkpoint import (
+    TIMER_CHECKPOINT_FIELDS_BYTES,
+    TimerCheckpoint,
+    decode_timer_checkpoint,
+    encode_timer_checkpoint,
+)
+
+__all__ = ["ProgressService"]
+
+
+class ProgressService:
+    """Answers in every role."""
+
+    name = "schedule_progress"
+    roles = frozenset(Role)
+
+    def __init__(self, schedule: Schedule) -> None:
+        self.schedule, self._timers = schedule, schedule.timers
+        self._known: Broker | None = None
+
+    async def start(self, broker: Broker) -> None:
+        """Answer from now on."""
+        self._known = broker
+
+    async def stop(self) -> None:
+        """Answer no more."""
+        self._known = None
+
+    @property
+    def _broker(self) -> Broker:
+        if self._known is None:
+            raise ServiceNotAvailable("the broker starts or stops")
+        return self._known
+
+    @serves(RequestCode.GET_ALL_DELAY_OFFSET, action=Action.GET)
+    async def delay_offsets(self, request: Command, connection: Connection) -> Command:
+        """Answer request 45: the offsets of the delay levels in the form of delayOffset.json."""
+        text = self.schedule.delay_offsets()
+        body = await self._file(DELAY_OFFSETS) if text is None else text.encode()
+        return response_to(request, 0, None, None, body or DelayOffsetsFile().to_text().encode())
+
+    @serves(RequestCode.GET_TIMER_CHECK_POINT, action=Action.GET)
+    async def checkpoint(self, request: Command, connection: Connection) -> Command:
+        """Answer request 60: the last saved checkpoint, 56 bytes; of a replica also without one, see the module."""
+        if self._timers.broker is not None and self._timers.enabled:
+            found = self._timers.checkpoint()
+        elif self._broker.role.current is Role.MASTER:
+            raise self._no_timers()
+        else:
+            found = decode_timer_checkpoint(await self._file(TIMER_CHECK)) or await self._handed_over()
+        return response_to(request, 0, None, None, encode_timer_checkpoint(found)[:TIMER_CHECKPOINT_FIELDS_BYTES])
+
+    @serves(RequestCode.GET_TIMER_METRICS, action=Action.GET)
+    async def metrics(self, request: Command, connection: Connection) -> Command:
+        """Answer request 61: the number of waiting messages by topic."""
+        if self._timers.broker is None or not self._timers.enabled:
+            raise self._no_timers()
+        metrics = self._timers.metrics()
+        counts = Entries((name, each.to_json()) for name, each in list(metrics.topics.items()))
+        body = {"dataVersion": metrics.version.to_json(), "timingCount": counts}
+        return await SlicedResponses(self._broker.world.clock).make(request, connection, body)
+
+    async def _handed_over(self) -> TimerCheckpoint:
+        handover = await self._broker.world.workers.run(TimerHandover.read, self._broker.world.files, self._broker.root)
+        read_time_ms, queue_offset = handover.delivered[-1] if handover.delivered else (0, 0)
+        return TimerCheckpoint(read_time_ms, 0, queue_offset)
+
+    async def _file(self, name: str) -> bytes:
+        return await self._broker.world.workers.run(
+            _read, self._broker.world.files, self._broker.root / "config" / name
+        )
+
+    def _no_timers(self) -> RequestRefused:
+        return RequestRefused(1, f"there are no timers on this broker now ({ENABLED}=false, or it is a replica)")
+
+
+def _read(files: Files, path: object) -> bytes:
+    try:
+        return files.read(path)  # type: ignore[arg-type]
+    except FileNotFoundError:
+        return b""

@@ -1,0 +1,54 @@
+"""``config/timerHandover.json``: timed messages that another broker delivered, which the commit log does not show.
+
+    {"delivered":[[read time ms, queue offset], ...]}
+
+Of each pair: messages of the timer queue before the queue offset, with a slot before the read time, were delivered. An
+acting master writes what it sent elsewhere; a returning master gets the pairs of its slaves (plugin replication). Both
+read the file when they rebuild the wheel, at any later time as well, because what it says stays true.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Final, Self
+
+import attrs
+
+from gantrymq.errors import FormatError
+from gantrymq.loose_json import dumps, loads
+from gantrymq.world.files import Files
+from gantrymq.world.folders import make_durable_dirs
+
+__all__ = ["FILE", "TimerHandover"]
+
+FILE: Final = "timerHandover.json"
+_MOST: Final = 100  # pairs; older ones are about messages that retention has removed
+
+
+@attrs.frozen
+class TimerHandover:
+    """The pairs, the newest last."""
+
+    delivered: tuple[tuple[int, int], ...] = ()
+
+    @classmethod
+    def read(cls, files: Files, root: Path) -> Self:
+        """Read the file, which may be missing. Raises FormatError."""
+        path = root / "config" / FILE
+        try:
+            found = loads(files.read(path))
+            return cls(tuple((int(time_ms), int(offset)) for time_ms, offset in found["delivered"]))
+        except FileNotFoundError:
+            return cls()
+        except (FormatError, KeyError, TypeError, ValueError) as error:
+            raise FormatError(f"{path} cannot be read: {error!r}") from error
+
+    def has(self, slot_ms: int, queue_offset: int) -> bool:
+        """Return whether a message of the timer queue was delivered."""
+        return any(slot_ms < time_ms and queue_offset < offset for time_ms, offset in self.delivered)
+
+    def written(self, files: Files, root: Path, read_time_ms: int, queue_offset: int) -> None:
+        """Write the file with one more pair. Raises OSError."""
+        make_durable_dirs(files, root / "config")
+        pairs = (*self.delivered, (read_time_ms, queue_offset))[-_MOST:]
+        files.replace(root / "config" / FILE, dumps({"delivered": [list(each) for each in pairs]}))

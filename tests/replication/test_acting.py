@@ -1,0 +1,330 @@
+"""A slave acts for its missing master: what waits is delivered by another broker name, once, also after the return."""
+
+from collections import Counter
+from pathlib import Path
+
+import pytest
+from ha_pairs import SETTINGS, end, following, service, simulate_pair
+
+from gantrymq.broker import BrokerServer
+from gantrymq.client import Client
+from gantrymq.config import Settings
+from gantrymq.errors import ServiceNotAvailable
+from gantrymq.formats.record import iter_records
+from gantrymq.interfaces import GetLimit, SendRequest
+from gantrymq.model import properties as props
+from gantrymq.model.names import HALF_TOPIC
+from gantrymq.model.queue import Queue
+from gantrymq.model.role import Role
+from gantrymq.model.topic import TopicConfig
+from gantrymq_nameserver.server import NameServer
+from gantrymq_nameserver.settings import name_server_settings
+from gantrymq_replication.acting.rules import RETURN_S, ActingRules
+from gantrymq_replication.acting.service import ActingService
+from gantrymq_testing.cluster import Cluster
+
+MASTER, SLAVE, OTHER = "10.0.0.1", "10.0.0.2", "10.0.0.3"
+ACTING = {"enableSlaveActingMaster": True, "enableRemoteEscape": True, "messageDelayLevel": "1s 5s 30s"}
+
+
+class Member:
+    """A broker in a process of its own."""
+
+    def __init__(self, group, host, root, **settings):
+        self.group, self.host, self.root, self.process = group, host, root, None
+        self.settings = {**SETTINGS, **ACTING, "bindAddress": host, "brokerIP1": host, **settings}
+
+    async def start(self):
+        self.process = self.group.pair.process(self.host)
+        self.cluster = Cluster(self.process.world, Path(f"/{self.root}"), self.settings)
+        await self.process.run(self._start())
+
+    async def _start(self):
+        self.cluster.settings.set("namesrvAddr", self.group.namesrv, "the test")
+        self.cluster._broker = BrokerServer(self.cluster.world, self.cluster.settings, self.cluster.plugins)
+        await self.cluster.server.start()
+
+    @property
+    def role(self):
+        return self.cluster.broker.role.current
+
+    async def send(self, body, **more):
+        text = props.encode_text(more)
+        sent = SendRequest("p", "T", body, properties=text)
+        return await self.process.run(self.cluster.broker.messages.send(sent))
+
+    async def received(self):
+        """Bodies of the topic, with the time at which each was stored."""
+        found = []
+        for queue_id in range(4):
+            result = self.cluster.store.get(Queue("T", queue_id), 0, GetLimit(1000), None)
+            result = await result if not hasattr(result, "buffers") else result
+            for buffer in result.buffers:
+                found += [(bytes(each.body), each.store_timestamp) for each in iter_records(buffer)]
+        return found
+
+
+class Group:
+    """A name server, a master, its slave and another broker name."""
+
+    def __init__(self, pair, **settings):
+        self.pair, self.clock = pair, pair.world.clock
+        self.master = Member(self, MASTER, "master", **settings)
+        self.slave = Member(self, SLAVE, "slave", brokerRole="SLAVE", brokerId=1, **settings)
+        self.other = Member(self, OTHER, "other", brokerName="broker-b", **settings)
+        self.until = pair.until
+
+    async def start(self):
+        world, folder = self.pair.world, Path("/names")
+        world.files.make_dirs(folder)
+        values = {
+            "bindAddress": "127.0.0.1",
+            "listenPort": 0,
+            "supportActingMaster": True,
+            "notifyMinBrokerIdChanged": True,
+        }
+        self.names = NameServer(world, Settings(name_server_settings(folder), values))
+        host, port = await self.names.start()
+        self.namesrv = f"{host}:{port}"
+        self.pair._stack.push_async_callback(self.stop)
+        for each in (self.other, self.master, self.slave):
+            await each.start()
+        for each in (self.other, self.master):
+            each.cluster.broker.topics.put(TopicConfig("T", read_queues=4, write_queues=4))
+        await self.copied()
+        await self.until(lambda: self.slave.cluster.broker.topics.get("T"), "the topic")
+
+    async def copied(self):
+        await self.until(
+            lambda: following(self.slave.cluster) and end(self.slave.cluster) == end(self.master.cluster), "the copy"
+        )
+
+    async def stop(self):
+        for each in (self.slave, self.master, self.other):
+            if each.process is not None and each.process.alive:
+                await each.process.run(each.cluster.server.stop())
+        await self.names.stop()
+
+
+def delayed(level):
+    return {"DELAY": str(level)}
+
+
+def timed(clock, seconds):
+    return {"TIMER_DELIVER_MS": str(clock.now_ms() + round(1000 * seconds))}
+
+
+def simulate_group(main, **settings):
+    async def run(pair):
+        group = Group(pair, **settings)
+        await group.start()
+        await main(group)
+
+    simulate_pair(run)
+
+
+def test_what_waits_is_delivered_by_others_once_and_also_after_the_return():
+    async def main(group):
+        clock, due = group.clock, {}
+        for number in range(10):
+            body = b"delayed %d" % number
+            await group.master.send(body, UNIQ_KEY=f"d{number}", **delayed(2))
+            due[body] = clock.now_ms() + 5000
+        for number in range(10):
+            body, seconds = b"timed %d" % number, 5 + number * 3
+            await group.master.send(body, UNIQ_KEY=f"t{number}", **timed(clock, seconds))
+            due[body] = clock.now_ms() + 1000 * seconds
+        await group.master.send(b"late", UNIQ_KEY="late", **delayed(3))
+        due[b"late"] = clock.now_ms() + 30_000
+        await group.copied()
+        await clock.sleep(1)
+        assert group.slave.role is Role.REPLICA
+        group.master.process.kill()
+        await group.until(lambda: group.slave.role is Role.ACTING_MASTER, "acting", 2)
+        await clock.sleep(11)
+        found = dict(await group.other.received())
+        assert {body for body, at in due.items() if at <= clock.now_ms() - 1500} <= found.keys() < due.keys()
+        for body, at in found.items():
+            assert -1000 < at - due[body] < 1500, body
+        with pytest.raises(ServiceNotAvailable):
+            await group.slave.send(b"refused")
+
+        await group.master.start()
+        await group.until(lambda: group.slave.role is Role.REPLICA, "the return", 2)
+        await group.copied()
+        await clock.sleep(30)
+        assert group.slave.role is Role.REPLICA
+        both = [*await group.other.received(), *await group.master.received()]
+        counts = Counter(body for body, _ in both)
+        assert counts == Counter(due.keys()), "each once"
+        for body, at in both:
+            assert at - due[body] < 3000, body
+
+    simulate_group(main)
+
+
+def test_the_slave_acts_twice_and_sends_nothing_again():
+    async def main(group):
+        clock = group.clock
+        for number, seconds in enumerate((3, 3, 20, 60)):
+            await group.master.send(b"timed %d" % number, UNIQ_KEY=f"t{number}", **timed(clock, seconds))
+        await group.copied()
+        for _ in range(2):
+            group.master.process.kill()
+            await clock.sleep(10)
+            await group.master.start()
+            await group.copied()
+            await clock.sleep(3)
+        await clock.sleep(60)
+        both = [*await group.other.received(), *await group.master.received()]
+        assert Counter(body for body, _ in both) == Counter(b"timed %d" % number for number in range(4))
+
+    simulate_group(main)
+
+
+def test_half_messages_are_handed_over_once_and_their_producers_asked():
+    async def main(group):
+        for number in range(5):
+            await group.master.send(b"half %d" % number, UNIQ_KEY=f"h{number}", TRAN_MSG="true", PGROUP="p")
+        await group.copied()
+        await group.clock.sleep(3)  # the offsets of the half queue are copied
+        group.master.process.kill()
+        await group.clock.sleep(20)
+        assert group.slave.role is Role.ACTING_MASTER
+        halves = group.other.cluster.store.bounds(Queue(HALF_TOPIC, 0)).max_offset
+        assert halves == 5
+        record = next(
+            iter_records(
+                (await group.other.cluster.broker.messages.get(Queue(HALF_TOPIC, 0), 0, GetLimit(1))).buffers[0]
+            )
+        )
+        assert (record.properties["REAL_TOPIC"], record.properties["PGROUP"], bytes(record.body)) == (
+            "T",
+            "p",
+            b"half 0",
+        )
+        await group.master.start()
+        await group.copied()
+        assert group.master.cluster.broker.offsets.committed("CID_RMQ_SYS_TRANS", Queue(HALF_TOPIC, 0)) == 5
+        await group.clock.sleep(20)
+        assert group.other.cluster.store.bounds(Queue(HALF_TOPIC, 0)).max_offset == halves
+
+    simulate_group(main, transactionCheckInterval=2000, transactionTimeOut=3000)
+
+
+def test_messages_that_wait_longer_than_a_round_of_the_wheel():
+    async def main(group):
+        clock, due = group.clock, {}
+        for number, seconds in enumerate((15, 33, 70)):
+            body = b"timed %d" % number
+            await group.master.send(body, UNIQ_KEY=f"t{number}", **timed(clock, seconds))
+            due[body] = clock.now_ms() + 1000 * seconds
+        await group.copied()
+        group.master.process.kill()
+        await clock.sleep(50)
+        found = dict(await group.other.received())
+        assert found.keys() == {b"timed 0", b"timed 1"}
+        await group.master.start()
+        await group.copied()
+        await clock.sleep(30)
+        both = [*await group.other.received(), *await group.master.received()]
+        assert Counter(body for body, _ in both) == Counter(due.keys())
+        for body, at in both:
+            assert -1000 <= at - due[body] < 2000, body
+
+    simulate_group(main, timerRollWindowSlot=10)
+
+
+def test_without_another_broker_messages_wait_and_come_when_there_is_one():
+    async def main(group):
+        for number in range(3):
+            await group.master.send(b"delayed %d" % number, UNIQ_KEY=f"d{number}", **delayed(1))
+            await group.master.send(b"timed %d" % number, UNIQ_KEY=f"t{number}", **timed(group.clock, 12))
+        await group.copied()
+        group.master.process.kill()
+        group.other.process.kill()
+        acting = service(group.slave.cluster, ActingService)
+        await group.until(lambda: group.slave.role is Role.ACTING_MASTER, "acting", 2)
+        await group.clock.sleep(15)
+        assert "10.0.0.3" in acting.problem or "no other broker name" in acting.problem
+        await group.other.start()
+        await group.clock.sleep(15)
+        assert acting.problem == ""
+        counts = Counter(body for body, _ in await group.other.received())
+        delayed_too = {b"%s %d" % (what, number) for what in (b"delayed", b"timed") for number in range(3)}
+        assert counts.keys() | {body for body, _ in await group.slave.received()} == delayed_too
+        assert max(counts.values()) == 1
+
+    simulate_group(main)
+
+
+def test_without_escape_everything_waits_for_the_master():
+    async def main(group):
+        await group.master.send(b"delayed", UNIQ_KEY="d", **delayed(2))
+        await group.copied()
+        group.master.process.kill()
+        await group.until(lambda: group.slave.role is Role.ACTING_MASTER, "acting", 2)
+        await group.clock.sleep(10)
+        assert await group.other.received() == []
+        assert "enableRemoteEscape=false" in service(group.slave.cluster, ActingService).problem
+        await group.master.start()
+        await group.until(lambda: group.slave.role is Role.REPLICA, "the return", 2)
+        await group.clock.sleep(3)
+        assert [body for body, _ in await group.master.received()] == [b"delayed"]
+
+    simulate_group(main, enableRemoteEscape=False)
+
+
+def test_consumers_of_an_acting_master_are_served_and_their_offsets_kept():
+    async def main(group):
+        for number in range(21):
+            await group.master.send(b"%d" % number)
+        await group.copied()
+        await group.clock.sleep(2)
+        group.master.process.kill()
+        await group.until(lambda: group.slave.role is Role.ACTING_MASTER, "acting", 2)
+        client = Client(group.namesrv, world=group.pair.world)
+        async with client, client.consumer("g", "T", consume_from="first") as consumer:
+            got = []
+            async for message in consumer:
+                got.append(message.body)
+                if len(got) == 21:
+                    break
+        kept = group.slave.cluster.broker.offsets
+        assert sum(kept.committed("g", Queue("T", each)) or 0 for each in range(4)) == 20
+        await group.master.start()
+        await group.copied()
+        kept = group.master.cluster.broker.offsets
+        assert sum(kept.committed("g", Queue("T", each)) or 0 for each in range(4)) == 20
+
+    simulate_group(main)
+
+
+# --- rules -----------------------------------------------------------------------------------------------------------
+
+
+def acts(rules, members, *, connected=False, now=0.0):
+    rules.members_are(members)
+    return rules.acts(connected=connected, now=now)
+
+
+def test_only_the_smallest_registered_slave_without_a_living_master_acts():
+    rules = ActingRules(2)
+    assert not acts(rules, None)
+    assert not acts(rules, {})
+    assert not acts(rules, {0: "m", 2: "s"})
+    assert not acts(rules, {1: "s", 2: "s"})
+    assert acts(rules, {2: "s", 3: "s"})
+    assert acts(rules, None), "a name server that does not answer changes nothing"
+    assert not acts(rules, {2: "s"}, connected=True)
+    assert not ActingRules(0).acts(connected=False, now=0)
+
+
+def test_a_master_that_announced_its_return_is_waited_for_but_not_for_ever():
+    rules = ActingRules(1)
+    assert acts(rules, {1: "s"})
+    rules.master_returns(100)
+    assert not acts(rules, {1: "s"}, now=100 + RETURN_S - 1)
+    assert acts(rules, {1: "s"}, connected=True, now=100 + RETURN_S)
+    assert not acts(rules, {0: "m", 1: "s"}, now=140)
+    assert not acts(rules, {1: "s"}, connected=True, now=141)
