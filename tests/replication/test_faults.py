@@ -77,11 +77,11 @@ def test_what_was_acknowledged_is_on_the_copy(seed):
         delivery.heal()
         new = hosts.longest()
         served = await promote(hosts, new)
-        assert served == new.messages()
+        assert served == new.log().messages
         if hosts.sync:
-            hosts.history.judge(served, hosts.master.messages())
+            hosts.history.judge(served, hosts.master.log().messages)
         else:
-            hosts.history.judge_seen(served, hosts.master.messages())
+            hosts.history.judge_seen(served, hosts.master.log().messages)
             assert [each for each in hosts.history.lost(served) if each.log_end <= told] == []
         for other in hosts.slaves:
             if other is not new:

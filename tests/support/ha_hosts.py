@@ -8,7 +8,7 @@ from pathlib import Path
 
 import attrs
 from ha_pairs import SETTINGS, service
-from message_history import History, Place, body_of, messages_in, records_in
+from message_history import History, Place, body_of, read_log, records_in
 
 from gantrymq.errors import GantryError
 from gantrymq.interfaces import GetLimit, SendRequest
@@ -121,18 +121,10 @@ class Host:
             await self._pair.world.clock.sleep(0.005)
         self.kill(power=power)
 
-    def log_files(self):
-        """Return the bytes of the log files, as the disk has them."""
+    def log(self):
+        """Return what is in the log files on the disk."""
         folder = Path("/store/commitlog")
-        return [self.disk.read(folder / name) for name in self.disk.list(folder)]
-
-    def messages(self):
-        """Return the messages of the log."""
-        return messages_in(self.log_files(), BROKER, TOPIC)
-
-    def log_end(self):
-        """Return the end of the last message in the log."""
-        return max((each.log_offset + each.total_size for each in records_in(self.log_files())), default=0)
+        return read_log((self.disk.read(folder / name) for name in self.disk.list(folder)), BROKER, TOPIC)
 
 
 class Hosts:
@@ -156,12 +148,6 @@ class Hosts:
             await host.start()
         self._clients = [asyncio.ensure_future(self._send_always(number)) for number in range(SENDERS)]
         self._clients += [asyncio.ensure_future(self._consume_always(host)) for host in self.all]
-
-    def check_clients(self):
-        """Raise what a client failed with."""
-        for task in self._clients:
-            if task.done():
-                task.result()
 
     async def stop_clients(self):
         for task in self._clients:
@@ -263,20 +249,19 @@ class Hosts:
     # --- what is on the disks -----------------------------------------------------------------------------------------
 
     def longest(self):
-        """Return the slave with the longest log."""
-        return max(self.slaves, key=Host.log_end)
+        """Return the slave with the longest log, up to a hole that a power cut left."""
+        return max(self.slaves, key=lambda slave: slave.log().end)
 
     def judge(self):
         """Check that the slave with the longest log has what a SYNC_MASTER acknowledged, and no consumer saw more."""
-        longest = self.longest()
-        self.check_clients()
-        for slave in self.slaves:
-            assert slave.log_end() <= self.master.log_end(), f"{slave.name} has records that the master lost"
-        logs = [longest.messages(), *(host.messages() for host in self.all if host is not longest)]
-        if self.sync:
-            self.history.judge(*logs)
-        else:
-            self.history.judge_seen(*logs)
+        for task in self._clients:
+            if task.done():
+                task.result()
+        log, *copies = [host.log() for host in self.all]
+        copies.sort(key=lambda each: -each.end)
+        assert copies[0].end <= log.end, "a slave has records that the master lost"
+        judge = self.history.judge if self.sync else self.history.judge_seen
+        judge(*(each.messages for each in (*copies, log)))
 
     def _judge_in_sync(self):
         """Check that each slave in sync has confirmed what was acknowledged, if the master waits for all of them."""

@@ -16,7 +16,7 @@ import attrs
 
 from gantrymq.client import Client, PullStatus
 from gantrymq.errors import FormatError
-from gantrymq.formats.record import RecordView, read_record
+from gantrymq.formats.record import RecordView, body_crc, read_record
 
 READER = "chaos-reader"
 MAGIC_BLANK = 0xCBD43194  # of unused space in a log file
@@ -178,30 +178,41 @@ class History:
 
 
 def records_in(files: Iterable[bytes]) -> Iterator[RecordView]:
-    """Iterate over the records of log files; in each up to its end, or to one that is not whole."""
+    """Iterate over the records of log files, up to the first one that is not whole."""
     for data in files:
         place = 0
         while place + 8 <= len(data):
             size, magic = struct.unpack_from(">iI", data, place)
             if size <= 0:
-                break
+                return
             if magic != MAGIC_BLANK:
                 try:
-                    yield read_record(data, place)
+                    record = read_record(data, place)
                 except FormatError:
-                    break
+                    return
+                if body_crc(record.body) != record.body_crc:
+                    return
+                yield record
             place += size
 
 
-def messages_in(files: Iterable[bytes], broker: str, topic: str) -> Bodies:
-    """Return the messages of *topic* in log files; a message is its body up to the first ``>`` with it."""
-    return {
-        Place(broker, each.queue_id, each.queue_offset): body_of(each.body)
-        for each in records_in(files)
-        if each.topic == topic
-    }
+class Log(NamedTuple):
+    """What is in the log files of a broker."""
+
+    messages: Bodies  # of one topic
+    end: int  # log offset after the last record
+
+
+def read_log(files: Iterable[bytes], broker: str, topic: str) -> Log:
+    """Return the messages of *topic* in log files, each with its `body_of`, and the end of the log."""
+    messages, end = {}, 0
+    for each in records_in(files):
+        end = each.log_offset + each.total_size
+        if each.topic == topic:
+            messages[Place(broker, each.queue_id, each.queue_offset)] = body_of(each.body)
+    return Log(messages, end)
 
 
 def body_of(body: bytes | memoryview) -> str:
-    """Return the beginning of a body that names the message; the rest makes it long."""
+    """Return what a body has before its first ``>``, which names the message; the rest makes it long."""
     return bytes(body).partition(b">")[0].decode()
