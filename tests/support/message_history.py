@@ -51,7 +51,7 @@ async def read_topic(namesrv: str, topic: str) -> Bodies:
                 assert result.status is PullStatus.FOUND, f"{queue} at {offset} of {end}: {result.status.name}"
                 for message in result.messages:
                     assert message.queue_offset == offset, f"{queue}: {message.queue_offset} instead of {offset}"
-                    found[Place(queue.broker_name, queue.queue_id, offset)] = message.body.decode().rstrip(".")
+                    found[Place(queue.broker_name, queue.queue_id, offset)] = body_of(message.body)
                     offset += 1
     return found
 
@@ -116,7 +116,7 @@ class Sent(NamedTuple):
     place: Place
     begun: float  # seconds on one clock
     ended: float
-    log_end: int = -1  # of the record in the log, if it is known
+    log_offset: int = -1  # of the record, if it is known
 
 
 @attrs.define
@@ -128,9 +128,9 @@ class History:
     changed: list[str] = attrs.field(factory=list)  # places that consumers saw with two bodies
     unsure: int = 0  # sends that failed, or were acknowledged with a reserve
 
-    def acknowledge(self, body: str, place: Place, begun: float, ended: float, log_end: int = -1) -> None:
+    def acknowledge(self, body: str, place: Place, begun: float, ended: float, log_offset: int = -1) -> None:
         """Note an acknowledgement without a reserve."""
-        self.acknowledged.append(Sent(body, place, begun, ended, log_end))
+        self.acknowledged.append(Sent(body, place, begun, ended, log_offset))
 
     def saw(self, place: Place, body: str) -> None:
         """Note a message that a consumer received."""
@@ -214,5 +214,5 @@ def read_log(files: Iterable[bytes], broker: str, topic: str) -> Log:
 
 
 def body_of(body: bytes | memoryview) -> str:
-    """Return what a body has before its first ``>``, which names the message; the rest makes it long."""
-    return bytes(body).partition(b">")[0].decode()
+    """Return a body without the dots that make it long."""
+    return bytes(body).rstrip(b".").decode()

@@ -4,7 +4,7 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Self
 
@@ -26,8 +26,16 @@ class GantryServer(Process):
     this process does not have is a KeyError.
     """
 
-    def __init__(self, command: str, scratch: Path, *options: str, environ: Mapping[str, str] | None = None) -> None:
-        words: list[str | os.PathLike[str]] = [_program(), command, *options, "--output", "json"]
+    def __init__(
+        self,
+        command: str,
+        scratch: Path,
+        *options: str,
+        environ: Mapping[str, str] | None = None,
+        under: Sequence[str] = (),
+    ) -> None:
+        """*under*: a command that runs the program in its place, such as ``ip netns exec NAME``."""
+        words: list[str | os.PathLike[str]] = [*under, _program(), command, *options, "--output", "json"]
         super().__init__(f"gantrymq-{command}", words, scratch, {**_environment(scratch), **(environ or {})})
         found = self.wait_for_start(lambda p: [e for e in p.events if e.get("ready")], "ready line", READY_S)
         self.ready: dict[str, Any] = found[0]
@@ -85,6 +93,7 @@ class GantryServer(Process):
         *,
         settings: Mapping[str, str] | None = None,
         environ: Mapping[str, str] | None = None,
+        under: Sequence[str] = (),
     ) -> Self:
         """Start a broker that registers with *namesrv*, on a free loopback port."""
         conf = _write(
@@ -100,7 +109,9 @@ class GantryServer(Process):
                 "storePathRootDir": str(scratch / "store"),
             },
         )
-        return cls("broker", scratch, "-c", str(conf), *_sets({**SETTINGS, **(settings or {})}), environ=environ)
+        return cls(
+            "broker", scratch, "-c", str(conf), *_sets({**SETTINGS, **(settings or {})}), environ=environ, under=under
+        )
 
 
 def gantrymq(scratch: Path, *words: str, environ: Mapping[str, str] | None = None) -> Any:
