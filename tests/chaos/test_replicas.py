@@ -25,7 +25,7 @@ from chaos_rig.replica_load import ReplicaLoad, told_lag
 from durability_rig.loop_disks import LoopDisk, NoLoopDisksError, Shelf
 from durability_rig.small_disks import MIB, SmallDisk, small_disk
 from durability_rig.writeback import writeback_held
-from harness import GantryServer, create_topic, free_port
+from harness import GantryServer, JavaBroker, create_topic, free_port
 from message_history import Bodies, History, Log, read_log, read_topic
 from polling import wait_until
 
@@ -34,6 +34,7 @@ from gantrymq.client.admin import HaStatus
 pytestmark = pytest.mark.slow
 
 TOPIC, QUEUES, BROKER = "ChaosReplicas", 4, "broker-a"
+ROCKETMQ = "5.3.3"
 RUNS = int(os.environ.get("GANTRYMQ_REPLICA_RUNS", "30"))
 ONLY = os.environ.get("GANTRYMQ_REPLICA_RUN")
 SHORT = (0, 1)  # also without -m long
@@ -53,15 +54,29 @@ SETTINGS = {
     "cleanFileForciblyEnable": "false",  # a full disk deletes nothing
     "diskSpaceWarningLevelRatio": "100",  # it refuses the last byte
 }
+NOT_FOR_JAVA = (
+    "haHousekeepingInterval",
+    "haSendHeartbeatInterval",
+    "haMasterAddress",
+)  # a name server tells the address
 
 
 class Side:
     """A broker and where it runs; started again with the same settings, or as something else."""
 
     def __init__(
-        self, stack: ExitStack, folder: Path, namesrv: str, store: Path, island: Island | None, **settings: str
+        self,
+        stack: ExitStack,
+        folder: Path,
+        namesrv: str,
+        store: Path,
+        island: Island | None,
+        version: str,
+        **settings: str,
     ) -> None:
+        """*version*: of RocketMQ; empty for ours."""
         self._stack, self._folder, self._namesrv, self._island = stack, folder, namesrv, island
+        self._version = version
         self.store, self.settings = store, {"haListenPort": str(free_port()), **settings}
         self._starts = 0
         self.start()
@@ -69,13 +84,18 @@ class Side:
     def start(self, **settings: str) -> None:
         """Start the process."""
         self._starts += 1
-        given = {**SETTINGS, **self.settings, **settings, "storePathRootDir": str(self.store)}
-        self.process = GantryServer.broker(
-            self._folder / str(self._starts),
-            self._namesrv,
-            settings=given,
-            under=self._island.under if self._island is not None else (),
-        )
+        given, scratch = {**SETTINGS, **self.settings, **settings}, self._folder / str(self._starts)
+        self.process: GantryServer | JavaBroker
+        if self._version:
+            for each in NOT_FOR_JAVA:
+                given.pop(each, None)
+            self.process = JavaBroker(self._version, scratch, self._namesrv, store=self.store, settings=given)
+            self.address = self.process.address
+        else:
+            given["storePathRootDir"] = str(self.store)
+            under = self._island.under if self._island is not None else ()
+            self.process = GantryServer.broker(scratch, self._namesrv, settings=given, under=under)
+            self.address = self.process.broker_address
         self._stack.callback(self.end)
 
     def end(self) -> None:
@@ -108,27 +128,28 @@ class Pair:
         master_store: Path | None = None,
         slave_store: Path | None = None,
         island: Island | None = None,
+        versions: tuple[str, str] = ("", ""),
     ) -> None:
-        """Start everything; returns when the slave is in sync."""
+        """Start everything; returns when the slave is in sync. *versions*: of master and slave, empty for ours."""
         here = {"bindAddress": island.here, "brokerIP1": island.here} if island else {}
         there = {"bindAddress": island.there, "brokerIP1": island.there} if island else {}
         own = {"bindAddress": island.here} if island else {}
         names = self.stack.enter_context(GantryServer.name_server(self.folder / "names", settings=own))
         self.namesrv = names.namesrv
         store = master_store or self.folder / "master-store"
-        self.master = Side(self.stack, self.folder / "master", self.namesrv, store, None, **role, **here)
+        self.master = Side(self.stack, self.folder / "master", self.namesrv, store, None, versions[0], **role, **here)
         create_topic(self.namesrv, TOPIC, queues=QUEUES)
         address = f"{island.here if island else '127.0.0.1'}:{self.master.settings['haListenPort']}"
         copy = {"brokerRole": "SLAVE", "brokerId": "1", "haMasterAddress": address}
         store = slave_store or self.folder / "slave-store"
-        self.slave = Side(self.stack, self.folder / "slave", self.namesrv, store, island, **copy, **there)
+        self.slave = Side(self.stack, self.folder / "slave", self.namesrv, store, island, versions[1], **copy, **there)
         self.until_in_sync()
         self.load = self.stack.enter_context(ReplicaLoad(self.namesrv, TOPIC))
         self.load.wait_for_more(SOME)
 
     def until_in_sync(self) -> None:
         """Wait until the master counts the slave as in sync."""
-        broker = self.master.process.broker_address
+        broker = self.master.address
         wait_until(lambda: told_lag(self.namesrv, broker).in_sync_slaves == 1, "slave in sync", READY_S)
 
     def promote(self, store: Path | None = None) -> Bodies:
@@ -292,7 +313,7 @@ def power_cut_of_the_slave(pair: Pair) -> None:
 
 def kill_of_an_async_master(pair: Pair) -> None:
     pair.start(ASYNC)
-    pair.told = told_lag(pair.namesrv, pair.master.process.broker_address)
+    pair.told = told_lag(pair.namesrv, pair.master.address)
     pair.master.process.kill()
     pair.judge_lag()
 
@@ -301,10 +322,30 @@ def pause_of_the_slave_and_kill_of_an_async_master(pair: Pair) -> None:
     pair.start(ASYNC)
     pair.slave.process.pause()
     pair.load.wait_for_more(2 * SOME)
-    pair.told = told_lag(pair.namesrv, pair.master.process.broker_address)
+    pair.told = told_lag(pair.namesrv, pair.master.address)
     pair.master.process.kill()
     pair.slave.process.resume()
     pair.judge_lag()
+
+
+def kill_of_our_master_of_a_rocketmq_slave(pair: Pair) -> None:
+    pair.start(SYNC, versions=("", ROCKETMQ))
+    pair.slave.process.pause()
+    pair.lasts(2, 4)
+    pair.slave.process.resume()
+    pair.goes_on()
+    pair.master.process.kill()
+    pair.judge()
+
+
+def kill_of_a_rocketmq_master_of_our_slave(pair: Pair) -> None:
+    pair.start(SYNC, versions=(ROCKETMQ, ""))
+    pair.slave.process.kill()
+    pair.lasts(0.2, 2)
+    pair.slave.start()
+    pair.goes_on()
+    pair.master.process.kill()
+    pair.judge()
 
 
 FAULTS = (
@@ -336,10 +377,34 @@ def test_the_slave_alone_has_what_was_acknowledged(
     table: Counter[tuple[str, str]],
     record_property: Callable[[str, object], None],
 ) -> None:
-    fault = FAULTS[number % len(FAULTS)]
+    run(FAULTS[number % len(FAULTS)], number, tmp_path, table, record_property)
+
+
+@pytest.mark.long
+@pytest.mark.interop
+@pytest.mark.parametrize("number", range(2))
+@pytest.mark.parametrize("fault", [kill_of_our_master_of_a_rocketmq_slave, kill_of_a_rocketmq_master_of_our_slave])
+def test_the_same_holds_if_one_of_them_is_rocketmq(
+    fault: Callable[[Pair], None],
+    number: int,
+    tmp_path: Path,
+    table: Counter[tuple[str, str]],
+    record_property: Callable[[str, object], None],
+) -> None:
+    run(fault, number, tmp_path, table, record_property)
+
+
+def run(
+    fault: Callable[[Pair], None],
+    number: int,
+    folder: Path,
+    table: Counter[tuple[str, str]],
+    record_property: Callable[[str, object], None],
+) -> None:
+    """Let *fault* happen, and add the result to *table*."""
     name = fault.__name__.replace("_", " ")
     with ExitStack() as stack:
-        pair = Pair(stack, tmp_path, number)
+        pair = Pair(stack, folder, number)
         fault(pair)
         history = pair.load.history
         said = {
@@ -356,4 +421,4 @@ def test_the_slave_alone_has_what_was_acknowledged(
     print(f"run {number}: {name}: {said}, longest stall {stall_ms} ms")
     record_property("findings", f"{name}: {said}")
     assert len(history.acknowledged) >= SOME
-    shutil.rmtree(tmp_path, ignore_errors=True)
+    shutil.rmtree(folder, ignore_errors=True)
