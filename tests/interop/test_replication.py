@@ -13,6 +13,8 @@ from harness.process import Event
 from polling import wait_until
 
 from gantrymq.client import Client, Message
+from gantrymq.world.real.files import RealFiles
+from gantrymq_store_tools.check import check_store
 
 pytestmark = pytest.mark.interop
 
@@ -24,7 +26,7 @@ SIZES = {"mappedFileSizeCommitLog": "262144", "mappedFileSizeConsumeQueue": "600
 SYNC = {"brokerRole": "SYNC_MASTER", "inSyncReplicas": "2"}
 SLAVE = {"brokerRole": "SLAVE", "brokerId": "1"}
 EQUAL_S = 60.0  # a Java slave begins 5 s after its start, and sooner or later hears of its master
-NOT_CONFIRMED = {OURS: 11, "5.3.3": 12, "5.5.0": 12, "4.9.7": 11}  # without the slave
+NOT_CONFIRMED = {OURS: {11, 12}, "5.3.3": {12}, "5.5.0": {12}, "4.9.7": {11}}  # ours: 12 in its first 10 s
 PAIRS = [
     (OURS, CLIENT),
     (CLIENT, OURS),
@@ -107,7 +109,7 @@ def test_a_slave_becomes_equal_and_takes_over(
     wait_until(equal, "equal logs", deadline_s=5)
 
     slave.process.kill()
-    assert asyncio.run(send(address, topic, 3)) == [NOT_CONFIRMED[master_kind]] * 3
+    assert set(asyncio.run(send(address, topic, 3))) <= NOT_CONFIRMED[master_kind]
     slave = start(slave_kind, tmp_path / "slave", address, SLAVE)
     running(slave.process)
     wait_until(equal, "equal logs after a kill", deadline_s=EQUAL_S)
@@ -118,6 +120,12 @@ def test_a_slave_becomes_equal_and_takes_over(
         side.process.stop()
     assert equal() and len(log_files(master.store)) > 2
     assert queue_files(master.store) == queue_files(slave.store) != {}
+    for kind, side in ((master_kind, master), (slave_kind, slave)):
+        report = check_store(RealFiles(), side.store)  # log, queues and index
+        damage = {each.kind for each in report.findings if each.damage}
+        # A killed Java broker loses index files that it had not flushed.
+        assert damage <= ({"index.missing"} if kind != OURS else set())
+        assert report.index_entries > 0
 
     promoted = start(slave_kind, tmp_path / "slave", address, {"brokerRole": "ASYNC_MASTER", "brokerId": "0"})
     running(promoted.process)
