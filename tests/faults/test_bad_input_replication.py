@@ -392,6 +392,29 @@ def test_bi322_a_master_of_another_name(row, logged):
     row.check(seen, "starts", broker="broker-b", cluster="DefaultCluster")
 
 
+def test_bi334_another_ha_address_than_name_servers_tell(refused):
+    async def start(pair):
+        master = await pair.master()
+        other = await pair.start("other", master.namesrv, brokerName="broker-b")
+        await put(other, 3)
+        address = ha_address(other)
+        settings = {"brokerRole": "SLAVE", "brokerId": 1, "haMasterAddress": address}
+        slave = await pair.start("slave", master.namesrv, **settings)
+        return slave, {"address": address, "broker": "broker-a", "told": ha_address(master)}
+
+    refused(start)
+
+
+def test_bi335_log_files_of_another_size(refused):
+    async def start(pair):
+        master = await pair.master()
+        settings = {"brokerRole": "SLAVE", "brokerId": 1, "mappedFileSizeCommitLog": 131072}
+        slave = await pair.start("slave", master.namesrv, **settings)
+        return slave, {"address": ha_address(master), "its": 65536, "own": 131072}
+
+    refused(start)
+
+
 @pytest.fixture
 def rivals(row, logged):
     """Start two brokers of one name server with the same settings; the name server says so."""

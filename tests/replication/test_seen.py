@@ -135,8 +135,8 @@ def test_a_slave_that_asks_at_a_wrong_address(run):
         for number, (address, said) in enumerate(
             {
                 "127.0.0.1:1": "nothing listens there",
-                master.broker.registration.address: "before it sent anything: is this the address of its HA port?",
-                ha_address(another): f"it follows {ha_address(another)}, which is not this master",
+                master.broker.registration.address: "name servers tell another HA address of the master of broker-a",
+                ha_address(another): "name servers tell another HA address of the master of broker-a",
             }.items()
         ):
             slave = await slave_of(pair, master, f"slave{number}", haMasterAddress=address)

@@ -109,7 +109,7 @@ def test_an_offset_waits_for_the_log():
         await pair.until(lambda: end(slave) == end(master), "copy")
         copying = service(slave, SlaveService)
         await copying.stop()
-        copied(slave).following = lambda: True
+        copied(slave).followed = lambda: copied(slave).master
         await put(master, 8)
         master.broker.offsets.commit("G", Queue("Orders", 0), 4)
         await pair.until(lambda: committed(slave) == 2, "the end of the slave's queue")
@@ -131,13 +131,13 @@ def test_what_clients_commit_while_the_master_is_away_is_handed_over():
         for queue in queues:
             master.broker.offsets.commit("G", queue, 3)
         await pair.until(lambda: [committed(slave, queue=number) for number in range(3)] == [3] * 3, "offsets")
-        follows, copied(slave).following = copied(slave).following, lambda: False
+        follows, copied(slave).followed = copied(slave).followed, lambda: None
         slave.broker.offsets.commit("G", queues[0], 5)
         slave.broker.offsets.commit("G", queues[0], 6)
         slave.broker.offsets.commit("G", queues[1], 5)
         slave.broker.offsets.commit("Gone", queues[1], 5)  # a group that the master does not have
         master.broker.offsets.commit("G", queues[1], 7)
-        copied(slave).following = follows
+        copied(slave).followed = follows
         rounds = copied(slave).rounds
         await pair.until(lambda: copied(slave).rounds > rounds + 2, "rounds")
         for cluster in (master, slave):
@@ -210,9 +210,9 @@ def test_a_master_that_is_away_is_named_and_comes_back():
     async def main(pair):
         _, slave = await start(pair)
         address = copied(slave).master
-        copied(slave).learn("127.0.0.1:9")
+        copied(slave).followed = lambda: "127.0.0.1:9"
         await pair.until(lambda: "127.0.0.1:9" in copied(slave).problem, "problem")
-        copied(slave).learn(address)
+        copied(slave).followed = lambda: address
         await pair.until(lambda: not copied(slave).problem, "recovery", 3)
 
     simulate_pair(main)

@@ -49,13 +49,26 @@ class Copying:
     """Copies until the connection is lost or the logs do not fit."""
 
     def __init__(
-        self, broker: Broker, raw_log: RawLog, rules: HaSettings, mark: DurableMark, durable: int | None
+        self,
+        broker: Broker,
+        raw_log: RawLog,
+        rules: HaSettings,
+        mark: DurableMark,
+        durable: int | None,
+        link: Link,
+        address: str,
     ) -> None:
-        """*durable*: the mark, if the store was not stopped cleanly and has not been compared since, else None."""
+        """Prepare to copy over a new connection.
+
+        Args:
+            durable: the mark, if the store was not stopped cleanly and has not been compared since, else None.
+            address: to which *link* was connected.
+        """
+        self._link, self.address, self.peer_address = link, address, link.address("peername")
+        self.local_address = link.address("sockname")  # as the master sees it, without address translation
         self.following = False  # the logs fit
         self.compared = False  # the master has sent something
         self.traffic = Traffic()
-        self.local_address = ""  # as the master sees it, without address translation
         self.read_at_ms = self.wrote_at_ms = 0
         self._store, self._log, self._clock = broker.store, raw_log, broker.world.clock
         self._rules, self._mark, self._durable = rules, mark, durable
@@ -70,15 +83,19 @@ class Copying:
         self._problem = ""
         self._appended = asyncio.Event()
 
-    async def run(self, link: Link) -> None:
-        """Copy over a new connection.
+    def abort(self, problem: str) -> None:
+        """Close the connection because of *problem*."""
+        self._problem = self._problem or problem
+        self._link.abort()
+
+    async def run(self) -> None:
+        """Copy until the connection is lost.
 
         Raises:
             OSError: the connection is lost.
             Refused: the logs do not fit.
             StoreError: this store takes no more.
         """
-        self._link, self.local_address = link, link.address("sockname")
         self._report(self._overlap.start)
         self._silence = Silence(self._clock, self._rules.silence_s, self._silent)
         try:
@@ -97,8 +114,7 @@ class Copying:
             self._link.abort()
 
     def _silent(self) -> None:
-        self._problem = "it sent nothing for haHousekeepingInterval"
-        self._link.abort()
+        self.abort("it sent nothing for haHousekeepingInterval")
 
     # --- the master's log -------------------------------------------------------------------------------------------
 

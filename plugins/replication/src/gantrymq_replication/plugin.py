@@ -21,7 +21,7 @@ class _Parts:
         self.gate, self.slave = ReplicaGate(), SlaveService()
         self.acting = ActingService(self.slave)
         self.master = MasterService(self.gate, self.acting)
-        self.tables = TablesService(lambda: self.slave.following and self.acting.may_copy_tables())
+        self.tables = TablesService(lambda: self.slave.followed if self.acting.may_copy_tables() else None)
         self.status = StatusService(self.slave, self.master, self.tables, self.acting)
 
 

@@ -20,6 +20,7 @@ from gantrymq_replication.durable_mark import DurableMark
 from gantrymq_replication.protocol import Refused
 from gantrymq_replication.settings import SLAVE, HaSettings
 from gantrymq_replication.streams import HaStreams
+from gantrymq_replication.told_master import ToldMaster
 
 __all__ = ["SlaveService"]
 
@@ -32,6 +33,7 @@ REFUSED_PAUSE_S: Final = 15.0  # the longest one after logs that do not fit, or 
 NO_LISTENER: Final = (
     "nothing listens there; a master serves slaves at haListenPort, by default listenPort + 1, a slave none"
 )
+TOLD_S: Final = 3.0  # for the first answer of a name server
 ASK_S: Final = 2.0  # between two questions for the master's address, while name servers do not know it
 
 
@@ -70,6 +72,11 @@ class SlaveService:
         """Whether the log is being copied."""
         return self._copying is not None and self._copying.following
 
+    @property
+    def followed(self) -> str | None:
+        """The broker address of the master whose log is being copied; empty without name servers, None without one."""
+        return self._told_master.broker_address if self.following and not self._other_master() else None
+
     async def start(self, broker: Broker) -> None:
         """Become a replica and begin to copy.
 
@@ -95,8 +102,8 @@ class SlaveService:
         await broker.role.change(Role.REPLICA, 1)
         broker.role.keep_from(lambda: raw_log.log_range().max_offset)  # its own retention decides
         broker.registration.change(broker_id=rules.broker_id)
-        if not rules.master_address:
-            self._cancel = broker.registration.on_master_told(self._learn)
+        self._told_master = ToldMaster(broker)
+        self._cancel = broker.registration.on_master_told(self._learn)
         self._task = asyncio.ensure_future(self._follow(raw_log))
 
     async def stop(self) -> None:
@@ -105,17 +112,31 @@ class SlaveService:
             self._task.cancel()
             await asyncio.wait([self._task])
             self._task = self._copying = None
-            if not self._rules.master_address:
-                self._cancel()
+            self._cancel()
+            await self._told_master.close()
 
     def _learn(self, master: str, ha_address: str) -> None:
-        if ha_address != self.master_address:
+        """Follow this master from now on: not even one more record of the one before is confirmed."""
+        if self._told_master.learn(master, ha_address):
             log.info("the master %s serves its log at %s", master, ha_address)
-            self.master_address = ha_address
+            if not self._rules.master_address:
+                self.master_address = ha_address
+            if self._copying is not None and (problem := self._other_master()):
+                self._copying.abort(problem)
             self._told.set()
+
+    def _other_master(self) -> str:
+        """Return why the present connection is not one to the master that name servers tell; empty if it may be."""
+        copying = self._copying
+        if copying is None:
+            return ""
+        if not self._rules.master_address:
+            return "" if copying.address == self.master_address else f"the master is at {self.master_address} now"
+        return self._told_master.problem(copying.address, copying.peer_address)
 
     async def _follow(self, raw_log: RawLog) -> None:
         pause, told, clock = FIRST_PAUSE_S, "", self._broker.world.clock
+        await self._name_servers_answer()
         while True:
             if not self.master_address:
                 await self._ask()
@@ -160,18 +181,25 @@ class SlaveService:
         if not self.master_address:
             self._broker.registration.changed()
 
+    async def _name_servers_answer(self) -> None:
+        """Wait until a name server has had the time to tell the master, so that haMasterAddress can be compared."""
+        registration, clock = self._broker.registration, self._broker.world.clock
+        until = clock.monotonic() + TOLD_S
+        while registration.states() and None not in registration.states().values() and clock.monotonic() < until:
+            await clock.sleep(0.01)
+
     async def _copy(self, raw_log: RawLog, address: str) -> None:
         link = await self._streams.connect(*parse_address(address))
-        if self.before_copy is not None:
-            try:
-                await self.before_copy()
-            except BaseException:
-                link.abort()
-                raise
-        self._copying = Copying(self._broker, raw_log, self._rules, self._mark, self._durable)
+        self._copying = Copying(self._broker, raw_log, self._rules, self._mark, self._durable, link, address)
         try:
-            await self._copying.run(link)
+            if problem := self._other_master():
+                raise Refused(problem)
+            await self._told_master.check_files()
+            if self.before_copy is not None:
+                await self.before_copy()
+            await self._copying.run()
         finally:
+            link.abort()
             if self._copying.following:
                 self._durable = None
 

@@ -8,8 +8,8 @@ before 5.4) sends everything each time, so its rounds are less frequent.
     RocketMQ's    every 60 s, by controller every 10 s, and a new slave begins after a minute
 
 So a slave here knows a new topic or offset within a second or two. Its offsets are never ahead of its log
-(`table_answers`), and it takes no tables while it does not follow its master's log: they might be those of another
-broker, and topics that a master does not have are deleted with their queues.
+(`table_answers`), and it takes tables only of the master whose log it follows: those of another one, such as a second
+master of the same name, may lack topics, and topics that a master does not have are deleted with their queues.
 
 Source: apache/rocketmq broker/.../slave/SlaveSynchronize.java, BrokerController.java (handleSlaveSynchronize).
 """
@@ -31,7 +31,6 @@ from gantrymq.remoting.codes import RequestCode, ResponseCode
 from gantrymq.remoting.command import Command, request
 from gantrymq.remoting.headers.offsets import UpdateConsumerOffsetRequest
 from gantrymq.remoting.tls_settings import client_of
-from gantrymq.world.clock import wait_set
 from gantrymq.world.time_slices import TimeSlices
 from gantrymq_replication.table_answers import (
     GROUPS,
@@ -67,10 +66,13 @@ class TablesService:
     name = "replication_tables"
     roles = frozenset({Role.REPLICA})
 
-    def __init__(self, following: Callable[[], bool]) -> None:
-        """*following* tells whether the log is being copied."""
-        self.following = following
-        self.master = ""  # its address, HOST:PORT; empty until a name server tells it
+    def __init__(self, followed: Callable[[], str | None]) -> None:
+        """*followed* tells the broker address of the master whose log is being copied.
+
+        It is empty if no name server tells it, and None while no log is being copied.
+        """
+        self.followed = followed
+        self.master = ""  # the last one of which tables were copied
         self.problem = "it has not started"  # why the tables are not copied; or empty
         self.rounds = 0  # that succeeded
         self._task: asyncio.Task[None] | None = None
@@ -78,7 +80,7 @@ class TablesService:
     @property
     def missing(self) -> str:
         """Why the tables are not copied although the log is; empty if they are, or nothing is copied."""
-        return self.problem if self._task is not None and self.following() else ""
+        return self.problem if self._task is not None and self.followed() is not None else ""
 
     async def start(self, broker: Broker) -> None:
         """Begin to copy the tables."""
@@ -88,10 +90,8 @@ class TablesService:
         self._settled = set[PagedTable]()  # known tables that were read twice with the same version
         self._installed: tuple[object, ...] = ()
         self._pages = True
-        self._told = asyncio.Event()
         registration = broker.registration
         self.problem = f"no name server knows a master of {registration.broker_name} in cluster {registration.cluster}"
-        self._forget_master: Callable[[], None] = broker.registration.on_master_told(self._learn)
         self._own_commits: dict[tuple[str, Queue], int] = {}
         self._end_commits: Callable[[], None] = broker.offsets.on_committed(self._committed)
         self._task = asyncio.ensure_future(self._run())
@@ -99,39 +99,35 @@ class TablesService:
     async def stop(self) -> None:
         """Stop; the tables stay as they are."""
         if self._task is not None:
-            self._forget_master()
             self._end_commits()
             self._task.cancel()
             await asyncio.wait([self._task])
             self._task = None
             await self._client.close()
 
-    def learn(self, master: str) -> None:
+    def _learn(self, master: str) -> None:
         """Copy from another master from now on."""
         if master != self.master:
             self.master, self.problem = master, f"master {master}: not copied yet"
             self._known.clear()
             self._settled.clear()
             self._installed = ()
-            self._told.set()
-
-    def _learn(self, master: str, ha_address: str) -> None:
-        self.learn(master)
 
     async def _run(self) -> None:
         told, alone = self.problem, 0
         while True:
             began = self._clock.monotonic()
-            if self.following():
-                if self.master:
-                    await self._try(self.master)
+            if (master := self.followed()) is not None:
+                if master:
+                    self._learn(master)
+                    await self._try(master)
                 else:
                     alone += 1
                 if self.problem and (self.problem != told or alone == ALONE):
                     log.warning("the tables of the master are not copied: %s", self.problem)
                 told = self.problem
             pause = ROUND_S if self._pages or self.problem else WHOLE_ROUND_S
-            await self._wait(max(pause, TIMES * (self._clock.monotonic() - began)))
+            await self._clock.sleep(max(pause, TIMES * (self._clock.monotonic() - began)))
 
     async def _try(self, master: str) -> None:
         try:
@@ -165,7 +161,7 @@ class TablesService:
         await self._hand_over(master, tables)
         limited = await limit_offsets(tables, self._end_of, TimeSlices(self._clock, TOGETHER))
         snapshot = await self._broker.world.workers.run(snapshot_of, tables)
-        if master == self.master and self.following():
+        if master == self.followed():
             await self._broker.tables.install(snapshot)
             self._installed = () if limited else state  # limited offsets are copied again when the log has grown
 
@@ -254,11 +250,6 @@ class TablesService:
             if refusal.response_code in _ABSENT:
                 return None
             raise
-
-    async def _wait(self, seconds: float) -> None:
-        """Wait, or until there is another master."""
-        self._told.clear()
-        await wait_set(self._clock, self._told, seconds)
 
 
 def _entries(found: Members, table: PagedTable) -> Members:
