@@ -116,10 +116,10 @@ def test_why_a_slave_does_not_follow():
 
 
 def test_a_slave_that_acts_for_its_missing_master():
-    (row,) = copies_of([slave(acting=True, problem="its master does not answer")])
+    _, row = copies_of([slave(acting=True, problem="its master does not answer")])
     assert (row.role, row.following, row.lag_bytes) == ("acting", None, None)
     assert row.problem == "acts for its missing master: delivers what waits, through other broker names"
-    (row,) = copies_of([slave(acting=True, waits="no other broker name")])
+    _, row = copies_of([slave(acting=True, waits="no other broker name")])
     assert row.problem == "acts for its missing master, but messages wait: no other broker name"
 
 
@@ -147,8 +147,16 @@ def test_a_slave_that_is_too_far_behind():
     ],
 )
 def test_without_a_master(answers, said):
-    (shown,) = (each for each in copies_of(answers) if each.role == "slave")
+    of_master, shown = copies_of(answers)
     assert (shown.problem, shown.lag_bytes) == (said, None)
+    assert (of_master.role, of_master.id, of_master.lacking) == ("master", 0, True)
+    assert not healthy([of_master, shown])
+
+
+def test_a_master_that_is_not_registered_has_a_row():
+    shown, _ = copies_of([slave("a:1")])
+    assert (shown.role, shown.id, shown.address, shown.end) == ("master", 0, "", None)
+    assert shown.problem.startswith("no master is registered with the name servers")
 
 
 def test_a_slave_that_is_not_registered():
@@ -164,6 +172,8 @@ def test_a_slave_that_was_lost_is_shown_for_a_day():
     assert shown.problem.startswith("not registered with the name servers; the master lost the connection at ")
     assert len(copies_of([master(lost=[lost("b")])], NOW_MS + 25 * 3_600_000)) == 1
     assert len(copies_of([master(connection("b:60"), lost=[lost("b")])])) == 2
+    back = master(connection("b:60"), lost=[lost("b")]), slave("c:1", local="b:60", problem="")
+    assert len(copies_of(back)) == 2  # a machine with several addresses
 
 
 @pytest.mark.parametrize(

@@ -3,11 +3,12 @@
 import json
 from importlib.util import find_spec
 
+import attrs
 import pytest
 from click.testing import CliRunner
 
 from gantrymq.cli import main
-from gantrymq.client import Client
+from gantrymq.client import Admin, Client
 from gantrymq.loose_json import dumps
 from gantrymq.model.queue import Queue
 from gantrymq.remoting.codes import RequestCode
@@ -182,6 +183,32 @@ def test_a_master_without_slaves_has_a_status(server, command):
     assert master["end"] > 0
     assert command("cluster", "status", "-c", "DefaultCluster")["sets"]
     assert "no cluster is named Other" in command("cluster", "status", "-c", "Other", code=1)
+
+
+def test_a_broker_name_without_a_master_is_told(server, command, monkeypatch):
+    server.create_topic("T", 1)
+
+    def as_slaves(brokers):
+        return tuple(attrs.evolve(each, addresses={1: each.master}) for each in brokers)
+
+    for name in ("clusters", "route"):
+        real = getattr(Admin, name)
+
+        async def without_master(*words, real=real, **named):
+            found = await real(*words, **named)
+            return attrs.evolve(found, brokers=as_slaves(found.brokers))
+
+        monkeypatch.setattr(Admin, name, without_master)
+    done = CliRunner().invoke(main, ["cluster", "status", "-n", server.namesrv])
+    assert done.exit_code == 1 and "no master is registered" in " ".join(done.output.split())
+    (name,) = command("status")["without_master"]
+    for words in (["status"], ["topic", "route", "T"]):
+        done = CliRunner().invoke(main, [*words, "-n", server.namesrv])
+        assert f"{name}: no master is registered with the name servers" in done.output.replace("\n", " ")
+
+
+def test_every_name_has_a_master(command):
+    assert command("status")["without_master"] == []
 
 
 @pytest.mark.parametrize(

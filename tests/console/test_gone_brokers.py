@@ -89,6 +89,33 @@ def test_what_no_other_broker_has_is_unknown(gone):
     assert found.status == 504 and GONE in found.text
 
 
+def test_a_master_that_was_gone_before_is_missed_because_of_its_slave(visitor, monkeypatch):
+    visitor.running.create_topic("Orders", 1)
+    visitor.running.send("Orders", b"1")
+    commit(visitor, "billing", "Orders", 0, 0)
+    real = visitor.cluster.admin.clusters
+
+    async def with_a_slave(*server):
+        info = await real(*server)
+        slave = attrs.evolve(info.brokers[0], name=GONE, addresses={1: "127.0.0.1:1"})
+        return attrs.evolve(info, brokers=(*info.brokers, slave))
+
+    monkeypatch.setattr(visitor.cluster.admin, "clusters", with_a_slave)
+    for path in ("/", "/groups", "/groups/billing", "/topics?sort=messages", "/topics/Orders"):
+        assert GONE in [each["what"].split()[0] for each in visitor.api(path)["missing"]], path
+    monkeypatch.setattr(cluster_data, "KNOWN_S", 0)  # it stays as long as its slave
+    visitor.cluster.forget()
+    brokers = visitor.api("/brokers")["data"]["brokers"]
+    assert [(each["name"], each["broker_id"], each["registered"]) for each in brokers[1:]] == [
+        (GONE, 0, False),
+        (GONE, 1, True),
+    ]
+    home = visitor.get("/").text
+    assert f"{GONE} is not registered" in home and "is not an address" not in home
+    assert "is not an address" not in visitor.get("/groups").text + visitor.get("/brokers").text
+    assert visitor.get(f"/brokers/{GONE}").status == 200
+
+
 def test_it_is_forgotten_after_a_day(gone, monkeypatch):
     monkeypatch.setattr(cluster_data, "KNOWN_S", 0)
     assert gone.api("/topics/Orders")["missing"] == []

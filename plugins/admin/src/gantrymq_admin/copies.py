@@ -27,6 +27,7 @@ MASTER_ID: Final = 0
 ACTS: Final = "acts for its missing master: delivers what waits, through other broker names"
 LOST_MS: Final = 24 * 3600 * 1000  # how long a lost slave is shown
 NOT_TOLD: Final = "; the master's log has the reason"
+NO_MASTER: Final = "no master is registered with the name servers, so messages cannot be sent to this broker name"
 NOT_CONNECTED: Final = "the master has no connection of it"
 
 
@@ -81,7 +82,7 @@ class Copy:
 
     role: str  # master, slave, or acting: a slave that acts for its missing master
     id: int | None  # None: a slave that is not registered with the name servers
-    address: str
+    address: str  # empty: a master that is not registered
     end: int | None
     lag_bytes: int | None = None
     lag_s: float | None = None
@@ -101,8 +102,8 @@ class Copy:
 
 
 def healthy(copies: Sequence[Copy]) -> bool:
-    """Return whether there is a master, and no copy lacks anything as far as is known."""
-    return any(each.role == "master" for each in copies) and not any(each.lacking for each in copies)
+    """Return whether no copy lacks anything as far as is known."""
+    return not any(each.lacking for each in copies)
 
 
 async def ask_copies(admin: Admin, addresses: Mapping[int, str], now_ms: int) -> list[Copy]:
@@ -134,17 +135,21 @@ async def _ha_status(admin: Admin, address: str) -> HaStatus | None:
 
 
 def copies_of(answers: Sequence[Answer], now_ms: int) -> list[Copy]:
-    """Return master and slaves of one broker name, and slaves that only the master knows, or lost lately."""
+    """Return master and slaves of one broker name, and slaves that only the master knows, or lost lately.
+
+    The master is the first; without one, its row has no address.
+    """
     master = next((each for each in answers if each.broker_id == MASTER_ID), None)
     slaves = [each for each in answers if each.broker_id != MASTER_ID]
     connections = master.slaves if master is not None else ()
     found = _matched(connections, slaves)
     known = {connection.address for connection in found.values()}
     rest = [each for each in connections if each.address not in known]
-    rows = [] if master is None else [_master(master)]
+    rows = [_master(master)]
     rows += [_slave(each, found.get(each.address), master, rest) for each in slaves]
     rows += [_unregistered(each) for each in rest]
-    return rows + _lost(master, {_host(each.address) for each in rows if each.role != "master"}, now_ms)
+    hosts = {each.address for each in rows if each.role != "master"} | {each.address for each in connections}
+    return rows + _lost(master, set(map(_host, hosts)), now_ms)
 
 
 def _matched(connections: Sequence[ConnectedSlave], slaves: Sequence[Answer]) -> dict[str, ConnectedSlave]:
@@ -164,7 +169,9 @@ def _matched(connections: Sequence[ConnectedSlave], slaves: Sequence[Answer]) ->
     return found
 
 
-def _master(master: Answer) -> Copy:
+def _master(master: Answer | None) -> Copy:
+    if master is None:
+        return Copy(role="master", id=MASTER_ID, address="", end=None, problem=NO_MASTER)
     if master.problem:
         return Copy(role="master", id=MASTER_ID, address=master.address, end=None, problem=master.problem)
     count = wanted = problem = None

@@ -62,7 +62,7 @@ def _row(copy: Copy) -> tuple[object, ...]:
     return (
         copy.role,
         "-" if copy.id is None else copy.id,
-        copy.address,
+        copy.address or "-",
         *("-" if each is None else each for each in numbers),
         in_sync,
         state,

@@ -14,6 +14,7 @@ from gantrymq.client.routing.routes import BrokerAddresses, ClusterInfo
 from gantrymq.commands.output import print_json, print_table, say
 from gantrymq.errors import BrokerRefused, ConnectFailed, GantryError, HandshakeFailed
 from gantrymq_admin.commands.options import admin_command
+from gantrymq_admin.copies import NO_MASTER
 from gantrymq_admin.figures import plugin_figures
 
 
@@ -51,6 +52,8 @@ def _show(found: dict[str, Any]) -> None:
         ["Cluster", "Broker", "Id", "Address", "Version", "In/s", "Out/s", "In today", "Out today"],
         [_row(broker) for broker in found["brokers"]],
     )
+    for name in found["without_master"]:
+        say(f"{name}: {NO_MASTER}; 'gantrymq cluster status' shows its copies")
     waiting = [
         (broker["broker"], name, each["value"], each["help"])
         for broker in found["brokers"]
@@ -87,6 +90,7 @@ async def _look(admin: Admin) -> dict[str, Any]:
         "name_servers": servers,
         "clusters": sorted({name for info in infos for name in info.clusters}),
         "brokers": sorted(brokers, key=lambda b: (b["cluster"], b["broker"], b["id"])),
+        "without_master": sorted({each["broker"] for each in brokers} - {b["broker"] for b in brokers if not b["id"]}),
         "topics": max(int(server["topics"] or 0) for server in servers),
     }
 

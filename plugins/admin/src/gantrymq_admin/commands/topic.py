@@ -16,6 +16,7 @@ from gantrymq.model import names
 from gantrymq.model.topic import PERM_INHERIT, PERM_READ, PERM_WRITE, TopicConfig
 from gantrymq_admin.commands.options import admin_command, brokers_of, cluster_option, topic_named, where_options
 from gantrymq_admin.commands.sorted_lists import by_options, list_topics_by
+from gantrymq_admin.copies import NO_MASTER
 from gantrymq_admin.own_names import is_own_topic, of_clusters
 from gantrymq_admin.summaries import TopicOrder
 from gantrymq_admin.topic_queues import refuse_to_hide
@@ -152,6 +153,9 @@ async def route(admin: Admin, name: str, output: str) -> None:
         row = (cluster, grant.broker_name, shown, grant.read_queues, grant.write_queues, perm_text(grant.perm))
         rows.append(row)
     print_table(["Cluster", "Broker", "Addresses by id", "Read queues", "Write queues", "Perm"], rows)
+    for each in found.brokers:
+        if each.master is None:
+            say(f"{each.name}: {NO_MASTER}; 'gantrymq cluster status' shows its copies")
     if found.order:
         click.echo(f"ordered: {found.order}")
 

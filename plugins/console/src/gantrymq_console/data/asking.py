@@ -8,12 +8,14 @@ from typing import Any, Final, TypeVar
 
 import attrs
 
+from gantrymq.client.errors import RequestMalformed
 from gantrymq.errors import BrokerRefused, CallTimeout, ClientError
 from gantrymq.world import Clock
 
 __all__ = ["DEADLINE_S", "Asking", "Missing", "retrieve"]
 
 DEADLINE_S: Final = 3.0
+UNKNOWN_ADDRESS: Final = "unknown address of"  # and its name, instead of the address of a master that was never known
 
 Key = TypeVar("Key")
 Got = TypeVar("Got")
@@ -107,6 +109,8 @@ class Asking:
             return Missing(what, "refused", str(problem), problem.response_code)
         if isinstance(problem, CallTimeout | asyncio.CancelledError):
             return Missing(what, "timeout", f"no answer within {self._seconds:g} s")
+        if isinstance(problem, RequestMalformed) and UNKNOWN_ADDRESS in str(problem):
+            return Missing(what, "failed", "no name server has this master registered, only slaves of it")
         return Missing(what, "failed", str(problem))
 
 

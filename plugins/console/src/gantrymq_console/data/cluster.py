@@ -16,7 +16,7 @@ import attrs
 from gantrymq.client import Admin, Client, Reader
 from gantrymq.world import World
 from gantrymq.world.clock import monotonic_ms
-from gantrymq_console.data.asking import retrieve
+from gantrymq_console.data.asking import UNKNOWN_ADDRESS, retrieve
 
 __all__ = ["HEAD_BYTES", "Aged", "BrokerAddress", "Cluster"]
 
@@ -66,7 +66,7 @@ class Cluster:
         self.kept: dict[str, Any] = {}  # what parts of the console know about the cluster, by their names
         self._background: dict[Hashable, asyncio.Future[Any]] = {}
         self._readers: dict[int, Reader] = {}
-        self.known: dict[tuple[str, int], BrokerAddress] = {}  # registered now or within `KNOWN_S`, by name and id
+        self.known: dict[tuple[str, int], BrokerAddress] = {}  # now or within `KNOWN_S`, and masters of slaves
         self._registered_s: dict[tuple[str, int], float] = {}  # when they last were
 
     @property
@@ -139,7 +139,10 @@ class Cluster:
         return registered | await self.gone()
 
     async def gone(self) -> dict[str, str]:
-        """Return the masters that were registered within `KNOWN_S`, and are not now, by broker name."""
+        """Return the masters that were registered within `KNOWN_S`, and are not now, by broker name.
+
+        Also those of slaves that are registered; the address is no address if it has never been known.
+        """
         registered = {each.name for each in await self.brokers() if each.broker_id == 0}
         known = (each for each in self.known.values() if each.broker_id == 0)
         return {each.name: each.address for each in known if each.name not in registered}
@@ -160,6 +163,11 @@ class Cluster:
         present = {(each.name, each.broker_id): each for each in found}
         self._registered_s |= dict.fromkeys(present, now)
         self.known = kept | present  # one that moved has replaced itself
+        for each in found:
+            place = each.name, 0
+            if place not in self.known:  # it was gone before this console looked, or is for long
+                self.known[place] = BrokerAddress(each.cluster, each.name, 0, f"{UNKNOWN_ADDRESS} {each.name}")
+                self._registered_s[place] = now
         return found
 
     async def _aged(self, make: Callable[[], Awaitable[Got]]) -> Aged[Got]:
