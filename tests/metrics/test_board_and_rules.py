@@ -205,7 +205,7 @@ def test_every_rule_has_a_summary_advice_and_a_section_of_the_page():
 
 def test_the_board_has_what_grafana_needs():
     variables = [each["name"] for each in board()["templating"]["list"]]
-    assert variables == ["datasource", "cluster", "broker", "group"]
+    assert variables == ["datasource", "cluster", "broker", "id", "group"]
     panels = board()["panels"]
     assert len({panel["id"] for panel in panels}) == len(panels)
     for panel in panels:
@@ -276,7 +276,7 @@ def test_promtool_accepts_sample_and_rules(promtool):
 
 
 def test_promtool_reads_the_queries_of_the_board(promtool, tmp_path):
-    values = {"$__rate_interval": "1m", "$cluster": "C", "$broker": "b", "$group": "g"}
+    values = {"$__rate_interval": "1m", "$cluster": "C", "$broker": "b", "$id": "0", "$group": "g"}
     listed = []
     for number, (expr, _) in enumerate(queries()):
         for variable, text in values.items():

@@ -9,9 +9,10 @@ from gantrymq_metrics.metric_builder import MetricBuilder
 from gantrymq_metrics.send_times import SendTimes
 
 
-def read(make_family, cluster="C", broker="b"):
+def read(make_family, cluster="C", broker="b", broker_id=0):
     """The figures of one family, read by Prometheus's parser."""
-    made = make_family(MetricBuilder(SimpleNamespace(figures=SimpleNamespace(cluster=cluster, broker=broker))))
+    figures = SimpleNamespace(cluster=cluster, broker=broker, broker_id=broker_id)
+    made = make_family(MetricBuilder(SimpleNamespace(figures=figures)))
     return Figures((made.head + "".join(made.lines)).encode())
 
 
@@ -32,12 +33,14 @@ def test_numbers_are_read_as_they_were():
 
 def test_labels_of_the_broker_depend_on_the_origin_of_the_name():
     gauges = {
-        ("gantrymq_x", False): {"cluster": "C", "broker": "b"},
-        ("rocketmq_x", True): {"cluster": "C", "broker": "b"},
-        ("rocketmq_x", False): {"cluster": "C", "node_type": "broker", "node_id": "b"},
+        ("gantrymq_x", False): {"cluster": "C", "broker": "b", "broker_id": "2"},
+        ("rocketmq_x", True): {"cluster": "C", "broker": "b", "broker_id": "2"},
+        ("rocketmq_x", False): {"cluster": "C", "node_type": "broker", "node_id": "b", "broker_id": "2"},
     }
     for (name, as_exporter), labels in gauges.items():
-        figures = read(lambda make, n=name, e=as_exporter: make.gauge(n, "X.", (), [((), 1)], as_exporter=e))
+        figures = read(
+            lambda make, n=name, e=as_exporter: make.gauge(n, "X.", (), [((), 1)], as_exporter=e), broker_id=2
+        )
         assert [sample.labels for sample in figures.samples] == [labels]
 
 

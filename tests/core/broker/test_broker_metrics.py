@@ -54,7 +54,7 @@ def parts():
         held_pulls=SimpleNamespace(count=3),
         dispatchers=SimpleNamespace(parked={"index": "OSError: no"}),
         state=SimpleNamespace(failing={"topics.json": "it cannot be written"}),
-        registration=SimpleNamespace(states=lambda: {"127.0.0.1:9876": None}),
+        registration=SimpleNamespace(broker_id=0, states=lambda: {"127.0.0.1:9876": None}),
         plugin_metrics=[],
     )
 

@@ -69,6 +69,7 @@ def collect_metrics(parts: Parts, connections: int) -> BrokerMetrics:
     return BrokerMetrics(
         cluster=identity.cluster,
         broker=identity.broker_name,
+        broker_id=parts.registration.broker_id,
         address=identity.address,
         put=flow_of(stats.totals, "put", stats.totals.total("put")),
         got=flow_of(stats.totals, "get", stats.totals.total("get")),

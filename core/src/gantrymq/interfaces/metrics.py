@@ -59,6 +59,7 @@ class BrokerMetrics:
 
     cluster: str
     broker: str  # brokerName
+    broker_id: int  # under which it is registered; 0: master
     address: str  # host:port as advertised
     put: Throughput  # total of all topics
     got: Throughput  # total of all groups

@@ -2,7 +2,8 @@
 
 A metric has its name in rocketmq-exporter, otherwise its name in RocketMQ 5's own exporter, otherwise a name that
 begins with ``gantrymq_``. Labels depend on the origin of the name: ``cluster, broker, topic, group`` for
-rocketmq-exporter and ``gantrymq_``, and ``cluster, node_type, node_id, topic, consumer_group`` for RocketMQ 5.
+rocketmq-exporter and ``gantrymq_``, and ``cluster, node_type, node_id, topic, consumer_group`` for RocketMQ 5. All have
+``broker_id``, which neither of them has: a master and its slaves have the same name, and each exports the same lag.
 
 Source: apache/rocketmq-exporter src/.../collector/RMQMetricsCollector.java; apache/rocketmq
 broker/.../metrics/BrokerMetricsConstant.java, store/.../metrics/DefaultStoreMetricsConstant.java.

@@ -3,7 +3,7 @@ may have as many as the broker has topics and groups.
 
     # HELP name One sentence.
     # TYPE name gauge
-    name{cluster="DefaultCluster",broker="broker-a",topic="Orders"} 3
+    name{cluster="DefaultCluster",broker="broker-a",broker_id="0",topic="Orders"} 3
 
 Source: https://prometheus.io/docs/instrumenting/exposition_formats/ (text-based format, comments and escapes).
 """
@@ -32,8 +32,9 @@ class MetricBuilder:
     def __init__(self, snapshot: MetricsSnapshot) -> None:
         figures = snapshot.figures
         self._escaped = _Escaped()
-        self._exporter = self._pairs(("cluster", figures.cluster), ("broker", figures.broker))
-        self._own = self._pairs(("cluster", figures.cluster), ("node_type", "broker"), ("node_id", figures.broker))
+        cluster, broker, broker_id = figures.cluster, figures.broker, ("broker_id", str(figures.broker_id))
+        self._exporter = self._pairs(("cluster", cluster), ("broker", broker), broker_id)
+        self._own = self._pairs(("cluster", cluster), ("node_type", "broker"), ("node_id", broker), broker_id)
 
     def gauge(
         self, name: str, text: str, labels: Sequence[str], samples: Iterable[Sample], *, as_exporter: bool = False
