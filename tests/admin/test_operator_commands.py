@@ -12,6 +12,7 @@ from gantrymq.client import Admin, Client
 from gantrymq.loose_json import dumps
 from gantrymq.model.queue import Queue
 from gantrymq.remoting.codes import RequestCode
+from gantrymq_admin.commands.status import _show
 
 pytestmark = pytest.mark.skipif(find_spec("gantrymq_storage_memory") is None, reason="needs gantrymq-storage-memory")
 
@@ -205,6 +206,24 @@ def test_a_broker_name_without_a_master_is_told(server, command, monkeypatch):
     for words in (["status"], ["topic", "route", "T"]):
         done = CliRunner().invoke(main, [*words, "-n", server.namesrv])
         assert f"{name}: no master is registered with the name servers" in done.output.replace("\n", " ")
+
+
+def test_figures_of_master_and_slave_are_told_apart_and_explained_once(capsys):
+    def broker(broker_id, **figures):
+        shown = {
+            name: {"value": value, "help": f"All of {name}.", "counts": False, "sentences": [f"why {name}"]}
+            for name, value in figures.items()
+        }
+        place = {"cluster": "C", "broker": "b", "id": broker_id, "address": f"a:{broker_id}"}
+        rates = dict.fromkeys(("version", "in_per_s", "out_per_s", "in_today", "out_today"))
+        return {**place, **rates, "reachable": True, "problem": None, "figures": shown, "problems": ["full"]}
+
+    brokers = [broker(0, waiting=5), broker(1, waiting=4, late=1)]
+    _show({"name_servers": [], "brokers": brokers, "without_master": []})
+    told = capsys.readouterr()
+    lines = [" ".join(line.split()) for line in told.out.splitlines() if line.strip()]
+    assert lines[-3:] == ["late b:1 1 All of late.", "waiting b 5 All of waiting.", "b:1 4"]
+    assert "b:1: why late" in told.err and "b: why waiting" in told.err and "b:1 at a:1: full" in told.err
 
 
 def test_every_name_has_a_master(command):

@@ -28,6 +28,7 @@ class Servers:
 
     def __init__(self) -> None:
         self.stored: dict[str, list[bytes]] = {}
+        self.send_code = 0
         self._ready = threading.Event()
         # uvloop as in a server: asyncio's transport of a connection that was reset before it was accepted says that it
         # was never closed (CPython sets TCP_NODELAY after it has taken the socket, and that fails).
@@ -84,7 +85,9 @@ class Servers:
         queue = self.stored.setdefault(request.ext["e"], [])
         fields = {"queue_id": int(request.ext["e"]), "queue_offset": len(queue), "body": request.payload}
         queue.append(record(**fields, properties=request.ext["i"].encode()))
-        return Command(0, ext={"msgId": "0" * 32, "queueId": request.ext["e"], "queueOffset": str(len(queue) - 1)})
+        return Command(
+            self.send_code, ext={"msgId": "0" * 32, "queueId": request.ext["e"], "queueOffset": str(len(queue) - 1)}
+        )
 
     def _pull(self, request: Command) -> Command | None:
         queue, at = self._queue(request), int(request.ext["queueOffset"])
@@ -251,6 +254,16 @@ def test_message_send_then_pull(gantrymq):
         "y=z",
         sent[0]["message_id"],
     )
+
+
+def test_messages_stored_without_what_the_broker_s_settings_ask_for_end_with_1(gantrymq, servers):
+    servers.send_code = 11
+    words = ("message", "send", "-t", "T", "--queue", "1", "--body", "b", "--count", "2")
+    done = gantrymq(*words, "--output", "json", code=1)
+    assert [each["status"] for each in documents(done)] == ["SLAVE_NOT_AVAILABLE"] * 2
+    assert done.stderr.startswith("2 messages are stored, but on fewer disks or brokers than")
+    servers.send_code = 0
+    assert not gantrymq(*words).stderr
 
 
 @pytest.mark.parametrize("command", [("pull",), ("tail", "--from-beginning")])

@@ -179,6 +179,7 @@ def test_name_servers_that_disagree_are_told_on_the_home_page(gantrymq_broker, t
             assert {page.status for page in found.values()} == {200}
             assert "disagree" in [each["word"] for each in visitor.api("/")["data"]["problems"]]
             assert "The name servers do not agree" in found["/nameservers"].text
+            assert f"-n '{gantrymq_broker.namesrv};{second}'" in visitor.get("/brokers").text  # as a shell reads it
     finally:
         gantrymq_broker.run(empty.stop())
 

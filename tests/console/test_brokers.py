@@ -19,6 +19,7 @@ from gantrymq_console.data import copies as copies_data
 from gantrymq_console.data import settings as settings_data
 from gantrymq_console.data.brokers import state_of
 from gantrymq_console.data.cluster import BrokerAddress
+from gantrymq_console.pages import brokers as brokers_page
 from gantrymq_console.web.texts import texts_of
 
 REFUSE = ("retention/rules.py", "retention/disk_watch.py")  # modules that refuse messages, besides the store's
@@ -270,12 +271,18 @@ def test_master_and_slaves_are_shown_if_there_are_slaves(visitor, name, monkeypa
             Copy(role="slave", id=2, address="a:2", end=None, following=False, problem="its log is <longer>"),
         ]
 
+    async def slave_named(visit, broker_id):
+        return attrs.evolve((await visit.cluster.brokers())[0], broker_id=1, address="localhost:1")
+
     monkeypatch.setattr(copies_data, "ask_copies", asked)
     visitor.cluster.forget()
     page = visitor.get(f"/brokers/{name}")
     assert "Master and slaves" in page.text and "2, wanted 3" in page.text
     assert "slave 1" in page.text and "follows" in page.text
     assert "does not follow its log is <longer>" in page.text
+    assert "open for writing" in page.text and "refused: a slave takes messages" not in page.text
+    monkeypatch.setattr(brokers_page, "named", slave_named)
+    assert "refused: a slave takes messages" in visitor.get(f"/brokers/{name}").text
     shown = visitor.api(f"/brokers/{name}")["data"]["copies"]
     assert [each["end"] for each in shown] == [str(2**60), str(2**60), None]
     assert [each["following"] for each in shown] == [None, True, False]

@@ -10,7 +10,7 @@ from typing import Any
 
 import click
 
-from gantrymq.client import Client, SendResult
+from gantrymq.client import Client, SendResult, SendStatus
 from gantrymq.client.calls.outages import Outages
 from gantrymq.client.message import Message, ReceivedMessage, split_properties
 from gantrymq.client.reading.queue_reading import follow
@@ -95,8 +95,10 @@ def send(
 ) -> None:
     """Send messages, one after the other; each is stored before the next one is sent.
 
-    Prints a line for each. The first failure ends the command with exit code 1. The line of a message with --delay or
-    --deliver-at ends with a handle, with which gantrymq message recall cancels it before it is delivered.
+    Prints a line for each. The first failure ends the command with exit code 1. A message that is stored, but less
+    safely than its broker's settings ask for, such as SLAVE_NOT_AVAILABLE, does not end it, but the exit code is 1 too.
+    The line of a message with --delay or --deliver-at ends with a handle, with which gantrymq message recall cancels it
+    before it is delivered.
     """
     if delay is not None and deliver_at is not None:
         raise click.UsageError("give --delay or --deliver-at, not both")
@@ -280,8 +282,14 @@ async def _send(
 ) -> None:
     async with Client(namesrv) as client, client.producer(group) as producer:
         chosen = _pick(await producer.queues(topic), queue)[0] if queue is not None else None
+        less_safe = 0
         for one in messages:
-            show(await producer.send(one, queue=chosen))
+            sent = await producer.send(one, queue=chosen)
+            show(sent)
+            less_safe += sent.status is not SendStatus.SEND_OK
+    if less_safe:
+        say(f"{less_safe} messages are stored, but on fewer disks or brokers than the broker's settings ask for")
+        raise click.exceptions.Exit(1)
 
 
 def _stdin_lines() -> Iterable[bytes]:

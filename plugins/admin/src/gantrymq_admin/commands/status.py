@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
+from itertools import chain, repeat
 from typing import Any
 
 import attrs
@@ -54,21 +56,35 @@ def _show(found: dict[str, Any]) -> None:
     )
     for name in found["without_master"]:
         say(f"{name}: {NO_MASTER}; 'gantrymq cluster status' shows its copies")
-    waiting = [
-        (broker["broker"], name, each["value"], each["help"])
-        for broker in found["brokers"]
-        for name, each in broker.get("figures", {}).items()
-        if each["value"] and not each["counts"]
-    ]
-    if waiting:
-        print_table(["Broker", "Figure", "Now", "What it is"], waiting)
+    _show_figures(found["brokers"])
     for broker in found["brokers"]:
         for each in broker.get("figures", {}).values():
             for sentence in each.get("sentences", ()):
-                say(f"{broker['broker']}: {sentence}")
+                say(f"{_title(broker)}: {sentence}")
     for broker in found["brokers"]:
         for problem in broker.get("problems", ()):
-            say(f"{broker['broker']} at {broker['address']}: {problem}")
+            say(f"{_title(broker)} at {broker['address']}: {problem}")
+
+
+def _show_figures(brokers: Sequence[dict[str, Any]]) -> None:
+    """Print what waits at the brokers, with one explanation for all of them."""
+    found: dict[str, list[tuple[dict[str, Any], dict[str, Any]]]] = {}
+    for broker in brokers:
+        for name, each in broker.get("figures", {}).items():
+            if each["value"] and not each["counts"]:
+                found.setdefault(name, []).append((broker, each))
+    rows = [
+        (name if first else "", _title(broker), each["value"], each["help"] if first else "")
+        for name, of_brokers in sorted(found.items())
+        for first, (broker, each) in zip(chain([True], repeat(False)), of_brokers, strict=False)
+    ]
+    if rows:
+        print_table(["Figure", "Broker", "Now", "What it is"], rows)
+
+
+def _title(broker: dict[str, Any]) -> str:
+    """Return the name of a broker, with the id of a slave."""
+    return f"{broker['broker']}:{broker['id']}" if broker["id"] else str(broker["broker"])
 
 
 async def _look(admin: Admin) -> dict[str, Any]:

@@ -94,6 +94,7 @@ def render(template: str, visit: Visit, **context: Any) -> str:
             moment=moment,
             values_of=values_of,
             runnable=lambda sentence: runnable(sentence, visit.console.name_servers),
+            name_servers=quote(visit.console.name_servers),
             layout="bare.html" if visit.is_live else "base.html",
             **context,
         )
