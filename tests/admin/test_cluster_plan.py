@@ -63,6 +63,36 @@ def test_addresses_are_those_of_the_machines():
     assert [found["m3", "broker-c"][key] for key in ("brokerIP1", "bindAddress")] == ["m3.example", "0.0.0.0"]
 
 
+def metrics_of(settings):
+    """The address of the metrics of each server."""
+    return [
+        server.metrics for server in place(parse(f"name_servers = 1\n{ONE_MASTER}[settings]\n{settings}", "c.toml"))
+    ]
+
+
+ONE_MASTER = 'masters = 1\nslaves = { broker-a = ["m3", "m2"] }\n' + THREE
+
+
+@pytest.mark.parametrize(
+    ("settings", "addresses"),
+    [
+        ("", ["127.0.0.1:5557"] * 3),
+        ('metricsPromExporterHost = ""', ["192.0.2.1:5557", "m3.example:5557", "192.0.2.2:5557"]),
+        ('metricsPromExporterHost = "0.0.0.0"', ["192.0.2.1:5557", "m3.example:5557", "192.0.2.2:5557"]),
+        ("metricsPromExporterPort = 9100", ["127.0.0.1:9100"] * 3),
+        ("metricsPromExporterPort = 0", [""] * 3),
+        ('metricsExporterType = "DISABLE"', [""] * 3),
+    ],
+)
+def test_addresses_of_metrics_are_known(settings, addresses):
+    assert metrics_of(settings) == ["", *addresses]
+
+
+def test_brokers_of_a_machine_have_metrics_of_their_own():
+    found = place(parse('masters = 2\n[settings]\nmetricsPromExporterHost = ""\n[machines]\nm = "192.0.2.1"', "c.toml"))
+    assert [server.metrics for server in found] == ["", "192.0.2.1:5557", "192.0.2.1:5567"]
+
+
 SLAVES = "slaves = 1\n" + THREE
 
 
@@ -182,6 +212,10 @@ def test_a_description_that_is_wrong_is_refused(text, sentence):
             "haMasterAddress in [settings] would make the slaves of all masters copy the same one",
         ),
         (
+            'slaves = 1\n[settings]\nmetricsPromExporterHost = "192.0.2.1"\n' + THREE,
+            "metricsPromExporterHost=192.0.2.1 of broker-a-s1 is the address of machine m1, but it runs on m2",
+        ),
+        (
             "slaves = 1\n[settings]\ninSyncReplicas = 3\n" + THREE,
             "inSyncReplicas=3 of broker-a is more than its 2 copies",
         ),
@@ -228,6 +262,7 @@ def test_a_folder_for_each_machine_is_written(run, tmp_path):
     document = json.loads(done.stdout)
     assert document["namesrv"] == "192.0.2.11:9876;192.0.2.12:9876"
     assert [server["kind"] for server in document["servers"]] == ["name_server"] * 2 + ["master"] * 2
+    assert [server["metrics"] for server in document["servers"]] == [None, None] + ["127.0.0.1:5557"] * 2
     assert document["servers"][3]["command"] == "gantrymq broker -c /etc/gantrymq/broker-b.conf"
     written = sorted(str(path.relative_to(tmp_path)) for path in tmp_path.glob("plan/*/*"))
     assert written == sorted(
@@ -239,6 +274,18 @@ def test_a_folder_for_each_machine_is_written(run, tmp_path):
     ]
     if find_spec("gantrymq_storage_mmap") is not None:  # its settings have no effect without it, which is a note
         assert document["notes"] == []
+
+
+def test_an_empty_address_of_metrics_is_read_as_that_of_the_machine(run, tmp_path):
+    done = run('[settings]\nmetricsPromExporterHost = ""\n' + THREE)
+    assert done.exit_code == 0, done.stderr
+    assert "192.0.2.1:5557" in done.stdout
+    (line,) = [
+        each
+        for each in parse_properties((tmp_path / "plan/m1/broker-a.conf").read_text(), "x")
+        if each.key == "metricsPromExporterHost"
+    ]
+    assert line.value == ""
 
 
 def test_text_says_what_to_do(run):

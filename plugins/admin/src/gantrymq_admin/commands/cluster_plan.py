@@ -144,6 +144,7 @@ def _document(
                 "kind": server.kind.replace(" ", "_"),
                 "name": server.broker or None,
                 "address": server.address,
+                "metrics": server.metrics or None,
                 "file": str(target / server.machine / server.file),
                 "command": server.command,
             }
@@ -155,10 +156,13 @@ def _document(
 
 def _show(description: Description, servers: Sequence[Server], target: Path, dry_run: bool) -> None:
     rows = [
-        (server.machine, server.kind, server.broker or "-", server.address, str(target / server.machine / server.file))
+        (
+            *(server.machine, server.kind, server.broker or "-", server.address, server.metrics or "-"),
+            str(target / server.machine / server.file),
+        )
         for server in servers
     ]
-    print_table(("Machine", "Server", "Name", "Address", "File"), rows)
+    print_table(("Machine", "Server", "Name", "Address", "Metrics", "File"), rows)
     if dry_run:
         return
     click.echo(f"Copy each machine's folder to its {description.config}, then start in this order:")

@@ -13,7 +13,15 @@ from pathlib import PurePosixPath
 
 from gantrymq.model.hosts import is_loopback
 from gantrymq_admin.planning.description import Description
-from gantrymq_admin.planning.placing import HA_PORT, METRICS_DEFAULT, METRICS_PORT, PORT, Server, number
+from gantrymq_admin.planning.placing import (
+    HA_PORT,
+    METRICS_DEFAULT,
+    METRICS_HOST,
+    METRICS_PORT,
+    PORT,
+    Server,
+    number,
+)
 
 __all__ = ["notes", "problems"]
 
@@ -32,6 +40,7 @@ def problems(description: Description, servers: Sequence[Server]) -> Iterator[st
         yield from _copies(servers)
     for server in servers:
         yield from _own_ports(server)
+        yield from _metrics_elsewhere(server, description)
         yield from _replicas(server, 1 + len(description.slaves.get(server.broker, ())))
     if len(description.masters) > 1 and _MASTER_ADDRESS in description.settings:
         yield (
@@ -158,6 +167,16 @@ def _own_ports(server: Server) -> Iterator[str]:
         if port in seen:
             yield f"{seen[port]} and {key} of {server.name} are both {port}"
         seen.setdefault(port, key)
+
+
+def _metrics_elsewhere(server: Server, description: Description) -> Iterator[str]:
+    host = server.values.get(METRICS_HOST, "")
+    for machine, address in description.machines.items():
+        if host and host == address != server.host:
+            yield (
+                f"{METRICS_HOST}={host} of {server.name} is the address of machine {machine}, but it runs on "
+                f'{server.machine}; write {METRICS_HOST} = "" for the address of each machine'
+            )
 
 
 def _ports(server: Server) -> dict[int, str]:

@@ -30,7 +30,7 @@ import attrs
 from gantrymq.errors import ConfigError
 from gantrymq.model.hosts import is_host_name, is_ip_address
 
-__all__ = ["EXAMPLE", "Description", "parse"]
+__all__ = ["ANY_ADDRESS", "EXAMPLE", "Description", "parse"]
 
 EXAMPLE: Final = """\
 cluster = "orders"
@@ -51,7 +51,7 @@ fileReservedTime = 24
 _NAME: Final = re.compile(r"[A-Za-z0-9][\w.-]*\Z", re.ASCII)  # of a broker or machine: also names of files and folders
 _LETTERS: Final = "abcdefghijklmnopqrstuvwxyz"
 _NAME_SERVERS: Final = 3  # by default
-_ANY_ADDRESS: Final = ("0.0.0.0", "::")
+ANY_ADDRESS: Final = ("0.0.0.0", "::")
 _OF_PLAN: Final = {  # keys that settings must not have, and why
     "brokerClusterName": "the key cluster of the description",
     "brokerName": "the name in masters",
@@ -136,7 +136,7 @@ def _machines(given: Any) -> dict[str, str]:
             raise _Wrong(
                 f"the address of machine {name} is {address!r}, which is neither an IP address nor a host name"
             )
-        if address in _ANY_ADDRESS:
+        if address in ANY_ADDRESS:
             raise _Wrong(f"the address of machine {name} is {address}; write the one under which others reach it")
     return given
 

@@ -13,17 +13,20 @@ import attrs
 
 from gantrymq.model.hosts import format_address, is_ip_address
 from gantrymq.settings_file import properties_text
-from gantrymq_admin.planning.description import Description
+from gantrymq_admin.planning.description import ANY_ADDRESS, Description
 
-__all__ = ["HA_PORT", "METRICS_DEFAULT", "METRICS_PORT", "PORT", "Server", "name_server_list", "place"]
+__all__ = ["HA_PORT", "METRICS_DEFAULT", "METRICS_HOST", "METRICS_PORT", "PORT", "Server", "name_server_list", "place"]
 
 PORT: Final = "listenPort"
+METRICS_HOST: Final = "metricsPromExporterHost"  # empty: the advertised address
 METRICS_PORT: Final = "metricsPromExporterPort"
 HA_PORT: Final = "haListenPort"
 PORT_STEP: Final = 10
 _NAME_SERVER_PORT: Final = 9876
 _BROKER_PORT: Final = 10911
 METRICS_DEFAULT: Final = 5557
+_LOOPBACK: Final = "127.0.0.1"
+_NO_METRICS: Final = ("DISABLE", "0")
 _SLAVE_TIMEOUT: Final = "slaveTimeout"
 _REASONS: Final = {
     _SLAVE_TIMEOUT: "below the 3 s after which clients give up, so that they get the answer; RocketMQ's default is 3000"
@@ -57,6 +60,15 @@ class Server:
     def address(self) -> str:
         """The address under which clients reach it."""
         return format_address(self.values.get("brokerIP1", self.host), self.port)
+
+    @property
+    def metrics(self) -> str:
+        """The address of its metrics; empty if it has none, or on a free port."""
+        port = number({METRICS_PORT: str(METRICS_DEFAULT), **self.values}, METRICS_PORT)
+        if not (self.broker and port) or self.values.get("metricsExporterType") in _NO_METRICS:
+            return ""
+        host = self.values.get(METRICS_HOST, _LOOPBACK).strip() or self.values.get("brokerIP1", self.host)
+        return format_address(self.host if host in ANY_ADDRESS else host, port)
 
     def text(self, source: str) -> str:
         """Return the contents of its settings file."""
