@@ -55,12 +55,14 @@ class Member:
 
     async def received(self):
         """Bodies of the topic, with the time at which each was stored."""
-        found = []
-        for queue_id in range(4):
-            result = self.cluster.store.get(Queue("T", queue_id), 0, GetLimit(1000), None)
-            result = await result if not hasattr(result, "buffers") else result
-            for buffer in result.buffers:
-                found += [(bytes(each.body), each.store_timestamp) for each in iter_records(buffer)]
+        found, messages = [], self.cluster.broker.messages
+        for queue in (Queue("T", queue_id) for queue_id in range(4)):
+            at, end = self.cluster.store.bounds(queue)
+            while at < end:
+                result = await messages.get(queue, at, GetLimit(256))
+                at = result.next_offset
+                for buffer in result.buffers:
+                    found += [(bytes(each.body), each.store_timestamp) for each in iter_records(buffer)]
         return found
 
 
@@ -115,6 +117,9 @@ def timed(clock, seconds):
 
 
 def simulate_group(main, **settings):
+    for needed in ("gantrymq_schedule", "gantrymq_transaction"):
+        pytest.importorskip(needed)
+
     async def run(pair):
         group = Group(pair, **settings)
         await group.start()
@@ -210,6 +215,26 @@ def test_half_messages_are_handed_over_once_and_their_producers_asked():
         assert group.other.cluster.store.bounds(Queue(HALF_TOPIC, 0)).max_offset == halves
 
     simulate_group(main, transactionCheckInterval=2000, transactionTimeOut=3000)
+
+
+@pytest.mark.parametrize("at", [9.99, 10.0, 10.003])
+def test_a_master_that_returns_while_the_slave_delivers(at):
+    async def main(group):
+        clock = group.clock
+        due_ms = (clock.now_ms() // 1000 + 10) * 1000
+        for number in range(1200):
+            await group.master.send(b"%d" % number, UNIQ_KEY=f"t{number}", TIMER_DELIVER_MS=str(due_ms))
+        await group.copied()
+        group.master.process.kill()
+        await clock.sleep(due_ms / 1000 - 10 + at - clock.now_ms() / 1000)
+        await group.master.start()
+        await group.copied()
+        await clock.sleep(20)
+        counts = Counter(body for body, _ in [*await group.other.received(), *await group.master.received()])
+        assert len(counts) == 1200
+        assert max(counts.values()) == 1
+
+    simulate_group(main)
 
 
 def test_messages_that_wait_longer_than_a_round_of_the_wheel():

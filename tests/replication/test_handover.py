@@ -3,9 +3,10 @@
 import json
 
 import pytest
+from ha_pairs import simulate_pair
 
 from gantrymq.config import Settings
-from gantrymq.errors import FormatError
+from gantrymq.errors import ConfigError, FormatError
 from gantrymq.loose_json import loads
 from gantrymq.model import properties as props
 from gantrymq_replication.acting.escape import sent_properties
@@ -90,6 +91,14 @@ def test_a_group_with_acting_masters_waits_for_those_that_are_there(alive, setti
     found = replicas(alive, **ACTING, **settings)
     assert found.needed(1000) == needed
     assert found.shortage(1000, 0.0).startswith("in-sync replicas not enough") is shortage
+
+
+def test_a_group_with_acting_masters_needs_name_servers():
+    async def main(pair):
+        with pytest.raises(ConfigError, match="enableSlaveActingMaster=true: .* set namesrvAddr"):
+            await pair.start("alone", namesrv=" ", enableSlaveActingMaster=True)
+
+    simulate_pair(main)
 
 
 def test_other_groups_wait_for_what_their_settings_say():

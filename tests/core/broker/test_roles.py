@@ -15,7 +15,16 @@ from gantrymq.broker.tables import Tables
 from gantrymq.broker.tables.snapshot import Snapshots
 from gantrymq.errors import FormatError, InvalidParameter, RequestRefused, ServiceNotAvailable, Unconfirmed
 from gantrymq.hooks import hookimpl
-from gantrymq.interfaces import EndTransaction, RecallAnswer, RecallRequest, SendRequest, StoreMessage, TableSnapshot
+from gantrymq.interfaces import (
+    EndTransaction,
+    PutResult,
+    PutStatus,
+    RecallAnswer,
+    RecallRequest,
+    SendRequest,
+    StoreMessage,
+    TableSnapshot,
+)
 from gantrymq.loose_json import dumps, loads
 from gantrymq.model.data_version import DataVersion
 from gantrymq.model.group import GroupConfig
@@ -76,6 +85,46 @@ def run(plugins, services):
         return run_broker(together, lambda desk: main(desk, watcher.broker, watcher.told), **settings)
 
     return run
+
+
+def test_an_acting_master_serves_consumers_and_stores_elsewhere(run, services):
+    services[0].roles = frozenset({Role.MASTER, Role.ACTING_MASTER})
+    sent = []
+
+    async def outlet(messages, *, skip_interceptors=False):
+        sent.append((list(messages), skip_interceptors))
+        return [PutResult(PutStatus.OK, 0, 0, 0, 0)] * len(messages)
+
+    async def main(desk, broker, told):
+        assert (await desk.ask(17, TOPIC)).code == 0
+        for _ in range(3):
+            assert (await desk.send("A")).code == 0
+        await broker.role.change(Role.REPLICA, 1)
+        broker.role.store_elsewhere(outlet)
+        message = StoreMessage("A", 0, b"due", b"")
+        with pytest.raises(ServiceNotAvailable):
+            await broker.messages.put_all([message])
+        before = len(told)
+        await broker.role.change(Role.ACTING_MASTER, 1)
+        assert told[before:] == ["-b_copier", "+a_writer"]
+        (result,) = await broker.messages.put_all([message], skip_interceptors=True)
+        assert (result.status, sent) == (PutStatus.OK, [([message], True)])
+        assert (await desk.send("A")).code == 14
+        assert (await desk.ask(17, TOPIC)).code == 1
+        assert (await desk.heartbeat("Fresh", "A")).code == 0
+        assert broker.groups.get("Fresh") is not None and broker.topics.get("%RETRY%Fresh") is None
+        answer = await desk.pull("A", 2, sysFlag=str(4 | 1), commitOffset="2")
+        assert (answer.code, len(records(answer))) == (0, 1)
+        assert broker.offsets.committed("CG", Queue("A", 0)) == 2
+        beyond = await desk.pull("A", 9)  # its master may have more
+        assert (beyond.code, beyond.ext["nextBeginOffset"]) == (20, "9")
+        broker.role.store_elsewhere(None)
+        with pytest.raises(ServiceNotAvailable):
+            await broker.messages.put_all([message])
+        await broker.role.change(Role.REPLICA, 1)
+        assert told[before + 2 :] == ["-a_writer", "+b_copier"]
+
+    run(main, slaveReadEnable=False)
 
 
 def test_services_run_in_their_roles(run, services):

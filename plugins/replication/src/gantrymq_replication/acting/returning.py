@@ -19,7 +19,7 @@ from gantrymq.errors import BrokerRefused, GantryError
 from gantrymq.interfaces import Broker, TableSnapshot
 from gantrymq.model.role import Role
 from gantrymq.remoting.client import RemotingClient
-from gantrymq.remoting.codes import RequestCode
+from gantrymq.remoting.codes import RequestCode, ResponseCode
 from gantrymq.remoting.command import Command, request
 from gantrymq_replication.acting.group import Group
 from gantrymq_replication.acting.handover import TIMER_HANDOVER, higher_delays, higher_offsets, timer_handover
@@ -68,7 +68,12 @@ async def _take_over(broker: Broker, client: RemotingClient, slaves: dict[int, s
     files[DELAYS], handover = _text(broker, config / DELAYS), _text(broker, config / TIMER_HANDOVER)
     before = handover
     for address in slaves.values():
-        await _ask(client, address, RequestCode.EXCHANGE_BROKER_HA_INFO, own.to_ext())
+        try:
+            await _ask(client, address, RequestCode.EXCHANGE_BROKER_HA_INFO, own.to_ext())
+        except BrokerRefused as refusal:
+            if refusal.response_code != ResponseCode.REQUEST_CODE_NOT_SUPPORTED:
+                raise
+            continue  # RocketMQ 4, whose slaves do not act
         files[OFFSETS] = higher_offsets(
             files[OFFSETS], await _ask(client, address, RequestCode.GET_ALL_CONSUMER_OFFSET)
         )

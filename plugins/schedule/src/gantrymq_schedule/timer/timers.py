@@ -129,9 +129,18 @@ class Timers:
         self._state.wake.set()
         self._state.delivery.stopping = True
         await asyncio.wait(self._tasks[:1])
+        await self._finish_slot()
         await self._end_saving()
         await self._save()
         self._state.files.close()
+
+    async def _finish_slot(self) -> None:
+        """On an acting master, deliver the rest of the slot: its master would deliver the whole slot again."""
+        try:
+            while self._state.acting and self._dequeuer.tick is not None:
+                await self._dequeuer.deliver()
+        except (OSError, GantryError) as error:
+            log.warning("timed messages that were sent to other brokers may come again from the master: %s", error)
 
     async def _end_saving(self) -> None:
         await asyncio.gather(self._dequeuer.stored(), return_exceptions=True)
