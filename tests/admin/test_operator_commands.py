@@ -87,7 +87,7 @@ def test_online_members_and_their_subscriptions(online, command):
 
 
 def test_progress_adds_up_what_is_behind(server, online, command):
-    assert command("group", "progress", "-g", "CG") == {"group": "CG", "behind": 0, "queues": []}
+    assert command("group", "progress", "-g", "CG") == {"group": "CG", "behind": 0, "queues": [], "without_master": []}
     for _ in range(4):
         server.send("T", b"body")
     server.call(server.broker.offsets.commit, "CG", Queue("T", 0), 1)
@@ -206,6 +206,43 @@ def test_a_broker_name_without_a_master_is_told(server, command, monkeypatch):
     for words in (["status"], ["topic", "route", "T"]):
         done = CliRunner().invoke(main, [*words, "-n", server.namesrv])
         assert f"{name}: no master is registered with the name servers" in done.output.replace("\n", " ")
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("group", "progress", "CG"),
+        ("group", "list"),
+        ("group", "explain", "CG"),
+        ("group", "clone", "CG", "Other", "--dry-run"),
+        ("group", "reset", "CG", "-t", "T", "--to", "earliest", "--dry-run"),
+        ("topic", "create", "T"),
+        ("topic", "list", "--by", "put"),
+        ("topic", "delete", "T"),
+    ],
+)
+def test_commands_for_all_masters_name_what_has_none(server, online, monkeypatch, words):
+    server.send("T", b"1")
+    server.call(server.broker.offsets.commit, "CG", Queue("T", 0), 0)
+    real = Admin.clusters
+
+    async def with_a_slave(self, *of):
+        info = await real(self, *of)
+        slave = attrs.evolve(info.brokers[0], name="lost", addresses={1: "127.0.0.1:1"})
+        names = {cluster: (*every, "lost") for cluster, every in info.clusters.items()}
+        return attrs.evolve(info, brokers=(*info.brokers, slave), clusters=names)
+
+    monkeypatch.setattr(Admin, "clusters", with_a_slave)
+    done = CliRunner().invoke(main, [*words, "-n", server.namesrv])
+    assert done.exit_code == 0, done.output
+    assert "lost is left out: no master of it is registered" in done.stderr
+    if words[1] == "progress":
+        assert "CG is at least 1 messages behind" in done.stdout
+    if words[1] in ("progress", "explain"):
+        done = CliRunner().invoke(main, [*words, "-n", server.namesrv, "--output", "json"])
+        assert json.loads(done.stdout)["without_master"] == ["lost"]
+        named = CliRunner().invoke(main, [*words, "-n", server.namesrv, "-b", server.broker_address])
+        assert "left out" not in named.stderr and "at least" not in named.stdout
 
 
 def test_figures_of_master_and_slave_are_told_apart_and_explained_once(capsys):

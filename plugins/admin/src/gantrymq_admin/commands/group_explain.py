@@ -12,7 +12,14 @@ from gantrymq.client import Admin
 from gantrymq.commands.output import print_json, print_table
 from gantrymq.errors import BrokerRefused, GroupNotExist
 from gantrymq.remoting.codes import ResponseCode
-from gantrymq_admin.commands.options import admin_command, brokers_of, group_named, served_by, where_options
+from gantrymq_admin.commands.options import (
+    admin_command,
+    brokers_of,
+    group_named,
+    served_by,
+    where_options,
+    without_master,
+)
 from gantrymq_admin.explanations import GroupExplanation, QueueExplanation, explain_group
 
 
@@ -30,10 +37,12 @@ async def explain(
     messages that the subscription matched, LATE the age of the oldest message not yet consumed. Conflicts between
     members, and messages waiting for a retry, are listed below.
     """
-    found = await _explain(admin, group, topic, await brokers_of(admin, cluster, broker))
+    addresses = await brokers_of(admin, cluster, broker)
+    left_out = [] if broker else await without_master(admin, cluster)
+    found = await _explain(admin, group, topic, addresses)
     if output == "json":
         brokers = [{"address": address, **attrs.asdict(each)} for address, each in found.items()]
-        print_json({"group": group, "brokers": brokers})
+        print_json({"group": group, "brokers": brokers, "without_master": left_out})
         return
     print_table(
         ["Topic", "Broker", "Queue", "Owner", "Last pull", "Committed", "Held", "Hits", "Behind", "Late", "Diagnosis"],

@@ -11,7 +11,7 @@ from gantrymq.client.admin import NothingCommitted, OffsetReset, QueueUnknown
 from gantrymq.commands.output import print_json, print_table, say, warn
 from gantrymq.commands.times import TIMES
 from gantrymq.model import names
-from gantrymq_admin.commands.options import admin_command, group_named, named
+from gantrymq_admin.commands.options import admin_command, group_named, named, warn_without_master
 from gantrymq_admin.offset_targets import Target, parse_target
 
 SHOWN = 40  # most queues in the printed table; --output json has all
@@ -48,6 +48,7 @@ async def reset(
     Messages before the new offset are skipped, later ones are read again. An integer below 100,000,000,000 is a queue
     offset, a larger one a time in milliseconds.
     """
+    await warn_without_master(admin, None)
     try:
         done = await admin.reset_offsets(group, topic, target, queue_id=queue, dry_run=dry_run)
     except QueueUnknown as problem:
@@ -68,6 +69,7 @@ async def clone(admin: Admin, source: str, group: str, topic: str | None, dry_ru
     """
     if source == group:
         raise click.UsageError(f"{source} is both SOURCE and TARGET; a group is not cloned to itself")
+    await warn_without_master(admin, None)
     topics = await _clone(admin, source, group, topic, dry_run)
     if output == "json":
         print_json({"source": source, "group": group, "dry_run": dry_run, "topics": topics})

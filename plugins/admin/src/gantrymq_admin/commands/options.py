@@ -15,7 +15,7 @@ import click
 
 from gantrymq.client import Admin, Client
 from gantrymq.client.admin import RequestNotServed
-from gantrymq.commands.output import check_address, namesrv_option, output_option
+from gantrymq.commands.output import check_address, namesrv_option, output_option, warn
 from gantrymq.commands.run import run
 from gantrymq.errors import InvalidParameter, RequestRefused, install_command
 from gantrymq.model import names
@@ -32,7 +32,9 @@ __all__ = [
     "served_by",
     "topic_named",
     "topic_option",
+    "warn_without_master",
     "where_options",
+    "without_master",
 ]
 
 Command = TypeVar("Command", bound=Callable[..., Any])
@@ -138,10 +140,31 @@ def where_options(command: Command) -> Command:
 
 
 async def brokers_of(admin: Admin, cluster: str | None, broker: str | None) -> Sequence[str]:
-    """Return the one broker, or the masters of the cluster. Raises click.UsageError: both are given."""
+    """Return the one broker, or the masters of the cluster, and warn of broker names without one.
+
+    Raises:
+        click.UsageError: both are given.
+    """
     if cluster and broker:
         raise click.UsageError("give -c or -b, not both")
-    return [broker] if broker else await admin.masters(cluster)
+    if broker:
+        return [broker]
+    masters = await admin.masters(cluster)
+    await warn_without_master(admin, cluster)
+    return masters
+
+
+async def warn_without_master(admin: Admin, cluster: str | None) -> None:
+    """Warn of the broker names that `without_master` returns."""
+    for name in await without_master(admin, cluster):
+        warn(f"{name} is left out: no master of it is registered; 'gantrymq cluster status' shows its copies")
+
+
+async def without_master(admin: Admin, cluster: str | None) -> list[str]:
+    """Return the broker names of a cluster, or of all, of which only slaves are registered."""
+    info = await admin.clusters()
+    names = info.clusters.get(cluster, ()) if cluster else [each.name for each in info.brokers]
+    return [each.name for each in info.brokers if each.master is None and each.name in names]
 
 
 @contextmanager

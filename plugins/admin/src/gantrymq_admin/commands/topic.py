@@ -14,7 +14,14 @@ from gantrymq.commands.output import print_json, print_table, say
 from gantrymq.errors import NoRoute
 from gantrymq.model import names
 from gantrymq.model.topic import PERM_INHERIT, PERM_READ, PERM_WRITE, TopicConfig
-from gantrymq_admin.commands.options import admin_command, brokers_of, cluster_option, topic_named, where_options
+from gantrymq_admin.commands.options import (
+    admin_command,
+    brokers_of,
+    cluster_option,
+    topic_named,
+    warn_without_master,
+    where_options,
+)
 from gantrymq_admin.commands.sorted_lists import by_options, list_topics_by
 from gantrymq_admin.copies import NO_MASTER
 from gantrymq_admin.own_names import is_own_topic, of_clusters
@@ -128,6 +135,7 @@ async def delete(admin: Admin, name: str, cluster: str | None, output: str) -> N
     """Delete a topic at the masters of a cluster and at the name servers. Its messages are removed at once."""
     if name not in await admin.topics():
         raise NoRoute(f"there is no topic {name}; 'gantrymq topic list' shows those there are")
+    await warn_without_master(admin, cluster)
     brokers, servers = await admin.delete_topic(name, cluster), admin.name_servers
     if output == "json":
         print_json({"topic": name, "brokers": brokers, "name_servers": servers})
