@@ -149,7 +149,7 @@ class Link(asyncio.Protocol):
                 self._end(error)
 
     def eof_received(self) -> None:
-        """Close the connection, with what was not written yet."""
+        """Close the connection; what was not written yet is lost."""
         self.abort()
 
     def pause_writing(self) -> None:
