@@ -15,6 +15,7 @@ from ha_pairs import end, ha_address, problem, put, simulate_pair
 from gantrymq.errors import ConfigError, RequestRefused
 from gantrymq.interfaces import SendRequest
 from gantrymq_replication import slave_log
+from gantrymq_replication.gate import START_S
 
 PORT = 20000
 
@@ -415,6 +416,23 @@ def test_bi335_log_files_of_another_size(refused):
     refused(start)
 
 
+def test_bi336_a_damaged_copy(refused):
+    async def start(pair):
+        master = await pair.master()
+        await put(master, 20)
+        slave = await pair.slave(master)
+        await pair.equal(master, slave)
+        await slave.stop()
+        log = Path("/slave/store/commitlog/00000000000000000000")
+        data = bytearray(pair.world.files.read(log))
+        data[5000:5010] = b"\xaa" * 10
+        pair.world.files.replace(log, bytes(data))
+        await slave.start()
+        return slave, {"address": ha_address(master), "offset": 5000}
+
+    refused(start)
+
+
 @pytest.fixture
 def rivals(row, logged):
     """Start two brokers of one name server with the same settings; the name server says so."""
@@ -475,6 +493,7 @@ def test_bi330_a_store_that_cannot_be_copied(stopped, monkeypatch):
 def test_bi331_more_copies_to_wait_for_than_there_are(row):
     async def main(pair):
         master = await pair.master(brokerRole="SYNC_MASTER", inSyncReplicas=2)
+        await pair.world.clock.sleep(START_S)
         return (await master.broker.messages.send(SendRequest("p", "Orders", b"body"))).unconfirmed
 
     unconfirmed = simulate_pair(main)

@@ -128,7 +128,10 @@ class SlaveConnection:
         )
         news = self._shared.replicas.departures.note(departure)
         stayed = self._replica is not None and self._now() - self._replica.connected_at >= BRIEF_S
-        if news or stayed:
+        self._shared.replicas.departures.untold.discard(departure.host)
+        if not news and not stayed:
+            self._shared.replicas.departures.untold.add(departure.host)
+        else:
             log.log(logging.WARNING if self._problem else logging.INFO, "slave %s is gone: %s", self.address, problem)
 
     async def _begin(self, silence: Silence) -> None:
@@ -152,7 +155,10 @@ class SlaveConnection:
             start = self._side.next_offset
             self._replica = Replica(self.address, self._side.acked, now, start, unproven=-1 if self._equal else start)
             shared.replicas.add(self._replica, end)
-            log.info(
+            self._written_at = now - shared.rules.heartbeat_s  # a heartbeat tells it at once that it has everything
+            host = self.address.rpartition(":")[0]
+            log.log(
+                logging.DEBUG if host in shared.replicas.departures.untold else logging.INFO,
                 "slave %s is connected; it gets the log from %d on, compares what it has and copies the rest",
                 *(self.address, start),
             )

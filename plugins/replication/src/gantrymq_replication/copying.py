@@ -17,6 +17,7 @@ from gantrymq.errors import LogMismatch
 from gantrymq.interfaces import Broker, RawLog
 from gantrymq.remoting.busy_poll import BusyPoll
 from gantrymq.world.clock import wait_set
+from gantrymq_replication.damage import LONGEST_BYTES, is_damaged, keep
 from gantrymq_replication.durable_mark import DurableMark
 from gantrymq_replication.link import Link
 from gantrymq_replication.overlap import Overlap, last_record_start
@@ -57,12 +58,17 @@ class Copying:
         durable: int | None,
         link: Link,
         address: str,
+        *,
+        after: int = -1,
+        tell_after_s: float = 0.0,
     ) -> None:
         """Prepare to copy over a new connection.
 
         Args:
             durable: the mark, if the store was not stopped cleanly and has not been compared since, else None.
             address: to which *link* was connected.
+            after: begin the comparison at a log file after this offset if there is one; see `Overlap`.
+            tell_after_s: how long it must have followed before that is logged.
         """
         self._link, self.address, self.peer_address = link, address, link.address("peername")
         self.local_address = link.address("sockname")  # as the master sees it, without address translation
@@ -70,12 +76,14 @@ class Copying:
         self.compared = False  # the master has sent something
         self.traffic = Traffic()
         self.read_at_ms = self.wrote_at_ms = 0
-        self._store, self._log, self._clock = broker.store, raw_log, broker.world.clock
+        self._broker, self._store, self._log, self._clock = broker, broker.store, raw_log, broker.world.clock
         self._rules, self._mark, self._durable = rules, mark, durable
         self._syncs = broker.settings.text("flushDiskType") == "SYNC_FLUSH"
         self._busy_poll = BusyPoll(broker.world, broker.settings.number("busyPollMicros") / 1_000_000)
         own = raw_log.log_range()
-        self._overlap = Overlap(own, durable)
+        starts = [each.end for each in raw_log.sealed_segments()] if after >= 0 else []
+        self._overlap = Overlap(own, durable, next((each for each in starts if each > after), None))
+        self._told, self._tell_after_s, self._tell_at = False, tell_after_s, 0.0
         self._side = SlaveSide(self._overlap.start)
         self._end = own.max_offset  # where the next record goes
         self._empty = not own.max_offset
@@ -116,10 +124,14 @@ class Copying:
     def _silent(self) -> None:
         self.abort("it sent nothing for haHousekeepingInterval")
 
+    @property
+    def asked_in_vain(self) -> int:
+        """Where the comparison was to begin, if the master sent nothing from there; else -1."""
+        return self._overlap.start if self._overlap.open and self._overlap.equal == self._overlap.start else -1
+
     # --- the master's log -------------------------------------------------------------------------------------------
 
     async def _receive(self) -> None:
-        self._begun()
         while self._overlap.open and (data := await self._link.read()):
             self._heard(data)
             transfers = self._side.receive(data)
@@ -133,9 +145,9 @@ class Copying:
 
     def _heard(self, data: bytes) -> None:
         self._silence.heard()
-        if not self.compared and self.following:
-            self._tell()
         self.compared = True
+        if self.following and not self._told and self._silence.heard_at >= self._tell_at:
+            self._tell()
         self.read_at_ms = self._clock.now_ms()
         self.traffic.add(len(data), self._silence.heard_at)
 
@@ -143,10 +155,12 @@ class Copying:
         if not self._overlap.open and not self.following:
             self.following = True
             self._appended.set()  # to report the end
-            if self.compared:
+            self._tell_at = self._silence.heard_at + self._tell_after_s
+            if not self._tell_after_s:
                 self._tell()
 
     def _tell(self) -> None:
+        self._told = True
         log.info("this copy begins to follow: it has the master's log up to %d, and gets the rest", self._end)
 
     async def _compare(self, transfer: Transfer) -> Transfer:
@@ -170,15 +184,23 @@ class Copying:
 
     async def _differs(self) -> None:
         place, durable = self._overlap.equal, self._durable
-        if durable is None or place < durable:
+        low = max(place - LONGEST_BYTES, self._log.log_range().min_offset)
+        damaged = is_damaged(low, await self._read(low, place + LONGEST_BYTES - low), place)
+        if damaged and (durable is None or place < durable):
+            raise Refused(
+                f"this log is damaged at {place}: it differs from the master's there, and has no record. Stop this "
+                "broker: 'gantrymq store check DIR' tells more, 'gantrymq store repair DIR' makes a mended copy; or "
+                "start it with an empty folder to copy the master's log"
+            )
+        if not damaged or durable is None:
             raise Refused(
                 f"this log differs from the master's at {place} (this one ends at {self._end}): it was written by "
                 f"another master. {keep_records(place)}"
             )
         end = last_record_start(durable, await self._read(durable, place + 4 - durable), place)
         log.warning(
-            "this copy differs from the master's log at %d, after an unclean stop: it is truncated from %d to %d",
-            *(place, self._end, end),
+            "this copy is damaged at %d after an unclean stop: it is truncated from %d to %d, and the rest kept in %s",
+            *(place, self._end, end, await keep(self._broker, self._read, end, self._end)),
         )
         raise _Differs(end)
 
@@ -192,15 +214,20 @@ class Copying:
 
     def _append(self, transfers: Iterable[Transfer]) -> None:
         """Append the whole records in *transfers*, and keep the rest."""
-        pieces = [self._rest]
+        pieces, came = [self._rest], False
         for offset, piece in transfers:
+            came = True
             if piece:
                 if self._empty:  # it begins where the master begins
                     self._end, self._empty = offset, False
                 pieces.append(piece)
-        if len(pieces) == 1:
-            return
-        data, before = b"".join(pieces), self._end
+        if len(pieces) > 1:
+            self._append_whole(b"".join(pieces))
+        if came and not self.following:
+            self._begun()
+
+    def _append_whole(self, data: bytes) -> None:
+        before = self._end
         try:
             self._end = self._log.append_raw(before, data)
         except LogMismatch as error:

@@ -3,7 +3,8 @@
 A classic master sends its log from any offset that it is asked for. So a slave asks from a place before its own end,
 and compares what comes with what it has. Logs of two masters differ in every record after the first difference, because
 records contain their store time, so the last records decide. After a stop that was not clean, everything that was not
-surely on the disk is compared.
+surely on the disk is compared. A master that has deleted the place that it is asked for sends nothing; then the next
+attempt begins at the next log file.
 
     own log     |----------------------|  end
     compared                  |--------|
@@ -24,12 +25,20 @@ OVERLAP_BYTES: Final = 64 * 1024
 class Overlap:
     """The range to compare, and how far it is equal."""
 
-    def __init__(self, own: LogRange, durable: int | None) -> None:
-        """*durable*: what comes after it was perhaps damaged by an unclean stop; None after a clean one."""
+    def __init__(self, own: LogRange, durable: int | None, later: int | None = None) -> None:
+        """Choose the range.
+
+        Args:
+            own: range of the own log.
+            durable: what comes after it was perhaps damaged by an unclean stop; None after a clean one.
+            later: begin there instead, because the master has deleted what is before, if that is before the own end.
+        """
         self.end = own.max_offset
         start = max(own.max_offset - OVERLAP_BYTES, own.min_offset)
         if durable is not None and own.min_offset <= durable < start:
             start = durable
+        if later is not None and start < later < own.max_offset:
+            start = later
         # A report of 0 means an empty log, so a log is compared from its second byte on.
         self.start = max(start, 1) if own.max_offset else 0
         self.equal = self.start

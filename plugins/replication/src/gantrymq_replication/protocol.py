@@ -100,7 +100,7 @@ class MasterSide:
         if start < log.min_offset:
             raise Refused(
                 f"it asks for log offset {start}, which this master has deleted: its log begins at {log.min_offset}; "
-                "empty the slave's store folder"
+                "a slave of GantryMQ asks again for a later file; if its log ends before that, empty its store folder"
             )
         self.next_offset, self.acked = start, offset
 

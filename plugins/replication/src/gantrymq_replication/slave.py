@@ -51,6 +51,8 @@ class SlaveService:
         self._copying: Copying | None = None
         self.before_copy: Callable[[], Awaitable[object]] | None = None  # awaited when the master is connected
         self._received_before = 0  # by connections that have ended
+        self._asked_in_vain = -1  # `Copying.asked_in_vain` of the last one
+        self._quiet = False  # the last one ended for a reason that may come again at once
 
     @property
     def copying(self) -> Copying | None:
@@ -142,7 +144,7 @@ class SlaveService:
                 await self._ask()
                 told = self._tell(told) if not self.master_address else told
                 continue
-            longest, began, before = LONGEST_PAUSE_S, clock.monotonic(), raw_log.log_range().max_offset
+            longest, began = LONGEST_PAUSE_S, clock.monotonic()
             try:
                 await self._copy(raw_log, self.master_address)
             except Refused as error:
@@ -156,9 +158,9 @@ class SlaveService:
             except Exception as error:
                 self._problem = f"master {self.master_address}: {type(error).__name__}: {error}"
                 log.exception("the copy of the log failed")
-            lasted, grown = clock.monotonic() - began >= LASTING_S, raw_log.log_range().max_offset > before
-            if self.following and (lasted or grown):
+            if self.following and clock.monotonic() - began >= LASTING_S:
                 pause, told = FIRST_PAUSE_S, ""
+            self._quiet = longest == REFUSED_PAUSE_S
             self._received_before, self._copying = self.received_bytes, None
             told = self._tell(told)
             await self._wait(pause)
@@ -190,17 +192,22 @@ class SlaveService:
 
     async def _copy(self, raw_log: RawLog, address: str) -> None:
         link = await self._streams.connect(*parse_address(address))
-        self._copying = Copying(self._broker, raw_log, self._rules, self._mark, self._durable, link, address)
+        self._copying = copying = Copying(
+            *(self._broker, raw_log, self._rules, self._mark, self._durable, link, address),
+            after=self._asked_in_vain,
+            tell_after_s=LASTING_S if self._quiet else 0.0,
+        )
         try:
             if problem := self._other_master():
                 raise Refused(problem)
             await self._told_master.check_files()
             if self.before_copy is not None:
                 await self.before_copy()
-            await self._copying.run()
+            await copying.run()
         finally:
             link.abort()
-            if self._copying.following:
+            self._asked_in_vain = copying.asked_in_vain
+            if copying.following:
                 self._durable = None
 
     async def _wait(self, seconds: float) -> None:

@@ -53,6 +53,7 @@ class Departures:
 
     def __init__(self) -> None:
         self._by_host: dict[str, Departure] = {}
+        self.untold: set[str] = set()  # hosts whose last departure was not logged, as it was the same as before
 
     @property
     def all(self) -> tuple[Departure, ...]:
@@ -63,6 +64,7 @@ class Departures:
         """Keep *departure*; return whether the one before from this host had another reason."""
         before = self._by_host.pop(departure.host, None)
         if len(self._by_host) >= MOST_HOSTS:
-            del self._by_host[next(iter(self._by_host))]
+            self.untold.discard(oldest := next(iter(self._by_host)))
+            del self._by_host[oldest]
         self._by_host[departure.host] = departure
         return before is None or before.problem != departure.problem

@@ -1,0 +1,80 @@
+"""Why a copy differs from its master's log: damage, or records of another master; and where cut bytes are kept.
+
+A power cut leaves zeros or older bytes in pages that were not synced: what is there is no record that a broker wrote,
+and was never acknowledged with SYNC_FLUSH. A whole record that differs was written by another master, and may have been
+acknowledged: it is never cut.
+
+    <store>/recovered/<time in ms>/commitlog/<log offset of the first byte, 20 digits>     bytes that were cut
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from typing import Final
+
+from gantrymq.errors import FormatError, StoreError
+from gantrymq.formats.record import body_crc, read_record
+from gantrymq.interfaces import Broker
+
+__all__ = ["LONGEST_BYTES", "is_damaged", "keep"]
+
+LONGEST_BYTES: Final = 4 * 1024 * 1024 + 128 * 1024  # a longest record, with its properties
+PIECE_BYTES: Final = 4 * 1024 * 1024  # of one kept file
+PAGE_BYTES: Final = 4096
+MAGIC: Final = b"\xda\xa3\x20"  # how the magics of both versions begin, 4 bytes after a record
+BLANK_MAGIC: Final = b"\xcb\xd4\x31\x94"
+FILLER_TOPIC: Final = "#"  # of records by which a store replaces damage when it is opened; no client sends to it
+LEAST_ZEROS: Final = 16
+
+
+def is_damaged(start: int, data: bytes, place: int) -> bool:
+    """Return whether the record at log offset *place* is none that a broker wrote.
+
+    Args:
+        start: log offset of *data*.
+        data: bytes of the log, from a longest record before *place* to one after it, as far as there are some.
+        place: of the first byte that differs from another log.
+    """
+    at, until = place - start, place - start + 4 + len(MAGIC)
+    while (found := data.rfind(MAGIC, 0, until) - 4) >= 0:
+        if int.from_bytes(data[found + 28 : found + 36], "big") == start + found:
+            size = int.from_bytes(data[found : found + 4], "big")
+            if at < found + size:
+                return not _is_whole(data[found : found + size], start + found) or _is_lost(data, start, place)
+            blank = int.from_bytes(data[found + size : found + size + 4], "big")
+            return data[found + size + 4 : found + size + 8] != BLANK_MAGIC or at >= found + size + blank
+        until = found + 4 + len(MAGIC) - 1
+    return True
+
+
+def _is_whole(record: bytes, log_offset: int) -> bool:
+    try:
+        view = read_record(record)
+    except FormatError:
+        return False
+    sound = view.log_offset == log_offset and body_crc(view.body) == view.body_crc & 0x7FFFFFFF
+    return sound and view.topic != FILLER_TOPIC
+
+
+def _is_lost(data: bytes, start: int, place: int) -> bool:
+    """Return whether the rest of the page is zeros: the checksum does not cover properties."""
+    rest = data[place - start : place - start + PAGE_BYTES - place % PAGE_BYTES]
+    return len(rest) >= LEAST_ZEROS and not any(rest)
+
+
+async def keep(broker: Broker, read: Callable[[int, int], Awaitable[bytes]], start: int, end: int) -> str:
+    """Write the log from *start* to *end*, which *read* returns, below ``recovered``. Return that folder.
+
+    Raises:
+        StoreError: the disk failed.
+    """
+    files, workers = broker.world.files, broker.world.workers
+    folder = broker.root / "recovered" / str(broker.world.clock.now_ms()) / "commitlog"
+    try:
+        await workers.run(files.make_dirs, folder)
+        for place in range(start, end, PIECE_BYTES):
+            data = await read(place, min(PIECE_BYTES, end - place))
+            await workers.run(files.replace, folder / f"{place:020d}", data)
+    except OSError as error:
+        raise StoreError(f"what differs from the master's log cannot be kept in {folder}: {error}") from error
+    return str(folder)
