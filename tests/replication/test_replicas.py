@@ -63,6 +63,16 @@ def test_a_slave_that_lacks_what_others_confirmed_is_not_in_sync():
     slow.acknowledge(1200, 1300, 3.0)
     assert found.in_sync(1300, 3.0) == [quick, slow]
 
+def test_a_slave_is_in_sync_after_a_truncation():
+    found = replicas(1000, **SYNC, inSyncReplicas=2, allAckInSyncStateSet=True)
+    assert found.confirmed(1000, 0.0) == 1000
+    (old,) = found.all
+    found.remove(old)
+    again = Replica("10.0.0.0:2", 500, 1.0)  # connected again, after a truncation at 500
+    found.add(again, 500)
+    again.acknowledge(500, 500, 1.0)
+    assert found.in_sync(500, 1.0) == [again]
+
 
 def test_a_slave_is_in_sync_while_it_keeps_up():
     rule, replica = rules(haMaxTimeSlaveNotCatchup=15_000), Replica("10.0.0.1:1", 0, 0.0)

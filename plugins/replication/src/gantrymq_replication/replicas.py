@@ -137,7 +137,8 @@ class Replicas:
         return [each for each in self._caught_up(end, now) if not each.replaced()]
 
     def _caught_up(self, end: int, now: float) -> list[Replica]:
-        return [each for each in self._all if each.acked >= self._confirmed and each.in_sync(end, now, self._rules)]
+        confirmed = min(self._confirmed, end)  # the log may have been truncated
+        return [each for each in self._all if each.acked >= confirmed and each.in_sync(end, now, self._rules)]
 
     def available(self, end: int) -> bool:
         """Return whether as many slaves as needed are connected and less than haSlaveFallbehindMax behind."""
