@@ -63,6 +63,7 @@ def test_a_slave_that_lacks_what_others_confirmed_is_not_in_sync():
     slow.acknowledge(1200, 1300, 3.0)
     assert found.in_sync(1300, 3.0) == [quick, slow]
 
+
 def test_a_slave_is_in_sync_after_a_truncation():
     found = replicas(1000, **SYNC, inSyncReplicas=2, allAckInSyncStateSet=True)
     assert found.confirmed(1000, 0.0) == 1000
