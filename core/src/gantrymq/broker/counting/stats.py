@@ -103,6 +103,7 @@ class Stats:
         for key in ("put", "get", "found", "missed"):
             self.totals.add(key, 0, 0, 0)  # create the key now, because rates start when a key is created
         self.dead_letters: Counter[tuple[str, str]] = Counter()  # by topic and group
+        self.counts_puts: Callable[[], bool] = lambda: True  # False on a slave, which stores what its master counted
         self.put_failed = 0
         self.put_times = PutTimes()
         self.longest_get_s = 0.0  # longest read of the store for one pull
@@ -110,7 +111,9 @@ class Stats:
         self._day: int | None = None  # last argument of `today`
 
     def published(self, entries: Sequence[DispatchEntry]) -> None:
-        """Count new messages."""
+        """Count new messages, unless a slave has copied them: RocketMQ counts them when they are sent."""
+        if not self.counts_puts():
+            return
         topic, count, size = "", 0, 0  # consecutive entries mostly have the same topic
         for entry in entries:
             if entry.topic != topic:
