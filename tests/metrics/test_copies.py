@@ -54,10 +54,11 @@ def scrapes(http):
     return simulate_pair(main)
 
 
-def test_only_a_master_counts_the_messages_that_it_stores(scrapes):
+def test_a_slave_counts_copied_messages_in_its_total_only(scrapes):
     stored = [figures("rocketmq_messages_in_total", topic="Orders", node_id="broker-a") for figures in scrapes]
     assert stored == [10, None, None]
-    assert [figures("rocketmq_brokeruntime_putmessage_times_total") for figures in scrapes] == [13, 0, 0]
+    assert [figures("rocketmq_brokeruntime_putmessage_times_total") for figures in scrapes] == [13, 13, 13]
+    assert [figures("rocketmq_brokeruntime_msg_put_total_today_now") for figures in scrapes] == [13, 0, 0]
 
 
 def test_all_series_of_a_broker_have_its_id(scrapes):

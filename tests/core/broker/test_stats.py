@@ -46,6 +46,16 @@ def test_messages_are_counted_by_topic_and_bytes():
     assert stats.topic_put_tps("B") == pytest.approx(1 / 30)
 
 
+def test_a_slave_counts_copied_messages_in_its_total_only():
+    stats = Stats()
+    stats.counts_topics = lambda: False
+    stats.published([entry("A", 10), entry("B", 20)])
+    assert (stats.put.total, stats.put.bytes, stats.put.of_users, [*stats.puts.known()]) == (2, 30, 0, [])
+    stats.counts_topics = lambda: True  # it took over
+    stats.published([entry("A", 10), entry("SCHEDULE_TOPIC_XXXX", 10)])
+    assert (stats.put.total, stats.put.of_users, stats.puts.total("A")[0]) == (4, 1, 1)
+
+
 def test_deliveries_have_rates_by_group_and_for_all():
     stats = Stats()
     stats.sample(0.0)

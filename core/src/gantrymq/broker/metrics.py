@@ -77,6 +77,7 @@ def collect_metrics(parts: Parts, connections: int) -> BrokerMetrics:
         got_at_midnight=MidnightCounts(stats.got.today_morning, stats.got.yesterday_morning),
         put_failed=stats.put_failed,
         dead_letters=dict(stats.dead_letters),
+        copied=stats.put.copied,
         pulls_found=stats.found.total,
         pulls_missed=stats.missed.total,
         pulls_held=parts.held_pulls.count,

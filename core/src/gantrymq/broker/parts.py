@@ -177,7 +177,7 @@ class Parts:
             world, settings, self.identity, tables, self.interceptors, target_selector, self.transactions
         )
         self.roles = Roles(resources.store, self.pipeline.append_now, stats.plugin_failed, self._master_address)
-        stats.counts_puts = self.roles.is_master
+        stats.counts_topics = self.roles.is_master
         tables.topics.may_create, tables.groups.may_create = self.roles.is_master, self.roles.serves_as_master
         self.sends = Sends(
             tables, self.preparation, self.pipeline, resources.state, self.interceptors, target_selector, self.roles

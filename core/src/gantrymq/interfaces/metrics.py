@@ -61,7 +61,7 @@ class BrokerMetrics:
     broker: str  # brokerName
     broker_id: int  # under which it is registered; 0: master
     address: str  # host:port as advertised
-    put: Throughput  # total of all topics
+    put: Throughput  # total of all topics, and what a slave copied
     got: Throughput  # total of all groups
     put_at_midnight: MidnightCounts  # like `put` and `got`, without system topics
     got_at_midnight: MidnightCounts
@@ -79,6 +79,7 @@ class BrokerMetrics:
     name_servers: Mapping[str, str | None]  # address to error; None: this broker is registered there
     plugin_metrics: tuple[MetricFamily, ...] = ()  # by plugins
     dead_letters: Mapping[tuple[str, str], int] = attrs.field(factory=dict)  # since the start, by topic and group
+    copied: int = 0  # messages of `put` that a slave copied, which are not counted by topic
 
 
 class Metrics(Protocol):

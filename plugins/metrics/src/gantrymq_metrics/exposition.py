@@ -182,7 +182,7 @@ def _store(make: MetricBuilder, snapshot: MetricsSnapshot) -> Iterator[Family]:
         (
             "msg_put_total_today_now",
             "Messages stored since the start, without system topics.",
-            put.messages - system_put,
+            put.messages - figures.copied - system_put,
         ),
         ("msg_puttotal_todaymorning", "Messages stored since the start, at the last midnight.", put_at_midnight.today),
         (

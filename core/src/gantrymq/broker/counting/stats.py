@@ -3,8 +3,11 @@
 Each meter keeps its counter values at the last two midnights in local time. Both are 0 until the first midnight, so the
 first day begins at the start.
 
+A slave counts the messages that it copies in its total only, like RocketMQ's: by topic and for users they are counted
+where they were sent.
+
 Source of names and windows: apache/rocketmq store/.../StoreStatsService.java, broker/.../stats/BrokerStatsManager.java,
-store/.../stats/BrokerStats.java (midnight values).
+store/.../stats/BrokerStats.java (midnight values), store/.../DefaultMessageStore.java (doReput: the total of a slave).
 """
 
 from __future__ import annotations
@@ -39,6 +42,7 @@ class Meter:
         self._tally = tally
         self._key = key
         self._by_topic = by_topic
+        self.copied = 0  # messages of the total that are not in *by_topic*
         self.today_morning = 0  # `of_users` at the last midnight
         self.yesterday_morning = 0
         self._samples: deque[tuple[float, int]] = deque(maxlen=int(max(WINDOWS_S) / SAMPLE_S) + 1)
@@ -50,11 +54,11 @@ class Meter:
 
     @property
     def of_users(self) -> int:
-        """Messages since the start without the broker's own topics; takes about 2 us per topic."""
+        """Messages since the start without copied ones and the broker's own topics; takes about 2 us per topic."""
         if self._by_topic is None:
             return self.total
         own = [key for key in self._by_topic.known() if self._is_own(key.partition("@")[0])]
-        return self.total - sum(self._by_topic.total(key)[MESSAGES] for key in own)
+        return self.total - self.copied - sum(self._by_topic.total(key)[MESSAGES] for key in own)
 
     @property
     def bytes(self) -> int:
@@ -103,7 +107,7 @@ class Stats:
         for key in ("put", "get", "found", "missed"):
             self.totals.add(key, 0, 0, 0)  # create the key now, because rates start when a key is created
         self.dead_letters: Counter[tuple[str, str]] = Counter()  # by topic and group
-        self.counts_puts: Callable[[], bool] = lambda: True  # False on a slave, which stores what its master counted
+        self.counts_topics: Callable[[], bool] = lambda: True  # False on a slave: its master has counted the messages
         self.put_failed = 0
         self.put_times = PutTimes()
         self.longest_get_s = 0.0  # longest read of the store for one pull
@@ -111,9 +115,7 @@ class Stats:
         self._day: int | None = None  # last argument of `today`
 
     def published(self, entries: Sequence[DispatchEntry]) -> None:
-        """Count new messages, unless a slave has copied them: RocketMQ counts them when they are sent."""
-        if not self.counts_puts():
-            return
+        """Count new messages."""
         topic, count, size = "", 0, 0  # consecutive entries mostly have the same topic
         for entry in entries:
             if entry.topic != topic:
@@ -125,8 +127,11 @@ class Stats:
 
     def _put(self, topic: str, count: int, size: int) -> None:
         if count:
-            self.puts.add(topic, count, size, count)
             self.totals.add("put", count, size, count)
+            if self.counts_topics():
+                self.puts.add(topic, count, size, count)
+            else:
+                self.put.copied += count
 
     def pulled(self, count: int, topic: str = "", group: str = "", size: int = 0) -> None:
         """Count one pull of *group* that returned *count* messages of *size* bytes."""
