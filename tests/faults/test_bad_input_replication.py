@@ -137,7 +137,7 @@ def test_bi295_a_negative_acknowledgement(closed):
 
 
 def test_bi296_a_connection_that_says_nothing(closed):
-    closed(lambda last: [b"\0\0\0"], lambda last: {}, haHousekeepingInterval=3000)
+    closed(lambda last: [b"\0\0\0"], lambda last: {})
 
 
 def test_bi297_a_master_that_is_none(refused):

@@ -28,12 +28,16 @@ from gantrymq_replication.settings import HaSettings
 from gantrymq_replication.streams import Silence
 from gantrymq_replication.traffic import Departure
 
-__all__ = ["Shared", "SlaveConnection"]
+__all__ = ["UNREPORTED", "Shared", "SlaveConnection"]
 
 log = logging.getLogger("gantrymq.replication")
 
 PIECE_BYTES = 512 * 1024  # read from the log at once
+FIRST_REPORT_S = 10.0  # a RocketMQ slave reports 5 s after it has connected
 BRIEF_S = 10.0  # a slave that is gone sooner, for the same reason as before, is not logged again
+
+
+UNREPORTED = f"it reported nothing within {FIRST_REPORT_S:g} s, or until newer connections needed its place"
 
 
 @attrs.frozen
@@ -59,6 +63,7 @@ class SlaveConnection:
     def __init__(self, shared: Shared, link: Link) -> None:
         self._shared, self._link = shared, link
         self.address = link.address("peername")
+        self.host = self.address.rpartition(":")[0]
         self._side = MasterSide(_new_slave_from(shared))
         self._wake = asyncio.Event()
         self._idle = False  # the sending coroutine waits for an append
@@ -90,6 +95,11 @@ class SlaveConnection:
             asyncio.ensure_future(data).cancel()
         self._wake.set()
 
+    @property
+    def silent(self) -> bool:
+        """Whether it has not reported, and goes on: it may be no slave."""
+        return not self._side.begun and not self._problem
+
     def abort(self, problem: str) -> None:
         """Close the connection; *problem* is logged."""
         self._problem = self._problem or problem
@@ -100,6 +110,7 @@ class SlaveConnection:
         sending = asyncio.ensure_future(self._send_always())
         sending.add_done_callback(self._sending_ended)
         silence = Silence(self._shared.clock, self._shared.rules.silence_s, self._silent)
+        first_report = self._shared.clock.call_later(FIRST_REPORT_S, self._unreported)
         try:
             await self._shared.identify(self._link)
             await self._begin(silence)
@@ -111,6 +122,7 @@ class SlaveConnection:
             self._shared.replicas.refused += 1
         finally:
             silence.cancel()
+            first_report.cancel()
             sending.cancel()
             self._link.abort()
             if self._replica is not None:
@@ -123,9 +135,7 @@ class SlaveConnection:
     def _tell(self) -> None:
         """Log why the connection ended, once for each host and reason."""
         problem = self._problem or "it closed the connection"
-        departure = Departure(
-            self.address.rpartition(":")[0], self._shared.clock.now_ms(), problem, self._replica is not None
-        )
+        departure = Departure(self.host, self._shared.clock.now_ms(), problem, self._replica is not None)
         news = self._shared.replicas.departures.note(departure)
         stayed = self._replica is not None and self._now() - self._replica.connected_at >= BRIEF_S
         self._shared.replicas.departures.untold.discard(departure.host)
@@ -156,9 +166,8 @@ class SlaveConnection:
             self._replica = Replica(self.address, self._side.acked, now, start, unproven=-1 if self._equal else start)
             shared.replicas.add(self._replica, end)
             self._written_at = now - shared.rules.heartbeat_s  # a heartbeat tells it at once that it has everything
-            host = self.address.rpartition(":")[0]
             log.log(
-                logging.DEBUG if host in shared.replicas.departures.untold else logging.INFO,
+                logging.DEBUG if self.host in shared.replicas.departures.untold else logging.INFO,
                 "slave %s is connected; it gets the log from %d on, compares what it has and copies the rest",
                 *(self.address, start),
             )
@@ -170,6 +179,10 @@ class SlaveConnection:
 
     def _silent(self) -> None:
         self.abort("it reported nothing for haHousekeepingInterval")
+
+    def _unreported(self) -> None:
+        if self.silent:
+            self.abort(UNREPORTED)
 
     # --- sending ----------------------------------------------------------------------------------------------------
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import errno
 import logging
+from collections import Counter
 from collections.abc import Callable
 from typing import Final
 
@@ -15,7 +16,7 @@ from gantrymq.remoting.busy_poll import BusyPoll
 from gantrymq.world import Listener, Timer
 from gantrymq.world.clock import wait_set
 from gantrymq_replication.acting.service import ActingService
-from gantrymq_replication.connection import Shared, SlaveConnection
+from gantrymq_replication.connection import UNREPORTED, Shared, SlaveConnection
 from gantrymq_replication.durable_mark import DurableMark
 from gantrymq_replication.gate import ReplicaGate
 from gantrymq_replication.link import Link
@@ -132,8 +133,7 @@ class MasterService:
         log.info("slaves may copy this log from %s", address)
 
     async def _accept(self, link: Link) -> None:
-        if len(self._connections) >= MOST_SLAVES or self._listener is None:
-            log.warning("a connection to the HA port is refused: there are %d of them", len(self._connections))
+        if self._listener is None or not self._has_place(link.address("peername").rpartition(":")[0]):
             link.abort()
             return
         task = asyncio.current_task()
@@ -147,13 +147,34 @@ class MasterService:
             del self._connections[task]
             self._tell_lack()
 
+    def _has_place(self, host: str) -> bool:
+        """Return whether one more connection may be served, instead of one that has not reported if there are too many.
+
+        That is the oldest one of the host with the most of them, so that strangers take no places of slaves.
+        """
+        connections = [*self._connections.values()]
+        if len(connections) < MOST_SLAVES:
+            return True
+        silent = Counter[str]()
+        for each in connections:
+            silent[each.host] += each.silent
+        most = max(connections, key=lambda each: silent[each.host] * each.silent)
+        if not most.silent:
+            self._refused(host, f"{len(connections)} slaves are connected")
+            return False
+        most.abort(UNREPORTED)
+        return True
+
     def _not_secured(self, host: str, problem: str) -> None:
-        """Log why there is no TLS with *host*, once for each reason."""
+        self._refused(host, f"{problem}; is haTlsEnable true there?")
+
+    def _refused(self, host: str, problem: str) -> None:
+        """Log why a connection of *host* is not served, once for each reason."""
         assert self.replicas is not None
         self.replicas.refused += 1
         departure = Departure(host, self._broker.world.clock.now_ms(), problem, reported=False)
         if self.replicas.departures.note(departure):
-            log.warning("a connection of %s to the HA port is refused: %s; is haTlsEnable true there?", host, problem)
+            log.warning("a connection of %s to the HA port is refused: %s", host, problem)
 
     def _abort_all(self, problem: str) -> None:
         for connection in [*self._connections.values()]:
