@@ -12,6 +12,7 @@ from gantrymq.client import Admin, Client
 from gantrymq.loose_json import dumps
 from gantrymq.model.queue import Queue
 from gantrymq.remoting.codes import RequestCode
+from gantrymq.remoting.headers.nameserver import RegisterBrokerRequest
 from gantrymq_admin.commands.status import _show
 
 pytestmark = pytest.mark.skipif(find_spec("gantrymq_storage_memory") is None, reason="needs gantrymq-storage-memory")
@@ -245,6 +246,44 @@ def test_commands_for_all_masters_name_what_has_none(server, online, monkeypatch
         assert "left out" not in named.stderr and "at least" not in named.stdout
 
 
+def test_two_masters_of_one_name_are_told(server, command):
+    """A second broker registers with id 0, as after the old master's machine started again."""
+    server.create_topic("T", 1)
+    (name,) = (each["broker"] for each in command("status")["brokers"])
+    assert command("status")["rivals"] == []
+    header = RegisterBrokerRequest(
+        broker_name=name, broker_addr="127.0.0.1:1", cluster_name="DefaultCluster", ha_server_addr="", broker_id=0
+    )
+    body = dumps(
+        {
+            "topicConfigSerializeWrapper": {
+                "topicConfigTable": {each: {"topicName": each} for each in ("T", "U")},
+                "dataVersion": {"timestamp": 1, "counter": 1, "stateVersion": 0},
+            }
+        }
+    )
+
+    client = Client(server.namesrv)
+
+    async def registers():
+        await client.start()
+        await client.admin.request(server.namesrv, RequestCode.REGISTER_BROKER, header, body)
+
+    server.run(registers())
+    (pair,) = command("status")["rivals"]
+    assert {pair["master"], pair["rival"]} == {server.broker_address, "127.0.0.1:1"} and pair["broker"] == name
+    done = CliRunner().invoke(main, ["cluster", "status", "-n", server.namesrv, "--output", "json"])
+    (found,) = json.loads(done.stdout)["sets"]
+    assert done.exit_code == 1 and not found["healthy"]
+    rows = {each["address"]: each for each in found["copies"] if each["role"] == "master"}
+    assert rows.keys() == {server.broker_address, "127.0.0.1:1"}
+    assert any("two brokers are registered with id 0" in (each["problem"] or "") for each in rows.values())
+    for words in (["status"], ["topic", "route", "T"]):
+        done = CliRunner().invoke(main, [*words, "-n", server.namesrv])
+        assert "two brokers are registered with id 0" in " ".join(done.output.split())
+    server.run(client.close())
+
+
 def test_figures_of_master_and_slave_are_told_apart_and_explained_once(capsys):
     def broker(broker_id, **figures):
         shown = {
@@ -256,7 +295,7 @@ def test_figures_of_master_and_slave_are_told_apart_and_explained_once(capsys):
         return {**place, **rates, "reachable": True, "problem": None, "figures": shown, "problems": ["full"]}
 
     brokers = [broker(0, waiting=5), broker(1, waiting=4, late=1)]
-    _show({"name_servers": [], "brokers": brokers, "without_master": []})
+    _show({"name_servers": [], "brokers": brokers, "without_master": [], "rivals": []})
     told = capsys.readouterr()
     lines = [" ".join(line.split()) for line in told.out.splitlines() if line.strip()]
     assert lines[-3:] == ["late b:1 1 All of late.", "waiting b 5 All of waiting.", "b:1 4"]

@@ -7,6 +7,7 @@ import pytest
 from gantrymq.errors import RequestError
 from gantrymq_nameserver.registration import RegistrationResult, register
 from gantrymq_nameserver.tables import BrokerAddress
+from gantrymq_nameserver.topics import cluster_info
 from gantrymq_nameserver.unregistration import Unregistration, unregister
 
 
@@ -91,6 +92,21 @@ def test_two_live_brokers_of_one_name_and_id_are_warned_of_once(tables, registra
     (line,) = warnings(caplog)
     assert line.startswith("two brokers are registered as a id 0, at first:1 and at second:1: ")
     assert tables.brokers["a"].addresses == {0: "second:1"}
+
+
+def test_other_masters_of_a_name_are_told_as_long_as_they_live(tables, registration):
+    register(tables, registration(0, "first:1"), 0)
+    assert "rivalAddrs" not in cluster_info(tables)["brokerAddrTable"]["a"]
+    for round_ in range(2):
+        register(tables, registration(0, "second:1"), round_)
+        assert cluster_info(tables)["brokerAddrTable"]["a"]["rivalAddrs"] == ["first:1"]
+        register(tables, registration(0, "first:1"), round_)
+        assert cluster_info(tables)["brokerAddrTable"]["a"]["rivalAddrs"] == ["second:1"]
+    register(tables, registration(1, "second:1"), 3)  # it became a slave
+    assert "rivalAddrs" not in cluster_info(tables)["brokerAddrTable"]["a"]
+    register(tables, registration(0, "second:1"), 4)
+    unregister(tables, [Unregistration("C", "a", "first:1", 0)])
+    assert "rivalAddrs" not in cluster_info(tables)["brokerAddrTable"]["a"]
 
 
 def test_of_three_brokers_of_one_name_and_id_each_is_named(tables, registration, caplog):

@@ -28,6 +28,9 @@ ACTS: Final = "acts for its missing master: delivers what waits, through other b
 LOST_MS: Final = 24 * 3600 * 1000  # how long a lost slave is shown
 NOT_TOLD: Final = "; the master's log has the reason"
 NO_MASTER: Final = "no master is registered with the name servers, so messages cannot be sent to this broker name"
+TWO_MASTERS: Final = (
+    "two brokers are registered with id 0: clients use the one that registered last, and miss what the other one stores"
+)
 NOT_CONNECTED: Final = "the master has no connection of it"
 
 
@@ -106,9 +109,23 @@ def healthy(copies: Sequence[Copy]) -> bool:
     return not any(each.lacking for each in copies)
 
 
-async def ask_copies(admin: Admin, addresses: Mapping[int, str], now_ms: int) -> list[Copy]:
-    """Ask the brokers of one broker name, by id, and return master and slaves; *now_ms*: wall time."""
-    return copies_of(await asyncio.gather(*(_answer(admin, *each) for each in sorted(addresses.items()))), now_ms)
+async def ask_copies(admin: Admin, addresses: Mapping[int, str], now_ms: int, rivals: Sequence[str] = ()) -> list[Copy]:
+    """Ask the brokers of one broker name, by id, and return master and slaves.
+
+    Args:
+        admin: started.
+        addresses: of the brokers, by id.
+        now_ms: wall time.
+        rivals: other brokers that register as the master (`BrokerAddresses.rivals`).
+    """
+    answers = await asyncio.gather(*(_answer(admin, *each) for each in sorted(addresses.items())))
+    others = await asyncio.gather(*(_answer(admin, MASTER_ID, each) for each in rivals))
+    return copies_of(answers, now_ms) + [_rival(each, addresses.get(MASTER_ID, "")) for each in others]
+
+
+def _rival(other: Answer, master: str) -> Copy:
+    problem = "; ".join(filter(None, (f"{TWO_MASTERS} (also {master}); stop one of them", other.problem)))
+    return Copy(role="master", id=MASTER_ID, address=other.address, end=other.end, problem=problem)
 
 
 async def _answer(admin: Admin, broker_id: int, address: str) -> Answer:

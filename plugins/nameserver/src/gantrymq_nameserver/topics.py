@@ -15,7 +15,7 @@ import attrs
 
 from gantrymq.model.topic import PERM_READ, PERM_WRITE
 from gantrymq.remoting.listeners import DEFAULT_LISTENER
-from gantrymq_nameserver.tables import QueueData, RouteTables
+from gantrymq_nameserver.tables import MASTER_ID, BrokerAddress, QueueData, RouteTables
 
 
 def all_topics(tables: RouteTables) -> list[str]:
@@ -43,12 +43,33 @@ def system_topics(tables: RouteTables, listener: str = DEFAULT_LISTENER) -> tupl
 
 
 def cluster_info(tables: RouteTables, listener: str = DEFAULT_LISTENER) -> dict[str, Any]:
-    """Return all brokers, with the addresses of *listener* where they have one, and clusters: the body of 106."""
-    brokers = sorted(tables.brokers.items())
+    """Return all brokers, with the addresses of *listener* where they have one, and clusters: the body of 106.
+
+    A member of GantryMQ's own, rivalAddrs, has other live brokers that register as the master of a name.
+    """
+    brokers, rivals = sorted(tables.brokers.items()), rival_masters(tables)
     return {
-        "brokerAddrTable": {name: tables.through(broker, listener).to_json() for name, broker in brokers},
+        "brokerAddrTable": {
+            name: tables.through(broker, listener).to_json() | ({"rivalAddrs": rivals[name]} if name in rivals else {})
+            for name, broker in brokers
+        },
         "clusterAddrTable": {cluster: sorted(names) for cluster, names in sorted(tables.clusters.items())},
     }
+
+
+def rival_masters(tables: RouteTables) -> dict[str, list[str]]:
+    """Return live brokers that registered as the master of a broker name, but are not the one in the routes."""
+    pairs = [(key.cluster, key.address, live.rival) for key, live in tables.live.items() if live.rival is not None]
+    found: dict[str, list[str]] = {}
+    if pairs:
+        masters = {(each.cluster, each.addresses.get(MASTER_ID)): each for each in tables.brokers.values()}
+        in_routes = {address for each in tables.brokers.values() for address in each.addresses.values()}
+        for cluster, one, two in pairs:
+            for master, other in ((one, two), (two, one)):
+                broker = masters.get((cluster, master))
+                if broker is not None and other not in in_routes and BrokerAddress(cluster, other) in tables.live:
+                    found.setdefault(broker.name, []).append(other)
+    return found
 
 
 def member_group(tables: RouteTables, cluster: str, broker_name: str) -> dict[str, Any]:

@@ -32,6 +32,7 @@ class BrokerAddresses:
     name: str
     cluster: str
     addresses: Mapping[int, str]  # broker id to ip:port
+    rivals: tuple[str, ...] = ()  # other live brokers that register as the master; in `ClusterInfo`, of GantryMQ only
 
     @property
     def master(self) -> str | None:
@@ -216,6 +217,7 @@ def _broker(member: dict[str, Any]) -> BrokerAddresses:
         name=str(member["brokerName"]),
         cluster=str(member.get("cluster") or ""),
         addresses={broker_id: str(addresses[broker_id]) for broker_id in sorted(addresses)},
+        rivals=tuple(map(str, member.get("rivalAddrs") or ())),
     )
 
 

@@ -36,7 +36,8 @@ async def status(admin: Admin, name: str | None, output: str) -> None:
         (each for each in info.brokers if name is None or each.name in info.clusters[name]),
         key=lambda each: (each.cluster, each.name),
     )
-    copies = await asyncio.gather(*(ask_copies(admin, each.addresses, RealClock().now_ms()) for each in found))
+    now_ms = RealClock().now_ms()
+    copies = await asyncio.gather(*(ask_copies(admin, each.addresses, now_ms, each.rivals) for each in found))
     sets = [(each.cluster, each.name, shown) for each, shown in zip(found, copies, strict=True)]
     if output == "json":
         print_json({"sets": [_document(*each) for each in sets]})

@@ -16,7 +16,7 @@ from gantrymq.client.routing.routes import BrokerAddresses, ClusterInfo
 from gantrymq.commands.output import print_json, print_table, say
 from gantrymq.errors import BrokerRefused, ConnectFailed, GantryError, HandshakeFailed
 from gantrymq_admin.commands.options import admin_command
-from gantrymq_admin.copies import NO_MASTER
+from gantrymq_admin.copies import NO_MASTER, TWO_MASTERS
 from gantrymq_admin.figures import plugin_figures
 
 
@@ -56,6 +56,8 @@ def _show(found: dict[str, Any]) -> None:
     )
     for name in found["without_master"]:
         say(f"{name}: {NO_MASTER}; 'gantrymq cluster status' shows its copies")
+    for each in found["rivals"]:
+        say(f"{each['broker']}: {TWO_MASTERS} ({each['master']} and {each['rival']}); stop one of them")
     _show_figures(found["brokers"])
     for broker in found["brokers"]:
         for each in broker.get("figures", {}).values():
@@ -107,8 +109,22 @@ async def _look(admin: Admin) -> dict[str, Any]:
         "clusters": sorted({name for info in infos for name in info.clusters}),
         "brokers": sorted(brokers, key=lambda b: (b["cluster"], b["broker"], b["id"])),
         "without_master": sorted({each["broker"] for each in brokers} - {b["broker"] for b in brokers if not b["id"]}),
+        "rivals": _rivals(infos),
         "topics": max(int(server["topics"] or 0) for server in servers),
     }
+
+
+def _rivals(infos: Sequence[ClusterInfo]) -> list[dict[str, str | None]]:
+    """Return pairs of brokers that register as masters of one name, and those on which name servers differ."""
+    found: dict[tuple[str, frozenset[str | None]], dict[str, str | None]] = {}
+    masters: dict[str, str] = {}
+    for info in infos:
+        for broker in info.brokers:
+            one = masters.setdefault(broker.name, broker.master) if broker.master is not None else None
+            for other in {broker.master or "", *broker.rivals} - {one or "", ""}:
+                pair = {"broker": broker.name, "master": one, "rival": other}
+                found.setdefault((broker.name, frozenset((one, other))), pair)
+    return [found[key] for key in sorted(found, key=lambda key: key[0])]
 
 
 async def _look_at_server(admin: Admin, server: str) -> tuple[dict[str, Any], ClusterInfo | None]:

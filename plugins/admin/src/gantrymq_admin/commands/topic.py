@@ -23,7 +23,7 @@ from gantrymq_admin.commands.options import (
     where_options,
 )
 from gantrymq_admin.commands.sorted_lists import by_options, list_topics_by
-from gantrymq_admin.copies import NO_MASTER
+from gantrymq_admin.copies import NO_MASTER, TWO_MASTERS
 from gantrymq_admin.own_names import is_own_topic, of_clusters
 from gantrymq_admin.summaries import TopicOrder
 from gantrymq_admin.topic_queues import refuse_to_hide
@@ -164,6 +164,9 @@ async def route(admin: Admin, name: str, output: str) -> None:
     for each in found.brokers:
         if each.master is None:
             say(f"{each.name}: {NO_MASTER}; 'gantrymq cluster status' shows its copies")
+    for each in (await admin.clusters()).brokers:
+        if each.rivals and found.broker(each.name) is not None:
+            say(f"{each.name}: {TWO_MASTERS} ({each.master} and {', '.join(each.rivals)}); stop one of them")
     if found.order:
         click.echo(f"ordered: {found.order}")
 
