@@ -262,7 +262,7 @@ def test_master_and_slaves_are_shown_if_there_are_slaves(visitor, name, monkeypa
     assert "Master and slaves" not in visitor.get(f"/brokers/{name}").text
     assert visitor.api(f"/brokers/{name}")["data"]["copies"] == []
 
-    async def asked(_admin, addresses, _now_ms):
+    async def asked(_admin, addresses, _now_ms, _rivals):
         return [
             Copy(
                 role="master", id=0, address=addresses[0], end=2**60, in_sync_copies=2, wanted_copies=3, problem="few"

@@ -108,6 +108,23 @@ def test_copies_that_lack_something_are_named(visitor, monkeypatch, away, shown)
     assert [(each["word"], each["level"]) for each in found] == [("copies", "bad"), ("copy", "warn"), ("copy", "warn")]
 
 
+def test_two_masters_of_one_name_are_named(visitor, monkeypatch):
+    visitor.get("/")
+    visitor.cluster.forget()
+    real = visitor.cluster.admin.clusters
+
+    async def with_a_rival(*server):
+        info = await real(*server)
+        return attrs.evolve(info, brokers=tuple(attrs.evolve(each, rivals=("127.0.0.1:1",)) for each in info.brokers))
+
+    monkeypatch.setattr(visitor.cluster.admin, "clusters", with_a_rival)
+    found = visitor.api("/")["data"]["problems"]
+    (name,) = (each["subject"] for each in found if each["word"] == "two_masters")
+    assert "the other one is at 127.0.0.1:1" in visitor.get("/").text
+    page = visitor.get(f"/brokers/{name}").text
+    assert "127.0.0.1:1" in page and "two brokers are registered with id 0" in page
+
+
 def copy_row(role, broker_id, address, **fields):
     none = dict.fromkeys((each.name for each in attrs.fields(CopyRow)), None)
     return CopyRow(**{**none, "role": role, "broker_id": broker_id, "address": address, "problem": "", **fields})

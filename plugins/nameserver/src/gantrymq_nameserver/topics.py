@@ -67,7 +67,10 @@ def rival_masters(tables: RouteTables) -> dict[str, list[str]]:
         for cluster, one, two in pairs:
             for master, other in ((one, two), (two, one)):
                 broker = masters.get((cluster, master))
-                if broker is not None and other not in in_routes and BrokerAddress(cluster, other) in tables.live:
+                here, there = (tables.live.get(BrokerAddress(cluster, each)) for each in (master, other))
+                if broker is None or other in in_routes or here is None or there is None:
+                    continue
+                if here.version.state_version == there.version.state_version:  # else the newer one was elected
                     found.setdefault(broker.name, []).append(other)
     return found
 

@@ -86,6 +86,9 @@ async def _attention(cluster: Cluster, history: History) -> Attention:
     for name in (name for name, may_send in sends.items() if may_send is False):
         found.append(Problem("closed", "warn", name, {"name": name}, ("brokers", name)))
     away = [each.address for each in brokers.brokers if not (each.answers and each.registered)]  # named above
+    for name, others in cluster.rivals.items():
+        both = {"name": name, "address": ", ".join(others)}
+        found.append(Problem("two_masters", "bad", name, both, ("brokers", name)))
     for name, rows in copies.items():
         found += _of_copies(name, rows, away)
     for title, every in figures.items():

@@ -67,6 +67,7 @@ class Cluster:
         self._background: dict[Hashable, asyncio.Future[Any]] = {}
         self._readers: dict[int, Reader] = {}
         self.known: dict[tuple[str, int], BrokerAddress] = {}  # now or within `KNOWN_S`, and masters of slaves
+        self.rivals: dict[str, tuple[str, ...]] = {}  # other brokers that register as the master of a name
         self._registered_s: dict[tuple[str, int], float] = {}  # when they last were
 
     @property
@@ -154,6 +155,7 @@ class Cluster:
             for broker in info.brokers
             for broker_id, address in sorted(broker.addresses.items())
         )
+        self.rivals = {each.name: each.rivals for each in info.brokers if each.rivals}
         now, used = self.world.clock.monotonic(), {each.address for each in found}
         kept = {
             place: each

@@ -36,9 +36,9 @@ class CopyRow:
 async def copies_of_name(cluster: Cluster, name: str) -> tuple[CopyRow, ...]:
     """Return master and slaves, at most 5 s old; empty if nothing is replicated, or wanted to be."""
     addresses = {each.broker_id: each.address for each in await cluster.brokers() if each.name == name}
-    now_ms = cluster.world.clock.now_ms
+    now_ms, rivals = cluster.world.clock.now_ms, cluster.rivals.get(name, ())
     found = (
-        await cluster.shared(("copies", name), AGE_S, lambda: ask_copies(cluster.admin, addresses, now_ms()))
+        await cluster.shared(("copies", name), AGE_S, lambda: ask_copies(cluster.admin, addresses, now_ms(), rivals))
     ).value
     alone = len(found) < 2 and all(each.role == "master" and (each.wanted_copies or 1) < 2 for each in found)
     return () if alone else tuple(_row(each) for each in found)
