@@ -262,6 +262,7 @@ def test_messages_stored_without_what_the_broker_s_settings_ask_for_end_with_1(g
     done = gantrymq(*words, "--output", "json", code=1)
     assert [each["status"] for each in documents(done)] == ["SLAVE_NOT_AVAILABLE"] * 2
     assert done.stderr.startswith("2 messages are stored, but on fewer disks or brokers than")
+    assert gantrymq(*words[:-2], code=1).stderr.startswith("1 message is stored, but")
     servers.send_code = 0
     assert not gantrymq(*words).stderr
 

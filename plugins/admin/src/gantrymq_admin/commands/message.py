@@ -288,7 +288,8 @@ async def _send(
             show(sent)
             less_safe += sent.status is not SendStatus.SEND_OK
     if less_safe:
-        say(f"{less_safe} messages are stored, but on fewer disks or brokers than the broker's settings ask for")
+        count = "1 message is" if less_safe == 1 else f"{less_safe} messages are"
+        say(f"{count} stored, but on fewer disks or brokers than the broker's settings ask for")
         raise click.exceptions.Exit(1)
 
 
