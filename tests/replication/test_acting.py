@@ -1,5 +1,10 @@
-"""A slave acts for its missing master: what waits is delivered by another broker name, once, also after the return."""
+"""A slave acts for its missing master: what waits is delivered by another broker name, once, also after the return.
 
+One seed of random kills by default, ``GANTRYMQ_REPLICATION_SEEDS=1000`` for the long run.
+"""
+
+import os
+import random
 from collections import Counter
 from pathlib import Path
 
@@ -23,6 +28,7 @@ from gantrymq_replication.acting.rules import RETURN_S, ActingRules
 from gantrymq_replication.acting.service import ActingService
 from gantrymq_testing.cluster import Cluster
 
+SEEDS = range(int(os.environ.get("GANTRYMQ_REPLICATION_SEEDS", "1")))
 MASTER, SLAVE, OTHER = "10.0.0.1", "10.0.0.2", "10.0.0.3"
 ACTING = {"enableSlaveActingMaster": True, "enableRemoteEscape": True, "messageDelayLevel": "1s 5s 30s"}
 
@@ -116,7 +122,7 @@ def timed(clock, seconds):
     return {"TIMER_DELIVER_MS": str(clock.now_ms() + round(1000 * seconds))}
 
 
-def simulate_group(main, **settings):
+def simulate_group(main, seed=1, **settings):
     for needed in ("gantrymq_schedule", "gantrymq_transaction"):
         pytest.importorskip(needed)
 
@@ -125,7 +131,7 @@ def simulate_group(main, **settings):
         await group.start()
         await main(group)
 
-    simulate_pair(run)
+    simulate_pair(run, seed)
 
 
 def test_what_waits_is_delivered_by_others_once_and_also_after_the_return():
@@ -323,6 +329,44 @@ def test_consumers_of_an_acting_master_are_served_and_their_offsets_kept():
         assert sum(kept.committed("g", Queue("T", each)) or 0 for each in range(4)) == 20
 
     simulate_group(main)
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_whoever_is_killed_nothing_is_lost_and_nothing_comes_twice(seed):
+    """Masters are killed, and sometimes the slave is stopped or the other broker killed meanwhile."""
+
+    async def main(group):
+        clock, chance, sent = group.clock, random.Random(seed), []
+        for _ in range(3):
+            for _ in range(chance.randrange(5, 15)):
+                body = b"message %d" % len(sent)
+                waits = (
+                    delayed(chance.randrange(1, 4)) if chance.random() < 0.5 else timed(clock, chance.uniform(1, 40))
+                )
+                await group.master.send(body, UNIQ_KEY=f"u{len(sent)}", **waits)
+                sent.append(body)
+                await clock.sleep(chance.uniform(0, 0.3))
+            await group.copied()
+            group.master.process.kill()
+            await clock.sleep(chance.uniform(0, 20))
+            if chance.random() < 0.3:
+                await group.slave.process.run(group.slave.cluster.server.stop())
+                group.slave.process.kill()
+                await clock.sleep(chance.uniform(0, 3))
+                await group.slave.start()
+                await clock.sleep(chance.uniform(0, 10))
+            if chance.random() < 0.3:
+                group.other.process.kill()
+                await clock.sleep(chance.uniform(0, 8))
+                await group.other.start()
+            await group.master.start()
+            await group.copied()
+            await clock.sleep(chance.uniform(0, 3))
+        await clock.sleep(60)
+        both = [*await group.other.received(), *await group.master.received()]
+        assert Counter(body for body, _ in both) == Counter(sent)
+
+    simulate_group(main, seed)
 
 
 # --- rules -----------------------------------------------------------------------------------------------------------
