@@ -61,7 +61,7 @@ def test_tables_of_another_master_are_not_taken_while_the_log_of_the_first_is_co
     simulate_pair(main)
 
 
-def test_a_slave_that_knows_a_new_master_confirms_nothing_to_the_old_one():
+def test_a_slave_that_knows_a_new_master_confirms_nothing_to_the_old_one(caplog):
     async def main(pair):
         master, slave = await follow(pair, brokerRole="SYNC_MASTER", inSyncReplicas=2, slaveTimeout=1000)
         assert await sent(master) == 0
@@ -72,6 +72,7 @@ def test_a_slave_that_knows_a_new_master_confirms_nothing_to_the_old_one():
         codes = {await sent(master) for _ in range(5)}
         assert codes <= {Unconfirmed.FLUSH_SLAVE_TIMEOUT, Unconfirmed.SLAVE_NOT_AVAILABLE} and not replicas(master)
         assert end(slave) == before
+        assert f"master {ha_address(master)}: the master is at {told.master_address} now" in caplog.text
 
     simulate_pair(main)
 

@@ -144,19 +144,19 @@ class SlaveService:
                 await self._ask()
                 told = self._tell(told) if not self.master_address else told
                 continue
-            longest, began = LONGEST_PAUSE_S, clock.monotonic()
+            longest, began, address = LONGEST_PAUSE_S, clock.monotonic(), self.master_address
             try:
-                await self._copy(raw_log, self.master_address)
+                await self._copy(raw_log, address)
             except Refused as error:
-                self._problem, longest = f"master {self.master_address}: {error}", REFUSED_PAUSE_S
+                self._problem, longest = f"master {address}: {error}", REFUSED_PAUSE_S
             except StoreError as error:
                 self._problem, longest = f"this slave's store takes no more: {error}", REFUSED_PAUSE_S
             except ConnectionRefusedError:
-                self._problem = f"master {self.master_address}: {NO_LISTENER}"
+                self._problem = f"master {address}: {NO_LISTENER}"
             except (OSError, GantryError) as error:
-                self._problem = f"master {self.master_address}: {error}"
+                self._problem = f"master {address}: {error}"
             except Exception as error:
-                self._problem = f"master {self.master_address}: {type(error).__name__}: {error}"
+                self._problem = f"master {address}: {type(error).__name__}: {error}"
                 log.exception("the copy of the log failed")
             if self.following and clock.monotonic() - began >= LASTING_S:
                 pause, told = FIRST_PAUSE_S, ""
