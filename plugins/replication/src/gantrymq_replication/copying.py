@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Coroutine, Iterable
+from collections.abc import Callable, Coroutine, Iterable
 from inspect import isawaitable
 from typing import Any, Final
 
@@ -32,10 +32,6 @@ log = logging.getLogger("gantrymq.replication")
 
 MARK_S: Final = 1.0  # between two updates of the durable mark
 UNREPORTED_BYTES: Final = 32 * 1024 * 1024  # appended and not reported; the slave reads no more until there are fewer
-NOTHING_SENT: Final = (
-    "before it sent anything: is this the address of its HA port? That is haListenPort, by default listenPort + 1; the "
-    "master's log has the reason"
-)
 
 
 class _Differs(Exception):
@@ -59,6 +55,7 @@ class Copying:
         link: Link,
         address: str,
         *,
+        heard: Callable[[], Coroutine[Any, Any, object]],
         after: int = -1,
         tell_after_s: float = 0.0,
     ) -> None:
@@ -67,13 +64,15 @@ class Copying:
         Args:
             durable: the mark, if the store was not stopped cleanly and has not been compared since, else None.
             address: to which *link* was connected.
+            heard: awaited when the master has sent something, before anything of it is appended.
             after: begin the comparison at a log file after this offset if there is one; see `Overlap`.
             tell_after_s: how long it must have followed before that is logged.
         """
+        self._heard_first = heard
         self._link, self.address, self.peer_address = link, address, link.address("peername")
         self.local_address = link.address("sockname")  # as the master sees it, without address translation
         self.following = False  # the logs fit
-        self.compared = False  # the master has sent something
+        self.heard = False  # the master has sent something; a frozen one only has its connections accepted
         self.traffic = Traffic()
         self.read_at_ms = self.wrote_at_ms = 0
         self._broker, self._store, self._log, self._clock = broker, broker.store, raw_log, broker.world.clock
@@ -113,10 +112,7 @@ class Copying:
             await self._log.truncate(error.end)
             raise ConnectionError("the copy was truncated") from None
         except OSError as error:
-            problem = self._problem or str(error)
-            if not self.compared:
-                problem += f" {NOTHING_SENT}"
-            raise ConnectionError(problem) from error
+            raise ConnectionError(self._problem or str(error)) from error
         finally:
             self._silence.cancel()
             self._link.abort()
@@ -132,6 +128,10 @@ class Copying:
     # --- the master's log -------------------------------------------------------------------------------------------
 
     async def _receive(self) -> None:
+        if await self._link.arrived():
+            self._silence.heard()
+            self.heard = True
+            await asyncio.shield(self._heard_first())  # a lost connection must not interrupt a change of the role
         while self._overlap.open and (data := await self._link.read()):
             self._heard(data)
             transfers = self._side.receive(data)
@@ -145,7 +145,6 @@ class Copying:
 
     def _heard(self, data: bytes) -> None:
         self._silence.heard()
-        self.compared = True
         if self.following and not self._told and self._silence.heard_at >= self._tell_at:
             self._tell()
         self.read_at_ms = self._clock.now_ms()

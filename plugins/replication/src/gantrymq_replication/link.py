@@ -45,6 +45,11 @@ class Link(asyncio.Protocol):
 
     # --- reading ----------------------------------------------------------------------------------------------------
 
+    async def arrived(self) -> bool:
+        """Wait until something has arrived, which stays for the reader; False at the end. Raises OSError."""
+        await self._taken(1, lambda arrived: 0)
+        return bool(self._arrived)
+
     async def read(self) -> bytes:
         """Return what has arrived, at least one byte; nothing at the end of the connection. Raises OSError."""
         return await self._taken(1, len)

@@ -30,6 +30,10 @@ FIRST_PAUSE_S: Final = 0.1  # between two attempts to connect; doubled up to the
 LONGEST_PAUSE_S: Final = 0.5  # so that a restarted SYNC_MASTER has its slaves soon
 LASTING_S: Final = 2.0  # a connection of that duration is no failed attempt
 REFUSED_PAUSE_S: Final = 15.0  # the longest one after logs that do not fit, or while this store takes no more
+NOTHING_SENT: Final = (
+    "before it sent anything: is this the address of its HA port? That is haListenPort, by default listenPort + 1; the "
+    "master's log has the reason"
+)
 NO_LISTENER: Final = (
     "nothing listens there; a master serves slaves at haListenPort, by default listenPort + 1, a slave none"
 )
@@ -49,7 +53,8 @@ class SlaveService:
         self._problem = "it is no slave"
         self._task: asyncio.Task[None] | None = None
         self._copying: Copying | None = None
-        self.before_copy: Callable[[], Awaitable[object]] | None = None  # awaited when the master is connected
+        self.before_copy: Callable[[], Awaitable[object]] | None = None  # awaited when a connection's master is heard
+        self._heard = ""  # address from which a master has sent something
         self._received_before = 0  # by connections that have ended
         self._asked_in_vain = -1  # `Copying.asked_in_vain` of the last one
         self._quiet = False  # the last one ended for a reason that may come again at once
@@ -58,6 +63,11 @@ class SlaveService:
     def copying(self) -> Copying | None:
         """The present connection to the master."""
         return self._copying
+
+    @property
+    def hears_master(self) -> bool:
+        """Whether the master has sent something on the present connection; the system of a frozen one accepts it."""
+        return self._copying is not None and self._copying.heard
 
     @property
     def received_bytes(self) -> int:
@@ -194,6 +204,7 @@ class SlaveService:
         link = await self._streams.connect(*parse_address(address))
         self._copying = copying = Copying(
             *(self._broker, raw_log, self._rules, self._mark, self._durable, link, address),
+            heard=self._hear,
             after=self._asked_in_vain,
             tell_after_s=LASTING_S if self._quiet else 0.0,
         )
@@ -201,14 +212,21 @@ class SlaveService:
             if problem := self._other_master():
                 raise Refused(problem)
             await self._told_master.check_files()
-            if self.before_copy is not None:
-                await self.before_copy()
             await copying.run()
+        except ConnectionError as error:
+            if copying.heard or address == self._heard:
+                raise
+            raise ConnectionError(f"{error} {NOTHING_SENT}") from error
         finally:
             link.abort()
+            self._heard = address if copying.heard else self._heard
             self._asked_in_vain = copying.asked_in_vain
             if copying.following:
                 self._durable = None
+
+    async def _hear(self) -> None:
+        if self.before_copy is not None:
+            await self.before_copy()
 
     async def _wait(self, seconds: float) -> None:
         """Wait, or until another address of the master is known."""

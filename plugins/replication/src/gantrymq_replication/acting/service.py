@@ -152,7 +152,7 @@ class ActingService:
         if self._rules.master_registered and not before:
             self._broker.registration.changed()  # the answers have the master's addresses
         async with self._changing:
-            if self._rules.acts(connected=self._slave.copying is not None, now=self._clock.monotonic()):
+            if self._rules.acts(connected=self._slave.hears_master, now=self._clock.monotonic()):
                 if not self._acting:
                     log.warning("the master of this broker name is missing; this slave, the smallest id, acts for it")
                     await self._broker.role.change(Role.ACTING_MASTER, self._broker.role.epoch)
