@@ -3,19 +3,22 @@
     members of the group (901)  ->  906 to each slave, which stops acting  ->  43, 45, 60 from each  ->  install
 
 The broker is a replica meanwhile, so no service runs and no message is accepted. It becomes the master when all slaves
-have answered, when there are none, or after `LONGEST_S`: RocketMQ's master waits for ever for a slave that refuses one
-of the requests, or that it does not recognize by its address.
+have answered, when there are none, or after `LONGEST_S` with the progress of those that have: RocketMQ's master waits
+for ever for a slave that refuses one of the requests, or that it does not recognize by its address.
 
 Source: apache/rocketmq broker/.../BrokerPreOnlineService.java.
 """
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from pathlib import Path
 from typing import Final
 
-from gantrymq.errors import BrokerRefused, GantryError
+import attrs
+
+from gantrymq.errors import BrokerRefused, FormatError, GantryError
 from gantrymq.interfaces import Broker, TableSnapshot
 from gantrymq.model.role import Role
 from gantrymq.remoting.client import RemotingClient
@@ -37,56 +40,99 @@ OFFSETS: Final = "consumerOffset.json"
 DELAYS: Final = "delayOffset.json"
 
 
+@attrs.frozen
+class _Told:
+    """What a slave answered."""
+
+    offsets: bytes  # of groups
+    delays: bytes
+    timers: bytes | None  # None without timers
+
+
 async def take_over(broker: Broker, group: Group, client: RemotingClient, own: ExchangeHaInfo) -> None:
     """Take the progress of the slaves over, and return as a master; *own*: what 906 tells them."""
     clock = broker.world.clock
     until = clock.monotonic() + LONGEST_S
+    told: dict[str, _Told | None] = {}  # by address; the last answer of each
     problem = "no name server answers"
     while True:
         members = await group.members()
-        slaves = {each: at for each, at in sorted((members or {}).items()) if each != MASTER_ID}
-        if members is not None and not slaves:
-            return
-        try:
-            if slaves:
-                await _take_over(broker, client, slaves, own)
-                return
-        except GantryError as error:
-            problem = str(error)
-        if clock.monotonic() >= until:
-            log.warning(
-                "this master begins without the progress of its slaves, so what they delivered may come again: %s",
-                problem,
-            )
-            return
+        slaves = [at for each, at in sorted((members or {}).items()) if each != MASTER_ID]
+        if slaves:
+            # All are asked each time: one that has answered must not begin to act again while another one is awaited.
+            answers = await asyncio.gather(*(_progress(client, at, own) for at in slaves), return_exceptions=True)
+            problems = []
+            for address, answer in zip(slaves, answers, strict=True):
+                if isinstance(answer, GantryError):
+                    problems.append(f"{address}: {answer}")
+                elif isinstance(answer, BaseException):
+                    raise answer
+                else:
+                    told[address] = answer
+            problem = "; ".join(problems)
+        elif members is not None:
+            problem = ""
+        if not problem or clock.monotonic() + PAUSE_S + CALL_S > until:
+            break
         await clock.sleep(PAUSE_S)
+    if not told and not problem and broker.store.state().max_log_offset:
+        problem = "no slave is registered"
+    if problem:
+        log.warning(
+            "this master begins without the progress of a slave that may have acted for it, so what was delivered and "
+            "consumed there may come again: %s",
+            problem,
+        )
+    await _install(broker, {address: answer for address, answer in told.items() if answer is not None})
 
 
-async def _take_over(broker: Broker, client: RemotingClient, slaves: dict[int, str], own: ExchangeHaInfo) -> None:
-    config = broker.root / "config"
+async def _progress(client: RemotingClient, address: str, own: ExchangeHaInfo) -> _Told | None:
+    """Stop a slave from acting, and return its progress; None for RocketMQ 4, whose slaves do not act.
+
+    Raises:
+        ClientError: it does not answer, or refuses.
+    """
+    try:
+        await _ask(client, address, RequestCode.EXCHANGE_BROKER_HA_INFO, own.to_ext())
+    except BrokerRefused as refusal:
+        if refusal.response_code != ResponseCode.REQUEST_CODE_NOT_SUPPORTED:
+            raise
+        return None
+    offsets = await _ask(client, address, RequestCode.GET_ALL_CONSUMER_OFFSET)
+    delays = await _ask(client, address, RequestCode.GET_ALL_DELAY_OFFSET)
+    try:
+        timers = await _ask(client, address, RequestCode.GET_TIMER_CHECK_POINT)
+    except BrokerRefused as refusal:
+        log.info("slave %s has no timers: %s", address, refusal)
+        return _Told(offsets, delays, None)
+    return _Told(offsets, delays, timers)
+
+
+async def _install(broker: Broker, told: dict[str, _Told]) -> None:
+    """Add what slaves told to the tables; what cannot be read counts for nothing."""
+    config, taken = broker.root / "config", []
     files = dict((await broker.tables.snapshot()).files)
     files[DELAYS], handover = _text(broker, config / DELAYS), _text(broker, config / TIMER_HANDOVER)
     before = handover
-    for address in slaves.values():
+    for address, answer in told.items():
         try:
-            await _ask(client, address, RequestCode.EXCHANGE_BROKER_HA_INFO, own.to_ext())
-        except BrokerRefused as refusal:
-            if refusal.response_code != ResponseCode.REQUEST_CODE_NOT_SUPPORTED:
-                raise
-            continue  # RocketMQ 4, whose slaves do not act
-        files[OFFSETS] = higher_offsets(
-            files[OFFSETS], await _ask(client, address, RequestCode.GET_ALL_CONSUMER_OFFSET)
-        )
-        files[DELAYS] = higher_delays(files[DELAYS], await _ask(client, address, RequestCode.GET_ALL_DELAY_OFFSET))
-        try:
-            handover = timer_handover(handover, await _ask(client, address, RequestCode.GET_TIMER_CHECK_POINT))
-        except BrokerRefused as refusal:
-            log.info("slave %s has no timers: %s", address, refusal)
+            offsets, delays = (
+                higher_offsets(files[OFFSETS], answer.offsets),
+                higher_delays(files[DELAYS], answer.delays),
+            )
+            handover = handover if answer.timers is None else timer_handover(handover, answer.timers)
+        except FormatError as error:
+            log.warning("the progress of %s cannot be read, so what it delivered may come again: %s", address, error)
+            continue
+        files[OFFSETS], files[DELAYS] = offsets, delays
+        taken.append(address)
+    if not taken:
+        return
     if handover != before:
         files.update({TIMER_HANDOVER: handover, "timercheck": "{}"})  # the wheel is rebuilt without what was delivered
     await broker.role.change(Role.REPLICA, 1)
     await broker.tables.install(TableSnapshot(files))
-    log.info("this master took over the progress of %s", ", ".join(slaves.values()))
+    log.info("this master took over the progress of %s", ", ".join(taken))
 
 
 async def _ask(client: RemotingClient, address: str, code: RequestCode, ext: dict[str, str] | None = None) -> bytes:

@@ -1,0 +1,73 @@
+"""What a returning master gets of its slaves, if one of them does not answer, or comes later than the master."""
+
+import logging
+from collections import Counter
+
+from acting_groups import Member, delayed, simulate_group
+
+from gantrymq.model.group import GroupConfig
+from gantrymq.model.queue import Queue
+from gantrymq.model.role import Role
+
+QUEUE = Queue("T", 0)
+
+
+def warnings(caplog):
+    return [each.getMessage() for each in caplog.records if each.levelno >= logging.WARNING]
+
+
+async def with_group(group):
+    """Store something to consume on the master, and the group."""
+    for number in range(20):
+        await group.master.send(b"%d" % number)
+    group.master.cluster.broker.groups.put(GroupConfig("g"))
+    await group.copied()
+    await group.until(lambda: group.slave.cluster.broker.groups.get("g"), "the group")
+
+
+async def act(group):
+    await group.until(lambda: group.slave.role is Role.ACTING_MASTER, "acting", 15)
+
+
+def committed(member):
+    return member.cluster.broker.offsets.committed("g", QUEUE)
+
+
+def test_progress_of_slaves_that_answer_is_taken_without_those_that_do_not(caplog):
+    async def main(group):
+        silent = Member(
+            group, "10.0.0.4", "silent", brokerRole="SLAVE", brokerId=2, brokerNotActiveTimeoutMillis=600_000
+        )
+        await silent.start()
+        await with_group(group)
+        for number in range(10):
+            await group.master.send(b"delayed %d" % number, UNIQ_KEY=f"d{number}", **delayed(1))
+        await group.copied()
+        silent.process.pause()
+        group.master.process.kill()
+        await act(group)
+        group.slave.cluster.broker.offsets.commit_of_client("g", QUEUE, 3)
+        await group.clock.sleep(3)
+        began = group.clock.monotonic()
+        await group.master.start()
+        assert 10 < group.clock.monotonic() - began <= 31
+        assert committed(group.master) == 3
+        await group.clock.sleep(5)
+        counts = Counter(body for body, _ in [*await group.other.received(), *await group.master.received()])
+        assert [counts[b"delayed %d" % number] for number in range(10)] == [1] * 10
+        assert any("without the progress" in each and "10.0.0.4" in each for each in warnings(caplog))
+        silent.process.kill()
+
+    simulate_group(main)
+
+
+def test_a_master_that_returns_while_no_slave_is_there_says_so(caplog):
+    async def main(group):
+        assert not any("progress" in each for each in warnings(caplog)), "of a new master"
+        await with_group(group)
+        group.master.process.kill()
+        group.slave.process.kill()
+        await group.master.start()
+        assert any("no slave is registered" in each for each in warnings(caplog))
+
+    simulate_group(main)
