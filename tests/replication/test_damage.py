@@ -1,6 +1,7 @@
 """What a slave does with a log that differs from its master's: damage is mended or named, whole records are kept."""
 
 import asyncio
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -8,7 +9,7 @@ from ha_pairs import SETTINGS, end, following, log_of, problem, put, simulate_pa
 
 from gantrymq.errors import StoreError
 from gantrymq.interfaces import LogRange
-from gantrymq_replication.damage import is_damaged
+from gantrymq_replication.damage import BLANK_MAGIC, is_damaged
 from gantrymq_replication.overlap import Overlap
 from gantrymq_testing.cluster import Cluster
 
@@ -85,6 +86,108 @@ def test_a_copy_that_was_damaged_after_a_clean_stop_is_called_damaged():
         await slave.start()
         await pair.until(lambda: "this log is damaged at 20" in problem(slave), "refusal")
         assert "gantrymq store check" in problem(slave) and "another master" not in problem(slave)
+
+    simulate_pair(main)
+
+
+async def copied_and_killed(pair, master):
+    """A slave that has copied what its master has, killed in its first second."""
+    process = pair.process("10.0.0.9")
+    slave = Cluster(process.world, Path("/slave"), {**SETTINGS, **slave_of(master)})
+    await process.run(slave.start())
+    await pair.equal(master, slave)
+    process.kill()
+
+
+def zero(pair, path, start, stop):
+    data = bytearray(pair.world.files.read(path))
+    data[start:stop] = bytes(stop - start)
+    pair.world.files.replace(path, bytes(data))
+
+
+def test_damage_before_the_first_mark_is_cut():
+    async def main(pair):
+        master = await pair.master()
+        await put(master, 50)
+        await copied_and_killed(pair, master)
+        zero(pair, LOG, 8192, 12_288)
+        slave = await pair.slave(master)
+        await pair.equal(master, slave)
+        assert pair.world.files.list(Path("/slave/store/recovered"))
+
+    simulate_pair(main)
+
+
+def test_damage_before_the_first_mark_of_a_copy_that_does_not_begin_at_0_is_cut():
+    async def main(pair):
+        master = await pair.master()
+        await put(master, 200)
+        await master.stop()
+        pair.world.files.remove(Path("/master/store/commitlog/00000000000000000000"))
+        await master.start()
+        await copied_and_killed(pair, master)
+        zero(pair, LOG.with_name("00000000000000065536"), 8192, 12_288)
+        slave = await pair.slave(master)
+        await pair.equal(master, slave)
+
+    simulate_pair(main)
+
+
+def test_the_mark_of_a_copy_that_had_records_before_is_its_end():
+    async def main(pair):
+        master = await pair.master()
+        await put(master, 50)
+        slave = await pair.slave(master)
+        await pair.equal(master, slave)
+        await slave.stop()
+        mark = Path("/slave/store/plugins/replication/durable")
+        with suppress(FileNotFoundError):
+            pair.world.files.remove(mark)
+        slave = await pair.slave(master)
+        await pair.until(lambda: following(slave), "a connection")
+        assert int(pair.world.files.read(mark)) == end(slave)
+
+    simulate_pair(main)
+
+
+@pytest.mark.parametrize("size", [100, 500, 3000])  # one of 3000 bytes does not fit into that hole
+def test_damage_up_to_the_end_of_a_file_is_cut(size):
+    async def main(pair):
+        master = await pair.master()
+        await put(master, 160_000 // (size + 150), size)
+        await copied_and_killed(pair, master)
+        zero(pair, LOG, 61_440, 65_536)
+        slave = await pair.slave(master)
+        await pair.equal(master, slave)
+
+    simulate_pair(main)
+
+
+@pytest.mark.parametrize("count", [30, 3])  # its log ends after the slave's blank, or in it
+def test_a_blank_before_records_of_another_master_is_no_damage(count):
+    async def main(pair):
+        master = await pair.master(haListenPort=20000)
+        await put(master, 80)
+        process = pair.process("10.0.0.9")
+        slave = Cluster(process.world, Path("/slave"), {**SETTINGS, **slave_of(master)})
+        await process.run(slave.start())
+        other = await pair.slave(master, "other", brokerId=2)
+        await pair.equal(master, other)
+        await other.stop()
+        before = end(master)
+        await put(master, 2, 65_536 - before)  # the next file begins with it
+        await pair.equal(master, slave)
+        process.kill()
+        await master.stop()
+        data = pair.world.files.read(LOG)
+        assert before < 65_536 < end(slave) and data[before + 4 : before + 8] == BLANK_MAGIC
+        master = await pair.start("other", haListenPort=20000)
+        await put(master, count, 2000 if count > 3 else 500)
+        slave = await pair.slave(master)
+        what = "written by another master" if count > 3 else "records that the master does not have"
+        await pair.until(lambda: what in problem(slave), "refusal")
+        await pair.world.clock.sleep(20)
+        assert pair.world.files.read(LOG) == data and not following(slave)
 
     simulate_pair(main)
 

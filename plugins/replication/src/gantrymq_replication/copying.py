@@ -17,7 +17,7 @@ from gantrymq.errors import LogMismatch
 from gantrymq.interfaces import Broker, RawLog
 from gantrymq.remoting.busy_poll import BusyPoll
 from gantrymq.world.clock import wait_set
-from gantrymq_replication.damage import LONGEST_BYTES, is_damaged, keep
+from gantrymq_replication.damage import LONGEST_BYTES, blank_end, is_damaged, keep
 from gantrymq_replication.durable_mark import DurableMark
 from gantrymq_replication.link import Link
 from gantrymq_replication.overlap import Overlap, last_record_start
@@ -80,8 +80,12 @@ class Copying:
         self._syncs = broker.settings.text("flushDiskType") == "SYNC_FLUSH"
         self._busy_poll = BusyPoll(broker.world, broker.settings.number("busyPollMicros") / 1_000_000)
         own = raw_log.log_range()
+        if durable is not None:
+            self._durable = durable = max(durable, own.min_offset)
         starts = [each.end for each in raw_log.sealed_segments()] if after >= 0 else []
         self._overlap = Overlap(own, durable, next((each for each in starts if each > after), None))
+        self._doubt = -1  # of the first difference, in a blank: the record after it decides
+        self._decided = own.max_offset  # the end of that record
         self._told, self._tell_after_s, self._tell_at = False, tell_after_s, 0.0
         self._side = SlaveSide(self._overlap.start)
         self._end = own.max_offset  # where the next record goes
@@ -175,26 +179,44 @@ class Copying:
                 f"does not have. {keep_records(offset)}"
             )
         length = min(len(data), self._overlap.end - offset)
-        own = await self._read(offset, length)
-        if not self._overlap.compare(own, data[:length]):
+        own, at = await self._read(offset, length), max(self._overlap.equal - offset, 0)
+        while at < length and not self._overlap.compare(own[at:], data[at:length]):
             await self._differs()
+            at = self._overlap.equal - offset
+        if self._doubt >= 0 and self._decided <= self._overlap.equal:
+            await self._cut(self._doubt)  # no master but this one has written that record
         self._begun()
         return Transfer(offset + length, data[length:])
 
     async def _differs(self) -> None:
-        place, durable = self._overlap.equal, self._durable
+        """Cut damage, or go on after a blank.
+
+        Raises:
+            Refused: the difference is another master's record, or damage that was surely on the disk.
+        """
+        place = self._overlap.equal
         low = max(place - LONGEST_BYTES, self._log.log_range().min_offset)
-        damaged = is_damaged(low, await self._read(low, place + LONGEST_BYTES - low), place)
-        if damaged and (durable is None or place < durable):
+        data = await self._read(low, place + LONGEST_BYTES - low)
+        first = place if self._doubt < 0 else self._doubt
+        if after := blank_end(low, data, place):
+            size = int.from_bytes(await self._read(after, 4), "big")
+            self._doubt, self._decided, self._overlap.equal = first, min(after + size, self._end), after
+        elif is_damaged(low, data, place):
+            await self._cut(first)
+        else:
+            raise Refused(
+                f"this log differs from the master's at {first} (this one ends at {self._end}): it was written by "
+                f"another master. {keep_records(first)}"
+            )
+
+    async def _cut(self, place: int) -> None:
+        """Truncate the log at the damaged record at *place*."""
+        durable = self._durable
+        if durable is None or place < durable:
             raise Refused(
                 f"this log is damaged at {place}: it differs from the master's there, and has no record. Stop this "
                 "broker: 'gantrymq store check DIR' tells more, 'gantrymq store repair DIR' makes a mended copy; or "
                 "start it with an empty folder to copy the master's log"
-            )
-        if not damaged or durable is None:
-            raise Refused(
-                f"this log differs from the master's at {place} (this one ends at {self._end}): it was written by "
-                f"another master. {keep_records(place)}"
             )
         end = last_record_start(durable, await self._read(durable, place + 4 - durable), place)
         log.warning(

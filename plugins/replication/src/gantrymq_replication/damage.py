@@ -2,7 +2,8 @@
 
 A power cut leaves zeros or older bytes in pages that were not synced: what is there is no record that a broker wrote,
 and was never acknowledged with SYNC_FLUSH. A whole record that differs was written by another master, and may have been
-acknowledged: it is never cut.
+acknowledged: it is never cut. A blank, which closes a log file, is either: another master's next record did not fit, or
+recovery found damage up to the file's end. The records after it decide.
 
     <store>/recovered/<time in ms>/commitlog/<log offset of the first byte, 20 digits>     bytes that were cut
 """
@@ -16,7 +17,7 @@ from gantrymq.errors import FormatError, StoreError
 from gantrymq.formats.record import body_crc, read_record
 from gantrymq.interfaces import Broker
 
-__all__ = ["LONGEST_BYTES", "is_damaged", "keep"]
+__all__ = ["BLANK_MAGIC", "LONGEST_BYTES", "blank_end", "is_damaged", "keep"]
 
 LONGEST_BYTES: Final = 4 * 1024 * 1024 + 128 * 1024  # a longest record, with its properties
 PIECE_BYTES: Final = 4 * 1024 * 1024  # of one kept file
@@ -35,16 +36,32 @@ def is_damaged(start: int, data: bytes, place: int) -> bool:
         data: bytes of the log, from a longest record before *place* to one after it, as far as there are some.
         place: of the first byte that differs from another log.
     """
-    at, until = place - start, place - start + 4 + len(MAGIC)
+    found, size = _last_record(start, data, place)
+    if found < 0:
+        return True
+    if place < start + found + size:
+        return not _is_whole(data[found : found + size], start + found) or _is_lost(data, start, place)
+    return not blank_end(start, data, place)
+
+
+def blank_end(start: int, data: bytes, place: int) -> int:
+    """Return the end of the blank in which the log offset *place* is; 0 if it is in none. Arguments as `is_damaged`."""
+    found, size = _last_record(start, data, place)
+    head = data[found + size : found + size + 8]
+    if found < 0 or place < start + found + size or head[4:] != BLANK_MAGIC:
+        return 0
+    end = start + found + size + int.from_bytes(head[:4], "big")
+    return end if place < end else 0
+
+
+def _last_record(start: int, data: bytes, place: int) -> tuple[int, int]:
+    """Return the position in *data*, and the size, of the last record that begins at or before *place*; -1 if none."""
+    until = place - start + 4 + len(MAGIC)
     while (found := data.rfind(MAGIC, 0, until) - 4) >= 0:
         if int.from_bytes(data[found + 28 : found + 36], "big") == start + found:
-            size = int.from_bytes(data[found : found + 4], "big")
-            if at < found + size:
-                return not _is_whole(data[found : found + size], start + found) or _is_lost(data, start, place)
-            blank = int.from_bytes(data[found + size : found + size + 4], "big")
-            return data[found + size + 4 : found + size + 8] != BLANK_MAGIC or at >= found + size + blank
+            return found, int.from_bytes(data[found : found + 4], "big")
         until = found + 4 + len(MAGIC) - 1
-    return True
+    return -1, 0
 
 
 def _is_whole(record: bytes, log_offset: int) -> bool:

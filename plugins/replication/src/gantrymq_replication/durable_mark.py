@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import Final
 
+from gantrymq.errors import StoreError
 from gantrymq.interfaces import Broker
 
 __all__ = ["DurableMark"]
@@ -29,6 +30,18 @@ class DurableMark:
             return None
         text = self._files.read(self._path)
         return int(text) if text.isdigit() else None
+
+    async def begin(self, log_offset: int) -> None:
+        """Write it unless there is one; *log_offset*: the end of a log that was opened, so that it is on the disk.
+
+        Raises:
+            StoreError: the disk failed.
+        """
+        if self.read() is None:
+            try:
+                await self.write(log_offset)
+            except OSError as error:
+                raise StoreError(f"{self._path} cannot be written: {error}") from error
 
     async def write(self, log_offset: int) -> None:
         """Replace it, durably."""

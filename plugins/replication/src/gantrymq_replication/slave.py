@@ -201,6 +201,7 @@ class SlaveService:
             await clock.sleep(0.01)
 
     async def _copy(self, raw_log: RawLog, address: str) -> None:
+        await self._mark.begin(raw_log.log_range().max_offset)
         link = await self._streams.connect(*parse_address(address))
         self._copying = copying = Copying(
             *(self._broker, raw_log, self._rules, self._mark, self._durable, link, address),
