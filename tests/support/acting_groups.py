@@ -41,15 +41,15 @@ class Member:
     def role(self):
         return self.cluster.broker.role.current
 
-    async def send(self, body, **more):
+    async def send(self, body, topic="T", **more):
         text = props.encode_text(more)
-        sent = SendRequest("p", "T", body, properties=text)
+        sent = SendRequest("p", topic, body, properties=text)
         return await self.process.run(self.cluster.broker.messages.send(sent))
 
-    async def received(self):
+    async def received(self, topic="T"):
         """Bodies of the topic, with the time at which each was stored."""
         found, messages = [], self.cluster.broker.messages
-        for queue in (Queue("T", queue_id) for queue_id in range(4)):
+        for queue in (Queue(topic, queue_id) for queue_id in range(4)):
             at, end = self.cluster.store.bounds(queue)
             while at < end:
                 result = await messages.get(queue, at, GetLimit(256))

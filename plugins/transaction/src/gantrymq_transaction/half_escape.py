@@ -1,8 +1,9 @@
 """Undecided half messages of an acting master: sent to other brokers as half messages, which ask the producers then.
 
 An acting master cannot renew a half message in its log, nor settle it. So each is handed over once it is old enough for
-a check, in order; the committed position of the half queue, which a returning master takes over, is after those that
-were. The first that cannot be sent ends the round, and is tried again in the next one.
+a check, in order and one at a time; the committed position of the half queue, which a returning master takes over, is
+after those that were. The first that cannot be sent ends the round, and is tried again in the next one: if others were
+sent meanwhile, the returning master would not know, and both brokers could commit a transaction.
 
 Source: apache/rocketmq broker/.../transaction/queue/TransactionalMessageServiceImpl.java (check). A Java broker drops a
 half message after some failures.
@@ -55,21 +56,16 @@ class HalfEscape:
                 return
 
     async def _send(self, halves: list[RecordView]) -> bool:
-        """Send *halves*. Return whether all of them are handed over."""
-        made: list[tuple[RecordView, StoreMessage]] = []
+        """Send *halves* up to the first that cannot be sent now. Return whether all of them are handed over."""
         for half in halves:
             try:
-                made.append((half, sent_half(half)))
+                results = await self._broker.messages.put_all([sent_half(half)])
+                if results[0].status is not PutStatus.OK:
+                    return False
             except MessageIllegal as error:
                 log.error("the half message at queue offset %d is given up: %s", half.queue_offset, error)
-                self._ledger.settle(half.queue_offset)
-        if not made:
-            return True
-        results = await self._broker.messages.put_all([message for _, message in made])
-        for (half, _), result in zip(made, results, strict=True):
-            if result.status is PutStatus.OK:
-                self._ledger.settle(half.queue_offset)
-        return all(result.status is PutStatus.OK for result in results)
+            self._ledger.settle(half.queue_offset)
+        return True
 
 
 def sent_half(half: RecordView) -> StoreMessage:

@@ -2,7 +2,10 @@
 
 An acting master cannot append to its log, which is its master's. The queue is chosen by round robin over the writable
 queues of the topic's route, without this broker name. A message that cannot be sent now is kept by the service that
-stores it, and tried again by it; `problem` says why. After a lost answer a message may be stored twice.
+stores it, and tried again by it; `problem` says why. Those behind it are kept as well, because a returning master takes
+over one position for all of them: what was sent after that position would come again. So the routes of all messages are
+looked at first, and nothing is sent from the first one on that no other broker can take. Only of messages that are sent
+concurrently some may be stored behind one that is refused, and after a lost answer a message may be stored twice.
 
 A message that waited keeps its properties, without the delay that is over. Sends of other delayed messages carry it, so
 that the other broker makes them wait.
@@ -41,6 +44,7 @@ TOGETHER: Final = 32  # messages sent concurrently
 STORED: Final = frozenset({0, 10, 11, 12})  # put statuses of a stored message
 TIMES: Final = (props.TIMER_DELIVER_MS, props.TIMER_DELAY_SEC, props.TIMER_DELAY_MS)
 _KEPT_FLAGS: Final = COMPRESSED | COMPRESSION_MASK | MULTI_TAGS | TRANSACTION_PREPARED
+_SENT: Final = PutResult(PutStatus.OK, 0, 0, 0, 0)
 _SWITCHED_OFF: Final = "enableRemoteEscape=false: what this acting master should store waits for its master"
 
 
@@ -59,51 +63,74 @@ class Escape:
         self._group = f"InnerProducerGroup_{name}_{broker_id}"
         self._routes: dict[str, _Route] = {}
         self._turn = count()
-        self.problem = ""  # why the last messages wait; empty if they do not
+        self._problems: dict[str, str] = {}  # by topic, why its messages wait
         self.sent = 0
 
+    @property
+    def problem(self) -> str:
+        """Why messages wait; empty if they do not."""
+        return next(iter(self._problems.values()), "")
+
+    def forget(self) -> None:
+        """Discard what was known of other brokers, at the begin of acting."""
+        self._problems.clear()
+        self._routes.clear()
+
     async def __call__(self, messages: Sequence[StoreMessage], *, skip_interceptors: bool = False) -> list[PutResult]:
-        """Send *messages*; after the first failure the others wait, so that few are out of order."""
+        """Send *messages* up to the first one that cannot be sent."""
         results: list[PutResult] = []
-        while len(results) < len(messages):
-            part = messages[len(results) : len(results) + TOGETHER]
+        ready, problem = await self._ready(messages)
+        while len(results) < ready:
+            together = 1 if messages[len(results)].topic in self._problems else TOGETHER
+            part = messages[len(results) : min(ready, len(results) + together)]
             sends = (self._send(each, waited=skip_interceptors) for each in part)
-            outcomes = await asyncio.gather(*sends, return_exceptions=True)
-            for outcome in outcomes:
-                results.append(self._result(outcome))
-            failed = next((each for each in outcomes if each is not None), None)
-            if failed is not None:
-                self._failed(str(failed) or type(failed).__name__, failed)
-                return results + [_later(self.problem)] * (len(messages) - len(results))
-        if self.problem:
-            log.info("messages of this acting master are stored by other brokers again")
-        self.problem = ""
+            failed = ""
+            for message, outcome in zip(part, await asyncio.gather(*sends, return_exceptions=True), strict=True):
+                if outcome is not None:
+                    failed = failed or self._failed(message.topic, outcome)
+                    results.append(_later(str(outcome) or type(outcome).__name__))
+                    continue
+                results.append(_SENT)
+                self.sent += 1
+                if not failed and self._problems.pop(message.topic, ""):
+                    log.info("other brokers take messages of topic %s of this acting master again", message.topic)
+            if failed:
+                self._routes.clear()
+                return results + [_later(failed)] * (len(messages) - len(results))
+        if problem is not None:
+            topic = messages[ready].topic
+            self._routes.pop(topic, None)
+            results += [_later(self._failed(topic, problem))] * (len(messages) - ready)
         return results
 
-    def _result(self, outcome: BaseException | None) -> PutResult:
-        if outcome is None:
-            self.sent += 1
-            return PutResult(PutStatus.OK, 0, 0, 0, 0)
-        return _later(str(outcome))
+    async def _ready(self, messages: Sequence[StoreMessage]) -> tuple[int, GantryError | None]:
+        """Return how many of *messages* other brokers can take, up to the first one that they cannot, and why."""
+        known: set[str] = set()
+        for number, message in enumerate(messages):
+            if message.topic not in known:
+                try:
+                    await self._queues(message.topic)
+                except GantryError as error:
+                    return number, error
+                known.add(message.topic)
+        return len(messages), None
 
-    def _failed(self, problem: str, error: BaseException) -> None:
-        if problem != self.problem:
+    def _failed(self, topic: str, error: BaseException) -> str:
+        """Note and return why messages of *topic* wait."""
+        problem = str(error) or type(error).__name__
+        if problem != self._problems.get(topic):
             log.warning(
                 "messages of this acting master wait: %s",
                 problem,
                 exc_info=not isinstance(error, GantryError) and error,
             )
-        self.problem = problem
-        self._routes.clear()
+        self._problems[topic] = problem
+        return problem
 
     async def _send(self, message: StoreMessage, *, waited: bool) -> None:
         own = props.decode(bytes(message.properties))
         topic = message.topic
-        if is_system_topic(topic):
-            raise BrokerRefused(1, f"topic {topic} belongs to each broker itself", self._name)
         queues = await self._queues(topic)
-        if not queues:
-            raise BrokerRefused(1, f"no other broker name has writable queues of topic {topic}", self._name)
         address, queue_id = queues[next(self._turn) % len(queues)]
         header = SendMessageRequest(
             producer_group=self._group,
@@ -125,10 +152,14 @@ class Escape:
     # --- routes -------------------------------------------------------------------------------------------------------
 
     async def _queues(self, topic: str) -> list[tuple[str, int]]:
-        """Return the queues of other broker names. Raises ClientError."""
+        """Return the queues of other broker names, at least one. Raises ClientError."""
+        if is_system_topic(topic):
+            raise BrokerRefused(1, f"topic {topic} belongs to each broker itself", self._name)
         known = self._routes.get(topic)
         if known is None or known.until < self._clock.monotonic():
             known = self._routes[topic] = _Route(self._clock.monotonic() + ROUTE_S, await self._ask_all(topic))
+        if not known.queues:
+            raise BrokerRefused(1, f"no other broker name has writable queues of topic {topic}", self._name)
         return known.queues
 
     async def _ask_all(self, topic: str) -> list[tuple[str, int]]:
@@ -184,6 +215,10 @@ class NoEscape:
     """The outlet without enableRemoteEscape: everything waits."""
 
     problem = ""
+
+    def forget(self) -> None:
+        """Say again why messages wait."""
+        self.problem = ""
 
     async def __call__(self, messages: Sequence[StoreMessage], *, skip_interceptors: bool = False) -> list[PutResult]:
         """Refuse *messages*."""

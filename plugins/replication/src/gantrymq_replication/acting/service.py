@@ -155,6 +155,7 @@ class ActingService:
             if self._rules.acts(connected=self._slave.hears_master, now=self._clock.monotonic()):
                 if not self._acting:
                     log.warning("the master of this broker name is missing; this slave, the smallest id, acts for it")
+                    self._outlet.forget()
                     await self._broker.role.change(Role.ACTING_MASTER, self._broker.role.epoch)
             else:
                 await self._stop_acting()

@@ -17,7 +17,7 @@ from collections.abc import Callable, Coroutine, Sequence
 from pathlib import Path
 from typing import Final
 
-from gantrymq.errors import GantryError, MessageIllegal, RequestError, StoreError
+from gantrymq.errors import GantryError, MessageIllegal, RequestError
 from gantrymq.formats.config.manager_file import load, save
 from gantrymq.formats.record import RecordView
 from gantrymq.interfaces import Broker, PutResult, PutStatus, StoreMessage
@@ -66,6 +66,7 @@ class LevelDelivery:
         self._deleted = DeletedTopics(broker)
         self._unsaved = False
         self._told = ""  # the problem in the last warning
+        self._waits: dict[int, str] = {}  # by level, why the store refused its next message
         self._log_end = 0  # log offset after the last delivered message
         self._stored: dict[int, set[int]] = {}  # by level, queue offsets after its position that are delivered
         self._hearing: list[Callable[[], None]] = []
@@ -226,9 +227,15 @@ class LevelDelivery:
                 failure, position, next_ms = result.problem or result.status.name, record.queue_offset, None
         self._count([time_ms for record, time_ms in waited if record.queue_offset in stored], delay_ms)
         self._stored[level] = {offset for offset in stored if offset >= position}
-        self._move(level, position, next_ms, due.records[-1][1] if due.records else 0)
+        before_ms = due.records[-1][1] if due.records else 0
+        # A level that waits comes after the others, which may be for topics that can be stored.
+        self._move(level, position, next_ms, self._clock.now_ms() if failure else before_ms)
+        if failure != self._waits.get(level, ""):
+            self._waits[level] = failure
+            if failure:
+                log.warning("messages of delay level %d wait: the store refuses them: %s; retrying", level, failure)
         if failure:
-            raise StoreError(f"the store refuses them: {failure}")
+            await self._pause(AGAIN_S)
 
     def _move(self, level: int, position: int, time_ms: int | None = None, before_ms: int = 0) -> None:
         self._unsaved = self._unsaved or self._file.offsets.get(level) != position
