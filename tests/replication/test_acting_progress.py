@@ -71,3 +71,52 @@ def test_a_master_that_returns_while_no_slave_is_there_says_so(caplog):
         assert any("no slave is registered" in each for each in warnings(caplog))
 
     simulate_group(main)
+
+
+def test_a_slave_that_comes_later_hands_over_what_was_committed_there():
+    async def main(group):
+        await with_group(group)
+        group.master.process.kill()
+        await act(group)
+        group.slave.cluster.broker.offsets.commit_of_client("g", QUEUE, 3)
+        await group.slave.process.run(group.slave.cluster.server.stop())
+        group.slave.process.kill()
+        await group.master.start()
+        assert committed(group.master) is None
+        await group.slave.start()
+        await group.until(lambda: committed(group.master) == 3, "the handover", 5)
+        assert committed(group.slave) == 3
+        group.master.cluster.broker.offsets.commit("g", QUEUE, 2)  # it is handed over once
+        await group.slave.process.run(group.slave.cluster.server.stop())
+        await group.slave.start()
+        await group.until(lambda: committed(group.slave) == 2, "the copy", 5)
+        assert committed(group.master) == 2
+
+    simulate_group(main)
+
+
+def test_a_slave_that_was_killed_hands_over_what_was_committed_some_seconds_before():
+    async def main(group):
+        await with_group(group)
+        group.master.process.kill()
+        await act(group)
+        group.slave.cluster.broker.offsets.commit_of_client("g", QUEUE, 3)
+        await group.clock.sleep(6)
+        group.slave.process.kill()
+        await group.master.start()
+        await group.slave.start()
+        await group.until(lambda: committed(group.master) == 3, "the handover", 5)
+
+    simulate_group(main)
+
+
+def test_a_master_that_was_frozen_gets_what_was_committed_meanwhile():
+    async def main(group):
+        await with_group(group)
+        group.master.process.pause()
+        await group.until(lambda: group.slave.role is Role.ACTING_MASTER, "acting", 60)
+        group.slave.cluster.broker.offsets.commit_of_client("g", QUEUE, 3)
+        group.master.process.resume()
+        await group.until(lambda: committed(group.master) == 3, "the handover", 15)
+
+    simulate_group(main)

@@ -8,6 +8,7 @@ from gantrymq.remoting.serving import HandlerRegistry, handlers_of
 from gantrymq_replication.acting.service import ActingService
 from gantrymq_replication.gate import ReplicaGate
 from gantrymq_replication.master import MasterService
+from gantrymq_replication.own_commits import OwnCommits
 from gantrymq_replication.settings import SCHEMA
 from gantrymq_replication.slave import SlaveService
 from gantrymq_replication.status import StatusService
@@ -21,7 +22,10 @@ class _Parts:
         self.gate, self.slave = ReplicaGate(), SlaveService()
         self.acting = ActingService(self.slave)
         self.master = MasterService(self.gate, self.acting)
-        self.tables = TablesService(lambda: self.slave.followed if self.acting.may_copy_tables() else None)
+        self.commits = OwnCommits()
+        self.tables = TablesService(
+            lambda: self.slave.followed if self.acting.may_copy_tables() else None, self.commits
+        )
         self.status = StatusService(self.slave, self.master, self.tables, self.acting)
 
 
@@ -49,6 +53,7 @@ def gantry_register_services(registry: ServiceRegistry) -> None:
     parts = _of_this_load[0]
     registry.add(parts.slave)
     registry.add(parts.acting)
+    registry.add(parts.commits)
     registry.add(parts.tables)
     registry.add(parts.master)
     registry.add(parts.status)

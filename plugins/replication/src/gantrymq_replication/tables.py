@@ -32,6 +32,7 @@ from gantrymq.remoting.command import Command, request
 from gantrymq.remoting.headers.offsets import UpdateConsumerOffsetRequest
 from gantrymq.remoting.tls_settings import client_of
 from gantrymq.world.time_slices import TimeSlices
+from gantrymq_replication.own_commits import OwnCommits
 from gantrymq_replication.table_answers import (
     GROUPS,
     TOPICS,
@@ -66,11 +67,13 @@ class TablesService:
     name = "replication_tables"
     roles = frozenset({Role.REPLICA})
 
-    def __init__(self, followed: Callable[[], str | None]) -> None:
-        """*followed* tells the broker address of the master whose log is being copied.
+    def __init__(self, followed: Callable[[], str | None], commits: OwnCommits) -> None:
+        """Create it; *commits* are handed over to the master.
 
-        It is empty if no name server tells it, and None while no log is being copied.
+        *followed* tells the broker address of the master whose log is being copied. It is empty if no name server tells
+        it, and None while no log is being copied.
         """
+        self._commits = commits
         self.followed = followed
         self.master = ""  # the last one of which tables were copied
         self.problem = "it has not started"  # why the tables are not copied; or empty
@@ -92,14 +95,11 @@ class TablesService:
         self._pages = True
         registration = broker.registration
         self.problem = f"no name server knows a master of {registration.broker_name} in cluster {registration.cluster}"
-        self._own_commits: dict[tuple[str, Queue], int] = {}
-        self._end_commits: Callable[[], None] = broker.offsets.on_committed(self._committed)
         self._task = asyncio.ensure_future(self._run())
 
     async def stop(self) -> None:
         """Stop; the tables stay as they are."""
         if self._task is not None:
-            self._end_commits()
             self._task.cancel()
             await asyncio.wait([self._task])
             self._task = None
@@ -155,7 +155,7 @@ class TablesService:
         delays = await self._optional(master, RequestCode.GET_ALL_DELAY_OFFSET)
         modes = await self._optional(master, RequestCode.GET_ALL_MESSAGE_REQUEST_MODE)
         state = topics, groups, offsets, delays, modes
-        if state == self._installed and not self._own_commits:
+        if state == self._installed and not self._commits.offsets:
             return
         tables = await self._broker.world.workers.run(_tables, topics, groups, offsets, delays, modes)
         await self._hand_over(master, tables)
@@ -165,9 +165,6 @@ class TablesService:
             await self._broker.tables.install(snapshot)
             self._installed = () if limited else state  # limited offsets are copied again when the log has grown
 
-    def _committed(self, group: str, queue: Queue, queue_offset: int) -> None:
-        self._own_commits[group, queue] = queue_offset
-
     async def _hand_over(self, master: str, tables: MasterTables) -> None:
         """Commit at the master what clients have committed here and it does not have, and add that to *tables*.
 
@@ -176,11 +173,10 @@ class TablesService:
         Raises:
             ClientError: the master does not answer.
         """
-        for (group, queue), offset in [*self._own_commits.items()]:
+        for (group, queue), offset in [*self._commits.offsets.items()]:
             if is_newer(tables, group, queue, offset) and await self._commit(master, group, queue, offset):
                 add_offset(tables, group, queue, offset)
-            if self._own_commits.get((group, queue)) == offset:
-                del self._own_commits[group, queue]
+            self._commits.handed_over(group, queue, offset)
 
     async def _commit(self, master: str, group: str, queue: Queue, offset: int) -> bool:
         header = UpdateConsumerOffsetRequest(

@@ -1,0 +1,121 @@
+"""Offsets that clients committed at a slave, until its master has them, in ``plugins/replication/offsets.json``.
+
+    {"offsets":[[group, topic, queue id, queue offset], ...]}
+
+Clients commit at a slave while they cannot reach its master, or it acts for it. `tables.TablesService` hands them over
+before it copies the master's offsets. They are kept over a restart of the slave, because the master may return while
+the slave is away; what was committed within the last flushConsumerOffsetInterval is lost if the slave is killed, as the
+offsets of a master are.
+
+RocketMQ's slave sends nothing to its master, and its offsets are replaced by the next copy.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable
+from pathlib import Path
+from typing import Final
+
+from gantrymq.errors import FormatError
+from gantrymq.interfaces import Broker
+from gantrymq.loose_json import dumps, loads
+from gantrymq.model.names import is_system_topic
+from gantrymq.model.queue import Queue
+from gantrymq.model.role import Role
+from gantrymq.world.files import Files
+from gantrymq_replication.settings import SLAVE, HaSettings
+
+__all__ = ["OwnCommits"]
+
+log = logging.getLogger("gantrymq.replication")
+
+FILE: Final = "offsets.json"
+
+Offsets = dict[tuple[str, Queue], int]  # by group and queue
+
+
+class OwnCommits:
+    """Collects the commits of one broker while it is a slave, and saves them."""
+
+    name = "replication_commits"
+    stops_last = True  # clients commit until the broker ends
+    roles = frozenset(Role)
+
+    def __init__(self) -> None:
+        self.offsets: Offsets = {}
+        self._task: asyncio.Task[None] | None = None
+
+    async def start(self, broker: Broker) -> None:
+        """Read what was saved, and listen; on a master, forget it."""
+        world = broker.world
+        self._broker, self._path, self.offsets = broker, broker.root / "plugins" / "replication" / FILE, {}
+        if HaSettings.of(broker.settings).role != SLAVE:
+            await world.workers.run(_write, world.files, self._path, {})
+            return
+        try:
+            self.offsets = await world.workers.run(_read, world.files, self._path)
+        except FormatError as error:
+            log.warning("offsets that clients committed at this slave are not handed over to its master: %s", error)
+        self._changed = asyncio.Event()
+        self._period_s = broker.settings.number("flushConsumerOffsetInterval") / 1000
+        self._end: Callable[[], None] = broker.offsets.on_committed(self._committed)
+        self._task = asyncio.ensure_future(self._run())
+
+    async def stop(self) -> None:
+        """Save them."""
+        if self._task is not None:
+            self._end()
+            self._task.cancel()
+            await asyncio.wait([self._task])
+            self._task = None
+            await self._save()
+
+    def handed_over(self, group: str, queue: Queue, queue_offset: int) -> None:
+        """Forget a commit, unless a later one has come."""
+        if self.offsets.get((group, queue)) == queue_offset:
+            del self.offsets[group, queue]
+            self._changed.set()
+
+    def _committed(self, group: str, queue: Queue, queue_offset: int) -> None:
+        if self._broker.role.current is Role.MASTER:  # since a change without a restart
+            self.offsets.clear()
+        elif not is_system_topic(queue.topic):  # those of an acting master's services; `acting.returning` takes them
+            self.offsets[group, queue] = queue_offset
+        self._changed.set()
+
+    async def _run(self) -> None:
+        while True:
+            await self._changed.wait()
+            await self._broker.world.clock.sleep(self._period_s)
+            self._changed.clear()
+            await self._save()
+
+    async def _save(self) -> None:
+        world = self._broker.world
+        try:
+            if self.offsets:
+                self._broker.state_folder("replication")
+            await world.workers.run(_write, world.files, self._path, dict(self.offsets))
+        except OSError as error:
+            log.error("offsets that clients committed at this slave could not be saved: %s", error)
+
+
+def _read(files: Files, path: Path) -> Offsets:
+    try:
+        rows = loads(files.read(path))["offsets"]
+        return {(str(group), Queue(str(topic), int(queue_id))): int(at) for group, topic, queue_id, at in rows}
+    except FileNotFoundError:
+        return {}
+    except (FormatError, KeyError, TypeError, ValueError) as error:
+        raise FormatError(f"{path} cannot be read: {error!r}") from error
+
+
+def _write(files: Files, path: Path, offsets: Offsets) -> None:
+    """Write the file, or remove it if there is nothing to save. Raises OSError."""
+    if offsets:
+        rows = [[group, queue.topic, queue.queue_id, at] for (group, queue), at in offsets.items()]
+        files.replace(path, dumps({"offsets": rows}))
+    elif files.stat(path) is not None:
+        files.remove(path)
