@@ -55,6 +55,12 @@ def test_brokers_of_a_machine_have_ports_and_folders_of_their_own():
     assert wrong("masters = 4\nslaves = 1\n[settings]\nlistenPort = 12000\n" + THREE) == []
 
 
+def test_name_servers_know_of_acting_masters():
+    found = placed("masters = 2\nslaves = 1\n[settings]\nenableSlaveActingMaster = true\n" + THREE)
+    assert [found["m1", "namesrv"][key] for key in ("supportActingMaster", "notifyMinBrokerIdChanged")] == ["true"] * 2
+    assert "supportActingMaster" not in placed("masters = 2\nslaves = 1\n" + THREE)["m1", "namesrv"]
+
+
 def test_addresses_are_those_of_the_machines():
     found = placed("masters = 3\nname_servers = 2\n" + THREE)
     servers = "192.0.2.1:9876;192.0.2.2:9876"

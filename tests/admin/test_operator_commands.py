@@ -187,6 +187,22 @@ def test_a_master_without_slaves_has_a_status(server, command):
     assert "no cluster is named Other" in command("cluster", "status", "-c", "Other", code=1)
 
 
+def test_the_status_of_no_broker_is_no_success(server, command, monkeypatch):
+    real = Admin.clusters
+
+    async def without_brokers(*words, **named):
+        return attrs.evolve(await real(*words, **named), clusters={}, brokers=())
+
+    monkeypatch.setattr(Admin, "clusters", without_brokers)
+    assert "no broker is registered with the name servers" in command("cluster", "status", code=1)
+
+
+def test_a_broker_that_is_not_known_cannot_be_closed(server, command):
+    for change in ("wipe", "add"):
+        said = command("broker", "write-perm", change, "nosuch", code=1)
+        assert "no name server knows a broker nosuch; brokers known: " in said
+
+
 def test_a_broker_name_without_a_master_is_told(server, command, monkeypatch):
     server.create_topic("T", 1)
 

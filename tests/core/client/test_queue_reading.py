@@ -5,7 +5,7 @@ import pytest
 
 from gantrymq.client import Client
 from gantrymq.client.calls.outages import Outages
-from gantrymq.client.reading.queue_reading import follow, read
+from gantrymq.client.reading.queue_reading import follow, is_transient, read
 from gantrymq.errors import BrokerRefused
 from gantrymq.model.queue import MessageQueue
 from gantrymq.remoting.codes import RequestCode
@@ -102,6 +102,11 @@ def test_stretches_without_a_match_are_passed(simulate, cluster, record):
             return [message.queue_offset async for message in read(consumer, QUEUE, 0, expression="A")]
 
     assert simulate(work) == []  # the records of the log have no tag: dropped by text
+
+
+def test_a_broker_that_is_stopping_is_asked_again():
+    assert is_transient(BrokerRefused(1500, "this broker is stopping; use another one", "127.0.0.1:1"))
+    assert not is_transient(BrokerRefused(17, "no such topic", "127.0.0.1:1"))
 
 
 def test_follower_goes_on_over_a_broker_that_was_away(simulate, cluster, record):

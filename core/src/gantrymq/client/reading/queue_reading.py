@@ -19,7 +19,7 @@ __all__ = ["AGAIN_S", "QueueReader", "follow", "is_transient", "read"]
 HOLD_MS = 15_000  # how long a broker may hold a pull at the end of a queue, as Java's push consumer has it
 MOST = 256  # maximum messages per pull
 AGAIN_S = 1.0  # pause after a pull that failed
-_PASSING_CODES = frozenset({1, 2, 14, 215})  # system error, busy, not available, flow control
+_PASSING_CODES = frozenset({1, 2, 14, 215, 1500})  # system error, busy, not available, flow control, stopping
 
 
 class QueueReader(Protocol):

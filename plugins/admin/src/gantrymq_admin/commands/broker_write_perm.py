@@ -7,6 +7,7 @@ import click
 from gantrymq.client import Admin
 from gantrymq.commands.groups import CommandGroup
 from gantrymq.commands.output import print_json
+from gantrymq.errors import ClientError
 from gantrymq_admin.commands.options import admin_command
 
 broker_argument = click.argument("name", metavar="BROKER_NAME")
@@ -25,7 +26,7 @@ async def wipe(admin: Admin, name: str, output: str) -> None:
 
     The routes stay so until write-perm add, or until the broker registers changed topics.
     """
-    _show(name, await admin.wipe_write_permission(name), output, writable=False)
+    _show(name, await _known(admin, name, await admin.wipe_write_permission(name)), output, writable=False)
 
 
 @write_perm.command()
@@ -33,7 +34,15 @@ async def wipe(admin: Admin, name: str, output: str) -> None:
 @admin_command
 async def add(admin: Admin, name: str, output: str) -> None:
     """Make producers send to BROKER_NAME again. Every topic of the broker becomes readable and writable."""
-    _show(name, await admin.add_write_permission(name), output, writable=True)
+    _show(name, await _known(admin, name, await admin.add_write_permission(name)), output, writable=True)
+
+
+async def _known(admin: Admin, name: str, changed: dict[str, int]) -> dict[str, int]:
+    """Return *changed*, or raise ClientError if there is no such broker: every broker has topics."""
+    if not any(changed.values()):
+        names = sorted({each.name for each in (await admin.clusters()).brokers})
+        raise ClientError(f"no name server knows a broker {name}; brokers known: {', '.join(names) or 'none'}")
+    return changed
 
 
 def _show(name: str, changed: dict[str, int], output: str, *, writable: bool) -> None:

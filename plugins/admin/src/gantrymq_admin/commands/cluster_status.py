@@ -26,12 +26,14 @@ COLUMNS = ["Cluster", "Broker", "Role", "Id", "Address", "Log end", "Lag bytes",
 async def status(admin: Admin, name: str | None, output: str) -> None:
     """Show masters and slaves: ends of their logs, lag, in-sync copies, and why a slave does not follow.
 
-    Exits with 1 if a slave does not follow or is not in sync, or a master does not answer or has fewer copies in sync
-    than its settings ask for.
+    Exits with 1 if no broker is registered, a slave does not follow or is not in sync, or a master does not answer or
+    has fewer copies in sync than its settings ask for.
     """
     info = await admin.clusters()
     if name is not None and name not in info.clusters:
         raise ClientError(f"no cluster is named {name}; clusters known: {', '.join(info.clusters) or 'none'}")
+    if not info.brokers:
+        raise ClientError("no broker is registered with the name servers")
     found = sorted(
         (each for each in info.brokers if name is None or each.name in info.clusters[name]),
         key=lambda each: (each.cluster, each.name),

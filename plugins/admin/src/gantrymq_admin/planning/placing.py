@@ -28,6 +28,7 @@ METRICS_DEFAULT: Final = 5557
 _LOOPBACK: Final = "127.0.0.1"
 _NO_METRICS: Final = ("DISABLE", "0")
 _SLAVE_TIMEOUT: Final = "slaveTimeout"
+_FOR_ACTING: Final = {"supportActingMaster": "true", "notifyMinBrokerIdChanged": "true"}  # of name servers
 _REASONS: Final = {
     _SLAVE_TIMEOUT: "below the 3 s after which clients give up, so that they get the answer; RocketMQ's default is 3000"
 }
@@ -115,10 +116,16 @@ def _name_server(description: Description, machine: str) -> Server:
         PORT: str(_NAME_SERVER_PORT),
         "bindAddress": _bind(description.machines[machine]),
         "kvConfigPath": f"{description.data}/namesrv/kvConfig.json",
+        **(_FOR_ACTING if _has_acting_masters(description) else {}),
         **description.name_server_settings,
     }
     command = f"gantrymq nameserver -c {description.config}/namesrv.conf"
     return Server(machine, description.machines[machine], "name server", "namesrv", "", values, command)
+
+
+def _has_acting_masters(description: Description) -> bool:
+    several = (description.settings, *description.brokers.values())
+    return any(values.get("enableSlaveActingMaster") == "true" for values in several)
 
 
 def _broker(description: Description, machine: str, broker: str, broker_id: int, place: int) -> Server:
