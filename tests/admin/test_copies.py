@@ -136,6 +136,10 @@ def test_a_slave_that_is_too_far_behind():
     assert of_master.problem == "copies in sync: 1, fewer than the 2 that its settings ask for"
     assert (shown.in_sync, shown.following) == (False, True)
     assert shown.problem == "not in sync: it is 900 bytes behind, and did not have everything for 20 s"
+    again = connection("a:50", ack=1000, in_sync=False, late_ms=0)
+    shown = copies_of([master(again), slave("a:1", end=1000, local="a:50", problem="")])[1]
+    assert (shown.in_sync, shown.lag_bytes) == (False, 0)
+    assert shown.problem is not None and shown.problem.startswith("not in sync yet: it has everything")
 
 
 @pytest.mark.parametrize(

@@ -239,7 +239,11 @@ def _with_connection(row: Copy, connection: ConnectedSlave) -> Copy:
     late_s = late_ms / 1000 if late_ms is not None else None if lag else 0.0
     if not connection.in_sync:
         since = f", and did not have everything for {late_s:.0f} s" if late_s else ""
-        problem = f"not in sync: it is {lag} bytes behind{since}"
+        problem = (
+            f"not in sync: it is {lag} bytes behind{since}"
+            if lag
+            else "not in sync yet: it has everything, and counts again with its next report, within seconds"
+        )
     return attrs.evolve(
         row,
         end=connection.acked_offset if row.end is None else row.end,
