@@ -109,7 +109,7 @@ def timed(clock, seconds):
     return {"TIMER_DELIVER_MS": str(clock.now_ms() + round(1000 * seconds))}
 
 
-def simulate_group(main, seed=1, **settings):
+def simulate_group(main, seed=1, delivery=None, **settings):
     for needed in ("gantrymq_schedule", "gantrymq_transaction"):
         pytest.importorskip(needed)
 
@@ -118,4 +118,4 @@ def simulate_group(main, seed=1, **settings):
         await group.start()
         await main(group)
 
-    simulate_pair(run, seed)
+    simulate_pair(run, seed, delivery=delivery)

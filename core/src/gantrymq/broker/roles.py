@@ -90,6 +90,7 @@ class Roles:
         self.refusal = ""  # why messages of clients are refused; empty: they are accepted
         self.shortage = ""  # the same, said by a plugin
         self._outlet: MessageOutlet | None = None
+        self._serves_consumers = False  # on a replica
         self._append_now, self._master_address = append_now, master_address
         self._failed = failed
         self._services: list[RoleService] = []
@@ -164,8 +165,8 @@ class Roles:
         return self.current is Role.MASTER
 
     def serves_as_master(self) -> bool:
-        """Return whether consumers are served like on a master: this broker is one, or acts as one."""
-        return self.current is not Role.REPLICA
+        """Return whether consumers are served like on a master: this broker is one, acts as one, or is told to."""
+        return self.current is not Role.REPLICA or self._serves_consumers
 
     # --- changes ------------------------------------------------------------------------------------------------------
 
@@ -190,6 +191,10 @@ class Roles:
     def store_elsewhere(self, outlet: MessageOutlet | None) -> None:
         """Let *outlet* store the messages of plugins while this broker is an acting master."""
         self._outlet = outlet
+
+    def serve_consumers(self, *, serve: bool) -> None:
+        """Let a replica serve consumers as an acting master does, or not any more."""
+        self._serves_consumers = serve
 
     def refuse(self, problem: str) -> None:
         """Refuse messages of clients with *problem*, until it is empty."""

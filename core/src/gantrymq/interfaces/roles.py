@@ -72,6 +72,9 @@ class BrokerRole(Protocol):
     def store_elsewhere(self, outlet: MessageOutlet | None) -> None:
         """Let *outlet* store the messages of plugins while this broker is an acting master; None refuses them (14)."""
 
+    def serve_consumers(self, *, serve: bool) -> None:
+        """Let a replica serve consumers as an acting master does, or not any more; for clients that are sent to it."""
+
     def on_changed(self, callback: Callable[[Role, int], Any]) -> Callable[[], None]:
         """Call *callback* with role and epoch after each change. Its exceptions are logged.
 

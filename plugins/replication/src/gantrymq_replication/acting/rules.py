@@ -3,7 +3,9 @@
     id 0 is registered                                  -> the master does its work
     a slave with a smaller id is registered             -> that slave acts
     the log is being copied                             -> the master lives, only the name servers do not know it
-    a returning master announced itself (906)           -> wait for its registration, `RETURN_S` at most
+    this slave has just started, and saw no master yet  -> wait `START_S`: its master may be starting as well
+    a returning master announced itself (906)           -> wait for its registration while the connection over which it
+                                                           did lives, `RETURN_S` at most
     otherwise, if this slave is registered              -> act
 
 RocketMQ's slave acts by the first name server's answer alone, and until the returned master is registered: what it
@@ -17,18 +19,20 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
-__all__ = ["MASTER_ID", "RETURN_S", "ActingRules"]
+__all__ = ["MASTER_ID", "RETURN_S", "START_S", "ActingRules"]
 
 MASTER_ID: Final = 0
-RETURN_S: Final = 30.0
+RETURN_S: Final = 60.0  # longer than a returning master waits for another slave that does not answer
+START_S: Final = 5.0
 
 
 class ActingRules:
     """What one slave knows of its group."""
 
-    def __init__(self, broker_id: int) -> None:
-        """*broker_id*: of this slave."""
-        self._broker_id = broker_id
+    def __init__(self, broker_id: int, started: float) -> None:
+        """*broker_id*: of this slave; *started*: monotonic seconds."""
+        self._broker_id, self._started = broker_id, started
+        self._saw_master = False
         self._members: frozenset[int] = frozenset()
         self._returning_at: float | None = None
 
@@ -42,21 +46,45 @@ class ActingRules:
         """Number of registered brokers of the group."""
         return len(self._members)
 
+    @property
+    def serves_consumers(self) -> bool:
+        """Whether name servers send consumers here in the master's place."""
+        return min(self._members, default=MASTER_ID) == self._broker_id != MASTER_ID
+
+    @property
+    def missing(self) -> str:
+        """What to say of the master when this slave begins to act."""
+        if self._returning_at is None:
+            return "the master of this broker name is missing"
+        return f"the master of this broker name announced its return, and was not registered within {RETURN_S:g} s"
+
+    @property
+    def not_acting(self) -> str:
+        """Why this slave does not act any more."""
+        if self.master_registered:
+            return "its master is registered"
+        return "its master is there" if self.serves_consumers else "name servers list another slave, or not this one"
+
     def members_are(self, members: Mapping[int, str] | None) -> None:
         """Take what name servers list; None if none of them answers, which changes nothing."""
         if members is None:
             return
         self._members = frozenset(members)
         if self.master_registered:
-            self._returning_at = None
+            self._saw_master, self._returning_at = True, None
 
     def master_returns(self, now: float) -> None:
         """Note that a master announced its return; *now*: monotonic seconds."""
         self._returning_at = now
 
+    def return_failed(self) -> bool:
+        """Note that the master that announced its return is gone; return whether it was waited for."""
+        waited, self._returning_at = self._returning_at is not None, None
+        return waited
+
     def acts(self, *, connected: bool, now: float) -> bool:
         """Return whether this slave is to act; *connected*: to the HA port of its master."""
-        if min(self._members, default=None) != self._broker_id or self._broker_id == MASTER_ID:
+        if not self.serves_consumers or (not self._saw_master and now - self._started < START_S):
             return False
         if self._returning_at is not None:
             return now - self._returning_at >= RETURN_S

@@ -55,6 +55,7 @@ class ActingService:
         self._task: asyncio.Task[None] | None = None
         self._changing = asyncio.Lock()
         self._told = asyncio.Event()
+        self._announced: Connection | None = None  # over which a master announced its return last
 
     @property
     def enabled(self) -> bool:
@@ -97,13 +98,13 @@ class ActingService:
         self._broker, self._clock, self._period_s = broker, broker.world.clock, rules.group_period_s
         self._client = RemotingClient(broker.world, tls=client_of(settings))
         self._group = Group(broker, self._client, rules.heartbeat_timeout_ms)
-        self._rules = ActingRules(rules.broker_id)
+        self._rules = ActingRules(rules.broker_id, self._clock.monotonic())
         name = broker.registration.broker_name
         self._outlet = Escape(broker, self._client, name, rules.broker_id) if rules.escape else NoEscape()
         broker.role.store_elsewhere(self._outlet)
         broker.registration.change(heartbeat_timeout_ms=rules.heartbeat_timeout_ms)
         if rules.role == SLAVE:
-            self._slave.before_copy = self._step_down
+            self._slave.before_copy = lambda: self._step_down("its master is heard again")
         elif not rules.skip_pre_online:
             await take_over(broker, self._group, self._client, self._own(rules))
             await broker.role.change(Role.MASTER, broker.role.epoch)
@@ -151,24 +152,31 @@ class ActingService:
             return
         if self._rules.master_registered and not before:
             self._broker.registration.changed()  # the answers have the master's addresses
+        self._broker.role.serve_consumers(serve=self._rules.serves_consumers)
         async with self._changing:
             if self._rules.acts(connected=self._slave.hears_master, now=self._clock.monotonic()):
                 if not self._acting:
-                    log.warning("the master of this broker name is missing; this slave, the smallest id, acts for it")
+                    log.warning("%s; this slave, the smallest id, acts for it", self._rules.missing)
                     self._outlet.forget()
                     await self._broker.role.change(Role.ACTING_MASTER, self._broker.role.epoch)
             else:
-                await self._stop_acting()
+                await self._stop_acting(self._rules.not_acting)
 
-    async def _step_down(self) -> None:
+    async def _step_down(self, reason: str) -> None:
         """Stop acting because the master is there."""
         async with self._changing:
-            await self._stop_acting()
+            await self._stop_acting(reason)
 
-    async def _stop_acting(self) -> None:
+    async def _stop_acting(self, reason: str) -> None:
         if self._acting:
-            log.info("this slave does not act for its master any more")
+            log.info("this slave does not act for its master any more: %s", reason)
             await self._broker.role.change(Role.REPLICA, self._broker.role.epoch)
+
+    def _gone(self, connection: Connection, master: str) -> None:
+        """Act again soon: the master *master* that announced its return ended before it was registered."""
+        if self._rules is not None and connection is self._announced and self._rules.return_failed():
+            log.warning("the master %s announced its return, and is gone again before it was registered", master)
+            self._told.set()
 
     # --- requests -----------------------------------------------------------------------------------------------------
 
@@ -194,6 +202,10 @@ class ActingService:
             )
             return response_to(asked, 0, None, ExchangeHaInfo().to_ext() if told.master_ha_address else own.to_ext())
         if told.master_ha_address:
+            master = told.master_address or connection.address
             self._rules.master_returns(self._clock.monotonic())
-            await self._step_down()
+            await self._step_down(f"its master {master} returns")
+            if connection is not self._announced:
+                self._announced = connection
+                connection.on_close(lambda gone: self._gone(gone, master))
         return response_to(asked, 0, None, ExchangeHaInfo().to_ext())
