@@ -42,7 +42,7 @@ def master(*connections, lost=(), wanted=None):
     return Answer(broker_id=0, address="m:1", end=1000, ha=ha(connections, lost, wanted))
 
 
-def slave(address="a:1", broker_id=1, end=1000, local=None, problem=None, acting=False, waits="", **answer):
+def slave(address="a:1", broker_id=1, end=1000, local=None, problem=None, acting=False, waits="", unset="", **answer):
     client = MasterConnection(
         master_address="m:2",
         max_offset=end,
@@ -53,6 +53,7 @@ def slave(address="a:1", broker_id=1, end=1000, local=None, problem=None, acting
         problem=problem,
         acting=acting,
         acting_problem=waits,
+        acting_settings=unset,
     )
     return Answer(broker_id=broker_id, address=address, end=end, ha=ha(connection=client), **answer)
 
@@ -121,6 +122,10 @@ def test_a_slave_that_acts_for_its_missing_master():
     assert row.problem == "acts for its missing master: delivers what waits, through other broker names"
     _, row = copies_of([slave(acting=True, waits="no other broker name")])
     assert row.problem == "acts for its missing master, but messages wait: no other broker name"
+    _, row = copies_of([slave(acting=True, waits="it is full", unset="n has s=false")])
+    assert row.problem.endswith("messages wait: it is full; settings for acting masters: n has s=false")
+    _, row = copies_of([master(connection("a:50")), slave(local="a:50", problem="", unset="n has s=false")])
+    assert (row.following, row.problem) == (True, "settings for acting masters: n has s=false")
 
 
 def test_the_lag_of_a_slave_that_does_not_follow():

@@ -18,7 +18,7 @@ from typing import Final
 import attrs
 
 from gantrymq.client import Admin
-from gantrymq.client.admin import ConnectedSlave, HaStatus, LostSlave
+from gantrymq.client.admin import ConnectedSlave, HaStatus, LostSlave, MasterConnection
 from gantrymq.errors import BrokerRefused, GantryError
 
 __all__ = ["Answer", "Copy", "ask_copies", "copies_of", "healthy"]
@@ -215,7 +215,7 @@ def _slave(
     if client is not None and client.acting:
         waiting = client.acting_problem
         problem = f"acts for its missing master, but messages wait: {waiting}" if waiting else ACTS
-        return attrs.evolve(row, role="acting", problem=problem)
+        return attrs.evolve(row, role="acting", problem="; ".join(filter(None, (problem, _settings(client)))))
     if connection is not None:
         row = _with_connection(row, connection)
     following, problem = _following(slave, connection, master, rest)
@@ -229,8 +229,13 @@ def _slave(
     if following and slave.tables_problem is not None:
         copied = not slave.tables_problem
         tables = "" if copied else f"topics, groups and offsets are not copied: {slave.tables_problem}"
-    told = "; ".join(filter(None, (problem or row.problem, tables))) or None
+    told = "; ".join(filter(None, (problem or row.problem, tables, _settings(client)))) or None
     return attrs.evolve(row, following=following, tables_copied=copied, problem=told)
+
+
+def _settings(client: MasterConnection | None) -> str:
+    """Return what is not set elsewhere that a slave needs to act for its master."""
+    return f"settings for acting masters: {client.acting_settings}" if client and client.acting_settings else ""
 
 
 def _with_connection(row: Copy, connection: ConnectedSlave) -> Copy:

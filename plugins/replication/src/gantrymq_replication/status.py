@@ -10,6 +10,7 @@ GantryMQ's own members, which RocketMQ's tools ignore:
     haDepartures[]                 host, time and reason of ended connections; whether a report had come
     haClientRuntimeInfo.acting     whether a slave acts for its missing master
     haClientRuntimeInfo.actingProblem  why messages that it should store wait; empty if they do not
+    haClientRuntimeInfo.actingSettings  what name servers or master have not set that acting needs; or empty
     haClientRuntimeInfo.problem    why a slave does not follow; empty while it does
     haClientRuntimeInfo.tablesProblem  why a slave that follows does not copy topics, groups and offsets; or empty
     haClientRuntimeInfo.localAddr  the address of its connection, by which its master knows it
@@ -79,6 +80,7 @@ class StatusService:
         client = {
             "acting": self._broker.role.current is Role.ACTING_MASTER,
             "actingProblem": self._acting.problem,
+            "actingSettings": self._acting.settings_problem,
             "lastReadTimestamp": copying.read_at_ms if copying is not None else 0,
             "lastWriteTimestamp": copying.wrote_at_ms if copying is not None else 0,
             "localAddr": copying.local_address if copying is not None else "",

@@ -59,6 +59,7 @@ class MasterConnection:
     tables_problem: str | None = None  # why it copies the log, but no topics and offsets; GantryMQ only
     acting: bool = False  # whether it acts for its missing master; GantryMQ only
     acting_problem: str = ""  # why messages that it should deliver wait; empty if they do not
+    acting_settings: str = ""  # what name servers or its master have not set, so that it cannot act well
 
 
 @attrs.frozen(kw_only=True)
@@ -174,6 +175,7 @@ def _connection(members: Mapping[str, Any]) -> MasterConnection:
         tables_problem=None if tables is None else str(tables),
         acting=bool(members.get("acting")),
         acting_problem=str(members.get("actingProblem") or ""),
+        acting_settings=str(members.get("actingSettings") or ""),
     )
 
 

@@ -31,6 +31,7 @@ from gantrymq.world.clock import wait_set
 from gantrymq_replication.acting.escape import Escape, NoEscape
 from gantrymq_replication.acting.group import Group
 from gantrymq_replication.acting.headers import ExchangeHaInfo, MinBrokerIdChange
+from gantrymq_replication.acting.peer_settings import PeerSettings
 from gantrymq_replication.acting.returning import take_over
 from gantrymq_replication.acting.rules import ActingRules
 from gantrymq_replication.settings import SLAVE, HaSettings
@@ -56,6 +57,8 @@ class ActingService:
         self._changing = asyncio.Lock()
         self._told = asyncio.Event()
         self._announced: Connection | None = None  # over which a master announced its return last
+        self._peers: PeerSettings | None = None
+        self._asking: asyncio.Task[None] | None = None
 
     @property
     def enabled(self) -> bool:
@@ -71,6 +74,11 @@ class ActingService:
     def problem(self) -> str:
         """Why messages of this acting master wait; empty if they do not."""
         return self._outlet.problem if self._acting else ""
+
+    @property
+    def settings_problem(self) -> str:
+        """What this slave needs to act, and name servers or its master have not set; empty if nothing is known."""
+        return "" if self._peers is None else self._peers.problem
 
     def may_copy_tables(self) -> bool:
         """Return whether the master's tables are the newest: not before it is registered again."""
@@ -105,6 +113,8 @@ class ActingService:
         broker.registration.change(heartbeat_timeout_ms=rules.heartbeat_timeout_ms)
         if rules.role == SLAVE:
             self._slave.before_copy = lambda: self._step_down("its master is heard again")
+            self._peers = PeerSettings(broker, self._client, lambda: self._slave.followed)
+            self._asking = asyncio.ensure_future(self._peers.run())
         elif not rules.skip_pre_online:
             await take_over(broker, self._group, self._client, self._own(rules))
             await broker.role.change(Role.MASTER, broker.role.epoch)
@@ -113,9 +123,11 @@ class ActingService:
     async def stop(self) -> None:
         """End the watch."""
         if self._task is not None:
-            self._task.cancel()
-            await asyncio.wait([self._task])
-            self._task = None
+            tasks = list(filter(None, (self._task, self._asking)))
+            for each in tasks:
+                each.cancel()
+            await asyncio.wait(tasks)
+            self._task = self._asking = self._peers = None
             self._broker.role.store_elsewhere(None)
             await self._client.close()
 
