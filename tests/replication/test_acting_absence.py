@@ -1,5 +1,6 @@
 """When a slave acts, and when not: a master that is frozen, does not start, or is cut off from name servers."""
 
+import asyncio
 import logging
 import random
 
@@ -8,8 +9,8 @@ from acting_groups import delayed, simulate_group, timed
 from ha_pairs import service
 
 from gantrymq.client import Client
-from gantrymq.errors import GantryError, RequestRefused
-from gantrymq.interfaces import PullRequest
+from gantrymq.errors import GantryError, RequestRefused, ServiceNotAvailable
+from gantrymq.interfaces import PullRequest, PutResult, PutStatus
 from gantrymq.model.group import GroupConfig
 from gantrymq.model.queue import Queue
 from gantrymq.model.role import Role
@@ -112,3 +113,54 @@ def test_consumers_are_served_while_only_name_servers_lose_the_master():
             await slave.process.run(slave.cluster.broker.messages.pull(PullRequest("g", "T", 0, 0, 32)))
 
     simulate_group(main, delivery=faults)
+
+
+def test_a_master_says_what_it_waits_for(caplog):
+    async def main(group):
+        await group.master.process.run(group.master.cluster.server.stop())
+        group.master.process.kill()
+        await group.names.stop()
+        starting = asyncio.ensure_future(group.master.start())
+        await group.clock.sleep(3)
+        assert "serves nobody yet; it waits, up to 30 s after its start: no name server answers" in caplog.text
+        group.master.process.kill()
+        await asyncio.wait([starting])
+
+    simulate_group(main)
+
+
+def test_log_lines_of_an_outage_are_true(caplog):
+    async def main(group):
+        clock, slave, seconds = group.clock, group.slave, 5
+        caplog.set_level(logging.INFO)
+        for number in range(2):
+            await group.master.send(b"%d" % number, UNIQ_KEY=f"t{number}", **timed(clock, seconds))
+        await group.copied()
+        await clock.sleep(2)
+        await group.master.process.run(group.master.cluster.server.stop())
+        group.master.process.kill()
+        await group.until(lambda: slave.role is Role.ACTING_MASTER, "acting", 2)
+        outlet, refused = slave.cluster.broker.role.outlet, []
+
+        async def refuses_one(messages, *, skip_interceptors=False):
+            if refused or len(messages) < 2:
+                return await outlet(messages, skip_interceptors=skip_interceptors)
+            refused.append(messages[0])
+            stored = await outlet(messages[1:], skip_interceptors=skip_interceptors)
+            return [PutResult(PutStatus.SERVICE_NOT_AVAILABLE, -1, -1, 0, 0, "not now"), *stored]
+
+        slave.cluster.broker.role.store_elsewhere(refuses_one)
+        await clock.sleep(10)
+        assert "1 timed messages wait for the store: not now" in caplog.text
+        assert len(await group.other.received()) == 2
+        with pytest.raises(ServiceNotAvailable, match="send to another broker name"):
+            await slave.send(b"refused")
+        await group.master.start()
+        await group.copied()
+        assert "a slave acting as master" in caplog.text
+        assert "this broker has taken over tables of another one; the timer wheel" in caplog.text
+        assert not [each for each in caplog.records if each.levelno >= logging.WARNING and "rebuilt" in each.message]
+        with pytest.raises(ServiceNotAvailable, match=f"the master is {group.master.host}"):
+            await slave.send(b"refused")
+
+    simulate_group(main)

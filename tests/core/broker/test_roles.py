@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from types import SimpleNamespace
 
 import attrs
@@ -87,7 +88,8 @@ def run(plugins, services):
     return run
 
 
-def test_an_acting_master_serves_consumers_and_stores_elsewhere(run, services):
+def test_an_acting_master_serves_consumers_and_stores_elsewhere(run, services, caplog):
+    caplog.set_level(logging.INFO)
     services[0].roles = frozenset({Role.MASTER, Role.ACTING_MASTER})
     sent = []
 
@@ -109,8 +111,11 @@ def test_an_acting_master_serves_consumers_and_stores_elsewhere(run, services):
         assert told[before:] == ["-b_copier", "+a_writer"]
         (result,) = await broker.messages.put_all([message], skip_interceptors=True)
         assert (result.status, sent) == (PutStatus.OK, [([message], True)])
-        assert (await desk.send("A")).code == 14
-        assert (await desk.ask(17, TOPIC)).code == 1
+        refused = await desk.send("A")
+        assert (refused.code, "send to another broker name" in refused.remark) == (14, True)
+        refused = await desk.ask(17, TOPIC)
+        assert (refused.code, "the master is missing now" in refused.remark) == (1, True)
+        assert "now a slave acting as master" in caplog.text
         assert (await desk.heartbeat("Fresh", "A")).code == 0
         assert broker.groups.get("Fresh") is not None and broker.topics.get("%RETRY%Fresh") is None
         answer = await desk.pull("A", 2, sysFlag=str(4 | 1), commitOffset="2")

@@ -37,6 +37,11 @@ MASTER_ONLY: Final = frozenset({Role.MASTER})
 ON_A_REPLICA: Final = (
     "service not available now: this broker is a replica and takes no messages; send to the master of its group"
 )
+WITHOUT_MASTER: Final = (
+    "service not available now: the master of this broker is missing, and this broker, a replica, only serves "
+    "consumers; send to another broker name"
+)
+_NAMES: Final = {Role.MASTER: "the master", Role.REPLICA: "a slave", Role.ACTING_MASTER: "a slave acting as master"}
 NO_CHANGES: Final = "Can't modify topic or subscription group from slave broker, please execute it from master broker."
 CHANGING: Final = "service not available now: this broker is changing its role; send again in a moment"
 
@@ -156,8 +161,10 @@ class Roles:
             raise RequestRefused(1, self._named("Can not reset offset in slave broker"))
 
     def _named(self, sentence: str) -> str:
-        """Return *sentence* with the master's address, if it is known."""
-        address = self._master_address()
+        """Return *sentence* with the master's address, if it is known and not missing."""
+        if self.serves_as_master() and sentence is ON_A_REPLICA:
+            return WITHOUT_MASTER
+        address = "missing now" if self.serves_as_master() else self._master_address()
         return f"{sentence.removesuffix('.')}; the master is {address}" if address else sentence
 
     def is_master(self) -> bool:
@@ -241,7 +248,7 @@ class Roles:
             problem = await self._change_services(role, epoch)
         finally:
             self._changing = False
-        log.info("this broker is now %s, epoch %d", "the master" if role is Role.MASTER else "a slave", epoch)
+        log.info("this broker is now %s, epoch %d", _NAMES[role], epoch)
         self._listeners.call(role, epoch)
         if problem:
             raise ServiceNotAvailable(problem)

@@ -34,6 +34,7 @@ __all__ = ["LONGEST_S", "take_over"]
 log = logging.getLogger("gantrymq.replication")
 
 LONGEST_S: Final = 30.0
+NO_NAME_SERVER: Final = "no name server answers which slaves may have acted for it"
 PAUSE_S: Final = 1.0
 CALL_S: Final = 5.0
 OFFSETS: Final = "consumerOffset.json"
@@ -54,7 +55,7 @@ async def take_over(broker: Broker, group: Group, client: RemotingClient, own: E
     clock = broker.world.clock
     until = clock.monotonic() + LONGEST_S
     told: dict[str, _Told | None] = {}  # by address; the last answer of each
-    problem = "no name server answers"
+    waits, problem = "", NO_NAME_SERVER
     while True:
         members = await group.members()
         slaves = [at for each, at in sorted((members or {}).items()) if each != MASTER_ID]
@@ -72,6 +73,11 @@ async def take_over(broker: Broker, group: Group, client: RemotingClient, own: E
             problem = "; ".join(problems)
         elif members is not None:
             problem = ""
+        else:
+            problem = NO_NAME_SERVER
+        if problem and problem != waits:
+            waits = problem
+            log.warning("this master serves nobody yet; it waits, up to %g s after its start: %s", LONGEST_S, problem)
         if not problem or clock.monotonic() + PAUSE_S + CALL_S > until:
             break
         await clock.sleep(PAUSE_S)

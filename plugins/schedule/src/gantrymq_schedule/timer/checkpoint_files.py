@@ -24,6 +24,7 @@ log = logging.getLogger(__name__)
 
 TIMER_CHECK: Final = "timercheck"
 NO_CHECKPOINT: Final = "{}"  # shorter than a checkpoint, so that it counts as missing
+TAKEN_OVER: Final = "this broker has taken over tables of another one"
 
 
 class TimerCheckpointFiles:
@@ -39,9 +40,12 @@ class TimerCheckpointFiles:
         self._saved_metrics = b""
 
     def load(self) -> str:
-        """Read both files. Return a description of the damage, empty if both are valid."""
+        """Read both files. Return why they are of no use: damage or `TAKEN_OVER`; empty if both are valid."""
         with contextlib.suppress(FileNotFoundError):
-            found = decode_timer_checkpoint(self._files.read(self._check))
+            text = self._files.read(self._check)
+            if text == NO_CHECKPOINT.encode():
+                return TAKEN_OVER
+            found = decode_timer_checkpoint(text)
             self.checkpoint = found or self.checkpoint
         if self.checkpoint.read_time_ms <= 0:
             return f"{self._check} is missing or empty"

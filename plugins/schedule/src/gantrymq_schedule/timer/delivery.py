@@ -72,7 +72,7 @@ class TimerDelivery:
                 self.end = max(self.end, results[-1].end)
                 self.delivered += len(results)
                 return
-            left = []
+            left, problem = [], ""
             for message, result in zip(waiting, results, strict=True):
                 if result.status is PutStatus.OK:
                     self.end = max(self.end, result.end)
@@ -82,10 +82,11 @@ class TimerDelivery:
                     log.error("a timed message of topic %s cannot be delivered: %s", message.topic, result.problem)
                 else:
                     left.append(message)
+                    problem = problem or result.problem or result.status.name
             waiting = left
             if waiting:
-                if results[-1].problem != told:
-                    told = results[-1].problem
+                if problem != told:
+                    told = problem
                     log.warning("%d timed messages wait for the store: %s", len(waiting), told)
                 await self._pause()
 

@@ -20,6 +20,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Mapping
+from typing import Final
 
 from gantrymq.errors import GantryError, ServiceNotAvailable, StoreError
 from gantrymq.formats.record import RecordView
@@ -30,7 +31,7 @@ from gantrymq.model.topic import TopicConfig
 from gantrymq_schedule.lateness import Lateness
 from gantrymq_schedule.timer import settings as keys
 from gantrymq_schedule.timer.acceptance import Acceptance
-from gantrymq_schedule.timer.checkpoint_files import TimerCheckpointFiles
+from gantrymq_schedule.timer.checkpoint_files import TAKEN_OVER, TimerCheckpointFiles
 from gantrymq_schedule.timer.delivery import TimerDelivery
 from gantrymq_schedule.timer.dequeue import TimerDequeuer
 from gantrymq_schedule.timer.enqueue import TimerEnqueuer
@@ -51,6 +52,8 @@ from gantrymq_store_files.timer_wheel import SLOTS, Slot
 __all__ = ["Timers"]
 
 log = logging.getLogger(__name__)
+
+ACTS: Final = "this slave begins to act for its master"
 
 RETRY_S = 1.0
 LOOK_S = 5.0  # interval of reading the wall clock, which may be set, while messages wait
@@ -98,7 +101,7 @@ class Timers:
         if broker.topics.get(TIMER_QUEUE.topic) is None and not acting:
             broker.topics.put(TopicConfig(TIMER_QUEUE.topic, 1, 1))
         try:
-            damage = "this slave begins to act for its master" if acting else ""
+            damage = ACTS if acting else ""
             self._state, self._enqueuer = await _open_state(broker, damage)
         except OSError as error:
             raise StoreError(
@@ -338,7 +341,8 @@ async def _open_state(broker: Broker, damage: str) -> tuple[TimerState, TimerEnq
     state.queue_offset = max(checkpoint.queue_offset, bounds.min_offset)
     state.log_end = min(checkpoint.flushed_position, files.end)
     if damage and bounds.min_offset < bounds.max_offset:
-        log.warning("%s; the timer wheel and its log are rebuilt from the commit log", damage)
+        level = logging.INFO if damage in (ACTS, TAKEN_OVER) else logging.WARNING
+        log.log(level, "%s; the timer wheel and its log are rebuilt from the commit log", damage)
         state.handover = await run(TimerHandover.read, world.files, root)
         state.rebuild = WheelRebuild(state.handover)
     return state, TimerEnqueuer(state, found.in_wheel, found.came)
