@@ -9,6 +9,10 @@ getTimerMetrics).
 
 from __future__ import annotations
 
+import struct
+from collections.abc import Sequence
+from typing import Final
+
 from gantrymq.errors import RequestRefused, ServiceNotAvailable
 from gantrymq.interfaces import Broker
 from gantrymq.loose_json import Entries
@@ -33,6 +37,8 @@ from gantrymq_store_files.timer_checkpoint import (
 )
 
 __all__ = ["ProgressService"]
+
+_PAIR: Final = struct.Struct(">2q")  # read time, queue offset
 
 
 class ProgressService:
@@ -68,14 +74,22 @@ class ProgressService:
 
     @serves(RequestCode.GET_TIMER_CHECK_POINT, action=Action.GET)
     async def checkpoint(self, request: Command, connection: Connection) -> Command:
-        """Answer request 60: the last saved checkpoint, 56 bytes; of a replica also without one, see the module."""
+        """Answer request 60: the last saved checkpoint, 56 bytes; of a replica also without one, see the module.
+
+        A replica adds the pairs of `TimerHandover`, 16 bytes each, which RocketMQ's brokers do not read.
+        """
+        pairs = b""
         if self._timers.broker is not None and self._timers.enabled:
             found = self._timers.checkpoint()
         elif self._broker.role.current is Role.MASTER:
             raise self._no_timers()
         else:
-            found = decode_timer_checkpoint(await self._file(TIMER_CHECK)) or await self._handed_over()
-        return response_to(request, 0, None, None, encode_timer_checkpoint(found)[:TIMER_CHECKPOINT_FIELDS_BYTES])
+            files, root = self._broker.world.files, self._broker.root
+            delivered = (await self._broker.world.workers.run(TimerHandover.read, files, root)).delivered
+            found = decode_timer_checkpoint(await self._file(TIMER_CHECK)) or _checkpoint_of(delivered)
+            pairs = b"".join(_PAIR.pack(*each) for each in delivered)
+        fields = encode_timer_checkpoint(found)[:TIMER_CHECKPOINT_FIELDS_BYTES]
+        return response_to(request, 0, None, None, fields + pairs)
 
     @serves(RequestCode.GET_TIMER_METRICS, action=Action.GET)
     async def metrics(self, request: Command, connection: Connection) -> Command:
@@ -87,11 +101,6 @@ class ProgressService:
         body = {"dataVersion": metrics.version.to_json(), "timingCount": counts}
         return await SlicedResponses(self._broker.world.clock).make(request, connection, body)
 
-    async def _handed_over(self) -> TimerCheckpoint:
-        handover = await self._broker.world.workers.run(TimerHandover.read, self._broker.world.files, self._broker.root)
-        read_time_ms, queue_offset = handover.delivered[-1] if handover.delivered else (0, 0)
-        return TimerCheckpoint(read_time_ms, 0, queue_offset)
-
     async def _file(self, name: str) -> bytes:
         return await self._broker.world.workers.run(
             _read, self._broker.world.files, self._broker.root / "config" / name
@@ -99,6 +108,11 @@ class ProgressService:
 
     def _no_timers(self) -> RequestRefused:
         return RequestRefused(1, f"there are no timers on this broker now ({ENABLED}=false, or it is a replica)")
+
+
+def _checkpoint_of(delivered: Sequence[tuple[int, int]]) -> TimerCheckpoint:
+    read_time_ms, queue_offset = delivered[-1] if delivered else (0, 0)
+    return TimerCheckpoint(read_time_ms, 0, queue_offset)
 
 
 def _read(files: Files, path: object) -> bytes:

@@ -5,13 +5,15 @@ whatever the versions of the tables say; RocketMQ takes the slave's unless its v
 
     43   consumer offsets    the higher one of each queue
     45   delay offsets       the higher one of each level
-    60   timer checkpoint    messages of slots before the read time, among those that the slave had, were delivered
+    60   timer checkpoint    messages of slots before the read time, among those that the slave had, were delivered;
+                         slaves of GantryMQ add further pairs of read time and queue offset
 
 Source: apache/rocketmq broker/.../BrokerPreOnlineService.java (syncMetadataReverse).
 """
 
 from __future__ import annotations
 
+import struct
 from typing import Any, Final
 
 from gantrymq.errors import FormatError
@@ -46,14 +48,16 @@ def higher_delays(own: str, theirs: bytes) -> str:
 
 
 def timer_handover(own: str, theirs: bytes) -> str:
-    """Return timerHandover.json with one more pair of read time and queue offset. Raises FormatError."""
+    """Return timerHandover.json with the pairs of read time and queue offset of both. Raises FormatError."""
     found = members_of((own or "{}").encode(), "timer handover")
     taken = [list(each) for each in found.get("delivered") or []]
     if len(theirs) < 3 * _TIMER_FIELDS:
         raise FormatError(f"the slave's timer checkpoint has {len(theirs)} bytes")
-    fields = [int.from_bytes(theirs[at : at + _TIMER_FIELDS], "big", signed=True) for at in (0, 16)]
-    if min(fields) > 0 and fields not in taken:
-        taken.append(fields)
+    numbers = [number for (number,) in struct.iter_unpack(">q", theirs[: len(theirs) // 8 * 8])]
+    # 7 fields of the checkpoint; then pairs, which slaves of GantryMQ add.
+    for pair in (numbers[0:3:2], *(numbers[at : at + 2] for at in range(7, len(numbers) - 1, 2))):
+        if min(pair) > 0 and pair not in taken:
+            taken.append(pair)
     return dumps({"delivered": taken}).decode()
 
 

@@ -47,19 +47,23 @@ class TimerDelivery:
         await store.flushed(store.state().max_log_offset)
         return await self._broker.world.workers.run(_deliveries, store, log_offset, store.state().max_log_offset)
 
-    async def put(self, messages: Sequence[StoreMessage], made_at: int) -> None:
+    async def put(
+        self, messages: Sequence[StoreMessage], made_at: int, unsure: list[StoreMessage] | None = None
+    ) -> None:
         """Store *messages* in order; return when each is stored, was stored before, or its topic is deleted.
 
         Args:
             messages: without messages of deleted topics.
             made_at: end of the commit log when *messages* were built; topics deleted later are dropped here.
+            unsure: is kept to those that are not known to be stored.
 
         Raises:
             StoreError: a message could not be stored before the broker stopped.
         """
-        told = ""
+        told, unsure = "", [] if unsure is None else unsure
         waiting = list(messages) if not self.known else [each for each in messages if not _known(each, self.known)]
         while waiting := [each for each in waiting if not self.deleted.has(each.topic, max(0, made_at - 1))]:
+            unsure[:] = waiting
             began = self._broker.store.state().max_log_offset
             try:
                 results = await self._stored(waiting)
@@ -71,7 +75,7 @@ class TimerDelivery:
             if all(result.status is PutStatus.OK for result in results):
                 self.end = max(self.end, results[-1].end)
                 self.delivered += len(results)
-                return
+                break
             left, problem = [], ""
             for message, result in zip(waiting, results, strict=True):
                 if result.status is PutStatus.OK:
@@ -83,12 +87,13 @@ class TimerDelivery:
                 else:
                     left.append(message)
                     problem = problem or result.problem or result.status.name
-            waiting = left
+            waiting = unsure[:] = left
             if waiting:
                 if problem != told:
                     told = problem
                     log.warning("%d timed messages wait for the store: %s", len(waiting), told)
                 await self._pause()
+        unsure.clear()
 
     async def _stored(self, messages: Sequence[StoreMessage]) -> Sequence[PutResult]:
         """Store *messages* as one append, or one by one if the broker refuses one of them. Return a result for each."""

@@ -55,6 +55,8 @@ class TimerDequeuer:
         self._lateness = lateness
         self._due: _Due | None = None
         self._putting: asyncio.Task[None] | None = None
+        self._made_of: list[tuple[StoreMessage, int]] = []  # messages that are put, and their queue offsets
+        self._unsure: list[StoreMessage] = []  # those of them that are not known to be stored
 
     @property
     def tick(self) -> int | None:
@@ -88,6 +90,28 @@ class TimerDequeuer:
         if self._putting is not None:
             await self._putting
             self._putting = None
+
+    async def partly(self) -> tuple[int, int] | None:
+        """Return how far the present slot was delivered, as a pair of `handover.TimerHandover`; None if unknown.
+
+        Raises:
+            OSError: the timer log cannot be read.
+        """
+        due, state, run = self._due, self._state, self._state.broker.world.workers.run
+        if due is None:
+            return None
+        left = {id(each) for each in self._unsure}
+        offsets = [offset for message, offset in self._made_of if id(message) in left]
+        oldest: TimerEntry | None = None  # of those that were not put: log and queue have the same order
+        for start in range(due.done, len(due.chain.positions), TOGETHER):
+            entries = await run(state.files.entries, due.chain.positions[start : start + TOGETHER])
+            oldest = min(entries if oldest is None else [oldest, *entries], key=lambda each: each.log_offset)
+        if oldest is not None:
+            record = (await state.records([oldest]))[0]
+            if record is None:
+                return None
+            offsets.append(record.queue_offset)
+        return (due.tick + 1) * state.clock.precision_ms, min(offsets, default=state.queue_offset)
 
     async def _next(self) -> _Due | None:
         """Return the next due slot, None if no slot is due."""
@@ -133,19 +157,21 @@ class TimerDequeuer:
                 break
         now_ms = world.clock.now_ms()
         made_at = self._state.broker.store.state().max_log_offset
-        made, changes = await self._made(due, entries, now_ms)
+        made_of, changes = await self._made(due, entries, now_ms)
         await self.stored()
+        self._made_of, made = made_of, [message for message, _ in made_of]
+        self._unsure = list(made)
         late_ms = max(0, now_ms - (due.tick + 1) * self._state.clock.precision_ms)
         self._lateness.delivered(len(made), late_ms * len(made), late_ms, world.clock.monotonic())
-        self._putting = asyncio.get_running_loop().create_task(self._state.delivery.put(made, made_at))
+        self._putting = asyncio.get_running_loop().create_task(self._state.delivery.put(made, made_at, self._unsure))
         self._state.count(changes, now_ms)
         due.done += len(part)
 
     async def _made(
         self, due: _Due, entries: Sequence[TimerEntry], now_ms: int
-    ) -> tuple[list[StoreMessage], Counter[str]]:
-        """Return the messages to store, and the change of the number of waiting messages by topic."""
-        made: list[StoreMessage] = []
+    ) -> tuple[list[tuple[StoreMessage, int]], Counter[str]]:
+        """Return the messages to store with their offsets in the timer queue, and changes of the counts by topic."""
+        made: list[tuple[StoreMessage, int]] = []
         changes: Counter[str] = Counter()
         again: list[tuple[RecordView, TimedMessage]] = []
         slices = TimeSlices(self._state.broker.world.clock, 1)
@@ -171,25 +197,31 @@ class TimerDequeuer:
                 changes[waiting.topic] += 1
                 again.append((record, waiting))
             elif entry.rolls:
-                made.append(rolled_message(record, entry.written_ms, now_ms))
+                made.append((rolled_message(record, entry.written_ms, now_ms), record.queue_offset))
             else:
-                made.append(due_message(record, waiting, entry.written_ms, now_ms))
+                made.append((due_message(record, waiting, entry.written_ms, now_ms), record.queue_offset))
         if again:
-            await self._keep(again, now_ms)
+            await self._keep(again, due.tick, now_ms)
         return made, changes
 
-    async def _keep(self, rolled: Sequence[tuple[RecordView, TimedMessage]], now_ms: int) -> None:
-        """Put rolled messages of an acting master, which cannot store a copy of them, into a later slot themselves."""
+    async def _keep(self, rolled: Sequence[tuple[RecordView, TimedMessage]], before: int, now_ms: int) -> None:
+        """Put rolled messages of an acting master, which cannot store a copy of them, into a later slot themselves.
+
+        That is the slot of the message, if it is after the slot *before*, even if earlier ones made it late: in a later
+        one, a returning master would take the message as delivered once the read time is past its slot.
+        """
         state, entries = self._state, []
+        first_ms = state.clock.write_ms
         for record, waiting in rolled:
-            tick = waiting.slot_ms // state.clock.precision_ms
-            place = state.clock.place(waiting.slot_ms, now_ms) or SlotPlacement(
-                max(tick, state.clock.write_tick), False
-            )
+            tick = max(waiting.slot_ms // state.clock.precision_ms, before + 1)
+            place = state.clock.place(waiting.slot_ms, now_ms)
+            if place is None or tick < state.clock.write_tick:
+                place = SlotPlacement(tick, rolls=False)
+                first_ms = min(first_ms, tick * state.clock.precision_ms)
             magic = DEFAULT | (ROLL if place.rolls else 0) | (DELETE if waiting.deletes is not None else 0)
             topic_hash = string_hash(waiting.topic)
             entries.append(NewEntry(place.tick, magic, record.log_offset, record.total_size, topic_hash))
-        await state.broker.world.workers.run(state.files.append, entries, state.clock.write_ms)
+        await state.broker.world.workers.run(state.files.append, entries, first_ms)
         state.slot_counts.taken(entries)
         state.last_tick = max(state.last_tick, max(entry.tick for entry in entries))
         state.in_slots += sum(-1 if entry.magic & DELETE else 1 for entry in entries)

@@ -93,10 +93,9 @@ class TimerFlusher:
         await run(state.files.sync)
         await run(state.checkpoint_files.save, new_checkpoint, metrics)
         if state.acting and state.delivery.delivered:
-            await run(
-                *(state.handover.written, world.files, state.broker.root),
-                *(new_checkpoint.read_time_ms, new_checkpoint.queue_offset),
-            )
+            whole = (new_checkpoint.read_time_ms, new_checkpoint.queue_offset)
+            pairs = [whole] if state.partly is None else [state.partly, whole]
+            await run(state.handover.written, world.files, state.broker.root, pairs)
         if clock.held:
             state.wake.set()
         clock.saved_tick = read_tick

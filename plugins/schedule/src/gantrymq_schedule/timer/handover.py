@@ -3,12 +3,14 @@
     {"delivered":[[read time ms, queue offset], ...]}
 
 Of each pair: messages of the timer queue before the queue offset, with a slot before the read time, were delivered. An
-acting master writes what it sent elsewhere; a returning master gets the pairs of its slaves (plugin replication). Both
-read the file when they rebuild the wheel, at any later time as well, because what it says stays true.
+acting master writes what it sent elsewhere; for a slot that it could not finish there is a pair of its own, with the
+offset of the first message that was not sent. A returning master gets the pairs of its slaves (plugin replication).
+Both read the file when they rebuild the wheel, at any later time as well, because what it says stays true.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Final, Self
 
@@ -47,8 +49,8 @@ class TimerHandover:
         """Return whether a message of the timer queue was delivered."""
         return any(slot_ms < time_ms and queue_offset < offset for time_ms, offset in self.delivered)
 
-    def written(self, files: Files, root: Path, read_time_ms: int, queue_offset: int) -> None:
-        """Write the file with one more pair. Raises OSError."""
+    def written(self, files: Files, root: Path, more: Sequence[tuple[int, int]]) -> None:
+        """Write the file with *more* pairs. Raises OSError."""
         make_durable_dirs(files, root / "config")
-        pairs = (*self.delivered, (read_time_ms, queue_offset))[-_MOST:]
+        pairs = (*self.delivered, *more)[-_MOST:]
         files.replace(root / "config" / FILE, dumps({"delivered": [list(each) for each in pairs]}))

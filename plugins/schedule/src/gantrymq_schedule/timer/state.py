@@ -41,6 +41,7 @@ class TimerState:
     in_slots: int = 0  # sum of the slot counts from the read tick on, of entries before `log_end`
     handover: TimerHandover = attrs.field(factory=TimerHandover)
     acting: bool = False  # this broker is an acting master: the wheel is rebuilt at its start, and later by its master
+    partly: tuple[int, int] | None = None  # at its end: how far it delivered the present slot, a pair of `handover`
     rebuild: WheelRebuild | None = None  # during a rebuild of wheel and log; nothing is saved then
     taken: int = 0  # messages enqueued since the start
     dequeuing: bool = False  # whether a slot is being delivered

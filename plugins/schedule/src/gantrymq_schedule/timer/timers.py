@@ -138,12 +138,18 @@ class Timers:
         self._state.files.close()
 
     async def _finish_slot(self) -> None:
-        """On an acting master, deliver the rest of the slot: its master would deliver the whole slot again."""
+        """On an acting master, deliver the rest of the slot, or note for its master what was sent of it."""
+        if not self._state.acting:
+            return
         try:
-            while self._state.acting and self._dequeuer.tick is not None:
+            while self._dequeuer.tick is not None:
                 await self._dequeuer.deliver()
         except (OSError, GantryError) as error:
-            log.warning("timed messages that were sent to other brokers may come again from the master: %s", error)
+            log.warning("timed messages that are due wait for the master: %s", error)
+            try:
+                self._state.partly = await self._dequeuer.partly()
+            except (OSError, GantryError) as problem:
+                log.warning("those that were sent to other brokers may come again from the master: %s", problem)
 
     async def _end_saving(self) -> None:
         await asyncio.gather(self._dequeuer.stored(), return_exceptions=True)
