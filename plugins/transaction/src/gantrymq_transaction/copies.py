@@ -11,7 +11,7 @@ the index lags behind the log, decisions are refused (2) and checks are postpone
 from __future__ import annotations
 
 import inspect
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Final, NamedTuple
 
 from gantrymq.errors import RequestRefused
@@ -20,12 +20,16 @@ from gantrymq.interfaces import Broker
 from gantrymq.model import properties as props
 from gantrymq.model.names import CHECK_MAX_TIME_TOPIC, HALF_TOPIC, SCHEDULE_TOPIC, TIMER_TOPIC
 from gantrymq.model.sys_flag import TRANSACTION_COMMIT, TRANSACTION_MASK
-from gantrymq_transaction.messages import asks_for_delay
+from gantrymq.world.time_slices import TimeSlices
+from gantrymq_transaction.messages import asks_for_delay, offsets_in_op
+from gantrymq_transaction.reading import OP_QUEUE, SLICE, read_from
 from gantrymq_transaction.rules import SYSTEM_BUSY
 
 WAITING: Final = (SCHEDULE_TOPIC, TIMER_TOPIC)  # where delayed messages wait
 _MOST: Final = 64  # records with one key that are examined
 _EVER_MS: Final = 1 << 60
+_MOST_OPS: Final = 20_000  # op messages that are read for one half message
+_CLOCK_SET_BACK_MS: Final = 10_000  # op messages may seem to be so much older than their half message
 
 
 class TransactionIdentity(NamedTuple):
@@ -56,6 +60,21 @@ async def committed_message(broker: Broker, identity: TransactionIdentity) -> Re
 async def half_messages(broker: Broker, identity: TransactionIdentity) -> list[RecordView]:
     """Return the copies of a half message, in queue order."""
     return sorted(await _with_key(broker, identity, HALF_TOPIC), key=lambda record: record.queue_offset)
+
+
+async def has_op(broker: Broker, half: RecordView, offsets: Sequence[int]) -> bool:
+    """Return whether an op message names one of *offsets*, copies of *half*; also if too many would have to be read.
+
+    Without one, a half message that is not undecided was given to another broker by an acting master.
+    """
+    slices = TimeSlices(broker.world.clock, SLICE)
+    start = await broker.messages.offset_at(OP_QUEUE, half.store_timestamp - _CLOCK_SET_BACK_MS)
+    end = broker.store.bounds(OP_QUEUE).max_offset
+    wanted = set(offsets)
+    async for op in read_from(broker, OP_QUEUE, start, min(end, start + _MOST_OPS), slices, most=1024):
+        if not wanted.isdisjoint(offsets_in_op(op)):
+            return True
+    return end - start > _MOST_OPS
 
 
 async def given_up(broker: Broker, identity: TransactionIdentity) -> list[RecordView]:

@@ -19,7 +19,14 @@ from gantrymq.formats.record import RecordView
 from gantrymq.interfaces import Broker, EndTransaction, Outcome, StoreMessage
 from gantrymq.model import properties as props
 from gantrymq.model.names import HALF_TOPIC
-from gantrymq_transaction.copies import TransactionIdentity, committed_message, given_up, half_messages, identity_of
+from gantrymq_transaction.copies import (
+    TransactionIdentity,
+    committed_message,
+    given_up,
+    half_messages,
+    has_op,
+    identity_of,
+)
 from gantrymq_transaction.decision_writer import DecisionWriter
 from gantrymq_transaction.half_text_reader import HalfTextReader
 from gantrymq_transaction.ledger import Ledger
@@ -148,10 +155,13 @@ class DecisionHandler:
         if not undecided and not await self._given_up(identity, copies[-1] if copies else half):
             if decision is Decision.ROLLBACK:
                 return Outcome.ROLLED_BACK
-            raise RequestRefused(
-                ILLEGAL_OPERATION,
-                f"the transaction of the half message at {half.log_offset} was rolled back; it cannot be committed",
-            )
+            what = "was rolled back; it cannot be committed"
+            if not await has_op(self._broker, half, offsets):
+                what = (
+                    "has no decision here and is not waited for any more, as after an acting master gave it to another "
+                    "broker; that one asks its producer"
+                )
+            raise RequestRefused(ILLEGAL_OPERATION, f"the transaction of the half message at {half.log_offset} {what}")
         message: StoreMessage | None = None
         if decision is Decision.COMMIT:
             message = committed(half, half.properties, queue)
