@@ -3,13 +3,15 @@
 import logging
 from collections import Counter
 
-from acting_groups import Member, delayed, simulate_group
+import pytest
+from acting_groups import Member, delayed, simulate_group, timed
 
 from gantrymq.model.group import GroupConfig
+from gantrymq.model.names import HALF_TOPIC
 from gantrymq.model.queue import Queue
 from gantrymq.model.role import Role
 
-QUEUE = Queue("T", 0)
+QUEUE, HALVES = Queue("T", 0), Queue(HALF_TOPIC, 0)
 
 
 def warnings(caplog):
@@ -118,5 +120,63 @@ def test_a_master_that_was_frozen_gets_what_was_committed_meanwhile():
         group.slave.cluster.broker.offsets.commit_of_client("g", QUEUE, 3)
         group.master.process.resume()
         await group.until(lambda: committed(group.master) == 3, "the handover", 15)
+
+    simulate_group(main)
+
+
+@pytest.mark.parametrize("seconds", [15.05, 47.3])
+def test_what_came_due_while_a_master_was_frozen_is_delivered_once(seconds):
+    async def main(group):
+        clock, sent = group.clock, []
+        for number in range(20):
+            for body, waits in ((b"d%d", delayed(1 + number % 3)), (b"t%d", timed(clock, 2 + 5 * number))):
+                sent.append(body % number)
+                await group.master.send(sent[-1], UNIQ_KEY=sent[-1].decode(), **waits)
+            await clock.sleep(0.05)
+        await group.copied()
+        for _ in range(2):
+            group.master.process.pause()
+            await clock.sleep(seconds)
+            if seconds > 40:
+                assert group.slave.role is Role.ACTING_MASTER
+            group.master.process.resume()
+            await group.until(lambda: group.slave.role is Role.REPLICA, "the return", 5)
+            await group.until(lambda: group.master.role is Role.MASTER, "the takeover", 15)
+            await clock.sleep(5)
+            await group.copied()
+        await clock.sleep(60)
+        assert group.master.role is Role.MASTER
+        both = [*await group.other.received(), *await group.master.received()]
+        assert Counter(body for body, _ in both) == Counter(sent)
+        await group.master.send(b"taken")
+
+    simulate_group(main, haListenPort=40500)
+
+
+def test_half_messages_that_a_slave_handed_over_while_a_master_was_frozen():
+    async def main(group):
+        for number in range(5):
+            await group.master.send(b"half %d" % number, UNIQ_KEY=f"h{number}", TRAN_MSG="true", PGROUP="p")
+        await group.copied()
+        await group.clock.sleep(3)
+        group.master.process.pause()
+        await group.clock.sleep(50)
+        assert group.other.cluster.store.bounds(HALVES).max_offset == 5
+        group.master.process.resume()
+        await group.clock.sleep(15)
+        assert group.master.role is Role.MASTER
+        assert group.master.cluster.broker.offsets.committed("CID_RMQ_SYS_TRANS", HALVES) == 5
+        assert group.master.cluster.store.bounds(HALVES).max_offset == 5, "none is renewed"
+
+    simulate_group(main, haListenPort=40500, transactionCheckInterval=2000, transactionTimeOut=25_000)
+
+
+def test_a_master_that_did_not_stand_still_takes_nothing_over(caplog):
+    async def main(group):
+        group.master.process.pause()
+        await group.clock.sleep(4)
+        group.master.process.resume()
+        await group.clock.sleep(30)
+        assert not any("stood still" in each for each in warnings(caplog))
 
     simulate_group(main)

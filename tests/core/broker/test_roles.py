@@ -253,6 +253,21 @@ def test_a_replica_refuses_messages_and_operators_and_is_read(run):
     run(main)
 
 
+def test_a_plugin_may_refuse_messages_of_plugins(run):
+    async def main(desk, broker, told):
+        assert (await desk.ask(17, TOPIC)).code == 0
+        message = StoreMessage("A", 0, b"due", b"")
+        broker.role.refuse_plugins("not now")
+        with pytest.raises(ServiceNotAvailable, match="not now"):
+            await broker.messages.put_all([message])
+        assert (await desk.send("A")).code == 0
+        broker.role.refuse_plugins("")
+        (result,) = await broker.messages.put_all([message])
+        assert result.status is PutStatus.OK
+
+    run(main)
+
+
 def test_a_plugin_may_refuse_messages_of_clients(run):
     async def main(desk, broker, told):
         header = send_header("A", properties="UNIQ_KEY\x01ID\x02").to_ext_v2()

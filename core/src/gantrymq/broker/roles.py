@@ -94,6 +94,7 @@ class Roles:
         self.current, self.epoch = Role.MASTER, 0
         self.refusal = ""  # why messages of clients are refused; empty: they are accepted
         self.shortage = ""  # the same, said by a plugin
+        self._plugins_refused = ""  # why messages of plugins are refused on a master
         self._outlet: MessageOutlet | None = None
         self._serves_consumers = False  # on a replica
         self._append_now, self._master_address = append_now, master_address
@@ -127,6 +128,8 @@ class Roles:
 
     def check_put(self) -> None:
         """Check that messages of plugins are stored here. Raises ServiceNotAvailable."""
+        if self._plugins_refused:
+            raise ServiceNotAvailable(self._plugins_refused)
         if not self.is_master():
             raise ServiceNotAvailable(self._named(ON_A_REPLICA))
 
@@ -206,6 +209,10 @@ class Roles:
     def refuse(self, problem: str) -> None:
         """Refuse messages of clients with *problem*, until it is empty."""
         self.shortage = problem
+
+    def refuse_plugins(self, problem: str) -> None:
+        """Refuse messages of plugins with *problem*, until it is empty."""
+        self._plugins_refused = problem
 
     async def close(self) -> None:
         """Change the role no more: the broker stops. Wait for a change in progress."""

@@ -69,6 +69,13 @@ class BrokerRole(Protocol):
         than it is told to have (RocketMQ's IN_SYNC_REPLICAS_NOT_ENOUGH).
         """
 
+    def refuse_plugins(self, problem: str) -> None:
+        """Refuse messages of plugins with code 14 and the sentence *problem*, until it is called with an empty one.
+
+        For a master that cannot know yet whether another broker did the work of its services. It takes effect at once,
+        unlike a change of the role.
+        """
+
     def store_elsewhere(self, outlet: MessageOutlet | None) -> None:
         """Let *outlet* store the messages of plugins while this broker is an acting master; None refuses them (14)."""
 

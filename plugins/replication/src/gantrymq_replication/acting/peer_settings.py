@@ -57,13 +57,13 @@ class PeerSettings:
             await self._broker.world.clock.sleep(PERIOD_S)
 
     async def _look(self) -> None:
+        if master := self._master():
+            told = await self._ask(master, "master", RequestCode.GET_BROKER_CONFIG, OF_MASTERS)
+            self._of_master = self._of_master if told is None else told
         name_servers = [
             self._ask(address, "name server", RequestCode.GET_NAMESRV_CONFIG, OF_NAME_SERVERS)
             for address in self._broker.registration.states()
         ]
-        if master := self._master():
-            told = await self._ask(master, "master", RequestCode.GET_BROKER_CONFIG, OF_MASTERS)
-            self._of_master = self._of_master if told is None else told
         problem = "; ".join(filter(None, (*await asyncio.gather(*name_servers), self._of_master)))
         if problem and problem != self.problem:
             log.warning("settings for acting masters: %s", problem)

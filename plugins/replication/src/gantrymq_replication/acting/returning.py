@@ -50,10 +50,12 @@ class _Told:
     timers: bytes | None  # None without timers
 
 
-async def take_over(broker: Broker, group: Group, client: RemotingClient, own: ExchangeHaInfo) -> None:
-    """Take the progress of the slaves over, and return as a master; *own*: what 906 tells them."""
+async def take_over(
+    broker: Broker, group: Group, client: RemotingClient, own: ExchangeHaInfo, longest_s: float = LONGEST_S
+) -> None:
+    """Take the progress of the slaves over, within *longest_s*, and return as a master; *own*: what 906 tells them."""
     clock = broker.world.clock
-    until = clock.monotonic() + LONGEST_S
+    until = clock.monotonic() + longest_s
     told: dict[str, _Told | None] = {}  # by address; the last answer of each
     waits, problem = "", NO_NAME_SERVER
     while True:
@@ -136,7 +138,7 @@ async def _install(broker: Broker, told: dict[str, _Told]) -> None:
         return
     if handover != before:
         files.update({TIMER_HANDOVER: handover, "timercheck": "{}"})  # the wheel is rebuilt without what was delivered
-    await broker.role.change(Role.REPLICA, 1)
+    await broker.role.change(Role.REPLICA, max(1, broker.role.epoch))
     await broker.tables.install(TableSnapshot(files))
     log.info("this master took over the progress of %s", ", ".join(taken))
 

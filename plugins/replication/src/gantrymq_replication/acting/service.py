@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from typing import Final
 
 from gantrymq.errors import ConfigError, GantryError
 from gantrymq.interfaces import Broker
@@ -34,12 +35,15 @@ from gantrymq_replication.acting.headers import ExchangeHaInfo, MinBrokerIdChang
 from gantrymq_replication.acting.peer_settings import PeerSettings
 from gantrymq_replication.acting.returning import take_over
 from gantrymq_replication.acting.rules import ActingRules
+from gantrymq_replication.acting.standstill import Standstill
 from gantrymq_replication.settings import SLAVE, HaSettings
 from gantrymq_replication.slave import SlaveService
 
 __all__ = ["ActingService"]
 
 log = logging.getLogger("gantrymq.replication")
+
+TAKE_OVER_S: Final = 10.0  # for a master that returns without a start
 
 
 class ActingService:
@@ -57,6 +61,9 @@ class ActingService:
         self._changing = asyncio.Lock()
         self._told = asyncio.Event()
         self._announced: Connection | None = None  # over which a master announced its return last
+        self._stood_still_s = 0.0  # since the last handover
+        self._standstill: Standstill | None = None
+        self._copies_from = 0.0  # monotonic seconds, see `may_copy_tables`
         self._peers: PeerSettings | None = None
         self._asking: asyncio.Task[None] | None = None
 
@@ -81,8 +88,10 @@ class ActingService:
         return "" if self._peers is None else self._peers.problem
 
     def may_copy_tables(self) -> bool:
-        """Return whether the master's tables are the newest: not before it is registered again."""
-        return self._rules is None or self._rules.master_registered
+        """Return whether the master's tables are the newest: not before it is registered again, and took over."""
+        if self._rules is None:
+            return True
+        return self._rules.master_registered and self._clock.monotonic() >= self._copies_from
 
     @property
     def _acting(self) -> bool:
@@ -112,16 +121,21 @@ class ActingService:
         broker.role.store_elsewhere(self._outlet)
         broker.registration.change(heartbeat_timeout_ms=rules.heartbeat_timeout_ms)
         if rules.role == SLAVE:
-            self._slave.before_copy = lambda: self._step_down("its master is heard again")
+            self._slave.before_copy = self._heard
             self._peers = PeerSettings(broker, self._client, lambda: self._slave.followed)
             self._asking = asyncio.ensure_future(self._peers.run())
         elif not rules.skip_pre_online:
             await take_over(broker, self._group, self._client, self._own(rules))
             await broker.role.change(Role.MASTER, broker.role.epoch)
+            self._standstill = Standstill(self._clock, rules.heartbeat_timeout_ms / 2000, self._stood_still)
+            self._standstill.start()
         self._task = asyncio.ensure_future(self._run())
 
     async def stop(self) -> None:
         """End the watch."""
+        if self._standstill is not None:
+            self._standstill.stop()
+            self._standstill = None
         if self._task is not None:
             tasks = list(filter(None, (self._task, self._asking)))
             for each in tasks:
@@ -147,6 +161,8 @@ class ActingService:
         while True:
             self._told.clear()
             try:
+                if self._stood_still_s:
+                    await self._return_again()
                 await self._group.heartbeat()
                 await self._look()
             except GantryError as error:
@@ -173,6 +189,36 @@ class ActingService:
                     await self._broker.role.change(Role.ACTING_MASTER, self._broker.role.epoch)
             else:
                 await self._stop_acting(self._rules.not_acting)
+
+    async def _heard(self) -> None:
+        """Stop acting. A master that was not restarted asks later what was done, and its tables are old until then."""
+        if self._acting:
+            self._copies_from = self._clock.monotonic() + TAKE_OVER_S
+        await self._step_down("its master is heard again")
+
+    def _stood_still(self, seconds: float) -> None:
+        """Hold up the services of this master: a slave may have acted for it."""
+        self._stood_still_s = seconds
+        if self._broker.role.current is Role.MASTER:
+            self._broker.role.refuse_plugins("this master stood still, and asks its slaves what they delivered")
+        self._told.set()
+
+    async def _return_again(self) -> None:
+        """Take over what slaves did while this master stood still."""
+        log.warning(
+            "this process stood still for %.1f s, and slaves may have acted for it; their progress is taken over",
+            self._stood_still_s,
+        )
+        self._stood_still_s, role = 0.0, self._broker.role
+        try:
+            await role.change(Role.REPLICA, role.epoch)
+            own = self._own(HaSettings.of(self._broker.settings))
+            await take_over(self._broker, self._group, self._client, own, TAKE_OVER_S)
+        except Exception:
+            log.exception("the progress of the slaves is not taken over, so what they delivered may come again")
+        role.refuse_plugins("")
+        await role.change(Role.MASTER, role.epoch)
+        self._broker.registration.changed()  # name servers may have removed it
 
     async def _step_down(self, reason: str) -> None:
         """Stop acting because the master is there."""
