@@ -192,6 +192,22 @@ def test_a_blank_before_records_of_another_master_is_no_damage(count):
     simulate_pair(main)
 
 
+@pytest.mark.parametrize("count", [0, 5])
+def test_a_blank_that_the_master_does_not_have_is_cut(count):
+    async def main(pair):
+        master = await pair.master()
+        await put(master, 80)
+        await copied_and_killed(pair, master)
+        data, last = pair.world.files.read(LOG), end(master)
+        blank = (65_536 - last).to_bytes(4, "big") + BLANK_MAGIC
+        pair.world.files.replace(LOG, data[:last] + blank + data[last + 8 :])
+        await put(master, count)
+        slave = await pair.slave(master)
+        await pair.equal(master, slave)
+
+    simulate_pair(main)
+
+
 def test_which_bytes_are_damage():
     async def main(pair):
         master = await pair.master()

@@ -17,7 +17,7 @@ from gantrymq.errors import LogMismatch
 from gantrymq.interfaces import Broker, RawLog
 from gantrymq.remoting.busy_poll import BusyPoll
 from gantrymq.world.clock import wait_set
-from gantrymq_replication.damage import LONGEST_BYTES, blank_end, is_damaged, keep
+from gantrymq_replication.damage import BLANK_MAGIC, LONGEST_BYTES, blank_end, is_damaged, keep
 from gantrymq_replication.durable_mark import DurableMark
 from gantrymq_replication.link import Link
 from gantrymq_replication.overlap import Overlap, last_record_start
@@ -174,6 +174,9 @@ class Copying:
         """
         offset, data = transfer
         if not data:
+            head = await self._read(offset, 8)
+            if head[4:] == BLANK_MAGIC and offset + int.from_bytes(head[:4], "big") == self._end:
+                raise _Differs(offset)  # a blank is all that the master has not
             raise Refused(
                 f"this log ends at {self._end}, after the end {offset} of the master's: it has records that the master "
                 f"does not have. {keep_records(offset)}"
