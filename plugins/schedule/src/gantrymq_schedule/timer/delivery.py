@@ -108,7 +108,9 @@ class TimerDelivery:
 
     async def _pause(self) -> None:
         if self.stopping:
-            raise StoreError("timed messages could not be stored before the broker stops; they come after its start")
+            raise StoreError(
+                "timed messages were not stored before their service stopped; they come when it starts again"
+            )
         await self._broker.world.clock.sleep(RETRY_S)
 
     async def _not_stored(self, messages: Sequence[StoreMessage], log_offset: int) -> list[StoreMessage]:
