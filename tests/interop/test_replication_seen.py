@@ -66,7 +66,11 @@ def test_our_command_shows_what_a_java_master_tells(tmp_path: Path, topic: str, 
         Driver("5.3.3", tmp_path, namesrv.address).produce(topic, 10)
         settings = {**SIZES, "brokerName": "broker-a", "brokerRole": "SLAVE", "brokerId": "1"}
         with GantryServer.broker(tmp_path / "slave", namesrv.address, settings=settings):
-            wait_until(lambda: [each["following"] for each in copies(namesrv.address)] == [None, True], "copy", SOON_S)
+            wait_until(
+                lambda: [(each["following"], each["problem"]) for each in copies(namesrv.address)][1] == (True, None),
+                "copy of log and tables",
+                SOON_S,
+            )
             of_master, of_slave = copies(namesrv.address)
             assert of_master["end"] == of_slave["end"] > 1000
             assert (of_slave["lag_bytes"], of_slave["lag_s"], of_slave["problem"]) == (0, 0, None)

@@ -1,6 +1,5 @@
 """The comparison of a slave that does not compare logs itself: its last message is asked for at its broker port."""
 
-import asyncio
 import contextlib
 import random
 
@@ -116,7 +115,7 @@ def test_a_slave_that_does_not_answer_is_served_soon(like_rocketmq, monkeypatch)
 
     async def unanswered(self, slave, log_offset, record):
         asked.append(slave)
-        await asyncio.sleep(2)
+        await self._broker.world.clock.sleep(2)
 
     monkeypatch.setattr(SlaveLogs, "_has", unanswered)
 

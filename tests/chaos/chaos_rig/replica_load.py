@@ -96,12 +96,12 @@ class ReplicaLoad:
                     history.acknowledge(body, place, begun, time.monotonic(), log_offset)
                 else:
                     history.unsure += 1
-            await asyncio.sleep(PAUSE_S)  # a steady rate
+            await asyncio.sleep(PAUSE_S)  # real time: a steady rate
 
     async def _consume(self, client: Client) -> None:
         reader, offsets = client.reader(), {}
         while self._running:
-            await asyncio.sleep(PAUSE_S)
+            await asyncio.sleep(PAUSE_S)  # real time: a steady rate
             try:
                 for queue in await reader.queues(self._topic):
                     found = await reader.pull(queue, offsets.get(queue, 0))
