@@ -7,13 +7,16 @@ from pathlib import Path
 
 import pytest
 import yaml
-from ha_pairs import put, service, simulate_pair
 from scraping import Figures, commit
 
 from gantrymq.model.names import DLQ_PREFIX, RETRY_PREFIX
 from gantrymq.model.queue import Queue
 from gantrymq.model.topic import TopicConfig
 from gantrymq_metrics.service import MetricsService
+
+pytest.importorskip("gantrymq_replication")
+
+from ha_pairs import put, service, simulate_pair
 
 BOARD = Path(__file__).resolve().parents[2] / "packaging/grafana/gantrymq.json"
 METRICS = {"metricsExporterType": "PROM", "metricsPromExporterPort": 0}

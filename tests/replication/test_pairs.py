@@ -583,6 +583,7 @@ def test_a_lost_connection_does_not_end_the_truncation_of_a_copy(monkeypatch):
         await pair.equal(master, slave)
         assert outcomes == ["begun", "done"]
 
+    pytest.importorskip("gantrymq_storage_mmap")
     from gantrymq_storage_mmap.raw_log import StoreWithRawLog  # an optional plugin
 
     simulate_pair(main)
