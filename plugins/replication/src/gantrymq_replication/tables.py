@@ -28,11 +28,12 @@ from gantrymq.model.queue import Queue
 from gantrymq.model.role import Role
 from gantrymq.remoting.client import RemotingClient
 from gantrymq.remoting.codes import RequestCode, ResponseCode
-from gantrymq.remoting.command import Command, request
+from gantrymq.remoting.command import Command
 from gantrymq.remoting.headers.offsets import UpdateConsumerOffsetRequest
 from gantrymq.remoting.tls_settings import client_of
 from gantrymq.world.time_slices import TimeSlices
 from gantrymq_replication.own_commits import OwnCommits
+from gantrymq_replication.peers import ask
 from gantrymq_replication.table_answers import (
     GROUPS,
     TOPICS,
@@ -233,10 +234,7 @@ class TablesService:
         return bytes((await self._call(master, code)).payload)
 
     async def _call(self, master: str, code: RequestCode, ext: dict[str, str] | None = None) -> Command:
-        reply = await self._client.call(master, request(code, ext), CALL_S)
-        if reply.code != 0:
-            raise BrokerRefused(reply.code, reply.remark or "", master)
-        return reply
+        return await ask(self._client, master, code, CALL_S, ext)
 
     async def _optional(self, master: str, code: RequestCode) -> bytes | None:
         """Return the answer, None from a master without this table."""

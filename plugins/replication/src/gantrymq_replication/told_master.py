@@ -15,13 +15,13 @@ import ipaddress
 import logging
 from typing import Final
 
-from gantrymq.errors import GantryError
+from gantrymq.errors import BrokerRefused, GantryError
 from gantrymq.interfaces import Broker
 from gantrymq.model.hosts import parse_address
 from gantrymq.remoting.client import RemotingClient
 from gantrymq.remoting.codes import RequestCode
-from gantrymq.remoting.command import request
 from gantrymq.remoting.tls_settings import client_of
+from gantrymq_replication.peers import settings_in, settings_lines
 from gantrymq_replication.protocol import Refused
 
 __all__ = ["ToldMaster"]
@@ -81,17 +81,17 @@ class ToldMaster:
         if not master or master == self._same_files or settings.text("store") != "mmap":
             return
         try:
-            reply = await self._client.call(master, request(RequestCode.GET_BROKER_CONFIG), CALL_S)
+            lines = await settings_lines(self._client, master, RequestCode.GET_BROKER_CONFIG, CALL_S)
+        except BrokerRefused:
+            lines = []
         except GantryError as error:
             log.info("the settings of the master are not known: %s", error)
             return
-        lines = bytes(reply.payload).decode(errors="replace").splitlines() if reply.code == 0 else []
-        its = [value.strip() for key, _, value in (line.partition("=") for line in lines) if key.strip() == FILE_SIZE]
-        own = settings.number(FILE_SIZE)
-        if its and its[0].isdigit() and int(its[0]) != own:
+        its, own = settings_in(lines).get(FILE_SIZE, ""), settings.number(FILE_SIZE)
+        if its.isdigit() and int(its) != own:
             raise Refused(
-                f"its log files have {its[0]} bytes, those here {own}: set {FILE_SIZE}={its[0]} here too, and start "
-                "this slave with an empty store folder"
+                f"its log files have {its} bytes, those here {own}: set {FILE_SIZE}={its} here too, and start this "
+                "slave with an empty store folder"
             )
         self._same_files = master
 

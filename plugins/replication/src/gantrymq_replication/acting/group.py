@@ -21,6 +21,7 @@ from gantrymq.loose_json import loads
 from gantrymq.remoting.client import RemotingClient
 from gantrymq.remoting.codes import RequestCode
 from gantrymq.remoting.command import request
+from gantrymq_replication.peers import ask
 
 __all__ = ["Group"]
 
@@ -72,9 +73,7 @@ class Group:
     async def _ask(self, address: str) -> dict[int, str]:
         own = self._registration
         fields = {"clusterName": own.cluster, "brokerName": own.broker_name}
-        reply = await self._client.call(address, request(RequestCode.GET_BROKER_MEMBER_GROUP, fields), CALL_S)
-        if reply.code != 0:
-            raise BrokerRefused(reply.code, reply.remark or "", address)
+        reply = await ask(self._client, address, RequestCode.GET_BROKER_MEMBER_GROUP, CALL_S, fields)
         try:
             body: Any = loads(reply.payload)
             return {int(each): str(at) for each, at in body["brokerMemberGroup"]["brokerAddrs"].items()}

@@ -21,7 +21,7 @@ from gantrymq.errors import GantryError
 from gantrymq.interfaces import Broker
 from gantrymq.remoting.client import RemotingClient
 from gantrymq.remoting.codes import RequestCode
-from gantrymq.remoting.command import request
+from gantrymq_replication.peers import settings_in, settings_lines
 
 __all__ = ["PeerSettings", "problem_of"]
 
@@ -72,17 +72,14 @@ class PeerSettings:
     async def _ask(self, address: str, what: str, code: RequestCode, wanted: dict[str, str]) -> str | None:
         """Return what is not set; None without an answer."""
         try:
-            reply = await self._client.call(address, request(code), CALL_S)
+            found = problem_of(await settings_lines(self._client, address, code, CALL_S), wanted)
         except GantryError:
             return None
-        if reply.code != 0:
-            return None
-        found = problem_of(bytes(reply.payload).decode(errors="replace").splitlines(), wanted)
         return f"{what} {address} has {found}" if found else ""
 
 
 def problem_of(lines: Sequence[str], wanted: dict[str, str]) -> str:
     """Return which of the *wanted* settings, each with what happens without it, are not true in *lines*."""
-    told = {key.strip(): value.strip() for key, _, value in (line.partition("=") for line in lines)}
+    told = settings_in(lines)
     without = [f"{key}={told.get(key, 'false')}: {why}" for key, why in wanted.items() if told.get(key) != "true"]
     return ", and ".join(without) if told else ""

@@ -23,11 +23,11 @@ from gantrymq.interfaces import Broker, TableSnapshot
 from gantrymq.model.role import Role
 from gantrymq.remoting.client import RemotingClient
 from gantrymq.remoting.codes import RequestCode, ResponseCode
-from gantrymq.remoting.command import Command, request
 from gantrymq_replication.acting.group import Group
 from gantrymq_replication.acting.handover import TIMER_HANDOVER, higher_delays, higher_offsets, timer_handover
 from gantrymq_replication.acting.headers import ExchangeHaInfo
 from gantrymq_replication.acting.rules import MASTER_ID
+from gantrymq_replication.peers import ask
 
 __all__ = ["LONGEST_S", "take_over"]
 
@@ -79,7 +79,7 @@ async def take_over(
             problem = NO_NAME_SERVER
         if problem and problem != waits:
             waits = problem
-            log.warning("this master serves nobody yet; it waits, up to %g s after its start: %s", LONGEST_S, problem)
+            log.warning("this master serves nobody yet; it waits, up to %g s after its start: %s", longest_s, problem)
         if not problem or clock.monotonic() + PAUSE_S + CALL_S > until:
             break
         await clock.sleep(PAUSE_S)
@@ -101,15 +101,15 @@ async def _progress(client: RemotingClient, address: str, own: ExchangeHaInfo) -
         ClientError: it does not answer, or refuses.
     """
     try:
-        await _ask(client, address, RequestCode.EXCHANGE_BROKER_HA_INFO, own.to_ext())
+        await ask(client, address, RequestCode.EXCHANGE_BROKER_HA_INFO, CALL_S, own.to_ext())
     except BrokerRefused as refusal:
         if refusal.response_code != ResponseCode.REQUEST_CODE_NOT_SUPPORTED:
             raise
         return None
-    offsets = await _ask(client, address, RequestCode.GET_ALL_CONSUMER_OFFSET)
-    delays = await _ask(client, address, RequestCode.GET_ALL_DELAY_OFFSET)
+    offsets = bytes((await ask(client, address, RequestCode.GET_ALL_CONSUMER_OFFSET, CALL_S)).payload)
+    delays = bytes((await ask(client, address, RequestCode.GET_ALL_DELAY_OFFSET, CALL_S)).payload)
     try:
-        timers = await _ask(client, address, RequestCode.GET_TIMER_CHECK_POINT)
+        timers = bytes((await ask(client, address, RequestCode.GET_TIMER_CHECK_POINT, CALL_S)).payload)
     except BrokerRefused as refusal:
         log.info("slave %s has no timers: %s", address, refusal)
         return _Told(offsets, delays, None)
@@ -141,13 +141,6 @@ async def _install(broker: Broker, told: dict[str, _Told]) -> None:
     await broker.role.change(Role.REPLICA, max(1, broker.role.epoch))
     await broker.tables.install(TableSnapshot(files))
     log.info("this master took over the progress of %s", ", ".join(taken))
-
-
-async def _ask(client: RemotingClient, address: str, code: RequestCode, ext: dict[str, str] | None = None) -> bytes:
-    answer: Command = await client.call(address, request(code, ext), CALL_S)
-    if answer.code != 0:
-        raise BrokerRefused(answer.code, answer.remark or "", address)
-    return bytes(answer.payload)
 
 
 def _text(broker: Broker, path: Path) -> str:

@@ -1,0 +1,38 @@
+"""Requests to other brokers and to name servers."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from gantrymq.errors import BrokerRefused
+from gantrymq.remoting.client import RemotingClient
+from gantrymq.remoting.codes import RequestCode
+from gantrymq.remoting.command import Command, request
+
+__all__ = ["ask", "settings_in", "settings_lines"]
+
+
+async def ask(
+    client: RemotingClient, address: str, code: RequestCode, timeout_s: float, ext: dict[str, str] | None = None
+) -> Command:
+    """Return the answer of *address*, which has the code 0.
+
+    Raises:
+        BrokerRefused: it has another code.
+        ConnectFailed, ConnectionLost, CallTimeout: there is no answer.
+    """
+    reply = await client.call(address, request(code, ext), timeout_s)
+    if reply.code != 0:
+        raise BrokerRefused(reply.code, reply.remark or "", address)
+    return reply
+
+
+async def settings_lines(client: RemotingClient, address: str, code: RequestCode, timeout_s: float) -> list[str]:
+    """Return the settings that *address* tells (26, 319), a line each. Raises as `ask`."""
+    reply = await ask(client, address, code, timeout_s)
+    return bytes(reply.payload).decode(errors="replace").splitlines()
+
+
+def settings_in(lines: Iterable[str]) -> dict[str, str]:
+    """Return the settings in ``key=value`` lines."""
+    return {key.strip(): value.strip() for key, _, value in (line.partition("=") for line in lines)}
