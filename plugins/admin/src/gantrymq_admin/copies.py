@@ -55,28 +55,19 @@ class Answer:
         return self.ha.lost_slaves if self.ha is not None else ()
 
     @property
-    def local_address(self) -> str | None:
-        """The address of a slave's connection to its master; empty without one, None if it does not tell."""
-        connection = self.ha.connection if self.ha is not None else None
-        return connection.local_address if connection is not None else None
+    def connection(self) -> MasterConnection | None:
+        """The connection of a slave; None if it does not tell it."""
+        return self.ha.connection if self.ha is not None else None
 
     @property
-    def master_address(self) -> str:
-        """The HA address of a slave's master; empty if it does not tell."""
-        connection = self.ha.connection if self.ha is not None else None
-        return connection.master_address if connection is not None else ""
+    def local_address(self) -> str | None:
+        """The address of a slave's connection to its master; empty without one, None if it does not tell."""
+        return self.connection.local_address if self.connection is not None else None
 
     @property
     def why_not(self) -> str | None:
         """Why a slave does not follow; empty while it does, None if it does not tell."""
-        connection = self.ha.connection if self.ha is not None else None
-        return connection.problem if connection is not None else None
-
-    @property
-    def tables_problem(self) -> str | None:
-        """Why a slave that follows copies no topics, groups and offsets; empty if it does, None if it does not tell."""
-        connection = self.ha.connection if self.ha is not None else None
-        return connection.tables_problem if connection is not None else None
+        return self.connection.problem if self.connection is not None else None
 
 
 @attrs.frozen(kw_only=True)
@@ -211,7 +202,7 @@ def _slave(
     slave: Answer, connection: ConnectedSlave | None, master: Answer | None, rest: Sequence[ConnectedSlave]
 ) -> Copy:
     row = Copy(role="slave", id=slave.broker_id, address=slave.address, end=slave.end)
-    client = slave.ha.connection if slave.ha is not None else None
+    client = slave.connection
     if client is not None and client.acting:
         waiting = client.acting_problem
         problem = f"acts for its missing master, but messages wait: {waiting}" if waiting else ACTS
@@ -226,9 +217,9 @@ def _slave(
         elif lag >= 0:  # a longer log is a different one
             row = attrs.evolve(row, lag_bytes=lag)
     copied, tables = None, ""
-    if following and slave.tables_problem is not None:
-        copied = not slave.tables_problem
-        tables = "" if copied else f"topics, groups and offsets are not copied: {slave.tables_problem}"
+    if following and client is not None and client.tables_problem is not None:
+        copied = not client.tables_problem
+        tables = "" if copied else f"topics, groups and offsets are not copied: {client.tables_problem}"
     told = "; ".join(filter(None, (problem or row.problem, tables, _settings(client)))) or None
     return attrs.evolve(row, following=following, tables_copied=copied, problem=told)
 
@@ -271,8 +262,9 @@ def _following(
     if own := slave.why_not:
         told = _departure(slave, master) if own.endswith(NOT_TOLD) else ""
         return False, f"{own.removesuffix(NOT_TOLD)}; {told}" if told else own
-    if connection is None and own is not None and master is not None and master.ha is not None and not rest:
-        return False, f"it follows {slave.master_address}, which is not this master: {NOT_CONNECTED}"
+    client = slave.connection
+    if connection is None and client is not None and own is not None and master is not None and master.ha and not rest:
+        return False, f"it follows {client.master_address}, which is not this master: {NOT_CONNECTED}"
     if connection is not None or own is not None:
         return True, ""
     if master is None:

@@ -13,7 +13,7 @@ from gantrymq.errors import BrokerRefused, ConsumerNotOnline, GroupNotExist, Inv
 from gantrymq.model import names
 from gantrymq.model.group import GroupConfig
 from gantrymq.model.queue import MessageQueue
-from gantrymq_admin.commands.options import admin_command, brokers_of, group_named, where_options, without_master
+from gantrymq_admin.commands.options import admin_command, brokers_and_left_out, brokers_of, group_named, where_options
 from gantrymq_admin.commands.sorted_lists import by_options, list_groups_by
 from gantrymq_admin.summaries import GroupOrder
 
@@ -160,8 +160,7 @@ async def progress(
     admin: Admin, name: str, topic: str | None, cluster: str | None, broker: str | None, output: str
 ) -> None:
     """Show the progress of a group, queue by queue; LATE is the age of the next message to be consumed."""
-    addresses = await brokers_of(admin, cluster, broker)
-    left_out = [] if broker else await without_master(admin, cluster)
+    addresses, left_out = await brokers_and_left_out(admin, cluster, broker)
     found = await _progress(admin, addresses, name)
     queues = [queue for queue in found if topic is None or queue["topic"] == topic]
     behind = sum(queue["behind"] for queue in queues)

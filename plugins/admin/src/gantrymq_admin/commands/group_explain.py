@@ -14,11 +14,10 @@ from gantrymq.errors import BrokerRefused, GroupNotExist
 from gantrymq.remoting.codes import ResponseCode
 from gantrymq_admin.commands.options import (
     admin_command,
-    brokers_of,
+    brokers_and_left_out,
     group_named,
     served_by,
     where_options,
-    without_master,
 )
 from gantrymq_admin.explanations import GroupExplanation, QueueExplanation, explain_group
 
@@ -37,8 +36,7 @@ async def explain(
     messages that the subscription matched, LATE the age of the oldest message not yet consumed. Conflicts between
     members, and messages waiting for a retry, are listed below.
     """
-    addresses = await brokers_of(admin, cluster, broker)
-    left_out = [] if broker else await without_master(admin, cluster)
+    addresses, left_out = await brokers_and_left_out(admin, cluster, broker)
     found = await _explain(admin, group, topic, addresses)
     if output == "json":
         brokers = [{"address": address, **attrs.asdict(each)} for address, each in found.items()]

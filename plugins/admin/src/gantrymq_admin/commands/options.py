@@ -23,6 +23,7 @@ from gantrymq.remoting.codes import ResponseCode
 
 __all__ = [
     "admin_command",
+    "brokers_and_left_out",
     "brokers_of",
     "check_group",
     "cluster_option",
@@ -34,7 +35,6 @@ __all__ = [
     "topic_option",
     "warn_without_master",
     "where_options",
-    "without_master",
 ]
 
 Command = TypeVar("Command", bound=Callable[..., Any])
@@ -145,26 +145,29 @@ async def brokers_of(admin: Admin, cluster: str | None, broker: str | None) -> S
     Raises:
         click.UsageError: both are given.
     """
+    return (await brokers_and_left_out(admin, cluster, broker))[0]
+
+
+async def brokers_and_left_out(
+    admin: Admin, cluster: str | None, broker: str | None
+) -> tuple[Sequence[str], Sequence[str]]:
+    """Return `brokers_of`, and the broker names without a master, which were warned of."""
     if cluster and broker:
         raise click.UsageError("give -c or -b, not both")
     if broker:
-        return [broker]
+        return [broker], []
     masters = await admin.masters(cluster)
-    await warn_without_master(admin, cluster)
-    return masters
+    return masters, await warn_without_master(admin, cluster)
 
 
-async def warn_without_master(admin: Admin, cluster: str | None) -> None:
-    """Warn of the broker names that `without_master` returns."""
-    for name in await without_master(admin, cluster):
-        warn(f"{name} is left out: no master of it is registered; 'gantrymq cluster status' shows its copies")
-
-
-async def without_master(admin: Admin, cluster: str | None) -> list[str]:
-    """Return the broker names of a cluster, or of all, of which only slaves are registered."""
+async def warn_without_master(admin: Admin, cluster: str | None) -> list[str]:
+    """Warn of the broker names of a cluster, or of all, of which only slaves are registered. Return them."""
     info = await admin.clusters()
     names = info.clusters.get(cluster, ()) if cluster else [each.name for each in info.brokers]
-    return [each.name for each in info.brokers if each.master is None and each.name in names]
+    left_out = [each.name for each in info.brokers if each.master is None and each.name in names]
+    for name in left_out:
+        warn(f"{name} is left out: no master of it is registered; 'gantrymq cluster status' shows its copies")
+    return left_out
 
 
 @contextmanager
