@@ -10,7 +10,6 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable, Coroutine, Iterable
-from inspect import isawaitable
 from typing import Any, Final
 
 from gantrymq.errors import LogMismatch
@@ -20,7 +19,7 @@ from gantrymq.world.clock import wait_set
 from gantrymq_replication.damage import BLANK_MAGIC, LONGEST_BYTES, blank_end, is_damaged, keep
 from gantrymq_replication.durable_mark import DurableMark
 from gantrymq_replication.link import Link
-from gantrymq_replication.overlap import Overlap, last_record_start
+from gantrymq_replication.overlap import Overlap, last_record_start, read_whole
 from gantrymq_replication.protocol import Refused, SlaveSide, Transfer, is_one_record, keep_records
 from gantrymq_replication.settings import HaSettings
 from gantrymq_replication.streams import Silence
@@ -229,12 +228,7 @@ class Copying:
         raise _Differs(end)
 
     async def _read(self, start: int, length: int) -> bytes:
-        parts, place, end = [], start, min(start + length, self._end)
-        while place < end:
-            data = self._log.read_log(place, end - place)
-            parts.append(await data if isawaitable(data) else data)
-            place += len(parts[-1])
-        return b"".join(parts)
+        return await read_whole(self._log, start, min(start + length, self._end))
 
     def _append(self, transfers: Iterable[Transfer]) -> None:
         """Append the whole records in *transfers*, and keep the rest."""

@@ -13,13 +13,24 @@ attempt begins at the next log file.
 
 from __future__ import annotations
 
+from inspect import isawaitable
 from typing import Final
 
-from gantrymq.interfaces import LogRange
+from gantrymq.interfaces import LogRange, RawLog
 
-__all__ = ["Overlap", "last_record_start"]
+__all__ = ["Overlap", "last_record_start", "read_whole"]
 
 OVERLAP_BYTES: Final = 64 * 1024
+
+
+async def read_whole(raw_log: RawLog, start: int, end: int) -> bytes:
+    """Return the log from *start* to *end*. Raises LogMismatch: it does not have all of that."""
+    parts: list[bytes] = []
+    while start < end:
+        data = raw_log.read_log(start, end - start)
+        parts.append(await data if isawaitable(data) else data)
+        start += len(parts[-1])
+    return b"".join(parts)
 
 
 class Overlap:

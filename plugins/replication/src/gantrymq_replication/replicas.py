@@ -52,6 +52,11 @@ class Replica:
             self.caught_up_at = now
 
     @property
+    def host(self) -> str:
+        """The host of its connection."""
+        return self.address.rpartition(":")[0]
+
+    @property
     def proven(self) -> int:
         """The log offset up to which it surely has this log."""
         return self.acked if self.acked > self.unproven else 0
@@ -94,9 +99,8 @@ class Replicas:
 
     def add(self, replica: Replica, end: int) -> None:
         """Count *replica* from now on; *end*: of the master's log."""
-        host = replica.address.rpartition(":")[0]
         for each in self._all:
-            if each.address.rpartition(":")[0] == host:
+            if each.host == replica.host:
                 each.replaced_end, each.replaced_at = end, replica.connected_at
         self._all[replica] = None
 

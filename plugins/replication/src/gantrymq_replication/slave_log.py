@@ -29,6 +29,7 @@ from gantrymq.remoting.command import Command, request
 from gantrymq.remoting.tls_settings import client_of
 from gantrymq.world import Clock
 from gantrymq.world.time_slices import TimeSlices
+from gantrymq_replication.overlap import read_whole
 from gantrymq_replication.protocol import Refused
 
 __all__ = ["SlaveLogs", "last_message"]
@@ -135,10 +136,7 @@ async def last_message(raw_log: RawLog, end: int, clock: Clock) -> tuple[int, by
     if found is None:
         return None
     start, size = found
-    record = b""
-    while len(record) < size:
-        record += await _read(raw_log, start + len(record), size - len(record))
-    return start, record
+    return start, await read_whole(raw_log, start, start + size)
 
 
 async def _read(raw_log: RawLog, start: int, size: int) -> bytes:

@@ -39,6 +39,7 @@ __all__ = [
     "is_newer",
     "limit_offsets",
     "members_of",
+    "offset_table",
     "snapshot_of",
 ]
 
@@ -73,14 +74,14 @@ class MasterTables:
     modes: Members | None
 
 
-def members_of(body: bytes, what: str) -> Members:
-    """Return the members of an answer's body. Raises FormatError."""
+def members_of(body: bytes, what: str, owner: str = "master") -> Members:
+    """Return the members of an answer's body, *what* of *owner*. Raises FormatError."""
     try:
         found = loads(body)
     except (FormatError, ValueError) as error:
-        raise FormatError(f"the master's {what} are not JSON: {error}") from error
+        raise FormatError(f"the {owner}'s {what} are not JSON: {error}") from error
     if not isinstance(found, dict):
-        raise FormatError(f"the master's {what} are not a JSON object")
+        raise FormatError(f"the {owner}'s {what} are not a JSON object")
     return found
 
 
@@ -104,7 +105,7 @@ def is_newer(tables: MasterTables, group: str, queue: Queue, offset: int) -> boo
         FormatError: an offset table is none.
     """
     try:
-        of_topic = _table(tables.offsets, "consumer offsets").get(f"{queue.topic}@{group}") or {}
+        of_topic = offset_table(tables.offsets, "consumer offsets").get(f"{queue.topic}@{group}") or {}
         return offset > int(of_topic.get(queue.queue_id, of_topic.get(str(queue.queue_id), -1)))
     except (AttributeError, TypeError, ValueError) as error:
         raise FormatError(f"the master's offsets of {group} are no table of numbers: {error}") from error
@@ -125,19 +126,20 @@ async def limit_offsets(tables: MasterTables, end_of: EndOf, slices: TimeSlices)
         FormatError: an offset table is none.
     """
     count = 0
-    for key, offsets in _table(tables.offsets, "consumer offsets").items():
+    for key, offsets in offset_table(tables.offsets, "consumer offsets").items():
         count += _limit(offsets, end_of, str(key).partition("@")[0], f"offsets of {key}")
         await slices.item_done()
     if tables.delays is not None:
-        levels = _table(tables.delays, "delay offsets")
+        levels = offset_table(tables.delays, "delay offsets")
         count += _limit(levels, end_of, SCHEDULE_TOPIC, "delay offsets", first=1)
     return count
 
 
-def _table(members: Members, what: str) -> Members:
+def offset_table(members: Members, what: str, owner: str = "master") -> Members:
+    """Return the table of offsets in an answer, *what* of *owner*. Raises FormatError."""
     found = members.get("offsetTable") or {}
     if not isinstance(found, dict):
-        raise FormatError(f"the master's {what} are not a table")
+        raise FormatError(f"the {owner}'s {what} are not a table")
     return found
 
 

@@ -18,7 +18,7 @@ from typing import Any, Final
 
 from gantrymq.errors import FormatError
 from gantrymq.loose_json import dumps
-from gantrymq_replication.table_answers import Members, members_of
+from gantrymq_replication.table_answers import Members, members_of, offset_table
 
 __all__ = ["TIMER_HANDOVER", "higher_delays", "higher_offsets", "timer_handover"]
 
@@ -30,7 +30,7 @@ def higher_offsets(own: str, theirs: bytes) -> str:
     """Return consumerOffset.json with the higher offsets of both. Raises FormatError."""
     found = members_of(own.encode(), "own consumer offsets")
     table = found.setdefault("offsetTable", {})
-    for key, queues in _table(members_of(theirs, "consumer offsets")).items():
+    for key, queues in _offset_table(theirs, "consumer offsets").items():
         known = {str(each): offset for each, offset in table.get(key, {}).items()}
         for queue_id, offset in _offsets(queues, str(key)).items():
             known[queue_id] = max(offset, int(known.get(queue_id, 0)))
@@ -42,7 +42,7 @@ def higher_delays(own: str, theirs: bytes) -> str:
     """Return delayOffset.json with the higher offsets of both. Raises FormatError."""
     found = members_of((own or "{}").encode(), "own delay offsets")
     known = {str(each): int(offset) for each, offset in (found.get("offsetTable") or {}).items()}
-    for level, offset in _offsets(_table(members_of(theirs, "delay offsets")), "delay offsets").items():
+    for level, offset in _offsets(_offset_table(theirs, "delay offsets"), "delay offsets").items():
         known[level] = max(offset, known.get(level, 0))
     return dumps({**found, "offsetTable": known}).decode()
 
@@ -61,11 +61,8 @@ def timer_handover(own: str, theirs: bytes) -> str:
     return dumps({"delivered": taken}).decode()
 
 
-def _table(members: Members) -> Members:
-    found = members.get("offsetTable") or {}
-    if not isinstance(found, dict):
-        raise FormatError("the slave's offsets are not a table")
-    return found
+def _offset_table(theirs: bytes, what: str) -> Members:
+    return offset_table(members_of(theirs, what, "slave"), what, "slave")
 
 
 def _offsets(found: Any, what: str) -> dict[str, int]:

@@ -150,9 +150,14 @@ class ActingService:
         registration = self._broker.registration
         host, port = parse_address(registration.address)
         ha_address = format_address(rules.host or host, rules.listen_port or port + 1)
-        end = self._broker.store.state().max_log_offset
+        return self._info(ha_address)
+
+    def _info(self, ha_address: str) -> ExchangeHaInfo:
+        """Return the header by which a master tells *ha_address*."""
         return ExchangeHaInfo(
-            master_ha_address=ha_address, master_flush_offset=end, master_address=registration.address
+            master_ha_address=ha_address,
+            master_flush_offset=self._broker.store.state().max_log_offset,
+            master_address=self._broker.registration.address,
         )
 
     # --- the group ----------------------------------------------------------------------------------------------------
@@ -252,13 +257,8 @@ class ActingService:
         if self._rules is None:
             return response_to(asked)
         if self._broker.role.current is Role.MASTER:
-            registration, end = self._broker.registration, self._broker.store.state().max_log_offset
-            own = ExchangeHaInfo(
-                master_ha_address=registration.ha_address,
-                master_flush_offset=end,
-                master_address=registration.address,
-            )
-            return response_to(asked, 0, None, ExchangeHaInfo().to_ext() if told.master_ha_address else own.to_ext())
+            own = ExchangeHaInfo() if told.master_ha_address else self._info(self._broker.registration.ha_address)
+            return response_to(asked, 0, None, own.to_ext())
         if told.master_ha_address:
             master = told.master_address or connection.address
             self._rules.master_returns(self._clock.monotonic())
