@@ -39,7 +39,7 @@ from gantrymq.config import Settings
 from gantrymq.errors import PluginError, StoreError
 from gantrymq.formats.config import RESERVE
 from gantrymq.interfaces import Cleaning, MessageStore, RecoveryReport, Service, StoreContext
-from gantrymq.model.role import Role
+from gantrymq.model.role import ACTING_STEP, Role
 from gantrymq.plugins import Plugins
 from gantrymq.remoting.admission import admission_of
 from gantrymq.remoting.client import RemotingClient
@@ -55,7 +55,6 @@ log = logging.getLogger(__name__)
 SILENT_SCAN_S = 10.0  # the period of ClientHousekeepingService
 DESCRIPTOR_SHARE = 5 / 8  # for connections; 1/8 is for a name server in the same process, the rest for files
 ACTING_ONLY = frozenset({Role.ACTING_MASTER})
-ACTING_STEP = 1000  # versions that a missing master may be ahead of its copy
 CLAMP_STEP = 128  # pairs of topic and group whose offsets are checked in one iteration of the event loop
 
 

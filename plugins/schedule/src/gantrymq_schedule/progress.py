@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Final
 
 from gantrymq.errors import RequestRefused, ServiceNotAvailable
@@ -115,8 +116,8 @@ def _checkpoint_of(delivered: Sequence[tuple[int, int]]) -> TimerCheckpoint:
     return TimerCheckpoint(read_time_ms, 0, queue_offset)
 
 
-def _read(files: Files, path: object) -> bytes:
+def _read(files: Files, path: Path) -> bytes:
     try:
-        return files.read(path)  # type: ignore[arg-type]
+        return files.read(path)
     except FileNotFoundError:
         return b""

@@ -23,7 +23,7 @@ from gantrymq.formats.record import RecordView
 from gantrymq.interfaces import Broker, PutResult, PutStatus, StoreMessage
 from gantrymq.model.names import SCHEDULE_TOPIC
 from gantrymq.model.queue import Queue
-from gantrymq.model.role import Role
+from gantrymq.model.role import ACTING_STEP, Role
 from gantrymq.world.clock import wait_set
 from gantrymq_schedule.deleted_topics import DeletedTopics
 from gantrymq_schedule.lateness import Lateness
@@ -42,7 +42,6 @@ log = logging.getLogger(__name__)
 TOGETHER_MS: Final = 5  # messages due within this time of each other are delivered together
 AGAIN_S: Final = 0.1  # retry delay after the store refused
 AFTER_A_BUG_S: Final = 10.0
-ACTING_STEP: Final = 1000  # versions that a missing master, which compares them, may be ahead of its copy
 
 
 class LevelDelivery:
