@@ -122,7 +122,7 @@ def test_a_slave_reports_nothing_of_a_comparison_that_has_begun(monkeypatch):
             writer.write(start.to_bytes(8, "big") + len(data).to_bytes(4, "big") + data[:5])
             await pair.world.clock.sleep(12)
             writer.write(data[5:])
-            await reader.read(1000)
+            await reader.read()
 
         await pair.world.network.listen(
             "127.0.0.1", 20000, lambda: asyncio.StreamReaderProtocol(asyncio.StreamReader(), serve)
