@@ -1,0 +1,1 @@
+"""Elected roles: a broker of a set whose master an existing engine chooses, RocketMQ's controller or etcd."""

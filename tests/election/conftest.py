@@ -1,0 +1,18 @@
+"""Fixtures of the election tests: recordings of Java's brokers and controllers."""
+
+import sys
+from pathlib import Path
+
+import pytest
+
+# Makes the modules of this folder importable in every import mode of pytest.
+if str(Path(__file__).parent) not in sys.path:
+    sys.path.insert(0, str(Path(__file__).parent))
+
+import pack_golden
+
+
+@pytest.fixture(scope="session")
+def java():
+    """What Java's brokers and controllers 5.3.3 sent and wrote."""
+    return pack_golden.load()
