@@ -113,6 +113,8 @@ class EpochList:
 
         The newest epoch that is in both lists with the same start decides: the logs are equal up to the earlier of its
         two ends. A master of RocketMQ 5.5.0 may have entries that were cut away; they do not match, or end early.
+        Without such an epoch, logs that begin at 0 are equal up to 0: a slave that never got a record of a master has no
+        entry of its epoch. RocketMQ's slave refuses that. A slave must not cut what it knows to be confirmed.
         """
         following = [*(each.start for each in master[1:]), master_end]
         ends = dict(zip(master, following, strict=False))
@@ -121,7 +123,7 @@ class EpochList:
             if entry in ends:
                 return min(end, ends[entry])
             end = entry.start
-        return None
+        return 0 if self._entries and master and not self._entries[0].start and not master[0].start else None
 
 
 # --- the file -----------------------------------------------------------------------------------------------------------

@@ -1,0 +1,380 @@
+"""The role of a broker whose master is elected by an engine. Pure: events and times in, decisions out.
+
+An engine (`engine.Engine`) says which master the set has in which epoch. This machine decides what that means here:
+
+    standing          this broker                 decision
+    ----------------------------------------------------------------------------------------------
+    newer epoch       is named                    become its master, serve after `ready`
+                      another one is named        follow it; a master is fenced first
+                      nobody is named             a master is fenced; try to be elected
+    same epoch        is named, is the master     the lease is renewed, the set is read
+                      nobody is named             a master is fenced; try to be elected
+    older epoch                                   nothing
+
+Fencing. With `Fencing.STRICT` a master accepts and acknowledges only before a deadline: the time *before* the last request
+whose answer confirmed its epoch, plus the time for which the engine elects nobody else, minus a margin for clocks of
+different speed. The deadline is compared when a message is accepted and again before it is acknowledged, with the clock at
+that moment, so that a process that was suspended finds it has passed. An engine that elects as soon as a connection to it
+breaks (RocketMQ's controller) sets `fences_on_loss`: then a break fences at once, until a later request is answered.
+With `Fencing.ROCKETMQ` a master stays the master until it is told otherwise, as in RocketMQ, whose master acknowledges
+messages that are lost in such cases.
+"""
+
+from __future__ import annotations
+
+import enum
+from typing import NamedTuple, TypeAlias
+
+import attrs
+
+from gantrymq_replication.election.sync_set import Alter, SetRules, SyncSet
+
+__all__ = [
+    "Alter",
+    "BecomeMaster",
+    "Decision",
+    "Elect",
+    "Fence",
+    "Fencing",
+    "Follow",
+    "Machine",
+    "Renew",
+    "RoleRules",
+    "StandDown",
+    "Standing",
+    "Unfence",
+]
+
+
+class Fencing(enum.Enum):
+    """When a master stops by itself."""
+
+    STRICT = "strict"
+    ROCKETMQ = "rocketmq"
+
+
+class Standing(NamedTuple):
+    """What an engine says about a set of brokers."""
+
+    master: int | None
+    epoch: int  # of the master, or the last one if there is none
+    members: frozenset[int]  # the in-sync set
+    set_epoch: int
+    address: str = ""  # of the master, host:port
+    ha_address: str = ""  # of the master's HA port; empty if the engine does not know it
+
+
+@attrs.frozen(kw_only=True)
+class RoleRules:
+    """How a broker treats its role."""
+
+    own_id: int
+    fencing: Fencing = Fencing.STRICT
+    lease_s: float = 9.0  # after a confirmed request the engine elects nobody else for this long
+    margin_s: float = 2.0
+    renew_s: float = 3.0  # between two renewals
+    elect_s: float = 1.0  # between two attempts to be elected
+    fences_on_loss: bool = False
+
+
+# --- decisions ----------------------------------------------------------------------------------------------------------
+
+
+class BecomeMaster(NamedTuple):
+    """Make the log the master's of *epoch*, then call `Machine.ready`.
+
+    Connections of slaves and to another master end. The master of an earlier epoch may be named again.
+    """
+
+    epoch: int
+
+
+class Follow(NamedTuple):
+    """Copy the log of *master*; acknowledge nothing to an earlier one from now on."""
+
+    master: int
+    epoch: int
+    address: str
+    ha_address: str
+
+
+class StandDown(NamedTuple):
+    """There is no master: serve reads only, and wait for one."""
+
+    reason: str
+
+
+class Fence(NamedTuple):
+    """Accept and acknowledge nothing, waiting messages included; the role stays."""
+
+    reason: str
+
+
+class Unfence(NamedTuple):
+    """Accept and acknowledge again."""
+
+
+class Renew(NamedTuple):
+    """Report progress to the engine and read the standing; then call `learned` or `failed`."""
+
+
+class Elect(NamedTuple):
+    """Try to be elected; then call `learned` or `failed`."""
+
+
+Decision: TypeAlias = BecomeMaster | Follow | StandDown | Fence | Unfence | Renew | Elect | Alter
+
+
+class _Role(enum.Enum):
+    NONE = "none"
+    BECOMING = "becoming the master"
+    MASTER = "master"
+    SLAVE = "slave"
+
+
+NEVER = float("-inf")
+
+
+class Machine:
+    """One broker. Methods return what to do; the caller passes the results back."""
+
+    def __init__(self, rules: RoleRules, set_rules: SetRules, now: float) -> None:
+        self._rules, self._set_rules = rules, set_rules
+        self._role = _Role.NONE
+        self.epoch = 0  # the newest known one
+        self.master: int | None = None
+        self.set: SyncSet | None = None  # while this broker is the master
+        self.unelectable = ""  # why this broker must not be the master, in a sentence; empty if it may
+        self._standing = Standing(None, 0, frozenset(), 0)
+        self._known = False  # whether a standing was learned
+        self._served = -1  # the last epoch that this broker was named for
+        self._left = -1  # an epoch that this broker was the master of and is not any more
+        self._deadline = NEVER
+        self._lost_at = NEVER
+        self._fenced = True  # whether the last decision was to fence
+        self._busy = False  # a renewal or election is under way
+        self._renew_at = self._elect_at = now
+        self._problem = "no engine has answered yet"
+
+    # --- what a broker asks ------------------------------------------------------------------------------------------
+
+    @property
+    def is_master(self) -> bool:
+        """Whether this broker is the master and ready; it may be fenced."""
+        return self._role is _Role.MASTER
+
+    @property
+    def standing(self) -> Standing:
+        """The newest standing."""
+        return self._standing
+
+    def leased(self, now: float) -> bool:
+        """Return whether this broker may act as the master at *now*."""
+        return self._role is _Role.MASTER and (self._rules.fencing is Fencing.ROCKETMQ or now < self._deadline)
+
+    def may_accept(self, now: float) -> bool:
+        """Return whether a message may be stored."""
+        return self.leased(now) and self.set is not None and self.set.enough
+
+    def may_acknowledge(self, log_offset: int, now: float) -> bool:
+        """Return whether a message that ends at *log_offset* may be acknowledged. Call it last before the answer."""
+        return (
+            self.leased(now) and self.set is not None and self.set.enough and log_offset <= self.set.confirmed
+        )
+
+    def problem(self, now: float) -> str:
+        """Return why this broker accepts nothing, in a sentence; empty if it does."""
+        if self._role is _Role.SLAVE:
+            return f"this broker is a slave; the master of epoch {self.epoch} is broker id {self.master}"
+        if self._role is not _Role.MASTER:
+            return self._problem
+        if not self.leased(now):
+            return f"this master is fenced: {self._problem}"
+        if self.set is not None and not self.set.enough:
+            size, least = len(self.set.members), self._set_rules.least_copies
+            return f"in-sync replicas not enough: {size} in sync, minInSyncReplicas={least}"
+        return ""
+
+    # --- the engine --------------------------------------------------------------------------------------------------
+
+    def learned(self, standing: Standing, asked_at: float | None, now: float) -> list[Decision]:
+        """Take a standing.
+
+        Args:
+            standing: from an answer or a notification.
+            asked_at: the time before the request was sent; None for a notification, which may be old.
+            now: the present time.
+        """
+        if asked_at is not None:
+            self._busy, self._renew_at = False, asked_at + self._rules.renew_s
+        own = standing.master == self._rules.own_id
+        if standing.epoch < self.epoch or (own and standing.epoch <= self._left):
+            return self._look(now)
+        before = self._standing
+        if standing.epoch == before.epoch and standing.set_epoch < before.set_epoch:  # a set never goes back
+            standing = standing._replace(members=before.members, set_epoch=before.set_epoch)
+        self._standing, self.master, self._known = standing, standing.master, True
+        if standing.epoch > self.epoch or (self._role is _Role.NONE and standing.master is not None):
+            self.epoch = standing.epoch
+            decisions = self._changed(standing, now)
+        elif standing.master is None:
+            decisions = self._without_master(now)
+        elif own:
+            decisions = []
+            if self.set is not None and self._role is _Role.MASTER:
+                self.set.read(standing.members, standing.set_epoch, NEVER if asked_at is None else asked_at)
+        elif self._role is not _Role.SLAVE:
+            decisions = self._changed(standing, now)  # somebody else is named for this epoch
+        elif (standing.address, standing.ha_address) != (before.address, before.ha_address):
+            decisions = [_follow(standing)]
+        else:
+            decisions = []
+        if own and asked_at is not None and asked_at >= self._lost_at:
+            self._deadline = max(self._deadline, asked_at + self._rules.lease_s - self._rules.margin_s)
+        return decisions + self._look(now)
+
+    def _changed(self, standing: Standing, now: float) -> list[Decision]:
+        decisions = self._stop_serving(f"epoch {standing.epoch} has begun")
+        self._deadline = NEVER
+        if standing.master is None:
+            return decisions + self._without_master(now)
+        if standing.master == self._rules.own_id:
+            if self.unelectable:
+                self._role, self.set, self._problem = _Role.NONE, None, self.unelectable
+                return [*decisions, StandDown(self.unelectable)]
+            self._role, self.set = _Role.BECOMING, None
+            self._served = standing.epoch
+            self._problem = f"this broker is becoming the master of epoch {standing.epoch}"
+            return [*decisions, BecomeMaster(standing.epoch)]
+        self._leave()
+        self._role = _Role.SLAVE
+        return [*decisions, _follow(standing)]
+
+    def _without_master(self, now: float) -> list[Decision]:
+        if self._role in (_Role.MASTER, _Role.BECOMING):
+            decisions = self._stop_serving("this broker is not the master any more")
+            self._leave()
+            self._elect_at = now
+            return [*decisions, StandDown(self._problem)]
+        self._elect_at = min(self._elect_at, now + self._rules.elect_s)
+        if self._role is _Role.NONE:
+            self._problem = "the set has no master; nobody of its in-sync set could be elected yet"
+        return []
+
+    def _leave(self) -> None:
+        """End a role; an epoch that this broker leaves as its master is not taken up again."""
+        if self._role in (_Role.MASTER, _Role.BECOMING):
+            self._left = max(self._left, self._served)
+        self._role, self.set, self._deadline = _Role.NONE, None, NEVER
+
+    def _stop_serving(self, reason: str) -> list[Decision]:
+        self._problem = reason
+        if self._fenced:
+            return []
+        self._fenced = True
+        return [Fence(reason)]
+
+    def failed(self, problem: str, now: float) -> list[Decision]:
+        """Note that a renewal or election had no answer, or was refused for the reason *problem*."""
+        self._busy = False
+        self._problem = problem
+        self._renew_at = min(self._renew_at, now + self._rules.elect_s)
+        self._elect_at = max(self._elect_at, now + self._rules.elect_s)
+        return self._look(now)
+
+    def lost(self, problem: str, now: float) -> list[Decision]:
+        """Note that the connection to the engine broke. Answers to requests made before do not count any more."""
+        self._problem = problem
+        self._renew_at = now
+        if self._rules.fences_on_loss:
+            self._deadline, self._lost_at = NEVER, now
+        return self._look(now)
+
+    # --- the broker --------------------------------------------------------------------------------------------------
+
+    def ready(self, epoch: int, *, start: int, confirmed: int, end: int, now: float) -> list[Decision]:
+        """Serve as the master of *epoch*: the log ended at *start* when it began, and *confirmed* is confirmed.
+
+        Ignored if there is a newer epoch.
+        """
+        if self._role is not _Role.BECOMING or epoch != self.epoch:
+            return []
+        standing = self._standing
+        self._role = _Role.MASTER
+        self.set = SyncSet(
+            self._set_rules,
+            standing.members,
+            standing.set_epoch,
+            confirmed=confirmed,
+            epoch_start=start,
+            end=end,
+            now=now,
+        )
+        return self._look(now)
+
+    def tick(self, now: float) -> list[Decision]:
+        """Look at the time; call it every 0.1 s or so."""
+        return self._look(now)
+
+    def _look(self, now: float) -> list[Decision]:
+        decisions: list[Decision] = []
+        leased = self.leased(now)
+        if leased and self._fenced:
+            self._fenced = False
+            decisions.append(Unfence())
+        elif not leased and not self._fenced:
+            decisions += self._stop_serving(self._problem or "no engine has confirmed that it is still the master")
+        if self.set is not None and self._role is _Role.MASTER and (alter := self.set.review(now)) is not None:
+            decisions.append(alter)
+        if self._busy:
+            return decisions
+        if self._known and self.master is None and not self.unelectable and now >= self._elect_at:
+            self._busy, self._elect_at = True, now + self._rules.elect_s
+            decisions.append(Elect())
+        elif now >= self._renew_at:
+            self._busy, self._renew_at = True, now + self._rules.renew_s
+            decisions.append(Renew())
+        return decisions
+
+    # --- the set -----------------------------------------------------------------------------------------------------
+
+    def appended(self, end: int) -> None:
+        """Take the new end of the log, as `SyncSet.appended`."""
+        if self.set is not None:
+            self.set.appended(end)
+
+    def connected(self, broker_id: int, acked: int, learner: bool, now: float) -> list[Decision]:
+        """Take a slave that follows the epoch of this master."""
+        if self.set is not None:
+            self.set.connected(broker_id, acked, learner, now)
+        return self._look(now)
+
+    def reported(self, broker_id: int, acked: int, now: float) -> list[Decision]:
+        """Take a slave's report."""
+        if self.set is not None:
+            self.set.reported(broker_id, acked, now)
+        return self._look(now)
+
+    def gone(self, broker_id: int, now: float) -> list[Decision]:
+        """Take the end of a slave's connection."""
+        if self.set is not None:
+            self.set.gone(broker_id)
+        return self._look(now)
+
+    def altered(self, epoch: int, members: frozenset[int], set_epoch: int, now: float) -> list[Decision]:
+        """Take the set that the engine agreed to, asked for in *epoch*."""
+        if self.set is not None and epoch == self.epoch:
+            self.set.accepted(members, set_epoch)
+        return self._look(now)
+
+    def not_altered(self, epoch: int, number: int, known: bool, now: float) -> list[Decision]:
+        """Take a failed request for a set: refused, if *known*, else with an unknown outcome."""
+        self._renew_at = min(self._renew_at, now)  # the engine's set may be another one than was thought
+        if self.set is not None and epoch == self.epoch:
+            (self.set.refused if known else self.set.unanswered)(number, now)
+        return self._look(now)
+
+
+def _follow(standing: Standing) -> Follow:
+    assert standing.master is not None
+    return Follow(standing.master, standing.epoch, standing.address, standing.ha_address)

@@ -1,0 +1,206 @@
+"""The in-sync set of a master: who is in it, what all of it has, and which change to ask the engine for.
+
+Pure: offsets and times in, decisions out. The engine keeps the set, because it elects from it. The master asks for a change
+and counts the union of every set that the engine may have meanwhile:
+
+    expand     the newcomer counts before the engine is asked
+    shrink     a member counts until the engine has agreed
+    no answer  both sets count until the engine's set epoch is a newer one; then no older request can succeed any more. A
+               newcomer whose outcome is unknown and that has left again is asked for once more, to settle it
+
+So each member of the engine's set has what is acknowledged, whichever of the requests succeeded.
+
+Source: apache/rocketmq store/.../ha/autoswitch/AutoSwitchHAService.java, whose set may shrink earlier (5.5.0), and whose
+confirm offset is the end of the log with allAckInSyncStateSet=false.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import NamedTuple
+
+import attrs
+
+__all__ = ["Alter", "Follower", "SetRules", "SyncSet"]
+
+
+@attrs.frozen(kw_only=True)
+class SetRules:
+    """How a master treats its set."""
+
+    own_id: int
+    least_copies: int = 2  # minInSyncReplicas: fewer members, and nothing is acknowledged
+    all_in_sync: bool = True  # acknowledge and show only what every member has
+    max_late_s: float = 15.0  # a member that did not catch up for this long leaves
+    first_s: float = 3.0  # a member that did not connect to a new master within this time leaves
+    retry_s: float = 1.0  # between two requests for a change
+    doubt_s: float = float("inf")  # a request without an answer has no effect any more after this time
+
+
+class Alter(NamedTuple):
+    """Ask the engine for another set; answer with `SyncSet.accepted`, `refused` or nothing, if the outcome is unknown."""
+
+    number: int
+    set_epoch: int  # that the set replaces
+    members: frozenset[int]
+
+
+@attrs.define(eq=False)
+class Follower:
+    """A slave that copies the log of this epoch."""
+
+    acked: int
+    learner: bool
+    connected_at: float  # monotonic seconds
+    caught_up_at: float = float("-inf")  # it had everything that the master had at this time
+    mark: int = -1  # the master's end at `marked_at`
+    marked_at: float = 0.0
+
+    def report(self, acked: int, end: int, now: float) -> None:
+        """Take a report; *end*: of the master's log."""
+        self.acked = max(self.acked, acked)
+        if self.acked >= self.mark:
+            if self.mark >= 0:
+                self.caught_up_at = self.marked_at
+            self.mark, self.marked_at = end, now
+        if self.acked >= end:
+            self.caught_up_at = now
+
+
+class SyncSet:
+    """The set of a master in one epoch."""
+
+    def __init__(
+        self,
+        rules: SetRules,
+        members: Iterable[int],
+        set_epoch: int,
+        *,
+        confirmed: int,
+        epoch_start: int,
+        end: int,
+        now: float,
+    ) -> None:
+        """*confirmed*: what is known to be confirmed by earlier masters; *epoch_start*: the log's end at the election."""
+        self._rules, self.members, self.set_epoch = rules, frozenset(members), set_epoch
+        self.confirmed = confirmed  # every member has the log up to here; consumers see no more
+        self.followers: dict[int, Follower] = {}
+        self._possible: dict[int, frozenset[int]] = {}  # by number: requests that may have succeeded
+        self._unanswered: dict[int, float] = {}  # by number: since when the outcome is unknown
+        self._number = 0
+        self._open = -1  # the request that is being made
+        self._epoch_start, self._end, self._since = epoch_start, end, now
+        self._retry_at = now
+        self._confirm()
+
+    @property
+    def counted(self) -> frozenset[int]:
+        """Every id that may be in the engine's set."""
+        return self.members.union(*self._possible.values())
+
+    @property
+    def enough(self) -> bool:
+        """Whether the set has enough members to accept and acknowledge."""
+        return len(self.members) >= self._rules.least_copies
+
+    # --- the log and its copies --------------------------------------------------------------------------------------
+
+    def appended(self, end: int) -> None:
+        """Take the new end of the master's log (what is on its disk, if acknowledgements wait for that)."""
+        self._end = end
+        self._confirm()
+
+    def connected(self, broker_id: int, acked: int, learner: bool, now: float) -> None:
+        """Count a slave that follows this epoch now; its log is equal to the master's up to *acked*."""
+        follower = self.followers[broker_id] = Follower(acked, learner, now)
+        follower.report(acked, self._end, now)
+        self._confirm()
+
+    def reported(self, broker_id: int, acked: int, now: float) -> None:
+        """Take a slave's report."""
+        if (follower := self.followers.get(broker_id)) is not None:
+            follower.report(acked, self._end, now)
+            self._confirm()
+
+    def gone(self, broker_id: int) -> None:
+        """Forget a slave's connection; as a member it counts until it has left the set."""
+        self.followers.pop(broker_id, None)
+
+    def _confirm(self) -> None:
+        """Advance what is confirmed; while a member is not connected it stays."""
+        if not self._rules.all_in_sync:
+            self.confirmed = max(self.confirmed, self._end)
+            return
+        least = self._end
+        for each in self.counted:
+            if each != self._rules.own_id:
+                follower = self.followers.get(each)
+                if follower is None:
+                    return
+                least = min(least, follower.acked)
+        self.confirmed = max(self.confirmed, least)
+
+    # --- changes -----------------------------------------------------------------------------------------------------
+
+    def review(self, now: float) -> Alter | None:
+        """Return the change to ask for now, if any."""
+        if self._open >= 0 or now < self._retry_at:
+            return None
+        wanted = self._wanted(now)
+        if wanted == self.members:
+            wanted = self.counted
+        if wanted == self.members:
+            return None
+        self._number += 1
+        self._open = self._number
+        self._possible[self._number] = wanted
+        return Alter(self._number, self.set_epoch, wanted)
+
+    def _wanted(self, now: float) -> frozenset[int]:
+        rules = self._rules
+        kept = {each for each in self.members if each == rules.own_id or self._stays(each, now)}
+        new = {each for each, follower in self.followers.items() if each not in kept and self._enters(follower, now)}
+        return frozenset(kept | new)
+
+    def _stays(self, member: int, now: float) -> bool:
+        follower = self.followers.get(member)
+        if follower is None:  # it had a while to connect to a new master; a lost connection ends its membership
+            return now - self._since < self._rules.first_s
+        late = now - max(follower.caught_up_at, follower.connected_at)
+        return follower.acked >= self._end or late <= self._rules.max_late_s
+
+    def _enters(self, follower: Follower, now: float) -> bool:
+        caught_up = now - follower.caught_up_at <= self._rules.max_late_s
+        return caught_up and not follower.learner and follower.acked >= max(self.confirmed, self._epoch_start)
+
+    def accepted(self, members: Iterable[int], set_epoch: int) -> None:
+        """Take the set that the engine has, from an answer."""
+        if set_epoch > self.set_epoch:
+            self.members, self.set_epoch = frozenset(members), set_epoch
+            self._possible.clear()
+            self._unanswered.clear()
+            self._open = -1
+            self._confirm()
+
+    def read(self, members: Iterable[int], set_epoch: int, asked_at: float) -> None:
+        """Take the set that the engine had after *asked_at*."""
+        self.accepted(members, set_epoch)
+        for number in [each for each, since in self._unanswered.items() if asked_at - since > self._rules.doubt_s]:
+            del self._unanswered[number], self._possible[number]
+            self._confirm()
+
+    def refused(self, number: int, now: float) -> None:
+        """Take the engine's refusal of a request; it had no effect, and is made again later if it is still wanted."""
+        self._possible.pop(number, None)
+        self._ended(number, now)
+        self._confirm()
+
+    def unanswered(self, number: int, now: float) -> None:
+        """Note that a request may have an effect, now or later; its set counts until the engine's is newer."""
+        if number in self._possible:
+            self._unanswered[number] = now
+        self._ended(number, now)
+
+    def _ended(self, number: int, now: float) -> None:
+        if number == self._open:
+            self._open, self._retry_at = -1, now + self._rules.retry_s
