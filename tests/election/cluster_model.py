@@ -342,7 +342,11 @@ class ModelBroker:
                 self.world.in_order(connection, slave, slave.receive, connection, at, values, entries, self.confirmed)
 
     def receive(self, connection, at, values, entries, confirmed):
-        if connection is not self.following or at != len(self.log):
+        if connection is not self.following:
+            return
+        if at != len(self.log):  # suspensions that end early have changed the order; a real slave closes the connection
+            self.world.cut(connection)
+            self.following = None
             return
         for value, entry in zip(values, entries, strict=True):
             self.epochs.append(*entry)

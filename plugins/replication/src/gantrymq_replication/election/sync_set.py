@@ -170,7 +170,7 @@ class SyncSet:
         return follower.acked >= self._end or late <= self._rules.max_late_s
 
     def _enters(self, follower: Follower, now: float) -> bool:
-        caught_up = now - follower.caught_up_at <= self._rules.max_late_s
+        caught_up = follower.acked >= self._end or now - follower.caught_up_at <= self._rules.max_late_s
         return caught_up and not follower.learner and follower.acked >= max(self.confirmed, self._epoch_start)
 
     def accepted(self, members: Iterable[int], set_epoch: int) -> None:

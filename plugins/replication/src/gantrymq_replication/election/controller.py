@@ -1,0 +1,324 @@
+"""The engine on RocketMQ's controller (Java 5.1.1 and newer; DLedger or jRaft).
+
+    start     1005 to each controller until one names the leader
+              1012, 1013 an id, if the broker has none; 1003 registers its address
+    renew     904 to each controller (liveness is kept by each of them), then 1004 to the leader
+    elect     1002
+    alter     1001
+    news      1008, a request to the broker's own port: pass it to `ControllerEngine.role_changed`
+
+The controller takes a broker for dead when its heartbeats stop for `heartbeat_s`, and at once when its connection closes.
+So the lease of a master counts from before its heartbeat, which the leader must answer, and ends with the connection.
+
+Source: apache/rocketmq broker/.../controller/ReplicasManager.java, broker/.../out/BrokerOuterAPI.java.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from contextlib import suppress
+from pathlib import Path
+from typing import Final
+
+import attrs
+
+from gantrymq.errors import ClientError, FormatError, GantryError, RequestRefused, StoreDamaged
+from gantrymq.remoting.client import RemotingClient
+from gantrymq.remoting.codes import RequestCode
+from gantrymq.remoting.command import Command, request
+from gantrymq.remoting.connection import Connection
+from gantrymq.remoting.headers.base import Header
+from gantrymq.remoting.tls_contexts import TlsClient
+from gantrymq.world import World
+from gantrymq_replication.election.controller_headers import (
+    AlterRequest,
+    AlterResponse,
+    ApplyIdRequest,
+    ControllerCode,
+    ElectRequest,
+    HeartbeatRequest,
+    MasterHeader,
+    MetadataResponse,
+    NextIdRequest,
+    NextIdResponse,
+    RegisterRequest,
+    ReplicaInfoRequest,
+    read_set,
+    write_set,
+)
+from gantrymq_replication.election.engine import Answer, EngineRefused, EngineUnreachable, OnLost, OnNews, Progress
+from gantrymq_replication.election.identity import Identity, IdentityFiles
+from gantrymq_replication.election.machine import Standing
+from gantrymq_replication.election.sync_set import Alter
+
+__all__ = ["ControllerEngine", "ControllerRules"]
+
+log = logging.getLogger("gantrymq.replication")
+
+APPLICATIONS: Final = 5  # for an id, when others apply for the same one
+NOBODY: Final = (ControllerCode.ELECT_MASTER_FAILED, ControllerCode.MASTER_NOT_AVAILABLE)
+
+
+@attrs.frozen(kw_only=True)
+class ControllerRules:
+    """Settings of the engine."""
+
+    addresses: tuple[str, ...]  # controllerAddr, HOST:PORT each
+    cluster: str
+    broker: str
+    address: str  # of this broker for clients, and for the controller's requests
+    identity: Path  # storePathBrokerIdentity
+    heartbeat_s: float = 10.0  # controllerHeartBeatTimeoutMills
+    priority: int = 0x7FFFFFFF  # brokerElectionPriority; the lowest wins among equal logs
+    call_s: float = 3.0
+
+
+class ControllerEngine:
+    """One broker's access to the controllers."""
+
+    fences_on_loss = True
+
+    def __init__(self, world: World, rules: ControllerRules, tls: TlsClient | None = None) -> None:
+        self.lease_s = rules.heartbeat_s
+        self._clock, self._workers, self._rules = world.clock, world.workers, rules
+        self._client = RemotingClient(world, tls=tls)
+        self._client.on_close(self._closed)
+        self._files = IdentityFiles(world.files, rules.identity, rules.cluster, rules.broker)
+        self._leader = ""
+        self._id = 0
+        self._on_news: OnNews | None = None
+        self._on_lost: OnLost | None = None
+        self._beats: dict[str, asyncio.Task[None]] = {}
+
+    @property
+    def leader(self) -> str:
+        """Address of the leading controller; empty while none is known."""
+        return self._leader
+
+    # --- start -------------------------------------------------------------------------------------------------------
+
+    async def open(self, on_news: OnNews, on_lost: OnLost) -> int:
+        """Register, with the id of the identity file or a new one. See `Engine.open`."""
+        self._on_news, self._on_lost = on_news, on_lost
+        if not self._id:
+            try:
+                self._id = await self._identity()
+            except StoreDamaged as error:
+                raise EngineRefused(str(error)) from error
+        await self._register()
+        return self._id
+
+    async def _identity(self) -> int:
+        granted = await self._workers.run(self._files.granted)
+        if granted is not None:
+            return granted.broker_id
+        for _ in range(APPLICATIONS):
+            applied = await self._workers.run(self._files.applied)
+            if applied is None:
+                names = NextIdRequest(cluster_name=self._rules.cluster, broker_name=self._rules.broker)
+                found = NextIdResponse.from_ext((await self._ask(RequestCode.CONTROLLER_GET_NEXT_BROKER_ID, names)).ext)
+                applied = Identity(found.next_broker_id, f"{self._rules.address};{self._clock.now_ms()}")
+                await self._workers.run(self._files.apply, applied)
+            application = ApplyIdRequest(
+                cluster_name=self._rules.cluster,
+                broker_name=self._rules.broker,
+                applied_broker_id=applied.broker_id,
+                register_check_code=applied.check_code,
+            )
+            try:
+                await self._ask(RequestCode.CONTROLLER_APPLY_BROKER_ID, application)
+            except EngineRefused:  # another broker was faster
+                await self._workers.run(self._files.refuse)
+                continue
+            await self._workers.run(self._files.grant, applied.broker_id)
+            return applied.broker_id
+        raise EngineRefused(f"the controller {self._leader} refused {APPLICATIONS} applications for an id")
+
+    async def _register(self) -> None:
+        header = RegisterRequest(
+            cluster_name=self._rules.cluster,
+            broker_name=self._rules.broker,
+            broker_id=self._id,
+            broker_address=self._rules.address,
+            invoke_time=self._clock.now_ms(),
+        )
+        try:
+            await self._ask(RequestCode.CONTROLLER_REGISTER_BROKER, header)
+        except _Refused as error:
+            if error.code == ControllerCode.BROKER_NEED_TO_BE_REGISTERED:
+                raise EngineRefused(
+                    f"the controller {self._leader} does not know broker id {self._id} of {self._rules.broker}: it was "
+                    "cleaned there, or these are the controllers of another cluster. To join as a new member, remove "
+                    f"{self._rules.identity}"
+                ) from error
+            raise
+
+    # --- the engine's calls ------------------------------------------------------------------------------------------
+
+    async def renew(self, progress: Progress) -> Answer:
+        """Send heartbeats and read the standing. See `Engine.renew`."""
+        asked_at = self._clock.monotonic()
+        await self._heartbeat(progress)
+        header = ReplicaInfoRequest(broker_name=self._rules.broker)
+        try:
+            answer = await self._ask(RequestCode.CONTROLLER_GET_REPLICA_INFO, header)
+        except _Refused as error:
+            if error.code != ControllerCode.BROKER_METADATA_NOT_EXIST:
+                raise
+            await self._register()
+            answer = await self._ask(RequestCode.CONTROLLER_GET_REPLICA_INFO, header)
+        return Answer(_standing(MasterHeader.from_ext(answer.ext), answer.payload), asked_at)
+
+    async def _heartbeat(self, progress: Progress) -> None:
+        rules = self._rules
+        header = HeartbeatRequest(
+            cluster_name=rules.cluster,
+            broker_addr=rules.address,
+            broker_name=rules.broker,
+            broker_id=self._id,
+            epoch=progress.epoch,
+            max_offset=progress.end,
+            confirm_offset=progress.confirmed,
+            heartbeat_timeout_mills=int(rules.heartbeat_s * 1000),
+            election_priority=rules.priority,
+        )
+        await self._ask(RequestCode.BROKER_HEARTBEAT, header)
+        for address in rules.addresses:
+            if address != self._leader and address not in self._beats:
+                task = asyncio.ensure_future(self._beat(address, header))
+                self._beats[address] = task
+                task.add_done_callback(lambda _, address=address: self._beats.pop(address, None))
+
+    async def _beat(self, address: str, header: HeartbeatRequest) -> None:
+        """Send a heartbeat to a controller that does not lead, without an answer, as RocketMQ's brokers do."""
+        with suppress(ClientError):
+            await self._client.oneway(address, request(RequestCode.BROKER_HEARTBEAT, header.to_ext()))
+
+    async def elect(self, progress: Progress) -> Answer:
+        """Ask for an election. See `Engine.elect`."""
+        await self._heartbeat(progress)
+        header = ElectRequest(
+            cluster_name=self._rules.cluster,
+            broker_name=self._rules.broker,
+            broker_id=self._id,
+            invoke_time=self._clock.now_ms(),
+        )
+        asked_at = self._clock.monotonic()
+        try:
+            answer = await self._ask(RequestCode.CONTROLLER_ELECT_MASTER, header, ok=(ControllerCode.MASTER_STILL_EXIST,))
+        except _Refused as error:
+            if error.code in NOBODY:
+                raise EngineRefused(
+                    f"no broker of {self._rules.broker} can be elected: none of its in-sync set is alive ({error})"
+                ) from error
+            raise
+        return Answer(_standing(MasterHeader.from_ext(answer.ext), answer.payload), asked_at)
+
+    async def alter(self, epoch: int, change: Alter) -> tuple[frozenset[int], int]:
+        """Ask for another in-sync set. See `Engine.alter`."""
+        header = AlterRequest(
+            broker_name=self._rules.broker,
+            master_broker_id=self._id,
+            master_epoch=epoch,
+            invoke_time=self._clock.now_ms(),
+        )
+        body = write_set(change.members, change.set_epoch)
+        answer = await self._ask(RequestCode.CONTROLLER_ALTER_SYNC_STATE_SET, header, body)
+        return change.members, AlterResponse.from_ext(answer.ext).new_sync_state_set_epoch
+
+    def role_changed(self, command: Command) -> None:
+        """Take a request 1008 of a controller.
+
+        Raises:
+            RequestRefused, FormatError: it is malformed.
+        """
+        standing = _standing(MasterHeader.from_ext(command.ext), command.payload)
+        if self._on_news is not None:
+            self._on_news(standing)
+
+    async def resign(self) -> None:
+        """Close the connections: the controller elects another master at once."""
+        await self.close()
+
+    async def close(self) -> None:
+        """Close the connections."""
+        self._on_news = self._on_lost = None
+        for task in [*self._beats.values()]:
+            task.cancel()
+        await self._client.close()
+
+    # --- the leader --------------------------------------------------------------------------------------------------
+
+    async def _ask(
+        self, code: RequestCode, header: Header, body: bytes | None = None, ok: tuple[int, ...] = ()
+    ) -> Command:
+        """Ask the leader; once more if the one that was known does not lead any more."""
+        for again in (True, False):
+            leader = self._leader or await self._find_leader()
+            try:
+                answer = await self._client.call(leader, request(code, header.to_ext(), body), self._rules.call_s)
+            except GantryError as error:
+                self._leader = ""
+                raise EngineUnreachable(f"the controller does not answer: {error}") from error
+            if answer.code == ControllerCode.NOT_LEADER:
+                self._leader = ""
+                if again:
+                    continue
+            if answer.code == 0 or answer.code in ok:
+                return answer
+            if answer.code < ControllerCode.FENCED_MASTER_EPOCH:  # an exception, or it is too busy
+                self._leader = ""
+                raise EngineUnreachable(f"the controller {leader} failed: {answer.code} {answer.remark or ''}")
+            raise _Refused(answer.code, leader, answer.remark or "")
+        raise AssertionError
+
+    async def _find_leader(self) -> str:
+        problems = []
+        for address in self._rules.addresses:
+            try:
+                answer = await self._client.call(
+                    address, request(RequestCode.CONTROLLER_GET_METADATA_INFO), self._rules.call_s
+                )
+            except GantryError as error:
+                problems.append(str(error))
+                continue
+            leader = MetadataResponse.from_ext(answer.ext).controller_leader_address if answer.code == 0 else None
+            if leader:
+                if leader != self._leader:
+                    log.info("the controller %s leads", leader)
+                self._leader = leader
+                return leader
+            problems.append(f"{address} knows no leader" if answer.code == 0 else f"{address}: {answer.remark}")
+        raise EngineUnreachable(f"no controller leads: {'; '.join(problems)}")
+
+    def _closed(self, address: str, connection: Connection) -> None:
+        if address == self._leader:
+            self._leader = ""
+            if self._on_lost is not None:
+                self._on_lost(f"the connection to the controller {address} broke")
+
+
+class _Refused(EngineRefused):
+    """A refusal with the controller's code."""
+
+    def __init__(self, code: int, leader: str, remark: str) -> None:
+        super().__init__(f"the controller {leader} refuses: {code} {remark}")
+        self.code = code
+
+
+def _standing(header: MasterHeader, body: bytes) -> Standing:
+    """Return what an answer says. The set epoch is in the header or in the body."""
+    try:
+        members, number = read_set(body) if body else (frozenset[int](), None)
+    except (FormatError, RequestRefused) as error:
+        raise EngineUnreachable(str(error)) from error
+    set_epoch = header.sync_state_set_epoch if number is None else number
+    master = header.master_broker_id
+    return Standing(
+        None if master is None or master < 0 else master,
+        header.master_epoch or 0,
+        members,
+        set_epoch or 0,
+        header.master_address or "",
+    )

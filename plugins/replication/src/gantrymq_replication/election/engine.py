@@ -1,0 +1,78 @@
+"""What the election asks of an engine: the service that keeps the master, the epoch and the in-sync set of a broker name.
+
+`controller` is the engine on RocketMQ's controller, `etcd` the one on etcd. A third one needs no change elsewhere.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple, Protocol
+
+from gantrymq.errors import GantryError
+from gantrymq_replication.election.machine import Standing
+from gantrymq_replication.election.sync_set import Alter
+
+__all__ = ["Answer", "Engine", "EngineError", "EngineRefused", "EngineUnreachable", "OnLost", "OnNews", "Progress"]
+
+OnNews = Callable[[Standing], None]
+OnLost = Callable[[str], None]
+
+
+class EngineError(GantryError):
+    """An engine did not do what it was asked; the sentence says why."""
+
+
+class EngineUnreachable(EngineError):
+    """There is no answer. What was asked may have an effect, now or later."""
+
+
+class EngineRefused(EngineError):
+    """The engine said no. What was asked has no effect."""
+
+
+class Progress(NamedTuple):
+    """What a broker reports of its log."""
+
+    epoch: int  # the last one of its epoch list
+    end: int  # log offset; what is surely on the disk, if acknowledgements wait for that
+    confirmed: int
+
+
+class Answer(NamedTuple):
+    """A standing, and the monotonic time before the request from which the engine's promise to a master counts."""
+
+    standing: Standing
+    asked_at: float
+
+
+class Engine(Protocol):
+    """One broker's access to the engine. Calls raise `EngineUnreachable` or `EngineRefused`, and nothing else."""
+
+    lease_s: float  # a master that is named in an answer is not replaced before `asked_at` + `lease_s`
+    fences_on_loss: bool  # the engine may elect another one as soon as the connection breaks
+
+    async def open(self, on_news: OnNews, on_lost: OnLost) -> int:
+        """Find or acquire this broker's id in the set, register, and return the id.
+
+        Args:
+            on_news: called with standings that the engine sends by itself; they may be old.
+            on_lost: called with a sentence when the connection breaks.
+        """
+
+    async def renew(self, progress: Progress) -> Answer:
+        """Report that this broker is alive, extend its lease if it is the master, and return the standing."""
+
+    async def elect(self, progress: Progress) -> Answer:
+        """Try to become the master, because there is none; return the standing, which may name another broker.
+
+        Raises `EngineRefused` if nobody can be elected; the sentence says why.
+        """
+
+    async def alter(self, epoch: int, change: Alter) -> tuple[frozenset[int], int]:
+        """Replace the in-sync set as the master of *epoch*; return the new set and its set epoch."""
+
+    async def resign(self) -> None:
+        """End this broker's mastership, after it has stopped to acknowledge: another one may be elected at once."""
+
+    async def close(self) -> None:
+        """End the connection; the engine forgets this broker after a while."""

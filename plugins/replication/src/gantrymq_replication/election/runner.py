@@ -1,0 +1,221 @@
+"""Runs the machine of a broker: passes its decisions to the engine and to the broker, and the results back.
+
+Calls of the engine run beside each other, changes of the role one after the other; of several changes that wait, only the
+last one is made. The machine decides synchronously, so that fencing never waits for either.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable
+from typing import Final, NamedTuple, Protocol, TypeAlias
+
+from gantrymq.errors import GantryError
+from gantrymq.world import World
+from gantrymq.world.clock import wait_set
+from gantrymq_replication.election.engine import Answer, Engine, EngineError, EngineRefused, Progress
+from gantrymq_replication.election.machine import (
+    Alter,
+    BecomeMaster,
+    Decision,
+    Elect,
+    Fence,
+    Fencing,
+    Follow,
+    Machine,
+    Renew,
+    RoleRules,
+    StandDown,
+    Standing,
+    Unfence,
+)
+from gantrymq_replication.election.sync_set import SetRules
+
+__all__ = ["Election", "ElectionRules", "Host", "Mastered"]
+
+log = logging.getLogger("gantrymq.replication")
+
+TICK_S: Final = 0.1
+OPEN_S: Final = 2.0  # between two attempts to register
+MARGIN_SHARE: Final = 2 / 9  # of the lease: for clocks of different speed, and the last step of an acknowledgement
+
+RoleChange: TypeAlias = BecomeMaster | Follow | StandDown
+
+
+class Mastered(NamedTuple):
+    """The log of a new master."""
+
+    start: int  # where its epoch begins: the end of the log
+    confirmed: int
+    end: int
+
+
+class Host(Protocol):
+    """The broker, as the election uses it."""
+
+    def progress(self) -> Progress:
+        """Return how far the log is."""
+
+    async def become_master(self, epoch: int) -> Mastered:
+        """End connections of slaves and to a master, cut the log to its last whole record and begin *epoch*."""
+
+    async def follow(self, master: Follow) -> None:
+        """Copy the log of another broker from now on."""
+
+    async def stand_down(self, reason: str) -> None:
+        """Be neither: serve reads only."""
+
+    def fence(self, reason: str) -> None:
+        """Answer what waits for an acknowledgement with an error; accept nothing."""
+
+    def unfence(self) -> None:
+        """Accept messages again."""
+
+
+class ElectionRules(NamedTuple):
+    """Settings of the election."""
+
+    set_rules: Callable[[int], SetRules]  # by the broker's id
+    fencing: Fencing = Fencing.STRICT
+    renew_s: float | None = None  # None: a third of the lease
+
+
+class Election:
+    """The election of one broker. `machine` is None until the broker has an id."""
+
+    def __init__(self, world: World, engine: Engine, host: Host, rules: ElectionRules, unelectable: str = "") -> None:
+        """*unelectable*: why this broker must not be the master, such as a damaged epoch file; empty if it may."""
+        self._clock, self._engine, self._host, self._rules = world.clock, engine, host, rules
+        self._unelectable = unelectable
+        self.machine: Machine | None = None
+        self.problem = "the election has not begun"  # why this broker is no member of its set; empty if it is
+        self._tasks = set[asyncio.Task[None]]()
+        self._next: RoleChange | None = None
+        self._changed = asyncio.Event()
+        self._wake = asyncio.Event()
+
+    def start(self) -> None:
+        """Begin to register, and then to take part."""
+        self._run(self._main())
+
+    async def stop(self, *, resign: bool) -> None:
+        """End; with *resign*, after the broker has stopped to acknowledge, let another one be elected at once."""
+        for task in [*self._tasks]:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+        try:
+            if resign and self.machine is not None and self.machine.is_master:
+                await self._engine.resign()
+        except EngineError as error:
+            log.warning("the engine was not told that this master stops: %s", error)
+        await self._engine.close()
+
+    def _run(self, work: Awaitable[None]) -> None:
+        task = asyncio.ensure_future(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    async def _main(self) -> None:
+        while True:
+            try:
+                own_id = await self._engine.open(self._on_news, self._on_lost)
+                break
+            except EngineError as error:
+                if str(error) != self.problem:
+                    log.warning("this broker takes no part in the election: %s", error)
+                self.problem = str(error)
+                await self._clock.sleep(OPEN_S)
+        self.problem = ""
+        lease = self._engine.lease_s
+        role_rules = RoleRules(
+            own_id=own_id,
+            fencing=self._rules.fencing,
+            lease_s=lease,
+            margin_s=lease * MARGIN_SHARE,
+            renew_s=self._rules.renew_s or lease / 3,
+            fences_on_loss=self._engine.fences_on_loss,
+        )
+        machine = self.machine = Machine(role_rules, self._rules.set_rules(own_id), self._clock.monotonic())
+        machine.unelectable = self._unelectable
+        self._run(self._change_roles(machine))
+        while True:
+            self.do(machine.tick(self._clock.monotonic()))
+            self._wake.clear()
+            await wait_set(self._clock, self._wake, TICK_S)
+
+    # --- decisions ---------------------------------------------------------------------------------------------------
+
+    def do(self, decisions: list[Decision]) -> None:
+        """Carry out decisions of the machine."""
+        for each in decisions:
+            if isinstance(each, Fence):
+                log.warning("this master accepts nothing: %s", each.reason)
+                self._host.fence(each.reason)
+            elif isinstance(each, Unfence):
+                self._host.unfence()
+            elif isinstance(each, Renew):
+                self._run(self._ask(self._engine.renew))
+            elif isinstance(each, Elect):
+                self._run(self._ask(self._engine.elect))
+            elif isinstance(each, Alter):
+                self._run(self._alter(each))
+            else:
+                self._next = each
+                self._changed.set()
+
+    async def _ask(self, call: Callable[[Progress], Awaitable[Answer]]) -> None:
+        machine = self._machine
+        try:
+            answer = await call(self._host.progress())
+        except GantryError as error:
+            self.do(machine.failed(str(error), self._clock.monotonic()))
+        else:
+            self.do(machine.learned(answer.standing, answer.asked_at, self._clock.monotonic()))
+
+    async def _alter(self, change: Alter) -> None:
+        machine, epoch = self._machine, self._machine.epoch
+        try:
+            members, set_epoch = await self._engine.alter(epoch, change)
+        except GantryError as error:
+            known = isinstance(error, EngineRefused)
+            log.info("the in-sync set %s was not accepted: %s", sorted(change.members), error)
+            self.do(machine.not_altered(epoch, change.number, known, self._clock.monotonic()))
+        else:
+            log.info("the in-sync set is %s", sorted(members))
+            self.do(machine.altered(epoch, members, set_epoch, self._clock.monotonic()))
+
+    async def _change_roles(self, machine: Machine) -> None:
+        while True:
+            await self._changed.wait()
+            self._changed.clear()
+            change, self._next = self._next, None
+            try:
+                if isinstance(change, BecomeMaster):
+                    log.info("this broker becomes the master of epoch %d", change.epoch)
+                    found = await self._host.become_master(change.epoch)
+                    self.do(machine.ready(change.epoch, **found._asdict(), now=self._clock.monotonic()))
+                elif isinstance(change, Follow):
+                    log.info("broker id %d is the master of epoch %d", change.master, change.epoch)
+                    await self._host.follow(change)
+                elif change is not None:
+                    log.warning("there is no master: %s", change.reason)
+                    await self._host.stand_down(change.reason)
+            except GantryError as error:
+                log.error("the role could not be changed: %s", error)
+                self.problem = str(error)
+
+    @property
+    def _machine(self) -> Machine:
+        assert self.machine is not None
+        return self.machine
+
+    # --- the engine's news -------------------------------------------------------------------------------------------
+
+    def _on_news(self, standing: Standing) -> None:
+        if self.machine is not None:
+            self.do(self.machine.learned(standing, None, self._clock.monotonic()))
+
+    def _on_lost(self, problem: str) -> None:
+        if self.machine is not None:
+            self.do(self.machine.lost(problem, self._clock.monotonic()))
