@@ -5,9 +5,10 @@ from pathlib import Path
 
 import pytest
 
-# Makes the modules of this folder importable in every import mode of pytest.
-if str(Path(__file__).parent) not in sys.path:
-    sys.path.insert(0, str(Path(__file__).parent))
+# Makes the modules of this folder, and `harness` of the interop tests, importable in every import mode of pytest.
+for folder in (Path(__file__).parent, Path(__file__).parent.with_name("interop")):
+    if str(folder) not in sys.path:
+        sys.path.insert(0, str(folder))
 
 import pack_golden
 

@@ -2,6 +2,7 @@
 
 from typing import Any
 
+from gantrymq.model.hosts import format_address
 from gantrymq.remoting.codes import RequestCode
 from gantrymq.remoting.server import RemotingServer
 from gantrymq_replication.election.engine import Progress
@@ -28,7 +29,7 @@ class FakeBroker:
     async def start(self):
         """Listen as a broker does, so that a controller can tell of changes, and take part."""
         self.server = RemotingServer(self.world, self)
-        self.address = "%s:%d" % (await self.server.listen(HOST, 0))  # noqa: UP031
+        self.address = format_address(*await self.server.start(HOST, 0))
         self.engine = self._make_engine(self)
         rules = ElectionRules(
             lambda own_id: SetRules(own_id=own_id, **{"least_copies": 1, "first_s": 0.5, "retry_s": 0.3, **self._rules}),
@@ -40,7 +41,7 @@ class FakeBroker:
 
     async def stop(self, *, resign=False):
         await self.election.stop(resign=resign)
-        await self.server.close()
+        await self.server.stop(0.1)
 
     def requests(self, connection, commands):
         """Requests of controllers."""

@@ -1,0 +1,154 @@
+"""Brokers of ours, without a log, in elections by Java's controllers 5.3.3 (DLedger)."""
+
+import asyncio
+from contextlib import AsyncExitStack, ExitStack
+
+import pytest
+
+pytest.importorskip("gantrymq_replication")
+
+from fake_broker import FakeBroker
+from java_controllers import start_controllers
+from polling import until
+
+from gantrymq.world.real import real_world
+from gantrymq_replication.election.controller import ControllerEngine, ControllerRules
+from gantrymq_replication.election.machine import Fencing
+
+pytestmark = pytest.mark.interop
+
+
+@pytest.fixture
+def running():
+    with ExitStack() as stack:
+        yield stack.enter_context
+
+
+class Set:
+    """The brokers of one name."""
+
+    def __init__(self, world, stack, folder, controllers):
+        self.world, self._stack, self._folder = world, stack, folder
+        self.addresses = tuple(each.address for each in controllers)
+
+    async def start(self, name, fencing=Fencing.STRICT, broker="broker-a", **rules):
+        folder = self._folder / name
+        folder.mkdir(exist_ok=True)
+
+        def engine(fake):
+            return ControllerEngine(
+                self.world,
+                ControllerRules(
+                    addresses=self.addresses,
+                    cluster="DefaultCluster",
+                    broker=broker,
+                    address=fake.address,
+                    identity=folder / "brokerIdentity",
+                ),
+            )
+
+        fake = FakeBroker(self.world, engine, fencing, **rules)
+        await fake.start()
+        self._stack.push_async_callback(fake.stop)
+        return fake
+
+
+def simulate(folder, controllers, main):
+    async def run():
+        world = real_world()
+        async with AsyncExitStack() as stack:
+            await main(Set(world, stack, folder, controllers))
+        await world.workers.close()
+
+    asyncio.run(run())
+
+
+async def joined(master, other):
+    """Wait until *other* follows, and is in the set."""
+    await until(lambda: other.role == "slave", "slave")
+    master.copies(other)
+    await until(lambda: len(master.machine.set.members) == 2, "set of two", detail=lambda: str(other.events))
+
+
+def test_elections_of_one_controller(running, tmp_path):
+    controllers = start_controllers(running, tmp_path, 1)
+
+    async def main(brokers):
+        one = await brokers.start("one")
+        await until(lambda: one.serving, "master", detail=lambda: f"{one.election.problem} {one.events}")
+        assert one.events[0] == "master 1" and one.machine.epoch == 1
+        assert (tmp_path / "one" / "brokerIdentity").read_text() == "DefaultCluster#broker-a#1"
+        assert not (tmp_path / "one" / "brokerIdentity-temp").exists()
+        two = await brokers.start("two")
+        await joined(one, two)
+        assert two.following.address == one.address and two.machine.standing.members == {1}
+        one.append()
+        assert not one.machine.may_acknowledge(one.end, one.now)
+        one.copies(two)
+        assert one.machine.may_acknowledge(one.end, one.now)
+
+        # The master dies: the controller tells the other one at once.
+        began = two.now
+        await one.stop()
+        await until(lambda: two.serving, "new master", detail=lambda: str(two.events))
+        assert "told" in two.events and two.machine.epoch == 2 and two.machine.set.members == {2}
+        assert two.now - began < 2
+
+        # It comes back with its id, and follows.
+        one = await brokers.start("one")
+        await joined(two, one)
+        assert one.following.epoch == 2 and one.machine._rules.own_id == 1
+
+        # A slave whose connection is lost leaves the set.
+        two.lose(one)
+        await until(lambda: two.machine.set.members == {2}, "shrunk set")
+        assert two.serving
+
+        # A broker with an identity of another set is refused in a sentence.
+        three = await brokers.start("one", broker="broker-b")
+        await until(lambda: "this store belongs to another set of brokers" in three.election.problem, "refusal")
+
+        # An id that the controllers do not know, too.
+        (tmp_path / "four").mkdir()
+        (tmp_path / "four" / "brokerIdentity").write_text("DefaultCluster#broker-a#9")
+        four = await brokers.start("four")
+        await until(lambda: "does not know broker id 9" in four.election.problem, "refusal")
+
+        # A master whose controller is gone accepts nothing, as soon as the connection breaks.
+        controllers[0].kill()
+        await until(lambda: not two.serving, "fenced master", 3)
+        await until(lambda: two.fenced, "decision")
+        assert "this master is fenced" in two.machine.problem(two.now) and two.role == "master"
+        running(controllers[0].again())
+        await until(lambda: two.serving, "serving master")
+
+    simulate(tmp_path, controllers, main)
+
+
+def test_the_leader_of_three_controllers_dies(running, tmp_path):
+    controllers = start_controllers(running, tmp_path, 3)
+
+    async def main(brokers):
+        one = await brokers.start("one")
+        old = await brokers.start("two", Fencing.ROCKETMQ)
+        await until(lambda: one.role != "none" and old.role != "none", "roles")
+        master, slave = (one, old) if one.role == "master" else (old, one)
+        await until(lambda: master.serving, "master")
+        await joined(master, slave)
+        leader = next(each for each in controllers if each.address == master.engine.leader)
+        before, epoch = master.now, master.machine.epoch
+        leader.kill()
+        if master is one:
+            await until(lambda: not master.serving, "fenced master", 5)
+        await until(lambda: master.engine.leader not in ("", leader.address), "new leader")
+        await until(lambda: one.serving or old.serving, "serving master", 60, lambda: f"{one.events} {old.events}")
+        print(f"{master.now - before:.1f} s without a master, epoch {epoch} -> {max(one.machine.epoch, old.machine.epoch)}")
+        assert not (one.serving and one.role == "slave")
+        # The new leader knows of both brokers, so the next death is noticed.
+        master, slave = (one, old) if one.serving else (old, one)
+        if master.machine.set.members != {1, 2}:
+            await joined(master, slave)
+        await master.stop()
+        await until(lambda: slave.serving, "new master", detail=lambda: str(slave.events))
+
+    simulate(tmp_path, controllers, main)
