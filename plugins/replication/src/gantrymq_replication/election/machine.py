@@ -231,6 +231,8 @@ class Machine:
             decisions = []
         if own and asked_at is not None and asked_at >= self._lost_at:
             self._deadline = max(self._deadline, asked_at + self._rules.lease_s - self._rules.margin_s)
+        elif own and self._deadline == NEVER:
+            self._renew_at = min(self._renew_at, now)  # the lease of a notification is not known
         return decisions + self._look(now)
 
     def _changed(self, standing: Standing, now: float) -> list[Decision]:

@@ -125,7 +125,10 @@ class Election:
                 if str(error) != self.problem:
                     log.warning("this broker takes no part in the election: %s", error)
                 self.problem = str(error)
-                await self._clock.sleep(OPEN_S)
+            except Exception as error:
+                log.exception("this broker takes no part in the election")
+                self.problem = _sentence(error)
+            await self._clock.sleep(OPEN_S)
         self.problem = ""
         lease = self._engine.lease_s
         role_rules = RoleRules(
@@ -168,8 +171,10 @@ class Election:
         machine = self._machine
         try:
             answer = await call(self._host.progress())
-        except GantryError as error:
-            self.do(machine.failed(str(error), self._clock.monotonic()))
+        except Exception as error:
+            if not isinstance(error, GantryError):
+                log.exception("a call of the engine failed")
+            self.do(machine.failed(_sentence(error), self._clock.monotonic()))
         else:
             self.do(machine.learned(answer.standing, answer.asked_at, self._clock.monotonic()))
 
@@ -177,9 +182,9 @@ class Election:
         machine, epoch = self._machine, self._machine.epoch
         try:
             members, set_epoch = await self._engine.alter(epoch, change)
-        except GantryError as error:
+        except Exception as error:
             known = isinstance(error, EngineRefused)
-            log.info("the in-sync set %s was not accepted: %s", sorted(change.members), error)
+            log.info("the in-sync set %s was not accepted: %s", sorted(change.members), _sentence(error))
             self.do(machine.not_altered(epoch, change.number, known, self._clock.monotonic()))
         else:
             log.info("the in-sync set is %s", sorted(members))
@@ -201,9 +206,9 @@ class Election:
                 elif change is not None:
                     log.warning("there is no master: %s", change.reason)
                     await self._host.stand_down(change.reason)
-            except GantryError as error:
-                log.error("the role could not be changed: %s", error)
-                self.problem = str(error)
+            except Exception as error:
+                log.exception("the role could not be changed")
+                self.problem = _sentence(error)
 
     @property
     def _machine(self) -> Machine:
@@ -219,3 +224,7 @@ class Election:
     def _on_lost(self, problem: str) -> None:
         if self.machine is not None:
             self.do(self.machine.lost(problem, self._clock.monotonic()))
+
+
+def _sentence(error: Exception) -> str:
+    return str(error) if isinstance(error, GantryError) else f"{type(error).__name__}: {error}"

@@ -1,0 +1,326 @@
+"""The engine on etcd. Keys of one broker name, below ``/gantry/<cluster>/<broker>/``:
+
+    ids/next       the next id
+    members/<id>   {"address", "haAddress", "epoch", "end", "priority"}, with the member's lease
+    state          {"master", "epoch", "set", "setEpoch", "clean"}
+    master         {"id", "epoch"}, with the master's lease
+
+The master is who wrote `master` under a lease that lives. Every change of `state` is one transaction that compares its last
+revision and, except in an election, that `master` has the writer's lease:
+
+    election   `master` is absent: epoch + 1, and the set stays, with the new master in it. Only a member of the set may be
+               elected; who has a longer log (epoch, end) tries 0.5 s earlier. Every member of the set has all that was
+               acknowledged, so it does not matter for that who is faster.
+    alter      the set, setEpoch + 1
+
+So at most one broker writes in an epoch, and another one can be elected only after the master's lease has ended. `clean` is
+false while the only member of the set has acknowledged messages that are perhaps not on its disk: then it is not elected
+after a crash, before a person says so.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+from contextlib import suppress
+from pathlib import Path
+from typing import Any, Final
+
+import attrs
+
+from gantrymq.errors import StoreDamaged
+from gantrymq.world import World
+from gantrymq_replication.election.engine import (
+    Answer,
+    EngineError,
+    EngineRefused,
+    EngineUnreachable,
+    OnLost,
+    OnNews,
+    Progress,
+)
+from gantrymq_replication.election.etcd_client import Etcd, KeyValue, Txn
+from gantrymq_replication.election.identity import IdentityFiles
+from gantrymq_replication.election.machine import Standing
+from gantrymq_replication.election.sync_set import Alter
+
+__all__ = ["EtcdEngine", "EtcdSetRules"]
+
+log = logging.getLogger("gantrymq.replication")
+
+IDS: Final = 5  # attempts to take an id that others take as well
+RANK_S: Final = 0.5  # a member waits for each one with a longer log
+
+
+@attrs.frozen(kw_only=True)
+class EtcdSetRules:
+    """Settings of the engine."""
+
+    cluster: str
+    broker: str
+    address: str  # of this broker for clients
+    ha_address: str
+    identity: Path  # storePathBrokerIdentity
+    durable: bool = True  # acknowledgements wait for the disk
+    priority: int = 0x7FFFFFFF  # the lowest is elected first among equal logs
+    lease_s: int = 9
+    member_s: int = 10
+    prefix: str = "/gantry"
+
+
+@attrs.frozen
+class _State:
+    """What etcd has of a broker name."""
+
+    value: dict[str, Any]
+    revision: int  # 0: there is none yet
+    master: KeyValue | None
+    members: dict[int, dict[str, Any]]
+
+    @property
+    def epoch(self) -> int:
+        return int(self.value.get("epoch", 0))
+
+    @property
+    def set_epoch(self) -> int:
+        return int(self.value.get("setEpoch", 0))
+
+    @property
+    def in_sync(self) -> frozenset[int]:
+        return frozenset(self.value.get("set", ()))
+
+
+class EtcdEngine:
+    """One broker's access to etcd."""
+
+    fences_on_loss = False
+
+    def __init__(self, world: World, etcd: Etcd, rules: EtcdSetRules) -> None:
+        self.lease_s = float(rules.lease_s)
+        self._clock, self._workers, self._etcd, self._rules = world.clock, world.workers, etcd, rules
+        self._base = f"{rules.prefix}/{rules.cluster}/{rules.broker}/"
+        self._files = IdentityFiles(world.files, rules.identity, rules.cluster, rules.broker)
+        self._id = 0
+        self._lease = 0  # of the master: perhaps ours
+        self._member_lease = 0
+        self._told = b""  # the member's record as it was written last
+        self._watching: asyncio.Task[None] | None = None
+        self._on_news: OnNews | None = None
+
+    # --- start and stop ----------------------------------------------------------------------------------------------
+
+    async def open(self, on_news: OnNews, on_lost: OnLost) -> int:
+        """Take an id if this broker has none, and watch the keys. See `Engine.open`."""
+        self._on_news = on_news
+        if not self._id:
+            try:
+                granted = await self._workers.run(self._files.granted)
+            except StoreDamaged as error:
+                raise EngineRefused(str(error)) from error
+            self._id = granted.broker_id if granted is not None else await self._new_id()
+        if self._watching is None:
+            keys = [self._base + "master", self._base + "state"]
+            self._watching = asyncio.ensure_future(self._etcd.watch(keys, self._changed))
+        return self._id
+
+    async def _new_id(self) -> int:
+        key = self._base + "ids/next"
+        for _ in range(IDS):
+            found = (await self._etcd.read([key])).get(key)
+            number = 1 if found is None else int(found.value)
+            compared: Any = {"absent": (key,)} if found is None else {"revisions": {key: found.revision}}
+            if await self._etcd.commit(Txn(**compared, puts={key: (b"%d" % (number + 1), 0)})):
+                await self._workers.run(self._files.grant, number)
+                return number
+        raise EngineUnreachable(f"{IDS} attempts to take an id failed, because other brokers took one")
+
+    async def resign(self) -> None:
+        """Delete `master`, and record that everything is on the disk. See `Engine.resign`."""
+        state = await self._read()
+        if not self._mine(state):
+            return
+        key = self._base + "master"
+        value = json.dumps({**state.value, "clean": True}).encode()
+        await self._etcd.commit(
+            Txn(
+                revisions={self._base + "state": state.revision},
+                leases={key: self._lease},
+                puts={self._base + "state": (value, 0)},
+                deletes=(key,),
+            )
+        )
+
+    async def close(self) -> None:
+        """End the leases and the connection."""
+        self._on_news = None
+        if self._watching is not None:
+            self._watching.cancel()
+            await asyncio.wait([self._watching])
+            self._watching = None
+        with suppress(EngineError):
+            if self._member_lease:
+                lease, self._member_lease = self._member_lease, 0
+                await self._etcd.revoke(lease)
+        await self._etcd.close()
+
+    # --- the engine's calls ------------------------------------------------------------------------------------------
+
+    async def renew(self, progress: Progress) -> Answer:
+        """Renew the leases and read the standing. See `Engine.renew`."""
+        asked_at = self._clock.monotonic()
+        if self._lease and not await self._etcd.keep_alive(self._lease):
+            self._lease = 0
+        await self._tell(progress)
+        return Answer(self._standing(await self._read()), asked_at)
+
+    async def _tell(self, progress: Progress) -> None:
+        """Keep this member's record."""
+        rules = self._rules
+        record = json.dumps(
+            {
+                "address": rules.address,
+                "haAddress": rules.ha_address,
+                "epoch": progress.epoch,
+                "end": progress.end,
+                "priority": rules.priority,
+            }
+        ).encode()
+        if not self._member_lease or not await self._etcd.keep_alive(self._member_lease):
+            self._member_lease, self._told = await self._etcd.grant(rules.member_s), b""
+        if record != self._told:
+            await self._etcd.commit(Txn(puts={f"{self._base}members/{self._id}": (record, self._member_lease)}))
+            self._told = record
+
+    async def elect(self, progress: Progress) -> Answer:
+        """Write `master`, if it is absent. See `Engine.elect`."""
+        asked_at = self._clock.monotonic()
+        await self._tell(progress)
+        state = await self._read()
+        if state.master is None and (rank := self._rank(state, progress)):
+            await self._clock.sleep(rank * RANK_S)
+            state = await self._read()
+        if state.master is not None:
+            return Answer(self._standing(state), asked_at)
+        if self._lease:  # of an earlier attempt, whose outcome is unknown
+            await self._etcd.revoke(self._lease)
+            self._lease = 0
+        asked_at = self._clock.monotonic()
+        self._lease = await self._etcd.grant(self._rules.lease_s)
+        epoch, members = state.epoch + 1, state.in_sync | {self._id}
+        won = await self._etcd.commit(
+            Txn(
+                absent=(self._base + "master", *(() if state.revision else (self._base + "state",))),
+                revisions={self._base + "state": state.revision} if state.revision else {},
+                puts={
+                    self._base + "state": (self._state(self._id, epoch, members, state.set_epoch + 1), 0),
+                    self._base + "master": (json.dumps({"id": self._id, "epoch": epoch}).encode(), self._lease),
+                },
+            )
+        )
+        if not won:
+            await self._etcd.revoke(self._lease)
+            self._lease = 0
+        return Answer(self._standing(await self._read()), asked_at)
+
+    def _rank(self, state: _State, progress: Progress) -> int:
+        """Return how many living members should be elected rather than this broker.
+
+        Raises:
+            EngineRefused: this broker may not be elected.
+        """
+        if not state.revision:
+            return 0
+        members = sorted(state.in_sync)
+        if self._id not in members:
+            raise EngineRefused(
+                f"there is no master, and broker id {self._id} is not in the in-sync set {members}: one of these must "
+                "come back, or a person elects another one and loses messages"
+            )
+        if members == [self._id] and not state.value.get("clean", True):
+            raise EngineRefused(
+                f"broker id {self._id} was alone in its in-sync set and did not stop cleanly, so that messages may be "
+                "lost: a person must elect it"
+            )
+
+        def order(epoch: int, end: int, priority: int, broker_id: int) -> tuple[int, int, int, int]:
+            return -epoch, -end, priority, broker_id
+
+        own = order(progress.epoch, progress.end, self._rules.priority, self._id)
+        others = [
+            order(record["epoch"], record["end"], record["priority"], each)
+            for each, record in state.members.items()
+            if each != self._id and each in members
+        ]
+        return sum(each < own for each in others)
+
+    async def alter(self, epoch: int, change: Alter) -> tuple[frozenset[int], int]:
+        """Replace the set in `state`. See `Engine.alter`."""
+        state = await self._read()
+        if not self._mine(state) or state.epoch != epoch:
+            raise EngineRefused(f"broker id {self._id} is not the master of epoch {epoch} in etcd any more")
+        if state.set_epoch != change.set_epoch:
+            raise EngineRefused(f"the in-sync set in etcd is number {state.set_epoch}, not {change.set_epoch}")
+        key, number = self._base + "state", change.set_epoch + 1
+        done = await self._etcd.commit(
+            Txn(
+                revisions={key: state.revision},
+                leases={self._base + "master": self._lease},
+                puts={key: (self._state(self._id, epoch, change.members, number), 0)},
+            )
+        )
+        if not done:
+            raise EngineRefused("the in-sync set in etcd has changed, or the lease has ended")
+        return change.members, number
+
+    def _state(self, master: int, epoch: int, members: frozenset[int], set_epoch: int) -> bytes:
+        clean = self._rules.durable or len(members) > 1
+        return json.dumps(
+            {"master": master, "epoch": epoch, "set": sorted(members), "setEpoch": set_epoch, "clean": clean}
+        ).encode()
+
+    # --- what etcd has -----------------------------------------------------------------------------------------------
+
+    async def _read(self) -> _State:
+        base = self._base
+        found = await self._etcd.read([base + "state", base + "master", base + "members/"])
+        state = found.get(base + "state")
+        try:
+            value = {} if state is None else json.loads(state.value)
+            members = {
+                int(key.rpartition("/")[2]): json.loads(each.value)
+                for key, each in found.items()
+                if key.startswith(base + "members/")
+            }
+            return _State(value, 0 if state is None else state.revision, found.get(base + "master"), members)
+        except (ValueError, AttributeError) as error:
+            raise EngineRefused(f"the keys below {base} in etcd are damaged: {error}") from error
+
+    def _mine(self, state: _State) -> bool:
+        """Return whether `master` has this process's lease. One of an earlier process of this broker ends by itself."""
+        return state.master is not None and self._lease != 0 and state.master.lease == self._lease
+
+    def _standing(self, state: _State) -> Standing:
+        master = None
+        if state.master is not None:
+            named = int(json.loads(state.master.value)["id"])
+            master = None if named == self._id and not self._mine(state) else named
+        record = state.members.get(master, {}) if master is not None else {}
+        return Standing(
+            master,
+            state.epoch,
+            state.in_sync,
+            state.set_epoch,
+            record.get("address", ""),
+            record.get("haAddress", ""),
+        )
+
+    async def _changed(self) -> None:
+        """Tell the present standing."""
+        try:
+            standing = self._standing(await self._read())
+        except EngineError as error:
+            log.warning("the state in etcd could not be read: %s", error)
+            return
+        if self._on_news is not None:
+            self._on_news(standing)

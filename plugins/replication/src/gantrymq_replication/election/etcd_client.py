@@ -1,0 +1,300 @@
+"""The few calls of etcd's API v3 that the election needs, on the messages of the package aetcd.
+
+aetcd's own client has one address and no TLS, so its stubs are used on channels made here: one for each endpoint, the next
+one when a call fails. A failed transaction is not made again, because nobody knows whether it had an effect.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
+from types import ModuleType
+from typing import Any, Final, NamedTuple, Protocol
+
+import attrs
+
+from gantrymq.errors import ConfigError
+from gantrymq_replication.election.engine import EngineRefused, EngineUnreachable
+
+__all__ = ["Etcd", "EtcdClient", "EtcdRules", "KeyValue", "Txn"]
+
+OPTIONS: Final = (("grpc.enable_http_proxy", 0), ("grpc.max_reconnect_backoff_ms", 1000))
+NEEDS_LEADER: Final = (("hasleader", "true"),)  # a member without a majority answers with an error at once
+WATCH_AGAIN_S: Final = 0.5
+
+
+class KeyValue(NamedTuple):
+    """A key of etcd."""
+
+    value: bytes
+    revision: int  # of its last change
+    lease: int  # 0: none
+
+
+@attrs.frozen(kw_only=True)
+class Txn:
+    """A transaction: writes, if all comparisons hold."""
+
+    absent: tuple[str, ...] = ()
+    revisions: Mapping[str, int] = attrs.field(factory=dict)  # of the last change, by key
+    leases: Mapping[str, int] = attrs.field(factory=dict)  # by key
+    puts: Mapping[str, tuple[bytes, int]] = attrs.field(factory=dict)  # value and lease by key
+    deletes: tuple[str, ...] = ()
+
+
+class Etcd(Protocol):
+    """What the engine asks of etcd. Calls raise `EngineUnreachable`, and `EngineRefused` for a lack of rights."""
+
+    async def read(self, prefixes: Sequence[str]) -> dict[str, KeyValue]:
+        """Return all keys with one of *prefixes*, at one moment, as a majority of etcd has them."""
+
+    async def commit(self, txn: Txn) -> int:
+        """Commit; return the revision of the writes, or 0 if a comparison failed and nothing was written."""
+
+    async def grant(self, ttl_s: int) -> int:
+        """Return a new lease that lives for *ttl_s* seconds after its last renewal."""
+
+    async def keep_alive(self, lease: int) -> bool:
+        """Renew a lease; return False if it does not exist any more."""
+
+    async def revoke(self, lease: int) -> None:
+        """End a lease and delete its keys."""
+
+    async def watch(self, keys: Sequence[str], changed: Callable[[], Awaitable[None]]) -> None:
+        """Call *changed* after each change of *keys*, and whenever changes may have been missed. Runs until cancelled."""
+
+    async def close(self) -> None:
+        """Close the connections."""
+
+
+@attrs.frozen(kw_only=True)
+class EtcdRules:
+    """How to reach etcd."""
+
+    endpoints: tuple[str, ...]  # HOST:PORT each
+    user: str = ""
+    password: str = attrs.field(default="", repr=False)
+    tls: bool = False
+    ca: bytes | None = None  # PEM; None: the system's
+    certificate: bytes | None = None  # PEM, of this client
+    key: bytes | None = attrs.field(default=None, repr=False)
+    call_s: float = 1.5
+
+
+class EtcdClient:
+    """`Etcd` over gRPC. Create it in a running event loop."""
+
+    def __init__(self, rules: EtcdRules) -> None:
+        """Read no file and open no connection.
+
+        Raises:
+            ConfigError: the package aetcd is missing, or the settings contradict each other.
+        """
+        try:
+            import grpc
+            from aetcd import rpc
+        except ImportError as error:
+            raise ConfigError(
+                f"elections by etcd need the package aetcd ({error}): pip install gantrymq-replication[etcd]"
+            ) from error
+        if not rules.endpoints:
+            raise ConfigError("elections by etcd need the addresses of etcd, host:port;host:port")
+        self._rpc: ModuleType = rpc
+        self._rules = rules
+        secure = None
+        if rules.tls:
+            secure = grpc.ssl_channel_credentials(rules.ca, rules.key, rules.certificate)
+        self._channels = [
+            rpc.insecure_channel(each, OPTIONS) if secure is None else rpc.secure_channel(each, secure, OPTIONS)
+            for each in rules.endpoints
+        ]
+        self._at = 0  # the endpoint in use
+        self._token = ""
+
+    @property
+    def endpoint(self) -> str:
+        """The endpoint in use."""
+        return self._rules.endpoints[self._at]
+
+    async def close(self) -> None:
+        """Close the connections."""
+        for each in self._channels:
+            await each.close()
+
+    # --- keys --------------------------------------------------------------------------------------------------------
+
+    async def read(self, prefixes: Sequence[str]) -> dict[str, KeyValue]:
+        """See `Etcd.read`."""
+        rpc = self._rpc
+        gets = [
+            rpc.RequestOp(request_range=rpc.RangeRequest(key=each.encode(), range_end=_after(each))) for each in prefixes
+        ]
+        answer = await self._call(lambda channel: rpc.KVStub(channel).Txn, rpc.TxnRequest(success=gets), again=True)
+        found = {}
+        for response in answer.responses:
+            for each in response.response_range.kvs:
+                found[each.key.decode()] = KeyValue(each.value, each.mod_revision, each.lease)
+        return found
+
+    async def commit(self, txn: Txn) -> int:
+        """See `Etcd.commit`."""
+        rpc, compare = self._rpc, self._rpc.Compare
+        comparisons = [
+            *(compare(key=each.encode(), target=compare.VERSION, result=compare.EQUAL, version=0) for each in txn.absent),
+            *(
+                compare(key=each.encode(), target=compare.MOD, result=compare.EQUAL, mod_revision=revision)
+                for each, revision in txn.revisions.items()
+            ),
+            *(
+                compare(key=each.encode(), target=compare.LEASE, result=compare.EQUAL, lease=lease)
+                for each, lease in txn.leases.items()
+            ),
+        ]
+        writes = [
+            *(
+                rpc.RequestOp(request_put=rpc.PutRequest(key=each.encode(), value=value, lease=lease))
+                for each, (value, lease) in txn.puts.items()
+            ),
+            *(
+                rpc.RequestOp(request_delete_range=rpc.DeleteRangeRequest(key=each.encode()))
+                for each in txn.deletes
+            ),
+        ]
+        asked = rpc.TxnRequest(compare=comparisons, success=writes)
+        answer = await self._call(lambda channel: rpc.KVStub(channel).Txn, asked, again=False)
+        return int(answer.header.revision) if answer.succeeded else 0
+
+    # --- leases ------------------------------------------------------------------------------------------------------
+
+    async def grant(self, ttl_s: int) -> int:
+        """See `Etcd.grant`."""
+        rpc = self._rpc
+        asked = rpc.LeaseGrantRequest(TTL=ttl_s)
+        return int((await self._call(lambda channel: rpc.LeaseStub(channel).LeaseGrant, asked, again=True)).ID)
+
+    async def keep_alive(self, lease: int) -> bool:
+        """See `Etcd.keep_alive`."""
+        rpc = self._rpc
+
+        def one(channel: Any) -> Callable[..., Awaitable[Any]]:
+            async def call(asked: Any, **more: Any) -> Any:
+                stream = rpc.LeaseStub(channel).LeaseKeepAlive(iter([asked]), **more)
+                async for answer in stream:
+                    return answer
+                raise EngineUnreachable(f"etcd at {self.endpoint} does not renew a lease")
+
+            return call
+
+        return int((await self._call(one, rpc.LeaseKeepAliveRequest(ID=lease), again=True)).TTL) > 0
+
+    async def revoke(self, lease: int) -> None:
+        """See `Etcd.revoke`."""
+        rpc = self._rpc
+        with suppress(_NotFound):
+            await self._call(
+                lambda channel: rpc.LeaseStub(channel).LeaseRevoke, rpc.LeaseRevokeRequest(ID=lease), again=True
+            )
+
+    # --- changes -----------------------------------------------------------------------------------------------------
+
+    async def watch(self, keys: Sequence[str], changed: Callable[[], Awaitable[None]]) -> None:
+        """See `Etcd.watch`. A watch begins at the present, so that it never asks for what was compacted."""
+        rpc = self._rpc
+        while True:
+            try:
+                if self._rules.user and not self._token:
+                    await self._authenticate()
+                stream = rpc.WatchStub(self._channels[self._at]).Watch(metadata=self._metadata())
+                for each in keys:
+                    await stream.write(
+                        rpc.WatchRequest(create_request=rpc.WatchCreateRequest(key=each.encode()))
+                    )
+                created = 0
+                async for answer in stream:
+                    if answer.canceled:
+                        break
+                    created += answer.created
+                    if answer.events or (answer.created and created == len(keys)):
+                        await changed()
+                stream.cancel()
+            except rpc.AioRpcError as error:
+                self._failed(error)
+            except (EngineUnreachable, EngineRefused):
+                self._next()
+            await asyncio.sleep(WATCH_AGAIN_S)
+
+    # --- endpoints ---------------------------------------------------------------------------------------------------
+
+    async def _call(self, method: Callable[[Any], Any], asked: Any, *, again: bool) -> Any:
+        """Call *method* of a channel; with *again*, of each endpoint until one answers.
+
+        Raises:
+            EngineUnreachable: there is no answer.
+            EngineRefused: etcd refuses, because of missing rights or a wrong password.
+        """
+        problems = []
+        tokens = 1
+        attempts = len(self._channels) if again else 1
+        while attempts:
+            try:
+                if self._rules.user and not self._token:
+                    await self._authenticate()
+                channel = self._channels[self._at]
+                return await method(channel)(asked, timeout=self._rules.call_s, metadata=self._metadata())
+            except self._rpc.AioRpcError as error:
+                if self._token_ended(error) and tokens:  # the request was not executed
+                    tokens -= 1
+                    self._token = ""
+                    continue
+                problems.append(self._failed(error))
+            attempts -= 1
+        raise EngineUnreachable(f"etcd does not answer: {'; '.join(problems)}")
+
+    def _metadata(self) -> Iterable[tuple[str, str]]:
+        return (*NEEDS_LEADER, ("token", self._token)) if self._token else NEEDS_LEADER
+
+    async def _authenticate(self) -> None:
+        rpc, rules = self._rpc, self._rules
+        asked = rpc.AuthenticateRequest(name=rules.user, password=rules.password)
+        try:
+            answer = await rpc.AuthStub(self._channels[self._at]).Authenticate(asked, timeout=rules.call_s)
+        except rpc.AioRpcError as error:
+            if error.code() == rpc.StatusCode.INVALID_ARGUMENT:
+                raise EngineRefused(f"etcd at {self.endpoint} refuses user {rules.user!r}: {error.details()}") from error
+            raise
+        self._token = str(answer.token)
+
+    def _token_ended(self, error: Any) -> bool:
+        return bool(self._token) and "invalid auth token" in str(error.details())
+
+    def _failed(self, error: Any) -> str:
+        """Use the next endpoint; return what happened.
+
+        Raises:
+            EngineRefused: another endpoint would say the same.
+        """
+        code, status = error.code(), self._rpc.StatusCode
+        text = f"{self.endpoint}: {error.details() or code.name}"
+        if code == status.NOT_FOUND:
+            raise _NotFound(text)
+        if code == status.PERMISSION_DENIED:
+            raise EngineRefused(f"etcd at {text}; user {self._rules.user!r} needs the right to read and write the keys")
+        if code in (status.INVALID_ARGUMENT, status.UNAUTHENTICATED, status.FAILED_PRECONDITION):
+            raise EngineRefused(f"etcd at {text}")
+        self._next()
+        return text
+
+    def _next(self) -> None:
+        self._at = (self._at + 1) % len(self._channels)
+        self._token = ""  # tokens are valid at every member, but a restarted one may have forgotten them
+
+
+class _NotFound(EngineRefused):
+    """A lease does not exist."""
+
+
+def _after(prefix: str) -> bytes:
+    """Return the first key after those with *prefix*."""
+    last = prefix.encode()
+    return last[:-1] + bytes([last[-1] + 1])
