@@ -35,7 +35,7 @@ async def main(folder, endpoint):
         while commands and commands[0][0] == "copies":
             slaves[int(commands.pop(0)[1])] = True
         machine = broker.machine
-        if broker.role != role:
+        if machine is not None and broker.role != role:
             role = broker.role
             say(event="role", role=role, epoch=machine.epoch)
         if machine is not None and machine.is_master:

@@ -104,6 +104,7 @@ class EtcdEngine:
         self._id = 0
         self._lease = 0  # of the master: perhaps ours
         self._member_lease = 0
+        self._seen: _State | None = None  # what was read last
         self._told = b""  # the member's record as it was written last
         self._watching: asyncio.Task[None] | None = None
         self._on_news: OnNews | None = None
@@ -256,7 +257,12 @@ class EtcdEngine:
 
     async def alter(self, epoch: int, change: Alter) -> tuple[frozenset[int], int]:
         """Replace the set in `state`. See `Engine.alter`."""
-        state = await self._read()
+        state = self._seen
+        if state is None or state.set_epoch != change.set_epoch:
+            try:
+                state = await self._read()
+            except EngineUnreachable as error:  # nothing was asked for yet
+                raise EngineRefused(str(error)) from error
         if not self._mine(state) or state.epoch != epoch:
             raise EngineRefused(f"broker id {self._id} is not the master of epoch {epoch} in etcd any more")
         if state.set_epoch != change.set_epoch:
@@ -292,7 +298,8 @@ class EtcdEngine:
                 for key, each in found.items()
                 if key.startswith(base + "members/")
             }
-            return _State(value, 0 if state is None else state.revision, found.get(base + "master"), members)
+            self._seen = _State(value, 0 if state is None else state.revision, found.get(base + "master"), members)
+            return self._seen
         except (ValueError, AttributeError) as error:
             raise EngineRefused(f"the keys below {base} in etcd are damaged: {error}") from error
 

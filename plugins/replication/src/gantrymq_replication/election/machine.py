@@ -133,6 +133,7 @@ class _Role(enum.Enum):
 
 
 NEVER = float("-inf")
+NO_MASTER = "there is no master, and nobody of the in-sync set could be elected yet"
 
 
 class Machine:
@@ -152,9 +153,10 @@ class Machine:
         self._deadline = NEVER
         self._lost_at = NEVER
         self._fenced = True  # whether the last decision was to fence
-        self._busy = False  # a renewal or election is under way
+        self._busy: type[Renew | Elect] | None = None  # what is under way
         self._renew_at = self._elect_at = now
         self._problem = "no engine has answered yet"
+        self._no_master = NO_MASTER
 
     # --- what a broker asks ------------------------------------------------------------------------------------------
 
@@ -185,9 +187,11 @@ class Machine:
     def problem(self, now: float) -> str:
         """Return why this broker accepts nothing, in a sentence; empty if it does."""
         if self._role is _Role.SLAVE:
+            if self.master is None:
+                return self._no_master
             return f"this broker is a slave; the master of epoch {self.epoch} is broker id {self.master}"
         if self._role is not _Role.MASTER:
-            return self._problem
+            return self._no_master if self._known and self.master is None else self._problem
         if not self.leased(now):
             return f"this master is fenced: {self._problem}"
         if self.set is not None and not self.set.enough:
@@ -206,7 +210,7 @@ class Machine:
             now: the present time.
         """
         if asked_at is not None:
-            self._busy, self._renew_at = False, asked_at + self._rules.renew_s
+            self._busy, self._renew_at = None, asked_at + self._rules.renew_s
         own = standing.master == self._rules.own_id
         if standing.epoch < self.epoch or (own and standing.epoch <= self._left):
             return self._look(now)
@@ -240,6 +244,7 @@ class Machine:
         self._deadline = NEVER
         if standing.master is None:
             return decisions + self._without_master(now)
+        self._no_master = NO_MASTER
         if standing.master == self._rules.own_id:
             if self.unelectable:
                 self._role, self.set, self._problem = _Role.NONE, None, self.unelectable
@@ -260,7 +265,7 @@ class Machine:
             return [*decisions, StandDown(self._problem)]
         self._elect_at = min(self._elect_at, now + self._rules.elect_s)
         if self._role is _Role.NONE:
-            self._problem = "the set has no master; nobody of its in-sync set could be elected yet"
+            self._problem = self._no_master
         return []
 
     def _leave(self) -> None:
@@ -278,8 +283,9 @@ class Machine:
 
     def failed(self, problem: str, now: float) -> list[Decision]:
         """Note that a renewal or election had no answer, or was refused for the reason *problem*."""
-        self._busy = False
-        self._problem = problem
+        if self._busy is Elect:
+            self._no_master = problem
+        self._busy, self._problem = None, problem
         self._renew_at = min(self._renew_at, now + self._rules.elect_s)
         self._elect_at = max(self._elect_at, now + self._rules.elect_s)
         return self._look(now)
@@ -331,10 +337,10 @@ class Machine:
         if self._busy:
             return decisions
         if self._known and self.master is None and not self.unelectable and now >= self._elect_at:
-            self._busy, self._elect_at = True, now + self._rules.elect_s
+            self._busy, self._elect_at = Elect, now + self._rules.elect_s
             decisions.append(Elect())
         elif now >= self._renew_at:
-            self._busy, self._renew_at = True, now + self._rules.renew_s
+            self._busy, self._renew_at = Renew, now + self._rules.renew_s
             decisions.append(Renew())
         return decisions
 
