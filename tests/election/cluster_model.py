@@ -55,7 +55,7 @@ class Checker:
 
     def show(self, log, end):
         """A consumer reads a master's log up to *end*."""
-        assert self.visible == log[: len(self.visible)][: end] or end < len(self.visible), "a consumer saw another log"
+        assert self.visible == log[: len(self.visible)][:end] or end < len(self.visible), "a consumer saw another log"
         if end > len(self.visible):
             self.visible = log[:end]
 

@@ -10,7 +10,7 @@ for folder in (Path(__file__).parent, Path(__file__).parent.with_name("interop")
     if str(folder) not in sys.path:
         sys.path.insert(0, str(folder))
 
-import pack_golden
+import pack_golden  # noqa: E402 (it is found only now)
 
 
 @pytest.fixture(scope="session")

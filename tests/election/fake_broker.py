@@ -32,7 +32,9 @@ class FakeBroker:
         self.address = format_address(*await self.server.start(HOST, 0))
         self.engine = self._make_engine(self)
         rules = ElectionRules(
-            lambda own_id: SetRules(own_id=own_id, **{"least_copies": 1, "first_s": 0.5, "retry_s": 0.3, **self._rules}),
+            lambda own_id: SetRules(
+                own_id=own_id, **{"least_copies": 1, "first_s": 0.5, "retry_s": 0.3, **self._rules}
+            ),
             self._fencing,
             1.0,
         )

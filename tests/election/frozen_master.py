@@ -1,7 +1,7 @@
 """A broker in a process of its own: ``python frozen_master.py FOLDER ENDPOINT``.
 
-It appends and acknowledges as often as it may, and prints the time of each acknowledgement on the system's monotonic clock.
-A line ``copies 2`` on its standard input is the connection of a slave that has everything.
+It appends and acknowledges as often as it may, and prints the time of each acknowledgement on the system's monotonic
+clock. A line ``copies 2`` on its standard input is the connection of a slave that has everything.
 """
 
 import asyncio
@@ -12,6 +12,7 @@ import time
 from pathlib import Path
 
 from etcd_brokers import etcd_broker
+
 from gantrymq.world.real import real_world
 
 

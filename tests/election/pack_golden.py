@@ -1,4 +1,4 @@
-"""Packs what Java brokers and controllers of 5.3.3 sent and wrote: `python pack_golden.py GOLDEN` writes golden.json.xz.
+"""Packs what Java brokers and controllers 5.3.3 sent and wrote: `python pack_golden.py GOLDEN` writes golden.json.xz.
 
 *GOLDEN* is the folder with the recordings `frames/ha-*.jsonl` and the stores `stores/ha`.
 """

@@ -215,5 +215,5 @@ def test_random_bytes_are_refused_or_not_understood_yet(seed):
 
 def test_too_many_epochs_leave_out_the_oldest():
     epochs = EpochList(Epoch(number, number) for number in range(1200))
-    answer = [*SlaveSide(HELLO).receive(MasterSide().answer(epochs, 5000))][0]
+    answer = next(SlaveSide(HELLO).receive(MasterSide().answer(epochs, 5000)))
     assert len(answer.epochs) == 1000 and answer.epochs[-1] == Epoch(1199, 1199) and answer.last_epoch == 1199

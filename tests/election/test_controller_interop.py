@@ -142,7 +142,8 @@ def test_the_leader_of_three_controllers_dies(running, tmp_path):
             await until(lambda: not master.serving, "fenced master", 5)
         await until(lambda: master.engine.leader not in ("", leader.address), "new leader")
         await until(lambda: one.serving or old.serving, "serving master", 60, lambda: f"{one.events} {old.events}")
-        print(f"{master.now - before:.1f} s without a master, epoch {epoch} -> {max(one.machine.epoch, old.machine.epoch)}")
+        newest = max(one.machine.epoch, old.machine.epoch)
+        print(f"{master.now - before:.1f} s without a master, epoch {epoch} -> {newest}")
         assert not (one.serving and one.role == "slave")
         # The new leader knows of both brokers, so the next death is noticed.
         master, slave = (one, old) if one.serving else (old, one)

@@ -152,7 +152,7 @@ def test_three_etcd_members(running, tmp_path):
             one.lose(two) if one.machine.set.members == {1, 2} and two.role == "slave" and not fenced else None
             await asyncio.sleep(0.05)
         print(f"fenced for a while: {fenced}; the set is {sorted(one.machine.set.members)}")
-        await until(lambda: one.serving and one.machine.epoch == 1 or two.serving or one.serving, "master")
+        await until(lambda: (one.serving and one.machine.epoch == 1) or two.serving or one.serving, "master")
         master, slave = (one, two) if one.serving else (two, one)
 
         # Without a majority the master fences itself, and serves again when there is one.

@@ -21,9 +21,7 @@ def run(seed, leases, **more):
 
 
 @KINDS
-@pytest.mark.parametrize(
-    "group", [0, 1, *(pytest.param(group, marks=pytest.mark.slow) for group in range(2, 42, 10))]
-)
+@pytest.mark.parametrize("group", [0, 1, *(pytest.param(group, marks=pytest.mark.slow) for group in range(2, 42, 10))])
 def test_nothing_acknowledged_is_lost(leases, group):
     """The slow ones run 240 clusters of each kind."""
     acked = epochs = 0

@@ -74,8 +74,8 @@ class MasterSide:
             layout = {HANDSHAKE: HELLO, TRANSFER: REPORT}.get(state)
             if layout is None or (state == TRANSFER and self.slave is None):
                 raise Refused(
-                    f"its first bytes {data[place : place + 8]!r} are no handshake of a broker with elected roles; this "
-                    "port serves slaves with enableControllerMode=true only"
+                    f"its first bytes {data[place : place + 8]!r} are no handshake of a broker with elected roles; "
+                    "this port serves slaves with enableControllerMode=true only"
                 )
             if len(data) - place < layout.size:
                 break
@@ -99,7 +99,7 @@ class MasterSide:
         return Report(offset)
 
     def answer(self, epochs: EpochList, end: int) -> bytes:
-        """Return the answer to the handshake; *end*: of the master's log. The oldest of too many epochs are left out."""
+        """Return the answer to the handshake; *end*: of the master's log. Of too many epochs the newest are sent."""
         entries = epochs.entries[-MOST_ENTRIES:]
         head = ANSWER.pack(HANDSHAKE, ENTRY.size * len(entries), end, epochs.last_epoch)
         return head + b"".join(ENTRY.pack(*entry) for entry in entries)
@@ -179,7 +179,7 @@ class SlaveSide:
         return REPORT.pack(TRANSFER, log_offset)
 
     def follow(self, log_offset: int) -> bytes:
-        """Ask for the log from *log_offset* on, the end of the slave's log; 0 leaves it to the master where it begins."""
+        """Ask for the log from the end of the slave's log on; 0 leaves it to the master where it begins."""
         self.position, self._anywhere = log_offset, log_offset == 0
         return self.report(log_offset)
 
@@ -251,5 +251,3 @@ class SlaveSide:
             self._current, self._left = (entry, confirm), size
         else:
             yield Piece(offset, b"", entry, confirm)
-
-

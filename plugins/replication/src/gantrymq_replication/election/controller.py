@@ -7,8 +7,9 @@
     alter     1001
     news      1008, a request to the broker's own port: pass it to `ControllerEngine.role_changed`
 
-The controller takes a broker for dead when its heartbeats stop for `heartbeat_s`, and at once when its connection closes.
-So the lease of a master counts from before its heartbeat, which the leader must answer, and ends with the connection.
+The controller takes a broker for dead when its heartbeats stop for `heartbeat_s`, and at once when its connection
+closes. So the lease of a master counts from before its heartbeat, which the leader must answer, and ends with the
+connection.
 
 Source: apache/rocketmq broker/.../controller/ReplicasManager.java, broker/.../out/BrokerOuterAPI.java.
 """
@@ -18,6 +19,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from typing import Final
 
@@ -188,12 +190,15 @@ class ControllerEngine:
             if address != self._leader and address not in self._beats:
                 task = asyncio.ensure_future(self._beat(address, header))
                 self._beats[address] = task
-                task.add_done_callback(lambda _, address=address: self._beats.pop(address, None))
+                task.add_done_callback(partial(self._beaten, address))
 
     async def _beat(self, address: str, header: HeartbeatRequest) -> None:
         """Send a heartbeat to a controller that does not lead, without an answer, as RocketMQ's brokers do."""
         with suppress(ClientError):
             await self._client.oneway(address, request(RequestCode.BROKER_HEARTBEAT, header.to_ext()))
+
+    def _beaten(self, address: str, task: asyncio.Task[None]) -> None:
+        del self._beats[address]
 
     async def elect(self, progress: Progress) -> Answer:
         """Ask for an election. See `Engine.elect`."""
@@ -206,7 +211,9 @@ class ControllerEngine:
         )
         asked_at = self._clock.monotonic()
         try:
-            answer = await self._ask(RequestCode.CONTROLLER_ELECT_MASTER, header, ok=(ControllerCode.MASTER_STILL_EXIST,))
+            answer = await self._ask(
+                RequestCode.CONTROLLER_ELECT_MASTER, header, ok=(ControllerCode.MASTER_STILL_EXIST,)
+            )
         except _Refused as error:
             if error.code in NOBODY:
                 raise EngineRefused(

@@ -1,7 +1,7 @@
 """Headers, bodies and response codes of the requests between brokers and RocketMQ's controller.
 
-Source: apache/rocketmq remoting/.../protocol/header/controller/*.java, header/namesrv/BrokerHeartbeatRequestHeader.java,
-body/SyncStateSet.java, ResponseCode.java.
+Source: apache/rocketmq remoting/.../protocol/header/controller/*.java,
+header/namesrv/BrokerHeartbeatRequestHeader.java, body/SyncStateSet.java, ResponseCode.java.
 """
 
 from __future__ import annotations
@@ -170,7 +170,10 @@ class HeartbeatRequest(Header):
 
 def write_set(members: Iterable[int], set_epoch: int) -> bytes:
     """Return a body with an in-sync set."""
-    return b'{"syncStateSet":[%s],"syncStateSetEpoch":%d}' % (b",".join(b"%d" % each for each in sorted(members)), set_epoch)
+    return b'{"syncStateSet":[%s],"syncStateSetEpoch":%d}' % (
+        b",".join(b"%d" % each for each in sorted(members)),
+        set_epoch,
+    )
 
 
 def read_set(body: bytes) -> tuple[frozenset[int], int | None]:

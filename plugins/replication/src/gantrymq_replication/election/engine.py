@@ -1,4 +1,4 @@
-"""What the election asks of an engine: the service that keeps the master, the epoch and the in-sync set of a broker name.
+"""What the election asks of an engine: a service that keeps the master, its epoch and the in-sync set of a broker name.
 
 `controller` is the engine on RocketMQ's controller, `etcd` the one on etcd. A third one needs no change elsewhere.
 """

@@ -7,14 +7,15 @@ Each entry says which master's epoch the log offsets from `start` on were writte
     1-0               epoch-start
     2-12072
 
-The file before the last change is kept as ``epochFileCheckpoint.bak``. Java overwrites the file without a sync; here both
-are replaced durably, the old text first.
+The file before the last change is kept as ``epochFileCheckpoint.bak``. Java overwrites the file without a sync; here
+both are replaced durably, the old text first.
 
 Source: apache/rocketmq store/.../ha/autoswitch/EpochFileCache.java, common/.../utils/CheckpointFile.java.
 """
 
 from __future__ import annotations
 
+import itertools
 import zlib
 from collections.abc import Iterable, Sequence
 from pathlib import Path
@@ -113,8 +114,8 @@ class EpochList:
 
         The newest epoch that is in both lists with the same start decides: the logs are equal up to the earlier of its
         two ends. A master of RocketMQ 5.5.0 may have entries that were cut away; they do not match, or end early.
-        Without such an epoch, logs that begin at 0 are equal up to 0: a slave that never got a record of a master has no
-        entry of its epoch. RocketMQ's slave refuses that. A slave must not cut what it knows to be confirmed.
+        Without such an epoch, logs that begin at 0 are equal up to 0: a slave that never got a record of a master has
+        no entry of its epoch. RocketMQ's slave refuses that. A slave must not cut what it knows to be confirmed.
         """
         following = [*(each.start for each in master[1:]), master_end]
         ends = dict(zip(master, following, strict=False))
@@ -126,7 +127,7 @@ class EpochList:
         return 0 if self._entries and master and not self._entries[0].start and not master[0].start else None
 
 
-# --- the file -----------------------------------------------------------------------------------------------------------
+# --- the file ---------------------------------------------------------------------------------------------------------
 
 
 def format_epochs(entries: Sequence[Epoch]) -> bytes:
@@ -151,7 +152,8 @@ def parse_epochs(content: bytes) -> list[Epoch]:
         raise ValueError(f"it has {len(entries)} of {count} epochs")
     if crc and crc != zlib.crc32(b"".join(lines[2:])) & 0x7FFFFFFF:
         raise ValueError("its checksum does not match")
-    if any(later.epoch <= earlier.epoch or later.start < earlier.start for earlier, later in zip(entries, entries[1:])):
+    pairs = itertools.pairwise(entries)
+    if any(later.epoch <= earlier.epoch or later.start < earlier.start for earlier, later in pairs):
         raise ValueError("its epochs are not in ascending order")
     return entries
 

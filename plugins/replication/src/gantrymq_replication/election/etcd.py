@@ -5,17 +5,17 @@
     state          {"master", "epoch", "set", "setEpoch", "clean"}
     master         {"id", "epoch"}, with the master's lease
 
-The master is who wrote `master` under a lease that lives. Every change of `state` is one transaction that compares its last
-revision and, except in an election, that `master` has the writer's lease:
+The master is who wrote `master` under a lease that lives. Every change of `state` is one transaction that compares its
+last revision and, except in an election, that `master` has the writer's lease:
 
-    election   `master` is absent: epoch + 1, and the set stays, with the new master in it. Only a member of the set may be
-               elected; who has a longer log (epoch, end) tries 0.5 s earlier. Every member of the set has all that was
-               acknowledged, so it does not matter for that who is faster.
+    election   `master` is absent: epoch + 1, and the set stays, with the new master in it. Only a member of the set may
+               be elected; who has a longer log (epoch, end) tries 0.5 s earlier. Every member of the set has all that
+               was acknowledged, so it does not matter for that who is faster.
     alter      the set, setEpoch + 1
 
-So at most one broker writes in an epoch, and another one can be elected only after the master's lease has ended. `clean` is
-false while the only member of the set has acknowledged messages that are perhaps not on its disk: then it is not elected
-after a crash, before a person says so.
+So at most one broker writes in an epoch, and another one can be elected only after the master's lease has ended.
+`clean` is false while the only member of the set has acknowledged messages that are perhaps not on its disk: then it is
+not elected after a crash, before a person says so.
 """
 
 from __future__ import annotations

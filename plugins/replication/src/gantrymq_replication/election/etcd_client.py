@@ -1,7 +1,7 @@
 """The few calls of etcd's API v3 that the election needs, on the messages of the package aetcd.
 
-aetcd's own client has one address and no TLS, so its stubs are used on channels made here: one for each endpoint, the next
-one when a call fails. A failed transaction is not made again, because nobody knows whether it had an effect.
+aetcd's own client has one address and no TLS, so its stubs are used on channels made here: one for each endpoint, the
+next one when a call fails. A failed transaction is not made again, because nobody knows whether it had an effect.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ class Etcd(Protocol):
         """End a lease and delete its keys."""
 
     async def watch(self, keys: Sequence[str], changed: Callable[[], Awaitable[None]]) -> None:
-        """Call *changed* after each change of *keys*, and whenever changes may have been missed. Runs until cancelled."""
+        """Call *changed* after changes of *keys*, and whenever some may have been missed. Runs until cancelled."""
 
     async def close(self) -> None:
         """Close the connections."""
@@ -128,7 +128,8 @@ class EtcdClient:
         """See `Etcd.read`."""
         rpc = self._rpc
         gets = [
-            rpc.RequestOp(request_range=rpc.RangeRequest(key=each.encode(), range_end=_after(each))) for each in prefixes
+            rpc.RequestOp(request_range=rpc.RangeRequest(key=each.encode(), range_end=_after(each)))
+            for each in prefixes
         ]
         answer = await self._call(lambda channel: rpc.KVStub(channel).Txn, rpc.TxnRequest(success=gets), again=True)
         found = {}
@@ -141,7 +142,10 @@ class EtcdClient:
         """See `Etcd.commit`."""
         rpc, compare = self._rpc, self._rpc.Compare
         comparisons = [
-            *(compare(key=each.encode(), target=compare.VERSION, result=compare.EQUAL, version=0) for each in txn.absent),
+            *(
+                compare(key=each.encode(), target=compare.VERSION, result=compare.EQUAL, version=0)
+                for each in txn.absent
+            ),
             *(
                 compare(key=each.encode(), target=compare.MOD, result=compare.EQUAL, mod_revision=revision)
                 for each, revision in txn.revisions.items()
@@ -156,10 +160,7 @@ class EtcdClient:
                 rpc.RequestOp(request_put=rpc.PutRequest(key=each.encode(), value=value, lease=lease))
                 for each, (value, lease) in txn.puts.items()
             ),
-            *(
-                rpc.RequestOp(request_delete_range=rpc.DeleteRangeRequest(key=each.encode()))
-                for each in txn.deletes
-            ),
+            *(rpc.RequestOp(request_delete_range=rpc.DeleteRangeRequest(key=each.encode())) for each in txn.deletes),
         ]
         asked = rpc.TxnRequest(compare=comparisons, success=writes)
         answer = await self._call(lambda channel: rpc.KVStub(channel).Txn, asked, again=False)
@@ -207,9 +208,7 @@ class EtcdClient:
                     await self._authenticate()
                 stream = rpc.WatchStub(self._channels[self._at]).Watch(metadata=self._metadata())
                 for each in keys:
-                    await stream.write(
-                        rpc.WatchRequest(create_request=rpc.WatchCreateRequest(key=each.encode()))
-                    )
+                    await stream.write(rpc.WatchRequest(create_request=rpc.WatchCreateRequest(key=each.encode())))
                 created = 0
                 async for answer in stream:
                     if answer.canceled:
@@ -261,7 +260,9 @@ class EtcdClient:
             answer = await rpc.AuthStub(self._channels[self._at]).Authenticate(asked, timeout=rules.call_s)
         except rpc.AioRpcError as error:
             if error.code() == rpc.StatusCode.INVALID_ARGUMENT:
-                raise EngineRefused(f"etcd at {self.endpoint} refuses user {rules.user!r}: {error.details()}") from error
+                raise EngineRefused(
+                    f"etcd at {self.endpoint} refuses user {rules.user!r}: {error.details()}"
+                ) from error
             raise
         self._token = str(answer.token)
 

@@ -76,12 +76,12 @@ class IdentityFiles:
         found = self._files.read(path).decode(errors="replace").split("#")
         if len(found) != parts or not found[2].isdigit():
             raise StoreDamaged(
-                f"{path} is damaged. Restore it from a backup; without the file this broker becomes a new member of its "
-                "set, with a new id"
+                f"{path} is damaged. Restore it from a backup; without the file this broker becomes a new member of "
+                "its set, with a new id"
             )
         if found[:2] != [self._cluster, self._broker]:
             raise StoreDamaged(
-                f"{path} is the identity of broker {found[1]} in cluster {found[0]}, but this is broker {self._broker} in "
-                f"cluster {self._cluster}: this store belongs to another set of brokers"
+                f"{path} is the identity of broker {found[1]} in cluster {found[0]}, but this is broker {self._broker} "
+                f"in cluster {self._cluster}: this store belongs to another set of brokers"
             )
         return found

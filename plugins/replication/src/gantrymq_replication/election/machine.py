@@ -11,13 +11,13 @@ An engine (`engine.Engine`) says which master the set has in which epoch. This m
                       nobody is named             a master is fenced; try to be elected
     older epoch                                   nothing
 
-Fencing. With `Fencing.STRICT` a master accepts and acknowledges only before a deadline: the time *before* the last request
-whose answer confirmed its epoch, plus the time for which the engine elects nobody else, minus a margin for clocks of
-different speed. The deadline is compared when a message is accepted and again before it is acknowledged, with the clock at
-that moment, so that a process that was suspended finds it has passed. An engine that elects as soon as a connection to it
-breaks (RocketMQ's controller) sets `fences_on_loss`: then a break fences at once, until a later request is answered.
-With `Fencing.ROCKETMQ` a master stays the master until it is told otherwise, as in RocketMQ, whose master acknowledges
-messages that are lost in such cases.
+Fencing. With `Fencing.STRICT` a master accepts and acknowledges only before a deadline: the time *before* the last
+request whose answer confirmed its epoch, plus the time for which the engine elects nobody else, minus a margin for
+clocks of different speed. The deadline is compared when a message is accepted and again before it is acknowledged, with
+the clock at that moment, so that a process that was suspended finds it has passed. An engine that elects as soon as a
+connection to it breaks (RocketMQ's controller) sets `fences_on_loss`: then a break fences at once, until a later
+request is answered. With `Fencing.ROCKETMQ` a master stays the master until it is told otherwise, as in RocketMQ, whose
+master acknowledges messages that are lost in such cases.
 """
 
 from __future__ import annotations
@@ -77,7 +77,7 @@ class RoleRules:
     fences_on_loss: bool = False
 
 
-# --- decisions ----------------------------------------------------------------------------------------------------------
+# --- decisions --------------------------------------------------------------------------------------------------------
 
 
 class BecomeMaster(NamedTuple):
@@ -180,9 +180,7 @@ class Machine:
 
     def may_acknowledge(self, log_offset: int, now: float) -> bool:
         """Return whether a message that ends at *log_offset* may be acknowledged. Call it last before the answer."""
-        return (
-            self.leased(now) and self.set is not None and self.set.enough and log_offset <= self.set.confirmed
-        )
+        return self.leased(now) and self.set is not None and self.set.enough and log_offset <= self.set.confirmed
 
     def problem(self, now: float) -> str:
         """Return why this broker accepts nothing, in a sentence; empty if it does."""
@@ -191,6 +189,8 @@ class Machine:
                 return self._no_master
             return f"this broker is a slave; the master of epoch {self.epoch} is broker id {self.master}"
         if self._role is not _Role.MASTER:
+            if self.unelectable:
+                return self.unelectable
             return self._no_master if self._known and self.master is None else self._problem
         if not self.leased(now):
             return f"this master is fenced: {self._problem}"

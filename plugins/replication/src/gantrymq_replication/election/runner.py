@@ -1,7 +1,7 @@
 """Runs the machine of a broker: passes its decisions to the engine and to the broker, and the results back.
 
-Calls of the engine run beside each other, changes of the role one after the other; of several changes that wait, only the
-last one is made. The machine decides synchronously, so that fencing never waits for either.
+Calls of the engine run beside each other, changes of the role one after the other; of several changes that wait, only
+the last one is made. The machine decides synchronously, so that fencing never waits for either.
 """
 
 from __future__ import annotations

@@ -1,17 +1,17 @@
 """The in-sync set of a master: who is in it, what all of it has, and which change to ask the engine for.
 
-Pure: offsets and times in, decisions out. The engine keeps the set, because it elects from it. The master asks for a change
-and counts the union of every set that the engine may have meanwhile:
+Pure: offsets and times in, decisions out. The engine keeps the set, because it elects from it. The master asks for a
+change and counts the union of every set that the engine may have meanwhile:
 
     expand     the newcomer counts before the engine is asked
     shrink     a member counts until the engine has agreed
-    no answer  both sets count until the engine's set epoch is a newer one; then no older request can succeed any more. A
-               newcomer whose outcome is unknown and that has left again is asked for once more, to settle it
+    no answer  both sets count until the engine's set epoch is a newer one; then no older request can succeed any more.
+               A newcomer whose outcome is unknown and that has left again is asked for once more, to settle it
 
 So each member of the engine's set has what is acknowledged, whichever of the requests succeeded.
 
-Source: apache/rocketmq store/.../ha/autoswitch/AutoSwitchHAService.java, whose set may shrink earlier (5.5.0), and whose
-confirm offset is the end of the log with allAckInSyncStateSet=false.
+Source: apache/rocketmq store/.../ha/autoswitch/AutoSwitchHAService.java, whose set may shrink earlier (5.5.0), and
+whose confirm offset is the end of the log with allAckInSyncStateSet=false.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class SetRules:
 
 
 class Alter(NamedTuple):
-    """Ask the engine for another set; answer with `SyncSet.accepted`, `refused` or nothing, if the outcome is unknown."""
+    """Ask the engine for another set; then call `SyncSet.accepted`, `refused` or `unanswered`."""
 
     number: int
     set_epoch: int  # that the set replaces
@@ -81,7 +81,7 @@ class SyncSet:
         end: int,
         now: float,
     ) -> None:
-        """*confirmed*: what is known to be confirmed by earlier masters; *epoch_start*: the log's end at the election."""
+        """*confirmed*: by earlier masters, as far as it is known; *epoch_start*: the log's end at the election."""
         self._rules, self.members, self.set_epoch = rules, frozenset(members), set_epoch
         self.confirmed = confirmed  # every member has the log up to here; consumers see no more
         self.followers: dict[int, Follower] = {}

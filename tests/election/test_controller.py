@@ -1,0 +1,284 @@
+"""The engine on the controller: what Java's brokers and controllers sent, and scripted controllers."""
+
+import base64
+
+import pytest
+
+pytest.importorskip("gantrymq_replication")
+
+from pathlib import Path
+
+from scripted_cluster import Peer
+
+from gantrymq.errors import FormatError
+from gantrymq.remoting.codes import RequestCode
+from gantrymq.remoting.command import Command, decode
+from gantrymq.remoting.frame import FrameDecoder
+from gantrymq_replication.election.controller import ControllerEngine, ControllerRules
+from gantrymq_replication.election.controller_headers import (
+    AlterRequest,
+    ApplyIdRequest,
+    ElectRequest,
+    HeartbeatRequest,
+    MasterHeader,
+    NextIdRequest,
+    RegisterRequest,
+    ReplicaInfoRequest,
+    read_set,
+    write_set,
+)
+from gantrymq_replication.election.engine import Answer, EngineRefused, EngineUnreachable, Progress
+from gantrymq_replication.election.machine import Standing
+from gantrymq_replication.election.sync_set import Alter
+from gantrymq_testing import simulated
+
+HEADERS = {
+    904: HeartbeatRequest,
+    1001: AlterRequest,
+    1002: ElectRequest,
+    1003: RegisterRequest,
+    1004: ReplicaInfoRequest,
+    1008: MasterHeader,
+    1012: NextIdRequest,
+    1013: ApplyIdRequest,
+}
+EMPTY = Progress(-1, 0, 0)
+IDENTITY = Path("/one/brokerIdentity")
+LEADS = {"controllerLeaderAddress": "c0:9878", "isLeader": "true"}
+
+
+def command(row):
+    [frame] = FrameDecoder().feed(base64.b64decode(row["frame"]))
+    return decode(frame)
+
+
+@pytest.fixture(scope="module")
+def recorded(java):
+    """Requests and their answers of all scenarios: pairs, with None for the answer to a oneway request."""
+    found = []
+    for rows in java["requests"].values():
+        asked = {}
+        for row in rows:
+            each = command(row)
+            if each.is_response:
+                if (before := asked.pop((row["conn"], row["opaque"]), None)) is not None:
+                    found.append((before, each))
+            elif each.is_oneway:
+                found.append((each, None))
+            else:
+                asked[row["conn"], row["opaque"]] = each
+    return found
+
+
+def test_our_headers_have_the_fields_of_java_requests(recorded):
+    seen = set()
+    for asked, _ in recorded:
+        if asked.code in HEADERS:
+            seen.add(asked.code)
+            assert HEADERS[asked.code].from_ext(asked.ext).to_ext() == asked.ext
+    assert seen == HEADERS.keys()
+
+
+def test_our_sets_are_the_bytes_of_java(recorded):
+    bodies = [asked.payload for asked, _ in recorded if asked.code == RequestCode.CONTROLLER_ALTER_SYNC_STATE_SET]
+    assert len(bodies) > 10
+    for body in bodies:
+        assert write_set(*read_set(body)) == body
+    for wrong in (b"[]", b'{"syncStateSet":["1"]}', b"{}"):
+        with pytest.raises(FormatError):
+            read_set(wrong)
+
+
+class Controllers:
+    """Scripted controllers and one engine."""
+
+    def __init__(self, world, count=1):
+        self.world = world
+        self.peers = [Peer(world, f"c{number}", 9878) for number in range(count)]
+        self.news, self.lost = [], []
+        self.engine = ControllerEngine(
+            world,
+            ControllerRules(
+                addresses=tuple(each.address for each in self.peers),
+                cluster="DefaultCluster",
+                broker="broker-a",
+                address="127.0.0.2:20911",
+                identity=IDENTITY,
+            ),
+        )
+
+    async def open(self):
+        return await self.engine.open(self.news.append, self.lost.append)
+
+
+def simulate(main, count=1, answers=None):
+    async def run(world):
+        world.files.make_dirs(IDENTITY.parent)
+        set_ = Controllers(world, count)
+        for each in set_.peers:
+            each.answers.update(ANSWERS)
+            each.answers.update(answers or {})
+            await each.start()
+        try:
+            return await main(set_, set_.peers[0])
+        finally:
+            await set_.engine.close()
+            for each in set_.peers:
+                await each.stop()
+            await world.workers.close()
+
+    return simulated.simulate(1, run)
+
+
+MASTER = {"masterBrokerId": "1", "masterAddress": "127.0.0.2:20911", "masterEpoch": "1"}
+ANSWERS = {
+    904: Command(0),
+    1001: Command(0, ext={"newSyncStateSetEpoch": "2"}, body=b'{"syncStateSet":[1,2],"syncStateSetEpoch":2}'),
+    1002: Command(0, ext={**MASTER, "syncStateSetEpoch": "1"}, body=b'{"brokerMemberGroup":{},"syncStateSet":[1]}'),
+    1003: Command(0, body=b'{"syncStateSet":[],"syncStateSetEpoch":0}'),
+    1004: Command(0, ext=MASTER, body=b'{"syncStateSet":[1],"syncStateSetEpoch":1}'),
+    1005: Command(0, ext=LEADS),
+    1012: Command(0, ext={"nextBrokerId": "1"}),
+    1013: Command(0),
+}
+
+
+def test_a_conversation_has_the_requests_of_java(recorded):
+    """Each code is answered with the first recorded answer; our first request of it has the fields of Java's first."""
+    first, answers = {}, {}
+    for asked, answer in recorded:
+        first.setdefault(asked.code, asked)
+        if answer is not None and answer.code == 0:
+            answers.setdefault(asked.code, Command(0, ext=answer.ext, body=answer.body))
+    answers[1005] = Command(0, ext=LEADS)
+
+    async def main(controllers, peer):
+        engine = controllers.engine
+        assert await controllers.open() == 1
+        elected = await engine.elect(EMPTY)
+        assert elected.standing == Standing(1, 1, frozenset({1}), 1, "127.0.0.2:20911")
+        assert (await engine.renew(EMPTY)).standing == elected.standing
+        assert await engine.alter(1, Alter(1, 1, frozenset({1, 2}))) == ({1, 2}, 2)
+        return peer.asked
+
+    asked = simulate(main, answers=answers)
+    assert [each.code for each in asked] == [1005, 1012, 1013, 1003, 904, 1002, 904, 1004, 1001]
+    for each in asked:
+        expected, found = dict(first[each.code].ext or {}), dict(each.ext or {})
+        for changing in ("invokeTime", "registerCheckCode"):
+            assert (expected.pop(changing, None) is None) == (found.pop(changing, None) is None)
+        assert found == expected, each.code
+        assert each.payload == first[each.code].payload
+
+
+def test_news_of_a_controller_are_passed_on(recorded):
+    told = [asked for asked, _ in recorded if asked.code == 1008]
+
+    async def main(controllers, _):
+        await controllers.open()
+        for each in told:
+            controllers.engine.role_changed(each)
+        return controllers.news
+
+    news = simulate(main)
+    assert len(news) == 8 and news[0] == Standing(2, 2, frozenset({2}), 5, "127.0.0.2:21911")
+
+
+def test_an_application_is_repeated_with_its_check_code():
+    """The broker was stopped before it heard the answer."""
+
+    async def main(controllers, peer):
+        controllers.world.files.replace(Path(f"{IDENTITY}-temp"), b"DefaultCluster#broker-a#7#10.0.0.7:1;5")
+        assert await controllers.open() == 7
+        assert peer.of(1013)[0].ext["registerCheckCode"] == "10.0.0.7:1;5" and not peer.of(1012)
+        assert controllers.world.files.read(IDENTITY) == b"DefaultCluster#broker-a#7"
+        assert controllers.world.files.stat(Path(f"{IDENTITY}-temp")) is None
+
+    simulate(main)
+
+
+def test_an_id_that_another_broker_took_is_not_used():
+    ids = iter("123456")
+
+    async def main(controllers, peer):
+        assert await controllers.open() == 3
+        assert len(peer.of(1013)) == 3
+
+    answers = {
+        1012: lambda _: Command(0, ext={"nextBrokerId": next(ids)}),
+        1013: lambda asked: Command(0 if asked.ext["appliedBrokerId"] == "3" else 2014, remark="taken"),
+    }
+    simulate(main, answers=answers)
+
+
+def test_the_leader_changes():
+    async def main(controllers, first):
+        second = controllers.peers[1]
+        await controllers.open()
+        assert controllers.engine.leader == "c0:9878"
+        for each in controllers.peers:
+            each.answers[1005] = Command(0, ext={"controllerLeaderAddress": "c1:9878"})
+        first.answers[1004] = first.answers[904] = Command(2007, remark="The controller is not in leader state")
+        assert (await controllers.engine.renew(EMPTY)).standing.master == 1
+        assert controllers.engine.leader == "c1:9878"
+        assert len(second.of(904)) == 1
+        await controllers.engine.renew(EMPTY)
+        await controllers.world.clock.sleep(1)
+        assert first.of(904)[-1].is_oneway and not second.of(904)[-1].is_oneway
+
+        # A break of the connection to the leader is told at once, one to another controller is not.
+        await first.stop()
+        await controllers.world.clock.sleep(1)
+        assert not controllers.lost
+        await second.stop()
+        await controllers.world.clock.sleep(1)
+        assert controllers.lost == ["the connection to the controller c1:9878 broke"]
+        with pytest.raises(EngineUnreachable, match="no controller leads: c0:9878: .*; c1:9878: "):
+            await controllers.engine.renew(EMPTY)
+
+    simulate(main, 2)
+
+
+@pytest.mark.parametrize(
+    ("code", "answer", "error", "sentence"),
+    [
+        (1002, Command(2012, remark="nobody"), EngineRefused, "none of its in-sync set is alive .*2012 nobody"),
+        (1002, Command(2010, remark="unknown"), EngineRefused, "the controller c0:9878 refuses: 2010 unknown"),
+        (1001, Command(2001, remark="old"), EngineRefused, "refuses: 2001 old"),
+        (1001, Command(1, remark="java.lang.NullPointerException"), EngineUnreachable, "failed: 1 java.lang"),
+        (1001, None, EngineUnreachable, "the controller does not answer"),
+        (1005, Command(0, ext={"group": "g"}), EngineUnreachable, "no controller leads: c0:9878 knows no leader"),
+        (1003, Command(2010), EngineRefused, "does not know broker id 1 of broker-a: .* remove /one/brokerIdentity"),
+        (1013, Command(2014), EngineRefused, "refused 5 applications for an id"),
+    ],
+)
+def test_what_a_controller_refuses_is_told_in_a_sentence(code, answer, error, sentence):
+    async def main(controllers, peer):
+        peer.answers[code] = answer
+        with pytest.raises(error, match=sentence):
+            await controllers.open()
+            await controllers.engine.elect(EMPTY)
+            await controllers.engine.alter(1, Alter(1, 1, frozenset({1, 2})))
+
+    simulate(main)
+
+
+def test_a_master_that_lives_is_no_refusal():
+    async def main(controllers, peer):
+        await controllers.open()
+        peer.answers[1002] = Command(2011, ext={**MASTER, "syncStateSetEpoch": "2"}, body=b'{"syncStateSet":[1,2]}')
+        answer = await controllers.engine.elect(EMPTY)
+        assert isinstance(answer, Answer) and answer.standing.members == {1, 2} and answer.standing.set_epoch == 2
+
+    simulate(main)
+
+
+def test_a_broker_that_was_forgotten_registers_again():
+    async def main(controllers, peer):
+        await controllers.open()
+        answers = iter([Command(2008, remark="unknown"), ANSWERS[1004]])
+        peer.answers[1004] = lambda _: next(answers)
+        assert (await controllers.engine.renew(EMPTY)).standing.master == 1
+        assert len(peer.of(1003)) == 2
+
+    simulate(main)
