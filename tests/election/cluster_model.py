@@ -191,7 +191,7 @@ class ModelBroker:
         rules = RoleRules(
             own_id=self.id, fencing=self.fencing, lease_s=TTL, fences_on_loss=not self.world.engine.leases, renew_s=1.0
         )
-        self.machine = Machine(rules, self.set_rules(self.id), self.now)
+        self.machine = Machine(rules, self.set_rules(self.id), self.now, self.epochs.last_epoch)
 
     def crash(self):
         self.up = False
@@ -238,6 +238,12 @@ class ModelBroker:
 
     def learned(self, standing, asked_at):
         self.carry_out(self.machine.learned(standing, asked_at, self.now))
+
+    def hinted(self):
+        self.carry_out(self.machine.hinted(self.now))
+
+    def lost(self):
+        self.carry_out(self.machine.lost("the connection broke", self.now))
 
     def failed(self):
         self.carry_out(self.machine.failed("no answer", self.now))
@@ -436,7 +442,10 @@ class World:
     def notify(self, standing):
         for each in self.brokers.values():
             if self.random.random() < 0.8 and not self.isolated(each):
-                each.do(self.delay(), each.learned, standing, None)
+                if self.engine.leases:
+                    each.do(self.delay(), each.learned, standing, None)
+                else:
+                    each.do(self.delay(), each.hinted)
 
     def trouble(self):
         """Something happens every second or two, to one broker."""
@@ -472,10 +481,3 @@ class World:
         for each in self.brokers.values():
             each.paused_until = 0.0
             self.restart(each)
-
-
-def _lost(broker):
-    broker.carry_out(broker.machine.lost("the connection broke", broker.now))
-
-
-ModelBroker.lost = _lost

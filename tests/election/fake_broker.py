@@ -36,7 +36,6 @@ class FakeBroker:
                 own_id=own_id, **{"least_copies": 1, "first_s": 0.5, "retry_s": 0.3, **self._rules}
             ),
             self._fencing,
-            1.0,
         )
         self.election = Election(self.world, self.engine, self, rules, self._unelectable)
         self.election.start()

@@ -150,6 +150,12 @@ def test_a_set_of_one_that_may_have_lost_messages_needs_a_person():
             lambda: one.machine and "a person must elect it" in one.machine.problem(one.now), "sentence"
         )
         assert not one.serving
+        with pytest.raises(EngineRefused, match=r"broker id 7 is not alive; alive are \[1\]"):
+            await one.engine.admit(7)
+        await one.engine.admit(1)
+        await brokers.until(lambda: one.serving, "master")
+        with pytest.raises(EngineRefused, match="broker id 1 is the master"):
+            await one.engine.admit(1)
 
     simulate(main)
 

@@ -82,7 +82,7 @@ class ControllerEngine:
     fences_on_loss = True
 
     def __init__(self, world: World, rules: ControllerRules, tls: TlsClient | None = None) -> None:
-        self.lease_s = rules.heartbeat_s
+        self.lease_s, self.renew_s = rules.heartbeat_s, min(1.0, rules.heartbeat_s / 3)
         self._clock, self._workers, self._rules = world.clock, world.workers, rules
         self._client = RemotingClient(world, tls=tls)
         self._client.on_close(self._closed)
@@ -235,14 +235,17 @@ class ControllerEngine:
         return change.members, AlterResponse.from_ext(answer.ext).new_sync_state_set_epoch
 
     def role_changed(self, command: Command) -> None:
-        """Take a request 1008 of a controller.
+        """Take a request 1008 of a controller: read the standing from the leader.
+
+        RocketMQ's brokers believe it, but any process that reaches the port can send it.
 
         Raises:
-            RequestRefused, FormatError: it is malformed.
+            RequestRefused: it is malformed.
         """
         standing = _standing(MasterHeader.from_ext(command.ext), command.payload)
+        log.debug("a controller tells that broker id %s is the master of epoch %d", standing.master, standing.epoch)
         if self._on_news is not None:
-            self._on_news(standing)
+            self._on_news(None)
 
     async def resign(self) -> None:
         """Close the connections: the controller elects another master at once."""

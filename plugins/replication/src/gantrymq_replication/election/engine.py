@@ -14,7 +14,7 @@ from gantrymq_replication.election.sync_set import Alter
 
 __all__ = ["Answer", "Engine", "EngineError", "EngineRefused", "EngineUnreachable", "OnLost", "OnNews", "Progress"]
 
-OnNews = Callable[[Standing], None]
+OnNews = Callable[[Standing | None], None]
 OnLost = Callable[[str], None]
 
 
@@ -49,13 +49,15 @@ class Engine(Protocol):
     """One broker's access to the engine. Calls raise `EngineUnreachable` or `EngineRefused`, and nothing else."""
 
     lease_s: float  # a master that is named in an answer is not replaced before `asked_at` + `lease_s`
+    renew_s: float  # between two renewals
     fences_on_loss: bool  # the engine may elect another one as soon as the connection breaks
 
     async def open(self, on_news: OnNews, on_lost: OnLost) -> int:
         """Find or acquire this broker's id in the set, register, and return the id.
 
         Args:
-            on_news: called with standings that the engine sends by itself; they may be old.
+            on_news: called with standings that the engine has read because of a change, or with None if there is said
+                to be a new one, which is then read with `renew`.
             on_lost: called with a sentence when the connection breaks.
         """
 

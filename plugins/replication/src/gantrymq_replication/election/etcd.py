@@ -5,12 +5,12 @@
     state          {"master", "epoch", "set", "setEpoch", "clean"}
     master         {"id", "epoch"}, with the master's lease
 
-The master is who wrote `master` under a lease that lives. Every change of `state` is one transaction that compares its
-last revision and, except in an election, that `master` has the writer's lease:
+The master is the broker that wrote `master` under a lease that lives. Every change of `state` is one transaction that
+compares its last revision and, except in an election, that `master` has the writer's lease:
 
     election   `master` is absent: epoch + 1, and the set stays, with the new master in it. Only a member of the set may
-               be elected; who has a longer log (epoch, end) tries 0.5 s earlier. Every member of the set has all that
-               was acknowledged, so it does not matter for that who is faster.
+               be elected; one with a longer log (epoch, end) tries 0.5 s earlier. Every member of the set has all that
+               was acknowledged, so that it does not matter which one is faster.
     alter      the set, setEpoch + 1
 
 So at most one broker writes in an epoch, and another one can be elected only after the master's lease has ended.
@@ -97,7 +97,7 @@ class EtcdEngine:
     fences_on_loss = False
 
     def __init__(self, world: World, etcd: Etcd, rules: EtcdSetRules) -> None:
-        self.lease_s = float(rules.lease_s)
+        self.lease_s, self.renew_s = float(rules.lease_s), rules.lease_s / 3
         self._clock, self._workers, self._etcd, self._rules = world.clock, world.workers, etcd, rules
         self._base = f"{rules.prefix}/{rules.cluster}/{rules.broker}/"
         self._files = IdentityFiles(world.files, rules.identity, rules.cluster, rules.broker)
@@ -284,6 +284,27 @@ class EtcdEngine:
         return json.dumps(
             {"master": master, "epoch": epoch, "set": sorted(members), "setEpoch": set_epoch, "clean": clean}
         ).encode()
+
+    async def admit(self, broker_id: int) -> None:
+        """Let *broker_id* be elected, although it may lack acknowledged messages: a person has decided so.
+
+        Raises:
+            EngineRefused: there is a master, or no such broker, or the state has changed meanwhile.
+        """
+        state = await self._read()
+        if state.master is not None:
+            raise EngineRefused(f"broker id {self._standing(state).master} is the master; nothing needs to be decided")
+        if broker_id not in state.members:
+            raise EngineRefused(f"broker id {broker_id} is not alive; alive are {sorted(state.members)}")
+        value = {**state.value, "set": [broker_id], "setEpoch": state.set_epoch + 1, "clean": True}
+        key = self._base + "state"
+        txn = Txn(
+            absent=(self._base + "master",),
+            revisions={key: state.revision},
+            puts={key: (json.dumps(value).encode(), 0)},
+        )
+        if not await self._etcd.commit(txn):
+            raise EngineRefused("the state in etcd has changed meanwhile; try again")
 
     # --- what etcd has -----------------------------------------------------------------------------------------------
 

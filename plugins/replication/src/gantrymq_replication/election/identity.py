@@ -3,7 +3,7 @@
     brokerIdentity        DefaultCluster#broker-a#2
     brokerIdentity-temp   DefaultCluster#broker-a#2#10.0.0.7:10911;1795624005728     while the id is applied for
 
-The last part is the check code: who applies again with the same one gets the same id. Neither file has a line end.
+The last part is the check code: another application with the same one gets the same id. Neither file has a line end.
 
 Source: apache/rocketmq broker/.../controller/ReplicasManager.java,
 store/.../ha/autoswitch/BrokerMetadata.java, TempBrokerMetadata.java.

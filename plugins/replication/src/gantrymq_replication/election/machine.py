@@ -4,11 +4,11 @@ An engine (`engine.Engine`) says which master the set has in which epoch. This m
 
     standing          this broker                 decision
     ----------------------------------------------------------------------------------------------
-    newer epoch       is named                    become its master, serve after `ready`
-                      another one is named        follow it; a master is fenced first
-                      nobody is named             a master is fenced; try to be elected
-    same epoch        is named, is the master     the lease is renewed, the set is read
-                      nobody is named             a master is fenced; try to be elected
+    newer epoch       is its master               become the master, serve after `ready`
+                      is not its master           follow the master; a master is fenced first
+                      has no master               a master is fenced; try to be elected
+    same epoch        is its master already       the lease is renewed, the set is read
+                      has no master               a master is fenced; try to be elected
     older epoch                                   nothing
 
 Fencing. With `Fencing.STRICT` a master accepts and acknowledges only before a deadline: the time *before* the last
@@ -80,7 +80,8 @@ class RoleRules:
 # --- decisions --------------------------------------------------------------------------------------------------------
 
 
-class BecomeMaster(NamedTuple):
+@attrs.frozen
+class BecomeMaster:
     """Make the log the master's of *epoch*, then call `Machine.ready`.
 
     Connections of slaves and to another master end. The master of an earlier epoch may be named again.
@@ -89,7 +90,8 @@ class BecomeMaster(NamedTuple):
     epoch: int
 
 
-class Follow(NamedTuple):
+@attrs.frozen
+class Follow:
     """Copy the log of *master*; acknowledge nothing to an earlier one from now on."""
 
     master: int
@@ -98,27 +100,32 @@ class Follow(NamedTuple):
     ha_address: str
 
 
-class StandDown(NamedTuple):
+@attrs.frozen
+class StandDown:
     """There is no master: serve reads only, and wait for one."""
 
     reason: str
 
 
-class Fence(NamedTuple):
+@attrs.frozen
+class Fence:
     """Accept and acknowledge nothing, waiting messages included; the role stays."""
 
     reason: str
 
 
-class Unfence(NamedTuple):
+@attrs.frozen
+class Unfence:
     """Accept and acknowledge again."""
 
 
-class Renew(NamedTuple):
+@attrs.frozen
+class Renew:
     """Report progress to the engine and read the standing; then call `learned` or `failed`."""
 
 
-class Elect(NamedTuple):
+@attrs.frozen
+class Elect:
     """Try to be elected; then call `learned` or `failed`."""
 
 
@@ -139,10 +146,11 @@ NO_MASTER = "there is no master, and nobody of the in-sync set could be elected 
 class Machine:
     """One broker. Methods return what to do; the caller passes the results back."""
 
-    def __init__(self, rules: RoleRules, set_rules: SetRules, now: float) -> None:
+    def __init__(self, rules: RoleRules, set_rules: SetRules, now: float, epoch: int = 0) -> None:
+        """*epoch*: the last one of the log; an engine that knows only older ones is refused."""
         self._rules, self._set_rules = rules, set_rules
         self._role = _Role.NONE
-        self.epoch = 0  # the newest known one
+        self.epoch = max(epoch, 0)  # the newest known one
         self.master: int | None = None
         self.set: SyncSet | None = None  # while this broker is the master
         self.unelectable = ""  # why this broker must not be the master, in a sentence; empty if it may
@@ -154,7 +162,7 @@ class Machine:
         self._lost_at = NEVER
         self._fenced = True  # whether the last decision was to fence
         self._busy: type[Renew | Elect] | None = None  # what is under way
-        self._renew_at = self._elect_at = now
+        self._renew_at = self._elect_at = self._hint_at = now
         self._problem = "no engine has answered yet"
         self._no_master = NO_MASTER
 
@@ -210,9 +218,15 @@ class Machine:
             now: the present time.
         """
         if asked_at is not None:
-            self._busy, self._renew_at = None, asked_at + self._rules.renew_s
+            self._busy = None
+            self._renew_at = asked_at + self._rules.renew_s if asked_at >= self._hint_at else now
         own = standing.master == self._rules.own_id
         if standing.epoch < self.epoch or (own and standing.epoch <= self._left):
+            if not self._known and asked_at is not None:
+                self._problem = (
+                    f"the engine knows epochs up to {standing.epoch}, but the log of this broker has records of epoch "
+                    f"{self.epoch}: it belongs to another set of brokers, or the engine has lost its data"
+                )
             return self._look(now)
         before = self._standing
         if standing.epoch == before.epoch and standing.set_epoch < before.set_epoch:  # a set never goes back
@@ -293,9 +307,14 @@ class Machine:
     def lost(self, problem: str, now: float) -> list[Decision]:
         """Note that the connection to the engine broke. Answers to requests made before do not count any more."""
         self._problem = problem
-        self._renew_at = now
+        self._renew_at = self._hint_at = now
         if self._rules.fences_on_loss:
             self._deadline, self._lost_at = NEVER, now
+        return self._look(now)
+
+    def hinted(self, now: float) -> list[Decision]:
+        """Read the standing now, because the engine is said to have a new one."""
+        self._renew_at = self._hint_at = now
         return self._look(now)
 
     # --- the broker --------------------------------------------------------------------------------------------------
@@ -377,7 +396,7 @@ class Machine:
 
     def not_altered(self, epoch: int, number: int, known: bool, now: float) -> list[Decision]:
         """Take a failed request for a set: refused, if *known*, else with an unknown outcome."""
-        self._renew_at = min(self._renew_at, now)  # the engine's set may be another one than was thought
+        self._renew_at = self._hint_at = now  # the engine's set may be another one than was thought
         if self.set is not None and epoch == self.epoch:
             (self.set.refused if known else self.set.unanswered)(number, now)
         return self._look(now)

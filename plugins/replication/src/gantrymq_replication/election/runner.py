@@ -38,6 +38,7 @@ log = logging.getLogger("gantrymq.replication")
 
 TICK_S: Final = 0.1
 OPEN_S: Final = 2.0  # between two attempts to register
+AGAIN_S: Final = 1.0  # between two attempts to change the role
 MARGIN_SHARE: Final = 2 / 9  # of the lease: for clocks of different speed, and the last step of an acknowledgement
 
 RoleChange: TypeAlias = BecomeMaster | Follow | StandDown
@@ -78,7 +79,6 @@ class ElectionRules(NamedTuple):
 
     set_rules: Callable[[int], SetRules]  # by the broker's id
     fencing: Fencing = Fencing.STRICT
-    renew_s: float | None = None  # None: a third of the lease
 
 
 class Election:
@@ -136,10 +136,11 @@ class Election:
             fencing=self._rules.fencing,
             lease_s=lease,
             margin_s=lease * MARGIN_SHARE,
-            renew_s=self._rules.renew_s or lease / 3,
+            renew_s=self._engine.renew_s,
             fences_on_loss=self._engine.fences_on_loss,
         )
-        machine = self.machine = Machine(role_rules, self._rules.set_rules(own_id), self._clock.monotonic())
+        epoch, now = self._host.progress().epoch, self._clock.monotonic()
+        machine = self.machine = Machine(role_rules, self._rules.set_rules(own_id), now, epoch)
         machine.unelectable = self._unelectable
         self._run(self._change_roles(machine))
         while True:
@@ -207,8 +208,13 @@ class Election:
                     log.warning("there is no master: %s", change.reason)
                     await self._host.stand_down(change.reason)
             except Exception as error:
-                log.exception("the role could not be changed")
+                log.exception("the role could not be changed; it is tried again")
                 self.problem = _sentence(error)
+                await self._clock.sleep(AGAIN_S)
+                self._next = self._next or change
+                self._changed.set()
+            else:
+                self.problem = ""
 
     @property
     def _machine(self) -> Machine:
@@ -217,9 +223,10 @@ class Election:
 
     # --- the engine's news -------------------------------------------------------------------------------------------
 
-    def _on_news(self, standing: Standing) -> None:
+    def _on_news(self, standing: Standing | None) -> None:
         if self.machine is not None:
-            self.do(self.machine.learned(standing, None, self._clock.monotonic()))
+            now = self._clock.monotonic()
+            self.do(self.machine.hinted(now) if standing is None else self.machine.learned(standing, None, now))
 
     def _on_lost(self, problem: str) -> None:
         if self.machine is not None:
