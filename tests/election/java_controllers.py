@@ -1,6 +1,6 @@
-"""Controllers of Apache RocketMQ 5.3.3, each in a process of its own."""
+"""Controllers of Apache RocketMQ 5.3.3, and brokers that they elect, each in a process of its own."""
 
-from harness.java_servers import _java, _write_conf
+from harness.java_servers import BOOT_S, JAVA_ONLY, SMALL_STORE, _java, _write_conf
 from harness.ports import free_port
 from harness.process import Process
 
@@ -37,3 +37,35 @@ def start_controllers(running, scratch, count, **settings):
     """Start *count* controllers; return them."""
     ports = [free_port() for _ in range(count)]
     return [running(JavaController(scratch, number, ports, **settings)) for number in range(count)]
+
+
+class ElectedJavaBroker(Process):
+    """`BrokerStartup` in controller mode; it may be a slave, and have no topic, when the constructor returns."""
+
+    leaves_something = False
+
+    def __init__(self, scratch, store, namesrv, controllers, ports):
+        """*ports*: for clients and for the HA protocol."""
+        self.address, self.ha_address = (f"127.0.0.1:{port}" for port in ports)
+        settings = {
+            "brokerClusterName": "DefaultCluster",
+            "brokerName": "broker-a",
+            "brokerIP1": "127.0.0.1",
+            "brokerIP2": "127.0.0.1",
+            "bindAddress": "127.0.0.1",
+            "listenPort": str(ports[0]),
+            "haListenPort": str(ports[1]),
+            "namesrvAddr": namesrv,
+            "storePathRootDir": str(store),
+            "storePathCommitLog": str(store / "commitlog"),
+            "enableControllerMode": "true",
+            "controllerAddr": ";".join(each.address for each in controllers),
+            "syncBrokerMetadataPeriod": "1000",
+            "haSendHeartbeatInterval": "1000",  # a slave reports after this silence, not after 5 s
+            **SMALL_STORE,
+            **JAVA_ONLY,
+        }
+        heap = ("-Xms256m", "-Xmx512m", "-XX:MaxDirectMemorySize=256m", "-XX:TieredStopAtLevel=1")
+        command = _java(VERSION, scratch, heap, "broker.BrokerStartup", _write_conf(scratch, "broker.conf", settings))
+        super().__init__("java-broker", command, scratch)
+        self.wait_for_start(lambda p: "boot success" in p.output, "boot success", BOOT_S)

@@ -91,6 +91,7 @@ class Election:
         self.machine: Machine | None = None
         self.problem = "the election has not begun"  # why this broker is no member of its set; empty if it is
         self._tasks = set[asyncio.Task[None]]()
+        self._stopped = False
         self._next: RoleChange | None = None
         self._changed = asyncio.Event()
         self._wake = asyncio.Event()
@@ -100,7 +101,11 @@ class Election:
         self._run(self._main())
 
     async def stop(self, *, resign: bool) -> None:
-        """End; with *resign*, after the broker has stopped to acknowledge, let another one be elected at once."""
+        """End; with *resign*, after the broker has stopped to acknowledge, let another one be elected at once.
+
+        Connections of slaves end afterwards, because slaves without a connection leave the set.
+        """
+        self._stopped = True
         for task in [*self._tasks]:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
@@ -151,7 +156,9 @@ class Election:
     # --- decisions ---------------------------------------------------------------------------------------------------
 
     def do(self, decisions: list[Decision]) -> None:
-        """Carry out decisions of the machine."""
+        """Carry out decisions of the machine; after `stop` they are ignored."""
+        if self._stopped:
+            return
         for each in decisions:
             if isinstance(each, Fence):
                 log.warning("this master accepts nothing: %s", each.reason)
