@@ -46,11 +46,11 @@ class Checker:
             assert engine.epoch == epoch, f"the master of {epoch} acknowledges after the election of {engine.epoch}"
         self.acked.append((position, broker.log[position]))
 
-    def accept(self, world, broker):
+    def serve(self, world, broker):
         if world.engine.leases:
             world.engine.tick()
             assert (world.engine.master, world.engine.epoch) == (broker.id, broker.machine.epoch), (
-                f"the master of {broker.machine.epoch} accepts after its lease"
+                f"the master of {broker.machine.epoch} serves after its lease"
             )
 
     def show(self, log, end):
@@ -273,8 +273,9 @@ class ModelBroker:
         machine = self.machine
         self.carry_out(machine.tick(self.now))
         rng = self.world.random
+        if machine.leased(self.now):
+            self.world.checker.serve(self.world, self)
         if rng.random() < 0.5 and machine.may_accept(self.now):
-            self.world.checker.accept(self.world, self)
             self.waiting.append(len(self.log))
             self.log.append((machine.epoch, rng.random()))
             machine.appended(len(self.log))
@@ -375,8 +376,9 @@ class ModelBroker:
 class World:
     """Virtual time and everything that goes wrong."""
 
-    def __init__(self, seed, leases, *, brokers=3, fencing=Fencing.STRICT, faults=True, **rules):
-        self.random, self.now, self.faults = random.Random(seed), 0.0, faults
+    def __init__(self, seed, leases, *, brokers=3, fencing=Fencing.STRICT, faults=True, slow=False, **rules):
+        """With *slow*, answers of the engine take almost as long as they may."""
+        self.random, self.now, self.faults, self.slow = random.Random(seed), 0.0, faults, slow
         self._queue, self._numbers = [], itertools.count()
         self.checker = Checker()
         self.cut_off = {}  # by broker: until when it does not reach the engine, and whether answers only are lost
@@ -429,7 +431,8 @@ class World:
                 return  # the request is lost
             outcome = getattr(self.engine, kind)(broker.id, *args)
             if not (self.faults and self.random.random() < 0.05) and not self.isolated(broker):
-                broker.do(self.delay(), finish, answered, outcome, asked_at)
+                delay = self.random.uniform(2, TIMEOUT) if self.slow else self.delay()
+                broker.do(delay, finish, answered, outcome, asked_at)
 
         if not self.isolated(broker, sending=True):
             self.later(self.delay(), arrive)

@@ -15,7 +15,7 @@ async def etcd_broker(world, folder, endpoints, broker="broker-a", client=None, 
     def engine(fake):
         return EtcdEngine(
             world,
-            EtcdClient(EtcdRules(endpoints=endpoints, **(client or {}))),
+            EtcdClient(world.clock, EtcdRules(endpoints=endpoints, **(client or {}))),
             EtcdSetRules(
                 cluster="DefaultCluster",
                 broker=broker,

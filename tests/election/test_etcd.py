@@ -263,5 +263,5 @@ def test_settings_are_checked():
     from gantrymq.errors import ConfigError
 
     with pytest.raises(ConfigError, match="need the addresses of etcd"):
-        EtcdClient(EtcdRules(endpoints=()))
+        EtcdClient(None, EtcdRules(endpoints=()))
     assert "word" not in repr(EtcdRules(endpoints=("a:1",), user="u", password="word", key=b"word"))

@@ -1,1 +1,15 @@
-"""Elected roles: a broker of a set whose master an existing engine chooses, RocketMQ's controller or etcd."""
+"""Elected roles: a broker of a set whose master an existing engine chooses, RocketMQ's controller or etcd.
+
+| module | content |
+|---|---|
+| `machine` | the role: standings and times in, decisions out; fencing |
+| `sync_set` | the in-sync set of a master: what is confirmed, who enters and leaves |
+| `engine` | what an engine does |
+| `controller`, `controller_headers`, `identity` | the engine on RocketMQ's controller; files with a broker's id |
+| `etcd`, `etcd_client` | the engine on etcd |
+| `runner` | runs a machine over an engine and a broker |
+| `epochs` | the epoch list of a log and its file |
+| `auto_switch` | the HA protocol of elected roles without I/O |
+
+No service of the plugin uses these yet.
+"""

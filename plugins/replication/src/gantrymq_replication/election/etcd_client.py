@@ -1,12 +1,12 @@
 """The few calls of etcd's API v3 that the election needs, on the messages of the package aetcd.
 
 aetcd's own client has one address and no TLS, so its stubs are used on channels made here: one for each endpoint, the
-next one when a call fails. A failed transaction is not made again, because nobody knows whether it had an effect.
+next one when a call fails. A failed transaction is not made again, because nobody knows whether it had an effect. The
+sockets are gRPC's, not the world's.
 """
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from types import ModuleType
@@ -15,6 +15,7 @@ from typing import Any, Final, NamedTuple, Protocol
 import attrs
 
 from gantrymq.errors import ConfigError
+from gantrymq.world import Clock
 from gantrymq_replication.election.engine import EngineRefused, EngineUnreachable
 
 __all__ = ["Etcd", "EtcdClient", "EtcdRules", "KeyValue", "Txn"]
@@ -85,7 +86,7 @@ class EtcdRules:
 class EtcdClient:
     """`Etcd` over gRPC. Create it in a running event loop."""
 
-    def __init__(self, rules: EtcdRules) -> None:
+    def __init__(self, clock: Clock, rules: EtcdRules) -> None:
         """Read no file and open no connection.
 
         Raises:
@@ -101,7 +102,7 @@ class EtcdClient:
         if not rules.endpoints:
             raise ConfigError("elections by etcd need the addresses of etcd, host:port;host:port")
         self._rpc: ModuleType = rpc
-        self._rules = rules
+        self._clock, self._rules = clock, rules
         secure = None
         if rules.tls:
             secure = grpc.ssl_channel_credentials(rules.ca, rules.key, rules.certificate)
@@ -221,7 +222,7 @@ class EtcdClient:
                 self._failed(error)
             except (EngineUnreachable, EngineRefused):
                 self._next()
-            await asyncio.sleep(WATCH_AGAIN_S)
+            await self._clock.sleep(WATCH_AGAIN_S)
 
     # --- endpoints ---------------------------------------------------------------------------------------------------
 

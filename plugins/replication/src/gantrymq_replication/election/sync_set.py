@@ -91,7 +91,8 @@ class SyncSet:
         self._open = -1  # the request that is being made
         self._epoch_start, self._end, self._since = epoch_start, end, now
         self._retry_at = now
-        self._confirm()
+        self._others: tuple[int, ...] = ()
+        self._recount()
 
     @property
     def counted(self) -> frozenset[int]:
@@ -114,7 +115,7 @@ class SyncSet:
         """Count a slave that follows this epoch now; its log is equal to the master's up to *acked*."""
         follower = self.followers[broker_id] = Follower(acked, learner, now)
         follower.report(acked, self._end, now)
-        self._confirm()
+        self._recount()
 
     def reported(self, broker_id: int, acked: int, now: float) -> None:
         """Take a slave's report."""
@@ -125,6 +126,12 @@ class SyncSet:
     def gone(self, broker_id: int) -> None:
         """Forget a slave's connection; as a member it counts until it has left the set."""
         self.followers.pop(broker_id, None)
+        self._recount()
+
+    def _recount(self) -> None:
+        """Note which copies count, after a change of the set."""
+        self._others = tuple(self.counted - {self._rules.own_id})
+        self._confirm()
 
     def _confirm(self) -> None:
         """Advance what is confirmed; while a member is not connected it stays."""
@@ -132,12 +139,11 @@ class SyncSet:
             self.confirmed = max(self.confirmed, self._end)
             return
         least = self._end
-        for each in self.counted:
-            if each != self._rules.own_id:
-                follower = self.followers.get(each)
-                if follower is None:
-                    return
-                least = min(least, follower.acked)
+        for each in self._others:
+            follower = self.followers.get(each)
+            if follower is None:
+                return
+            least = min(least, follower.acked)
         self.confirmed = max(self.confirmed, least)
 
     # --- changes -----------------------------------------------------------------------------------------------------
@@ -154,6 +160,7 @@ class SyncSet:
         self._number += 1
         self._open = self._number
         self._possible[self._number] = wanted
+        self._recount()
         return Alter(self._number, self.set_epoch, wanted)
 
     def _wanted(self, now: float) -> frozenset[int]:
@@ -180,20 +187,20 @@ class SyncSet:
             self._possible.clear()
             self._unanswered.clear()
             self._open = -1
-            self._confirm()
+            self._recount()
 
     def read(self, members: Iterable[int], set_epoch: int, asked_at: float) -> None:
         """Take the set that the engine had after *asked_at*."""
         self.accepted(members, set_epoch)
         for number in [each for each, since in self._unanswered.items() if asked_at - since > self._rules.doubt_s]:
             del self._unanswered[number], self._possible[number]
-            self._confirm()
+            self._recount()
 
     def refused(self, number: int, now: float) -> None:
         """Take the engine's refusal of a request; it had no effect, and is made again later if it is still wanted."""
         self._possible.pop(number, None)
         self._ended(number, now)
-        self._confirm()
+        self._recount()
 
     def unanswered(self, number: int, now: float) -> None:
         """Note that a request may have an effect, now or later; its set counts until the engine's is newer."""
