@@ -104,6 +104,15 @@ def test_elections_of_one_controller(running, tmp_path):
         await until(lambda: two.machine.set.members == {2}, "shrunk set")
         assert two.serving
 
+        # Nobody of the set is alive: the other broker says so, until one comes back.
+        await until(lambda: one.role == "slave", "slave")
+        await two.stop()
+        await until(lambda: "none of its in-sync set is alive" in one.machine.problem(one.now), "sentence")
+        assert one.machine.standing.master is None and not one.serving
+        two = await brokers.start("two")
+        await until(lambda: two.serving, "master")
+        assert two.machine.epoch > 2
+
         # A broker with an identity of another set is refused in a sentence.
         three = await brokers.start("one", broker="broker-b")
         await until(lambda: "this store belongs to another set of brokers" in three.election.problem, "refusal")

@@ -136,9 +136,10 @@ def test_the_last_member_that_may_have_lost_messages_is_not_elected(running, tmp
 
 
 def test_three_etcd_members(running, tmp_path):
-    etcds = start_etcd(running, tmp_path, 3)
+    first = etcds = start_etcd(running, tmp_path, 3)
 
     async def main(start):
+        nonlocal etcds
         one = await start("one")
         await until(lambda: one.serving, "master")
         two = await start("two")
@@ -163,8 +164,24 @@ def test_three_etcd_members(running, tmp_path):
         print(f"fenced {master.now - began:.1f} s after the majority was lost")
         assert "fenced" in master.machine.problem(master.now)
         assert slave.role == "slave"
-        running(dead.again())
+        etcds = [running(each.again()) if not each.alive() else each for each in (dead, dead_too)] + [
+            each for each in first if each not in (dead, dead_too)
+        ]
         await until(lambda: one.serving or two.serving, "master")
+
+        # A rolling restart of etcd: the master serves all the time.
+        master, slave = (one, two) if one.serving else (two, one)
+        await joined(master, slave)
+        epoch, gaps = master.machine.epoch, 0.0
+        for each in [*etcds]:
+            await asyncio.to_thread(each.stop)
+            until_s = master.now + 1
+            again = running(each.again())
+            while master.now < until_s or "ready to serve client requests" not in again.log():
+                gaps += 0 if master.serving else 0.05
+                await asyncio.sleep(0.05)
+        print(f"{gaps:.1f} s without a master in a rolling restart of etcd, epoch {epoch} -> {master.machine.epoch}")
+        assert gaps < LEASE_S and master.machine.epoch == epoch
 
     run(tmp_path, tuple(each.endpoint for each in etcds), main)
 

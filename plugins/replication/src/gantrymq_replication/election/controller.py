@@ -284,23 +284,34 @@ class ControllerEngine:
         raise AssertionError
 
     async def _find_leader(self) -> str:
+        """Ask every controller, and take the first answer with a leader: one that does not answer delays nothing."""
+        asked = [asyncio.ensure_future(self._leader_of(address)) for address in self._rules.addresses]
         problems = []
-        for address in self._rules.addresses:
-            try:
-                answer = await self._client.call(
-                    address, request(RequestCode.CONTROLLER_GET_METADATA_INFO), self._rules.call_s
-                )
-            except GantryError as error:
-                problems.append(str(error))
-                continue
-            leader = MetadataResponse.from_ext(answer.ext).controller_leader_address if answer.code == 0 else None
-            if leader:
-                if leader != self._leader:
+        try:
+            for each in asyncio.as_completed(asked):
+                leader, problem = await each
+                if leader:
                     log.info("the controller %s leads", leader)
-                self._leader = leader
-                return leader
-            problems.append(f"{address} knows no leader" if answer.code == 0 else f"{address}: {answer.remark}")
-        raise EngineUnreachable(f"no controller leads: {'; '.join(problems)}")
+                    self._leader = leader
+                    return leader
+                problems.append(problem)
+        finally:
+            for task in asked:
+                task.cancel()
+        raise EngineUnreachable(f"no controller leads: {'; '.join(sorted(problems))}")
+
+    async def _leader_of(self, address: str) -> tuple[str, str]:
+        """Return the leader that one controller names, or why it names none."""
+        try:
+            answer = await self._client.call(
+                address, request(RequestCode.CONTROLLER_GET_METADATA_INFO), self._rules.call_s
+            )
+        except GantryError as error:
+            return "", str(error)
+        if answer.code != 0:
+            return "", f"{address}: {answer.code} {answer.remark or ''}"
+        leader = MetadataResponse.from_ext(answer.ext).controller_leader_address
+        return leader or "", f"{address} knows no leader"
 
     def _closed(self, address: str, connection: Connection) -> None:
         if address == self._leader:
