@@ -9,7 +9,7 @@ HEAP = ("-Xms64m", "-Xmx160m", "-XX:TieredStopAtLevel=1")
 
 
 class JavaController(Process):
-    """`ControllerStartup` with DLedger; it can be killed and another one started on its folder."""
+    """`ControllerStartup`; it can be killed and another one started on its folder."""
 
     leaves_something = False
 
@@ -33,10 +33,34 @@ class JavaController(Process):
         super().__init__(f"controller{number}", command, scratch)
 
 
-def start_controllers(running, scratch, count, **settings):
-    """Start *count* controllers; return them."""
+def start_controllers(running, scratch, count):
+    """Start *count* controllers with DLedger; return them."""
     ports = [free_port() for _ in range(count)]
-    return [running(JavaController(scratch, number, ports, **settings)) for number in range(count)]
+    return [running(JavaController(scratch, number, ports)) for number in range(count)]
+
+
+def start_jraft_controllers(running, scratch, count):
+    """Start *count* controllers with jRaft; return them."""
+    ports, rafts = ([free_port() for _ in range(count)] for _ in "12")
+    settings = {
+        "controllerType": "jRaft",
+        "jRaftGroupId": "group1",
+        "jRaftInitConf": ",".join(f"127.0.0.1:{port}" for port in rafts),
+        "jRaftControllerRPCAddr": ",".join(f"127.0.0.1:{port}" for port in ports),
+    }
+    return [
+        running(
+            JavaController(
+                scratch / str(number),
+                number,
+                ports,
+                **settings,
+                jRaftServerId=f"127.0.0.1:{rafts[number]}",
+                listenPort=str(ports[number]),
+            )
+        )
+        for number in range(count)
+    ]
 
 
 class ElectedJavaBroker(Process):

@@ -4,6 +4,7 @@ import pytest
 
 pytest.importorskip("gantrymq_replication")
 
+from gantrymq.errors import ConfigError
 from gantrymq_replication.election.machine import (
     Alter,
     BecomeMaster,
@@ -117,6 +118,19 @@ def test_rocketmqs_fencing_has_no_deadline():
     assert found.may_accept(1000.0)
     found.learned(standing(2, 4), None, 1001.0)
     assert not found.may_accept(1001.0)
+
+
+def test_the_fail_safe_goes_on_while_every_member_follows():
+    found = master(asked_at=0.0, fencing=Fencing.FAILSAFE, members=(1, 2), fences_on_loss=True)
+    assert found.leased(6.9) and not found.leased(7.0), "nobody follows"
+    found.connected(2, 100, False, 1.0)
+    found.lost("it broke", 2.0)
+    assert found.leased(2.0) and found.leased(1000.0)
+    assert Fence("it broke") in found.gone(2, 1000.0)
+    alone = master(asked_at=0.0, fencing=Fencing.FAILSAFE)
+    assert not alone.leased(7.0)
+    with pytest.raises(ConfigError, match="needs allAckInSyncStateSet"):
+        Machine(RoleRules(own_id=1, fencing=Fencing.FAILSAFE), SetRules(own_id=1, all_in_sync=False), 0.0)
 
 
 def test_a_broken_connection_fences_until_a_later_answer():

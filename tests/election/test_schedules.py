@@ -37,6 +37,15 @@ def test_nothing_acknowledged_is_lost(leases, group):
 
 
 @KINDS
+def test_the_fail_safe_loses_nothing(leases):
+    strict = failsafe = 0
+    for seed in range(SEEDS):
+        failsafe += len(run(seed, leases, fencing=Fencing.FAILSAFE).checker.acked)
+        strict += len(run(seed, leases).checker.acked)
+    assert failsafe > strict
+
+
+@KINDS
 def test_without_faults_the_first_master_stays(leases):
     world = World(1, leases, faults=False)
     world.run(60)

@@ -16,8 +16,13 @@ request whose answer confirmed its epoch, plus the time for which the engine ele
 clocks of different speed. The deadline is compared when a message is accepted and again before it is acknowledged, with
 the clock at that moment, so that a process that was suspended finds it has passed. An engine that elects as soon as a
 connection to it breaks (RocketMQ's controller) sets `fences_on_loss`: then a break fences at once, until a later
-request is answered. With `Fencing.ROCKETMQ` a master stays the master until it is told otherwise, as in RocketMQ, whose
-master acknowledges messages that are lost in such cases.
+request is answered.
+
+With `Fencing.FAILSAFE` a master also goes on after its deadline while every other member of its set, at least one, is
+connected and so follows its epoch. Nothing is lost by that, because each of them must have what is acknowledged, and
+ends the connection before it is a master itself; but a master that was replaced may serve reads and take offsets for a
+moment. With `Fencing.ROCKETMQ` a master stays the master until it is told otherwise, as in RocketMQ, whose master
+acknowledges messages that are lost in such cases.
 """
 
 from __future__ import annotations
@@ -27,6 +32,7 @@ from typing import NamedTuple, TypeAlias
 
 import attrs
 
+from gantrymq.errors import ConfigError
 from gantrymq_replication.election.sync_set import Alter, SetRules, SyncSet
 
 __all__ = [
@@ -50,6 +56,7 @@ class Fencing(enum.Enum):
     """When a master stops by itself."""
 
     STRICT = "strict"
+    FAILSAFE = "failsafe"
     ROCKETMQ = "rocketmq"
 
 
@@ -147,7 +154,15 @@ class Machine:
     """One broker. Methods return what to do; the caller passes the results back."""
 
     def __init__(self, rules: RoleRules, set_rules: SetRules, now: float, epoch: int = 0) -> None:
-        """*epoch*: the last one of the log; an engine that knows only older ones is refused."""
+        """*epoch*: the last one of the log; an engine that knows only older ones is refused.
+
+        Raises:
+            ConfigError: the rules contradict each other.
+        """
+        if rules.fencing is Fencing.FAILSAFE and not set_rules.all_in_sync:
+            raise ConfigError(
+                "fencing=failsafe needs allAckInSyncStateSet=true, so that every member has what is acknowledged"
+            )
         self._rules, self._set_rules = rules, set_rules
         self._role = _Role.NONE
         self.epoch = max(epoch, 0)  # the newest known one
@@ -180,7 +195,11 @@ class Machine:
 
     def leased(self, now: float) -> bool:
         """Return whether this broker may act as the master at *now*."""
-        return self._role is _Role.MASTER and (self._rules.fencing is Fencing.ROCKETMQ or now < self._deadline)
+        if self._role is not _Role.MASTER:
+            return False
+        if now < self._deadline or self._rules.fencing is Fencing.ROCKETMQ:
+            return True
+        return self._rules.fencing is Fencing.FAILSAFE and self.set is not None and self.set.followed
 
     def may_accept(self, now: float) -> bool:
         """Return whether a message may be stored."""

@@ -92,6 +92,7 @@ class SyncSet:
         self._epoch_start, self._end, self._since = epoch_start, end, now
         self._retry_at = now
         self._others: tuple[int, ...] = ()
+        self.followed = False  # every other member is connected, and there is one
         self._recount()
 
     @property
@@ -131,6 +132,7 @@ class SyncSet:
     def _recount(self) -> None:
         """Note which copies count, after a change of the set."""
         self._others = tuple(self.counted - {self._rules.own_id})
+        self.followed = bool(self._others) and all(each in self.followers for each in self._others)
         self._confirm()
 
     def _confirm(self) -> None:
