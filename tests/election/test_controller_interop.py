@@ -87,17 +87,27 @@ def test_elections_of_one_controller(running, tmp_path):
         one.copies(two)
         assert one.machine.may_acknowledge(one.end, one.now)
 
+        # A planned change, and back.
+        began = one.now
+        await one.election.hand_over(2)
+        await until(lambda: two.serving and one.role == "slave", "successor", detail=lambda: str(two.events))
+        print(f"{one.now - began:.2f} s until the successor serves")
+        assert one.now - began < 1 and two.machine.epoch == 2
+        await joined(two, one)
+        await two.election.hand_over(1)
+        await joined(one, two)
+
         # The master dies: the controller tells the other one at once.
         began = two.now
         await one.stop()
         await until(lambda: two.serving, "new master", detail=lambda: str(two.events))
-        assert "told" in two.events and two.machine.epoch == 2 and two.machine.set.members == {2}
+        assert "told" in two.events and two.machine.epoch == 4 and two.machine.set.members == {2}
         assert two.now - began < 2
 
         # It comes back with its id, and follows.
         one = await brokers.start("one")
         await joined(two, one)
-        assert one.following.epoch == 2 and one.machine._rules.own_id == 1
+        assert one.following.epoch == 4 and one.machine._rules.own_id == 1
 
         # A slave whose connection is lost leaves the set.
         two.lose(one)
@@ -111,7 +121,7 @@ def test_elections_of_one_controller(running, tmp_path):
         assert one.machine.standing.master is None and not one.serving
         two = await brokers.start("two")
         await until(lambda: two.serving, "master")
-        assert two.machine.epoch > 2
+        assert two.machine.epoch > 4
 
         # A broker with an identity of another set is refused in a sentence.
         three = await brokers.start("one", broker="broker-b")

@@ -93,6 +93,32 @@ def test_a_death_and_a_handover():
     simulate(main)
 
 
+def test_a_master_hands_over_to_the_broker_that_it_names():
+    async def main(brokers):
+        one = await brokers.start("one")
+        await brokers.until(lambda: one.serving, "master")
+        others = [await brokers.start(f"other{number}") for number in range(3)]
+        for each in others:
+            await brokers.until(lambda: each.role == "slave", "slave")  # noqa: B023
+            one.copies(each)
+        await brokers.until(lambda: len(one.machine.set.members) == 4, "set of four")
+        one.append()
+        with pytest.raises(EngineRefused, match="did not confirm the log within 3 s"):
+            await one.election.hand_over(3)
+        assert one.machine.may_accept(one.now)
+        for each in others:
+            one.copies(each)
+        with pytest.raises(EngineRefused, match=r"broker id 9 cannot be the master; .* are \[2, 3, 4\]"):
+            await one.election.hand_over(9)
+        await one.election.hand_over(3)
+        assert await brokers.until(lambda: others[1].serving, "successor") < 0.5
+        await brokers.until(lambda: one.role == "slave", "slave")
+        with pytest.raises(EngineRefused, match="this broker is not the master"):
+            await one.election.hand_over(2)
+
+    simulate(main)
+
+
 def test_the_longest_log_of_the_set_is_elected():
     async def main(brokers):
         one = await brokers.start("one")

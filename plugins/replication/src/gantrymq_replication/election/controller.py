@@ -234,6 +234,17 @@ class ControllerEngine:
         answer = await self._ask(RequestCode.CONTROLLER_ALTER_SYNC_STATE_SET, header, body)
         return change.members, AlterResponse.from_ext(answer.ext).new_sync_state_set_epoch
 
+    async def hand_over(self, epoch: int, broker_id: int) -> None:
+        """Ask for the election of another broker. See `Engine.hand_over`."""
+        header = ElectRequest(
+            cluster_name=self._rules.cluster,
+            broker_name=self._rules.broker,
+            broker_id=broker_id,
+            designate_elect=True,
+            invoke_time=self._clock.now_ms(),
+        )
+        await self._ask(RequestCode.CONTROLLER_ELECT_MASTER, header)
+
     def role_changed(self, command: Command) -> None:
         """Take a request 1008 of a controller: read the standing from the leader.
 

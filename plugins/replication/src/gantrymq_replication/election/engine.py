@@ -73,6 +73,9 @@ class Engine(Protocol):
     async def alter(self, epoch: int, change: Alter) -> tuple[frozenset[int], int]:
         """Replace the in-sync set as the master of *epoch*; return the new set and its set epoch."""
 
+    async def hand_over(self, epoch: int, broker_id: int) -> None:
+        """Let another member of the in-sync set be the master, as the master of *epoch*."""
+
     async def resign(self) -> None:
         """End this broker's mastership, after it has stopped to acknowledge: another one may be elected at once."""
 

@@ -2,15 +2,16 @@
 
     ids/next       the next id
     members/<id>   {"address", "haAddress", "epoch", "end", "priority"}, with the member's lease
-    state          {"master", "epoch", "set", "setEpoch", "clean"}
+    state          {"master", "epoch", "set", "setEpoch", "clean", "successor"}
     master         {"id", "epoch"}, with the master's lease
 
 The master is the broker that wrote `master` under a lease that lives. Every change of `state` is one transaction that
 compares its last revision and, except in an election, that `master` has the writer's lease:
 
     election   `master` is absent: epoch + 1, and the set stays, with the new master in it. Only a member of the set may
-               be elected; one with a longer log (epoch, end) tries 0.5 s earlier. Every member of the set has all that
-               was acknowledged, so that it does not matter which one is faster.
+               be elected; one with a longer log (epoch, end), and the successor that a master named, tries 0.5 s
+               earlier. Every member of the set has all that was acknowledged, so that it does not matter which one is
+               faster.
     alter      the set, setEpoch + 1
 
 So at most one broker writes in an epoch, and another one can be elected only after the master's lease has ended.
@@ -31,6 +32,7 @@ import attrs
 
 from gantrymq.errors import StoreDamaged
 from gantrymq.world import World
+from gantrymq.world.clock import wait_set
 from gantrymq_replication.election.engine import (
     Answer,
     EngineError,
@@ -108,6 +110,7 @@ class EtcdEngine:
         self._told = b""  # the member's record as it was written last
         self._watching: asyncio.Task[None] | None = None
         self._on_news: OnNews | None = None
+        self._news = asyncio.Event()
 
     # --- start and stop ----------------------------------------------------------------------------------------------
 
@@ -136,18 +139,29 @@ class EtcdEngine:
                 return number
         raise EngineUnreachable(f"{IDS} attempts to take an id failed, because other brokers took one")
 
+    async def hand_over(self, epoch: int, broker_id: int) -> None:
+        """Delete `master`, and name the broker that others wait for. See `Engine.hand_over`."""
+        state = await self._read()
+        if broker_id not in state.in_sync or broker_id not in state.members:
+            living = sorted(state.in_sync & state.members.keys() - {self._id})
+            raise EngineRefused(f"broker id {broker_id} cannot be the master; members of the in-sync set are {living}")
+        if not self._mine(state) or state.epoch != epoch or not await self._end(state, successor=broker_id):
+            raise EngineRefused(f"broker id {self._id} is not the master of epoch {epoch} in etcd any more")
+
     async def resign(self) -> None:
         """Delete `master`, and record that everything is on the disk. See `Engine.resign`."""
         state = await self._read()
-        if not self._mine(state):
-            return
+        if self._mine(state):
+            await self._end(state, clean=True)
+
+    async def _end(self, state: _State, **more: Any) -> int:
+        """End this broker's mastership with a change of `state`; return 0 if it has ended already."""
         key = self._base + "master"
-        value = json.dumps({**state.value, "clean": True}).encode()
-        await self._etcd.commit(
+        return await self._etcd.commit(
             Txn(
                 revisions={self._base + "state": state.revision},
                 leases={key: self._lease},
-                puts={self._base + "state": (value, 0)},
+                puts={self._base + "state": (json.dumps({**state.value, **more}).encode(), 0)},
                 deletes=(key,),
             )
         )
@@ -198,9 +212,12 @@ class EtcdEngine:
         asked_at = self._clock.monotonic()
         await self._tell(progress)
         state = await self._read()
-        if state.master is None and (rank := self._rank(state, progress)):
-            await self._clock.sleep(rank * RANK_S)
-            state = await self._read()
+        if state.master is None:
+            until = self._clock.monotonic() + RANK_S * self._rank(state, progress)
+            while state.master is None and (left := until - self._clock.monotonic()) > 0:
+                self._news.clear()
+                await wait_set(self._clock, self._news, left)
+                state = await self._read()
         if state.master is not None:
             return Answer(self._standing(state), asked_at)
         if self._lease:  # of an earlier attempt, whose outcome is unknown
@@ -248,12 +265,13 @@ class EtcdEngine:
             return -epoch, -end, priority, broker_id
 
         own = order(progress.epoch, progress.end, self._rules.priority, self._id)
-        others = [
-            order(record["epoch"], record["end"], record["priority"], each)
+        others = {
+            each: order(record["epoch"], record["end"], record["priority"], each)
             for each, record in state.members.items()
             if each != self._id and each in members
-        ]
-        return sum(each < own for each in others)
+        }
+        successor = state.value.get("successor")
+        return 0 if successor == self._id else sum(each == successor or others[each] < own for each in others)
 
     async def alter(self, epoch: int, change: Alter) -> tuple[frozenset[int], int]:
         """Replace the set in `state`. See `Engine.alter`."""
@@ -345,6 +363,7 @@ class EtcdEngine:
 
     async def _changed(self) -> None:
         """Tell the present standing."""
+        self._news.set()
         try:
             standing = self._standing(await self._read())
         except EngineError as error:

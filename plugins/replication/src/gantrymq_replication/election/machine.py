@@ -168,6 +168,7 @@ class Machine:
         self.epoch = max(epoch, 0)  # the newest known one
         self.master: int | None = None
         self.set: SyncSet | None = None  # while this broker is the master
+        self.held = ""  # why this broker accepts nothing for a moment, in a sentence; it acknowledges what it has
         self.unelectable = ""  # why this broker must not be the master, in a sentence; empty if it may
         self._standing = Standing(None, 0, frozenset(), 0)
         self._known = False  # whether a standing was learned
@@ -203,7 +204,7 @@ class Machine:
 
     def may_accept(self, now: float) -> bool:
         """Return whether a message may be stored."""
-        return self.leased(now) and self.set is not None and self.set.enough
+        return not self.held and self.leased(now) and self.set is not None and self.set.enough
 
     def may_acknowledge(self, log_offset: int, now: float) -> bool:
         """Return whether a message that ends at *log_offset* may be acknowledged. Call it last before the answer."""
@@ -221,6 +222,8 @@ class Machine:
             return self._no_master if self._known and self.master is None else self._problem
         if not self.leased(now):
             return f"this master is fenced: {self._problem}"
+        if self.held:
+            return self.held
         if self.set is not None and not self.set.enough:
             size, least = len(self.set.members), self._set_rules.least_copies
             return f"in-sync replicas not enough: {size} in sync, minInSyncReplicas={least}"
@@ -251,17 +254,19 @@ class Machine:
         if standing.epoch == before.epoch and standing.set_epoch < before.set_epoch:  # a set never goes back
             standing = standing._replace(members=before.members, set_epoch=before.set_epoch)
         self._standing, self.master, self._known = standing, standing.master, True
+        if before.master is not None and standing.master is None:
+            self._elect_at = now
         if standing.epoch > self.epoch or (self._role is _Role.NONE and standing.master is not None):
             self.epoch = standing.epoch
-            decisions = self._changed(standing, now)
+            decisions = self._changed(standing)
         elif standing.master is None:
-            decisions = self._without_master(now)
+            decisions = self._without_master()
         elif own:
             decisions = []
             if self.set is not None and self._role is _Role.MASTER:
                 self.set.read(standing.members, standing.set_epoch, NEVER if asked_at is None else asked_at)
         elif self._role is not _Role.SLAVE:
-            decisions = self._changed(standing, now)  # somebody else is named for this epoch
+            decisions = self._changed(standing)  # somebody else is named for this epoch
         elif (standing.address, standing.ha_address) != (before.address, before.ha_address):
             decisions = [_follow(standing)]
         else:
@@ -272,11 +277,11 @@ class Machine:
             self._renew_at = min(self._renew_at, now)  # the lease of a notification is not known
         return decisions + self._look(now)
 
-    def _changed(self, standing: Standing, now: float) -> list[Decision]:
+    def _changed(self, standing: Standing) -> list[Decision]:
         decisions = self._stop_serving(f"epoch {standing.epoch} has begun")
         self._deadline = NEVER
         if standing.master is None:
-            return decisions + self._without_master(now)
+            return decisions + self._without_master()
         self._no_master = NO_MASTER
         if standing.master == self._rules.own_id:
             if self.unelectable:
@@ -290,13 +295,11 @@ class Machine:
         self._role = _Role.SLAVE
         return [*decisions, _follow(standing)]
 
-    def _without_master(self, now: float) -> list[Decision]:
+    def _without_master(self) -> list[Decision]:
         if self._role in (_Role.MASTER, _Role.BECOMING):
             decisions = self._stop_serving("this broker is not the master any more")
             self._leave()
-            self._elect_at = now
             return [*decisions, StandDown(self._problem)]
-        self._elect_at = min(self._elect_at, now + self._rules.elect_s)
         if self._role is _Role.NONE:
             self._problem = self._no_master
         return []

@@ -38,6 +38,7 @@ log = logging.getLogger("gantrymq.replication")
 
 TICK_S: Final = 0.1
 OPEN_S: Final = 2.0  # between two attempts to register
+HAND_OVER_S: Final = 3.0  # for slaves to confirm the log
 AGAIN_S: Final = 1.0  # between two attempts to change the role
 MARGIN_SHARE: Final = 2 / 9  # of the lease: for clocks of different speed, and the last step of an acknowledgement
 
@@ -115,6 +116,27 @@ class Election:
         except EngineError as error:
             log.warning("the engine was not told that this master stops: %s", error)
         await self._engine.close()
+
+    async def hand_over(self, broker_id: int) -> None:
+        """Let another member of the in-sync set be the master, after it has all that this one has.
+
+        Raises:
+            EngineError: this broker is not the master, the members do not confirm in time, or the engine refuses.
+        """
+        machine = self.machine
+        if machine is None or machine.set is None or not machine.is_master:
+            raise EngineRefused("this broker is not the master")
+        machine.held = f"this master hands over to broker id {broker_id}"
+        try:
+            until = self._clock.monotonic() + HAND_OVER_S
+            while machine.set is not None and machine.set.confirmed < self._host.progress().end:
+                if self._clock.monotonic() > until:
+                    raise EngineRefused(f"members of the in-sync set did not confirm the log within {HAND_OVER_S:g} s")
+                await self._clock.sleep(0.01)
+            await self._engine.hand_over(machine.epoch, broker_id)
+            self.do(machine.hinted(self._clock.monotonic()))
+        finally:
+            machine.held = ""
 
     def _run(self, work: Awaitable[None]) -> None:
         task = asyncio.ensure_future(work)
