@@ -75,12 +75,13 @@ class ControllerModel:
         self.master, self.epoch, self.members, self.set_epoch = None, 0, frozenset(), 0
         self.alive = {}  # by id: (when heard, epoch, end)
 
-    def standing(self):
+    def standing(self, broker):
+        """What is told to *broker*."""
         return Standing(self.master, self.epoch, self.members, self.set_epoch)
 
     def renew(self, broker, progress):
         self.alive[broker] = (self.world.now, *progress)
-        return self.standing()
+        return self.standing(broker)
 
     def elect(self, broker, progress):
         self.renew(broker, progress)
@@ -88,7 +89,7 @@ class ControllerModel:
             self._choose(broker)
         elif self.master not in self.alive:
             self.choose()
-        return self.standing()
+        return self.standing(broker)
 
     def alter(self, broker, epoch, set_epoch, members):
         if (broker, epoch, set_epoch) != (self.master, self.epoch, self.set_epoch) or members == self.members:
@@ -104,7 +105,7 @@ class ControllerModel:
             self._choose(candidates[-1][1])
         elif self.master is not None:
             self.master, self.epoch = None, self.epoch + 1
-        self.world.notify(self.standing())
+        self.world.notify()
 
     def _choose(self, broker):
         self.master, self.epoch, self.members = broker, self.epoch + 1, frozenset({broker})
@@ -121,39 +122,49 @@ class ControllerModel:
 
 
 class LeaseModel(ControllerModel):
-    """etcd: a lease keeps the master; brokers elect themselves when it is gone, and the set stays."""
+    """etcd: a lease keeps the master; brokers elect themselves when it is gone, and the set stays.
+
+    The lease is one of a process: a restarted broker is not the master before it is elected again.
+    """
 
     leases = True
 
     def __init__(self, world):
         super().__init__(world)
-        self.until = 0.0
+        self.until, self.life = 0.0, 0
+
+    def mine(self, broker):
+        return broker == self.master and self.world.brokers[broker].life == self.life
+
+    def standing(self, broker):
+        master = None if broker == self.master and not self.mine(broker) else self.master
+        return Standing(master, self.epoch, self.members, self.set_epoch)
 
     def tick(self):
         if self.master is not None and self.world.now >= self.until:
             self.master = None
-            self.world.notify(self.standing())
+            self.world.notify()
 
     def broke(self, broker):
         """A broken connection means nothing."""
 
     def renew(self, broker, progress):
         self.tick()
-        if broker == self.master:
+        if self.mine(broker):
             self.until = self.world.now + TTL
-        return self.standing()
+        return self.standing(broker)
 
     def elect(self, broker, progress):
         self.tick()
         if self.master is None and (broker in self.members or not self.epoch):
             self.master, self.epoch, self.set_epoch = broker, self.epoch + 1, self.set_epoch + 1
             self.members |= {broker}
-            self.until = self.world.now + TTL
-        return self.standing()
+            self.until, self.life = self.world.now + TTL, self.world.brokers[broker].life
+        return self.standing(broker)
 
     def alter(self, broker, epoch, set_epoch, members):
         self.tick()
-        if (broker, epoch, set_epoch) != (self.master, self.epoch, self.set_epoch):
+        if not self.mine(broker) or (broker, epoch, set_epoch) != (self.master, self.epoch, self.set_epoch):
             return None
         self.members, self.set_epoch = members, set_epoch + 1
         return self.members, self.set_epoch
@@ -404,7 +415,8 @@ class World:
         heapq.heappush(self._queue, (self.now + delay, next(self._numbers), call, args))
 
     def delay(self):
-        return self.random.expovariate(1 / 0.02) if self.random.random() < 0.95 else self.random.uniform(0, 5)
+        slow = self.faults and self.random.random() < 0.05
+        return self.random.uniform(0, 5) if slow else self.random.expovariate(1 / 0.02)
 
     def in_order(self, connection, to, call, *args):
         """Deliver after what was sent on the connection in this direction before."""
@@ -429,6 +441,8 @@ class World:
         def arrive():
             if self.faults and self.random.random() < 0.05:
                 return  # the request is lost
+            if self.engine.leases and broker.life != life:
+                return  # it names the lease of an earlier process
             outcome = getattr(self.engine, kind)(broker.id, *args)
             if not (self.faults and self.random.random() < 0.05) and not self.isolated(broker):
                 delay = self.random.uniform(2, TIMEOUT) if self.slow else self.delay()
@@ -442,11 +456,11 @@ class World:
         until, both = self.cut_off.get(broker.id, (0.0, True))
         return self.now < until and (both or not sending)
 
-    def notify(self, standing):
+    def notify(self):
         for each in self.brokers.values():
             if self.random.random() < 0.8 and not self.isolated(each):
                 if self.engine.leases:
-                    each.do(self.delay(), each.learned, standing, None)
+                    each.do(self.delay(), each.learned, self.engine.standing(each.id), None)
                 else:
                     each.do(self.delay(), each.hinted)
 

@@ -49,7 +49,7 @@ async def main(folder, endpoint):
                     broker.election.do(machine.reported(each, broker.end, broker.now))
                 if machine.may_acknowledge(broker.end, broker.now):
                     say(event="ack", t=time.monotonic(), epoch=machine.epoch)
-        await asyncio.sleep(0.005)
+        await asyncio.sleep(0.005)  # real time: rate of the load
     await broker.stop()
     await world.workers.close()
 

@@ -87,7 +87,7 @@ class StreamBroker(FakeBroker):
                 await self._copy(master)
             except OSError as error:
                 self.problem = str(error)
-            await asyncio.sleep(0.2)
+            await asyncio.sleep(0.2)  # real time: a pause before the next connection
 
     async def _copy(self, master):
         host, port = self._ha_of(master.address).split(":")

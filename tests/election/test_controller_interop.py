@@ -163,7 +163,7 @@ def test_the_leader_of_three_controllers_dies(running, tmp_path, start):
         while master.engine.leader in ("", leader.address):
             gap += 0.05 * (not master.serving)
             assert master.now < began + 60
-            await asyncio.sleep(0.05)
+            await asyncio.sleep(0.05)  # real time: what is measured
         print(f"{master.now - began:.1f} s without a leading controller, {gap:.1f} s without a master")
         assert gap < 0.5 and master.machine.epoch == 1
 

@@ -159,7 +159,7 @@ def test_three_etcd_members(running, tmp_path):
         while one.now < until_s:
             fenced |= not one.serving
             one.lose(two) if one.machine.set.members == {1, 2} and two.role == "slave" and not fenced else None
-            await asyncio.sleep(0.05)
+            await asyncio.sleep(0.05)  # real time: what is measured
         print(f"fenced for a while: {fenced}; the set is {sorted(one.machine.set.members)}")
         await until(lambda: (one.serving and one.machine.epoch == 1) or two.serving or one.serving, "master")
         master, slave = (one, two) if one.serving else (two, one)
@@ -187,7 +187,7 @@ def test_three_etcd_members(running, tmp_path):
             again = running(each.again())
             while master.now < until_s or "ready to serve client requests" not in again.log():
                 gaps += 0 if master.serving else 0.05
-                await asyncio.sleep(0.05)
+                await asyncio.sleep(0.05)  # real time: what is measured
         print(f"{gaps:.1f} s without a master in a rolling restart of etcd, epoch {epoch} -> {master.machine.epoch}")
         assert gaps < LEASE_S and master.machine.epoch == epoch
 
@@ -250,7 +250,7 @@ def test_answers_of_etcd_are_lost(running, tmp_path):
         await two.stop()
         forwarder.deaf = True
         await until(lambda: not one.serving, "fenced master", LEASE_S + 1)
-        await asyncio.sleep(LEASE_S)  # the lease ends
+        await asyncio.sleep(LEASE_S)  # real time: the lease ends
         forwarder.deaf = False
         forwarder.cut()
         await until(lambda: one.serving, "master", 20)

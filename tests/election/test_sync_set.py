@@ -7,9 +7,15 @@ pytest.importorskip("gantrymq_replication")
 from gantrymq_replication.election.sync_set import Alter, SetRules, SyncSet
 
 
-def sync_set(members=(1,), set_epoch=5, *, confirmed=0, start=100, end=100, **rules):
+def sync_set(members=(1,), set_epoch=5, *, confirmed=0, start=100, end=100, least_copies=1, **rules):
     return SyncSet(
-        SetRules(own_id=1, **rules), members, set_epoch, confirmed=confirmed, epoch_start=start, end=end, now=0.0
+        SetRules(own_id=1, least_copies=least_copies, **rules),
+        members,
+        set_epoch,
+        confirmed=confirmed,
+        epoch_start=start,
+        end=end,
+        now=0.0,
     )
 
 
@@ -162,4 +168,29 @@ def test_rocketmqs_default_confirms_what_the_master_has():
 
 def test_too_few_members():
     assert not sync_set((1,), least_copies=2).enough
-    assert sync_set((1, 2), least_copies=2).enough
+    found = sync_set((1, 2), least_copies=2)
+    assert not found.enough, "it is not connected"
+    found.connected(2, 100, False, 0.0)
+    assert found.enough
+    found.gone(2)
+    assert not found.enough
+
+
+def test_a_set_does_not_become_smaller_than_the_least():
+    """A member that is away may be elected: nothing is acknowledged without it."""
+    found = sync_set((1, 2), least_copies=2, first_s=0.0)
+    found.appended(200)
+    assert found.review(60.0) is None and found.confirmed == 0
+    found = sync_set((1, 2, 3), least_copies=2, first_s=0.0)
+    assert found.review(60.0) is None
+    found.connected(3, 100, False, 60.0)
+    assert found.review(61.0).members == {1, 3}
+    replaced = sync_set((1, 2), least_copies=2, first_s=0.0)
+    replaced.connected(3, 100, False, 60.0)
+    assert replaced.review(61.0).members == {1, 3}
+
+
+def test_a_member_that_became_a_learner_leaves():
+    found = sync_set((1, 2))
+    found.connected(2, 100, True, 0.0)
+    assert found.review(0.0).members == {1}

@@ -96,9 +96,7 @@ class EtcdClient:
             import grpc
             from aetcd import rpc
         except ImportError as error:
-            raise ConfigError(
-                f"elections by etcd need the package aetcd ({error}): pip install gantrymq-replication[etcd]"
-            ) from error
+            raise ConfigError(f"elections by etcd need the package aetcd ({error}): pip install aetcd") from error
         if not rules.endpoints:
             raise ConfigError("elections by etcd need the addresses of etcd, host:port;host:port")
         self._rpc: ModuleType = rpc

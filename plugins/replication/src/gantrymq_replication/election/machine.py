@@ -225,8 +225,8 @@ class Machine:
         if self.held:
             return self.held
         if self.set is not None and not self.set.enough:
-            size, least = len(self.set.members), self._set_rules.least_copies
-            return f"in-sync replicas not enough: {size} in sync, minInSyncReplicas={least}"
+            least = self._set_rules.least_copies
+            return f"in-sync replicas not enough: {self.set.present} in sync, minInSyncReplicas={least}"
         return ""
 
     # --- the engine --------------------------------------------------------------------------------------------------

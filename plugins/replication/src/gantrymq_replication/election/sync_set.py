@@ -10,6 +10,9 @@ change and counts the union of every set that the engine may have meanwhile:
 
 So each member of the engine's set has what is acknowledged, whichever of the requests succeeded.
 
+The set does not become smaller than `least_copies`. Nothing is acknowledged without a member that is away, so it keeps
+everything that is, and may be elected. RocketMQ's set shrinks to the master alone, and ends with it.
+
 Source: apache/rocketmq store/.../ha/autoswitch/AutoSwitchHAService.java, whose set may shrink earlier (5.5.0), and
 whose confirm offset is the end of the log with allAckInSyncStateSet=false.
 """
@@ -29,7 +32,7 @@ class SetRules:
     """How a master treats its set."""
 
     own_id: int
-    least_copies: int = 2  # minInSyncReplicas: fewer members, and nothing is acknowledged
+    least_copies: int = 2  # minInSyncReplicas: with fewer members nothing is accepted, nor acknowledged
     all_in_sync: bool = True  # acknowledge and show only what every member has
     max_late_s: float = 15.0  # a member that did not catch up for this long leaves
     first_s: float = 3.0  # a member that did not connect to a new master within this time leaves
@@ -92,6 +95,8 @@ class SyncSet:
         self._epoch_start, self._end, self._since = epoch_start, end, now
         self._retry_at = now
         self._others: tuple[int, ...] = ()
+        self.present = 1  # members that are connected, with this broker
+        self.enough = False  # there are enough of them to accept and acknowledge
         self.followed = False  # every other member is connected, and there is one
         self._recount()
 
@@ -99,11 +104,6 @@ class SyncSet:
     def counted(self) -> frozenset[int]:
         """Every id that may be in the engine's set."""
         return self.members.union(*self._possible.values())
-
-    @property
-    def enough(self) -> bool:
-        """Whether the set has enough members to accept and acknowledge."""
-        return len(self.members) >= self._rules.least_copies
 
     # --- the log and its copies --------------------------------------------------------------------------------------
 
@@ -132,6 +132,8 @@ class SyncSet:
     def _recount(self) -> None:
         """Note which copies count, after a change of the set."""
         self._others = tuple(self.counted - {self._rules.own_id})
+        self.present = sum(each in self.followers or each == self._rules.own_id for each in self.members)
+        self.enough = self.present >= self._rules.least_copies
         self.followed = bool(self._others) and all(each in self.followers for each in self._others)
         self._confirm()
 
@@ -169,14 +171,15 @@ class SyncSet:
         rules = self._rules
         kept = {each for each in self.members if each == rules.own_id or self._stays(each, now)}
         new = {each for each, follower in self.followers.items() if each not in kept and self._enters(follower, now)}
-        return frozenset(kept | new)
+        wanted = frozenset(kept | new)
+        return wanted if len(wanted) >= rules.least_copies else self.members | new
 
     def _stays(self, member: int, now: float) -> bool:
         follower = self.followers.get(member)
         if follower is None:  # it had a while to connect to a new master; a lost connection ends its membership
             return now - self._since < self._rules.first_s
         late = now - max(follower.caught_up_at, follower.connected_at)
-        return follower.acked >= self._end or late <= self._rules.max_late_s
+        return not follower.learner and (follower.acked >= self._end or late <= self._rules.max_late_s)
 
     def _enters(self, follower: Follower, now: float) -> bool:
         caught_up = follower.acked >= self._end or now - follower.caught_up_at <= self._rules.max_late_s
