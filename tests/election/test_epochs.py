@@ -1,6 +1,7 @@
 """The epoch list and its file."""
 
 import random
+from contextlib import suppress
 
 import pytest
 
@@ -9,6 +10,7 @@ pytest.importorskip("gantrymq_replication")
 from gantrymq.errors import StoreDamaged
 from gantrymq.world.real import real_world
 from gantrymq_replication.election.epochs import Epoch, EpochFile, EpochList, format_epochs, parse_epochs
+from gantrymq_testing.failing_files import FailingFiles
 
 JAVA_B_TAIL = [Epoch(1, 0), Epoch(2, 12072)]
 JAVA_A = [Epoch(1, 0), Epoch(2, 12072), Epoch(3, 17342)]
@@ -154,6 +156,25 @@ def test_the_older_list_helps_a_slave_and_is_not_replaced_by_damage(file):
     file.save(epochs((1, 0), (4, 20)))
     assert file.path.with_name("epochFileCheckpoint.bak").read_bytes() == format_epochs([Epoch(1, 0)])
     assert file.load() == (epochs((1, 0), (4, 20)), "")
+
+
+@pytest.mark.parametrize("done", [False, True])
+@pytest.mark.parametrize("following", [[(1, 0), (2, 12072)], []])
+def test_a_stop_at_any_call_leaves_the_old_list_or_the_new_one(tmp_path, following, done):
+    files, path, outcomes = real_world().files, tmp_path / "epochFileCheckpoint", []
+    for call in range(20):
+        for each in tmp_path.iterdir():
+            each.unlink()
+        for entries in ([(1, 0)], [(1, 0), (2, 500)]):
+            EpochFile(files, path).save(epochs(*entries))
+        failing = FailingFiles(files, call, done=done)
+        with suppress(OSError):
+            EpochFile(failing, path).save(epochs(*following))
+        if not failing.failed:
+            break
+        outcomes.append(EpochFile(files, path).load())
+        assert outcomes[-1] in ((epochs((1, 0), (2, 500)), ""), (epochs(*following), ""))
+    assert len(outcomes) >= 2
 
 
 def test_a_checksum_of_0_is_not_checked():

@@ -3,7 +3,7 @@
 | module | content |
 |---|---|
 | `machine` | the role: standings and times in, decisions out; fencing |
-| `sync_set` | the in-sync set of a master: what is confirmed, who enters and leaves |
+| `sync_set` | the in-sync set of a master: what is confirmed, which slaves enter and leave |
 | `engine` | what an engine does |
 | `controller`, `controller_headers`, `identity` | the engine on RocketMQ's controller; files with a broker's id |
 | `etcd`, `etcd_client` | the engine on etcd |

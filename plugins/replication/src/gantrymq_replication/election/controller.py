@@ -59,7 +59,7 @@ __all__ = ["ControllerEngine", "ControllerRules"]
 log = logging.getLogger("gantrymq.replication")
 
 APPLICATIONS: Final = 5  # for an id, when others apply for the same one
-NOBODY: Final = (ControllerCode.ELECT_MASTER_FAILED, ControllerCode.MASTER_NOT_AVAILABLE)
+NO_CANDIDATE: Final = (ControllerCode.ELECT_MASTER_FAILED, ControllerCode.MASTER_NOT_AVAILABLE)
 
 
 @attrs.frozen(kw_only=True)
@@ -215,7 +215,7 @@ class ControllerEngine:
                 RequestCode.CONTROLLER_ELECT_MASTER, header, ok=(ControllerCode.MASTER_STILL_EXIST,)
             )
         except _Refused as error:
-            if error.code in NOBODY:
+            if error.code in NO_CANDIDATE:
                 raise EngineRefused(
                     f"no broker of {self._rules.broker} can be elected: none of its in-sync set is alive ({error})"
                 ) from error

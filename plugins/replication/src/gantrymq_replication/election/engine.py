@@ -67,7 +67,7 @@ class Engine(Protocol):
     async def elect(self, progress: Progress) -> Answer:
         """Try to become the master, because there is none; return the standing, which may name another broker.
 
-        Raises `EngineRefused` if nobody can be elected; the sentence says why.
+        Raises `EngineRefused` if no broker can be elected; the sentence says why.
         """
 
     async def alter(self, epoch: int, change: Alter) -> tuple[frozenset[int], int]:

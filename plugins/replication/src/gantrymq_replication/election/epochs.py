@@ -203,8 +203,9 @@ class EpochFile:
     def save(self, epochs: EpochList) -> None:
         """Replace the file, durably. An empty list, which Java does not write, removes both files."""
         if not epochs.entries:
-            self._files.remove(self.path)
             self._files.remove(self._backup)
+            self._files.remove(self.path)
+            self._files.sync_dir(self.path.parent)
             return
         if self._files.stat(self.path) is not None:
             before = self._files.read(self.path)

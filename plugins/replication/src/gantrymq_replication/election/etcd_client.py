@@ -1,7 +1,7 @@
 """The few calls of etcd's API v3 that the election needs, on the messages of the package aetcd.
 
 aetcd's own client has one address and no TLS, so its stubs are used on channels made here: one for each endpoint, the
-next one when a call fails. A failed transaction is not made again, because nobody knows whether it had an effect. The
+next one when a call fails. A failed transaction is not made again, because it may have had an effect. The
 sockets are gRPC's, not the world's.
 """
 

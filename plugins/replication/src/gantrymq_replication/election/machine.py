@@ -12,7 +12,7 @@ An engine (`engine.Engine`) says which master the set has in which epoch. This m
     older epoch                                   nothing
 
 Fencing. With `Fencing.STRICT` a master accepts and acknowledges only before a deadline: the time *before* the last
-request whose answer confirmed its epoch, plus the time for which the engine elects nobody else, minus a margin for
+request whose answer confirmed its epoch, plus the time for which the engine elects no other one, minus a margin for
 clocks of different speed. The deadline is compared when a message is accepted and again before it is acknowledged, with
 the clock at that moment, so that a process that was suspended finds it has passed. An engine that elects as soon as a
 connection to it breaks (RocketMQ's controller) sets `fences_on_loss`: then a break fences at once, until a later
@@ -77,7 +77,7 @@ class RoleRules:
 
     own_id: int
     fencing: Fencing = Fencing.STRICT
-    lease_s: float = 9.0  # after a confirmed request the engine elects nobody else for this long
+    lease_s: float = 9.0  # after a confirmed request the engine elects no other master for this long
     margin_s: float = 2.0
     renew_s: float = 3.0  # between two renewals
     elect_s: float = 1.0  # between two attempts to be elected
@@ -147,7 +147,7 @@ class _Role(enum.Enum):
 
 
 NEVER = float("-inf")
-NO_MASTER = "there is no master, and nobody of the in-sync set could be elected yet"
+NO_MASTER = "there is no master, and no member of the in-sync set was elected yet"
 
 
 class Machine:
@@ -266,7 +266,7 @@ class Machine:
             if self.set is not None and self._role is _Role.MASTER:
                 self.set.read(standing.members, standing.set_epoch, NEVER if asked_at is None else asked_at)
         elif self._role is not _Role.SLAVE:
-            decisions = self._changed(standing)  # somebody else is named for this epoch
+            decisions = self._changed(standing)  # another broker is the master of this epoch
         elif (standing.address, standing.ha_address) != (before.address, before.ha_address):
             decisions = [_follow(standing)]
         else:

@@ -1,4 +1,4 @@
-"""The in-sync set of a master: who is in it, what all of it has, and which change to ask the engine for.
+"""The in-sync set of a master: its members, what all of them have, and which change to ask the engine for.
 
 Pure: offsets and times in, decisions out. The engine keeps the set, because it elects from it. The master asks for a
 change and counts the union of every set that the engine may have meanwhile:
