@@ -13,7 +13,6 @@ from typing import Final, NamedTuple, Protocol, TypeAlias
 
 from gantrymq.errors import GantryError
 from gantrymq.world import World
-from gantrymq.world.clock import wait_set
 from gantrymq_replication.election.engine import Answer, Engine, EngineError, EngineRefused, Progress
 from gantrymq_replication.election.machine import (
     Alter,
@@ -95,7 +94,6 @@ class Election:
         self._stopped = False
         self._next: RoleChange | None = None
         self._changed = asyncio.Event()
-        self._wake = asyncio.Event()
 
     def start(self) -> None:
         """Begin to register, and then to take part."""
@@ -172,8 +170,7 @@ class Election:
         self._run(self._change_roles(machine))
         while True:
             self.do(machine.tick(self._clock.monotonic()))
-            self._wake.clear()
-            await wait_set(self._clock, self._wake, TICK_S)
+            await self._clock.sleep(TICK_S)
 
     # --- decisions ---------------------------------------------------------------------------------------------------
 
@@ -184,9 +181,9 @@ class Election:
         for each in decisions:
             if isinstance(each, Fence):
                 log.warning("this master accepts nothing: %s", each.reason)
-                self._host.fence(each.reason)
+                self._tell(self._host.fence, each.reason)
             elif isinstance(each, Unfence):
-                self._host.unfence()
+                self._tell(self._host.unfence)
             elif isinstance(each, Renew):
                 self._run(self._ask(self._engine.renew))
             elif isinstance(each, Elect):
@@ -196,6 +193,12 @@ class Election:
             else:
                 self._next = each
                 self._changed.set()
+
+    def _tell(self, call: Callable[..., None], *args: str) -> None:
+        try:
+            call(*args)
+        except Exception:  # the decisions that follow must be carried out
+            log.exception("a decision of the election failed")
 
     async def _ask(self, call: Callable[[Progress], Awaitable[Answer]]) -> None:
         machine = self._machine

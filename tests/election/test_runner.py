@@ -1,0 +1,163 @@
+"""Running a machine: failures of the host and of the engine, and the end."""
+
+import pytest
+
+pytest.importorskip("gantrymq_replication")
+
+from fake_broker import FakeBroker
+
+from gantrymq.errors import StoreError
+from gantrymq_replication.election.engine import Answer, EngineRefused, EngineUnreachable
+from gantrymq_replication.election.machine import Standing
+from gantrymq_testing import simulated
+
+
+class ScriptedEngine:
+    """An engine whose answers are attributes: a standing, or an error."""
+
+    lease_s, renew_s, fences_on_loss = 9.0, 1.0, False
+
+    def __init__(self, world):
+        self.clock, self.opened, self.ended = world.clock, [], []
+        self.standing = Standing(1, 1, frozenset({1}), 1)
+        self.failures = []  # raised by `open`, one after the other
+
+    async def open(self, on_news, on_lost):
+        self.opened.append(self.clock.monotonic())
+        if self.failures:
+            raise self.failures.pop(0)
+        return 1
+
+    async def renew(self, progress):
+        if isinstance(self.standing, Exception):
+            raise self.standing
+        return Answer(self.standing, self.clock.monotonic())
+
+    elect = renew
+
+    async def resign(self):
+        self.ended.append("resign")
+        raise EngineUnreachable("it does not answer")
+
+    async def close(self):
+        self.ended.append("close")
+
+
+def simulate(main, **more):
+    async def run(world):
+        engine = ScriptedEngine(world)
+        broker = FakeBroker(world, lambda _: engine, **more)
+
+        async def until(condition, what, seconds=30):
+            end = world.clock.monotonic() + seconds
+            while not condition():
+                assert world.clock.monotonic() < end, f"no {what}: {broker.events}"
+                await world.clock.sleep(0.01)
+
+        try:
+            await main(broker, engine, until)
+        finally:
+            await world.workers.close()
+
+    simulated.simulate(1, run)
+
+
+def test_registering_is_tried_again(caplog):
+    async def main(broker, engine, until):
+        engine.failures = [EngineRefused("not yet"), EngineRefused("not yet"), RuntimeError("a bug")]
+        await broker.start()
+        await until(lambda: broker.election.problem == "not yet", "sentence")
+        await until(lambda: broker.serving, "master")
+        assert len(engine.opened) == 4 and broker.election.problem == ""
+        await broker.stop()
+
+    simulate(main)
+    assert [each.getMessage() for each in caplog.records] == [
+        "this broker takes no part in the election: not yet",
+        "this broker takes no part in the election",
+    ]
+
+
+def test_a_role_that_cannot_be_taken_is_tried_again():
+    async def main(broker, engine, until):
+        failures, become = [StoreError("the disk is full")], broker.become_master
+
+        async def fails(epoch):
+            if failures:
+                raise failures.pop()
+            return await become(epoch)
+
+        broker.become_master = fails
+        await broker.start()
+        await until(lambda: broker.election.problem == "the disk is full", "sentence")
+        assert not broker.serving
+        await until(lambda: broker.serving, "master")
+        assert broker.election.problem == ""
+        await broker.stop()
+
+    simulate(main)
+
+
+def test_an_error_in_a_call_of_the_engine_ends_nothing():
+    async def main(broker, engine, until):
+        engine.standing = ValueError("a bug")
+        await broker.start()
+        await until(lambda: broker.machine and "ValueError: a bug" in broker.machine.problem(broker.now), "sentence")
+        engine.standing = Standing(1, 1, frozenset({1}), 1)
+        await until(lambda: broker.serving, "master")
+        engine.standing = EngineUnreachable("no answer")
+        await until(lambda: broker.fenced, "fence")
+        assert broker.machine.problem(broker.now) == "this master is fenced: no answer"
+        await broker.stop()
+
+    simulate(main)
+
+
+def test_an_error_of_the_host_ends_nothing():
+    async def main(broker, engine, until):
+        await broker.start()
+        await until(lambda: broker.serving, "master")
+        broker.fence = broker.unfence = lambda *reason: 1 / 0
+        engine.standing = EngineUnreachable("no answer")
+        await until(lambda: not broker.serving, "fenced master")
+        await broker.world.clock.sleep(1)
+        engine.standing = Standing(1, 1, frozenset({1}), 1)
+        await until(lambda: broker.serving, "master")
+        await broker.stop()
+
+    simulate(main)
+
+
+def test_a_master_resigns_and_decides_nothing_afterwards():
+    async def main(broker, engine, until):
+        await broker.start()
+        await until(lambda: broker.serving, "master")
+        await broker.stop(resign=True)
+        assert engine.ended == ["resign", "close"]
+        broker.election.do(broker.machine.connected(2, 0, False, broker.now))
+        await broker.world.clock.sleep(5)
+        assert broker.events == ["master 1"]
+
+    simulate(main)
+
+
+def test_only_the_last_of_several_changes_is_made():
+    async def main(broker, engine, until):
+        become = broker.become_master
+
+        async def slow(epoch):
+            await broker.world.clock.sleep(5)
+            return await become(epoch)
+
+        broker.become_master = slow
+        await broker.start()
+        await until(lambda: broker.machine and broker.machine.epoch == 1, "first epoch")
+        for epoch in (2, 3):
+            engine.standing = Standing(2, epoch, frozenset({2}), epoch, "b:1")
+            await until(lambda: broker.machine.epoch == epoch, "epoch")  # noqa: B023
+        await until(lambda: broker.role == "slave", "slave")
+        assert broker.events == ["master 1", "follow 2 3"]
+        assert not broker.serving
+        await broker.stop()
+
+    simulate(main)
