@@ -221,9 +221,8 @@ class ModelBroker:
         for each in decisions:
             if isinstance(each, BecomeMaster):
                 self.disconnect()
-                start = len(self.log)
-                self.epochs.begin(each.epoch, start)
-                self.do(self.world.delay(), self.be_ready, each.epoch, start)
+                self.epochs.begin(each.epoch, len(self.log))
+                self.do(self.world.delay(), self.be_ready, each.epoch)
             elif isinstance(each, Follow):
                 self.disconnect()
                 self.do(self.world.delay(), self.connect, each)
@@ -273,10 +272,8 @@ class ModelBroker:
 
         self.world.request(self, "alter", answered, unanswered, epoch, alter.set_epoch, alter.members)
 
-    def be_ready(self, epoch, start):
-        self.carry_out(
-            self.machine.ready(epoch, start=start, confirmed=self.confirmed, end=len(self.log), now=self.now)
-        )
+    def be_ready(self, epoch):
+        self.carry_out(self.machine.ready(epoch, confirmed=self.confirmed, end=len(self.log), now=self.now))
         if self.machine.is_master and self.machine.epoch == epoch:
             self.world.checker.elected(self)
 

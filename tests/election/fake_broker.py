@@ -87,7 +87,7 @@ class FakeBroker:
         self.events.append(f"master {epoch}")
         self.role = "master"
         self.epochs.begin(epoch, self.end)
-        return Mastered(self.end, self.confirmed, self.end)
+        return Mastered(self.confirmed, self.end)
 
     async def follow(self, master: Follow):
         self.events.append(f"follow {master.master} {master.epoch}")

@@ -58,7 +58,7 @@ class StreamBroker(FakeBroker):
         await self._end_connections()
         await super().become_master(epoch)
         await self.register(epoch)
-        return Mastered(len(self.log), self.confirmed, len(self.log))
+        return Mastered(self.confirmed, len(self.log))
 
     async def register(self, epoch):
         header = RegisterBrokerRequest(

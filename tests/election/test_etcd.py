@@ -225,6 +225,10 @@ def test_changes_of_others_are_refused():
         assert await engine.alter(1, Alter(1, 1, frozenset({1, 2}))) == ({1, 2}, 2)
         with pytest.raises(EngineRefused, match="not the master of epoch 2"):
             await engine.alter(2, Alter(1, 2, frozenset({1, 2})))
+        await brokers.world.clock.sleep(LEASE_S + 1)
+        with pytest.raises(EngineRefused, match="has changed, or the lease has ended"):
+            await engine.alter(1, Alter(2, 2, frozenset({1})))
+        assert (await engine.elect(progress)).standing.epoch == 2
         await other.resign()
         assert BASE + "master" in brokers.etcd.keys
         await engine.resign()

@@ -42,7 +42,7 @@ def master(epoch=3, asked_at=0.0, members=(1,), **more):
     found = machine(**more)
     found.tick(0.0)
     found.learned(standing(OWN, epoch, members), asked_at, asked_at)
-    found.ready(epoch, start=100, confirmed=100, end=100, now=asked_at)
+    found.ready(epoch, confirmed=100, end=100, now=asked_at)
     assert found.is_master
     return found
 
@@ -54,7 +54,7 @@ def test_a_broker_asks_and_then_tries_to_be_elected():
     assert found.learned(standing(None, 0, ()), 0.0, 0.2) == [Elect()]
     assert found.learned(standing(OWN, 1), 0.2, 0.3) == [BecomeMaster(1)]
     assert not found.may_accept(0.3) and "becoming the master of epoch 1" in found.problem(0.3)
-    assert found.ready(1, start=0, confirmed=0, end=0, now=0.4) == [Unfence()]
+    assert found.ready(1, confirmed=0, end=0, now=0.4) == [Unfence()]
     assert found.may_accept(0.4) and found.problem(0.4) == ""
 
 
@@ -188,14 +188,14 @@ def test_ready_for_an_older_epoch_is_ignored():
     found.tick(0.0)
     found.learned(standing(OWN, 3), 0.0, 0.0)
     found.learned(standing(2, 4), None, 0.1)
-    assert found.ready(3, start=0, confirmed=0, end=0, now=0.2) == []
+    assert found.ready(3, confirmed=0, end=0, now=0.2) == []
     assert not found.is_master
 
 
 def test_a_master_that_is_elected_again_begins_a_new_epoch():
     found = master(3)
     assert found.learned(standing(OWN, 5), 1.0, 1.0) == [Fence("epoch 5 has begun"), BecomeMaster(5)]
-    assert found.ready(5, start=100, confirmed=100, end=100, now=1.1) == [Unfence()]
+    assert found.ready(5, confirmed=100, end=100, now=1.1) == [Unfence()]
 
 
 def test_the_newest_set_is_used():
@@ -203,7 +203,7 @@ def test_the_newest_set_is_used():
     found.tick(0.0)
     found.learned(standing(OWN, 3, (1, 2), 8), 0.0, 0.0)
     found.learned(standing(OWN, 3, (1,), 7), None, 0.1)
-    found.ready(3, start=0, confirmed=0, end=0, now=0.2)
+    found.ready(3, confirmed=0, end=0, now=0.2)
     assert found.set.members == {1, 2} and found.set.set_epoch == 8
 
 

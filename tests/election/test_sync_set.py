@@ -7,13 +7,12 @@ pytest.importorskip("gantrymq_replication")
 from gantrymq_replication.election.sync_set import Alter, SetRules, SyncSet
 
 
-def sync_set(members=(1,), set_epoch=5, *, confirmed=0, start=100, end=100, least_copies=1, **rules):
+def sync_set(members=(1,), set_epoch=5, *, confirmed=0, end=100, least_copies=1, **rules):
     return SyncSet(
         SetRules(own_id=1, least_copies=least_copies, **rules),
         members,
         set_epoch,
         confirmed=confirmed,
-        epoch_start=start,
         end=end,
         now=0.0,
     )
@@ -60,19 +59,19 @@ def test_a_member_has_a_while_to_connect_to_a_new_master():
     [(100, False, True), (99, False, False), (100, True, False)],
 )
 def test_who_may_enter(acked, learner, enters):
-    """Not a learner, and not a slave that lacks what is confirmed, or a part of the log before this epoch."""
-    found = sync_set(start=100)
+    """Not a learner, and not a slave that lacks what is confirmed."""
+    found = sync_set()
     assert (joined(found, acked=acked, learner=learner) is not None) is enters
 
 
 def test_a_slave_that_was_up_to_date_a_moment_ago_may_enter_while_the_log_grows():
-    found = sync_set(start=0, end=100, max_late_s=5.0)
+    found = sync_set(end=100, max_late_s=5.0)
     found.connected(2, 0, False, 0.0)
     for second in range(1, 4):
         found.appended(100 + 50 * second)
         found.reported(2, 50 + 50 * second, float(second))  # what the master had a second before
     assert found.review(3.0) is None, "it lacks what is confirmed"
-    found = sync_set(start=0, end=100, max_late_s=5.0, members=(1, 3))
+    found = sync_set(end=100, max_late_s=5.0, members=(1, 3))
     found.connected(3, 100, False, 0.0)
     found.connected(2, 0, False, 0.0)
     found.reported(2, 100, 1.0)

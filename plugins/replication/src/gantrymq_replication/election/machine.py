@@ -341,8 +341,8 @@ class Machine:
 
     # --- the broker --------------------------------------------------------------------------------------------------
 
-    def ready(self, epoch: int, *, start: int, confirmed: int, end: int, now: float) -> list[Decision]:
-        """Serve as the master of *epoch*: the log ended at *start* when it began, and *confirmed* is confirmed.
+    def ready(self, epoch: int, *, confirmed: int, end: int, now: float) -> list[Decision]:
+        """Serve as the master of *epoch* with a log up to *end*, *confirmed* by earlier masters.
 
         Ignored if there is a newer epoch.
         """
@@ -355,7 +355,6 @@ class Machine:
             standing.members,
             standing.set_epoch,
             confirmed=confirmed,
-            epoch_start=start,
             end=end,
             now=now,
         )

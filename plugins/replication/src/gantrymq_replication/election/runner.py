@@ -47,8 +47,7 @@ RoleChange: TypeAlias = BecomeMaster | Follow | StandDown
 class Mastered(NamedTuple):
     """The log of a new master."""
 
-    start: int  # where its epoch begins: the end of the log
-    confirmed: int
+    confirmed: int  # by earlier masters, as far as this broker knows
     end: int
 
 

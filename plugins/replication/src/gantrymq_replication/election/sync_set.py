@@ -80,11 +80,10 @@ class SyncSet:
         set_epoch: int,
         *,
         confirmed: int,
-        epoch_start: int,
         end: int,
         now: float,
     ) -> None:
-        """*confirmed*: by earlier masters, as far as it is known; *epoch_start*: the log's end at the election."""
+        """*confirmed*: by earlier masters, as far as it is known; *end*: of the log."""
         self._rules, self.members, self.set_epoch = rules, frozenset(members), set_epoch
         self.confirmed = confirmed  # every member has the log up to here; consumers see no more
         self.followers: dict[int, Follower] = {}
@@ -92,7 +91,7 @@ class SyncSet:
         self._unanswered: dict[int, float] = {}  # by number: since when the outcome is unknown
         self._number = 0
         self._open = -1  # the request that is being made
-        self._epoch_start, self._end, self._since = epoch_start, end, now
+        self._end, self._since = end, now
         self._retry_at = now
         self._others: tuple[int, ...] = ()
         self.present = 1  # members that are connected, with this broker
@@ -182,8 +181,9 @@ class SyncSet:
         return not follower.learner and (follower.acked >= self._end or late <= self._rules.max_late_s)
 
     def _enters(self, follower: Follower, now: float) -> bool:
+        # A follower that caught up with an end of this epoch has its start, which RocketMQ's master asks for.
         caught_up = follower.acked >= self._end or now - follower.caught_up_at <= self._rules.max_late_s
-        return caught_up and not follower.learner and follower.acked >= max(self.confirmed, self._epoch_start)
+        return caught_up and not follower.learner and follower.acked >= self.confirmed
 
     def accepted(self, members: Iterable[int], set_epoch: int) -> None:
         """Take the set that the engine has, from an answer."""
