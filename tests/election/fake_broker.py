@@ -103,3 +103,6 @@ class FakeBroker:
 
     def unfence(self):
         self.fenced = False
+
+    def moved(self):
+        pass

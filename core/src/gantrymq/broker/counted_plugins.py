@@ -34,6 +34,8 @@ class CountedGate:
         self.late_code: int = getattr(inner, "late_code", Unconfirmed.FLUSH_DISK_TIMEOUT)
         self._inner = inner
         self._stats = stats
+        if hasattr(inner, "last_look"):
+            self.last_look: Callable[[int], Unconfirmed | None] = inner.last_look
 
     @property
     def late_s(self) -> float | None:

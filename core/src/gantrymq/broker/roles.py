@@ -95,6 +95,7 @@ class Roles:
         self.refusal = ""  # why messages of clients are refused; empty: they are accepted
         self.shortage = ""  # the same, said by a plugin
         self._plugins_refused = ""  # why messages of plugins are refused on a master
+        self._guard: Callable[[], GantryError | None] | None = None
         self._outlet: MessageOutlet | None = None
         self._serves_consumers = False  # on a replica
         self._append_now, self._master_address = append_now, master_address
@@ -120,11 +121,14 @@ class Roles:
         Raises:
             ServiceNotAvailable: this broker is a replica, or changes its role.
             RequestRefused: a plugin refuses them, see `refuse`.
+            GantryError: of a plugin, see `guard`.
         """
         if self.refusal:
             raise ServiceNotAvailable(self._named(self.refusal) if self.refusal is ON_A_REPLICA else self.refusal)
         if self.shortage:
             raise RequestRefused(1, self.shortage)
+        if self._guard is not None and (problem := self._guard()) is not None:
+            raise problem
 
     def check_put(self) -> None:
         """Check that messages of plugins are stored here. Raises ServiceNotAvailable."""
@@ -213,6 +217,10 @@ class Roles:
     def refuse_plugins(self, problem: str) -> None:
         """Refuse messages of plugins with *problem*, until it is empty."""
         self._plugins_refused = problem
+
+    def guard(self, check: Callable[[], GantryError | None] | None) -> None:
+        """Ask *check* before each message of a client; None: no more."""
+        self._guard = check
 
     async def close(self) -> None:
         """Change the role no more: the broker stops. Wait for a change in progress."""

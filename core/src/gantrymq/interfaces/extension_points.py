@@ -33,6 +33,9 @@ class Gate(Protocol):
     never wait for the gate with these settings; it then costs nothing. ``late_code``, the code that senders get while
     it waits for too long: 12 (FLUSH_SLAVE_TIMEOUT) if it waits for replicas, else 10 (FLUSH_DISK_TIMEOUT). ``late_s``,
     how long that is, seconds since the append: ``syncFlushTimeout`` unless it is set, and at most that.
+
+    One method is optional. ``last_look(log_offset)`` is called last, right before the senders are answered; it raises
+    nothing, and returns the `Unconfirmed` that they get instead of success, or None.
     """
 
     name: str

@@ -7,6 +7,7 @@ from typing import Any, Protocol, runtime_checkable
 
 import attrs
 
+from gantrymq.errors import GantryError
 from gantrymq.interfaces.store import PutResult, StoreMessage
 from gantrymq.model.role import Role
 
@@ -74,6 +75,13 @@ class BrokerRole(Protocol):
 
         For a master that cannot know yet whether another broker did the work of its services. It takes effect at once,
         unlike a change of the role.
+        """
+
+    def guard(self, check: Callable[[], GantryError | None] | None) -> None:
+        """Ask *check* before each message of a client; None: no more.
+
+        A message is refused with the error that it returns, and nothing of it is stored. For a master that may lose its
+        role without being told, and so compares the time.
         """
 
     def store_elsewhere(self, outlet: MessageOutlet | None) -> None:

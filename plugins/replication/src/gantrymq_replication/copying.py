@@ -109,7 +109,7 @@ class Copying:
         self._report(self._overlap.start)
         self._silence = Silence(self._clock, self._rules.silence_s, self._silent)
         try:
-            await _first_ended(self._receive(), self._report_always(), self._mark_always())
+            await first_ended(self._receive(), self._report_always(), self._mark_always())
         except _Differs as error:
             # Only now: a lost connection would cancel it, and a store that is truncated in part takes no more.
             await self._log.truncate(error.end)
@@ -302,7 +302,7 @@ class Copying:
                 await self._mark.write(marked)
 
 
-async def _first_ended(*parts: Coroutine[Any, Any, None]) -> None:
+async def first_ended(*parts: Coroutine[Any, Any, None]) -> None:
     """Run *parts* until the first one ends, and raise its exception."""
     tasks = [asyncio.ensure_future(each) for each in parts]
     try:

@@ -40,7 +40,8 @@ class ReplicaGate:
     def applies(self, settings: Settings) -> bool:
         """Return whether acknowledgements wait for slaves."""
         copies, every = settings.number("inSyncReplicas"), settings.flag("allAckInSyncStateSet")
-        return settings.text("brokerRole") == SYNC_MASTER and (copies > 1 or every)
+        elected = settings.flag("enableControllerMode")
+        return settings.text("brokerRole") == SYNC_MASTER and (copies > 1 or every) and not elected
 
     def open(self, replicas: Replicas, late_s: float, end: Callable[[], int], clock: Clock) -> None:
         """Begin to wait for *replicas*, *late_s* seconds at most; *end* is the end of the log."""

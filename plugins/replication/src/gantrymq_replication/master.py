@@ -63,6 +63,8 @@ class MasterService:
             ConfigError: the port cannot be opened, or the store has no raw log to copy.
         """
         rules, raw_log = HaSettings.of(broker.settings), broker.store.raw_log
+        if rules.elected:
+            return
         if raw_log is None:
             if rules.role == SYNC_MASTER:
                 raise ConfigError("brokerRole=SYNC_MASTER: this store cannot be copied; select store=mmap")

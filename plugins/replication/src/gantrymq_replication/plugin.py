@@ -6,6 +6,9 @@ from gantrymq.hooks import hookimpl
 from gantrymq.interfaces import ConfigRegistry, GateRegistry, ServiceRegistry
 from gantrymq.remoting.serving import HandlerRegistry, handlers_of
 from gantrymq_replication.acting.service import ActingService
+from gantrymq_replication.election.gate import ElectedGate
+from gantrymq_replication.election.service import ElectionService
+from gantrymq_replication.election.settings import SCHEMA as ELECTION_SCHEMA
 from gantrymq_replication.gate import ReplicaGate
 from gantrymq_replication.master import MasterService
 from gantrymq_replication.own_commits import OwnCommits
@@ -20,13 +23,19 @@ class _Parts:
 
     def __init__(self) -> None:
         self.gate, self.slave = ReplicaGate(), SlaveService()
+        self.elected_gate = ElectedGate()
+        self.election = ElectionService(self.elected_gate)
         self.acting = ActingService(self.slave)
         self.master = MasterService(self.gate, self.acting)
         self.commits = OwnCommits()
-        self.tables = TablesService(
-            lambda: self.slave.followed if self.acting.may_copy_tables() else None, self.commits
-        )
+        self.tables = TablesService(self._followed, self.commits)
         self.status = StatusService(self.slave, self.master, self.tables, self.acting)
+
+    def _followed(self) -> str | None:
+        """Return the broker address of the master whose tables are copied."""
+        if self.election.enabled:
+            return self.election.followed
+        return self.slave.followed if self.acting.may_copy_tables() else None
 
 
 # The hooks of one plugin load run in sequence; the gate hook is the first of those that use it.
@@ -36,7 +45,7 @@ _of_this_load: list[_Parts] = []
 @hookimpl
 def gantry_register_config(registry: ConfigRegistry) -> None:
     """Declare the settings."""
-    for setting in SCHEMA:
+    for setting in (*SCHEMA, *ELECTION_SCHEMA):
         registry.add(setting)
 
 
@@ -45,12 +54,14 @@ def gantry_register_gates(registry: GateRegistry) -> None:
     """Register the gate of a SYNC_MASTER."""
     _of_this_load[:] = [_Parts()]
     registry.add(_of_this_load[0].gate)
+    registry.add(_of_this_load[0].elected_gate)
 
 
 @hookimpl
 def gantry_register_services(registry: ServiceRegistry) -> None:
     """Register the services; that of the slave starts first, and makes the broker a replica."""
     parts = _of_this_load[0]
+    registry.add(parts.election)
     registry.add(parts.slave)
     registry.add(parts.acting)
     registry.add(parts.commits)
@@ -62,6 +73,6 @@ def gantry_register_services(registry: ServiceRegistry) -> None:
 @hookimpl
 def gantry_register_handlers(registry: HandlerRegistry) -> None:
     """Register the handlers of requests about replication."""
-    for family in (_of_this_load[0].status, _of_this_load[0].acting):
+    for family in (_of_this_load[0].status, _of_this_load[0].acting, _of_this_load[0].election):
         for code, handler in handlers_of(family).items():
             registry.add(code, handler)

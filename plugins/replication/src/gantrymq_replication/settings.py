@@ -161,6 +161,7 @@ class HaSettings:
     fewer_copies: bool  # wait for as many as there are
     group_period_s: float
     heartbeat_timeout_ms: int
+    elected: bool = False  # roles are elected; brokerRole, brokerId and haMasterAddress have no effect
 
     @classmethod
     def of(cls, settings: Settings) -> Self:
@@ -208,4 +209,5 @@ class HaSettings:
             fewer_copies=flag("enableAutoInSyncReplicas"),
             group_period_s=number("syncBrokerMemberGroupPeriod") / 1000,
             heartbeat_timeout_ms=number("brokerNotActiveTimeoutMillis"),
+            elected=flag("enableControllerMode"),
         )

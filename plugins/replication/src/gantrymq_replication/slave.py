@@ -96,7 +96,7 @@ class SlaveService:
             ConfigError: the settings contradict each other, or the store has no raw log.
         """
         rules, raw_log = HaSettings.of(broker.settings), broker.store.raw_log
-        if rules.role != SLAVE:
+        if rules.role != SLAVE or rules.elected:
             return
         if raw_log is None:
             raise ConfigError("brokerRole=SLAVE: this store cannot be a copy; select store=mmap")

@@ -51,6 +51,7 @@ class Pipeline:
         """With empty *gates*, messages are acknowledged as soon as they are appended."""
         self._store = store
         self._gates = tuple(gates)
+        self._last_looks = tuple(each.last_look for each in gates if hasattr(each, "last_look"))
         self._clock = clock
         self._gate_timeout_s = gate_timeout_s
         self._loop = asyncio.get_running_loop()
@@ -315,6 +316,8 @@ class Pipeline:
                 if truncations != self._truncations:
                     continue
                 self._publish(target)
+                for look in self._last_looks:
+                    unconfirmed = unconfirmed or look(target)
                 self._answer(target, unconfirmed)
                 self._measure(target)
         finally:

@@ -72,6 +72,9 @@ class Host(Protocol):
     def unfence(self) -> None:
         """Accept messages again."""
 
+    def moved(self) -> None:
+        """Look at what is confirmed; called after each event of the machine."""
+
 
 class ElectionRules(NamedTuple):
     """Settings of the election."""
@@ -88,6 +91,7 @@ class Election:
         self._clock, self._engine, self._host, self._rules = world.clock, engine, host, rules
         self._unelectable = unelectable
         self.machine: Machine | None = None
+        self.own_id = 0  # 0 until the broker has one
         self.problem = "the election has not begun"  # why this broker is no member of its set; empty if it is
         self._tasks = set[asyncio.Task[None]]()
         self._stopped = False
@@ -153,7 +157,7 @@ class Election:
                 log.exception("this broker takes no part in the election")
                 self.problem = _sentence(error)
             await self._clock.sleep(OPEN_S)
-        self.problem = ""
+        self.problem, self.own_id = "", own_id
         lease = self._engine.lease_s
         role_rules = RoleRules(
             own_id=own_id,
@@ -192,6 +196,7 @@ class Election:
             else:
                 self._next = each
                 self._changed.set()
+        self._tell(self._host.moved)
 
     def _tell(self, call: Callable[..., None], *args: str) -> None:
         try:

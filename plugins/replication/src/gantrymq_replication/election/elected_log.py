@@ -1,0 +1,139 @@
+"""The log of a broker with elected roles: its epochs, and how far it is confirmed by a whole in-sync set.
+
+The confirm offset is kept in a file, a second late at most. A log is not cut below it: a master that does not have what
+was confirmed is not one that this broker may follow.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Final
+
+from gantrymq.errors import LogMismatch
+from gantrymq.interfaces import Broker, LogRange, RawLog
+from gantrymq_replication.election.auto_switch import HandshakeAnswer
+from gantrymq_replication.election.epochs import Epoch, EpochFile, EpochList
+from gantrymq_replication.protocol import Refused, keep_records
+
+__all__ = ["ElectedLog"]
+
+FILE: Final = "confirmed"
+
+
+class ElectedLog:
+    """Log, epochs and confirm offset of one broker."""
+
+    def __init__(self, broker: Broker, raw: RawLog, epochs: Path, *, keeps_confirmed: bool) -> None:
+        """*keeps_confirmed*: confirmed offsets are those of a whole set, so that nothing before them may be cut.
+
+        Raises:
+            StoreDamaged: the list of epochs cannot be read.
+        """
+        self.raw, self._broker, self._keeps = raw, broker, keeps_confirmed
+        self.durable = broker.settings.text("flushDiskType") == "SYNC_FLUSH"
+        self._files, self._workers = broker.world.files, broker.world.workers
+        self._path = broker.root / "plugins" / "replication" / FILE
+        self._epoch_file = EpochFile(self._files, epochs)
+        self.epochs, self.problem = self._epoch_file.load()
+        self.epochs.cut_from_offset(self.end + 1)
+        self.confirmed = min(self._read_confirmed(), self.end)  # while another broker is the master
+        self._kept = self.confirmed
+
+    @property
+    def range(self) -> LogRange:
+        """The log offsets that can be read."""
+        return self.raw.log_range()
+
+    @property
+    def end(self) -> int:
+        """The end of the log."""
+        return self.raw.log_range().max_offset
+
+    @property
+    def surely(self) -> int:
+        """The end of the log; what is on the disk, if acknowledgements wait for that."""
+        return self._broker.store.state().flushed_offset if self.durable else self.end
+
+    async def flushed(self, log_offset: int) -> None:
+        """Wait until the log is on the disk up to *log_offset*, if acknowledgements wait for that."""
+        if self.durable:
+            await self._broker.store.flushed(log_offset)
+
+    # --- the confirm offset -------------------------------------------------------------------------------------------
+
+    def _read_confirmed(self) -> int:
+        if self._files.stat(self._path) is None:
+            return 0
+        text = self._files.read(self._path)
+        return int(text) if text.isdigit() else 0
+
+    def confirm(self, log_offset: int) -> None:
+        """Note that the whole set has the log up to *log_offset*."""
+        self.confirmed = max(self.confirmed, min(log_offset, self.end))
+
+    async def keep_confirmed(self) -> None:
+        """Replace the file if the confirm offset has grown, after that part of the log is on the disk."""
+        if self._keeps and self.confirmed > self._kept:
+            confirmed = self.confirmed
+            await self._broker.store.flushed(confirmed)
+            self._broker.state_folder("replication")
+            await self._workers.run(self._files.replace, self._path, b"%d" % confirmed)
+            self._kept = confirmed
+
+    # --- epochs -------------------------------------------------------------------------------------------------------
+
+    async def begin(self, epoch: int) -> None:
+        """Begin *epoch* as its master, durably. A log of fixed roles gets an epoch 0 first."""
+        low, end = self.range
+        if not self.epochs.entries and end > low:
+            self.epochs.append(0, low)
+        self.epochs.begin(epoch, end)
+        self.epochs.forget_before(low)
+        await self._save()
+
+    async def append_epoch(self, epoch: Epoch) -> None:
+        """Add the epoch of the bytes that are appended next, durably."""
+        if self.epochs.append(*epoch):
+            await self._save()
+
+    async def _save(self) -> None:
+        await self._workers.run(self._epoch_file.save, EpochList(self.epochs.entries))
+
+    async def fit(self, master: HandshakeAnswer) -> int:
+        """Cut the log to the last point where it is equal to the log of *master*, durably, and return that point.
+
+        Raises:
+            Refused: there is no such point, or the log is confirmed beyond it.
+        """
+        low, end = self.range
+        if low == end:
+            self.epochs.cut_from_offset(0)
+            return end
+        if not self.epochs.entries:
+            raise Refused(
+                f"this log has records up to {end}, but no list of epochs: it was written with fixed roles. "
+                f"{keep_records(low)}"
+            )
+        point = self.epochs.consistent_point(end, master.epochs, master.end)
+        if point is None or point < low:
+            raise Refused(
+                f"this log ({low} to {end}) has no epoch in common with the master's: it was written by another set "
+                f"of brokers, or the master has deleted that part. {keep_records(low)}"
+            )
+        if self._keeps and point < self.confirmed:
+            raise Refused(
+                f"the master's log is equal to this one up to {point} only, but the in-sync set confirmed {self.confirmed}: "
+                f"the master lacks acknowledged messages. {keep_records(point)}"
+            )
+        if point < end:
+            try:
+                await self.raw.truncate(point)
+            except LogMismatch as error:
+                raise Refused(
+                    f"the logs are equal up to {point}, where no record of this log starts ({error}). "
+                    f"{keep_records(point)}"
+                ) from error
+            self.confirmed = min(self.confirmed, point)
+        if self.epochs.cut_from_offset(point) or point < end:
+            await self._save()
+        return point

@@ -1,0 +1,449 @@
+"""The service ``election``: a broker whose master an engine elects, with ``enableControllerMode=true``.
+
+    start   a replica that follows nobody -> HA port -> the election begins
+    role    the election decides; `become_master`, `follow` and `stand_down` carry it out
+    stop    accept nothing -> the in-sync set has all -> resign -> end the connections of slaves
+
+Connections of slaves end last, because a slave without one leaves the set.
+
+Source: apache/rocketmq broker/.../controller/ReplicasManager.java, store/.../ha/autoswitch/AutoSwitchHAService.java.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable
+from typing import Final
+
+from gantrymq.errors import ConfigError, GantryError, RequestRefused, ServiceNotAvailable
+from gantrymq.interfaces import Broker
+from gantrymq.model.hosts import format_address, parse_address
+from gantrymq.model.role import Role
+from gantrymq.remoting.codes import RequestCode
+from gantrymq.remoting.command import Command
+from gantrymq.remoting.connection import Connection
+from gantrymq.remoting.serving import in_operation, serves
+from gantrymq.remoting.tls_settings import client_of
+from gantrymq.world import Listener
+from gantrymq.world.clock import wait_set
+from gantrymq_replication.election.auto_switch import SlaveHandshake
+from gantrymq_replication.election.controller import ControllerEngine, ControllerRules
+from gantrymq_replication.election.elected_log import ElectedLog
+from gantrymq_replication.election.engine import Engine, Progress
+from gantrymq_replication.election.etcd import EtcdEngine, EtcdSetRules
+from gantrymq_replication.election.etcd_client import EtcdClient, EtcdRules
+from gantrymq_replication.election.following import Following
+from gantrymq_replication.election.gate import ElectedGate
+from gantrymq_replication.election.identity import IdentityFiles
+from gantrymq_replication.election.machine import Follow, Machine
+from gantrymq_replication.election.runner import Election, ElectionRules, Mastered
+from gantrymq_replication.election.serving import SlaveServing
+from gantrymq_replication.election.settings import ETCD, ElectionSettings
+from gantrymq_replication.link import Link
+from gantrymq_replication.settings import HaSettings
+from gantrymq_replication.streams import HaStreams
+
+__all__ = ["ElectionService"]
+
+log = logging.getLogger("gantrymq.replication")
+
+NO_ID: Final = (1 << 31) - 1  # registered until the engine has given an id
+MOST_SLAVES: Final = 64
+LAST_S: Final = 2.0  # for the in-sync set to get the rest of the log, at the stop
+PAUSE_S: Final = 0.2  # between two attempts to copy
+REFUSED_S: Final = 5.0  # the same after logs that do not fit
+ASK_S: Final = 0.5  # between two questions for the master's HA address
+KEEP_S: Final = 1.0  # between two updates of the kept confirm offset
+NOT_YET: Final = "the election has not begun"
+
+
+class ElectionService:
+    """Takes part in the election, and does what it decides; `runner.Host`, `gate.Confirming`, `serving.Elected`."""
+
+    name = "election"
+    stops_last = True  # acknowledgements wait for slaves
+    roles = frozenset(Role)
+
+    def __init__(self, gate: ElectedGate) -> None:
+        self.election: Election | None = None  # None: roles are fixed
+        self.problem = ""  # why this broker does not follow its master
+        self.master_ha_address = ""
+        self._gate = gate
+        self._engine: Engine | None = None
+        self._listener: Listener | None = None
+        self._connections: dict[asyncio.Task[None], SlaveServing] = {}
+        self._copying: asyncio.Task[None] | None = None
+        self._keeping: asyncio.Task[None] | None = None
+        self._following: Following | None = None
+        self._master = ""  # broker address of the master that is followed
+        self._serving = False  # as the master of the epoch `_epoch`
+        self._epoch = 0
+        self._stopping = False
+        self._cancel: list[Callable[[], object]] = []
+
+    @property
+    def enabled(self) -> bool:
+        """Whether roles are elected."""
+        return self.election is not None
+
+    @property
+    def followed(self) -> str | None:
+        """The broker address of the master whose log is being copied; None if none is."""
+        return self._master if self._following is not None and self._following.following else None
+
+    @property
+    def machine(self) -> Machine | None:
+        """The state of the election; None before this broker has an id."""
+        return None if self.election is None else self.election.machine
+
+    # --- start and stop -----------------------------------------------------------------------------------------------
+
+    async def start(self, broker: Broker) -> None:
+        """Become a replica, open the HA port and take part.
+
+        Raises:
+            ConfigError: the settings contradict each other, the port is taken, or the store cannot be copied.
+            StoreDamaged: the list of epochs or the identity cannot be read.
+        """
+        if not broker.settings.flag("enableControllerMode"):
+            return
+        raw = broker.store.raw_log
+        if raw is None:
+            raise ConfigError("enableControllerMode=true: this store cannot be copied; select store=mmap")
+        self._broker, self._clock = broker, broker.world.clock
+        self._ha, self._rules = HaSettings.of(broker.settings), ElectionSettings.of(broker.settings, broker.root)
+        self._streams = HaStreams(broker.world, broker.settings)
+        strict = self._rules.all_in_sync
+        self._log = ElectedLog(broker, raw, self._rules.epochs, keeps_confirmed=strict)
+        self._told = asyncio.Event()
+        self._told_master = ("", "")
+        names = IdentityFiles(
+            *(broker.world.files, self._rules.identity, broker.registration.cluster, broker.registration.broker_name)
+        )
+        granted = names.granted()
+        await broker.role.change(Role.REPLICA, 0)
+        broker.role.keep_from(lambda: raw.log_range().max_offset)  # its own retention decides
+        broker.role.guard(self._refusal)
+        broker.registration.change(broker_id=NO_ID if granted is None else granted.broker_id)
+        self._gate.open(self, self._ha.slave_timeout_s)
+        await self._listen()
+        self._engine = self._make_engine()
+        unelectable = "this broker is a learner (asyncLearner=true)" if self._rules.learner else self._log.problem
+        if self._log.problem:
+            log.warning("%s", self._log.problem)
+        rules = ElectionRules(self._rules.set_rules, self._rules.fencing)
+        self.election = Election(broker.world, self._engine, self, rules, unelectable)
+        self._cancel = [
+            raw.on_truncated(self._gate.truncated),
+            broker.messages.on_appended(self._appended),
+            broker.registration.on_master_told(self._learn),
+        ]
+        self._keeping = asyncio.ensure_future(self._keep_always())
+        self.election.start()
+
+    def _make_engine(self) -> Engine:
+        rules, registration, world = self._rules, self._broker.registration, self._broker.world
+        if rules.engine == ETCD:
+            client = EtcdClient(
+                world.clock, EtcdRules(endpoints=rules.endpoints, user=rules.user, password=rules.password)
+            )
+            return EtcdEngine(
+                world,
+                client,
+                EtcdSetRules(
+                    cluster=registration.cluster,
+                    broker=registration.broker_name,
+                    address=registration.address,
+                    ha_address=registration.ha_address,
+                    identity=rules.identity,
+                    durable=self._log.durable,
+                    priority=rules.priority,
+                    lease_s=rules.lease_s,
+                ),
+            )
+        controllers = ControllerRules(
+            addresses=rules.controllers,
+            cluster=registration.cluster,
+            broker=registration.broker_name,
+            address=registration.address,
+            identity=rules.identity,
+            heartbeat_s=rules.heartbeat_s,
+            priority=rules.priority,
+        )
+        return ControllerEngine(world, controllers, client_of(self._broker.settings))
+
+    async def stop(self) -> None:
+        """Let another member of the in-sync set be the master, and end all connections."""
+        if self.election is None:
+            return
+        self._stopping = True
+        await self._set_has_all()
+        await self.election.stop(resign=True)
+        await self._end_copying()
+        if self._listener is not None:
+            await self._listener.close()
+        await self._end_serving("this broker stops")
+        for cancel in self._cancel:
+            cancel()
+        if self._keeping is not None:
+            self._keeping.cancel()
+            await asyncio.wait([self._keeping])
+        self._note_confirmed()
+        await self._log.keep_confirmed()
+        self.election = None
+
+    async def _set_has_all(self) -> None:
+        until = self._clock.monotonic() + LAST_S
+        while self._serving and self.confirmed < self._log.end and self._clock.monotonic() < until:
+            await self._clock.sleep(0.01)
+
+    async def _listen(self) -> None:
+        registration, network = self._broker.registration, self._broker.world.network
+        host, port = self._broker.settings.text("bindAddress"), self._ha.listen_port
+        own_host, own_port = parse_address(registration.address)
+        if not port and self._broker.settings.number("listenPort"):
+            port = own_port + 1
+        try:
+            self._listener = await network.listen(host, port, self._streams.accepting(self._accept, self._not_secured))
+        except OSError as error:
+            raise ConfigError(
+                f"cannot listen for slaves on {host} port {port}: {error.strerror or error}; see haListenPort"
+            ) from error
+        address = format_address(self._ha.host or own_host, self._listener.address[1])
+        if address != registration.ha_address:
+            registration.change(ha_address=address)
+
+    # --- the log ------------------------------------------------------------------------------------------------------
+
+    def progress(self) -> Progress:
+        """Return how far the log is. See `Host.progress`."""
+        return Progress(self._log.epochs.last_epoch, self._log.surely, self.confirmed)
+
+    @property
+    def confirmed(self) -> int:
+        """What every member of the in-sync set has, as far as this broker knows."""
+        machine = self.machine
+        if machine is not None and machine.set is not None and machine.is_master:
+            return max(self._log.confirmed, machine.set.confirmed)
+        return self._log.confirmed
+
+    def stored(self, log_offset: int) -> None:
+        """Count this broker's own copy up to *log_offset*."""
+        machine = self.machine
+        if machine is not None and machine.set is not None:
+            before = machine.set.confirmed
+            machine.appended(max(log_offset, 0))
+            if machine.set.confirmed > before:
+                self.moved()
+
+    def _appended(self, end: int) -> None:
+        for each in self._connections.values():
+            each.appended()
+        if not self._log.durable and (machine := self.machine) is not None:
+            machine.appended(end)
+
+    def unconfirmed(self, log_offset: int) -> str:
+        """Return why what ends at *log_offset* is not acknowledged now. See `gate.Confirming`."""
+        machine = self.machine
+        if machine is None or not machine.is_master:
+            return "this broker is not the master any more"
+        now = self._clock.monotonic()
+        if machine.may_acknowledge(log_offset, now):
+            return ""
+        return machine.problem(now) or "the in-sync set does not have it"
+
+    def _refusal(self) -> GantryError | None:
+        """Return why a message is not accepted now, as the clock says."""
+        machine, now = self.machine, self._clock.monotonic()
+        if machine is not None and not self._stopping and machine.may_accept(now):
+            return None
+        if self._stopping or machine is None:
+            problem = "this broker stops" if self._stopping else self.election.problem if self.election else NOT_YET
+            return ServiceNotAvailable(f"service not available now: {problem}")
+        problem = machine.problem(now)
+        if machine.leased(now) and not machine.held:
+            return RequestRefused(1, problem)
+        return ServiceNotAvailable(f"service not available now: {problem}")
+
+    def moved(self) -> None:
+        """Let pass what is confirmed now, and tell slaves."""
+        self._gate.look()
+        for each in self._connections.values():
+            each.confirmed()
+
+    def _note_confirmed(self) -> None:
+        self._log.confirm(self.confirmed)
+
+    async def _keep_always(self) -> None:
+        while True:
+            await self._clock.sleep(KEEP_S)
+            self._note_confirmed()
+            try:
+                await self._log.keep_confirmed()
+            except (GantryError, OSError) as error:
+                log.warning("the confirm offset is not kept: %s", error)
+
+    # --- roles --------------------------------------------------------------------------------------------------------
+
+    async def become_master(self, epoch: int) -> Mastered:
+        """Begin *epoch* at the end of the log. See `Host.become_master`."""
+        self._serving = False
+        await self._end_copying()
+        await self._end_serving(f"epoch {epoch} begins")
+        await self._log.begin(epoch)
+        confirmed = self._log.confirmed
+        await self._broker.role.change(Role.MASTER, epoch)
+        self._broker.registration.change(broker_id=0)
+        self._epoch, self._serving, self.problem = epoch, True, ""
+        return Mastered(confirmed, self._log.surely)
+
+    async def follow(self, master: Follow) -> None:
+        """Copy the log of *master*. See `Host.follow`."""
+        await self._stand_down(f"broker id {master.master} is the master of epoch {master.epoch}", master.epoch)
+        self._master = master.address
+        self._copying = asyncio.ensure_future(self._copy_always(master))
+
+    async def stand_down(self, reason: str) -> None:
+        """Serve reads only. See `Host.stand_down`."""
+        await self._stand_down(reason, self._broker.role.epoch)
+
+    async def _stand_down(self, reason: str, epoch: int) -> None:
+        self._note_confirmed()
+        self._serving = False
+        await self._end_copying()
+        await self._end_serving(reason)
+        await self._broker.role.change(Role.REPLICA, max(epoch, self._broker.role.epoch))
+        if self.election is not None and self.election.own_id:
+            self._broker.registration.change(broker_id=self.election.own_id)
+
+    def fence(self, reason: str) -> None:
+        """Do nothing: the clock is compared for each message, and what waits is answered within slaveTimeout."""
+
+    def unfence(self) -> None:
+        """Do nothing, as for `fence`."""
+
+    # --- slave --------------------------------------------------------------------------------------------------------
+
+    def _learn(self, master: str, ha_address: str) -> None:
+        self._told_master = master, ha_address
+        self._told.set()
+
+    async def _copy_always(self, master: Follow) -> None:
+        told = ""
+        while True:
+            pause = PAUSE_S
+            address = master.ha_address or await self._ha_address(master)
+            self.master_ha_address = address
+            try:
+                await self._copy(master, address)
+            except Exception as error:
+                if isinstance(error, (GantryError, OSError)):
+                    self.problem = f"master {address}: {error}"
+                else:
+                    self.problem = f"master {address}: {type(error).__name__}: {error}"
+                    log.exception("the copy of the log failed")
+                if isinstance(error, GantryError):
+                    pause = REFUSED_S
+            if self.problem != told:
+                told = self.problem
+                log.warning("this copy does not follow: %s", told)
+            await self._clock.sleep(pause)
+
+    async def _copy(self, master: Follow, address: str) -> None:
+        assert self.election is not None
+        hello = SlaveHandshake(self.election.own_id, self._ha.from_last_file, self._rules.learner)
+        least = master.epoch if self._rules.engine == ETCD else 0  # a Java master may have no entry for its epoch
+        self._following = Following(self._broker, self._log, self._ha, hello, least, self._followed)
+        try:
+            await self._following.run(self._streams, address)
+        finally:
+            self._following = None
+
+    def _followed(self) -> None:
+        """Take news of the master."""
+        self.problem = ""
+        if (machine := self.machine) is not None and machine.unelectable and not self._rules.learner:
+            machine.unelectable = ""
+        self._gate.look()
+
+    async def _ha_address(self, master: Follow) -> str:
+        """Return the HA address that name servers tell of *master*, as soon as they do."""
+        while self._told_master[0] != master.address or not self._told_master[1]:
+            self.problem = f"no name server tells the HA address of the master {master.address}"
+            self._told.clear()
+            self._broker.registration.changed()
+            await wait_set(self._clock, self._told, ASK_S)
+        return self._told_master[1]
+
+    async def _end_copying(self) -> None:
+        if self._copying is not None:
+            self._copying.cancel()
+            await asyncio.wait([self._copying])
+            self._copying = self._following = None
+
+    # --- master -------------------------------------------------------------------------------------------------------
+
+    async def _accept(self, link: Link) -> None:
+        if self._listener is None or not self._serving or len(self._connections) >= MOST_SLAVES:
+            link.abort()
+            return
+        task = asyncio.current_task()
+        assert task is not None
+        serving = self._connections[task] = SlaveServing(self, self._log, self._ha, self._clock, link)
+        try:
+            await serving.run(self._streams)
+        finally:
+            del self._connections[task]
+            self._gone(serving)
+
+    def _not_secured(self, host: str, problem: str) -> None:
+        log.warning("a connection of %s to the HA port is refused: %s; is haTlsEnable true there?", host, problem)
+
+    def slave_problem(self, slave: SlaveHandshake) -> str:
+        """Return why *slave* is not served; empty if it is."""
+        machine = self.machine
+        if not self._serving or machine is None or machine.epoch != self._epoch or not machine.is_master:
+            return "this broker is not the master"
+        if self.election is not None and slave.broker_id == self.election.own_id:
+            return f"broker id {slave.broker_id} is this master's own: both have the same identity file"
+        return ""
+
+    def connected(self, serving: SlaveServing, slave: SlaveHandshake, acked: int) -> None:
+        """Count a slave, instead of an older connection of the same one."""
+        for each in self._connections.values():
+            if each is not serving and each.slave is not None and each.slave.broker_id == slave.broker_id:
+                each.abort("it has connected again")
+        election, machine = self.election, self.machine
+        if election is not None and machine is not None:
+            election.do(machine.connected(slave.broker_id, acked, slave.learner, self._clock.monotonic()))
+
+    def reported(self, slave: SlaveHandshake, acked: int) -> None:
+        """Take a report."""
+        election, machine = self.election, self.machine
+        if election is not None and machine is not None:
+            election.do(machine.reported(slave.broker_id, acked, self._clock.monotonic()))
+
+    def _gone(self, serving: SlaveServing) -> None:
+        slave, election, machine = serving.slave, self.election, self.machine
+        if slave is None or election is None or machine is None:
+            return
+        if not any(
+            each.slave is not None and each.slave.broker_id == slave.broker_id for each in self._connections.values()
+        ):
+            election.do(machine.gone(slave.broker_id, self._clock.monotonic()))
+
+    async def _end_serving(self, reason: str) -> None:
+        for each in self._connections.values():
+            each.abort(reason)
+        if tasks := [*self._connections]:
+            await asyncio.wait(tasks)
+
+    # --- requests -----------------------------------------------------------------------------------------------------
+
+    @serves(RequestCode.NOTIFY_BROKER_ROLE_CHANGED, access=in_operation)
+    def role_changed(self, asked: Command, connection: Connection) -> Command | None:
+        """1008: a controller tells a new master; it is asked for, because any process may send this."""
+        if isinstance(self._engine, ControllerEngine):
+            self._engine.role_changed(asked)
+        return None
