@@ -1,8 +1,9 @@
 """Two brokers of ours elected by a Java controller, and by etcd: the master is killed, and nothing is lost."""
 
 import asyncio
+import re
 import time
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 
 import pytest
 
@@ -10,8 +11,9 @@ pytest.importorskip("gantrymq_replication")
 
 from etcd_servers import start_etcd
 from harness import GantryServer, create_topic
-from harness.probe import wait_for_registration
+from harness.probe import route_of
 from java_controllers import start_controllers
+from polling import wait_until
 
 from gantrymq.client import Client, Message
 from gantrymq.errors import GantryError
@@ -37,6 +39,13 @@ def etcd(running, tmp_path):
     return {"electionEngine": "etcd", "etcdEndpoints": found.endpoint, "etcdLeaseSeconds": "3"}
 
 
+def wait_for_master(namesrv, broker, seconds=30.0):
+    """Wait until the name server tells that *broker* is the master; return the seconds that took."""
+    began, master = time.monotonic(), re.compile(rf'"?0"?:"{broker.broker_address}"')
+    wait_until(lambda: master.search(route_of(namesrv, "TBW102") or ""), "a master", seconds, broker.tail)
+    return time.monotonic() - began
+
+
 async def send(client, numbers, acknowledged, until_s=30.0):
     """Send *numbers*, each until it is acknowledged."""
     producer = client.producer("p")
@@ -53,12 +62,14 @@ async def send(client, numbers, acknowledged, until_s=30.0):
             await asyncio.sleep(0.05)
 
 
-async def read_all(client, expected, deadline_s=20.0):
-    found, until = set(), time.monotonic() + deadline_s
-    async with client.reader("Orders") as reader:
-        while not expected <= found and time.monotonic() < until:
-            for each in await reader.read(timeout_s=1):
+async def read_all(client, expected, deadline_s=30.0):
+    found = set()
+    with suppress(TimeoutError):
+        async with asyncio.timeout(deadline_s):
+            async for each in client.reader("Orders", start="first"):
                 found.add(int(each.body.rstrip(b"x")))
+                if expected <= found:
+                    break
     return found
 
 
@@ -67,6 +78,7 @@ def test_the_slave_is_elected_when_the_master_is_killed(running, tmp_path, engin
     settings = {**SETTINGS, **engine(running, tmp_path)}
     namesrv = running(GantryServer.name_server(tmp_path / "namesrv")).namesrv
     one = running(GantryServer.broker(tmp_path / "one", namesrv, settings=settings))
+    wait_for_master(namesrv, one)
     create_topic(namesrv, "Orders", queues=2)
     acknowledged: list[int] = []
 

@@ -73,9 +73,9 @@ NOT_BUILT: dict[str, tuple[Test, str]] = {
     "enableRemoteEscape": (_true, _REPLICATION),
     "duplicationEnable": (_true, _SLAVES),
     "enableDLegerCommitLog": (_true, "DLedger is not implemented in this version; use the plain commit log"),
-    "enableControllerMode": (_true, _CONTROLLER),
+    "enableControllerMode": (_true, _REPLICATION),
     "enableControllerInNamesrv": (_true, _CONTROLLER),
-    "controllerAddr": (_any, _CONTROLLER),
+    "controllerAddr": (_any, _REPLICATION),
     "storeType": (
         _other_than("default"),
         "the RocksDB store is not implemented in this version; use storeType=default",

@@ -95,6 +95,6 @@ def test_warnings_go_to_stderr():
 
 
 def test_a_flag_for_what_is_not_built_is_wrong_usage():
-    result = invoke("--set", "enableControllerMode=true")
+    result = invoke("--set", "enableDLegerCommitLog=true")
     assert result.exit_code == 2
-    assert "the controller is not implemented" in result.stderr
+    assert "DLedger is not implemented" in result.stderr

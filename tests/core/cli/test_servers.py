@@ -250,9 +250,9 @@ def test_a_port_that_is_taken_is_one_sentence_and_exit_code_1(run, tmp_path):
 
 
 def test_a_setting_that_is_not_built_stops_the_start(run, tmp_path):
-    code, errors = start(run, tmp_path / "store", "--set", "enableControllerMode=true").end()
+    code, errors = start(run, tmp_path / "store", "--set", "enableDLegerCommitLog=true").end()
     assert code == 2
-    assert "the controller is not implemented" in errors
+    assert "DLedger is not implemented" in errors
     assert "Traceback" not in errors
 
 

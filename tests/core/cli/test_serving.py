@@ -78,8 +78,8 @@ def test_what_a_name_server_changes_is_written_to_the_file_it_was_given(world, t
 
 
 def test_what_is_not_built_is_refused(world):
-    with pytest.raises(ConfigError, match="enableControllerMode"):
-        broker(world, pairs=("enableControllerMode=true",))
+    with pytest.raises(ConfigError, match="enableDLegerCommitLog"):
+        broker(world, pairs=("enableDLegerCommitLog=true",))
 
 
 class NeverBuilt:

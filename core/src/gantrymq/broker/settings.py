@@ -7,20 +7,12 @@ Source: apache/rocketmq common/.../BrokerConfig.java, remoting/.../netty/NettySe
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any, Final
 
-from gantrymq.config import Setting, Settings, Value
+from gantrymq.config import Setting, Settings
 from gantrymq.model.json_members import INT32
 from gantrymq.remoting.admission import ADMISSION_SETTINGS
 from gantrymq.remoting.listeners import LISTENERS_SETTING
-
-
-def _off(sentence: str) -> Callable[[Value], str | None]:
-    def check(given: Value) -> str | None:
-        return sentence if given is True else None
-
-    return check
 
 
 def name_servers_of(settings: Settings) -> list[str]:
@@ -118,12 +110,6 @@ SCHEMA: tuple[Setting, ...] = (
         False,
         "Let consumers pull old messages from slaves; set it on master and slaves.",
         runtime=True,
-    ),
-    Setting.flag(
-        "enableControllerMode",
-        False,
-        "Elect masters through a controller.",
-        not_built=_off("the controller is not implemented in this version"),
     ),
     Setting.flag(
         "enablePropertyFilter",

@@ -28,6 +28,12 @@ SCHEMA: tuple[Setting, ...] = (
         "copies the log of its master.",
         choices=("ASYNC_MASTER", SYNC_MASTER, SLAVE),
     ),
+    Setting.flag(
+        "enableControllerMode",
+        False,
+        "Let electionEngine choose the master of this brokerName; brokerRole, brokerId and haMasterAddress then have "
+        "no effect.",
+    ),
     Setting.number("brokerId", 0, "0 is the master of its brokerName; a slave needs another one.", at_least=0),
     Setting.number(
         "haListenPort",

@@ -23,12 +23,6 @@ ETCD: Final = "etcd"
 DOUBT_S: Final = 30.0  # after which a request to a controller that was not answered has no effect any more
 
 SCHEMA: tuple[Setting, ...] = (
-    Setting.flag(
-        "enableControllerMode",
-        False,
-        "Let electionEngine choose the master of this brokerName; brokerRole, brokerId and haMasterAddress then have "
-        "no effect.",
-    ),
     Setting.text(
         "electionEngine",
         CONTROLLER,
