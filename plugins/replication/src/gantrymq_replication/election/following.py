@@ -88,6 +88,7 @@ class Following:
         if self._end < before:
             log.warning("this log was cut from %d to %d, which the master does not have", before, self._end)
         await self._log.flushed(self._end)
+        self._moved()
         self._link.write(self._side.follow(self._end))
         self._reported, self._reported_at = self._end, self._clock.monotonic()
         self.following = True

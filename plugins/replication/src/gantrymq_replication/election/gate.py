@@ -1,4 +1,7 @@
-"""The gate of a broker with elected roles: nothing is visible, nor acknowledged, before the in-sync set has it."""
+"""The gate of a broker with elected roles: nothing is acknowledged before the in-sync set has it.
+
+What consumers see is bounded by `RawLog.limit_visibility`, because a new master has records that are not confirmed yet.
+"""
 
 from __future__ import annotations
 
@@ -17,6 +20,10 @@ class Confirming(Protocol):
     """The broker, as the gate asks it."""
 
     @property
+    def leads(self) -> bool:
+        """Whether this broker is the master, or about to be."""
+
+    @property
     def confirmed(self) -> int:
         """The log offset up to which every member of the in-sync set has the log, as far as this broker knows."""
 
@@ -28,7 +35,7 @@ class Confirming(Protocol):
 
 
 class ElectedGate:
-    """Waits for the confirm offset, on masters and slaves. A wait ends without it only if the log is truncated."""
+    """Waits for the confirm offset while this broker is the master. `last_look` decides how senders are answered."""
 
     name = "elected"
     late_code = Unconfirmed.FLUSH_SLAVE_TIMEOUT
@@ -49,10 +56,11 @@ class ElectedGate:
 
     async def passed(self, log_offset: int) -> None:
         """Wait until the in-sync set has the log up to *log_offset*."""
-        if self._broker is not None:
-            self._broker.stored(log_offset)
-            if self._broker.confirmed >= log_offset:
-                return
+        if self._broker is None or not self._broker.leads:
+            return
+        self._broker.stored(log_offset)
+        if self._broker.confirmed >= log_offset:
+            return
         future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         heappush(self._waiting, (log_offset, next(self._calls), future))
         try:
@@ -71,11 +79,9 @@ class ElectedGate:
         if self._waiting and self._broker is not None:
             self._pass(self._broker.confirmed)
 
-    def truncated(self, log_offset: int) -> None:
-        """End waits for what was removed from the log; they begin again with what is there."""
-        for end, _, future in self._waiting:
-            if end > log_offset and not future.done():
-                future.set_result(None)
+    def release(self) -> None:
+        """End all waits, because this broker is not the master any more."""
+        self._pass(1 << 63)
 
     def _pass(self, confirmed: int) -> None:
         while self._waiting and self._waiting[0][0] <= confirmed:

@@ -77,6 +77,7 @@ class ElectionService:
         self._keeping: asyncio.Task[None] | None = None
         self._following: Following | None = None
         self._master = ""  # broker address of the master that is followed
+        self._leads = False
         self._serving = False  # as the master of the epoch `_epoch`
         self._epoch = 0
         self._stopping = False
@@ -122,6 +123,7 @@ class ElectionService:
             *(broker.world.files, self._rules.identity, broker.registration.cluster, broker.registration.broker_name)
         )
         granted = names.granted()
+        self._show()
         await broker.role.change(Role.REPLICA, 0)
         broker.role.keep_from(lambda: raw.log_range().max_offset)  # its own retention decides
         broker.role.guard(self._refusal)
@@ -135,7 +137,6 @@ class ElectionService:
         rules = ElectionRules(self._rules.set_rules, self._rules.fencing)
         self.election = Election(broker.world, self._engine, self, rules, unelectable)
         self._cancel = [
-            raw.on_truncated(self._gate.truncated),
             broker.messages.on_appended(self._appended),
             broker.registration.on_master_told(self._learn),
         ]
@@ -266,8 +267,20 @@ class ElectionService:
             return RequestRefused(1, problem)
         return ServiceNotAvailable(f"service not available now: {problem}")
 
+    @property
+    def leads(self) -> bool:
+        """Whether this broker is the master, or about to be."""
+        return self._leads
+
+    def _show(self) -> None:
+        """Let consumers see what is confirmed."""
+        confirmed = self.confirmed
+        if confirmed != self._log.raw.visibility_limit:
+            self._log.raw.limit_visibility(confirmed)
+
     def moved(self) -> None:
         """Let pass what is confirmed now, and tell slaves."""
+        self._show()
         self._gate.look()
         for each in self._connections.values():
             each.confirmed()
@@ -292,7 +305,7 @@ class ElectionService:
         await self._end_copying()
         await self._end_serving(f"epoch {epoch} begins")
         await self._log.begin(epoch)
-        confirmed = self._log.confirmed
+        confirmed, self._leads = self._log.confirmed, True
         await self._broker.role.change(Role.MASTER, epoch)
         self._broker.registration.change(broker_id=0)
         self._epoch, self._serving, self.problem = epoch, True, ""
@@ -310,7 +323,8 @@ class ElectionService:
 
     async def _stand_down(self, reason: str, epoch: int) -> None:
         self._note_confirmed()
-        self._serving = False
+        self._leads = self._serving = False
+        self._gate.release()
         await self._end_copying()
         await self._end_serving(reason)
         await self._broker.role.change(Role.REPLICA, max(epoch, self._broker.role.epoch))
@@ -365,7 +379,7 @@ class ElectionService:
         self.problem = ""
         if (machine := self.machine) is not None and machine.unelectable and not self._rules.learner:
             machine.unelectable = ""
-        self._gate.look()
+        self._show()
 
     async def _ha_address(self, master: Follow) -> str:
         """Return the HA address that name servers tell of *master*, as soon as they do."""
