@@ -1,6 +1,7 @@
 """Two brokers of ours elected by a Java controller, and by etcd: the master is killed, and nothing is lost."""
 
 import asyncio
+import json
 import re
 import time
 from contextlib import ExitStack, suppress
@@ -11,7 +12,7 @@ pytest.importorskip("gantrymq_replication")
 
 from etcd_servers import start_etcd
 from harness import GantryServer, create_topic
-from harness.probe import route_of
+from harness.probe import request, route_of
 from java_controllers import start_controllers
 from polling import wait_until
 
@@ -73,11 +74,29 @@ async def read_all(client, expected, deadline_s=30.0):
     return found
 
 
+def election(broker):
+    """What a broker of ours tells of its election."""
+    return json.loads(request(broker.broker_address, 907, {})[1])["election"]
+
+
+def wait_for_set(broker, members, seconds=30.0):
+    wait_until(lambda: election(broker)["syncStateSet"] == members, f"set {members}", seconds, broker.tail)
+
+
+def log_of(broker, store):
+    """The bytes of a log that are not zero at its end."""
+    return b"".join(each.read_bytes() for each in sorted((store / "commitlog").iterdir())).rstrip(b"\0")
+
+
 @pytest.mark.parametrize("engine", [controller, etcd])
 def test_the_slave_is_elected_when_the_master_is_killed(running, tmp_path, engine):
     settings = {**SETTINGS, **engine(running, tmp_path)}
     namesrv = running(GantryServer.name_server(tmp_path / "namesrv")).namesrv
-    one = running(GantryServer.broker(tmp_path / "one", namesrv, settings=settings))
+
+    def broker(name):
+        return running(GantryServer.broker(tmp_path / name, namesrv, settings=settings))
+
+    one = broker("one")
     wait_for_master(namesrv, one)
     create_topic(namesrv, "Orders", queues=2)
     acknowledged: list[int] = []
@@ -85,18 +104,33 @@ def test_the_slave_is_elected_when_the_master_is_killed(running, tmp_path, engin
     async def main():
         async with Client(namesrv) as client:
             await send(client, range(20), acknowledged)
-            two = running(GantryServer.broker(tmp_path / "two", namesrv, settings=settings))
-            await asyncio.sleep(6)
+            two = await asyncio.to_thread(broker, "two")
+            await asyncio.to_thread(wait_for_set, one, [1, 2])
             await send(client, range(20, 60), acknowledged)
-            print("killed", time.strftime("%H:%M:%S"), time.time() % 1)
             one.kill()
             began = time.monotonic()
             await send(client, range(60, 61), acknowledged)
-            print("without a master for", time.monotonic() - began)
-            print(two._err.read_text())
+            print("killed: without a master for", time.monotonic() - began)
             await send(client, range(61, 100), acknowledged)
-            found = await read_all(client, set(acknowledged))
-            assert found >= set(acknowledged)
-            assert two.alive()
+            assert await read_all(client, set(acknowledged)) >= set(acknowledged)
+
+            # The old master comes back as a slave.
+            again = await asyncio.to_thread(broker, "one")
+            await asyncio.to_thread(wait_for_set, two, [1, 2])
+            await send(client, range(100, 120), acknowledged)
+            assert election(again)["master"] == 2
+            epochs = [json.loads(request(each.broker_address, 1007, {})[1])["epochList"] for each in (again, two)]
+            assert epochs[0] == epochs[1] and [each["epoch"] for each in epochs[0]] == [1, 2]
+
+            # A planned stop.
+            began = time.monotonic()
+            stopping = asyncio.create_task(asyncio.to_thread(two.stop))
+            await send(client, range(120, 160), acknowledged)
+            print("stopped: 40 sends in", time.monotonic() - began)
+            assert await stopping == 0
+            assert await read_all(client, set(acknowledged)) >= set(acknowledged)
+            print(again._err.read_text())
+            folders = [tmp_path / name / "store" for name in ("one", "two")]
+            assert log_of(again, folders[0])[: len(log_of(two, folders[1]))] == log_of(two, folders[1])
 
     asyncio.run(main())

@@ -29,7 +29,7 @@ class _Parts:
         self.master = MasterService(self.gate, self.acting)
         self.commits = OwnCommits()
         self.tables = TablesService(self._followed, self.commits)
-        self.status = StatusService(self.slave, self.master, self.tables, self.acting)
+        self.status = StatusService(self.slave, self.master, self.tables, self.acting, self.election)
 
     def _followed(self) -> str | None:
         """Return the broker address of the master whose tables are copied."""

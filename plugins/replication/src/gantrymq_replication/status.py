@@ -1,7 +1,7 @@
 """The state of replication, for mqadmin and `gantrymq cluster status`; the service also registers the metrics.
 
     907   the slaves of a master, or the connection of a slave, as RocketMQ tells it and with GantryMQ's own members
-    1007  epochs, which only elected masters have: refused as RocketMQ does
+    1007  epochs, which only logs of elected roles have; otherwise refused as RocketMQ does
 
 GantryMQ's own members, which RocketMQ's tools ignore:
 
@@ -33,6 +33,8 @@ from gantrymq.remoting.command import Command, response_to
 from gantrymq.remoting.connection import Connection
 from gantrymq.remoting.serving import serves
 from gantrymq_replication.acting.service import ActingService
+from gantrymq_replication.election.service import ElectionService
+from gantrymq_replication.election.status import connections, election_state, epoch_cache
 from gantrymq_replication.master import MasterService
 from gantrymq_replication.metric_families import replication_metrics
 from gantrymq_replication.replicas import Replicas
@@ -49,9 +51,15 @@ class StatusService:
     roles = frozenset(Role)
 
     def __init__(
-        self, slave: SlaveService, master: MasterService, tables: TablesService, acting: ActingService
+        self,
+        slave: SlaveService,
+        master: MasterService,
+        tables: TablesService,
+        acting: ActingService,
+        election: ElectionService,
     ) -> None:
         self._slave, self._master, self._tables, self._acting = slave, master, tables, acting
+        self._election = election
 
     async def start(self, broker: Broker) -> None:
         """Register the metrics."""
@@ -67,13 +75,36 @@ class StatusService:
     @serves(RequestCode.GET_BROKER_HA_STATUS, action=Action.GET)
     def status(self, asked: Command, connection: Connection) -> Command:
         """907: tell the slaves of this master, or the connection of this slave."""
-        body = self._of_master() if self._broker.role.current is Role.MASTER else self._of_slave()
+        if self._election.enabled:
+            body = self._of_elected()
+        else:
+            body = self._of_master() if self._broker.role.current is Role.MASTER else self._of_slave()
         return response_to(asked, 0, None, None, json.dumps(body, separators=(",", ":")).encode())
 
     @serves(RequestCode.GET_BROKER_EPOCH_CACHE, action=Action.GET)
     def epochs(self, asked: Command, connection: Connection) -> Command:
-        """1007: refuse it, with RocketMQ's sentence."""
-        raise RequestRefused(1, "this request only for controllerMode ")
+        """1007: tell the epochs of the log; with fixed roles refuse it, with RocketMQ's sentence."""
+        if not self._election.enabled:
+            raise RequestRefused(1, "this request only for controllerMode ")
+        body = epoch_cache(self._election)
+        return response_to(asked, 0, None, None, json.dumps(body, separators=(",", ":")).encode())
+
+    def _of_elected(self) -> dict[str, Any]:
+        election, master = self._election, self._broker.role.current is Role.MASTER
+        found = connections(election) if master else []
+        client = {
+            "lastReadTimestamp": 0,
+            "lastWriteTimestamp": 0,
+            "masterAddr": "" if master else election.master_ha_address,
+            "masterFlushOffset": 0,
+            "maxOffset": 0 if master else self._end(),
+            "problem": election.problem,
+            "tablesProblem": self._tables.missing,
+            "transferredByteInSecond": 0,
+        }
+        in_sync = sum(each["inSync"] for each in found)
+        info = _runtime_info(client, found, in_sync, self._end() if master else 0, master=master)
+        return {**info, "election": election_state(election)}
 
     def _of_slave(self) -> dict[str, Any]:
         slave, copying = self._slave, self._slave.copying

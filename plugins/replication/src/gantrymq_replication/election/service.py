@@ -17,7 +17,7 @@ from collections.abc import Callable
 from typing import Final
 
 from gantrymq.errors import ConfigError, GantryError, RequestRefused, ServiceNotAvailable
-from gantrymq.interfaces import Broker
+from gantrymq.interfaces import Broker, Registration
 from gantrymq.model.hosts import format_address, parse_address
 from gantrymq.model.role import Role
 from gantrymq.remoting.codes import RequestCode
@@ -97,6 +97,26 @@ class ElectionService:
     def machine(self) -> Machine | None:
         """The state of the election; None before this broker has an id."""
         return None if self.election is None else self.election.machine
+
+    @property
+    def registration(self) -> Registration:
+        """The broker's names."""
+        return self._broker.registration
+
+    @property
+    def log(self) -> ElectedLog:
+        """The log with its epochs."""
+        return self._log
+
+    @property
+    def slaves(self) -> list[SlaveServing]:
+        """The connections of slaves."""
+        return [*self._connections.values()]
+
+    @property
+    def now(self) -> float:
+        """Monotonic seconds."""
+        return self._clock.monotonic()
 
     # --- start and stop -----------------------------------------------------------------------------------------------
 
