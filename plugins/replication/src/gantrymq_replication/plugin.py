@@ -29,6 +29,7 @@ class _Parts:
         self.master = MasterService(self.gate, self.acting)
         self.commits = OwnCommits()
         self.tables = TablesService(self._followed, self.commits)
+        self.election.has_tables = lambda: self.tables.rounds > 0
         self.status = StatusService(self.slave, self.master, self.tables, self.acting, self.election)
 
     def _followed(self) -> str | None:

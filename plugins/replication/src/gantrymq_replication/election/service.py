@@ -27,6 +27,7 @@ from gantrymq.remoting.serving import in_operation, serves
 from gantrymq.remoting.tls_settings import client_of
 from gantrymq.world import Listener
 from gantrymq.world.clock import wait_set
+from gantrymq_replication.copying import first_ended
 from gantrymq_replication.election.auto_switch import SlaveHandshake
 from gantrymq_replication.election.controller import ControllerEngine, ControllerRules
 from gantrymq_replication.election.elected_log import ElectedLog
@@ -54,6 +55,7 @@ LAST_S: Final = 2.0  # for the in-sync set to get the rest of the log, at the st
 PAUSE_S: Final = 0.2  # between two attempts to copy
 REFUSED_S: Final = 5.0  # the same after logs that do not fit
 ASK_S: Final = 0.5  # between two questions for the master's HA address
+TABLES_S: Final = 0.1  # between two looks whether the tables are copied
 KEEP_S: Final = 1.0  # between two updates of the kept confirm offset
 NOT_YET: Final = "the election has not begun"
 
@@ -69,6 +71,7 @@ class ElectionService:
         self.election: Election | None = None  # None: roles are fixed
         self.problem = ""  # why this broker does not follow its master
         self.master_ha_address = ""
+        self.has_tables: Callable[[], bool] = lambda: True  # whether tables of a master were copied since the start
         self._gate = gate
         self._engine: Engine | None = None
         self._listener: Listener | None = None
@@ -379,6 +382,8 @@ class ElectionService:
                     log.exception("the copy of the log failed")
                 if isinstance(error, GantryError):
                     pause = REFUSED_S
+            else:
+                continue  # it joins the set now
             if self.problem != told:
                 told = self.problem
                 log.warning("this copy does not follow: %s", told)
@@ -386,13 +391,26 @@ class ElectionService:
 
     async def _copy(self, master: Follow, address: str) -> None:
         assert self.election is not None
-        hello = SlaveHandshake(self.election.own_id, self._ha.from_last_file, self._rules.learner)
+        waits = not self._rules.learner and not self.has_tables()
+        learner = self._rules.learner or waits
+        hello = SlaveHandshake(self.election.own_id, self._ha.from_last_file, learner)
         least = master.epoch if self._rules.engine == ETCD else 0  # a Java master may have no entry for its epoch
         self._following = Following(self._broker, self._log, self._ha, hello, least, self._followed)
+        parts = [self._following.run(self._streams, address)]
+        if waits:
+            parts.append(self._tables_copied())
         try:
-            await self._following.run(self._streams, address)
+            await first_ended(*parts)
         finally:
             self._following = None
+
+    async def _tables_copied(self) -> None:
+        """Return when this broker has the tables of its master. Until then it follows as a learner.
+
+        A new master without topics would create them with other queues, or refuse messages.
+        """
+        while not self.has_tables():
+            await self._clock.sleep(TABLES_S)
 
     def _followed(self) -> None:
         """Take news of the master."""
