@@ -66,6 +66,7 @@ class EtcdSetRules:
     identity: Path  # storePathBrokerIdentity
     durable: bool = True  # acknowledgements wait for the disk
     priority: int = 0x7FFFFFFF  # the lowest is elected first among equal logs
+    least_copies: int = 1  # minInSyncReplicas
     lease_s: int = 9
     member_s: int = 10
     prefix: str = "/gantry"
@@ -149,10 +150,16 @@ class EtcdEngine:
             raise EngineRefused(f"broker id {self._id} is not the master of epoch {epoch} in etcd any more")
 
     async def resign(self) -> None:
-        """Delete `master`, and record that everything is on the disk. See `Engine.resign`."""
+        """Delete `master`, and record that everything is on the disk. See `Engine.resign`.
+
+        This broker leaves the set if enough other members are alive, so that the next master need not wait for it.
+        """
         state = await self._read()
         if self._mine(state):
-            await self._end(state, clean=True)
+            others = state.in_sync - {self._id}
+            leaves = others <= state.members.keys() and len(others) >= self._rules.least_copies
+            members = sorted(others if leaves else state.in_sync)
+            await self._end(state, clean=True, set=members, setEpoch=state.set_epoch + leaves)
 
     async def _end(self, state: _State, **more: Any) -> int:
         """End this broker's mastership with a change of `state`; return 0 if it has ended already."""

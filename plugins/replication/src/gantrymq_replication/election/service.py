@@ -183,6 +183,7 @@ class ElectionService:
                     identity=rules.identity,
                     durable=self._log.durable,
                     priority=rules.priority,
+                    least_copies=rules.least_copies,
                     lease_s=rules.lease_s,
                 ),
             )
