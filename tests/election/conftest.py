@@ -1,6 +1,7 @@
 """Fixtures of the election tests: recordings of Java's brokers and controllers."""
 
 import sys
+from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
@@ -17,3 +18,10 @@ import pack_golden  # noqa: E402 (it is found only now)
 def java():
     """What Java's brokers and controllers 5.3.3 sent and wrote."""
     return pack_golden.load()
+
+
+@pytest.fixture
+def running():
+    """A function that enters a context manager, which the end of the test leaves."""
+    with ExitStack() as stack:
+        yield stack.enter_context

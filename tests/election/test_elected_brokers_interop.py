@@ -4,7 +4,7 @@ import asyncio
 import json
 import re
 import time
-from contextlib import ExitStack, suppress
+from contextlib import suppress
 
 import pytest
 
@@ -22,12 +22,6 @@ from gantrymq.errors import GantryError
 pytestmark = pytest.mark.interop
 
 SETTINGS = {"enableControllerMode": "true", "mappedFileSizeCommitLog": "1048576", "minInSyncReplicas": "1"}
-
-
-@pytest.fixture
-def running():
-    with ExitStack() as stack:
-        yield stack.enter_context
 
 
 def controller(running, tmp_path):

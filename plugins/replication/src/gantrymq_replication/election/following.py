@@ -100,7 +100,7 @@ class Following:
             if piece.epoch != self._epoch:
                 await self._log.append_epoch(piece.epoch)
                 self._epoch = piece.epoch
-            if not self._end:  # an empty log begins where the master begins
+            if not self._end and not self._rest:  # an empty log begins where the master begins
                 self._end = piece.log_offset
             before, data = self._end, self._rest + piece.data
             try:

@@ -82,7 +82,7 @@ class ElectionService:
         self._master = ""  # broker address of the master that is followed
         self._leads = False
         self._serving = False  # as the master of the epoch `_epoch`
-        self._epoch = 0
+        self._epoch = 0  # the last one that this broker was the master of, since the start
         self._stopping = False
         self._cancel: list[Callable[[], object]] = []
 
@@ -392,7 +392,7 @@ class ElectionService:
 
     async def _copy(self, master: Follow, address: str) -> None:
         assert self.election is not None
-        waits = not self._rules.learner and not self.has_tables()
+        waits = not (self._rules.learner or self._epoch or self.has_tables())
         learner = self._rules.learner or waits
         hello = SlaveHandshake(self.election.own_id, self._ha.from_last_file, learner)
         least = master.epoch if self._rules.engine == ETCD else 0  # a Java master may have no entry for its epoch
@@ -414,7 +414,7 @@ class ElectionService:
             await self._clock.sleep(TABLES_S)
 
     def _followed(self) -> None:
-        """Take news of the master."""
+        """Take news of the master: the logs are equal, or more is confirmed."""
         self.problem = ""
         if (machine := self.machine) is not None and machine.unelectable and not self._rules.learner:
             machine.unelectable = ""

@@ -1,0 +1,182 @@
+"""Brokers whose roles are elected by an etcd in memory, in a simulated world."""
+
+import pytest
+
+pytest.importorskip("gantrymq_replication")
+
+from ha_pairs import end, log_of, put, service, simulate_pair
+from memory_etcd import MemoryEtcd
+
+from gantrymq.errors import RequestRefused, ServiceNotAvailable
+from gantrymq.interfaces import SendRequest
+from gantrymq.model.role import Role
+from gantrymq_replication.election import service as service_module
+from gantrymq_replication.election.service import ElectionService
+
+LEASE_S = 3
+ELECTED = {"enableControllerMode": True, "electionEngine": "etcd", "etcdEndpoints": "etcd:2379", "etcdLeaseSeconds": 3}
+
+
+class Brokers:
+    """The brokers of one name, each with a connection to etcd that can fail."""
+
+    def __init__(self, pair, monkeypatch):
+        self.pair, self.etcd, self.clients, self.all = pair, MemoryEtcd(pair.world.clock), {}, {}
+        monkeypatch.setattr(service_module, "EtcdClient", lambda clock, rules: self._last())
+
+    def _last(self):
+        self._client = self.etcd.client()
+        return self._client
+
+    async def start(self, name, **settings):
+        broker = await self.pair.start(name, **{**ELECTED, **settings})
+        self.clients[name], self.all[name] = self._client, broker
+        return broker
+
+    async def until(self, condition, what, seconds=30):
+        return await self.pair.until(condition, what, seconds)
+
+
+def elected(cluster):
+    return service(cluster, ElectionService)
+
+
+def leads(cluster):
+    machine = elected(cluster).machine
+    return machine is not None and machine.may_accept(cluster.world.clock.monotonic())
+
+
+def members(cluster):
+    machine = elected(cluster).machine
+    return set(machine.set.members) if machine is not None and machine.set is not None else set()
+
+
+@pytest.fixture
+def run(monkeypatch):
+    """Run ``main(brokers)``."""
+
+    def simulate(main, seed=1):
+        simulate_pair(lambda pair: main(Brokers(pair, monkeypatch)), seed)
+
+    return simulate
+
+
+async def send(cluster):
+    """The code of a send's answer, 0 if the message is acknowledged."""
+    answer = await cluster.broker.messages.send(SendRequest("p", "Orders", b"body"))
+    return answer.unconfirmed.response_code if answer.unconfirmed else 0
+
+
+async def two_in_sync(brokers, **settings):
+    one = await brokers.start("one", **settings)
+    await brokers.until(lambda: elected(one).leads, "master")
+    two = await brokers.start("two", **settings)
+    await brokers.until(lambda: members(one) == {1, 2}, "set of two")
+    return one, two
+
+
+@pytest.mark.parametrize("flush", ["ASYNC_FLUSH", "SYNC_FLUSH"])
+def test_a_planned_stop_hands_all_over(run, flush):
+    async def main(brokers):
+        one, two = await two_in_sync(brokers, flushDiskType=flush)
+        await put(one, 100)
+        log = await log_of(one)
+        await one.stop()
+        assert await brokers.until(lambda: leads(two), "successor") < 1
+        assert await log_of(two) == log
+        assert two.broker.role.current is Role.MASTER
+        assert two.broker.registration.broker_id == 0
+        await put(two, 10)
+
+    run(main)
+
+
+def test_a_master_without_etcd_fences_itself_before_another_is_elected(run):
+    async def main(brokers):
+        one, two = await two_in_sync(brokers)
+        await put(one, 10)
+        brokers.clients["one"].down = True
+        await brokers.until(lambda: not leads(one), "fence", LEASE_S)
+        assert not leads(two)
+        with pytest.raises(ServiceNotAvailable, match="this master is fenced"):
+            await send(one)
+        await brokers.until(lambda: leads(two), "successor", LEASE_S + 4)
+        assert end(two) == end(one)
+        brokers.clients["one"].down = False
+        await brokers.until(lambda: elected(one).followed and members(two) == {1, 2}, "set of two")
+        assert await send(two) == 0
+        assert await log_of(one) == await log_of(two)
+
+    run(main)
+
+
+def test_what_a_fenced_master_stored_is_not_acknowledged(run):
+    async def main(brokers):
+        one, _ = await two_in_sync(brokers)
+        machine = elected(one).machine
+        machine._deadline = float("-inf")  # as after a suspension: no tick has run
+        elected(one)._broker.role.guard(None)  # it was accepted before
+        assert await send(one) == 12
+
+    run(main)
+
+
+def test_a_lonely_master_refuses_messages_with_min_in_sync_replicas(run):
+    async def main(brokers):
+        one = await brokers.start("one", minInSyncReplicas=2)
+        await brokers.until(lambda: elected(one).leads, "master")
+        await brokers.pair.world.clock.sleep(1)
+        with pytest.raises(RequestRefused, match="in-sync replicas not enough: 1 in sync, minInSyncReplicas=2"):
+            await send(one)
+        await brokers.start("two", minInSyncReplicas=2)
+        await brokers.until(lambda: leads(one), "two copies")
+        assert await send(one) == 0
+
+    run(main)
+
+
+def test_a_learner_is_never_elected_nor_waited_for(run):
+    async def main(brokers):
+        one = await brokers.start("one")
+        await brokers.until(lambda: leads(one), "master")
+        learner = await brokers.start("learner", asyncLearner=True)
+        await put(one, 10)
+        await brokers.until(lambda: end(learner) == end(one), "copy")
+        await brokers.pair.world.clock.sleep(5)
+        assert members(one) == {1}
+        await one.stop()
+        await brokers.pair.world.clock.sleep(LEASE_S + 3)
+        assert learner.broker.role.current is Role.REPLICA
+
+    run(main)
+
+
+def test_a_log_of_fixed_roles_goes_on_with_epochs(run):
+    async def main(brokers):
+        fixed = await brokers.pair.master("one")
+        await put(fixed, 50)
+        before = await log_of(fixed)
+        await fixed.stop()
+        one = await brokers.start("one")
+        await brokers.until(lambda: leads(one), "master")
+        assert [each.epoch for each in elected(one).log.epochs.entries] == [0, 1]
+        two = await brokers.start("two")
+        await brokers.until(lambda: members(one) == {1, 2}, "set of two")
+        assert await log_of(two) == before
+
+    run(main)
+
+
+def test_a_slave_of_fixed_roles_must_be_empty(run):
+    async def main(brokers):
+        fixed = await brokers.pair.master("two")
+        await put(fixed, 5)
+        await fixed.stop()
+        one = await brokers.start("one")
+        await brokers.until(lambda: leads(one), "master")
+        await put(one, 5)
+        two = await brokers.start("two")
+        await brokers.until(lambda: "no list of epochs" in elected(two).problem, "refusal")
+        assert members(one) == {1}
+
+    run(main)
