@@ -4,6 +4,7 @@ import asyncio
 import json
 import re
 import time
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 
 import pytest
@@ -128,3 +129,43 @@ def test_the_slave_is_elected_when_the_master_is_killed(running, tmp_path, engin
             assert log_of(again, folders[0])[: len(log_of(two, folders[1]))] == log_of(two, folders[1])
 
     asyncio.run(main())
+
+
+@pytest.mark.parametrize("engine", [controller, etcd])
+def test_a_frozen_master_acknowledges_nothing_when_it_wakes(running, tmp_path, engine):
+    settings = {**SETTINGS, **engine(running, tmp_path), "controllerHeartBeatTimeoutMills": "3000"}
+    namesrv = running(GantryServer.name_server(tmp_path / "namesrv")).namesrv
+    one = running(GantryServer.broker(tmp_path / "one", namesrv, settings=settings))
+    wait_for_master(namesrv, one)
+    create_topic(namesrv, "Orders", queues=1)
+    two = running(GantryServer.broker(tmp_path / "two", namesrv, settings=settings))
+    wait_for_set(one, [1, 2])
+    header = {
+        "producerGroup": "p",
+        "topic": "Orders",
+        "defaultTopic": "TBW102",
+        "defaultTopicQueueNums": "1",
+        "queueId": "0",
+        "sysFlag": "0",
+        "bornTimestamp": "0",
+        "flag": "0",
+        "properties": "",
+    }
+    assert request(one.broker_address, 10, header, b"before")[0]["code"] == 0
+    one.pause()
+    try:
+        with ThreadPoolExecutor() as threads:
+            late = threads.submit(request, one.broker_address, 10, header, b"late")
+            print("a new master after", wait_for_master(namesrv, two, 40))
+            code = request(two.broker_address, 10, header, b"after")[0]["code"]
+            assert code in (0, 12)  # while the frozen one is in the set, nothing is confirmed
+            one.resume()
+            answer = late.result(30)[0]
+    finally:
+        one.resume()
+    print(answer)
+    assert answer["code"] in (12, 14)
+    assert "this master is fenced" in answer["remark"] or "slave" in answer["remark"]
+    wait_for_set(two, [1, 2])
+    assert election(one)["master"] == 2
+    assert log_of(one, tmp_path / "one" / "store") == log_of(two, tmp_path / "two" / "store")

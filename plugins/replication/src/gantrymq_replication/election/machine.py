@@ -147,6 +147,7 @@ class _Role(enum.Enum):
 
 
 NEVER = float("-inf")
+NOT_CONFIRMED = "no engine has confirmed in time that it is still the master"
 NO_MASTER = "there is no master, and no member of the in-sync set was elected yet"
 
 
@@ -349,7 +350,7 @@ class Machine:
         if self._role is not _Role.BECOMING or epoch != self.epoch:
             return []
         standing = self._standing
-        self._role = _Role.MASTER
+        self._role, self._problem = _Role.MASTER, NOT_CONFIRMED
         self.set = SyncSet(
             self._set_rules,
             standing.members,
@@ -371,7 +372,7 @@ class Machine:
             self._fenced = False
             decisions.append(Unfence())
         elif not leased and not self._fenced:
-            decisions += self._stop_serving(self._problem or "no engine has confirmed that it is still the master")
+            decisions += self._stop_serving(self._problem)
         if self.set is not None and self._role is _Role.MASTER and (alter := self.set.review(now)) is not None:
             decisions.append(alter)
         if self._busy:

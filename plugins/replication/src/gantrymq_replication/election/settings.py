@@ -20,6 +20,7 @@ __all__ = ["CONTROLLER", "ETCD", "SCHEMA", "ElectionSettings"]
 
 CONTROLLER: Final = "controller"
 ETCD: Final = "etcd"
+FIRST_S: Final = 1.5  # for members to connect to a new master; ours do within 0.5 s
 DOUBT_S: Final = 30.0  # after which a request to a controller that was not answered has no effect any more
 
 SCHEMA: tuple[Setting, ...] = (
@@ -137,5 +138,6 @@ class ElectionSettings:
             least_copies=self.least_copies,
             all_in_sync=self.all_in_sync,
             max_late_s=self.max_late_s,
+            first_s=FIRST_S,
             doubt_s=DOUBT_S if self.engine == CONTROLLER else float("inf"),
         )
