@@ -169,3 +169,59 @@ def test_a_frozen_master_acknowledges_nothing_when_it_wakes(running, tmp_path, e
     wait_for_set(two, [1, 2])
     assert election(one)["master"] == 2
     assert log_of(one, tmp_path / "one" / "store") == log_of(two, tmp_path / "two" / "store")
+
+
+@pytest.mark.parametrize("engine", [controller, etcd])
+def test_masters_of_a_set_of_three_are_killed_under_load(running, tmp_path, engine):
+    settings = {**SETTINGS, **engine(running, tmp_path), "minInSyncReplicas": "2"}
+    namesrv = running(GantryServer.name_server(tmp_path / "namesrv")).namesrv
+
+    def broker(name):
+        return running(GantryServer.broker(tmp_path / name, namesrv, settings=settings))
+
+    brokers = {"one": broker("one")}
+    wait_for_master(namesrv, brokers["one"])
+    create_topic(namesrv, "Orders", queues=1)
+    brokers |= {name: broker(name) for name in ("two", "three")}
+    wait_for_set(brokers["one"], [1, 2, 3])
+    acknowledged: list[int] = []
+    longest = []
+
+    def master():
+        return next(name for name, each in brokers.items() if each.alive() and election(each)["problem"] == "")
+
+    async def load(client, stopped):
+        producer, number = client.producer("p"), 0
+        last = time.monotonic()
+        while not stopped.is_set():
+            with suppress(GantryError):
+                result = await producer.send(Message("Orders", b"%d" % number + b"x" * 300), timeout_s=2)
+                if result.status.name == "SEND_OK":
+                    acknowledged.append(number)
+                    longest.append(time.monotonic() - last)
+                    last = time.monotonic()
+            number += 1
+            await asyncio.sleep(0.002)
+
+    async def main():
+        async with Client(namesrv) as client:
+            stopped = asyncio.Event()
+            loading = asyncio.create_task(load(client, stopped))
+            for _ in range(3):
+                await asyncio.sleep(2)
+                name = await asyncio.to_thread(master)
+                brokers[name].kill()
+                await asyncio.sleep(6)
+                brokers[name] = await asyncio.to_thread(broker, name)
+                new = await asyncio.to_thread(master)
+                await asyncio.to_thread(wait_for_set, brokers[new], [1, 2, 3])
+            stopped.set()
+            await loading
+            found = await read_all(client, set(acknowledged))
+            print(len(acknowledged), "acknowledged; longest pauses", sorted(longest)[-4:])
+            assert found >= set(acknowledged)
+            await asyncio.sleep(1)
+            logs = [log_of(each, tmp_path / name / "store") for name, each in brokers.items()]
+            assert logs[0] == logs[1] == logs[2]
+
+    asyncio.run(main())

@@ -10,6 +10,10 @@
 | `runner` | runs a machine over an engine and a broker |
 | `epochs` | the epoch list of a log and its file |
 | `auto_switch` | the HA protocol of elected roles without I/O |
-
-No service of the plugin uses these yet.
+| `settings` | the settings |
+| `service` | the broker in the election: roles, HA port, engine |
+| `elected_log` | the log with its epochs and confirm offset |
+| `serving`, `following` | one connection of a master to a slave, and of a slave to its master |
+| `gate` | waits of acknowledgements |
+| `status` | answers about the state |
 """
