@@ -264,8 +264,9 @@ class BrokerServer:
     async def _promoted(self, parts: Parts) -> None:
         """Clamp committed offsets of a new master: its tables may be newer than its copy of the log (RocketMQ #4771).
 
-        A limit of visibility is below the end of the queues, so the offsets are kept then. The versions of its tables get
-        its epoch: name servers refuse the registration of an older master by it.
+        A limit of visibility is below the end of the queues, so the offsets are kept then.
+
+        The versions of its tables get its epoch, by which name servers refuse the registration of an older master.
         """
         for table in (self.tables.topics, self.tables.groups, self.tables.offsets):
             table.version.state_version = max(table.version.state_version, parts.roles.epoch)

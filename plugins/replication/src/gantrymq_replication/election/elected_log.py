@@ -122,7 +122,8 @@ class ElectedLog:
             )
         if self._keeps and point < self.confirmed:
             raise Refused(
-                f"the master's log is equal to this one up to {point} only, but the in-sync set confirmed {self.confirmed}: "
+                f"the master's log is equal to this one up to {point} only, but the in-sync set confirmed "
+                f"{self.confirmed}: "
                 f"the master lacks acknowledged messages. {keep_records(point)}"
             )
         if point < end:

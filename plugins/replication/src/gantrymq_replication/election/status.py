@@ -13,7 +13,6 @@ Source: apache/rocketmq remoting/.../protocol/EpochEntryCache.java.
 
 from __future__ import annotations
 
-import itertools
 from typing import Any
 
 from gantrymq_replication.election.epochs import NO_END
