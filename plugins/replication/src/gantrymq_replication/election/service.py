@@ -204,7 +204,10 @@ class ElectionService:
             return
         self._stopping = True
         await self._set_has_all()
+        self._note_confirmed()
         await self.election.stop(resign=True)
+        self._leads = self._serving = False
+        self._gate.release()
         await self._end_copying()
         if self._listener is not None:
             await self._listener.close()
@@ -214,7 +217,6 @@ class ElectionService:
         if self._keeping is not None:
             self._keeping.cancel()
             await asyncio.wait([self._keeping])
-        self._note_confirmed()
         await self._log.keep_confirmed()
         self.election = None
 
