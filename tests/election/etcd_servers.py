@@ -32,20 +32,23 @@ class EtcdServer(Process):
 
     leaves_something = False
 
-    def __init__(self, scratch, number, ports, tls=()):
+    def __init__(self, scratch, number, ports, tls=(), hosts=()):
+        """*hosts*: where each member runs, with `address` and `under`; all on the loopback address without them."""
         scheme = "https" if tls else "http"
         client, peer = ports[number]
-        self.endpoint = f"127.0.0.1:{client}"
+        addresses = [each.address for each in hosts] or ["127.0.0.1"] * len(ports)
+        here, under = addresses[number], hosts[number].under if hosts else ()
+        self.endpoint = f"{here}:{client}"
         self.tls = tls
-        self.again = lambda: EtcdServer(scratch, number, ports, tls)
-        members = ",".join(f"n{each}=http://127.0.0.1:{pair[1]}" for each, pair in enumerate(ports))
+        self.again = lambda: EtcdServer(scratch, number, ports, tls, hosts)
+        members = ",".join(f"n{each}=http://{addresses[each]}:{pair[1]}" for each, pair in enumerate(ports))
         command = [
-            programs() / "etcd",
+            *(*under, programs() / "etcd"),
             *("--name", f"n{number}", "--data-dir", scratch / f"data{number}"),
             *("--listen-client-urls", f"{scheme}://{self.endpoint}"),
             *("--advertise-client-urls", f"{scheme}://{self.endpoint}"),
-            *("--listen-peer-urls", f"http://127.0.0.1:{peer}"),
-            *("--initial-advertise-peer-urls", f"http://127.0.0.1:{peer}"),
+            *("--listen-peer-urls", f"http://{here}:{peer}"),
+            *("--initial-advertise-peer-urls", f"http://{here}:{peer}"),
             *("--initial-cluster", members, "--initial-cluster-state", "new"),
             *tls,
         ]
@@ -55,10 +58,10 @@ class EtcdServer(Process):
         return self._err.read_text(errors="replace")
 
 
-def start_etcd(running, scratch, count, tls=()):
-    """Start a cluster of *count* members; return them when it has a leader."""
+def start_etcd(running, scratch, count, tls=(), hosts=()):
+    """Start a cluster of *count* members; return them when it has a leader. *hosts*: see EtcdServer."""
     ports = [(free_port(), free_port()) for _ in range(count)]
-    servers = [running(EtcdServer(scratch, number, ports, tls)) for number in range(count)]
+    servers = [running(EtcdServer(scratch, number, ports, tls, hosts)) for number in range(count)]
     for each in servers:
         each.wait_for_start(lambda p: "ready to serve client requests" in p.log(), "ready", START_S)
     return servers

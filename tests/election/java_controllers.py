@@ -13,15 +13,19 @@ class JavaController(Process):
 
     leaves_something = False
 
-    def __init__(self, scratch, number, peers, **settings):
-        self.address = f"127.0.0.1:{peers[number]}"
-        self.again = lambda: JavaController(scratch, number, peers, **settings)
+    def __init__(self, scratch, number, peers, hosts=(), **settings):
+        """*hosts*: where each controller runs, with `address` and `under`; all on the loopback address without them."""
+        addresses = [each.address for each in hosts] or ["127.0.0.1"] * len(peers)
+        self.address = f"{addresses[number]}:{peers[number]}"
+        self.again = lambda: JavaController(scratch, number, peers, hosts, **settings)
         conf = _write_conf(
             scratch,
             f"controller{number}.conf",
             {
                 "controllerDLegerGroup": "group1",
-                "controllerDLegerPeers": ";".join(f"n{each}-127.0.0.1:{port}" for each, port in enumerate(peers)),
+                "controllerDLegerPeers": ";".join(
+                    f"n{each}-{addresses[each]}:{port}" for each, port in enumerate(peers)
+                ),
                 "controllerDLegerSelfId": f"n{number}",
                 "controllerStorePath": str(scratch / f"store{number}"),
                 "configStorePath": str(scratch / f"controller{number}.properties"),
@@ -30,13 +34,13 @@ class JavaController(Process):
             },
         )
         command = _java(VERSION, scratch, HEAP, "controller.ControllerStartup", conf)
-        super().__init__(f"controller{number}", command, scratch)
+        super().__init__(f"controller{number}", [*(hosts[number].under if hosts else ()), *command], scratch)
 
 
-def start_controllers(running, scratch, count):
-    """Start *count* controllers with DLedger; return them."""
+def start_controllers(running, scratch, count, hosts=()):
+    """Start *count* controllers with DLedger; return them. *hosts*: see JavaController."""
     ports = [free_port() for _ in range(count)]
-    return [running(JavaController(scratch, number, ports)) for number in range(count)]
+    return [running(JavaController(scratch, number, ports, hosts)) for number in range(count)]
 
 
 def start_jraft_controllers(running, scratch, count):
