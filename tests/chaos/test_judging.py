@@ -4,7 +4,15 @@ from typing import Any
 
 import pytest
 from chaos_rig.proxy import FRAME, FrameMeter
-from message_history import History, Place, assert_all_came, assert_all_there, assert_in_order, assert_sent_once
+from message_history import (
+    History,
+    Place,
+    assert_all_came,
+    assert_all_there,
+    assert_in_order,
+    assert_sent_once,
+    stored_at,
+)
 
 FOUND = {Place("a", 0, number): f"once-0-{number}" for number in range(4)}
 
@@ -91,6 +99,20 @@ def test_a_message_that_only_a_consumer_saw_is_noticed() -> None:
     found.saw(Place("a", 0, 4), "other")
     with pytest.raises(AssertionError, match="then other"):
         found.judge(FOUND, {Place("a", 0, 4): "once-0-4"})
+
+
+def test_two_masters_of_one_epoch_are_noticed() -> None:
+    history = History()
+    for log_offset, server in ((0, "10.0.0.1:10911"), (500, "10.0.0.2:10911"), (900, "10.0.0.2:10911")):
+        history.acknowledge("one", Place("a", 0, log_offset), 1.0, 2.0, log_offset, server)
+    history.judge_epochs([(1, 0), (2, 500)])
+    history.judge_epochs([(1, 0), (2, 500), (4, 700)])
+    with pytest.raises(AssertionError, match="of epoch 1, in which 10.0.0.1:10911 acknowledged"):
+        history.judge_epochs([(1, 0), (2, 900)])
+
+
+def test_the_id_of_a_message_tells_where_it_was_stored() -> None:
+    assert stored_at("0A00000100002A9F0000000000001388") == ("10.0.0.1:10911", 5000)
 
 
 def test_the_proxy_knows_whether_it_cuts_inside_a_frame() -> None:

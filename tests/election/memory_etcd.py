@@ -40,6 +40,30 @@ class MemoryEtcd:
                 event.set()
         return self.revision
 
+    def read(self, prefixes):
+        return {key: value for key, value in self.keys.items() if key.startswith(tuple(prefixes))}
+
+    def commit(self, txn):
+        keys = self.keys
+        done = (
+            not any(key in keys for key in txn.absent)
+            and all(key in keys and keys[key].revision == value for key, value in txn.revisions.items())
+            and all(key in keys and keys[key].lease == value for key, value in txn.leases.items())
+            and all(not lease or lease in self.leases for _, lease in txn.puts.values())
+        )
+        return self.write(txn.puts, txn.deletes) if done else 0
+
+    def grant(self, ttl_s):
+        lease = next(self._ids)
+        self.leases[lease] = (ttl_s, self.clock.monotonic() + ttl_s)
+        return lease
+
+    def keep_alive(self, lease):
+        if lease in self.leases:
+            duration, _ = self.leases[lease]
+            self.leases[lease] = (duration, self.clock.monotonic() + duration)
+        return lease in self.leases
+
     def watch(self, keys):
         self._watches.append((set(keys), event := asyncio.Event()))
         return event
@@ -70,38 +94,23 @@ class MemoryClient:
         return value
 
     async def read(self, prefixes):
-        await self._asked()
-        found = {key: value for key, value in self._etcd.keys.items() if key.startswith(tuple(prefixes))}
-        return await self._answer(found)
+        return await self._call(self._etcd.read, prefixes)
 
     async def commit(self, txn):
-        await self._asked()
-        keys = self._etcd.keys
-        done = (
-            not any(key in keys for key in txn.absent)
-            and all(key in keys and keys[key].revision == value for key, value in txn.revisions.items())
-            and all(key in keys and keys[key].lease == value for key, value in txn.leases.items())
-            and all(not lease or lease in self._etcd.leases for _, lease in txn.puts.values())
-        )
-        return await self._answer(self._etcd.write(txn.puts, txn.deletes) if done else 0)
+        return await self._call(self._etcd.commit, txn)
 
     async def grant(self, ttl_s):
-        await self._asked()
-        lease = next(self._etcd._ids)
-        self._etcd.leases[lease] = (ttl_s, self._etcd.clock.monotonic() + ttl_s)
-        return await self._answer(lease)
+        return await self._call(self._etcd.grant, ttl_s)
 
     async def keep_alive(self, lease):
-        await self._asked()
-        if lease in self._etcd.leases:
-            duration, _ = self._etcd.leases[lease]
-            self._etcd.leases[lease] = (duration, self._etcd.clock.monotonic() + duration)
-        return await self._answer(lease in self._etcd.leases)
+        return await self._call(self._etcd.keep_alive, lease)
 
     async def revoke(self, lease):
+        return await self._call(self._etcd.revoke, lease)
+
+    async def _call(self, call, *args):
         await self._asked()
-        self._etcd.revoke(lease)
-        await self._answer(None)
+        return await self._answer(call(*args))
 
     async def watch(self, keys, changed):
         event = self._etcd.watch(keys)

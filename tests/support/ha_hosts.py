@@ -46,7 +46,7 @@ class SlowWorkers:
         """*files* are those of the process: once it has ended, nothing more begins."""
         self._inner, self._clock, self._files = inner, clock, files
         self._random = random.Random(f"{seed}/threads")
-        self._most_s = self._random.choice((0.0005, 0.005, 0.05, 0.5))
+        self.most_s = self._random.choice((0.0005, 0.005, 0.05, 0.5))
         self._waiting = 0
 
     async def run(self, work, *args):
@@ -57,7 +57,7 @@ class SlowWorkers:
     def submit(self, work, *args, done):
         self._waiting += 1
         share = self._random.random() ** 4  # most begin early
-        self._clock.call_later(share * self._most_s, self._begin, work, args, done)
+        self._clock.call_later(share * self.most_s, self._begin, work, args, done)
 
     def _begin(self, work, args, done):
         self._waiting -= 1
@@ -99,14 +99,19 @@ class Host:
             names_in_order=chance.random() < 0.5,
         )
         self.files = files = FaultyFiles(self.machine, plan, on_crash=lambda: process.kill())
-        workers = SlowWorkers(LateWorkers(world.workers, world.clock, files), world.clock, files, plan.seed)
-        world = attrs.evolve(world, files=files, workers=workers)
+        late = LateWorkers(world.workers, world.clock, files)
+        self.workers = SlowWorkers(late, world.clock, files, plan.seed)
+        world = attrs.evolve(world, files=files, workers=self.workers)
         self.process = process = SimulatedProcess(world, asyncio.get_running_loop(), self.name, self._lives)
         process.on_kill = files.crash
         process.ahead_ms = self.ahead_ms
         own = {"bindAddress": self.name, "brokerIP1": self.name}
         self.cluster = Cluster(process.world, Path("/"), {**HOST_SETTINGS, **own, **self.settings})
-        await process.run(self.cluster.start())
+        await process.run(self.begin())
+
+    async def begin(self):
+        """Start the servers, as code of the process."""
+        await self.cluster.start()
 
     def kill(self, *, power=False):
         """End the process; with *power*, what is not synced is lost."""

@@ -7,6 +7,7 @@ with copies of a broker: `judge` compares it with the log that took over, and wi
 from __future__ import annotations
 
 import struct
+from bisect import bisect_right
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from itertools import pairwise
@@ -14,7 +15,7 @@ from typing import Any, NamedTuple
 
 import attrs
 
-from gantrymq.client import Client, PullStatus
+from gantrymq.client import Client, PullStatus, SendResult
 from gantrymq.errors import FormatError
 from gantrymq.formats.record import RecordView, body_crc, read_record
 
@@ -117,6 +118,7 @@ class Sent(NamedTuple):
     begun: float  # seconds on one clock
     ended: float
     log_offset: int = -1  # of the record, if it is known
+    server: str = ""  # host:port of the broker that acknowledged it, if it is known
 
 
 @attrs.define
@@ -128,9 +130,20 @@ class History:
     changed: list[str] = attrs.field(factory=list)  # places that consumers saw with two bodies
     unsure: int = 0  # sends that failed, or were acknowledged with a reserve
 
-    def acknowledge(self, body: str, place: Place, begun: float, ended: float, log_offset: int = -1) -> None:
+    def acknowledge(
+        self, body: str, place: Place, begun: float, ended: float, log_offset: int = -1, server: str = ""
+    ) -> None:
         """Note an acknowledgement without a reserve."""
-        self.acknowledged.append(Sent(body, place, begun, ended, log_offset))
+        self.acknowledged.append(Sent(body, place, begun, ended, log_offset, server))
+
+    def take(self, body: str, result: SendResult, begun: float, ended: float) -> None:
+        """Note what a client's send returned."""
+        if not result.ok:
+            self.unsure += 1
+            return
+        place = Place(result.queue.broker_name, result.queue.queue_id, result.queue_offset)
+        server, log_offset = stored_at(result.offset_id)
+        self.acknowledge(body, place, begun, ended, log_offset, server)
 
     def saw(self, place: Place, body: str) -> None:
         """Note a message that a consumer received."""
@@ -170,6 +183,19 @@ class History:
             for each in reversed(sends):
                 assert each.begun <= first.ended, f"{each} was sent after {first} was acknowledged, and is before it"
                 first = min(first, each, key=lambda one: one.ended)
+
+    def judge_epochs(self, epochs: Iterable[tuple[int, int]]) -> None:
+        """Check that one broker alone acknowledged in each epoch.
+
+        *epochs*: those of the log that took over, each with the log offset at which it starts, ascending.
+        """
+        numbers, starts = zip(*epochs, strict=True)
+        masters: dict[int, str] = {}
+        for each in self.acknowledged:
+            assert each.server and each.log_offset >= starts[0], f"{each} is before the first epoch"
+            epoch = numbers[bisect_right(starts, each.log_offset) - 1]
+            master = masters.setdefault(epoch, each.server)
+            assert each.server == master, f"{each} of epoch {epoch}, in which {master} acknowledged"
 
     def longest_stall_s(self) -> float:
         """Return the longest time without an acknowledgement between the first one and the last one."""
@@ -211,6 +237,13 @@ def read_log(files: Iterable[bytes], broker: str, topic: str) -> Log:
         if each.topic == topic:
             messages[Place(broker, each.queue_id, each.queue_offset)] = body_of(each.body)
     return Log(messages, end)
+
+
+def stored_at(offset_id: str) -> tuple[str, int]:
+    """Return the address of the broker and the log offset in a broker's id of a message (IPv4)."""
+    data = bytes.fromhex(offset_id)
+    host, port, log_offset = struct.unpack(">4siq", data)
+    return f"{'.'.join(map(str, host))}:{port}", log_offset
 
 
 def body_of(body: bytes | memoryview) -> str:
