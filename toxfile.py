@@ -1,6 +1,6 @@
 """Extends tox.ini with values derived from the folders; tox loads this file as a plugin.
 
-{quick}, {type_libraries} and {spark_libraries} are the same in every environment, {label}, {plugin} and
+{quick}, {type_libraries} and {spark_libraries} are the same in every environment, {label}, {plugin}, {plugin_tests} and
 {test_libraries} differ. Besides, tox learns the Pythons that pyenv has installed but not activated, so that the matrix
 uses every installed one.
 """
@@ -13,6 +13,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from tox.config.types import Command
 from tox.plugin import impl
 
 sys.path.insert(0, str(Path(__file__).resolve().parent / ".ci"))
@@ -58,6 +59,8 @@ def tox_add_env_config(env_conf: EnvConfigSet, state: State) -> None:
     alone = environments.plugin_of(name, TREE)
     env_conf.add_constant("label", "the label it is run by", "full" if name in environments.full(TREE) else "")
     env_conf.add_constant("plugin", "the plugin that is alone here", alone.word if alone is not None else "")
+    # As a command, of which tox does not make one quoted argument.
+    env_conf.add_constant("plugin_tests", "its tests", Command(alone.tests if alone is not None else ["tests"]))
     env_conf.add_constant(
         "test_libraries", "what the tests there need", "\n".join(environments.test_libraries(name, TREE))
     )

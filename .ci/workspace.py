@@ -28,7 +28,7 @@ from typing import Any
 ROOT = Path(__file__).resolve().parent.parent
 CORE = "core"
 COMPILED = "speedups"
-KNOWN_KEYS = {"library", "may-import", "standard"}
+KNOWN_KEYS = {"library", "may-import", "more-tests", "standard"}
 
 
 @dataclass(frozen=True)
@@ -77,6 +77,11 @@ class Distribution:
     def may_import(self) -> list[str]:
         """Modules that it may import although the contracts of plugins forbid them."""
         return list(self._own.get("may-import", ()))
+
+    @property
+    def tests(self) -> list[str]:
+        """Folders of its tests, from the root of the tree."""
+        return [f"tests/{word}" for word in (self.word, *self._own.get("more-tests", ()))]
 
     def group(self, name: str) -> list[str]:
         """Return the requirements of one of its dependency groups; empty if it has no such group."""

@@ -209,6 +209,11 @@ def test_a_plugin_may_not_import_another_for_what_that_one_may(tree):
     assert tree.contracts() == {INDEPENDENT}
 
 
+def test_more_folders_of_tests_run_with_a_plugin_alone(tree):
+    tree.add_plugin("fresh", special='[tool.gantrymq]\nmore-tests = ["other"]\n')
+    assert tree.tox("config", "-e", "py311-fresh", "-k", "commands").rstrip().endswith(" tests/fresh tests/other")
+
+
 def installed(tree, word):
     """The packages that an environment with core and plugin *word* installs."""
     ask = "import sys; sys.path[0] = '.ci'; import install_wheels as i; "
@@ -251,5 +256,6 @@ def test_a_misspelt_key_of_a_plugin_is_named(tree):
     code, said = tree.run(".ci/lint_imports.py")
     assert code != 0
     assert (
-        "plugins/fresh/pyproject.toml: [tool.gantrymq] has may_import, known are library, may-import, standard" in said
+        "plugins/fresh/pyproject.toml: [tool.gantrymq] has may_import, known are library, may-import, more-tests, "
+        "standard" in said
     )
