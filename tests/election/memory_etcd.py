@@ -16,6 +16,7 @@ class MemoryEtcd:
         self._ids = itertools.count(100)
         self._watches = []
         self.random = None  # set to lose requests and answers
+        self.down = False  # nobody gets an answer
 
     def client(self):
         return MemoryClient(self)
@@ -78,7 +79,7 @@ class MemoryClient:
     async def _asked(self):
         await self._etcd.clock.sleep(0.002)
         rng = self._etcd.random
-        if self.down or (rng is not None and rng.random() < 0.05):
+        if self.down or self._etcd.down or (rng is not None and rng.random() < 0.05):
             await self._etcd.clock.sleep(1.5)
             raise EngineUnreachable("etcd does not answer")
         if self.closed:

@@ -1,16 +1,23 @@
 """Brokers whose roles are elected by an etcd in memory, in a simulated world."""
 
+import asyncio
+
 import pytest
 
 pytest.importorskip("gantrymq_replication")
 
-from ha_pairs import end, log_of, put, service, simulate_pair
+from ha_pairs import end, ha_address, log_of, put, service, simulate_pair
 from memory_etcd import MemoryEtcd
 
 from gantrymq.errors import RequestRefused, ServiceNotAvailable
 from gantrymq.interfaces import SendRequest
+from gantrymq.loose_json import loads
 from gantrymq.model.role import Role
+from gantrymq.remoting.client import RemotingClient
+from gantrymq.remoting.codes import RequestCode
+from gantrymq.remoting.command import request
 from gantrymq_replication.election import service as service_module
+from gantrymq_replication.election.ha_port import MOST_SLAVES
 from gantrymq_replication.election.service import ElectionService
 
 LEASE_S = 3
@@ -35,6 +42,13 @@ class Brokers:
 
     async def until(self, condition, what, seconds=30):
         return await self.pair.until(condition, what, seconds)
+
+    async def registered(self, cluster):
+        """The ids of the brokers that a name server knows."""
+        client = RemotingClient(self.pair.world)
+        answer = await client.call(cluster.namesrv, request(RequestCode.GET_BROKER_CLUSTER_INFO))
+        await client.close()
+        return [number for each in loads(answer.payload)["brokerAddrTable"].values() for number in each["brokerAddrs"]]
 
 
 def elected(cluster):
@@ -180,3 +194,57 @@ def test_a_slave_of_fixed_roles_must_be_empty(run):
         assert members(one) == {1}
 
     run(main)
+
+
+def test_a_broker_without_an_id_is_not_registered(run):
+    async def main(brokers):
+        brokers.etcd.down = True
+        one = await brokers.start("one")
+        states = one.broker.registration.states
+        await brokers.until(lambda: "has an id in its set: etcd does not answer" in str(states()), "reason")
+        assert await brokers.registered(one) == []
+        brokers.etcd.down = False
+        await brokers.until(lambda: leads(one), "master")
+        await brokers.until(lambda: [*states().values()] == [None], "registration")
+        assert await brokers.registered(one) == [0]
+
+        # After a restart it has its id, and registers as a slave while the engine is gone.
+        brokers.etcd.down = True
+        await one.restart()
+        await brokers.until(lambda: [*states().values()] == [None], "registration")
+        assert await brokers.registered(one) == [1]
+
+    run(main)
+
+
+async def strangers(pair, cluster, count):
+    """Open connections of another host that say nothing; return how many are open."""
+    process, ends = pair.process("10.9.9.9"), []
+    host, port = ha_address(cluster).rsplit(":", 1)
+
+    class Stranger(asyncio.Protocol):
+        def connection_made(self, transport):
+            ends.append(self)
+
+        def connection_lost(self, exc):
+            ends.remove(self)
+
+    for _ in range(count):
+        await process.run(process.world.network.connect(host, int(port), Stranger))
+    await pair.world.clock.sleep(0.1)
+    return len(ends)
+
+
+def test_a_slave_gets_a_place_among_silent_connections(run, caplog):
+    async def main(brokers):
+        one = await brokers.start("one")
+        await brokers.until(lambda: leads(one), "master")
+        assert await strangers(brokers.pair, one, 3 * MOST_SLAVES) == MOST_SLAVES
+        await brokers.start("two")
+        await brokers.until(lambda: members(one) == {1, 2}, "set of two", 2)
+        await strangers(brokers.pair, one, 3 * MOST_SLAVES)
+        assert members(one) == {1, 2} and await send(one) == 0
+
+    run(main)
+    gone = [each.getMessage() for each in caplog.records if "10.9.9.9" in each.getMessage()]
+    assert len(gone) == 1 and "it reported nothing within 10 s" in gone[0]

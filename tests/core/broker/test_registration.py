@@ -604,3 +604,33 @@ def test_whatever_goes_wrong_is_said_and_tried_again(town, monkeypatch, caplog, 
         assert (said[0].exc_info is not None) is isinstance(error, ValueError)
 
     town(main)
+
+
+class Holder:
+    """A service that lets the broker register later."""
+
+    name = "holder"
+
+    async def start(self, broker):
+        self.registration = broker.registration
+        self.registration.change(held="it has no id")
+
+    async def stop(self):
+        pass
+
+
+def test_a_held_broker_is_not_registered_and_says_why(town):
+    async def main(town):
+        holder = Holder()
+        town.plugins = attrs.evolve(town.plugins, services=(*town.plugins.services, holder))
+        await town.open(FIRST)
+        await town.start_broker(namesrvAddr=f"{FIRST}:9876")
+        await town.clock.sleep(60)
+        assert holder.registration.states() == {f"{FIRST}:9876": "it has no id"}
+        assert await town.route(FIRST, "TBW102") is None
+        holder.registration.change(held="")
+        await town.clock.sleep(0.1)
+        assert await town.route(FIRST, "TBW102") == {"broker-a"}
+        assert holder.registration.states() == {f"{FIRST}:9876": None}
+
+    town(main)

@@ -43,6 +43,7 @@ class Registration(Protocol):
         broker_id: int | None = None,
         ha_address: str | None = None,
         heartbeat_timeout_ms: int | None = None,
+        held: str | None = None,
     ) -> None:
         """Register with another id or address of replication from now on, at once with every name server.
 
@@ -51,6 +52,8 @@ class Registration(Protocol):
         Args:
             heartbeat_timeout_ms: this broker may act as its master, and a plugin sends its heartbeats to name servers,
                 which remove it after that time without one. None: as before.
+            held: why this broker is not to be registered, in a sentence, which `states` then returns; a registration
+                that was made before stays. Empty: register. None: as before.
         """
 
     def changed(self) -> None:

@@ -86,6 +86,7 @@ class Registration:
         self.cluster_queues = ClusterQueues(identity, topics, client, name_servers).readable
         self._master_told = Listeners[[str, str]]("the master's address", failed)
         self._masters = ToldMasters()
+        self.held = ""  # why this broker is not to be registered for now
         client.on_close(self._lost)
 
     def start(self) -> None:
@@ -96,9 +97,9 @@ class Registration:
     async def registered(self) -> None:
         """Wait until one name server has accepted the registration and the others have accepted or refused it.
 
-        Wait for the others at most `OTHERS_S` after the first one.
+        Wait for the others at most `OTHERS_S` after the first one. Return at once if the registration is held.
         """
-        if not self._loops:
+        if not self._loops or self.held:
             return
         loops = self._loops.values()
         await _wait([loop.first.wait() for loop in loops], asyncio.FIRST_COMPLETED)
@@ -146,9 +147,11 @@ class Registration:
         broker_id: int | None = None,
         ha_address: str | None = None,
         heartbeat_timeout_ms: int | None = None,
+        held: str | None = None,
     ) -> None:
-        """Register with another id, address of replication or limit of heartbeats."""
+        """Register with another id, address of replication or limit of heartbeats, or not at all while *held*."""
         known = self._messages.identity
+        self.held = self.held if held is None else held
         self._messages.identity = attrs.evolve(
             known,
             broker_id=known.broker_id if broker_id is None else broker_id,
@@ -318,6 +321,11 @@ class _Loop:
         while True:
             # Cleared first, so that a wake during the registration starts another one.
             self._wanted.clear()
+            if self._registration.held:
+                self.problem = self._registration.held
+                self._telling.set()
+                await self._wanted.wait()
+                continue
             try:
                 await self._tell()
                 if failures:

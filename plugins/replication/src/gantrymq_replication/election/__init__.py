@@ -13,6 +13,7 @@
 | `settings` | the settings |
 | `service` | the broker in the election: roles, HA port, engine |
 | `elected_log` | the log with its epochs and confirm offset |
+| `ha_port` | the port for slaves |
 | `serving`, `following` | one connection of a master to a slave, and of a slave to its master |
 | `gate` | waits of acknowledgements |
 | `status` | answers about the state |

@@ -18,14 +18,12 @@ from typing import Final
 
 from gantrymq.errors import ConfigError, GantryError, RequestRefused, ServiceNotAvailable
 from gantrymq.interfaces import Broker, Registration
-from gantrymq.model.hosts import format_address, parse_address
 from gantrymq.model.role import Role
 from gantrymq.remoting.codes import RequestCode
 from gantrymq.remoting.command import Command
 from gantrymq.remoting.connection import Connection
 from gantrymq.remoting.serving import in_operation, serves
 from gantrymq.remoting.tls_settings import client_of
-from gantrymq.world import Listener
 from gantrymq.world.clock import wait_set
 from gantrymq_replication.copying import first_ended
 from gantrymq_replication.election.auto_switch import SlaveHandshake
@@ -36,12 +34,12 @@ from gantrymq_replication.election.etcd import EtcdEngine, EtcdSetRules
 from gantrymq_replication.election.etcd_client import EtcdClient, EtcdRules
 from gantrymq_replication.election.following import Following
 from gantrymq_replication.election.gate import ElectedGate
+from gantrymq_replication.election.ha_port import HaPort
 from gantrymq_replication.election.identity import IdentityFiles
 from gantrymq_replication.election.machine import Follow, Machine
 from gantrymq_replication.election.runner import Election, ElectionRules, Mastered
 from gantrymq_replication.election.serving import SlaveServing
 from gantrymq_replication.election.settings import ETCD, ElectionSettings
-from gantrymq_replication.link import Link
 from gantrymq_replication.settings import HaSettings
 from gantrymq_replication.streams import HaStreams
 
@@ -49,8 +47,6 @@ __all__ = ["ElectionService"]
 
 log = logging.getLogger("gantrymq.replication")
 
-NO_ID: Final = (1 << 31) - 1  # registered until the engine has given an id
-MOST_SLAVES: Final = 64
 LAST_S: Final = 2.0  # for the in-sync set to get the rest of the log, at the stop
 PAUSE_S: Final = 0.2  # between two attempts to copy
 REFUSED_S: Final = 5.0  # the same after logs that do not fit
@@ -58,6 +54,7 @@ ASK_S: Final = 0.5  # between two questions for the master's HA address
 TABLES_S: Final = 0.1  # between two looks whether the tables are copied
 KEEP_S: Final = 1.0  # between two updates of the kept confirm offset
 NOT_YET: Final = "the election has not begun"
+NO_ID: Final = "this broker is not registered before it has an id in its set"
 
 
 class ElectionService:
@@ -74,8 +71,6 @@ class ElectionService:
         self.has_tables: Callable[[], bool] = lambda: True  # whether tables of a master were copied since the start
         self._gate = gate
         self._engine: Engine | None = None
-        self._listener: Listener | None = None
-        self._connections: dict[asyncio.Task[None], SlaveServing] = {}
         self._copying: asyncio.Task[None] | None = None
         self._keeping: asyncio.Task[None] | None = None
         self._following: Following | None = None
@@ -84,6 +79,7 @@ class ElectionService:
         self._serving = False  # as the master of the epoch `_epoch`
         self._epoch = 0  # the last one that this broker was the master of, since the start
         self._stopping = False
+        self._registers = False  # with the name servers
         self._cancel: list[Callable[[], object]] = []
 
     @property
@@ -114,7 +110,7 @@ class ElectionService:
     @property
     def slaves(self) -> list[SlaveServing]:
         """The connections of slaves."""
-        return [*self._connections.values()]
+        return self._port.slaves
 
     @property
     def now(self) -> float:
@@ -150,9 +146,13 @@ class ElectionService:
         await broker.role.change(Role.REPLICA, 0)
         broker.role.keep_from(lambda: raw.log_range().max_offset)  # its own retention decides
         broker.role.guard(self._refusal)
-        broker.registration.change(broker_id=NO_ID if granted is None else granted.broker_id)
+        if granted is None:
+            broker.registration.change(held=NO_ID)
+        else:
+            self._register(granted.broker_id)
         self._gate.open(self, self._ha.slave_timeout_s)
-        await self._listen()
+        self._port = HaPort(broker, self._ha, self._streams, self._log, self, lambda: self._serving)
+        await self._port.open()
         self._engine = self._make_engine()
         unelectable = "this broker is a learner (asyncLearner=true)" if self._rules.learner else self._log.problem
         if self._log.problem:
@@ -209,9 +209,8 @@ class ElectionService:
         self._leads = self._serving = False
         self._gate.release()
         await self._end_copying()
-        if self._listener is not None:
-            await self._listener.close()
-        await self._end_serving("this broker stops")
+        await self._port.close()
+        await self._port.end_all("this broker stops")
         for cancel in self._cancel:
             cancel()
         if self._keeping is not None:
@@ -224,22 +223,6 @@ class ElectionService:
         until = self._clock.monotonic() + LAST_S
         while self._serving and self.confirmed < self._log.end and self._clock.monotonic() < until:
             await self._clock.sleep(0.01)
-
-    async def _listen(self) -> None:
-        registration, network = self._broker.registration, self._broker.world.network
-        host, port = self._broker.settings.text("bindAddress"), self._ha.listen_port
-        own_host, own_port = parse_address(registration.address)
-        if not port and self._broker.settings.number("listenPort"):
-            port = own_port + 1
-        try:
-            self._listener = await network.listen(host, port, self._streams.accepting(self._accept, self._not_secured))
-        except OSError as error:
-            raise ConfigError(
-                f"cannot listen for slaves on {host} port {port}: {error.strerror or error}; see haListenPort"
-            ) from error
-        address = format_address(self._ha.host or own_host, self._listener.address[1])
-        if address != registration.ha_address:
-            registration.change(ha_address=address)
 
     # --- the log ------------------------------------------------------------------------------------------------------
 
@@ -265,8 +248,7 @@ class ElectionService:
                 self.moved()
 
     def _appended(self, end: int) -> None:
-        for each in self._connections.values():
-            each.appended()
+        self._port.appended()
         if not self._log.durable and (machine := self.machine) is not None:
             machine.appended(end)
 
@@ -308,8 +290,7 @@ class ElectionService:
         """Let pass what is confirmed now, and tell slaves."""
         self._show()
         self._gate.look()
-        for each in self._connections.values():
-            each.confirmed()
+        self._port.confirmed()
 
     def _note_confirmed(self) -> None:
         self._log.confirm(self.confirmed)
@@ -317,11 +298,26 @@ class ElectionService:
     async def _keep_always(self) -> None:
         while True:
             await self._clock.sleep(KEEP_S)
+            self._look_at_id()
             self._note_confirmed()
             try:
                 await self._log.keep_confirmed()
             except (GantryError, OSError) as error:
                 log.warning("the confirm offset is not kept: %s", error)
+
+    def _register(self, broker_id: int) -> None:
+        self._registers = True
+        self._broker.registration.change(broker_id=broker_id, held="")
+
+    def _look_at_id(self) -> None:
+        """Register this broker as soon as it has an id; until then let the registration say what it waits for."""
+        election = self.election
+        if self._registers or election is None:
+            return
+        if election.own_id and not self._leads:
+            self._register(election.own_id)
+        elif election.problem:
+            self._broker.registration.change(held=f"{NO_ID}: {election.problem}")
 
     # --- roles --------------------------------------------------------------------------------------------------------
 
@@ -329,11 +325,11 @@ class ElectionService:
         """Begin *epoch* at the end of the log. See `Host.become_master`."""
         self._serving = False
         await self._end_copying()
-        await self._end_serving(f"epoch {epoch} begins")
+        await self._port.end_all(f"epoch {epoch} begins")
         await self._log.begin(epoch)
         confirmed, self._leads = self._log.confirmed, True
         await self._broker.role.change(Role.MASTER, epoch)
-        self._broker.registration.change(broker_id=0)
+        self._register(0)
         self._epoch, self._serving, self.problem = epoch, True, ""
         return Mastered(confirmed, self._log.surely)
 
@@ -352,10 +348,10 @@ class ElectionService:
         self._leads = self._serving = False
         self._gate.release()
         await self._end_copying()
-        await self._end_serving(reason)
+        await self._port.end_all(reason)
         await self._broker.role.change(Role.REPLICA, max(epoch, self._broker.role.epoch))
         if self.election is not None and self.election.own_id:
-            self._broker.registration.change(broker_id=self.election.own_id)
+            self._register(self.election.own_id)
 
     def fence(self, reason: str) -> None:
         """Do nothing: the clock is compared for each message, and what waits is answered within slaveTimeout."""
@@ -439,22 +435,6 @@ class ElectionService:
 
     # --- master -------------------------------------------------------------------------------------------------------
 
-    async def _accept(self, link: Link) -> None:
-        if self._listener is None or not self._serving or len(self._connections) >= MOST_SLAVES:
-            link.abort()
-            return
-        task = asyncio.current_task()
-        assert task is not None
-        serving = self._connections[task] = SlaveServing(self, self._log, self._ha, self._clock, link)
-        try:
-            await serving.run(self._streams)
-        finally:
-            del self._connections[task]
-            self._gone(serving)
-
-    def _not_secured(self, host: str, problem: str) -> None:
-        log.warning("a connection of %s to the HA port is refused: %s; is haTlsEnable true there?", host, problem)
-
     def slave_problem(self, slave: SlaveHandshake) -> str:
         """Return why *slave* is not served; empty if it is."""
         machine = self.machine
@@ -466,9 +446,7 @@ class ElectionService:
 
     def connected(self, serving: SlaveServing, slave: SlaveHandshake, acked: int) -> None:
         """Count a slave, instead of an older connection of the same one."""
-        for each in self._connections.values():
-            if each is not serving and each.slave is not None and each.slave.broker_id == slave.broker_id:
-                each.abort("it has connected again")
+        self._port.end_older(serving)
         election, machine = self.election, self.machine
         if election is not None and machine is not None:
             election.do(machine.connected(slave.broker_id, acked, slave.learner, self._clock.monotonic()))
@@ -479,20 +457,11 @@ class ElectionService:
         if election is not None and machine is not None:
             election.do(machine.reported(slave.broker_id, acked, self._clock.monotonic()))
 
-    def _gone(self, serving: SlaveServing) -> None:
-        slave, election, machine = serving.slave, self.election, self.machine
-        if slave is None or election is None or machine is None:
-            return
-        if not any(
-            each.slave is not None and each.slave.broker_id == slave.broker_id for each in self._connections.values()
-        ):
+    def gone(self, slave: SlaveHandshake) -> None:
+        """Take the end of the last connection of a slave."""
+        election, machine = self.election, self.machine
+        if election is not None and machine is not None:
             election.do(machine.gone(slave.broker_id, self._clock.monotonic()))
-
-    async def _end_serving(self, reason: str) -> None:
-        for each in self._connections.values():
-            each.abort(reason)
-        if tasks := [*self._connections]:
-            await asyncio.wait(tasks)
 
     # --- requests -----------------------------------------------------------------------------------------------------
 

@@ -19,13 +19,14 @@ from gantrymq_replication.protocol import Refused
 from gantrymq_replication.settings import HaSettings
 from gantrymq_replication.streams import HaStreams, Silence
 
-__all__ = ["Elected", "SlaveServing"]
+__all__ = ["UNREPORTED", "Elected", "SlaveServing"]
 
 log = logging.getLogger("gantrymq.replication")
 
 PIECE_BYTES: Final = 512 * 1024
 QUIET_S: Final = 0.005  # without records, until a heartbeat tells a new confirm offset
 HANDSHAKE_S: Final = 10.0
+UNREPORTED: Final = f"it reported nothing within {HANDSHAKE_S:g} s, or until newer connections needed its place"
 
 
 class Elected(Protocol):
@@ -44,6 +45,9 @@ class Elected(Protocol):
     def reported(self, slave: SlaveHandshake, acked: int) -> None:
         """Take a report."""
 
+    def gone(self, slave: SlaveHandshake) -> None:
+        """Take the end of the last connection of a slave."""
+
 
 class SlaveServing:
     """Serves one slave until it is gone."""
@@ -51,12 +55,18 @@ class SlaveServing:
     def __init__(self, elected: Elected, own: ElectedLog, rules: HaSettings, clock: Clock, link: Link) -> None:
         self._elected, self._log, self._rules, self._clock, self._link = elected, own, rules, clock, link
         self.address = link.address("peername")
+        self.host = self.address.rpartition(":")[0]
         self.side = MasterSide()
         self._wake, self._begun = asyncio.Event(), asyncio.Event()
         self._told = -1  # the confirm offset that was sent last
         self._idle = False  # there is nothing to send
         self._written_at = 0.0
-        self._problem = ""
+        self.problem = ""  # why it ends
+
+    @property
+    def silent(self) -> bool:
+        """Whether it has not reported, and goes on: it may be no slave."""
+        return not self._begun.is_set() and not self.problem
 
     @property
     def slave(self) -> SlaveHandshake | None:
@@ -74,7 +84,7 @@ class SlaveServing:
 
     def abort(self, problem: str) -> None:
         """Close the connection; *problem* is logged."""
-        self._problem = self._problem or problem
+        self.problem = self.problem or problem
         self._link.abort()
 
     async def run(self, streams: HaStreams) -> None:
@@ -85,16 +95,15 @@ class SlaveServing:
             await streams.identify(self._link)
             await first_ended(self._receive(), self._send())
         except (OSError, GantryError) as error:
-            self._problem = self._problem or str(error)
+            self.problem = self.problem or str(error)
         finally:
             self._silence.cancel()
             unnamed.cancel()
             self._link.abort()
-            log.info("slave %s is gone: %s", self.address, self._problem or "it closed the connection")
 
     def _unnamed(self) -> None:
-        if not self._begun.is_set():
-            self.abort(f"it reported nothing within {HANDSHAKE_S:g} s")
+        if self.silent:
+            self.abort(UNREPORTED)
 
     async def _receive(self) -> None:
         while data := await self._link.read():

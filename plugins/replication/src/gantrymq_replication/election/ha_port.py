@@ -1,0 +1,175 @@
+"""The HA port of a broker with elected roles: who connects to it, and which connections have a place.
+
+The port is open in every role, because its address is registered; only a master serves slaves.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import logging
+from collections import Counter
+from collections.abc import Callable
+from typing import Final
+
+from gantrymq.errors import ConfigError
+from gantrymq.interfaces import Broker
+from gantrymq.model.hosts import format_address, parse_address
+from gantrymq.world import Listener
+from gantrymq_replication.election.elected_log import ElectedLog
+from gantrymq_replication.election.serving import UNREPORTED, Elected, SlaveServing
+from gantrymq_replication.link import Link
+from gantrymq_replication.settings import HaSettings
+from gantrymq_replication.streams import HaStreams
+from gantrymq_replication.traffic import Departure, Departures
+
+__all__ = ["HaPort"]
+
+log = logging.getLogger("gantrymq.replication")
+
+MOST_SLAVES: Final = 64
+
+
+class HaPort:
+    """Accepts connections of slaves."""
+
+    def __init__(
+        self,
+        broker: Broker,
+        rules: HaSettings,
+        streams: HaStreams,
+        own: ElectedLog,
+        elected: Elected,
+        serves: Callable[[], bool],
+    ) -> None:
+        """*serves*: whether this broker is a master; otherwise connections are closed at once."""
+        self._broker, self._rules, self._streams, self._log = broker, rules, streams, own
+        self._elected, self._serves = elected, serves
+        self._listener: Listener | None = None
+        self._connections: dict[asyncio.Task[None], SlaveServing] = {}
+        self._departures = Departures()
+        self.refused = 0  # connections since the start
+
+    @property
+    def slaves(self) -> list[SlaveServing]:
+        """All connections, also those that have not reported."""
+        return [*self._connections.values()]
+
+    def appended(self) -> None:
+        """Send what was appended."""
+        for each in self._connections.values():
+            each.appended()
+
+    def confirmed(self) -> None:
+        """Tell slaves the new confirm offset."""
+        for each in self._connections.values():
+            each.confirmed()
+
+    async def open(self) -> None:
+        """Listen, and register the address.
+
+        Raises:
+            ConfigError: the port is taken.
+        """
+        registration, settings = self._broker.registration, self._broker.settings
+        host, port = settings.text("bindAddress"), self._rules.listen_port
+        own_host, own_port = parse_address(registration.address)
+        if not port and settings.number("listenPort"):
+            port = own_port + 1
+        accepting = self._streams.accepting(self._accept, self._not_secured)
+        try:
+            self._listener = await self._broker.world.network.listen(host, port, accepting)
+        except OSError as error:
+            raise ConfigError(
+                f"the HA port {port} on {host} is taken by another process; choose another with haListenPort"
+                if error.errno == errno.EADDRINUSE
+                else f"cannot listen for slaves on {host} port {port}: {error.strerror or error}; see haListenPort"
+            ) from error
+        address = format_address(self._rules.host or own_host, self._listener.address[1])
+        if address != registration.ha_address:
+            registration.change(ha_address=address)
+
+    async def close(self) -> None:
+        """Accept no more connections; the present ones stay."""
+        if self._listener is not None:
+            listener, self._listener = self._listener, None
+            await listener.close()
+
+    async def end_all(self, reason: str) -> None:
+        """Close all connections."""
+        for each in self._connections.values():
+            each.abort(reason)
+        if tasks := [*self._connections]:
+            await asyncio.wait(tasks)
+
+    def end_older(self, serving: SlaveServing) -> None:
+        """Close other connections of the same slave."""
+        for each in self._same(serving):
+            each.abort("it has connected again")
+
+    def _same(self, serving: SlaveServing) -> list[SlaveServing]:
+        own = serving.side.slave
+        return [
+            each
+            for each in self._connections.values()
+            if own is not None
+            and each is not serving
+            and each.slave is not None
+            and each.slave.broker_id == own.broker_id
+        ]
+
+    # --- connections --------------------------------------------------------------------------------------------------
+
+    async def _accept(self, link: Link) -> None:
+        if self._listener is None or not self._serves() or not self._has_place(link.address("peername")):
+            link.abort()
+            return
+        task = asyncio.current_task()
+        assert task is not None
+        clock = self._broker.world.clock
+        serving = self._connections[task] = SlaveServing(self._elected, self._log, self._rules, clock, link)
+        try:
+            await serving.run(self._streams)
+        finally:
+            del self._connections[task]
+            self._ended(serving)
+
+    def _has_place(self, address: str) -> bool:
+        """Return whether one more connection may be served, instead of one that has not reported if there are too many.
+
+        That is the oldest one of the host with the most of them, so that strangers take no places of slaves.
+        """
+        connections = [*self._connections.values()]
+        if len(connections) < MOST_SLAVES:
+            return True
+        silent = Counter[str]()
+        for each in connections:
+            silent[each.host] += each.silent
+        most = max(connections, key=lambda each: silent[each.host] * each.silent)
+        if not most.silent:
+            self._refuse(address.rpartition(":")[0], f"{len(connections)} slaves are connected")
+            return False
+        most.abort(UNREPORTED)
+        return True
+
+    def _ended(self, serving: SlaveServing) -> None:
+        reason = serving.problem or "it closed the connection"
+        if serving.slave is not None:
+            level = logging.WARNING if serving.problem and self._serves() else logging.INFO
+            log.log(level, "slave %s, broker id %d, is gone: %s", serving.address, serving.slave.broker_id, reason)
+            if not self._same(serving):
+                self._elected.gone(serving.slave)
+        elif self._serves() and self._note(serving.host, reason):
+            log.warning("slave %s is gone: %s", serving.address, reason)
+
+    def _not_secured(self, host: str, problem: str) -> None:
+        self._refuse(host, f"{problem}; is haTlsEnable true there?")
+
+    def _refuse(self, host: str, problem: str) -> None:
+        if self._note(host, problem):
+            log.warning("a connection of %s to the HA port is refused: %s", host, problem)
+
+    def _note(self, host: str, problem: str) -> bool:
+        """Count a connection that was no slave's; return whether the one before from this host had another reason."""
+        self.refused += 1
+        return self._departures.note(Departure(host, self._broker.world.clock.now_ms(), problem, reported=False))
