@@ -5,7 +5,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from harness.jars import filters_class_path
+from harness.jars import QUICK_START, filters_class_path
 from harness.peers import used
 from harness.process import Event, Process
 
@@ -29,7 +29,7 @@ class JavaFilters(Process):
         tuning: of the JVM; by default it starts quickly.
     """
 
-    def __init__(self, scratch: Path, tuning: tuple[str, ...] = ("-XX:TieredStopAtLevel=1",)) -> None:
+    def __init__(self, scratch: Path, tuning: tuple[str, ...] = QUICK_START) -> None:
         used(f"rocketmq-filter {VERSION}")
         java = ["java", *tuning, "-Xmx256m", "-XX:+UseSerialGC", "-XX:-UsePerfData", f"-Duser.home={scratch}"]
         words = [*java, "-cp", filters_class_path(VERSION), "gantrymq.interop.Filters"]

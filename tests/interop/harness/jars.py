@@ -5,6 +5,7 @@
 <cache>/<version>/client-<hash of the pom>/*.jar
 <cache>/<version>/driver-jar-<hash of pom and sources>/driver.jar
 <cache>/<version>/archive-<hash of the driver's class path and flags>/driver.jsa
+<cache>/<version>/<main class>-archive-<hash of the class path and flags>/server.jsa
 <cache>/<version>/tools-jar-<hash of pom and sources>/tools.jar
 <cache>/<version>/pops-jar-<hash of pom and sources>/pops.jar
 <cache>/<version>/filters-jar-<hash of pom and sources>/filters.jar
@@ -12,6 +13,7 @@
 
 import hashlib
 import os
+import shutil
 import subprocess
 from pathlib import Path
 
@@ -39,7 +41,8 @@ JAVA_17 = [
 ]
 
 JVM = ("-XX:+UseSerialGC", "-XX:-UsePerfData", *JAVA_17)
-QUICK = ("-XX:TieredStopAtLevel=1", "-Xmx256m", *JVM)  # to start, rather than fast in the long run
+QUICK_START = ("-XX:TieredStopAtLevel=1",)  # rather than fast in the long run
+QUICK = (*QUICK_START, "-Xmx256m", *JVM)
 
 
 def server_class_path(version: str) -> str:
@@ -78,6 +81,30 @@ def driver_archive(version: str, class_path: str) -> Path:
             command = ["java", *QUICK, at_exit, "-cp", class_path, "gantrymq.interop.Driver", *words]
             subprocess.run(command, capture_output=True, timeout=DOWNLOAD_S, check=False)
     return kept / "driver.jsa"
+
+
+def server_archive(version: str, main: str) -> Path:
+    """Return the path of an archive of the classes of a server; `keep_server_archive` writes it.
+
+    Args:
+        version: of RocketMQ.
+        main: the server's main class.
+    """
+    text = " ".join([*JVM, server_class_path(version), main])
+    return cache() / version / f"{main}-archive-{hashlib.sha256(text.encode()).hexdigest()[:12]}" / "server.jsa"
+
+
+def keep_server_archive(pid: int, archive: Path) -> None:
+    """Write *archive* unless it exists, from the server *pid* that runs with ``-XX:+RecordDynamicDumpInfo``.
+
+    Without `jcmd`, or if it fails, servers start without an archive.
+    """
+    if archive.exists() or shutil.which("jcmd") is None:
+        return
+    with filling(archive.parent) as folder:
+        if folder is not None:
+            command = ["jcmd", str(pid), "VM.cds", "dynamic_dump", str(folder / archive.name)]
+            subprocess.run(command, capture_output=True, timeout=DOWNLOAD_S, check=False)
 
 
 def tools_class_path(version: str) -> str:

@@ -3,7 +3,7 @@
 from pathlib import Path
 from typing import Any
 
-from harness.jars import JVM, pops_class_path
+from harness.jars import JVM, QUICK_START, pops_class_path
 from harness.peers import used
 from harness.process import Event, Process
 
@@ -22,9 +22,7 @@ class Pops(Process):
         tuning: of the JVM; by default it starts quickly.
     """
 
-    def __init__(
-        self, scratch: Path, namesrv: str, broker: str, tuning: tuple[str, ...] = ("-XX:TieredStopAtLevel=1",)
-    ) -> None:
+    def __init__(self, scratch: Path, namesrv: str, broker: str, tuning: tuple[str, ...] = QUICK_START) -> None:
         used(f"Java client {VERSION}")
         java = ["java", *JVM, *tuning, "-Xmx512m"]
         home = [f"-Duser.home={scratch}", f"-Drocketmq.client.localOffsetStoreDir={scratch / 'offsets'}"]
