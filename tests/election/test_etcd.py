@@ -108,7 +108,7 @@ def test_a_master_hands_over_to_the_broker_that_it_names():
         assert one.machine.may_accept(one.now)
         for each in others:
             one.copies(each)
-        with pytest.raises(EngineRefused, match=r"broker id 9 cannot be the master; .* are \[2, 3, 4\]"):
+        with pytest.raises(EngineRefused, match=r"broker id 9 is not a connected .* take over: \[2, 3, 4\]"):
             await one.election.hand_over(9)
         await one.election.hand_over(3)
         assert await brokers.until(lambda: others[1].serving, "successor") < 0.5
@@ -176,12 +176,14 @@ def test_a_set_of_one_that_may_have_lost_messages_needs_a_person():
             lambda: one.machine and "a person must elect it" in one.machine.problem(one.now), "sentence"
         )
         assert not one.serving
-        with pytest.raises(EngineRefused, match=r"broker id 7 is not alive; alive are \[1\]"):
-            await one.engine.admit(7)
-        await one.engine.admit(1)
+        with pytest.raises(EngineRefused, match=r"broker id 7 is not connected to etcd; connected are \[1\]"):
+            await one.engine.admit(7, unclean=True)
+        with pytest.raises(EngineRefused, match="did not stop cleanly"):
+            await one.engine.admit(1, unclean=False)
+        await one.engine.admit(1, unclean=True)
         await brokers.until(lambda: one.serving, "master")
         with pytest.raises(EngineRefused, match="broker id 1 is the master"):
-            await one.engine.admit(1)
+            await one.engine.admit(1, unclean=True)
 
     simulate(main)
 

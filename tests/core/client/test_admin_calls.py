@@ -8,11 +8,14 @@ from gantrymq.client import Client
 from gantrymq.client import admin as facade
 from gantrymq.client.admin import (
     AnswerUnreadable,
+    BrokerSet,
     ConnectedSlave,
     ConsumedDirectly,
     ConsumeStatus,
+    ControllerMetadata,
     Counter,
     CounterWindow,
+    ElectedMaster,
     Epoch,
     GroupClient,
     HaStatus,
@@ -24,6 +27,7 @@ from gantrymq.client.admin import (
     QueueProgress,
     QueueTimes,
     RequestNotServed,
+    SetMember,
 )
 from gantrymq.errors import BrokerRefused, ClientError, GroupNotExist, InvalidParameter
 from gantrymq.model.queue import MessageQueue
@@ -201,6 +205,58 @@ def test_the_epochs_of_a_broker_are_read(answered):
     assert found.epochs == (Epoch(1, 0, 1540), Epoch(2, 1540, None))
 
 
+SETS = (  # of a controller 5.3.3
+    b'{"replicasInfoTable":{"broker-a":{"inSyncReplicas":[{"alive":true,"brokerAddress":"127.0.0.2:20911","brokerId":1,'
+    b'"brokerName":"broker-a"}],"masterAddress":"127.0.0.2:20911","masterBrokerId":1,"masterEpoch":1,'
+    b'"notInSyncReplicas":[],"syncStateSetEpoch":2}}}'
+)
+
+
+def test_what_a_controller_tells_is_read(answered):
+    leads = {"group": "group1", "controllerLeaderId": "n0", "controllerLeaderAddress": "b:1", "isLeader": "true"}
+    found, _ = answered(1005, None, lambda admin: admin.controller_metadata(A), ext={**leads, "peers": "n0:b:1;n1:c:1"})
+    assert found == ControllerMetadata("group1", "n0", "b:1", True, ("n0:b:1", "n1:c:1"))
+    found, _ = answered(1005, None, lambda admin: admin.controller_metadata(A), ext={"isLeader": "false"})
+    assert (found.leader, found.leads, found.peers) == (None, False, ())
+
+    found, asked = answered(1006, SETS, lambda admin: admin.broker_sets(A, ["broker-a", "broker-b"]))
+    assert bytes(asked.payload) == b'["broker-a", "broker-b"]'
+    one = SetMember(1, "127.0.0.2:20911", True)
+    expected = BrokerSet(
+        broker="broker-a",
+        master=1,
+        master_address="127.0.0.2:20911",
+        epoch=1,
+        in_sync_epoch=2,
+        in_sync=(one,),
+        others=(),
+    )
+    assert (found, found["broker-a"].members) == ({"broker-a": expected}, (one,))
+
+
+def test_a_controller_is_asked_to_elect_and_to_forget(answered):
+    master = {"masterBrokerId": "2", "masterAddress": "b:1", "masterEpoch": "4"}
+    found, asked = answered(1002, None, lambda admin: admin.elect_master(A, "C", "broker-a", 2), ext=master)
+    assert found == ElectedMaster(2, "b:1", 4)
+    del asked.ext["invokeTime"]
+    assert asked.ext == {"clusterName": "C", "brokerName": "broker-a", "brokerId": "2", "designateElect": "true"}
+    _, asked = answered(1011, None, lambda admin: admin.clean_broker_metadata(A, "C", "broker-a", [1, 2]))
+    del asked.ext["invokeTime"]
+    ids = {"brokerControllerIdsToClean": "1;2", "isCleanLivingBroker": "false"}
+    assert asked.ext == {"clusterName": "C", "brokerName": "broker-a", **ids}
+    _, asked = answered(1009, None, lambda admin: admin.change_controller_settings(A, {"a": "b"}))
+    assert bytes(asked.payload) == b"a=b\n"
+    assert answered(1010, b"x=1\na=b\n", lambda admin: admin.controller_settings(A))[0] == {"a": "b", "x": "1"}
+
+
+def test_the_election_that_a_broker_tells_is_read(answered):
+    own = b'"election":{"ownId":2,"epoch":3,"master":1,"syncStateSet":[1,2],"confirmed":9,"problem":"p"},"master":'
+    found, _ = answered(907, OF_SLAVE.replace(b'"master":', own), lambda admin: admin.ha_status(A))
+    assert (found.election.own_id, found.election.epoch, found.election.master) == (2, 3, 1)
+    assert (found.election.in_sync, found.election.confirmed, found.election.problem) == ((1, 2), 9, "p")
+    assert (found.election.known_since_ms, found.election.least_copies) == (0, 1)  # of an older broker
+
+
 def test_a_place_that_a_queue_does_not_have_is_not_committed(answered):
     def commit(queue_offset):
         return lambda admin: admin.commit_offset("G", MessageQueue("T", "a", 1), queue_offset)
@@ -258,11 +314,13 @@ BAD = [
     (219, lambda admin: admin.kv_values("N"), b'{"table":[7]}'),
     (28, lambda admin: admin.runtime_info(A), b"[]"),
     (907, lambda admin: admin.ha_status(A), b'{"master":true,"haConnectionInfo":[{"diff":0}]}'),
+    (907, lambda admin: admin.ha_status(A), b'{"master":true,"election":{"epoch":1}}'),
+    (1006, lambda admin: admin.broker_sets(A, ["b"]), b'{"replicasInfoTable":{"b":{}}}'),
     (1007, lambda admin: admin.epochs(A), b"{}"),
 ]
 
 
-@pytest.mark.parametrize(("code", "call", "body"), BAD, ids=[str(code) for code, _, _ in BAD])
+@pytest.mark.parametrize(("code", "call", "body"), BAD, ids=[f"{number}-{row[0]}" for number, row in enumerate(BAD)])
 def test_an_answer_that_is_none_is_an_error_of_the_client(answered, code, call, body):
     for each in (body, b"{", b"7"):
         with pytest.raises(AnswerUnreadable) as raised:

@@ -7,6 +7,7 @@ from gantrymq.interfaces import ConfigRegistry, GateRegistry, ServiceRegistry
 from gantrymq.remoting.serving import HandlerRegistry, handlers_of
 from gantrymq_replication.acting.service import ActingService
 from gantrymq_replication.election.gate import ElectedGate
+from gantrymq_replication.election.requests import ElectionRequests
 from gantrymq_replication.election.service import ElectionService
 from gantrymq_replication.election.settings import SCHEMA as ELECTION_SCHEMA
 from gantrymq_replication.gate import ReplicaGate
@@ -25,6 +26,7 @@ class _Parts:
         self.gate, self.slave = ReplicaGate(), SlaveService()
         self.elected_gate = ElectedGate()
         self.election = ElectionService(self.elected_gate)
+        self.election_requests = ElectionRequests(self.election)
         self.acting = ActingService(self.slave)
         self.master = MasterService(self.gate, self.acting)
         self.commits = OwnCommits()
@@ -74,6 +76,7 @@ def gantry_register_services(registry: ServiceRegistry) -> None:
 @hookimpl
 def gantry_register_handlers(registry: HandlerRegistry) -> None:
     """Register the handlers of requests about replication."""
-    for family in (_of_this_load[0].status, _of_this_load[0].acting, _of_this_load[0].election):
+    parts = _of_this_load[0]
+    for family in (parts.status, parts.acting, parts.election, parts.election_requests):
         for code, handler in handlers_of(family).items():
             registry.add(code, handler)

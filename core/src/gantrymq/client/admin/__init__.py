@@ -10,7 +10,8 @@
     messages       by id, by unique id, by key
     configuration  settings of running servers; key-value table of name servers
     brokers        runtime info, counters, entries of queues, clean-up
-    replication    slaves of a master, the connection of a slave, epochs
+    replication    slaves of a master, the connection of a slave, elections, epochs
+    controllers    RocketMQ's controllers: leader, sets, elections, settings
     errors         error classes of administration
 
 Sources: apache/rocketmq tools/.../admin/DefaultMQAdminExtImpl.java, client/.../impl/MQClientAPIImpl.java.
@@ -27,6 +28,13 @@ from gantrymq.client.admin.connections import (
     GroupClients,
     ProcessQueueInfo,
     RunningInfo,
+)
+from gantrymq.client.admin.controllers import (
+    BrokerSet,
+    ControllerCalls,
+    ControllerMetadata,
+    ElectedMaster,
+    SetMember,
 )
 from gantrymq.client.admin.errors import (
     AnswerUnreadable,
@@ -45,6 +53,7 @@ from gantrymq.client.admin.progress import QueueProgress, QueueTimes
 from gantrymq.client.admin.replication import (
     BrokerEpochs,
     ConnectedSlave,
+    ElectionState,
     Epoch,
     HaStatus,
     LostSlave,
@@ -61,12 +70,16 @@ __all__ = [
     "Admin",
     "AnswerUnreadable",
     "BrokerEpochs",
+    "BrokerSet",
     "ClusterUnclear",
     "ConnectedSlave",
     "ConsumeStatus",
     "ConsumedDirectly",
+    "ControllerMetadata",
     "Counter",
     "CounterWindow",
+    "ElectedMaster",
+    "ElectionState",
     "Epoch",
     "GroupClient",
     "GroupClients",
@@ -91,10 +104,11 @@ __all__ = [
     "QueueUnknown",
     "RequestNotServed",
     "RunningInfo",
+    "SetMember",
 ]
 
 
-class Admin(ResetCalls, MessageCalls, BrokerCalls, ReplicationCalls):
+class Admin(ResetCalls, MessageCalls, BrokerCalls, ReplicationCalls, ControllerCalls):
     """Administers a cluster; created by `gantrymq.client.Client.admin`.
 
     Calls with an *address* as first argument query that broker, ip:port of a master (see `masters`); calls with a

@@ -44,7 +44,7 @@ class ConfigurationCalls(AdminRequests):
             BrokerRefused: code 16 for a blacklisted key; code 1 if the setting cannot change at runtime or the value is
                 invalid.
         """
-        await self.request(address, RequestCode.UPDATE_BROKER_CONFIG, body=_properties(settings))
+        await self.request(address, RequestCode.UPDATE_BROKER_CONFIG, body=properties_body(settings))
 
     async def name_server_settings(self, server: str | None = None) -> dict[str, str]:
         """Return all settings of *server*, or of the first configured name server, as text, sorted by key."""
@@ -58,7 +58,7 @@ class ConfigurationCalls(AdminRequests):
         Raises:
             as `change_broker_settings`; servers earlier in the list are already changed.
         """
-        servers, body = (server,) if server else self.name_servers, _properties(settings)
+        servers, body = (server,) if server else self.name_servers, properties_body(settings)
         for each in servers:
             await self.request(each, RequestCode.UPDATE_NAMESRV_CONFIG, body=body)
         return servers
@@ -107,7 +107,8 @@ class ConfigurationCalls(AdminRequests):
         return dict(sorted((line.key, line.value) for line in lines))
 
 
-def _properties(settings: Mapping[str, str]) -> bytes:
+def properties_body(settings: Mapping[str, str]) -> bytes:
+    """Return *settings* as the body of a request. Raises InvalidParameter: a key or value contains a line break."""
     check_mapping("settings", settings)
     for key, value in settings.items():
         if "\n" in key + value or "\r" in key + value:

@@ -1,4 +1,4 @@
-"""Replication: what a master says of its slaves, a slave of its connection, and the epochs of elected masters.
+"""Replication: what a master says of its slaves, a slave of its connection, and elections and epochs of masters.
 
 Members that only brokers of GantryMQ send are None in the answers of RocketMQ.
 
@@ -17,7 +17,16 @@ from gantrymq.client.admin.errors import parsing
 from gantrymq.client.admin.requests import AdminRequests
 from gantrymq.remoting.codes import RequestCode
 
-__all__ = ["BrokerEpochs", "ConnectedSlave", "Epoch", "HaStatus", "LostSlave", "MasterConnection", "ReplicationCalls"]
+__all__ = [
+    "BrokerEpochs",
+    "ConnectedSlave",
+    "ElectionState",
+    "Epoch",
+    "HaStatus",
+    "LostSlave",
+    "MasterConnection",
+    "ReplicationCalls",
+]
 
 _OPEN_END: Final = 2**63 - 1  # Java's end of the newest epoch
 
@@ -33,6 +42,8 @@ class ConnectedSlave:
     next_offset: int  # of what is sent to it next
     bytes_per_s: int
     late_ms: int | None  # how long ago it had everything; GantryMQ only
+    broker_id: int | None = None  # in a set whose master is elected; GantryMQ only
+    learner: bool = False  # whether it is never a member of the in-sync set; GantryMQ only
 
 
 @attrs.frozen(kw_only=True)
@@ -63,6 +74,28 @@ class MasterConnection:
 
 
 @attrs.frozen(kw_only=True)
+class ElectionState:
+    """What a broker knows of the election of its master; GantryMQ only."""
+
+    engine: str  # what elects, in words
+    own_id: int  # in the set; 0: it has none yet
+    epoch: int  # the newest one that it knows
+    master: int | None  # id of the master; None: there is none
+    master_address: str  # for clients; empty: it is not known
+    known_since_ms: int  # since when this broker knows this epoch and this master
+    in_sync: tuple[int, ...]  # ids of the in-sync set, the master's included
+    in_sync_epoch: int  # number of the set
+    confirmed: int  # log offset up to which the whole set has the log, as far as this broker knows
+    problem: str  # why it accepts no messages; empty if it does
+    apart: str  # why it takes no part in the election; empty if it does
+    unelectable: str  # why it must not be the master; empty if it may
+    fencing: str
+    least_copies: int  # minInSyncReplicas
+    lease_ms: int  # a master that is silent for this long is replaced
+    learner: bool  # whether it is never a member of the set
+
+
+@attrs.frozen(kw_only=True)
 class HaStatus:
     """The state of replication of one broker."""
 
@@ -73,6 +106,7 @@ class HaStatus:
     lost_slaves: tuple[LostSlave, ...]
     wanted_copies: int | None  # that its settings ask for, its own included; GantryMQ only
     connection: MasterConnection | None  # None from a master
+    election: ElectionState | None = None  # None: its role is fixed, or it does not tell it
 
 
 @attrs.frozen
@@ -137,11 +171,12 @@ def _status(members: Mapping[str, Any]) -> HaStatus:
         lost_slaves=tuple(_lost(each) for each in members.get("haDepartures") or ()),
         wanted_copies=None if wanted is None else int(wanted),
         connection=None if master else _connection(members.get("haClientRuntimeInfo") or {}),
+        election=_election(members["election"]) if members.get("election") else None,
     )
 
 
 def _slave(members: Mapping[str, Any]) -> ConnectedSlave:
-    late_ms = members.get("lateMillis")
+    late_ms, broker_id = members.get("lateMillis"), members.get("brokerId")
     return ConnectedSlave(
         address=str(members["addr"]),
         acked_offset=int(members.get("slaveAckOffset") or 0),
@@ -150,6 +185,8 @@ def _slave(members: Mapping[str, Any]) -> ConnectedSlave:
         next_offset=int(members.get("transferFromWhere") or 0),
         bytes_per_s=int(members.get("transferredByteInSecond") or 0),
         late_ms=None if late_ms is None else int(late_ms),
+        broker_id=None if broker_id is None else int(broker_id),
+        learner=bool(members.get("learner")),
     )
 
 
@@ -176,6 +213,28 @@ def _connection(members: Mapping[str, Any]) -> MasterConnection:
         acting=bool(members.get("acting")),
         acting_problem=str(members.get("actingProblem") or ""),
         acting_settings=str(members.get("actingSettings") or ""),
+    )
+
+
+def _election(members: Mapping[str, Any]) -> ElectionState:
+    master = members["master"]
+    return ElectionState(
+        engine=str(members.get("engine") or ""),
+        own_id=int(members["ownId"]),
+        epoch=int(members["epoch"]),
+        master=None if master is None else int(master),
+        master_address=str(members.get("masterAddr") or ""),
+        known_since_ms=int(members.get("knownSince") or 0),
+        in_sync=tuple(int(each) for each in members["syncStateSet"]),
+        in_sync_epoch=int(members.get("syncStateSetEpoch") or 0),
+        confirmed=int(members["confirmed"]),
+        problem=str(members.get("problem") or ""),
+        apart=str(members.get("apart") or ""),
+        unelectable=str(members.get("unelectable") or ""),
+        fencing=str(members.get("fencing") or ""),
+        least_copies=int(members.get("minInSyncReplicas") or 1),
+        lease_ms=int(members.get("leaseMillis") or 0),
+        learner=bool(members.get("learner")),
     )
 
 

@@ -94,6 +94,11 @@ class ControllerEngine:
         self._beats: dict[str, asyncio.Task[None]] = {}
 
     @property
+    def where(self) -> str:
+        """The kind, and the leader. See `Engine.where`."""
+        return f"the controller {self._leader}" if self._leader else "the controllers, none of which answers as leader"
+
+    @property
     def leader(self) -> str:
         """Address of the leading controller; empty while none is known."""
         return self._leader
@@ -257,6 +262,10 @@ class ControllerEngine:
         log.debug("a controller tells that broker id %s is the master of epoch %d", standing.master, standing.epoch)
         if self._on_news is not None:
             self._on_news(None)
+
+    async def admit(self, broker_id: int, *, unclean: bool) -> None:
+        """Refuse: RocketMQ's controller takes such decisions itself (1002). See `Engine.admit`."""
+        raise EngineRefused(f"the controllers {', '.join(self._rules.addresses)} elect, not brokers: ask one of them")
 
     async def resign(self) -> None:
         """Close the connections: the controller elects another master at once."""

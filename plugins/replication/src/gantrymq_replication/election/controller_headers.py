@@ -13,6 +13,8 @@ from gantrymq import loose_json
 from gantrymq.errors import FormatError
 from gantrymq.remoting.codes import RequestCode
 from gantrymq.remoting.headers.base import Header, Int32, Int64, header_of
+from gantrymq.remoting.headers.controller import ElectMasterRequest as ElectRequest
+from gantrymq.remoting.headers.controller import GetMetaDataResponse as MetadataResponse
 
 __all__ = [
     "AlterRequest",
@@ -52,17 +54,6 @@ class ControllerCode(enum.IntEnum):
     BROKER_ID_INVALID = 2014
 
 
-@header_of(RequestCode.CONTROLLER_GET_METADATA_INFO)
-class MetadataResponse(Header):
-    """Which controller leads."""
-
-    group: str | None = None
-    controller_leader_id: str | None = None
-    controller_leader_address: str | None = None
-    is_leader: bool = False
-    peers: str | None = None
-
-
 @header_of(RequestCode.CONTROLLER_GET_NEXT_BROKER_ID)
 class NextIdRequest(Header):
     """Ask for an id that is not taken."""
@@ -98,17 +89,6 @@ class RegisterRequest(Header):
     broker_name: str
     broker_id: Int64
     broker_address: str
-    invoke_time: Int64
-
-
-@header_of(RequestCode.CONTROLLER_ELECT_MASTER)
-class ElectRequest(Header):
-    """Elect a master; with *designate_elect* the one with this id."""
-
-    cluster_name: str
-    broker_name: str
-    broker_id: Int64
-    designate_elect: bool = False
     invoke_time: Int64
 
 

@@ -52,6 +52,10 @@ class Engine(Protocol):
     renew_s: float  # between two renewals
     fences_on_loss: bool  # the engine may elect another one as soon as the connection breaks
 
+    @property
+    def where(self) -> str:
+        """Its kind, and the server that decides if there is one, for people."""
+
     async def open(self, on_news: OnNews, on_lost: OnLost) -> int:
         """Find or acquire this broker's id in the set, register, and return the id.
 
@@ -75,6 +79,14 @@ class Engine(Protocol):
 
     async def hand_over(self, epoch: int, broker_id: int) -> None:
         """Let another member of the in-sync set be the master, as the master of *epoch*."""
+
+    async def admit(self, broker_id: int, *, unclean: bool) -> None:
+        """Let *broker_id* be elected next, because a person has decided so; there is no master.
+
+        Args:
+            broker_id: of a living broker, a member of the in-sync set unless *unclean*.
+            unclean: it may lack acknowledged messages, which are lost then.
+        """
 
     async def resign(self) -> None:
         """End this broker's mastership, after it has stopped to acknowledge: another one may be elected at once."""

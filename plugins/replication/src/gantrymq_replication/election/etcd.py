@@ -102,6 +102,7 @@ class EtcdEngine:
     def __init__(self, world: World, etcd: Etcd, rules: EtcdSetRules) -> None:
         self.lease_s, self.renew_s = float(rules.lease_s), rules.lease_s / 3
         self._clock, self._workers, self._etcd, self._rules = world.clock, world.workers, etcd, rules
+        self.where = "etcd"
         self._base = f"{rules.prefix}/{rules.cluster}/{rules.broker}/"
         self._files = IdentityFiles(world.files, rules.identity, rules.cluster, rules.broker)
         self._id = 0
@@ -256,17 +257,9 @@ class EtcdEngine:
         """
         if not state.revision:
             return 0
-        members = sorted(state.in_sync)
-        if self._id not in members:
-            raise EngineRefused(
-                f"there is no master, and broker id {self._id} is not in the in-sync set {members}: one of these must "
-                "come back, or a person elects another one and loses messages"
-            )
-        if members == [self._id] and not state.value.get("clean", True):
-            raise EngineRefused(
-                f"broker id {self._id} was alone in its in-sync set and did not stop cleanly, so that messages may be "
-                "lost: a person must elect it"
-            )
+        if problem := self._not_clean(state, self._id):
+            raise EngineRefused(problem)
+        members = state.in_sync
 
         def order(epoch: int, end: int, priority: int, broker_id: int) -> tuple[int, int, int, int]:
             return -epoch, -end, priority, broker_id
@@ -279,6 +272,21 @@ class EtcdEngine:
         }
         successor = state.value.get("successor")
         return 0 if successor == self._id else sum(each == successor or others[each] < own for each in others)
+
+    def _not_clean(self, state: _State, broker_id: int) -> str:
+        """Return why the election of *broker_id* may lose acknowledged messages; empty if it does not."""
+        members = sorted(state.in_sync)
+        if broker_id not in members:
+            return (
+                f"there is no master, and broker id {broker_id} is not in the in-sync set {members}: one of these must "
+                "come back, or a person elects another one and loses messages"
+            )
+        if members == [broker_id] and not state.value.get("clean", True):
+            return (
+                f"broker id {broker_id} was alone in its in-sync set and did not stop cleanly, so that messages may be "
+                "lost: a person must elect it"
+            )
+        return ""
 
     async def alter(self, epoch: int, change: Alter) -> tuple[frozenset[int], int]:
         """Replace the set in `state`. See `Engine.alter`."""
@@ -310,18 +318,21 @@ class EtcdEngine:
             {"master": master, "epoch": epoch, "set": sorted(members), "setEpoch": set_epoch, "clean": clean}
         ).encode()
 
-    async def admit(self, broker_id: int) -> None:
-        """Let *broker_id* be elected, although it may lack acknowledged messages: a person has decided so.
-
-        Raises:
-            EngineRefused: there is a master, or no such broker, or the state has changed meanwhile.
-        """
+    async def admit(self, broker_id: int, *, unclean: bool) -> None:
+        """Name the broker in `state`; with *unclean* as the only member of the set. See `Engine.admit`."""
         state = await self._read()
         if state.master is not None:
-            raise EngineRefused(f"broker id {self._standing(state).master} is the master; nothing needs to be decided")
+            raise EngineRefused(
+                f"broker id {self._standing(state).master} is the master in etcd, until it stops or its lease ends"
+            )
         if broker_id not in state.members:
-            raise EngineRefused(f"broker id {broker_id} is not alive; alive are {sorted(state.members)}")
-        value = {**state.value, "set": [broker_id], "setEpoch": state.set_epoch + 1, "clean": True}
+            alive = sorted(state.members) or "none"
+            raise EngineRefused(f"broker id {broker_id} is not connected to etcd; connected are {alive}")
+        value = {**state.value, "successor": broker_id}
+        if unclean:
+            value |= {"set": [broker_id], "setEpoch": state.set_epoch + 1, "clean": True}
+        elif problem := self._not_clean(state, broker_id):
+            raise EngineRefused(problem)
         key = self._base + "state"
         txn = Txn(
             absent=(self._base + "master",),

@@ -335,6 +335,18 @@ class Machine:
             self._deadline, self._lost_at = NEVER, now
         return self._look(now)
 
+    def handed_over(self, now: float) -> list[Decision]:
+        """Take that the engine has ended this broker's mastership, as it was asked to: stop, and read the standing."""
+        decisions = self._stop_serving("this master has handed over")
+        self._leave()
+        self.master, self._elect_at = None, now + self._rules.elect_s
+        return [*decisions, StandDown("this master has handed over"), *self.hinted(now)]
+
+    def doubted(self, problem: str, now: float) -> list[Decision]:
+        """Fence a master that may have handed over, until a request made from now on says that it is still one."""
+        self._problem, self._deadline, self._lost_at = problem, NEVER, now
+        return self.hinted(now)
+
     def hinted(self, now: float) -> list[Decision]:
         """Read the standing now, because the engine is said to have a new one."""
         self._renew_at = self._hint_at = now

@@ -13,7 +13,14 @@ from typing import Final, NamedTuple, Protocol, TypeAlias
 
 from gantrymq.errors import GantryError
 from gantrymq.world import World
-from gantrymq_replication.election.engine import Answer, Engine, EngineError, EngineRefused, Progress
+from gantrymq_replication.election.engine import (
+    Answer,
+    Engine,
+    EngineError,
+    EngineRefused,
+    EngineUnreachable,
+    Progress,
+)
 from gantrymq_replication.election.machine import (
     Alter,
     BecomeMaster,
@@ -29,7 +36,7 @@ from gantrymq_replication.election.machine import (
     Standing,
     Unfence,
 )
-from gantrymq_replication.election.sync_set import SetRules
+from gantrymq_replication.election.sync_set import SetRules, SyncSet
 
 __all__ = ["Election", "ElectionRules", "Host", "Mastered"]
 
@@ -38,6 +45,7 @@ log = logging.getLogger("gantrymq.replication")
 TICK_S: Final = 0.1
 OPEN_S: Final = 2.0  # between two attempts to register
 HAND_OVER_S: Final = 3.0  # for slaves to confirm the log
+SETTLE_S: Final = 0.02  # for messages that were accepted before to be appended
 AGAIN_S: Final = 1.0  # between two attempts to change the role
 MARGIN_SHARE: Final = 2 / 9  # of the lease: for clocks of different speed, and the last step of an acknowledgement
 
@@ -97,6 +105,8 @@ class Election:
         self._stopped = False
         self._next: RoleChange | None = None
         self._changed = asyncio.Event()
+        self._known: tuple[int, int | None] = (0, None)  # epoch and master
+        self.known_since_ms = 0  # wall time since which this broker knows them; 0: it knows none
 
     def start(self) -> None:
         """Begin to register, and then to take part."""
@@ -118,26 +128,49 @@ class Election:
             log.warning("the engine was not told that this master stops: %s", error)
         await self._engine.close()
 
-    async def hand_over(self, broker_id: int) -> None:
-        """Let another member of the in-sync set be the master, after it has all that this one has.
+    async def hand_over(self, broker_id: int | None = None, *, waits: bool = True) -> int:
+        """Let another member of the in-sync set be the master, and return its id.
+
+        Args:
+            broker_id: of the member; None for the one with the longest log.
+            waits: refuse messages until the members have all that this one has, so that none is cut away.
 
         Raises:
-            EngineError: this broker is not the master, the members do not confirm in time, or the engine refuses.
+            EngineError: this broker is not the master, there is no such member, the members do not confirm in time, or
+                the engine refuses. This broker stays the master, unless `EngineUnreachable` leaves that open.
         """
         machine = self.machine
         if machine is None or machine.set is None or not machine.is_master:
             raise EngineRefused("this broker is not the master")
-        machine.held = f"this master hands over to broker id {broker_id}"
+        if machine.held:
+            raise EngineRefused(machine.held)
+        successor = _successor(machine.set, self.own_id, broker_id)
+        machine.held = f"this master hands over to broker id {successor}"
         try:
-            until = self._clock.monotonic() + HAND_OVER_S
-            while machine.set is not None and machine.set.confirmed < self._host.progress().end:
-                if self._clock.monotonic() > until:
-                    raise EngineRefused(f"members of the in-sync set did not confirm the log within {HAND_OVER_S:g} s")
-                await self._clock.sleep(0.01)
-            await self._engine.hand_over(machine.epoch, broker_id)
-            self.do(machine.hinted(self._clock.monotonic()))
+            if waits:
+                await self._copied(machine, successor)
+            await self._engine.hand_over(machine.epoch, successor)
+        except EngineUnreachable as error:  # it may be done
+            self.do(machine.doubted(str(error), self._clock.monotonic()))
+            raise
+        else:
+            self.do(machine.handed_over(self._clock.monotonic()))
         finally:
             machine.held = ""
+        return successor
+
+    async def _copied(self, machine: Machine, successor: int) -> None:
+        """Return when the set, and the *successor*, have all."""
+        began = self._clock.monotonic()
+        await self._clock.sleep(SETTLE_S)
+        while (followers := machine.set) is not None:
+            follower, end = followers.followers.get(successor), self._host.progress().end
+            if follower is not None and follower.acked >= end and followers.confirmed >= end:
+                return
+            if self._clock.monotonic() - began > HAND_OVER_S:
+                raise EngineRefused(f"the in-sync set did not confirm the log within {HAND_OVER_S:g} s")
+            await self._clock.sleep(0.005)
+        raise EngineRefused("this broker is not the master any more")
 
     def _run(self, work: Awaitable[None]) -> None:
         task = asyncio.ensure_future(work)
@@ -196,6 +229,8 @@ class Election:
             else:
                 self._next = each
                 self._changed.set()
+        if (known := (self._machine.epoch, self._machine.master)) != self._known:
+            self._known, self.known_since_ms = known, self._clock.now_ms()
         self._tell(self._host.moved)
 
     def _tell(self, call: Callable[..., None], *args: str) -> None:
@@ -271,3 +306,18 @@ class Election:
 
 def _sentence(error: Exception) -> str:
     return str(error) if isinstance(error, GantryError) else f"{type(error).__name__}: {error}"
+
+
+def _successor(found: SyncSet, own_id: int, wanted: int | None) -> int:
+    """Return the member that takes over: *wanted*, or the one with the longest log.
+
+    Raises:
+        EngineRefused: there is none.
+    """
+    able = {each: found.followers[each].acked for each in found.members if each != own_id and each in found.followers}
+    if wanted is not None and wanted not in able:
+        why = "is the master already" if wanted == own_id else "is not a connected member of the in-sync set"
+        raise EngineRefused(f"broker id {wanted} {why}; able to take over: {sorted(able) or 'none'}")
+    if not able:
+        raise EngineRefused("no other member of the in-sync set is connected, so that nobody could take over")
+    return max(able, key=lambda each: (able[each], -each)) if wanted is None else wanted

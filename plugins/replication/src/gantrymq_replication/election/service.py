@@ -24,6 +24,7 @@ from gantrymq.remoting.command import Command
 from gantrymq.remoting.connection import Connection
 from gantrymq.remoting.serving import in_operation, serves
 from gantrymq.remoting.tls_settings import client_of
+from gantrymq.world import Clock
 from gantrymq.world.clock import wait_set
 from gantrymq_replication.copying import first_ended
 from gantrymq_replication.election.auto_switch import SlaveHandshake
@@ -98,6 +99,16 @@ class ElectionService:
         return None if self.election is None else self.election.machine
 
     @property
+    def engine(self) -> Engine | None:
+        """What elects; None while roles are fixed."""
+        return self._engine
+
+    @property
+    def rules(self) -> ElectionSettings:
+        """The settings."""
+        return self._rules
+
+    @property
     def registration(self) -> Registration:
         """The broker's names."""
         return self._broker.registration
@@ -111,6 +122,11 @@ class ElectionService:
     def slaves(self) -> list[SlaveServing]:
         """The connections of slaves."""
         return self._port.slaves
+
+    @property
+    def clock(self) -> Clock:
+        """The world's."""
+        return self._clock
 
     @property
     def now(self) -> float:

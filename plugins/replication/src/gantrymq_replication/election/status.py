@@ -2,11 +2,19 @@
 
 GantryMQ's own members of 907, which RocketMQ's tools ignore:
 
+    election.engine           what elects, in words
     election.ownId, epoch     this broker's id in the set, and the newest epoch that it knows
     election.master           the id of the master; null if there is none
+    election.knownSince       wall time in ms since which this broker knows this epoch and this master
+    election.masterAddr       of the master, for clients; empty if it is not known
     election.syncStateSet     as this broker knows it
+    election.syncStateSetEpoch
     election.confirmed        log offset up to which the whole set has the log
     election.problem          why this broker accepts no messages; empty if it does
+    election.apart            why this broker takes no part in the election; empty if it does
+    election.unelectable      why it must not be the master; empty if it may
+    election.fencing, minInSyncReplicas, leaseMillis, learner   its settings
+    haConnectionInfo[].brokerId, learner, lateMillis   of a master's slaves
 
 Source: apache/rocketmq remoting/.../protocol/EpochEntryCache.java.
 """
@@ -39,7 +47,15 @@ def epoch_cache(election: ElectionService) -> dict[str, Any]:
 
 def connections(election: ElectionService) -> list[dict[str, Any]]:
     """Return the slaves of a master, as HARuntimeInfo has them."""
-    machine, end = election.machine, election.log.end
+    machine, end, now = election.machine, election.log.end, election.now
+    followers = machine.set.followers if machine is not None and machine.set is not None else {}
+
+    def late_ms(broker_id: int) -> int | None:
+        follower = followers.get(broker_id)
+        if follower is None:
+            return None
+        return 0 if follower.acked >= end else round(1000 * (now - max(follower.caught_up_at, follower.connected_at)))
+
     members = machine.set.members if machine is not None and machine.set is not None else frozenset[int]()
     found = [(each, each.slave) for each in election.slaves]
     return [
@@ -48,6 +64,8 @@ def connections(election: ElectionService) -> list[dict[str, Any]]:
             "brokerId": slave.broker_id,
             "diff": end - each.side.acked,
             "inSync": slave.broker_id in members,
+            "lateMillis": late_ms(slave.broker_id),
+            "learner": slave.learner,
             "slaveAckOffset": each.side.acked,
             "transferFromWhere": each.side.next_offset,
             "transferredByteInSecond": 0,
@@ -59,16 +77,40 @@ def connections(election: ElectionService) -> list[dict[str, Any]]:
 
 def election_state(election: ElectionService) -> dict[str, Any]:
     """Return GantryMQ's own members."""
-    machine = election.machine
-    if machine is None or election.election is None:
-        problem = "" if election.election is None else election.election.problem
-        return {"ownId": 0, "epoch": 0, "master": None, "syncStateSet": [], "confirmed": 0, "problem": problem}
+    machine, running, rules = election.machine, election.election, election.rules
+    found: dict[str, Any] = {
+        "engine": "" if election.engine is None else election.engine.where,
+        "fencing": rules.fencing.value,
+        "minInSyncReplicas": rules.least_copies,
+        "leaseMillis": 0 if election.engine is None else round(1000 * election.engine.lease_s),
+        "learner": rules.learner,
+        "apart": "" if running is None else running.problem,
+        "knownSince": 0 if running is None else running.known_since_ms,
+    }
+    if machine is None or running is None:
+        return {
+            **found,
+            "ownId": 0,
+            "epoch": 0,
+            "master": None,
+            "masterAddr": "",
+            "syncStateSet": [],
+            "syncStateSetEpoch": 0,
+            "confirmed": 0,
+            "problem": found["apart"],
+            "unelectable": "",
+        }
     members = machine.set.members if machine.set is not None else machine.standing.members
+    own = machine.master == running.own_id
     return {
-        "ownId": election.election.own_id,
+        **found,
+        "ownId": running.own_id,
         "epoch": machine.epoch,
         "master": machine.master,
+        "masterAddr": election.registration.address if own else machine.standing.address,
         "syncStateSet": sorted(members),
+        "syncStateSetEpoch": machine.set.set_epoch if machine.set is not None else machine.standing.set_epoch,
         "confirmed": election.confirmed,
         "problem": machine.problem(election.now),
+        "unelectable": machine.unelectable,
     }

@@ -1,0 +1,101 @@
+"""Request 65031: an operator changes the master of a set, at one of its brokers.
+
+    act         handover   of the master: refuse messages until the set has all, then let another member be elected
+                demote     of the master: the same at once, without waiting for the set
+                promote    without a master: let a broker be elected, see `Engine.admit`
+    brokerId    that is to be the master; not needed for handover and demote
+    unclean     promote: it may lack acknowledged messages
+
+Only the master can end its mastership without loss, because it must refuse messages first, and the election ends
+with its lease. So the request goes to brokers, which need no more rights at the engine than they have. The response
+comes when there is another master, as far as this broker knows.
+
+Responses: JSON with brokerId and epoch of the new master, and refusedMillis, for how long this broker refused messages
+before it knew that there is another one.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import Any, Final
+
+from gantrymq.errors import RequestRefused
+from gantrymq.model.access import Action
+from gantrymq.remoting.command import Command, response_to
+from gantrymq.remoting.connection import Connection
+from gantrymq.remoting.headers.base import Header, Int64, header_of
+from gantrymq.remoting.serving import serves
+from gantrymq.world import Clock
+from gantrymq_replication.election.engine import EngineError
+from gantrymq_replication.election.machine import Machine
+from gantrymq_replication.election.service import ElectionService
+
+__all__ = ["CHANGE_MASTER", "ElectionRequests"]
+
+CHANGE_MASTER: Final = 65031
+FIXED: Final = "this broker has a fixed role: the master of its set is not elected (enableControllerMode=false)"
+SEEN_S: Final = 12.0  # for the other broker to be elected
+LOOK_S: Final = 0.005
+
+
+@header_of()
+class ChangeMasterRequest(Header):
+    """See the module."""
+
+    act: str
+    broker_id: Int64 | None = None
+    unclean: bool = False
+
+
+class ElectionRequests:
+    """The handler."""
+
+    def __init__(self, election: ElectionService) -> None:
+        self._election = election
+
+    @serves(CHANGE_MASTER, action=Action.UPDATE)
+    async def change_master(self, asked: Command, connection: Connection) -> Command:
+        """65031: see the module.
+
+        Raises:
+            RequestRefused: code 1, with a sentence; nothing has changed then, unless it says so.
+        """
+        wish = ChangeMasterRequest.from_ext(asked.ext)
+        service = self._election
+        machine = service.machine
+        if not service.enabled:
+            raise RequestRefused(1, FIXED)
+        if machine is None:
+            raise RequestRefused(1, service.election.problem if service.election is not None else FIXED)
+        epoch, began = machine.epoch, service.now
+        try:
+            await self._change(wish, machine)
+        except EngineError as error:
+            raise RequestRefused(1, str(error)) from error
+        found = await self._seen(machine, epoch, service.clock)
+        body = {**found, "refusedMillis": round(1000 * (service.now - began))}
+        return response_to(asked, 0, None, None, json.dumps(body, separators=(",", ":")).encode())
+
+    async def _change(self, wish: ChangeMasterRequest, machine: Machine) -> None:
+        election, engine = self._election.election, self._election.engine
+        assert election is not None and engine is not None
+        if wish.act in ("handover", "demote"):
+            await election.hand_over(wish.broker_id, waits=wish.act == "handover")
+        elif wish.act == "promote" and wish.broker_id is not None:
+            if wish.broker_id == election.own_id and machine.unelectable:
+                raise RequestRefused(1, f"broker id {wish.broker_id} must not be the master: {machine.unelectable}")
+            await engine.admit(wish.broker_id, unclean=wish.unclean)
+        else:
+            raise RequestRefused(1, "65031: act is handover or demote, or promote with a brokerId")
+
+    async def _seen(self, machine: Machine, epoch: int, clock: Clock) -> dict[str, Any]:
+        """Wait for the master of a later epoch."""
+        until = clock.monotonic() + SEEN_S
+        while machine.epoch <= epoch or machine.master is None:
+            if clock.monotonic() > until:
+                raise RequestRefused(
+                    1,
+                    f"no other master was seen within {SEEN_S:g} s; 'gantrymq cluster explain' says how it stands",
+                )
+            await clock.sleep(LOOK_S)
+        return {"brokerId": machine.master, "epoch": machine.epoch}

@@ -1,0 +1,163 @@
+"""Operators change the master of a set of brokers in a simulated world, by request 65031."""
+
+import asyncio
+import json
+
+import pytest
+
+pytest.importorskip("gantrymq_replication")
+
+from ha_pairs import log_of, put
+from test_elected_brokers import LEASE_S, elected, leads, members, run, send, two_in_sync
+
+from gantrymq.errors import RequestRefused, ServiceNotAvailable
+from gantrymq.remoting.command import request
+from gantrymq_replication.election.engine import EngineUnreachable
+from gantrymq_replication.election.requests import CHANGE_MASTER, ElectionRequests
+from gantrymq_replication.election.status import election_state
+
+assert run  # the fixture
+
+
+async def ask(cluster, act, **more):
+    """Send the request to a broker; return the members of its response."""
+    asked = request(CHANGE_MASTER, {"act": act, **{key: str(value) for key, value in more.items()}})
+    answer = await ElectionRequests(elected(cluster)).change_master(asked, None)
+    return json.loads(answer.payload)
+
+
+@pytest.mark.parametrize("act", ["handover", "demote"])
+def test_the_best_slave_takes_over(run, act):
+    async def main(brokers):
+        one, two = await two_in_sync(brokers)
+        await put(one, 50)
+        log = await log_of(one)
+        answer = await ask(one, act)
+        assert (answer["brokerId"], answer["epoch"]) == (2, 2)
+        assert answer["refusedMillis"] < 500
+        assert await brokers.until(lambda: leads(two), "successor") < 0.5
+        assert await log_of(two) == log
+        await brokers.until(lambda: members(two) == {1, 2}, "set of two")
+        assert await send(two) == 0
+        state = election_state(elected(one))
+        assert (state["master"], state["syncStateSet"], state["epoch"]) == (2, [1, 2], 2)
+        back = await ask(two, act, brokerId=1)
+        assert (back["brokerId"], back["epoch"]) == (1, 3)
+        await brokers.until(lambda: leads(one) and members(one) == {1, 2}, "the first one again")
+
+    run(main)
+
+
+def test_what_is_accepted_before_a_handover_is_acknowledged_and_kept(run):
+    async def main(brokers):
+        one, two = await two_in_sync(brokers)
+        await put(one, 1)
+        sends = [asyncio.create_task(send(one)) for _ in range(40)]
+        await brokers.pair.world.clock.sleep(0.001)
+        late = asyncio.create_task(ask(one, "handover"))
+        await asyncio.sleep(0)
+        refused = [asyncio.create_task(send(one)) for _ in range(40)]
+        answer = await late
+        assert set(await asyncio.gather(*sends)) == {0}
+        assert {type(each) for each in await asyncio.gather(*refused, return_exceptions=True)} == {ServiceNotAvailable}
+        with pytest.raises(ServiceNotAvailable):
+            await send(one)
+        assert answer["brokerId"] == 2
+        await brokers.until(lambda: leads(two), "successor")
+        assert await log_of(one) == await log_of(two)
+
+    run(main)
+
+
+def test_a_handover_that_cannot_be_is_refused_and_the_master_goes_on(run):
+    async def main(brokers):
+        one = await brokers.start("one")
+        await brokers.until(lambda: leads(one), "master")
+        for act, more, sentence in (
+            ("handover", {}, "no other member of the in-sync set is connected"),
+            ("demote", {}, "no other member of the in-sync set is connected"),
+            ("handover", {"brokerId": 1}, "broker id 1 is the master already"),
+            ("handover", {"brokerId": 7}, "broker id 7 is not a connected member of the in-sync set; .* none"),
+            ("promote", {"brokerId": 1}, "broker id 1 is the master in etcd"),
+            ("promote", {}, "act is handover or demote, or promote with a brokerId"),
+        ):
+            with pytest.raises(RequestRefused, match=sentence):
+                await ask(one, act, **more)
+        assert await send(one) == 0
+        learner = await brokers.start("learner", asyncLearner=True)
+        await brokers.until(lambda: elected(learner).followed, "learner")
+        with pytest.raises(RequestRefused, match="broker id 2 is not a connected member"):
+            await ask(one, "handover", brokerId=2)
+        with pytest.raises(RequestRefused, match="this broker is not the master"):
+            await ask(learner, "handover")
+        fixed = await brokers.pair.master("fixed")
+        with pytest.raises(RequestRefused, match="fixed role"):
+            await ask(fixed, "handover")
+
+    run(main)
+
+
+def test_a_master_whose_handover_has_no_answer_is_fenced_until_it_knows(run, monkeypatch):
+    async def main(brokers):
+        one, two = await two_in_sync(brokers)
+        await put(one, 10)
+        engine = elected(one).engine
+        done = engine.hand_over
+
+        async def unanswered(epoch, broker_id):
+            await done(epoch, broker_id)
+            raise EngineUnreachable("etcd does not answer")
+
+        monkeypatch.setattr(engine, "hand_over", unanswered)
+        with pytest.raises(RequestRefused, match="etcd does not answer"):
+            await ask(one, "handover")
+        assert not leads(one)
+        await brokers.until(lambda: leads(two), "successor")
+
+        engine = elected(two).engine
+
+        async def lost(epoch, broker_id):
+            raise EngineUnreachable("etcd does not answer")
+
+        await brokers.until(lambda: elected(one).followed and members(two) == {1, 2}, "set of two")
+        monkeypatch.setattr(engine, "hand_over", lost)
+        with pytest.raises(RequestRefused, match="etcd does not answer"):
+            await ask(two, "handover")
+        assert not leads(two)
+        assert await brokers.until(lambda: leads(two), "the same master") < 1
+
+    run(main)
+
+
+def test_the_old_master_takes_over_again_if_its_successor_is_dead(run):
+    async def main(brokers):
+        one, _ = await two_in_sync(brokers)
+        await put(one, 10)
+        brokers.clients["two"].down = True  # it follows, but cannot be elected
+        assert (await ask(one, "handover"))["brokerId"] == 1
+        await brokers.until(lambda: leads(one), "master", LEASE_S)
+
+    run(main)
+
+
+def test_promote_elects_a_broker_that_did_not_stop_cleanly_only_if_told_so(run):
+    async def main(brokers):
+        one, two = await two_in_sync(brokers)
+        await put(one, 10)
+        # The set shrinks to the first one, which goes away for good.
+        await two.stop()
+        await brokers.until(lambda: members(one) == {1}, "set of one")
+        await put(one, 5)
+        await one.stop()
+        two = await brokers.start("two")
+        await brokers.until(lambda: "is not in the in-sync set [1]" in election_state(elected(two))["problem"], "no")
+        with pytest.raises(RequestRefused, match=r"broker id 2 is not in the in-sync set \[1\]"):
+            await ask(two, "promote", brokerId=2)
+        with pytest.raises(RequestRefused, match="broker id 1 is not connected to etcd"):
+            await ask(two, "promote", brokerId=1)
+        answer = await ask(two, "promote", brokerId=2, unclean=True)
+        assert (answer["brokerId"], answer["epoch"]) == (2, 2)
+        await brokers.until(lambda: leads(two), "master")
+        assert await send(two) == 0
+
+    run(main)
