@@ -17,6 +17,7 @@ class MemoryEtcd:
         self._watches = []
         self.random = None  # set to lose requests and answers
         self.down = False  # nobody gets an answer
+        self.version = "3.4.23"
 
     def client(self):
         return MemoryClient(self)
@@ -93,6 +94,10 @@ class MemoryClient:
             await self._etcd.clock.sleep(1.5)
             raise EngineUnreachable("etcd does not answer")
         return value
+
+    async def version(self):
+        await self._asked()
+        return await self._answer(self._etcd.version)
 
     async def read(self, prefixes):
         return await self._call(self._etcd.read, prefixes)

@@ -76,6 +76,7 @@ NOT_BUILT: dict[str, tuple[Test, str]] = {
     "enableControllerMode": (_true, _REPLICATION),
     "enableControllerInNamesrv": (_true, _CONTROLLER),
     "controllerAddr": (_any, _REPLICATION),
+    "fetchControllerAddrByDnsLookup": (_true, "controllers are not looked up in DNS; set controllerAddr"),
     "storeType": (
         _other_than("default"),
         "the RocksDB store is not implemented in this version; use storeType=default",

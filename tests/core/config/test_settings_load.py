@@ -219,3 +219,12 @@ def test_every_refusal_is_a_sentence_part():
     for key, (_, sentence) in NOT_BUILT.items():
         assert len(sentence) > 15, key
         assert not sentence.endswith("."), key
+
+
+def test_periods_of_the_controller_mode_are_accepted_and_named():
+    """They say how often RocketMQ's broker asks its controller; ours asks each second and after each change."""
+    periods = "checkSyncStateSetPeriod", "syncBrokerMetadataPeriod", "syncControllerMetadataPeriod"
+    assert all(each in BROKER_DEFAULTS and refusal(each, "1000") is None for each in periods)
+    assert (
+        refusal("fetchControllerAddrByDnsLookup", "true") == "controllers are not looked up in DNS; set controllerAddr"
+    )

@@ -34,7 +34,9 @@ SCHEMA: tuple[Setting, ...] = (
         "Let electionEngine choose the master of this brokerName; brokerRole, brokerId and haMasterAddress then have "
         "no effect.",
     ),
-    Setting.number("brokerId", 0, "0 is the master of its brokerName; a slave needs another one.", at_least=0),
+    Setting.number(
+        "brokerId", 0, "0 is the master of its brokerName; a slave needs another one, 1 or more.", at_least=-1
+    ),
     Setting.number(
         "haListenPort",
         0,
@@ -178,15 +180,17 @@ class HaSettings:
         """
         number, text, flag = settings.number, settings.text, settings.flag
         role, broker_id, master = text("brokerRole"), number("brokerId"), text("haMasterAddress").strip()
-        if role == SLAVE and not broker_id:
+        elected = flag("enableControllerMode")
+        if role == SLAVE and broker_id <= 0 and not elected:
+            what = "the id 0 is the master's" if not broker_id else "this is no id"
             raise ConfigError(
-                "brokerRole=SLAVE with brokerId=0: the id 0 is the master's; give this slave another one, such as 1"
+                f"brokerRole=SLAVE with brokerId={broker_id}: {what}; give this slave another one, such as 1"
             )
-        if role != SLAVE and broker_id:
+        if role != SLAVE and broker_id and not elected:
             raise ConfigError(
                 f"brokerId={broker_id} with brokerRole={role}: a master has the id 0; set brokerRole=SLAVE"
             )
-        if master and (role == SLAVE or len(master) > SHORTEST_HA_ADDRESS):
+        if master and not elected and (role == SLAVE or len(master) > SHORTEST_HA_ADDRESS):
             try:
                 parse_address(master)
             except ValueError as problem:
@@ -215,5 +219,5 @@ class HaSettings:
             fewer_copies=flag("enableAutoInSyncReplicas"),
             group_period_s=number("syncBrokerMemberGroupPeriod") / 1000,
             heartbeat_timeout_ms=number("brokerNotActiveTimeoutMillis"),
-            elected=flag("enableControllerMode"),
+            elected=elected,
         )

@@ -6,7 +6,8 @@
 | `sync_set` | the in-sync set of a master: what is confirmed, which slaves enter and leave |
 | `engine` | what an engine does |
 | `controller`, `controller_headers`, `identity` | the engine on RocketMQ's controller; files with a broker's id |
-| `etcd`, `etcd_client` | the engine on etcd |
+| `etcd`, `etcd_client`, `etcd_access` | the engine on etcd; TLS and authentication |
+| `engines` | the engine that the settings ask for |
 | `runner` | runs a machine over an engine and a broker |
 | `epochs` | the epoch list of a log and its file |
 | `auto_switch` | the HA protocol of elected roles without I/O |

@@ -52,6 +52,7 @@ __all__ = ["EtcdEngine", "EtcdSetRules"]
 log = logging.getLogger("gantrymq.replication")
 
 IDS: Final = 5  # attempts to take an id that others take as well
+OLDEST: Final = (3, 4)
 RANK_S: Final = 0.5  # a member waits for each one with a longer log
 
 
@@ -120,6 +121,7 @@ class EtcdEngine:
         """Take an id if this broker has none, and watch the keys. See `Engine.open`."""
         self._on_news = on_news
         if not self._id:
+            await self._check_version()
             try:
                 granted = await self._workers.run(self._files.granted)
             except StoreDamaged as error:
@@ -129,6 +131,14 @@ class EtcdEngine:
             keys = [self._base + "master", self._base + "state"]
             self._watching = asyncio.ensure_future(self._etcd.watch(keys, self._changed))
         return self._id
+
+    async def _check_version(self) -> None:
+        version = await self._etcd.version()
+        numbers = version.split(".")
+        if len(numbers) > 1 and all(each.isdigit() for each in numbers[:2]) and tuple(map(int, numbers[:2])) < OLDEST:
+            raise EngineRefused(
+                f"etcd is version {version}, and elections need {'.'.join(map(str, OLDEST))} or newer: upgrade etcd"
+            )
 
     async def _new_id(self) -> int:
         key = self._base + "ids/next"

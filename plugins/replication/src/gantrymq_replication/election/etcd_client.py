@@ -7,6 +7,7 @@ sockets are gRPC's, not the world's.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from types import ModuleType
@@ -17,6 +18,7 @@ import attrs
 from gantrymq.errors import ConfigError
 from gantrymq.world import Clock
 from gantrymq_replication.election.engine import EngineRefused, EngineUnreachable
+from gantrymq_replication.election.etcd_problems import explain
 
 __all__ = ["Etcd", "EtcdClient", "EtcdRules", "KeyValue", "Txn"]
 
@@ -46,6 +48,9 @@ class Txn:
 
 class Etcd(Protocol):
     """What the engine asks of etcd. Calls raise `EngineUnreachable`, and `EngineRefused` for a lack of rights."""
+
+    async def version(self) -> str:
+        """Return the version of the member that answers, such as 3.4.23."""
 
     async def read(self, prefixes: Sequence[str]) -> dict[str, KeyValue]:
         """Return all keys with one of *prefixes*, at one moment, as a majority of etcd has them."""
@@ -90,15 +95,16 @@ class EtcdClient:
         """Read no file and open no connection.
 
         Raises:
-            ConfigError: the package aetcd is missing, or the settings contradict each other.
+            ConfigError: the package aetcd is missing.
         """
         try:
+            os.environ.setdefault("GRPC_VERBOSITY", "NONE")  # it would log each failed connection on stderr
             import grpc
             from aetcd import rpc
         except ImportError as error:
-            raise ConfigError(f"elections by etcd need the package aetcd ({error}): pip install aetcd") from error
-        if not rules.endpoints:
-            raise ConfigError("elections by etcd need the addresses of etcd, host:port;host:port")
+            raise ConfigError(
+                f"electionEngine=etcd needs the package aetcd ({error}); install it with: pip install 'aetcd>=1.0,<2'"
+            ) from error
         self._rpc: ModuleType = rpc
         self._clock, self._rules = clock, rules
         secure = None
@@ -120,6 +126,12 @@ class EtcdClient:
         """Close the connections."""
         for each in self._channels:
             await each.close()
+
+    async def version(self) -> str:
+        """See `Etcd.version`."""
+        rpc = self._rpc
+        answer = await self._call(lambda channel: rpc.MaintenanceStub(channel).Status, rpc.StatusRequest(), again=True)
+        return str(answer.version)
 
     # --- keys --------------------------------------------------------------------------------------------------------
 
@@ -259,9 +271,8 @@ class EtcdClient:
             answer = await rpc.AuthStub(self._channels[self._at]).Authenticate(asked, timeout=rules.call_s)
         except rpc.AioRpcError as error:
             if error.code() == rpc.StatusCode.INVALID_ARGUMENT:
-                raise EngineRefused(
-                    f"etcd at {self.endpoint} refuses user {rules.user!r}: {error.details()}"
-                ) from error
+                why = explain(str(error.details()), tls=rules.tls)
+                raise EngineRefused(f"etcd at {self.endpoint} refuses user {rules.user!r}: {why}") from error
             raise
         self._token = str(answer.token)
 
@@ -275,7 +286,7 @@ class EtcdClient:
             EngineRefused: another endpoint would say the same.
         """
         code, status = error.code(), self._rpc.StatusCode
-        text = f"{self.endpoint}: {error.details() or code.name}"
+        text = f"{self.endpoint}: {explain(error.details() or code.name, tls=self._rules.tls)}"
         if code == status.NOT_FOUND:
             raise _NotFound(text)
         if code == status.PERMISSION_DENIED:

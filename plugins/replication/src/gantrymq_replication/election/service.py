@@ -23,16 +23,16 @@ from gantrymq.remoting.codes import RequestCode
 from gantrymq.remoting.command import Command
 from gantrymq.remoting.connection import Connection
 from gantrymq.remoting.serving import in_operation, serves
-from gantrymq.remoting.tls_settings import client_of
 from gantrymq.world import Clock
 from gantrymq.world.clock import wait_set
 from gantrymq_replication.copying import first_ended
 from gantrymq_replication.election.auto_switch import SlaveHandshake
-from gantrymq_replication.election.controller import ControllerEngine, ControllerRules
+from gantrymq_replication.election.controller import ControllerEngine
 from gantrymq_replication.election.elected_log import ElectedLog
 from gantrymq_replication.election.engine import Engine, Progress
-from gantrymq_replication.election.etcd import EtcdEngine, EtcdSetRules
-from gantrymq_replication.election.etcd_client import EtcdClient, EtcdRules
+from gantrymq_replication.election.engines import make_engine
+from gantrymq_replication.election.etcd_access import etcd_access
+from gantrymq_replication.election.etcd_client import EtcdClient
 from gantrymq_replication.election.following import Following
 from gantrymq_replication.election.gate import ElectedGate
 from gantrymq_replication.election.ha_port import HaPort
@@ -40,7 +40,7 @@ from gantrymq_replication.election.identity import IdentityFiles
 from gantrymq_replication.election.machine import Follow, Machine
 from gantrymq_replication.election.runner import Election, ElectionRules, Mastered
 from gantrymq_replication.election.serving import SlaveServing
-from gantrymq_replication.election.settings import ETCD, ElectionSettings
+from gantrymq_replication.election.settings import ETCD, ElectionSettings, settings_without_effect
 from gantrymq_replication.settings import HaSettings
 from gantrymq_replication.streams import HaStreams
 
@@ -142,6 +142,8 @@ class ElectionService:
             ConfigError: the settings contradict each other, the port is taken, or the store cannot be copied.
             StoreDamaged: the list of epochs or the identity cannot be read.
         """
+        for each in settings_without_effect(broker.settings):
+            log.warning("%s", each)
         if not broker.settings.flag("enableControllerMode"):
             return
         raw = broker.store.raw_log
@@ -149,7 +151,10 @@ class ElectionService:
             raise ConfigError("enableControllerMode=true: this store cannot be copied; select store=mmap")
         self._broker, self._clock = broker, broker.world.clock
         self._ha, self._rules = HaSettings.of(broker.settings), ElectionSettings.of(broker.settings, broker.root)
-        self._streams = HaStreams(broker.world, broker.settings)
+        self._streams, etcd = HaStreams(broker.world, broker.settings), None
+        if self._rules.engine == ETCD:
+            access = etcd_access(broker.settings, broker.world.files, self._rules.endpoints)
+            etcd = EtcdClient(self._clock, access)
         strict = self._rules.all_in_sync
         self._log = ElectedLog(broker, raw, self._rules.epochs, keeps_confirmed=strict)
         self._told = asyncio.Event()
@@ -169,7 +174,7 @@ class ElectionService:
         self._gate.open(self, self._ha.slave_timeout_s)
         self._port = HaPort(broker, self._ha, self._streams, self._log, self, lambda: self._serving)
         await self._port.open()
-        self._engine = self._make_engine()
+        self._engine = make_engine(broker, self._rules, etcd, durable=self._log.durable)
         unelectable = "this broker is a learner (asyncLearner=true)" if self._rules.learner else self._log.problem
         if self._log.problem:
             log.warning("%s", self._log.problem)
@@ -181,38 +186,6 @@ class ElectionService:
         ]
         self._keeping = asyncio.ensure_future(self._keep_always())
         self.election.start()
-
-    def _make_engine(self) -> Engine:
-        rules, registration, world = self._rules, self._broker.registration, self._broker.world
-        if rules.engine == ETCD:
-            client = EtcdClient(
-                world.clock, EtcdRules(endpoints=rules.endpoints, user=rules.user, password=rules.password)
-            )
-            return EtcdEngine(
-                world,
-                client,
-                EtcdSetRules(
-                    cluster=registration.cluster,
-                    broker=registration.broker_name,
-                    address=registration.address,
-                    ha_address=registration.ha_address,
-                    identity=rules.identity,
-                    durable=self._log.durable,
-                    priority=rules.priority,
-                    least_copies=rules.least_copies,
-                    lease_s=rules.lease_s,
-                ),
-            )
-        controllers = ControllerRules(
-            addresses=rules.controllers,
-            cluster=registration.cluster,
-            broker=registration.broker_name,
-            address=registration.address,
-            identity=rules.identity,
-            heartbeat_s=rules.heartbeat_s,
-            priority=rules.priority,
-        )
-        return ControllerEngine(world, controllers, client_of(self._broker.settings))
 
     async def stop(self) -> None:
         """Let another member of the in-sync set be the master, and end all connections."""

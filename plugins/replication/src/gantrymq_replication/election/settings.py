@@ -5,6 +5,7 @@ Source: apache/rocketmq common/.../BrokerConfig.java, store/.../config/MessageSt
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Final, Self
 
@@ -16,10 +17,11 @@ from gantrymq.model.hosts import parse_address
 from gantrymq_replication.election.machine import Fencing
 from gantrymq_replication.election.sync_set import SetRules
 
-__all__ = ["CONTROLLER", "ETCD", "SCHEMA", "ElectionSettings"]
+__all__ = ["CONTROLLER", "ETCD", "SCHEMA", "ElectionSettings", "settings_without_effect"]
 
 CONTROLLER: Final = "controller"
 ETCD: Final = "etcd"
+ETCD_KEYS: Final = ("etcdEndpoints", "etcdUser", "etcdCaPath", "etcdCertPath", "etcdKeyPath", "etcdLeaseSeconds")
 FIRST_S: Final = 1.5  # for members to connect to a new master; ours do within 0.5 s
 DOUBT_S: Final = 30.0  # after which a request to a controller that was not answered has no effect any more
 
@@ -61,7 +63,31 @@ SCHEMA: tuple[Setting, ...] = (
     ),
     Setting.text("etcdEndpoints", "", "Addresses of etcd, host:port;host:port (GantryMQ's own)."),
     Setting.text("etcdUser", "", "User name for etcd; empty without authentication (GantryMQ's own)."),
-    Setting("etcdPassword", "text", "", "Password of etcdUser (GantryMQ's own).", secret=True),
+    Setting("etcdPassword", "text", "", "Password of etcdUser (GantryMQ's own).", secret=True, local=True),
+    Setting.text(
+        "etcdPasswordPath",
+        "",
+        "File with the password of etcdUser, instead of etcdPassword (GantryMQ's own).",
+        local=True,
+    ),
+    Setting.text(
+        "etcdCaPath",
+        "",
+        "File of the authorities that sign etcd's certificates, PEM; with it etcd is reached by TLS (GantryMQ's own).",
+        local=True,
+    ),
+    Setting.text(
+        "etcdCertPath",
+        "",
+        "File of the certificate chain sent to etcd, PEM, which etcd's client-cert-auth asks for (GantryMQ's own).",
+        local=True,
+    ),
+    Setting.text(
+        "etcdKeyPath",
+        "",
+        "File of its private key, PEM; empty means the key is in etcdCertPath (GantryMQ's own).",
+        local=True,
+    ),
     Setting.number(
         "etcdLeaseSeconds",
         9,
@@ -78,8 +104,6 @@ class ElectionSettings:
     engine: str
     controllers: tuple[str, ...]
     endpoints: tuple[str, ...]
-    user: str
-    password: str = attrs.field(repr=False)
     lease_s: int
     heartbeat_s: float
     priority: int
@@ -103,8 +127,11 @@ class ElectionSettings:
         key = "etcdEndpoints" if engine == ETCD else "controllerAddr"
         addresses = tuple(each.strip() for each in text(key).split(";") if each.strip())
         if not addresses:
+            other = (
+                "" if engine == ETCD or not text("etcdEndpoints") else "; set electionEngine=etcd to use etcdEndpoints"
+            )
             raise ConfigError(
-                f"enableControllerMode=true with electionEngine={engine} needs {key}, host:port;host:port"
+                f"enableControllerMode=true with electionEngine={engine} needs {key}, host:port;host:port{other}"
             )
         try:
             for each in addresses:
@@ -113,12 +140,16 @@ class ElectionSettings:
             raise ConfigError(f"{settings.source(key)}: {key}: {problem}") from None
         if settings.flag("enableSlaveActingMaster"):
             raise ConfigError("enableSlaveActingMaster=true and enableControllerMode=true: choose one of them")
+        all_in_sync = fencing is not Fencing.ROCKETMQ or settings.flag("allAckInSyncStateSet")
+        if (copies := number("inSyncReplicas")) > 1 and not all_in_sync:
+            raise ConfigError(
+                f"inSyncReplicas={copies} with fencing=rocketmq is not implemented: set allAckInSyncStateSet=true, so "
+                "that an acknowledgement waits for the whole in-sync set"
+            )
         return cls(
             engine=engine,
             controllers=addresses if engine == CONTROLLER else (),
             endpoints=addresses if engine == ETCD else (),
-            user=text("etcdUser"),
-            password=text("etcdPassword"),
             lease_s=number("etcdLeaseSeconds"),
             heartbeat_s=number("controllerHeartBeatTimeoutMills") / 1000,
             priority=number("brokerElectionPriority"),
@@ -127,7 +158,7 @@ class ElectionSettings:
             identity=Path(text("storePathBrokerIdentity") or root / "brokerIdentity"),
             fencing=fencing,
             least_copies=number("minInSyncReplicas"),
-            all_in_sync=fencing is not Fencing.ROCKETMQ or settings.flag("allAckInSyncStateSet"),
+            all_in_sync=all_in_sync,
             max_late_s=number("haMaxTimeSlaveNotCatchup") / 1000,
         )
 
@@ -141,3 +172,30 @@ class ElectionSettings:
             first_s=FIRST_S,
             doubt_s=DOUBT_S if self.engine == CONTROLLER else float("inf"),
         )
+
+
+def settings_without_effect(settings: Settings) -> Iterator[str]:
+    """Return a sentence for each group of settings that say something else than elected roles do, or nothing."""
+    number, text, flag = settings.number, settings.text, settings.flag
+    if not flag("enableControllerMode"):
+        if given := _given(settings, "electionEngine", "controllerAddr", "etcdEndpoints", "asyncLearner", "fencing"):
+            yield f"without enableControllerMode=true these settings have no effect: {given}"
+        return
+    if given := _given(settings, "brokerRole", "brokerId", "haMasterAddress"):
+        yield f"the role of this broker is elected, so these settings have no effect: {given}"
+    if number("inSyncReplicas") > 1 or flag("enableAutoInSyncReplicas"):
+        given = _given(settings, "inSyncReplicas", "enableAutoInSyncReplicas")
+        yield (
+            f"the role of this broker is elected, so an acknowledgement waits for its whole in-sync set, and "
+            f"minInSyncReplicas={number('minInSyncReplicas')} says how many that must be; these settings have no "
+            f"effect: {given}"
+        )
+    other = ["controllerAddr"] if text("electionEngine") == ETCD else [*ETCD_KEYS]
+    if given := _given(settings, *other):
+        yield f"with electionEngine={text('electionEngine')} these settings have no effect: {given}"
+
+
+def _given(settings: Settings, *keys: str) -> str:
+    """Return the keys that have another value than their default."""
+    values = settings.as_dict()
+    return ", ".join(f"{each}={values[each]}" for each in keys if values[each] != settings.schema[each].default)

@@ -1,0 +1,44 @@
+"""The engine that the settings ask for."""
+
+from __future__ import annotations
+
+from gantrymq.interfaces import Broker
+from gantrymq.remoting.tls_settings import client_of
+from gantrymq_replication.election.controller import ControllerEngine, ControllerRules
+from gantrymq_replication.election.engine import Engine
+from gantrymq_replication.election.etcd import EtcdEngine, EtcdSetRules
+from gantrymq_replication.election.etcd_client import Etcd
+from gantrymq_replication.election.settings import ElectionSettings
+
+__all__ = ["make_engine"]
+
+
+def make_engine(broker: Broker, rules: ElectionSettings, etcd: Etcd | None, *, durable: bool) -> Engine:
+    """Return an engine that is not open yet; *durable*: acknowledgements wait for the disk."""
+    registration, world = broker.registration, broker.world
+    if etcd is not None:
+        return EtcdEngine(
+            world,
+            etcd,
+            EtcdSetRules(
+                cluster=registration.cluster,
+                broker=registration.broker_name,
+                address=registration.address,
+                ha_address=registration.ha_address,
+                identity=rules.identity,
+                durable=durable,
+                priority=rules.priority,
+                least_copies=rules.least_copies,
+                lease_s=rules.lease_s,
+            ),
+        )
+    controllers = ControllerRules(
+        addresses=rules.controllers,
+        cluster=registration.cluster,
+        broker=registration.broker_name,
+        address=registration.address,
+        identity=rules.identity,
+        heartbeat_s=rules.heartbeat_s,
+        priority=rules.priority,
+    )
+    return ControllerEngine(world, controllers, client_of(broker.settings))
