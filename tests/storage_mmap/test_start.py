@@ -6,6 +6,7 @@ import pytest
 
 from gantrymq.errors import StoreDamaged, StoreError, StoreLayoutError, StoreLocked, StoreReadOnly
 from gantrymq.model.queue import Queue
+from gantrymq_storage_mmap.recovery import recovery
 from gantrymq_testing.store_contract_bench import START_MS, message
 
 
@@ -47,6 +48,53 @@ def test_a_second_store_on_the_folder_is_refused(rig):
 
     rig.run(case)
     rig.run(case)
+
+
+async def cancelled_start(rig, store):
+    """Cancel a start while its thread opens the files; return when the thread has done so and the start has ended."""
+    rig.workers.held_runs = True
+    start = asyncio.ensure_future(store.start())
+    await asyncio.sleep(0)
+    rig.workers.step()  # creates the folders
+    for _ in range(3):
+        await asyncio.sleep(0)
+    rig.workers.held_runs = False
+    for _ in range(3):
+        start.cancel()
+        await asyncio.sleep(0)
+    with pytest.raises(StoreLocked, match="in use by another broker"):
+        await rig.make().start()
+    rig.workers.step()
+    with pytest.raises(asyncio.CancelledError):
+        await start
+
+
+def test_a_cancelled_start_keeps_the_lock_until_its_thread_ends_and_stops_cleanly(rig):
+    filled(rig)
+    asyncio.run(cancelled_start(rig, rig.make()))
+    assert not (rig.root / "abort").exists()
+
+    async def stopped_cleanly(bench):
+        assert bench.report.clean
+
+    rig.run(stopped_cleanly)
+
+
+def test_a_cancelled_start_ends_a_recovery_that_the_next_start_begins_again(rig, monkeypatch):
+    async def case(bench):
+        await bench.add(*[message(body=b"x" * 1000) for _ in range(20)])
+
+    rig.kill(case)
+    monkeypatch.setattr(recovery, "PROGRESS_S", 0.0)
+    said = []
+    asyncio.run(cancelled_start(rig, rig.make(said.append)))
+    assert not said
+    assert (rig.root / "abort").exists()
+
+    async def recovered(bench):
+        assert bench.report.records_checked == 20
+
+    rig.run(recovered)
 
 
 def test_log_files_of_another_size_name_the_key_and_the_size(rig):

@@ -5,6 +5,7 @@ Source of the order of start and stop: apache/rocketmq store/.../DefaultMessageS
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Awaitable, Iterator, Sequence
 
 from gantrymq.errors import GantryError, StoreError
@@ -74,6 +75,9 @@ class MmapStore(StoreWithRawLog):
     async def start(self) -> RecoveryReport:
         """Lock, load and recover the store; return a report of what was found and done.
 
+        A start that is cancelled ends when its thread does, because that uses the files: with a clean stop, or within a
+        second or so of a recovery, which the next start begins again.
+
         Raises:
             StoreLocked: another process holds the store.
             StoreReadOnly: the folder is not writable.
@@ -81,11 +85,20 @@ class MmapStore(StoreWithRawLog):
             StoreDamaged: the contents contradict each other.
         """
         await self._locks.take()
+        opening = asyncio.ensure_future(self._workers.run(self._open))
+        cancelled: asyncio.CancelledError | None = None
+        while not opening.done():
+            try:
+                await asyncio.wait([opening])
+            except asyncio.CancelledError as error:
+                cancelled, self._given_up = error, True
         try:
-            found = await self._workers.run(self._open)
+            found = opening.result()
         except BaseException as error:
             self._close_files()
             self._locks.release()
+            if cancelled is not None:
+                raise cancelled from error
             if isinstance(error, OSError):
                 raise StoreError(f"the store {self._root} cannot be opened: {error}") from error
             raise
@@ -102,6 +115,9 @@ class MmapStore(StoreWithRawLog):
                 f"{self._flusher.window_ms} ms before may be gone; SYNC_FLUSH keeps every one"
             )
         self._dropper.begin()
+        if cancelled is not None:
+            await self.stop()
+            raise cancelled
         return report
 
     async def stop(self) -> None:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import attrs
 
+from gantrymq.errors import StoreError
 from gantrymq.interfaces import RecoveryReport
 from gantrymq.world import is_disk_full
 from gantrymq_storage_mmap.checkpoint.saved_point import SavedPoint, read_point, write_point
@@ -34,6 +35,8 @@ class OpenedStore:
 
 class StoreOpening(StoreParts):
     """The parts of a store, and the loading of its files."""
+
+    _given_up = False  # whether the start was cancelled
 
     def _open(self) -> OpenedStore:
         """Load and recover. Runs in a thread; nothing else uses the store meanwhile."""
@@ -64,7 +67,7 @@ class StoreOpening(StoreParts):
             options,
             self._checkpointer.make_durable_now,
             self._report,
-            self._context.progress,
+            self._progress,
         )
         if stat is not None and len(data) != CHECKPOINT_BYTES:
             recovery.note(
@@ -94,6 +97,12 @@ class StoreOpening(StoreParts):
             checkpoint = checkpoint._replace(index_timestamp=index.full_timestamp)
             files.replace(root / "checkpoint", encode_checkpoint(checkpoint))
         return OpenedStore(report, recovery.durable_offset, checkpoint, saved, index)
+
+    def _progress(self, sentence: str) -> None:
+        """Report how far the recovery is. Raises StoreError to end it, if the start was cancelled."""
+        if self._given_up:
+            raise StoreError("the start was cancelled")
+        self._context.progress(sentence)
 
     def _load_index(self, saved: SavedPoint | None, trusted_ms: int | None) -> LoadedIndex:
         log = self._log
