@@ -165,37 +165,6 @@ def test_a_learner_is_never_elected_nor_waited_for(run):
     run(main)
 
 
-def test_a_log_of_fixed_roles_goes_on_with_epochs(run):
-    async def main(brokers):
-        fixed = await brokers.pair.master("one")
-        await put(fixed, 50)
-        before = await log_of(fixed)
-        await fixed.stop()
-        one = await brokers.start("one")
-        await brokers.until(lambda: leads(one), "master")
-        assert [each.epoch for each in elected(one).log.epochs.entries] == [0, 1]
-        two = await brokers.start("two")
-        await brokers.until(lambda: members(one) == {1, 2}, "set of two")
-        assert await log_of(two) == before
-
-    run(main)
-
-
-def test_a_slave_of_fixed_roles_must_be_empty(run):
-    async def main(brokers):
-        fixed = await brokers.pair.master("two")
-        await put(fixed, 5)
-        await fixed.stop()
-        one = await brokers.start("one")
-        await brokers.until(lambda: leads(one), "master")
-        await put(one, 5)
-        two = await brokers.start("two")
-        await brokers.until(lambda: "no list of epochs" in elected(two).problem, "refusal")
-        assert members(one) == {1}
-
-    run(main)
-
-
 def test_a_broker_without_an_id_is_not_registered(run):
     async def main(brokers):
         brokers.etcd.down = True

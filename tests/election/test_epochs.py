@@ -9,7 +9,7 @@ pytest.importorskip("gantrymq_replication")
 
 from gantrymq.errors import StoreDamaged
 from gantrymq.world.real import real_world
-from gantrymq_replication.election.epochs import Epoch, EpochFile, EpochList, format_epochs, parse_epochs
+from gantrymq_replication.election.epochs import NO_END, Epoch, EpochFile, EpochList, format_epochs, parse_epochs
 from gantrymq_testing.failing_files import FailingFiles
 
 JAVA_B_TAIL = [Epoch(1, 0), Epoch(2, 12072)]
@@ -62,6 +62,8 @@ def test_the_consistent_point_of_the_recorded_switch():
         ([(2, 40)], 80, [(1, 0)], 50, None),
         ([(1, 0)], 80, [(2, 0)], 50, 0),
         ([(1, 0)], 80, [], 0, None),
+        ([(1, 0), (2, 40)], 40, [(1, 0), (2, 40), (3, 40)], 70, 40),  # nothing was stored in epoch 2
+        ([(0, 0)], 80, [(2, 0)], 50, None),  # records of fixed roles
         ([], 0, [(1, 0)], 50, None),
     ],
 )
@@ -110,9 +112,12 @@ def test_append_follows_javas_rule():
     assert found.append(3, 20) and found.last_epoch == 3
 
 
-def test_a_master_of_ours_replaces_entries_without_a_record():
+def test_a_master_of_ours_has_an_entry_for_its_epoch_and_keeps_those_without_a_record():
     found = epochs((1, 0), (2, 10))
-    assert found.begin(3, 10) and found == epochs((1, 0), (3, 10))
+    assert found.begin(3, 10) and found == epochs((1, 0), (2, 10), (3, 10))
+    assert found.at(10) == (Epoch(3, 10), NO_END) and found.at(9) == (Epoch(1, 0), 10)
+    # A slave of RocketMQ that followed epoch 2 has its entry, because heartbeats had it; it joins again.
+    assert epochs((1, 0), (2, 10)).consistent_point(10, found.entries, 10) == 10
     assert not found.begin(3, 30)
     assert EpochList().last_epoch == -1
 

@@ -13,6 +13,9 @@
 | `auto_switch` | the HA protocol of elected roles without I/O |
 | `settings` | the settings |
 | `service` | the broker in the election: roles, HA port, engine |
+| `asking` | questions at the master's broker port |
+| `comparing` | comparison of logs of which the epochs tell nothing |
+| `fixed_roles` | what a start with fixed roles forgets |
 | `elected_log` | the log with its epochs and confirm offset |
 | `ha_port` | the port for slaves |
 | `serving`, `following` | one connection of a master to a slave, and of a slave to its master |

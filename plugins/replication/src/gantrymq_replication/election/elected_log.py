@@ -6,18 +6,28 @@ was confirmed is not one that this broker may follow.
 
 from __future__ import annotations
 
+import asyncio
+from collections.abc import Coroutine
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 from gantrymq.errors import LogMismatch
 from gantrymq.interfaces import Broker, LogRange, RawLog
+from gantrymq_replication.damage import LONGEST_BYTES, is_damaged
+from gantrymq_replication.durable_mark import DurableMark
 from gantrymq_replication.election.auto_switch import HandshakeAnswer
+from gantrymq_replication.election.comparing import FIXED, Comparison, comparison
 from gantrymq_replication.election.epochs import Epoch, EpochFile, EpochList
+from gantrymq_replication.overlap import read_whole
 from gantrymq_replication.protocol import Refused, keep_records
 
 __all__ = ["ElectedLog"]
 
 FILE: Final = "confirmed"
+COPY: Final = (
+    "this log was copied as a slave of fixed roles: start its master, which is elected first, so that this broker "
+    "follows it once. If the master is lost, start this broker once with brokerRole=ASYNC_MASTER"
+)
 
 
 class ElectedLog:
@@ -32,10 +42,12 @@ class ElectedLog:
         self.raw, self._broker, self._keeps = raw, broker, keeps_confirmed
         self.durable = broker.settings.text("flushDiskType") == "SYNC_FLUSH"
         self._files, self._workers = broker.world.files, broker.world.workers
-        self._path = broker.root / "plugins" / "replication" / FILE
+        self._path, self._mark = confirm_file(broker), DurableMark(broker)
         self._epoch_file = EpochFile(self._files, epochs)
         self.epochs, self.problem = self._epoch_file.load()
         self.epochs.cut_from_offset(self.end + 1)
+        if not self.problem and not self.epochs.entries and self.end and self._mark.read() is not None:
+            self.problem = COPY
         self.confirmed = min(self._read_confirmed(), self.end)  # while another broker is the master
         self._kept = self.confirmed
 
@@ -86,10 +98,11 @@ class ElectedLog:
         """Begin *epoch* as its master, durably. A log of fixed roles gets an epoch 0 first."""
         low, end = self.range
         if not self.epochs.entries and end > low:
-            self.epochs.append(0, low)
+            self.epochs.append(*FIXED)
         self.epochs.begin(epoch, end)
         self.epochs.forget_before(low)
         await self._save()
+        self._mark.forget()
 
     async def append_epoch(self, epoch: Epoch) -> None:
         """Add the epoch of the bytes that are appended next, durably."""
@@ -109,11 +122,6 @@ class ElectedLog:
         if low == end:
             self.epochs.cut_from_offset(0)
             return end
-        if not self.epochs.entries:
-            raise Refused(
-                f"this log has records up to {end}, but no list of epochs: it was written with fixed roles. "
-                f"{keep_records(low)}"
-            )
         point = self.epochs.consistent_point(end, master.epochs, master.end)
         if point is None or point < low:
             raise Refused(
@@ -128,7 +136,7 @@ class ElectedLog:
             )
         if point < end:
             try:
-                await self.raw.truncate(point)
+                await _whole(self.raw.truncate(point))
             except LogMismatch as error:
                 raise Refused(
                     f"the logs are equal up to {point}, where no record of this log starts ({error}). "
@@ -138,3 +146,68 @@ class ElectedLog:
         if self.epochs.cut_from_offset(point) or point < end:
             await self._save()
         return point
+
+    # --- logs whose epochs do not tell whether they are equal ---------------------------------------------------------
+
+    def comparison(self, master: HandshakeAnswer) -> Comparison | None:
+        """Return what to compare with the log of *master* before `adopt`; None if `fit` finds what is equal."""
+        kept = self.confirmed if self._keeps else 0
+        return comparison(self.range, self.epochs, master.epochs, master.end, kept, self._mark.read())
+
+    async def compare(self, compared: Comparison, log_offset: int, data: bytes) -> int:
+        """Compare *data*, the master's log from *log_offset* on; return how many bytes of it were needed."""
+        place = compared.equal - log_offset
+        other = data[place : compared.end - log_offset]
+        compared.take(await read_whole(self.raw, compared.equal, compared.equal + len(other)), other)
+        return place + len(other)
+
+    async def adopt(self, master: HandshakeAnswer, compared: Comparison) -> int:
+        """Cut the log to what is equal to the log of *master*, take its epochs, durably, and return the end.
+
+        Raises:
+            Refused: too little is equal.
+        """
+        low, end = self.range
+        place = compared.equal
+        if compared.fails and not compared.differs:
+            raise Refused(
+                f"this log ends at {end}, after the end {master.end} of the master's: it has records that the master "
+                f"does not have. {keep_records(master.end)}"
+            )
+        if compared.fails:
+            start = max(place - LONGEST_BYTES, low)
+            if is_damaged(start, await read_whole(self.raw, start, min(place + LONGEST_BYTES, end)), place):
+                raise Refused(
+                    f"this log is damaged at {place}: it differs from the master's there, and has no record. Start "
+                    "this broker with brokerRole=SLAVE first, which mends what an unclean stop damaged, or with an "
+                    "empty store folder"
+                )
+            raise Refused(
+                f"this log differs from the master's at {place} (this one ends at {end}): it was written by another "
+                f"master. {keep_records(place)}"
+            )
+        if place < end:
+            end = compared.least
+            await _whole(self.raw.truncate(end))
+        entries = [each for each in master.epochs if each.start < end]
+        if EpochList(entries) != self.epochs:
+            self.epochs = EpochList(entries)
+            await self._save()
+        self._mark.forget()
+        self.problem = ""
+        return end
+
+
+def confirm_file(broker: Broker) -> Path:
+    """Return the file with the confirm offset."""
+    return broker.root / "plugins" / "replication" / FILE
+
+
+async def _whole(work: Coroutine[Any, Any, None]) -> None:
+    """Do *work* to its end if the caller is cancelled meanwhile: a store that was truncated in part takes no more."""
+    task = asyncio.ensure_future(work)
+    try:
+        await asyncio.shield(task)
+    except asyncio.CancelledError:
+        await asyncio.wait([task])
+        raise

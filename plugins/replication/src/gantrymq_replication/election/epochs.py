@@ -73,12 +73,12 @@ class EpochList:
     def begin(self, epoch: int, end: int) -> bool:
         """Add the entry of a new master whose log ends at *end*; return False if *epoch* is not newer.
 
-        Unlike in `append`, last entries without a record make room, so that the last epoch of the list is the master's
-        own. That does not change any consistent point: an entry without a record ends where it starts.
+        Unlike in `append`, an entry may start where the last one does, so that the last epoch of the list is the
+        master's own. One without a record stays, because a RocketMQ slave may have no other one in common.
         """
         if epoch <= self.last_epoch:
             return False
-        self.cut_from_offset(end)
+        self.cut_from_offset(end + 1)
         self._entries.append(Epoch(epoch, end))
         return True
 
@@ -115,7 +115,8 @@ class EpochList:
         The newest epoch that is in both lists with the same start decides: the logs are equal up to the earlier of its
         two ends. A master of RocketMQ 5.5.0 may have entries that were cut away; they do not match, or end early.
         Without such an epoch, logs that begin at 0 are equal up to 0: a slave that never got a record of a master has
-        no entry of its epoch. RocketMQ's slave refuses that. A slave must not cut what it knows to be confirmed.
+        no entry of its epoch. RocketMQ's slave refuses that. A slave must not cut what it knows to be confirmed, nor
+        records of fixed roles (epoch 0), of which nothing is known.
         """
         following = [*(each.start for each in master[1:]), master_end]
         ends = dict(zip(master, following, strict=False))
@@ -124,7 +125,12 @@ class EpochList:
             if entry in ends:
                 return min(end, ends[entry])
             end = entry.start
-        return 0 if self._entries and master and not self._entries[0].start and not master[0].start else None
+        begins = bool(self._entries and master) and self._entries[0].start == master[0].start == 0
+        return 0 if begins and self._entries[0].epoch else None
+
+    def common(self, master: Sequence[Epoch]) -> Epoch | None:
+        """Return the newest epoch that is in both lists with the same start; None if there is none."""
+        return next((each for each in reversed(self._entries) if each in master), None)
 
 
 # --- the file ---------------------------------------------------------------------------------------------------------
@@ -171,6 +177,11 @@ class EpochFile:
     def __init__(self, files: Files, path: Path) -> None:
         self._files, self.path = files, path
         self._backup = path.with_name(f"{path.name}.bak")
+
+    @property
+    def exists(self) -> bool:
+        """Whether there is a list, or an older one."""
+        return any(self._files.stat(each) is not None for each in (self.path, self._backup))
 
     def load(self) -> LoadedEpochs:
         """Return the list; empty if there is no file yet.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 
 from gantrymq.errors import LogMismatch
 from gantrymq.interfaces import Broker
@@ -12,11 +12,13 @@ from gantrymq.model.hosts import parse_address
 from gantrymq.world.clock import wait_set
 from gantrymq_replication.copying import first_ended
 from gantrymq_replication.election.auto_switch import HandshakeAnswer, Piece, SlaveHandshake, SlaveSide
+from gantrymq_replication.election.comparing import Comparison
 from gantrymq_replication.election.elected_log import ElectedLog
 from gantrymq_replication.election.epochs import Epoch
 from gantrymq_replication.link import Link
 from gantrymq_replication.protocol import Refused
 from gantrymq_replication.settings import HaSettings
+from gantrymq_replication.slave_log import last_message
 from gantrymq_replication.streams import HaStreams, Silence
 
 __all__ = ["Following"]
@@ -35,11 +37,15 @@ class Following:
         slave: SlaveHandshake,
         least_epoch: int,
         moved: Callable[[], None],
+        message_at: Callable[[int], Awaitable[bytes | None]],
     ) -> None:
-        """*moved* is called when more is confirmed."""
+        """*moved* is called when more is confirmed; *message_at* asks the master for a message, by log offset."""
         self.following = False  # the logs fit
         self._clock, self._log, self._rules, self._moved = broker.world.clock, elected, rules, moved
+        self._message_at = message_at
         self._side = SlaveSide(slave, least_epoch)
+        self._master: HandshakeAnswer | None = None
+        self._compared: Comparison | None = None  # while the logs are being compared
         self._epoch: Epoch | None = None  # of the last bytes
         self._end, self._reported, self._reported_at = -1, -1, 0.0
         self._rest = b""  # of an incomplete record
@@ -83,19 +89,79 @@ class Following:
         raise ConnectionError(self._problem or "it closed the connection")
 
     async def _fit(self, master: HandshakeAnswer) -> None:
-        before = self._log.end
-        self._end = await self._log.fit(master)
-        if self._end < before:
-            log.warning("this log was cut from %d to %d, which the master does not have", before, self._end)
-        await self._log.flushed(self._end)
+        self._master = master
+        compared = self._log.comparison(master)
+        if compared is None:
+            before = self._log.end
+            end = await self._log.fit(master)
+            if end < before:
+                log.warning("this log was cut from %d to %d, which the master does not have", before, end)
+            self._link.write(self._side.follow(end))
+            await self._follow(end)
+        elif not compared.open:
+            await self._adopt(compared)  # refuses
+        elif master.epochs and master.epochs[0].start <= compared.start:
+            self._compared = compared
+            self._link.write(self._side.follow(compared.start))
+        else:
+            await self._ask_last(master, compared)
+            self._link.write(self._side.follow(await self._adopt(compared)))
+
+    async def _follow(self, end: int) -> None:
+        assert self._master is not None
+        self._end = end
+        await self._log.flushed(end)
         self._moved()
-        self._link.write(self._side.follow(self._end))
-        self._reported, self._reported_at = self._end, self._clock.monotonic()
+        self._reported, self._reported_at = end, self._clock.monotonic()
         self.following = True
         self._appended.set()
-        log.info("this copy follows the master of epoch %d from log offset %d on", master.last_epoch, self._end)
+        log.info("this copy follows the master of epoch %d from log offset %d on", self._master.last_epoch, end)
+
+    # --- comparison ---------------------------------------------------------------------------------------------------
+
+    async def _compare(self, piece: Piece, compared: Comparison) -> Piece:
+        """Compare a piece with the own log. Return what is after the end of that."""
+        used = await self._log.compare(compared, piece.log_offset, piece.data)
+        if not compared.open:
+            self._compared = None
+            self._report(await self._adopt(compared))
+        return piece._replace(log_offset=piece.log_offset + used, data=piece.data[used:])
+
+    async def _ask_last(self, master: HandshakeAnswer, compared: Comparison) -> None:
+        """Compare the last message with what the master's broker port has: the master sends nothing before its epochs.
+
+        Raises:
+            Refused: it is another one, or more than that is needed.
+            ConnectionError: there is no answer.
+        """
+        first, end = master.epochs[0].start if master.epochs else master.end, self._log.end
+        found = await last_message(self._log.raw, end, self._clock)
+        if found is None or end < first or compared.end < end or compared.least < end:
+            raise Refused(
+                f"the master sends nothing before {first}, where its epochs begin, and this log ends at {end}: see "
+                "'From fixed roles to elected ones' in the documentation of elected masters"
+            )
+        message = await self._message_at(found[0])
+        if message is None:
+            raise ConnectionError(f"it does not tell which message it has at {found[0]}")
+        compared.equal, compared.differs = (end, False) if message == found[1] else (found[0], True)
+
+    async def _adopt(self, compared: Comparison) -> int:
+        assert self._master is not None
+        before, end = self._log.end, await self._log.adopt(self._master, compared)
+        if end < before:
+            raise ConnectionError(f"this log was cut from {before} to {end}, which the master does not have")
+        log.info("this log is equal to the master's up to %d, as a comparison from %d on tells", end, compared.start)
+        await self._follow(end)
+        return end
+
+    # --- the master's log ---------------------------------------------------------------------------------------------
 
     async def _take(self, piece: Piece) -> None:
+        if self._compared is not None:
+            piece = await self._compare(piece, self._compared)
+            if self._compared is not None:
+                return
         if piece.data:
             if piece.epoch != self._epoch:
                 await self._log.append_epoch(piece.epoch)

@@ -14,6 +14,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable
+from functools import partial
 from typing import Final
 
 from gantrymq.errors import ConfigError, GantryError, RequestRefused, ServiceNotAvailable
@@ -26,6 +27,7 @@ from gantrymq.remoting.serving import in_operation, serves
 from gantrymq.world import Clock
 from gantrymq.world.clock import wait_set
 from gantrymq_replication.copying import first_ended
+from gantrymq_replication.election.asking import Questions
 from gantrymq_replication.election.auto_switch import SlaveHandshake
 from gantrymq_replication.election.controller import ControllerEngine
 from gantrymq_replication.election.elected_log import ElectedLog
@@ -33,6 +35,7 @@ from gantrymq_replication.election.engine import Engine, Progress
 from gantrymq_replication.election.engines import make_engine
 from gantrymq_replication.election.etcd_access import etcd_access
 from gantrymq_replication.election.etcd_client import EtcdClient
+from gantrymq_replication.election.fixed_roles import forget_epochs
 from gantrymq_replication.election.following import Following
 from gantrymq_replication.election.gate import ElectedGate
 from gantrymq_replication.election.ha_port import HaPort
@@ -145,6 +148,7 @@ class ElectionService:
         for each in settings_without_effect(broker.settings):
             log.warning("%s", each)
         if not broker.settings.flag("enableControllerMode"):
+            await forget_epochs(broker)
             return
         raw = broker.store.raw_log
         if raw is None:
@@ -157,7 +161,7 @@ class ElectionService:
             etcd = EtcdClient(self._clock, access)
         strict = self._rules.all_in_sync
         self._log = ElectedLog(broker, raw, self._rules.epochs, keeps_confirmed=strict)
-        self._told = asyncio.Event()
+        self._questions, self._told = Questions(broker), asyncio.Event()
         self._told_master = ("", "")
         names = IdentityFiles(
             *(broker.world.files, self._rules.identity, broker.registration.cluster, broker.registration.broker_name)
@@ -205,6 +209,7 @@ class ElectionService:
         if self._keeping is not None:
             self._keeping.cancel()
             await asyncio.wait([self._keeping])
+        await self._questions.close()
         await self._log.keep_confirmed()
         self.election = None
 
@@ -382,8 +387,9 @@ class ElectionService:
         waits = not (self._rules.learner or self._epoch or self.has_tables())
         learner = self._rules.learner or waits
         hello = SlaveHandshake(self.election.own_id, self._ha.from_last_file, learner)
-        least = master.epoch if self._rules.engine == ETCD else 0  # a Java master may have no entry for its epoch
-        self._following = Following(self._broker, self._log, self._ha, hello, least, self._followed)
+        asked, last_message = self._questions, partial(self._questions.message_at, master.address)
+        least = master.epoch if self._rules.engine == ETCD or await asked.is_ours(master.address) else 0
+        self._following = Following(self._broker, self._log, self._ha, hello, least, self._followed, last_message)
         parts = [self._following.run(self._streams, address)]
         if waits:
             parts.append(self._tables_copied())

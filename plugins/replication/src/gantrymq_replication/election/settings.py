@@ -17,7 +17,7 @@ from gantrymq.model.hosts import parse_address
 from gantrymq_replication.election.machine import Fencing
 from gantrymq_replication.election.sync_set import SetRules
 
-__all__ = ["CONTROLLER", "ETCD", "SCHEMA", "ElectionSettings", "settings_without_effect"]
+__all__ = ["CONTROLLER", "ETCD", "SCHEMA", "ElectionSettings", "epoch_path", "settings_without_effect"]
 
 CONTROLLER: Final = "controller"
 ETCD: Final = "etcd"
@@ -154,7 +154,7 @@ class ElectionSettings:
             heartbeat_s=number("controllerHeartBeatTimeoutMills") / 1000,
             priority=number("brokerElectionPriority"),
             learner=settings.flag("asyncLearner"),
-            epochs=Path(text("storePathEpochFile") or root / "epochFileCheckpoint"),
+            epochs=epoch_path(settings, root),
             identity=Path(text("storePathBrokerIdentity") or root / "brokerIdentity"),
             fencing=fencing,
             least_copies=number("minInSyncReplicas"),
@@ -199,3 +199,8 @@ def _given(settings: Settings, *keys: str) -> str:
     """Return the keys that have another value than their default."""
     values = settings.as_dict()
     return ", ".join(f"{each}={values[each]}" for each in keys if values[each] != settings.schema[each].default)
+
+
+def epoch_path(settings: Settings, root: Path) -> Path:
+    """Return the file with the epochs of the log."""
+    return Path(settings.text("storePathEpochFile") or root / "epochFileCheckpoint")
