@@ -4,6 +4,7 @@ import asyncio
 import logging
 
 import pytest
+from scripted_cluster import Peer
 
 from gantrymq.client import Client, SendFailed
 from gantrymq.client.message import Message
@@ -187,6 +188,28 @@ def test_a_broker_that_comes_back_at_another_address_is_found(simulate, cluster)
             away = asyncio.ensure_future(peer.start())
             assert (await producer.send(MESSAGE)).ok
             await away
+
+    simulate(work)
+
+
+def test_the_send_after_a_timeout_goes_to_the_new_master(simulate, cluster):
+    async def work(world):
+        async with cluster(world, "a") as c, Client(c.namesrv, world=world) as client, client.producer("P") as producer:
+            await producer.send(MESSAGE)
+            frozen = c.brokers["a"]
+            stored, frozen.answers[SEND] = frozen.answers[SEND], None
+            elected = c.brokers["a"] = await Peer(world, "b", 10911).start()
+            elected.answers = {**frozen.answers, SEND: stored}
+            try:
+                found = await asyncio.gather(*(producer.send(MESSAGE) for _ in range(8)), return_exceptions=True)
+                assert all(isinstance(each, SendFailed) for each in found)
+                routes = len(c.ns.of(ROUTE))
+                await world.clock.sleep(0.01)
+                begun = world.clock.monotonic()
+                assert (await producer.send(MESSAGE)).ok
+                assert world.clock.monotonic() - begun < 0.1 and len(c.ns.of(ROUTE)) <= routes + 1
+            finally:
+                c.brokers["b"] = frozen  # both are stopped
 
     simulate(work)
 

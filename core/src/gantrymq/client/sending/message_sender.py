@@ -8,6 +8,7 @@ pauses keeps its room, so that waiting sends do not all repeat an attempt that i
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable
 from typing import Final
 
@@ -71,12 +72,15 @@ class MessageSender:
         self.batch_queues = BatchQueueCache(instance)
         self._windows: dict[str, SendWindow] = {}  # by name of a broker
         self._pace = TimeSlices(self._clock, ONEWAYS_TOGETHER)
+        self._renewals: dict[str, asyncio.Task[None]] = {}  # of routes, by topic
         self._ended = False
 
     def end(self) -> None:
         """Start no further attempt."""
         self._ended = True
         self.batch_queues.end()
+        for job in self._renewals.values():
+            job.cancel()
         if self._detector is not None:
             self._detector.end()
 
@@ -136,6 +140,8 @@ class MessageSender:
                 again = again and await self._pause(submission.topic, queue, state, retries)
             if result is not None:
                 return result
+            if isinstance(retries.last, CallTimeout):
+                self._renew_soon(submission.topic)
             if retries.last is not None and (retries.decided or queue is not None):
                 raise retries.last
             raise SendFailed.after(submission.topic, retries.brokers, retries.last, timeout_s) from retries.last
@@ -185,6 +191,12 @@ class MessageSender:
             self._check_open()
             await routes.renew(topic, min(left_s, RENEW_TIMEOUT_S))
         return state.left_s() > LEAST_LEFT_S
+
+    def _renew_soon(self, topic: str) -> None:
+        """Look for another master before the next send: one that is suspended or cut off keeps its connections."""
+        if not self._ended and topic not in self._renewals:
+            job = self._renewals[topic] = self._instance.job(self._instance.routes.renew(topic, RENEW_TIMEOUT_S))
+            job.add_done_callback(lambda _: self._renewals.pop(topic))
 
     async def _address(self, queue: MessageQueue) -> str:
         routes = self._instance.routes
