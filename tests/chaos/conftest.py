@@ -1,4 +1,4 @@
-"""Makes the rigs importable: this folder's own, and those of the durability, load and interop tests that it uses."""
+"""Makes the rigs importable: this folder's own, and those of other tests that it uses."""
 
 import sys
 from importlib.util import find_spec
@@ -8,7 +8,7 @@ import pytest
 
 HERE = Path(__file__).parent
 
-for folder in (HERE, *(HERE.parent / name for name in ("durability", "load", "interop"))):
+for folder in (HERE, *(HERE.parent / name for name in ("durability", "load", "interop", "election"))):
     if str(folder) not in sys.path:
         sys.path.insert(0, str(folder))
 

@@ -11,7 +11,8 @@ from typing import Self
 from message_history import History, Place, body_of
 from polling import wait_until
 
-from gantrymq.client import Client, ClientError, Message, PullStatus, SendStatus
+from chaos_rig.hosts import Host
+from gantrymq.client import Client, ClientError, Message, PullStatus
 from gantrymq.client.admin import HaStatus
 
 SENDERS = 8
@@ -25,12 +26,14 @@ class ReplicaLoad:
 
     Attributes:
         history: what they know so far.
-        asked_at: monotonic time of `ask_lag`.
     """
 
-    def __init__(self, namesrv: str, topic: str) -> None:
-        self.history = History()
-        self._namesrv, self._topic = namesrv, topic
+    def __init__(
+        self, namesrv: str, topic: str, *, name: str = "", host: Host | None = None, history: History | None = None
+    ) -> None:
+        """*name*: begins each body; *host*: where to run; *history*: another load's, to note in it as well."""
+        self.history = history or History()
+        self._namesrv, self._topic, self._name, self._host = namesrv, topic, name, host
         self._running = True
         self._failure: BaseException | None = None
         self._thread = threading.Thread(target=self._run)
@@ -67,6 +70,8 @@ class ReplicaLoad:
 
     def _run(self) -> None:
         try:
+            if self._host is not None:
+                self._host.enter()
             asyncio.run(self._work())
         except BaseException as error:
             self._failure = error
@@ -81,7 +86,7 @@ class ReplicaLoad:
         producer, history, index = client.producer("replica-load"), self.history, 0
         while self._running:
             index += 1
-            body = f"{number}-{index}"
+            body = f"{self._name}{number}-{index}"
             begun = time.monotonic()
             try:
                 result = await producer.send(
@@ -90,12 +95,7 @@ class ReplicaLoad:
             except ClientError:
                 history.unsure += 1
             else:
-                place = Place(result.queue.broker_name, result.queue.queue_id, result.queue_offset)
-                if result.status is SendStatus.SEND_OK:
-                    log_offset = int(result.offset_id[-16:], 16)
-                    history.acknowledge(body, place, begun, time.monotonic(), log_offset)
-                else:
-                    history.unsure += 1
+                history.take(body, result, begun, time.monotonic())
             await asyncio.sleep(PAUSE_S)  # real time: a steady rate
 
     async def _consume(self, client: Client) -> None:

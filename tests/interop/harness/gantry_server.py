@@ -78,12 +78,14 @@ class GantryServer(Process):
         port: int = 0,
         settings: Mapping[str, str] | None = None,
         environ: Mapping[str, str] | None = None,
+        under: Sequence[str] = (),
     ) -> Self:
         """Start a name server on a loopback port, by default a free one."""
         conf = _write(
             scratch / "namesrv.conf", {"bindAddress": "127.0.0.1", "kvConfigPath": str(scratch / "kvConfig.json")}
         )
-        return cls("nameserver", scratch, "-c", str(conf), "--port", str(port), *_sets(settings), environ=environ)
+        options = ("-c", str(conf), "--port", str(port), *_sets(settings))
+        return cls("nameserver", scratch, *options, environ=environ, under=under)
 
     @classmethod
     def broker(
