@@ -53,9 +53,8 @@ class RouteCache:
         self._servers = servers
         self._outages = outages
         self._changed = changed
-        self._routes: dict[str, TopicRoute] = {}
-        self._lent: dict[str, TopicRoute] = {}  # routes of default topics
-        self._borrowed: set[str] = set()  # topics that the first send will create
+        self._routes: dict[str, TopicRoute] = {}  # by topic, the newest is last
+        self._borrowed: dict[str, tuple[str, int]] = {}  # topics that a send will create: default topic, most queues
         self._publish: dict[str, tuple[MessageQueue, ...]] = {}  # queues to send to, for existing and new topics
         self._brokers: dict[str, BrokerAddresses] = {}
         self._lookup = asyncio.Lock()  # concurrent sends of a new topic share one request
@@ -201,10 +200,9 @@ class RouteCache:
             return None
         if route.static:
             raise ClientError(f"topic {topic} is a static topic (logical queues), which this client does not read")
-        self._routes[topic] = route
         self._publish[topic] = route.publish_queues(topic)
-        self._borrowed.discard(topic)
-        self._learn()
+        self._borrowed.pop(topic, None)
+        self._keep(topic, route)
         return route
 
     async def renew(self, topic: str, timeout_s: float) -> None:
@@ -217,7 +215,7 @@ class RouteCache:
             return
         self._renewed[topic] = now
         try:
-            await self.refresh(topic, timeout_s)
+            await self._refresh_or_borrow(topic, timeout_s)
         except GantryError as problem:
             logger.info("refreshing the route of %s failed: %s", topic, problem)
 
@@ -233,18 +231,22 @@ class RouteCache:
         """Refresh the route of every topic in use; failures are left to the next round."""
         for topic in [*self._routes, *self._borrowed]:
             try:
-                await self.refresh(topic)
+                await self._refresh_or_borrow(topic)
             except GantryError as problem:
                 self._outages.failed("refreshing routes", problem)
+
+    async def _refresh_or_borrow(self, topic: str, timeout_s: float = CALL_TIMEOUT_S) -> None:
+        """Refresh a route; that of the default topic, while *topic* does not exist yet: its master may be another."""
+        if await self.refresh(topic, timeout_s) is None and topic in self._borrowed:
+            await self._borrow(topic, *self._borrowed[topic], timeout_s)
 
     async def _borrow(self, topic: str, default_topic: str, default_queues: int, timeout_s: float) -> None:
         route = await self._round(lambda: self._ask(default_topic, timeout_s))
         if route is None:
             raise _no_route(topic)
-        self._lent[default_topic] = route
-        self._borrowed.add(topic)
+        self._borrowed[topic] = (default_topic, default_queues)
         self._publish[topic] = route.capped(default_queues).publish_queues(topic)
-        self._learn()
+        self._keep(default_topic, route)
 
     async def _ask(self, topic: str, timeout_s: float) -> TopicRoute | None:
         header = GetRouteinfoByTopicRequest(topic=topic, accept_standard_json_only=True)
@@ -326,11 +328,15 @@ class RouteCache:
                 raise error from problem
         raise AssertionError("the list of name servers is never empty")
 
-    def _learn(self) -> None:
-        """Rebuild the addresses from the cached routes, which drops addresses that no route mentions."""
+    def _keep(self, topic: str, route: TopicRoute) -> None:
+        """Cache a route and rebuild the addresses, which drops those that no route mentions.
+
+        The newest route with a broker tells its addresses: after a change of the master the others are old.
+        """
         before = set(self.addresses(slaves=True))
-        routes = [*self._lent.values(), *self._routes.values()]
-        self._brokers = {broker.name: broker for route in routes for broker in route.brokers}
+        self._routes.pop(topic, None)
+        self._routes[topic] = route
+        self._brokers = {broker.name: broker for each in self._routes.values() for broker in each.brokers}
         if not before.issuperset(self.addresses(slaves=True)):
             self._changed()
 

@@ -150,8 +150,8 @@ class SlaveServing:
                 self._write(await found if isawaitable(found) else found)
                 await slices.item_done()
                 continue
-            now = self._clock.monotonic()
-            if now - self._written_at >= self._rules.heartbeat_s:
+            due = self._written_at + self._rules.heartbeat_s - self._clock.monotonic()
+            if due <= 0:
                 self._write(b"")
             elif self._told != self._elected.confirmed:
                 await wait_set(self._clock, self._wake, QUIET_S)
@@ -159,7 +159,7 @@ class SlaveServing:
                     self._write(b"")
             else:
                 self._idle = True
-                await wait_set(self._clock, self._wake, self._written_at + self._rules.heartbeat_s - now)
+                await wait_set(self._clock, self._wake, due)
                 self._idle = False
 
     def _write(self, data: bytes) -> None:
