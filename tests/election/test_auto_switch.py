@@ -2,6 +2,7 @@
 
 import base64
 import random
+import struct
 from itertools import groupby
 
 import pytest
@@ -50,6 +51,17 @@ def test_our_master_sends_the_bytes_of_a_java_master(java, scenario):
                 assert row["size"] <= side.room(epochs) or not row["size"]
                 assert b"".join(side.transfer(raw[36:], epochs, row["confirmOffset"])) == raw
         assert side.slave == SlaveHandshake(rows[0]["brokerId"], False, False)
+
+
+@pytest.mark.parametrize(
+    ("slave", "kind"),
+    [((2, True, False), 0), ((2, True, True), 1), ((2, True, True, True), 1), ((2, True, False, True), 2)],
+)
+def test_a_slave_says_whether_it_is_a_learner_or_tells_its_tables(slave, kind):
+    hello = SlaveSide(SlaveHandshake(*slave)).handshake()
+    assert hello == struct.pack(">ihhq", 1, 1, kind, 2)
+    side = MasterSide()
+    assert [*side.receive(hello)] == [SlaveHandshake(2, True, kind == 1, kind == 2)]
 
 
 @pytest.mark.parametrize("scenario", SCENARIOS)

@@ -221,6 +221,7 @@ def test_what_the_set_has_not_confirmed_is_cut(run):
     async def main(brokers):
         log = await fixed_pair(brokers)
         one, two = await both_elected(brokers)
+        assert await send(one) == 0  # creates the topic
         brokers.clients["one"].down = True
         await elected(one)._port.close()
         await elected(one)._port.end_all("the test")

@@ -51,7 +51,7 @@ def test_the_best_slave_takes_over(run, act):
 def test_what_is_accepted_before_a_handover_is_acknowledged_and_kept(run):
     async def main(brokers):
         one, two = await two_in_sync(brokers)
-        await put(one, 1)
+        assert await send(one) == 0  # creates the topic
         sends = [asyncio.create_task(send(one)) for _ in range(40)]
         await brokers.pair.world.clock.sleep(0.001)
         late = asyncio.create_task(ask(one, "handover"))

@@ -4,7 +4,7 @@ import pytest
 
 pytest.importorskip("gantrymq_replication")
 
-from gantrymq_replication.election.sync_set import Alter, SetRules, SyncSet
+from gantrymq_replication.election.sync_set import ANY_TABLES, Alter, SetRules, SyncSet
 
 
 def sync_set(members=(1,), set_epoch=5, *, confirmed=0, end=100, least_copies=1, **rules):
@@ -193,3 +193,57 @@ def test_a_member_that_became_a_learner_leaves():
     found = sync_set((1, 2))
     found.connected(2, 100, True, 0.0)
     assert found.review(0.0).members == {1}
+
+
+# --- topics and groups ------------------------------------------------------------------------------------------------
+
+
+def test_a_slave_with_older_tables_does_not_enter():
+    found = sync_set()
+    found.tables_saved(3, 0.0)
+    found.connected(2, 100, False, 0.0, tables=2)
+    assert found.review(0.0) is None
+    found.tables_copied(2, 3, 0.1)
+    assert found.review(0.1) == Alter(1, 5, frozenset({1, 2}))
+
+
+def test_a_save_is_everywhere_when_each_member_that_tells_has_it():
+    found = sync_set((1, 2, 3))
+    found.connected(2, 100, False, 0.0, tables=0)
+    found.tables_saved(1, 0.0)
+    assert found.tables_everywhere == -1  # 3 has not connected yet
+    found.connected(3, 100, False, 0.0)  # a slave of RocketMQ
+    assert found.tables_everywhere == 0
+    found.tables_copied(2, 1, 0.0)
+    found.tables_copied(3, 0, 0.0)
+    assert found.tables_everywhere == 1
+    found.connected(4, 100, False, 0.0, tables=1)
+    found.review(0.0)
+    found.tables_saved(2, 0.0)
+    found.tables_copied(2, 2, 0.0)
+    assert found.tables_everywhere == 1  # 4 may be in the set already
+
+
+def test_a_member_that_returns_as_a_learner_has_no_tables_until_it_has_left():
+    found = sync_set((1, 2))
+    found.connected(2, 100, True, 0.0)
+    assert found.tables_everywhere == -1
+    assert found.review(0.0) == Alter(1, 5, frozenset({1}))
+    found.accepted({1}, 6)
+    assert found.tables_everywhere == ANY_TABLES
+
+
+def test_a_member_that_does_not_copy_the_tables_leaves():
+    found = sync_set((1, 2), max_late_s=15.0)
+    found.connected(2, 100, False, 0.0, tables=1)
+    found.tables_saved(2, 1.0)
+    found.tables_saved(3, 10.0)
+    found.reported(2, 100, 15.9)
+    assert found.review(16.0) is None
+    assert found.review(16.1) == Alter(1, 5, frozenset({1}))
+
+
+def test_without_all_in_sync_no_slave_has_to_have_the_tables():
+    found = sync_set((1, 2), all_in_sync=False)
+    found.tables_saved(1, 0.0)
+    assert found.tables_everywhere == ANY_TABLES

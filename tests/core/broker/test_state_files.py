@@ -18,7 +18,7 @@ from gantrymq.broker.tables.state_files import RETRY_S, StateFiles
 from gantrymq.broker.tables.state_writer import MOST_UNSAVED_S
 from gantrymq.broker.tables.topics import TopicTable
 from gantrymq.config import Settings
-from gantrymq.errors import StoreError
+from gantrymq.errors import ServiceNotAvailable, StoreError
 from gantrymq.formats.config import TopicsFile, offset_text_cache
 from gantrymq.loose_json import loads
 from gantrymq.model.group import GroupConfig
@@ -196,6 +196,51 @@ def test_while_a_save_fails_nobody_is_told_that_it_did_not(room):
         room.files.refused = set()
         await room.state.saved()  # a waiting caller triggers a try at once
         assert room.state.is_saved("T")
+
+    room(main)
+
+
+def test_a_change_counts_as_saved_when_it_is_confirmed(room):
+    async def main(room):
+        seen, answers = [], []
+
+        async def confirm():
+            seen.append(sorted(room.on_disk("topics.json")["topicConfigTable"]))
+            await room.clock.sleep(1)
+
+        room.state.confirm_changes(confirm)
+        room.topics.put(TopicConfig("T"))
+        room.state.when_saved(answers.append)
+        await room.clock.sleep(0.5)
+        assert (seen, answers, room.state.is_saved("T")) == ([["T"]], [], False)
+        await room.clock.sleep(1)
+        assert (answers, room.state.is_saved("T")) == ([None], True)
+        room.offsets.commit("CG", Queue("T", 0), 1)
+        room.state.offsets_due()
+        await room.state.saved(offsets=True)
+        assert len(seen) == 1, "offsets are not confirmed"
+
+    room(main)
+
+
+def test_a_change_that_is_not_confirmed_is_refused_and_confirmed_later(room):
+    async def main(room):
+        problems = [ServiceNotAvailable("no slave has it"), RuntimeError("a bug"), ServiceNotAvailable("still not")]
+
+        async def confirm():
+            if problems:
+                raise problems.pop(0)
+
+        room.state.confirm_changes(confirm)
+        room.topics.put(TopicConfig("T"))
+        with pytest.raises(ServiceNotAvailable, match="no slave has it"):
+            await room.state.saved()
+        with pytest.raises(StoreError, match="could not be confirmed: RuntimeError"):
+            await room.state.saved()
+        assert not room.state.is_saved("T")
+        await room.clock.sleep(2 * RETRY_S + 0.1)
+        assert (problems, room.state.is_saved("T")) == ([], True)
+        await room.state.saved()
 
     room(main)
 

@@ -119,14 +119,23 @@ class StateTables(Protocol):
     async def install(self, snapshot: TableSnapshot) -> None:
         """Replace the tables of a replica, and return when they are saved.
 
-        Topics that the snapshot does not have are deleted with their queues; the broker's own are kept. The states of
-        services are read when these start. After a truncation of the log (`RawLog.truncate`) a snapshot has to be
-        installed before the broker becomes a master: state files of its own may be about what was cut off.
+        Topics that the snapshot does not have are deleted with their queues; the broker's own are kept. A snapshot
+        without offsets leaves them as they are. The states of services are read when these start. After a truncation of
+        the log (`RawLog.truncate`) a snapshot has to be installed before the broker becomes a master: state files of
+        its own may be about what was cut off.
 
         Raises:
             InvalidParameter: this broker is not a replica.
             FormatError: a text is not one of its file; nothing has changed.
             StoreError: the tables have changed, but could not be saved.
+        """
+
+    def confirm_changes(self, confirm: Callable[[], Awaitable[None]] | None) -> None:
+        """Await *confirm* after each save of topics and groups before the changes count as saved; None: no more.
+
+        Operators' requests that change topics or groups wait for it, and messages to a topic that has changed. They are
+        refused with the GantryError that it raises, and it is called again until it succeeds. For a master whose
+        replicas must have its topics before its answer.
         """
 
 

@@ -2,14 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import asyncio
+from collections.abc import Coroutine, Iterable
+from typing import Any, TypeVar
 
 from gantrymq.errors import BrokerRefused
 from gantrymq.remoting.client import RemotingClient
 from gantrymq.remoting.codes import RequestCode
 from gantrymq.remoting.command import Command, request
 
-__all__ = ["ask", "settings_in", "settings_lines"]
+__all__ = ["ask", "first_of", "settings_in", "settings_lines"]
+
+Found = TypeVar("Found")
+
+
+async def first_of(work: Coroutine[Any, Any, Found], interruption: Coroutine[Any, Any, object]) -> Found | None:
+    """Return what *work* returns, or None if *interruption* ends first. Raises as *work*."""
+    working, waiting = asyncio.ensure_future(work), asyncio.ensure_future(interruption)
+    try:
+        await asyncio.wait([working, waiting], return_when=asyncio.FIRST_COMPLETED)
+        return working.result() if working.done() else None
+    finally:
+        working.cancel()
+        waiting.cancel()
+        await asyncio.wait([working, waiting])
 
 
 async def ask(

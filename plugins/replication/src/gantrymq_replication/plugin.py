@@ -30,7 +30,8 @@ class _Parts:
         self.acting = ActingService(self.slave)
         self.master = MasterService(self.gate, self.acting)
         self.commits = OwnCommits()
-        self.tables = TablesService(self._followed, self.commits)
+        self.tables = TablesService(self._followed, self.commits, self._elected_id)
+        self.election.on_follow = self.tables.followed_changed
         self.election.has_tables = lambda: self.tables.rounds > 0
         self.status = StatusService(self.slave, self.master, self.tables, self.acting, self.election)
 
@@ -39,6 +40,10 @@ class _Parts:
         if self.election.enabled:
             return self.election.followed
         return self.slave.followed if self.acting.may_copy_tables() else None
+
+    def _elected_id(self) -> int:
+        """Return the id by which this broker asks its elected master for tables; 0 with fixed roles."""
+        return self.election.election.own_id if self.election.election is not None else 0
 
 
 # The hooks of one plugin load run in sequence; the gate hook is the first of those that use it.
@@ -65,6 +70,7 @@ def gantry_register_services(registry: ServiceRegistry) -> None:
     """Register the services; that of the slave starts first, and makes the broker a replica."""
     parts = _of_this_load[0]
     registry.add(parts.election)
+    registry.add(parts.election.copies)
     registry.add(parts.slave)
     registry.add(parts.acting)
     registry.add(parts.commits)
@@ -77,6 +83,7 @@ def gantry_register_services(registry: ServiceRegistry) -> None:
 def gantry_register_handlers(registry: HandlerRegistry) -> None:
     """Register the handlers of requests about replication."""
     parts = _of_this_load[0]
-    for family in (parts.status, parts.acting, parts.election, parts.election_requests):
+    of_election = parts.election, parts.election_requests, parts.election.copies
+    for family in (parts.status, parts.acting, *of_election):
         for code, handler in handlers_of(family).items():
             registry.add(code, handler)

@@ -41,6 +41,7 @@ __all__ = [
     "members_of",
     "offset_table",
     "snapshot_of",
+    "snapshot_of_configs",
 ]
 
 NO_TIMER_CHECKPOINT: Final = "{}"
@@ -96,6 +97,11 @@ def snapshot_of(tables: MasterTables) -> TableSnapshot:
     }
     found = {name: dumps(members).decode() for name, members in texts.items() if members is not None}
     return TableSnapshot({**found, "timercheck": NO_TIMER_CHECKPOINT})
+
+
+def snapshot_of_configs(topics: Members, groups: Members) -> TableSnapshot:
+    """Return a snapshot of topics and groups only."""
+    return TableSnapshot({"topics.json": dumps(topics).decode(), "subscriptionGroup.json": dumps(groups).decode()})
 
 
 def is_newer(tables: MasterTables, group: str, queue: Queue, offset: int) -> bool:

@@ -7,6 +7,9 @@ before 5.4) sends everything each time, so its rounds are less frequent.
     round         every second, or every 3 s if the master makes no pages, or 4 times the duration of the last round
     RocketMQ's    every 60 s, by controller every 10 s, and a new slave begins after a minute
 
+An elected master tells at once that topics or groups have changed, and waits until they are copied (`table_copies`): a
+short round copies only these.
+
 So a slave here knows a new topic or offset within a second or two. Its offsets are never ahead of its log
 (`table_answers`), and it takes tables only of the master whose log it follows: those of another one, such as a second
 master of the same name, may lack topics, and topics that a master does not have are deleted with their queues.
@@ -18,7 +21,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from typing import Final
 
 from gantrymq.errors import BrokerRefused, FormatError, GantryError
@@ -31,9 +34,11 @@ from gantrymq.remoting.codes import RequestCode, ResponseCode
 from gantrymq.remoting.command import Command
 from gantrymq.remoting.headers.offsets import UpdateConsumerOffsetRequest
 from gantrymq.remoting.tls_settings import client_of
+from gantrymq.world.clock import wait_set
 from gantrymq.world.time_slices import TimeSlices
+from gantrymq_replication.election.table_copies import ASK_TABLES
 from gantrymq_replication.own_commits import OwnCommits
-from gantrymq_replication.peers import ask
+from gantrymq_replication.peers import ask, first_of
 from gantrymq_replication.table_answers import (
     GROUPS,
     TOPICS,
@@ -45,6 +50,7 @@ from gantrymq_replication.table_answers import (
     limit_offsets,
     members_of,
     snapshot_of,
+    snapshot_of_configs,
 )
 
 __all__ = ["TablesService"]
@@ -56,6 +62,8 @@ WHOLE_ROUND_S: Final = 3.0  # with a master that makes no pages; the period of R
 TIMES: Final = 4  # rounds take at most a fifth of the time
 ALONE: Final = 35  # rounds without a master until that is logged: more than a period of registrations
 CALL_S: Final = 10.0
+ANSWER_S: Final = 1.0  # for an elected master's answer, after the time for which it may wait
+LOOK_S: Final = 0.1  # between two looks whether an elected master is followed
 PAGE: Final = 2000  # entries of one answer, RocketMQ's limit
 TURNS: Final = 3  # attempts to read the pages of a table that changes meanwhile
 TOGETHER: Final = 200  # groups to limit the offsets of without yielding
@@ -68,13 +76,17 @@ class TablesService:
     name = "replication_tables"
     roles = frozenset({Role.REPLICA})
 
-    def __init__(self, followed: Callable[[], str | None], commits: OwnCommits) -> None:
+    def __init__(
+        self, followed: Callable[[], str | None], commits: OwnCommits, elected_id: Callable[[], int] = lambda: 0
+    ) -> None:
         """Create it; *commits* are handed over to the master.
 
         *followed* tells the broker address of the master whose log is being copied. It is empty if no name server tells
-        it, and None while no log is being copied.
+        it, and None while no log is being copied. *elected_id* tells the id of this broker in its set; 0 with fixed
+        roles.
         """
-        self._commits = commits
+        self._commits, self._elected_id = commits, elected_id
+        self._other_master = asyncio.Event()
         self.followed = followed
         self.master = ""  # the last one of which tables were copied
         self.problem = "it has not started"  # why the tables are not copied; or empty
@@ -93,6 +105,8 @@ class TablesService:
         self._known: dict[PagedTable, Members] = {}
         self._settled = set[PagedTable]()  # known tables that were read twice with the same version
         self._installed: tuple[object, ...] = ()
+        self._configs: tuple[object, ...] = ()  # topics and groups that were installed
+        self._copied, self._tells = ("", -1), True  # source and number of the newest save that was copied
         self._pages = True
         registration = broker.registration
         self.problem = f"no name server knows a master of {registration.broker_name} in cluster {registration.cluster}"
@@ -110,9 +124,10 @@ class TablesService:
         """Copy from another master from now on."""
         if master != self.master:
             self.master, self.problem = master, f"master {master}: not copied yet"
+            self._copied, self._tells = ("", -1), True
             self._known.clear()
             self._settled.clear()
-            self._installed = ()
+            self._installed = self._configs = ()
 
     async def _run(self) -> None:
         told, alone = self.problem, 0
@@ -121,18 +136,60 @@ class TablesService:
             if (master := self.followed()) is not None:
                 if master:
                     self._learn(master)
-                    await self._try(master)
+                    self.rounds += await self._try(master, self.round)
                 else:
                     alone += 1
                 if self.problem and (self.problem != told or alone == ALONE):
                     log.warning("the tables of the master are not copied: %s", self.problem)
                 told = self.problem
             pause = ROUND_S if self._pages or self.problem else WHOLE_ROUND_S
-            await self._clock.sleep(max(pause, TIMES * (self._clock.monotonic() - began)))
+            await self._pause(max(pause, TIMES * (self._clock.monotonic() - began)))
 
-    async def _try(self, master: str) -> None:
+    async def _pause(self, seconds: float) -> None:
+        """Wait for the next round. Meanwhile an elected master tells of changed topics and groups."""
+        until = self._clock.monotonic() + seconds
+        while (left := until - self._clock.monotonic()) > 0:
+            self._other_master.clear()
+            master, own_id = self.followed(), self._elected_id()
+            if own_id and master and master != self.master:
+                return
+            if not own_id or not master or self.problem or not self._tells:
+                await wait_set(self._clock, self._other_master, min(left, LOOK_S) if own_id else left)
+            elif (told := await self._told(master, own_id, left)) and await self._try(master, self._short_round):
+                self._copied = told
+
+    def followed_changed(self) -> None:
+        """Ask the master that is followed now, and no other."""
+        self._other_master.set()
+
+    async def _told(self, master: str, own_id: int, seconds: float) -> tuple[str, int] | None:
+        """Tell *master* which tables this broker has. Return the newest ones, or None: there are no others."""
+        source, number = self._copied
+        ext = {
+            "brokerId": str(own_id),
+            "source": source,
+            "number": str(number),
+            "waitMillis": str(int(min(seconds, ROUND_S) * 1000)),
+        }
         try:
-            await self.round(master)
+            reply = await first_of(
+                ask(self._client, master, ASK_TABLES, ROUND_S + ANSWER_S, ext), self._other_master.wait()
+            )
+            answer = {} if reply is None else reply.ext or {}
+            found = answer.get("source", ""), int(answer.get("number", -1))
+        except (GantryError, ValueError) as error:
+            if isinstance(error, BrokerRefused) and error.response_code == ResponseCode.REQUEST_CODE_NOT_SUPPORTED:
+                self._tells = False
+            log.info("the master does not tell of changed topics: %s", error)
+            await wait_set(self._clock, self._other_master, min(seconds, LOOK_S))
+            return None
+        return None if reply is None or found == self._copied else found
+
+    async def _try(self, master: str, work: Callable[[str], Awaitable[bool]]) -> bool:
+        """Copy tables; return whether they are those of *master* now."""
+        copied = False
+        try:
+            copied = await work(master)
         except GantryError as error:
             self.problem = f"master {master}: {error}"
         except Exception as error:
@@ -140,10 +197,10 @@ class TablesService:
             log.exception("copying the tables failed")
         else:
             self.problem = ""
-            self.rounds += 1
+        return copied
 
-    async def round(self, master: str) -> None:
-        """Copy the tables of *master* once.
+    async def round(self, master: str) -> bool:
+        """Copy the tables of *master* once; return whether that is still the master.
 
         Raises:
             ClientError: it does not answer, or refuses a table.
@@ -157,14 +214,31 @@ class TablesService:
         modes = await self._optional(master, RequestCode.GET_ALL_MESSAGE_REQUEST_MODE)
         state = topics, groups, offsets, delays, modes
         if state == self._installed and not self._commits.offsets:
-            return
+            return True
         tables = await self._broker.world.workers.run(_tables, topics, groups, offsets, delays, modes)
         await self._hand_over(master, tables)
         limited = await limit_offsets(tables, self._end_of, TimeSlices(self._clock, TOGETHER))
         snapshot = await self._broker.world.workers.run(snapshot_of, tables)
-        if master == self.followed():
+        if master != self.followed():
+            return False
+        await self._broker.tables.install(snapshot)
+        self._configs = topics, groups
+        self._installed = () if limited else state  # limited offsets are copied again when the log has grown
+        return True
+
+    async def _short_round(self, master: str) -> bool:
+        """Copy topics and groups only. As `round`."""
+        found = (
+            await self._paged(master, RequestCode.GET_ALL_TOPIC_CONFIG, TOPICS),
+            await self._paged(master, RequestCode.GET_ALL_SUBSCRIPTIONGROUP_CONFIG, GROUPS),
+        )
+        if found != self._configs:
+            snapshot = await self._broker.world.workers.run(snapshot_of_configs, *found)
+            if master != self.followed():
+                return False
             await self._broker.tables.install(snapshot)
-            self._installed = () if limited else state  # limited offsets are copied again when the log has grown
+            self._configs = found
+        return master == self.followed()
 
     async def _hand_over(self, master: str, tables: MasterTables) -> None:
         """Commit at the master what clients have committed here and it does not have, and add that to *tables*.
@@ -200,8 +274,9 @@ class TablesService:
         the first answer may have the new version and the old table.
         """
         known = self._known.get(table)
-        for _ in range(TURNS):
-            found, total = await self._page(master, code, table, 0, 1)  # the version, and one entry
+        for turn in range(TURNS):
+            most = 1 if known is not None and not turn else PAGE  # the version and one entry, or all if it fits
+            found, total = await self._page(master, code, table, 0, most)
             same = known is not None and found.get("dataVersion") == known.get("dataVersion")
             if known is not None and same and table in self._settled:
                 return known

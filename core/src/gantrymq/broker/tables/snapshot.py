@@ -72,18 +72,23 @@ class Snapshots:
         """Replace the tables of a replica."""
         if self._role() is not Role.REPLICA:
             raise InvalidParameter("the tables of a master cannot be replaced; make this broker a replica first")
-        offsets = self._tables.offsets.empty()
+        offsets = self._tables.offsets.empty() if CONSUMER_OFFSETS in snapshot.files else None
         topics, groups = await self._world.workers.run(_read, snapshot.files, offsets)
         topics_changed = await self._install_topics(topics)
         await self._install_groups(groups)
-        self._tables.offsets.replace(offsets)
-        self._state.offsets_due()
+        if offsets is not None:
+            self._tables.offsets.replace(offsets)
+            self._state.offsets_due()
         for name, text in snapshot.files.items():
             if name not in OWN:
                 self._state.keep(name, text)
-        await self._state.saved(offsets=True)
+        await self._state.saved(offsets=offsets is not None)
         if topics_changed:
             self._installed()
+
+    def confirm_changes(self, confirm: Callable[[], Awaitable[None]] | None) -> None:
+        """Let changes of topics and groups count as saved only after *confirm*."""
+        self._state.confirm_changes(confirm)
 
     async def _install_topics(self, wanted: TopicsFile) -> bool:
         """Return whether the topics or their version changed, so that name servers have to be told."""
@@ -127,17 +132,18 @@ def _texts(topics: TopicsFile, groups: GroupsFile, offsets: ConsumerOffsetsFile)
     }
 
 
-def _read(files: Mapping[str, str], offsets: ConsumerOffsets) -> tuple[TopicsFile, GroupsFile]:
+def _read(files: Mapping[str, str], offsets: ConsumerOffsets | None) -> tuple[TopicsFile, GroupsFile]:
     """Decode the tables, the offsets into the empty *offsets*; runs in a thread. Raises FormatError."""
     topics, groups = TopicsFile.from_json(_members(files, TOPICS)), GroupsFile.from_json(_members(files, GROUPS))
-    read = ConsumerOffsetsFile.from_json(_members(files, CONSUMER_OFFSETS))
-    offsets.load(read.offsets, read.version)
+    if offsets is not None:
+        read = ConsumerOffsetsFile.from_json(_members(files, CONSUMER_OFFSETS))
+        offsets.load(read.offsets, read.version)
     return topics, groups
 
 
 def _members(files: Mapping[str, str], name: str) -> dict[Any, Any]:
     if name not in files:
-        raise FormatError(f"the snapshot has no {name}; expected {', '.join(OWN)}")
+        raise FormatError(f"the snapshot has no {name}; expected {TOPICS} and {GROUPS}")
     try:
         found = loads(files[name])
     except (FormatError, ValueError) as error:

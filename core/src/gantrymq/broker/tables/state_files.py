@@ -1,7 +1,8 @@
 """Persistence of the tables: topics.json, subscriptionGroup.json and consumerOffset.json, in a `StateStore`.
 
 Topics and groups are saved as soon as they change, concurrent changes together. A send that created its topic waits for
-the save, so that no acknowledged message lacks its topic. Offsets are saved periodically and at shutdown.
+the save, so that no acknowledged message lacks its topic. Offsets are saved periodically and at shutdown. A plugin may
+have to confirm a save of topics and groups before it counts, because replicas need the change, too.
 
 The event loop copies the values to save; a thread encodes and writes them, because encoding tens of thousands of queues
 would block the loop for too long. The texts of topics and offsets that have not changed since the last save are reused.
@@ -15,7 +16,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from functools import partial
 from typing import Any, TypeVar
 
@@ -25,7 +26,7 @@ from gantrymq.broker.tables.groups import GroupTable
 from gantrymq.broker.tables.offsets import ConsumerOffsets
 from gantrymq.broker.tables.state_writer import MOST_UNSAVED_S, StateWriter
 from gantrymq.broker.tables.topics import TopicTable
-from gantrymq.errors import FormatError, StoreError
+from gantrymq.errors import FormatError, GantryError, StoreError
 from gantrymq.formats.config import (
     CONSUMER_OFFSETS,
     GROUPS,
@@ -50,7 +51,8 @@ TURN_OFFSETS = 4000  # topic@group entries to copy without yielding
 _CONFIGS = frozenset({TOPICS, GROUPS})
 
 Kept = TypeVar("Kept")
-Saved = Callable[[StoreError | None], None]
+Saved = Callable[[GantryError | None], None]
+Confirm = Callable[[], Awaitable[None]]
 
 
 class StateFiles:
@@ -84,6 +86,8 @@ class StateFiles:
         self._topics_in_write: set[str] = set()  # changed before that copy, which is not on disk yet
         self._waiting: list[tuple[frozenset[str], Saved]] = []  # callbacks with the files they wait for
         self._saving: asyncio.Task[None] | None = None
+        self._confirm: Confirm | None = None
+        self._unconfirmed = False  # the last save of topics and groups was not confirmed
         self._retry: Timer | None = None
 
     @property
@@ -167,8 +171,12 @@ class StateFiles:
         self._others[name] = text
         self._mark(name)
 
+    def confirm_changes(self, confirm: Confirm | None) -> None:
+        """Let saves of topics and groups count after *confirm*, which raises a GantryError otherwise; None: no more."""
+        self._confirm = confirm
+
     def is_saved(self, topic: str) -> bool:
-        """Return whether the file has the current state of this topic."""
+        """Return whether the file has the current state of this topic, and that is confirmed."""
         return topic not in self._unsaved_topics and topic not in self._topics_in_write
 
     def when_saved(self, done: Saved, *, offsets: bool = False) -> None:
@@ -177,7 +185,7 @@ class StateFiles:
         With *offsets*, this includes committed offsets. Failed writes are retried immediately.
         """
         if self._saving is None:
-            for name in sorted(self.failing):
+            for name in sorted(self._to_retry()):
                 self._mark(name)
         if not self._dirty and self._saving is None:
             done(None)
@@ -190,6 +198,7 @@ class StateFiles:
 
         Raises:
             StoreError: a file could not be written.
+            GantryError: the change is not confirmed, see `confirm_changes`.
         """
         future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         settle = resolve_future(future)
@@ -207,7 +216,7 @@ class StateFiles:
             self._retry.cancel()
         for name in (TOPICS, GROUPS, self._offsets_name):
             self._mark(name)
-        with contextlib.suppress(StoreError):  # already logged
+        with contextlib.suppress(GantryError):  # already logged
             await self.saved(offsets=True)
         if self._retry is not None:
             self._retry.cancel()
@@ -230,11 +239,11 @@ class StateFiles:
         waiting, self._waiting = self._waiting, []
         dirty, self._dirty = self._dirty, set()
         if waiting:
-            dirty |= self.failing.keys()
+            dirty |= self._to_retry()
         if TOPICS in dirty:
             self._topics_in_write |= self._unsaved_topics
             self._unsaved_topics = set()
-        problems: dict[str, StoreError] = {}
+        problems: dict[str, GantryError] = {}
         for name in sorted(dirty):
             failed = await self._writes.write(name, self._text_to_make(name))
             if failed is not None:
@@ -242,12 +251,30 @@ class StateFiles:
                 self._offsets.dirty = self._offsets.dirty or name == self._offsets_name
             else:
                 self._others.pop(name, None)
-        if TOPICS not in self.failing:
+        if self._confirm is not None and dirty & _CONFIGS and not _CONFIGS & problems.keys():
+            await self._confirm_configs(self._confirm, problems)
+        if TOPICS not in problems and TOPICS not in self._to_retry():
             self._topics_in_write.clear()
-        if self.failing and self._retry is None:
+        if self._to_retry() and self._retry is None:
             self._retry = self._world.clock.call_later(RETRY_S, self._try_again)
         for names, done in waiting:
             done(next((problems[name] for name in sorted(names & problems.keys())), None))
+
+    async def _confirm_configs(self, confirm: Confirm, problems: dict[str, GantryError]) -> None:
+        self._unconfirmed = True
+        try:
+            await confirm()
+        except Exception as error:
+            if not isinstance(error, GantryError):
+                log.exception("a change of topics and groups could not be confirmed")
+                error = StoreError(f"the change could not be confirmed: {error!r}")
+            problems.update(dict.fromkeys(_CONFIGS, error))
+        else:
+            self._unconfirmed = False
+
+    def _to_retry(self) -> set[str]:
+        """Return the files that were not written, or whose changes are not confirmed."""
+        return {*self.failing, *(_CONFIGS if self._unconfirmed else ())}
 
     async def _text_to_make(self, name: str) -> Callable[[], str]:
         """Copy the current state of a file. Return a function that encodes it in a thread."""
@@ -278,5 +305,5 @@ class StateFiles:
 
     def _try_again(self) -> None:
         self._retry = None
-        for name in sorted(self.failing):
+        for name in sorted(self._to_retry()):
             self._mark(name)

@@ -11,6 +11,9 @@ The slave compares the master's epochs with its own, cuts its log to the last po
 reports it. From there the master sends its log; a transfer contains bytes of one epoch only. A transfer of size 0 is a
 heartbeat.
 
+The learner's number is 1 for a learner, 0 for other slaves, and 2 for one of GantryMQ that tells which topics and
+groups it has (`table_copies`); RocketMQ's master compares it with 1 only.
+
 Source: apache/rocketmq store/.../ha/autoswitch/AutoSwitchHAConnection.java, AutoSwitchHAClient.java (5.1.1 to 5.5.0;
 5.0.0 and 5.1.0 had another handshake).
 """
@@ -29,6 +32,8 @@ __all__ = ["HandshakeAnswer", "MasterSide", "Piece", "Report", "SlaveHandshake",
 
 HANDSHAKE: Final = 1
 TRANSFER: Final = 2
+LEARNER: Final = 1
+TELLS_TABLES: Final = 2
 STATE: Final = struct.Struct(">i")
 HELLO: Final = struct.Struct(">ihhq")
 REPORT: Final = struct.Struct(">iq")
@@ -45,6 +50,7 @@ class SlaveHandshake(NamedTuple):
     broker_id: int
     from_last_file: bool
     learner: bool  # it never belongs to the in-sync set
+    tells_tables: bool = False  # it asks for topics and groups, and so tells which it has
 
 
 class Report(NamedTuple):
@@ -83,7 +89,9 @@ class MasterSide:
             place += layout.size
             if state == TRANSFER:
                 yield self._reported(fields[1])
-            elif (hello := SlaveHandshake(fields[3], bool(fields[1]), bool(fields[2]))) != self.slave:
+            elif (
+                hello := SlaveHandshake(fields[3], fields[1] == 1, fields[2] == LEARNER, fields[2] == TELLS_TABLES)
+            ) != self.slave:
                 if self.slave is not None:
                     raise Refused(f"it is broker id {hello.broker_id} now, and was {self.slave.broker_id} before")
                 self.slave = hello
@@ -172,7 +180,9 @@ class SlaveSide:
 
     def handshake(self) -> bytes:
         """Return the first bytes of the connection."""
-        return HELLO.pack(HANDSHAKE, self._slave.from_last_file, self._slave.learner, self._slave.broker_id)
+        slave = self._slave
+        kind = LEARNER if slave.learner else TELLS_TABLES if slave.tells_tables else 0
+        return HELLO.pack(HANDSHAKE, slave.from_last_file, kind, slave.broker_id)
 
     def report(self, log_offset: int) -> bytes:
         """Return a report: the slave has the log up to *log_offset*."""

@@ -33,7 +33,7 @@ from typing import NamedTuple, TypeAlias
 import attrs
 
 from gantrymq.errors import ConfigError
-from gantrymq_replication.election.sync_set import Alter, SetRules, SyncSet
+from gantrymq_replication.election.sync_set import ANY_TABLES, Alter, SetRules, SyncSet
 
 __all__ = [
     "Alter",
@@ -404,10 +404,18 @@ class Machine:
         if self.set is not None:
             self.set.appended(end)
 
-    def connected(self, broker_id: int, acked: int, learner: bool, now: float) -> list[Decision]:
-        """Take a slave that follows the epoch of this master."""
+    def connected(
+        self, broker_id: int, acked: int, learner: bool, now: float, tables: int = ANY_TABLES
+    ) -> list[Decision]:
+        """Take a slave that follows the epoch of this master; *tables*: as `SyncSet.connected`."""
         if self.set is not None:
-            self.set.connected(broker_id, acked, learner, now)
+            self.set.connected(broker_id, acked, learner, now, tables)
+        return self._look(now)
+
+    def tables_copied(self, broker_id: int, number: int, now: float) -> list[Decision]:
+        """Take that a slave has the topics and groups of save *number*."""
+        if self.set is not None:
+            self.set.tables_copied(broker_id, number, now)
         return self._look(now)
 
     def reported(self, broker_id: int, acked: int, now: float) -> list[Decision]:

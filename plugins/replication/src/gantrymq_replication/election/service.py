@@ -44,6 +44,8 @@ from gantrymq_replication.election.machine import Follow, Machine
 from gantrymq_replication.election.runner import Election, ElectionRules, Mastered
 from gantrymq_replication.election.serving import SlaveServing
 from gantrymq_replication.election.settings import ETCD, ElectionSettings, settings_without_effect
+from gantrymq_replication.election.sync_set import ANY_TABLES
+from gantrymq_replication.election.table_copies import TableCopies
 from gantrymq_replication.settings import HaSettings
 from gantrymq_replication.streams import HaStreams
 
@@ -62,7 +64,10 @@ NO_ID: Final = "this broker is not registered before it has an id in its set"
 
 
 class ElectionService:
-    """Takes part in the election, and does what it decides; `runner.Host`, `gate.Confirming`, `serving.Elected`."""
+    """Takes part in the election, and does what it decides.
+
+    `runner.Host`, `gate.Confirming`, `serving.Elected`, `table_copies.TablesLeader`.
+    """
 
     name = "election"
     stops_last = True  # acknowledgements wait for slaves
@@ -73,6 +78,8 @@ class ElectionService:
         self.problem = ""  # why this broker does not follow its master
         self.master_ha_address = ""
         self.has_tables: Callable[[], bool] = lambda: True  # whether tables of a master were copied since the start
+        self.copies = TableCopies(self)
+        self.on_follow: Callable[[], object] = lambda: None  # called when another master is followed
         self._gate = gate
         self._engine: Engine | None = None
         self._copying: asyncio.Task[None] | None = None
@@ -201,6 +208,7 @@ class ElectionService:
         await self.election.stop(resign=True)
         self._leads = self._serving = False
         self._gate.release()
+        self.copies.look()
         await self._end_copying()
         await self._port.close()
         await self._port.end_all("this broker stops")
@@ -284,6 +292,7 @@ class ElectionService:
         """Let pass what is confirmed now, and tell slaves."""
         self._show()
         self._gate.look()
+        self.copies.look()
         self._port.confirmed()
 
     def _note_confirmed(self) -> None:
@@ -321,6 +330,7 @@ class ElectionService:
         await self._end_copying()
         await self._port.end_all(f"epoch {epoch} begins")
         await self._log.begin(epoch)
+        self.copies.begin()
         confirmed, self._leads = self._log.confirmed, True
         await self._broker.role.change(Role.MASTER, epoch)
         self._register(0)
@@ -331,6 +341,7 @@ class ElectionService:
         """Copy the log of *master*. See `Host.follow`."""
         await self._stand_down(f"broker id {master.master} is the master of epoch {master.epoch}", master.epoch)
         self._master = master.address
+        self.on_follow()
         self._copying = asyncio.ensure_future(self._copy_always(master))
 
     async def stand_down(self, reason: str) -> None:
@@ -341,6 +352,7 @@ class ElectionService:
         self._note_confirmed()
         self._leads = self._serving = False
         self._gate.release()
+        self.copies.look()
         await self._end_copying()
         await self._port.end_all(reason)
         await self._broker.role.change(Role.REPLICA, max(epoch, self._broker.role.epoch))
@@ -386,7 +398,7 @@ class ElectionService:
         assert self.election is not None
         waits = not (self._rules.learner or self._epoch or self.has_tables())
         learner = self._rules.learner or waits
-        hello = SlaveHandshake(self.election.own_id, self._ha.from_last_file, learner)
+        hello = SlaveHandshake(self.election.own_id, self._ha.from_last_file, learner, tells_tables=not learner)
         asked, last_message = self._questions, partial(self._questions.message_at, master.address)
         least = master.epoch if self._rules.engine == ETCD or await asked.is_ours(master.address) else 0
         self._following = Following(self._broker, self._log, self._ha, hello, least, self._followed, last_message)
@@ -444,7 +456,9 @@ class ElectionService:
         self._port.end_older(serving)
         election, machine = self.election, self.machine
         if election is not None and machine is not None:
-            election.do(machine.connected(slave.broker_id, acked, slave.learner, self._clock.monotonic()))
+            tables = self.copies.copied.get(slave.broker_id, -1) if slave.tells_tables else ANY_TABLES
+            self.tables_saved(self.copies.number)
+            election.do(machine.connected(slave.broker_id, acked, slave.learner, self.now, tables))
 
     def reported(self, slave: SlaveHandshake, acked: int) -> None:
         """Take a report."""
@@ -457,6 +471,22 @@ class ElectionService:
         election, machine = self.election, self.machine
         if election is not None and machine is not None:
             election.do(machine.gone(slave.broker_id, self._clock.monotonic()))
+
+    @property
+    def tables_everywhere(self) -> int:
+        """The newest save of topics and groups that the in-sync set has. See `TablesLeader`."""
+        machine = self.machine
+        return machine.set.tables_everywhere if machine is not None and machine.set is not None else -1
+
+    def tables_saved(self, number: int) -> None:
+        """Take a new save of topics and groups."""
+        if (machine := self.machine) is not None and machine.set is not None:
+            machine.set.tables_saved(number, self.now)
+
+    def tables_copied(self, broker_id: int, number: int) -> None:
+        """Take that a slave has the topics and groups of save *number*."""
+        if self.election is not None and (machine := self.machine) is not None:
+            self.election.do(machine.tables_copied(broker_id, number, self.now))
 
     # --- requests -----------------------------------------------------------------------------------------------------
 

@@ -8,7 +8,9 @@ change and counts the union of every set that the engine may have meanwhile:
     no answer  both sets count until the engine's set epoch is a newer one; then no older request can succeed any more.
                A newcomer whose outcome is unknown and that has left again is asked for once more, to settle it
 
-So each member of the engine's set has what is acknowledged, whichever of the requests succeeded.
+So each member of the engine's set has what is acknowledged, whichever of the requests succeeded. The same holds for
+the master's topics and groups, whose saves are numbered: a slave enters when it has the newest save, counts from then
+on, and leaves when it is late. A slave of RocketMQ does not tell what it has, and is not waited for.
 
 The set does not become smaller than `least_copies`. Nothing is acknowledged without a member that is away, so it keeps
 everything that is, and may be elected. RocketMQ's set shrinks to the master alone, and ends with it.
@@ -24,7 +26,9 @@ from typing import NamedTuple
 
 import attrs
 
-__all__ = ["Alter", "Follower", "SetRules", "SyncSet"]
+__all__ = ["ANY_TABLES", "Alter", "Follower", "SetRules", "SyncSet"]
+
+ANY_TABLES = 1 << 62  # of a slave that does not tell which tables it has
 
 
 @attrs.frozen(kw_only=True)
@@ -58,6 +62,8 @@ class Follower:
     caught_up_at: float = float("-inf")  # it had everything that the master had at this time
     mark: int = -1  # the master's end at `marked_at`
     marked_at: float = 0.0
+    tables: int = ANY_TABLES  # number of the save of topics and groups that it has
+    tables_late_since: float = float("inf")
 
     def report(self, acked: int, end: int, now: float) -> None:
         """Take a report; *end*: of the master's log."""
@@ -92,6 +98,7 @@ class SyncSet:
         self._number = 0
         self._open = -1  # the request that is being made
         self._end, self._since = end, now
+        self._tables = 0  # number of the newest save of topics and groups
         self._retry_at = now
         self._others: tuple[int, ...] = ()
         self.present = 1  # members that are connected, with this broker
@@ -111,10 +118,11 @@ class SyncSet:
         self._end = end
         self._confirm()
 
-    def connected(self, broker_id: int, acked: int, learner: bool, now: float) -> None:
+    def connected(self, broker_id: int, acked: int, learner: bool, now: float, tables: int = ANY_TABLES) -> None:
         """Count a slave that follows this epoch now; its log is equal to the master's up to *acked*."""
         follower = self.followers[broker_id] = Follower(acked, learner, now)
         follower.report(acked, self._end, now)
+        self._has_tables(follower, tables, now)
         self._recount()
 
     def reported(self, broker_id: int, acked: int, now: float) -> None:
@@ -127,6 +135,30 @@ class SyncSet:
         """Forget a slave's connection; as a member it counts until it has left the set."""
         self.followers.pop(broker_id, None)
         self._recount()
+
+    def tables_saved(self, number: int, now: float) -> None:
+        """Take the number of the newest save of topics and groups."""
+        self._tables = number
+        for each in self.followers.values():
+            self._has_tables(each, each.tables, now)
+
+    def tables_copied(self, broker_id: int, number: int, now: float) -> None:
+        """Take that a slave has the topics and groups of save *number*."""
+        follower = self.followers.get(broker_id)
+        if follower is not None and follower.tables != ANY_TABLES:
+            self._has_tables(follower, number, now)
+
+    def _has_tables(self, follower: Follower, number: int, now: float) -> None:
+        follower.tables = number
+        follower.tables_late_since = float("inf") if number >= self._tables else min(follower.tables_late_since, now)
+
+    @property
+    def tables_everywhere(self) -> int:
+        """The newest save of topics and groups that every member has; -1 while one is not connected, or a learner."""
+        if not self._rules.all_in_sync:
+            return ANY_TABLES
+        found = [self.followers.get(each) for each in self._others]
+        return min((-1 if each is None or each.learner else each.tables for each in found), default=ANY_TABLES)
 
     def _recount(self) -> None:
         """Note which copies count, after a change of the set."""
@@ -178,11 +210,15 @@ class SyncSet:
         if follower is None:  # it had a while to connect to a new master; a lost connection ends its membership
             return now - self._since < self._rules.first_s
         late = now - max(follower.caught_up_at, follower.connected_at)
+        if now - follower.tables_late_since > self._rules.max_late_s:
+            return False
         return not follower.learner and (follower.acked >= self._end or late <= self._rules.max_late_s)
 
     def _enters(self, follower: Follower, now: float) -> bool:
         # A follower that caught up with an end of this epoch has its start, which RocketMQ's master asks for.
         caught_up = follower.acked >= self._end or now - follower.caught_up_at <= self._rules.max_late_s
+        if follower.tables < self._tables:
+            return False
         return caught_up and not follower.learner and follower.acked >= self.confirmed
 
     def accepted(self, members: Iterable[int], set_epoch: int) -> None:
