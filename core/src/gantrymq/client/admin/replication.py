@@ -77,7 +77,7 @@ class MasterConnection:
 class ElectionState:
     """What a broker knows of the election of its master; GantryMQ only."""
 
-    engine: str  # what elects, in words
+    engine: str  # what elects: controller or etcd
     own_id: int  # in the set; 0: it has none yet
     epoch: int  # the newest one that it knows
     master: int | None  # id of the master; None: there is none

@@ -23,6 +23,7 @@ from gantrymq.remoting.codes import ResponseCode
 
 __all__ = [
     "admin_command",
+    "broker_named",
     "brokers_and_left_out",
     "brokers_of",
     "check_group",
@@ -119,6 +120,16 @@ def group_named(parameter: str = "name", *, required: bool = True) -> Callable[[
     """Add GROUP and ``-g``."""
     return named(
         parameter, names.check_group, "-g", "--group", metavar="GROUP", help="The consumer group.", required=required
+    )
+
+
+def broker_named(*, required: bool = True) -> Callable[[Command], Command]:
+    """Add BROKER_NAME and ``-b``."""
+    return named(
+        *("name", str, "-b", "--broker-name"),
+        metavar="BROKER_NAME",
+        help="The name that the brokers of a set have.",
+        required=required,
     )
 
 

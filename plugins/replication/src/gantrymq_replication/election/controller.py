@@ -94,11 +94,6 @@ class ControllerEngine:
         self._beats: dict[str, asyncio.Task[None]] = {}
 
     @property
-    def where(self) -> str:
-        """The kind, and the leader. See `Engine.where`."""
-        return f"the controller {self._leader}" if self._leader else "the controllers, none of which answers as leader"
-
-    @property
     def leader(self) -> str:
         """Address of the leading controller; empty while none is known."""
         return self._leader

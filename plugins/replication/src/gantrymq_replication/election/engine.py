@@ -52,10 +52,6 @@ class Engine(Protocol):
     renew_s: float  # between two renewals
     fences_on_loss: bool  # the engine may elect another one as soon as the connection breaks
 
-    @property
-    def where(self) -> str:
-        """Its kind, and the server that decides if there is one, for people."""
-
     async def open(self, on_news: OnNews, on_lost: OnLost) -> int:
         """Find or acquire this broker's id in the set, register, and return the id.
 

@@ -103,7 +103,6 @@ class EtcdEngine:
     def __init__(self, world: World, etcd: Etcd, rules: EtcdSetRules) -> None:
         self.lease_s, self.renew_s = float(rules.lease_s), rules.lease_s / 3
         self._clock, self._workers, self._etcd, self._rules = world.clock, world.workers, etcd, rules
-        self.where = "etcd"
         self._base = f"{rules.prefix}/{rules.cluster}/{rules.broker}/"
         self._files = IdentityFiles(world.files, rules.identity, rules.cluster, rules.broker)
         self._id = 0

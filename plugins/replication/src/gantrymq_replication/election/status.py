@@ -2,7 +2,7 @@
 
 GantryMQ's own members of 907, which RocketMQ's tools ignore:
 
-    election.engine           what elects, in words
+    election.engine           what elects: controller or etcd
     election.ownId, epoch     this broker's id in the set, and the newest epoch that it knows
     election.master           the id of the master; null if there is none
     election.knownSince       wall time in ms since which this broker knows this epoch and this master
@@ -79,7 +79,7 @@ def election_state(election: ElectionService) -> dict[str, Any]:
     """Return GantryMQ's own members."""
     machine, running, rules = election.machine, election.election, election.rules
     found: dict[str, Any] = {
-        "engine": "" if election.engine is None else election.engine.where,
+        "engine": rules.engine,
         "fencing": rules.fencing.value,
         "minInSyncReplicas": rules.least_copies,
         "leaseMillis": 0 if election.engine is None else round(1000 * election.engine.lease_s),

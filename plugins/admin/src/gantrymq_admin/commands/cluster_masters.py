@@ -1,0 +1,211 @@
+"""``gantrymq cluster handover``, ``promote`` and ``demote``: change the master of a set by hand."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable
+from typing import Final
+
+import click
+
+from gantrymq.client import Admin
+from gantrymq.commands.output import print_json, warn
+from gantrymq.errors import BrokerRefused, ClientError, GantryError
+from gantrymq.world.real import RealClock
+from gantrymq_admin.commands.cluster_explain import controller_option, names_of
+from gantrymq_admin.commands.options import admin_command, broker_named
+from gantrymq_admin.elected import ElectedBroker, ElectedSet, ask_set, change_master
+from gantrymq_admin.elected_sentences import accepting
+
+__all__ = ["demote", "handover", "promote"]
+
+ACCEPTS_S: Final = 15.0  # for the new master to accept messages
+LOOK_S: Final = 0.05
+UNCLEAN: Final = "enableElectUncleanMaster"  # setting of controllers
+NO_MEMBER: Final = 2012
+STILL_MASTER: Final = 2011
+
+
+@click.command()
+@broker_named()
+@click.option("--to", metavar="ID", help="Id or address of the member that takes over; by default the best one.")
+@controller_option
+@admin_command
+async def handover(admin: Admin, name: str, to: str | None, controller: str | None, output: str) -> None:
+    """Let another member of the in-sync set be the master of BROKER_NAME, without losing anything.
+
+    The master refuses messages until the set has all that it has, well below a second, and then gives up. Producers try
+    again. It stays the master if no other member is in sync. Exits with 1 unless the new master accepts messages.
+    """
+    found = await _set(admin, name, controller)
+    master = _our_master(found, "hand over")
+    wanted = None if to is None else _member(found, to).id
+    await _change(admin, found, change_master(admin, master.address, "handover", wanted), output, wanted)
+
+
+@click.command()
+@broker_named()
+@controller_option
+@admin_command
+async def demote(admin: Admin, name: str, controller: str | None, output: str) -> None:
+    """Let the master of BROKER_NAME give up at once, for another member of the in-sync set.
+
+    For a master that works badly: unlike handover it does not wait until the others have all. What is acknowledged is
+    kept; what is not may be lost, and its producers get an error. It stays the master if no other member is in sync.
+    """
+    found = await _set(admin, name, controller)
+    master = _our_master(found, "give up by itself")
+    await _change(admin, found, change_master(admin, master.address, "demote"), output, None)
+
+
+@click.command()
+@broker_named()
+@click.argument("to", metavar="ID")
+@click.option(
+    "--unclean", is_flag=True, help="Also if it is not in the in-sync set: what it lacks is lost, acknowledged or not."
+)
+@controller_option
+@admin_command
+async def promote(admin: Admin, name: str, to: str, unclean: bool, controller: str | None, output: str) -> None:
+    """Elect the broker with this ID or address as the master of BROKER_NAME.
+
+    With controllers at once, also instead of a master that lives, like mqadmin's electMaster. With etcd only while
+    there is no master. Members of the in-sync set have all that was acknowledged; with --unclean any other broker is
+    elected, and its log counts from then on: acknowledged messages that it lacks are lost.
+    """
+    found = await _set(admin, name, controller)
+    wanted = _member(found, to)
+    assert wanted.id is not None
+    if unclean:
+        _warn_of_loss(found, wanted)
+    if found.controllers:
+        if not found.leader:
+            raise ClientError(found.engine_problem)
+        await _change(admin, found, _elect(admin, found, wanted.id, unclean=unclean), output, wanted.id)
+        return
+    if found.master is not None:
+        raise ClientError(
+            f"broker id {found.master_id} is the master of {name}: 'gantrymq cluster handover' changes it; if it does "
+            "not answer, stop it, and the set elects another one when its lease has ended"
+        )
+    work = change_master(admin, wanted.address, "promote", wanted.id, unclean=unclean)
+    await _change(admin, found, work, output, wanted.id)
+
+
+# --- before -----------------------------------------------------------------------------------------------------------
+
+
+async def _set(admin: Admin, name: str, controller: str | None) -> ElectedSet:
+    (addresses,) = await names_of(admin, name)
+    found = await ask_set(admin, addresses, [controller] if controller else [])
+    if found is None:
+        raise ClientError(f"the master of {name} is fixed by settings, not elected (enableControllerMode)")
+    return found
+
+
+def _our_master(found: ElectedSet, what: str) -> ElectedBroker:
+    """Return the master, which answers, and is ours."""
+    master = found.master
+    if master is None:
+        raise ClientError(
+            f"{found.broker} has no master that could {what}: 'gantrymq cluster explain' says why, 'gantrymq cluster "
+            "promote' elects one"
+        )
+    if master.silent:
+        raise ClientError(f"the master, broker id {master.id}, does not answer: {master.silent}")
+    if master.election is None:
+        raise ClientError(
+            f"the master, broker id {master.id} at {master.address}, is RocketMQ's, which cannot {what}: it accepts "
+            "messages until another one is elected. 'gantrymq cluster promote' elects another member at once"
+        )
+    return master
+
+
+def _member(found: ElectedSet, wanted: str) -> ElectedBroker:
+    for each in found.brokers:
+        if each.id is not None and wanted in (str(each.id), each.address):
+            return each
+    known = ", ".join(f"{each.id} ({each.address})" for each in found.brokers if each.id is not None)
+    raise ClientError(f"no broker of {found.broker} has the id or address {wanted}; known are: {known or 'none'}")
+
+
+def _warn_of_loss(found: ElectedSet, wanted: ElectedBroker) -> None:
+    others = [each.end for each in found.brokers if each is not wanted and each.end is not None]
+    more = max(others, default=0) - (wanted.end or 0)
+    known = f"at least {more} bytes, by the brokers that answer" if more > 0 else "how much is not known"
+    warn(
+        f"broker id {wanted.id} is elected although it may lack messages that were acknowledged: they are lost "
+        f"({known}), also on the other brokers, which cut what it does not have"
+    )
+
+
+# --- the change -------------------------------------------------------------------------------------------------------
+
+
+async def _elect(admin: Admin, found: ElectedSet, broker_id: int, *, unclean: bool) -> None:
+    """Ask the controller; with *unclean* it may elect brokers outside of in-sync sets for that moment."""
+    before = "false"
+    if unclean:
+        before = (await admin.controller_settings(found.leader)).get(UNCLEAN, "false")
+        await admin.change_controller_settings(found.leader, {UNCLEAN: "true"})
+    try:
+        await admin.elect_master(found.leader, found.cluster, found.broker, broker_id)
+    except BrokerRefused as refusal:
+        if refusal.response_code == NO_MEMBER and not unclean:
+            raise ClientError(
+                f"broker id {broker_id} is no living member of the in-sync set {list(found.in_sync)}: with --unclean "
+                "it is elected, and acknowledged messages that it lacks are lost"
+            ) from refusal
+        if refusal.response_code != STILL_MASTER:
+            raise
+    finally:
+        if unclean and before != "true":
+            try:
+                await admin.change_controller_settings(found.leader, {UNCLEAN: before})
+            except GantryError as error:
+                warn(f"{UNCLEAN} is still true at the controller {found.leader}, set it to {before}: {error}")
+
+
+async def _change(admin: Admin, before: ElectedSet, work: Awaitable[object], output: str, wanted: int | None) -> None:
+    """Do *work*, wait until the new master accepts messages, and tell it."""
+    clock = RealClock()
+    began = clock.monotonic()
+    changed = await work
+    found = await _set(admin, before.broker, before.leader or None)
+    while clock.monotonic() - began < ACCEPTS_S and (
+        accepting(found) is False or (found.epoch <= before.epoch and found.master_id != wanted)
+    ):
+        await clock.sleep(LOOK_S)
+        found = await _set(admin, before.broker, before.leader or None)
+    took, master, accepts = clock.monotonic() - began, found.master, accepting(found)
+    old = before.master_id
+    right = master is not None and (master.id != old if wanted is None else master.id == wanted)
+    if output == "json":
+        document = {
+            "cluster": found.cluster,
+            "broker": found.broker,
+            "from": old,
+            "to": found.master_id,
+            "address": master.address if master is not None else None,
+            "epoch": found.epoch,
+            "accepting": accepts,
+            "refused_ms": getattr(changed, "refused_ms", None),
+            "seconds": round(took, 3),
+        }
+        print_json(document)
+    elif master is None:
+        click.echo(f"{found.broker}: there is no master; 'gantrymq cluster explain' says why")
+    else:
+        state = {True: "accepts messages", None: "is RocketMQ's", False: "does not accept messages yet"}[accepts]
+        was = (
+            f"instead of broker id {old}, "
+            if old not in (None, master.id)
+            else "as before, "
+            if old == master.id
+            else ""
+        )
+        click.echo(
+            f"{found.broker}: broker id {master.id} ({master.address}) is the master of epoch {found.epoch}, {was}and "
+            f"{state}; that took {took:.1f} s"
+        )
+    if not right or accepts is False:
+        raise click.exceptions.Exit(1)

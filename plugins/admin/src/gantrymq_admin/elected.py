@@ -1,0 +1,226 @@
+"""Sets of brokers whose master is elected: what their brokers and RocketMQ's controllers say, and changing the master.
+
+Brokers of GantryMQ tell the election in their answer to 907. For others the leading controller is asked, whose address
+is a setting of the brokers. A master is changed by request 65031 at brokers of GantryMQ, because a planned change needs
+the master to refuse messages first, and by electMaster (1002) at the controller.
+
+Source: apache/rocketmq tools/.../command/controller/ReElectMasterSubCommand.java.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable
+from typing import Any, Final, cast
+
+import attrs
+
+from gantrymq.client import Admin
+from gantrymq.client.admin import BrokerSet, ElectionState, HaStatus, RequestNotServed
+from gantrymq.client.routing.routes import BrokerAddresses
+from gantrymq.errors import BrokerRefused, ClientError, GantryError
+from gantrymq.remoting.codes import RequestCode
+from gantrymq.remoting.headers.base import Header, Int64, header_of
+from gantrymq_admin.answers import read
+
+__all__ = ["ChangedMaster", "ElectedBroker", "ElectedSet", "ask_set", "change_master", "leading_controller"]
+
+CHANGE_MASTER: Final = cast(RequestCode, 65031)
+MASTER_ID: Final = 0
+CHANGE_S: Final = 20.0  # for an answer to 65031
+
+
+@attrs.frozen(kw_only=True)
+class ElectedBroker:
+    """One broker of a set."""
+
+    id: int | None  # in the set; None: it is not known
+    address: str
+    registered: bool = True  # with the name servers
+    silent: str = ""  # why it did not answer; empty if it did
+    alive: bool | None = None  # as the controller says; None: it does not say
+    end: int | None = None  # of its log
+    election: ElectionState | None = None  # None: a broker of RocketMQ, or it did not answer
+    ha: HaStatus | None = None
+
+
+@attrs.frozen(kw_only=True)
+class ElectedSet:
+    """The brokers of one name."""
+
+    cluster: str
+    broker: str
+    brokers: tuple[ElectedBroker, ...]
+    controllers: tuple[str, ...] = ()  # addresses; empty with etcd
+    leader: str = ""  # address of the leading controller
+    engine_problem: str = ""  # why no controller leads or knows the set
+    known: BrokerSet | None = None  # to the controller
+
+    @property
+    def told(self) -> ElectionState | None:
+        """The newest that a broker says: that of the master, if it answers."""
+        states = [each.election for each in self.brokers if each.election is not None and each.election.own_id]
+        return max(states, key=lambda each: (each.epoch, each.master == each.own_id), default=None)
+
+    @property
+    def epoch(self) -> int:
+        """The newest epoch."""
+        return max(self.told.epoch if self.told else 0, self.known.epoch if self.known else 0)
+
+    @property
+    def master_id(self) -> int | None:
+        """Id of the master; None: there is none, or it is not known."""
+        if self.told is not None and (self.known is None or self.told.epoch >= self.known.epoch):
+            return self.told.master
+        return self.known.master if self.known else None
+
+    @property
+    def master(self) -> ElectedBroker | None:
+        """The master, if there is one whose address is known."""
+        return self.by_id(self.master_id) if self.master_id is not None else None
+
+    @property
+    def in_sync(self) -> tuple[int, ...]:
+        """Ids of the in-sync set."""
+        if self.known is not None and (self.told is None or self.known.epoch >= self.told.epoch):
+            return tuple(sorted(each.broker_id for each in self.known.in_sync))
+        return self.told.in_sync if self.told else ()
+
+    def by_id(self, broker_id: int) -> ElectedBroker | None:
+        """Return the broker with an id in the set."""
+        return next((each for each in self.brokers if each.id == broker_id), None)
+
+
+@attrs.frozen
+class ChangedMaster:
+    """The result of a change."""
+
+    broker_id: int
+    epoch: int
+    refused_ms: int | None  # for how long the old master refused messages; None: it does not say
+
+
+@header_of()
+class ChangeMasterRequest(Header):
+    """Request 65031."""
+
+    act: str
+    broker_id: Int64 | None = None
+    unclean: bool = False
+
+
+async def change_master(
+    admin: Admin, address: str, act: str, broker_id: int | None = None, *, unclean: bool = False
+) -> ChangedMaster:
+    """Change the master at a broker of GantryMQ: handover or demote at the master, promote at the one to promote.
+
+    Raises:
+        RequestNotServed: it is a broker of RocketMQ, or lacks gantrymq-replication.
+        BrokerRefused: code 1, with a sentence.
+        AnswerUnreadable, ConnectFailed, ConnectionLost, CallTimeout: no usable response.
+    """
+    header = ChangeMasterRequest(act=act, broker_id=broker_id, unclean=unclean)
+    before, admin.timeout_s = admin.timeout_s, CHANGE_S
+    try:
+        return await admin.request_parsed(address, CHANGE_MASTER, _changed, header, what=f"the change at {address}")
+    finally:
+        admin.timeout_s = before
+
+
+def _changed(members: dict[Any, Any]) -> ChangedMaster:
+    found = {"broker_id": members["brokerId"], "refused_ms": members.get("refusedMillis"), "epoch": members["epoch"]}
+    return read(ChangedMaster, found)
+
+
+async def ask_set(admin: Admin, name: BrokerAddresses, controllers: Iterable[str] = ()) -> ElectedSet | None:
+    """Ask the brokers of one name, and the leading controller if they have one; None if their roles are fixed.
+
+    Args:
+        admin: started.
+        name: the brokers, as the name servers know them.
+        controllers: addresses, instead of those that the brokers' settings have.
+    """
+    at = {address: broker_id for broker_id, address in name.addresses.items()}
+    at |= dict.fromkeys(set(name.rivals) - at.keys(), MASTER_ID)
+    brokers = await asyncio.gather(*(_ask(admin, *each) for each in at.items()))
+    addresses = tuple(controllers) or await _controllers(admin, brokers)
+    found = ElectedSet(cluster=name.cluster, broker=name.name, brokers=tuple(brokers), controllers=addresses)
+    if not addresses:
+        unknown = all(each.silent for each in brokers)
+        return found if unknown or any(each.election for each in brokers) else None
+    leader, problem = await leading_controller(admin, addresses)
+    known = None
+    if leader:
+        try:
+            known = (await admin.broker_sets(leader, [name.name])).get(name.name)
+        except GantryError as error:
+            problem = str(error)
+        else:
+            problem = "" if known else f"the controller {leader} does not know {name.name}"
+    return attrs.evolve(found, leader=leader, engine_problem=problem, known=known, brokers=_merged(brokers, known))
+
+
+async def leading_controller(admin: Admin, addresses: Iterable[str]) -> tuple[str, str]:
+    """Return the address of the controller that leads, or why there is none."""
+    problems = []
+    for address in addresses:
+        try:
+            found = await admin.controller_metadata(address)
+        except GantryError as error:
+            problems.append(str(error))
+            continue
+        if found.leader:
+            return found.leader, ""
+        problems.append(f"{address} knows no leader")
+    return "", f"no controller leads: {'; '.join(problems)}"
+
+
+async def _ask(admin: Admin, address: str, registered_id: int) -> ElectedBroker:
+    own_id = registered_id or None
+    try:
+        ha = await _ha(admin, address)
+        figures = await admin.runtime_info(address)
+    except GantryError as problem:
+        return ElectedBroker(id=own_id, address=address, silent=str(problem))
+    election = ha.election if ha is not None else None
+    if election is not None:
+        own_id = election.own_id or own_id
+    end = figures.get("commitLogMaxOffset", "")
+    return ElectedBroker(
+        id=own_id, address=address, end=int(end) if end.isdecimal() else None, election=election, ha=ha
+    )
+
+
+async def _ha(admin: Admin, address: str) -> HaStatus | None:
+    try:
+        return await admin.ha_status(address)
+    except RequestNotServed:
+        return None
+
+
+async def _controllers(admin: Admin, brokers: Iterable[ElectedBroker]) -> tuple[str, ...]:
+    """Return the controllers' addresses, from the settings of the first broker that has some."""
+    for each in brokers:
+        if each.silent or (each.election is not None and each.election.engine == "etcd"):
+            continue
+        try:
+            settings = await admin.broker_settings(each.address)
+        except (BrokerRefused, ClientError):
+            continue
+        if settings.get("enableControllerMode") == "true" and settings.get("electionEngine") in (None, "controller"):
+            return tuple(filter(None, map(str.strip, settings.get("controllerAddr", "").split(";"))))
+    return ()
+
+
+def _merged(brokers: Iterable[ElectedBroker], known: BrokerSet | None) -> tuple[ElectedBroker, ...]:
+    """Add what the controller knows: ids of brokers that do not tell them, life signs, and further brokers."""
+    members = {each.address: each for each in known.members} if known is not None else {}
+    found = []
+    for each in brokers:
+        member = members.pop(each.address, None)
+        found.append(attrs.evolve(each, id=member.broker_id, alive=member.alive) if member is not None else each)
+    found += [
+        ElectedBroker(id=each.broker_id, address=address, registered=False, alive=each.alive)
+        for address, each in members.items()
+    ]
+    return tuple(sorted(found, key=lambda each: (each.id is None, each.id or 0, each.address)))
