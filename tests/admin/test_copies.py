@@ -1,8 +1,9 @@
 """What `gantrymq cluster status` makes of the answers of masters and slaves."""
 
+import attrs
 import pytest
 
-from gantrymq.client.admin import ConnectedSlave, HaStatus, LostSlave, MasterConnection
+from gantrymq.client.admin import ConnectedSlave, ElectionState, HaStatus, LostSlave, MasterConnection
 from gantrymq_admin.copies import Answer, healthy
 from gantrymq_admin.copies import copies_of as copies_at
 
@@ -201,3 +202,59 @@ def test_a_slave_that_was_lost_is_shown_for_a_day():
 )
 def test_a_set_is_healthy_if_nothing_known_is_wrong(answers, well):
     assert healthy(copies_of(answers)) is well
+
+
+def state(own_id, **fields):
+    """What a broker tells of the election of broker id 1 as the master of epoch 3."""
+    known = {
+        "engine": "etcd",
+        "own_id": own_id,
+        "epoch": 3,
+        "master": 1,
+        "master_address": "m:1",
+        "known_since_ms": 0,
+        "in_sync": (1, 2),
+        "in_sync_epoch": 5,
+        "confirmed": 1000,
+        "problem": "" if own_id == 1 else "this broker is a slave",
+        "apart": "",
+        "unelectable": "",
+        "fencing": "strict",
+        "least_copies": 2,
+        "lease_ms": 9000,
+        "learner": False,
+    }
+    return ElectionState(**{**known, **fields})
+
+
+def elected(answer, own_id, **fields):
+    return attrs.evolve(answer, ha=attrs.evolve(answer.ha, election=state(own_id, **fields)))
+
+
+def of_id(broker_id, **fields):
+    return attrs.evolve(connection(f"a:{40000 + broker_id}", **fields), broker_id=broker_id)
+
+
+def test_slaves_of_one_host_are_found_by_their_ids_in_an_elected_set():
+    leader = elected(master(of_id(3, in_sync=False, ack=400), of_id(2)), 1)
+    slaves = [elected(slave("a:1", 2, problem=""), 2), elected(slave("a:2", 3, end=400, problem=""), 3)]
+    first, two, three = copies_of([leader, *slaves])
+    assert (first.epoch, first.elected_id, first.in_sync_set, first.in_sync_copies) == (3, 1, (1, 2), 2)
+    assert (first.wanted_copies, first.problem, first.lacking) == (2, None, False)
+    assert (two.in_sync, two.lag_bytes, two.following, two.epoch) == (True, 0, True, 3)
+    assert (three.in_sync, three.lag_bytes, three.following) == (False, 600, True)
+    assert not healthy([first, two, three])
+
+
+def test_an_elected_master_that_refuses_messages_says_why():
+    (first,) = copies_of([elected(master(), 1, problem="this master is fenced: etcd does not answer")])
+    assert (first.problem, first.lacking) == ("this master is fenced: etcd does not answer", True)
+    first, _ = copies_of([elected(slave(problem=""), 2, master=None, problem="none of the set is alive")])
+    assert first.problem.endswith("to this broker name: none of the set is alive")
+
+
+def test_a_learner_lacks_nothing_because_it_is_never_in_sync():
+    learner = attrs.evolve(of_id(4, in_sync=False), learner=True)
+    rows = copies_of([elected(master(learner), 1), elected(slave("a:1", 4, problem=""), 4, learner=True)])
+    assert (rows[1].in_sync, rows[1].following, rows[1].problem) == (None, True, "a learner: never in sync")
+    assert healthy(rows)

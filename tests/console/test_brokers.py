@@ -288,6 +288,21 @@ def test_master_and_slaves_are_shown_if_there_are_slaves(visitor, name, monkeypa
     assert [each["following"] for each in shown] == [None, True, False]
 
 
+def test_an_elected_master_is_shown_with_its_epoch_and_its_set(visitor, name, monkeypatch):
+    async def asked(_admin, addresses, _now_ms, _rivals):
+        elected = {"epoch": 7, "elected_id": 3, "in_sync_set": (1, 3), "problem": "this master is fenced"}
+        return [Copy(role="master", id=0, address=addresses[0], end=9, in_sync_copies=2, wanted_copies=1, **elected)]
+
+    monkeypatch.setattr(copies_data, "ask_copies", asked)
+    visitor.cluster.forget()
+    page = visitor.get(f"/brokers/{name}").text
+    assert "Broker id 3, elected for epoch 7. In-sync set: 1, 3." in page and "this master is fenced" in page
+    (shown,) = visitor.api(f"/brokers/{name}")["data"]["copies"]
+    assert (shown["epoch"], shown["elected_id"], shown["in_sync_set"]) == (7, 3, [1, 3])
+    (problem,) = visitor.api("/")["data"]["problems"]
+    assert (problem["word"], problem["sentence"]) == ("refuses", "this master is fenced")
+
+
 def test_a_broker_that_tells_nonsense_of_its_slaves_is_still_shown(visitor, name, monkeypatch):
     async def nonsense(_address, _code, *_more, what):
         return {"haConnectionInfo": ["x"], "what": what}

@@ -57,8 +57,7 @@ def test_the_page_lists_what_is_not_built() -> None:
     page = PAGE.read_text()
     assert all(f"| {row.what} | {row.request} | code {row.code}: {row.says} |" in page for row in TABLE)
     users = set(range(RequestCode.AUTH_CREATE_USER, RequestCode.AUTH_LIST_ACL + 1))  # one row for all of them
-    of_plugins = {RequestCode.GET_BROKER_EPOCH_CACHE}  # answered by gantrymq-replication, without a controller
-    assert set(NOT_BUILT) - users - of_plugins < {row.request for row in TABLE}
+    assert set(NOT_BUILT) - users < {row.request for row in TABLE}
 
 
 def test_the_page_lists_what_differs_on_purpose_and_each_row_names_a_test() -> None:

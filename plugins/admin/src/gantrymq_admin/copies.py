@@ -1,8 +1,8 @@
 """What brokers of one name tell of their replication, put together: who copies whom, how far, and why not.
 
 A master knows connections, by the addresses from which they come; name servers know slaves, by the addresses at which
-they serve clients. A slave of GantryMQ tells the address of its connection. Others are found by their host, if there
-is one slave and one connection of that host.
+they serve clients. A slave of GantryMQ tells the address of its connection, an elected master the ids of its slaves.
+Others are found by their host, if there is one slave and one connection of that host.
 
 RocketMQ's brokers tell less: before 5.0 the ends of their logs only, later the connections of a master, without times
 and reasons. What is not known is None.
@@ -18,7 +18,7 @@ from typing import Final
 import attrs
 
 from gantrymq.client import Admin
-from gantrymq.client.admin import ConnectedSlave, HaStatus, LostSlave, MasterConnection
+from gantrymq.client.admin import ConnectedSlave, ElectionState, HaStatus, LostSlave, MasterConnection
 from gantrymq.errors import BrokerRefused, GantryError
 
 __all__ = ["Answer", "Copy", "ask_copies", "copies_of", "healthy"]
@@ -60,6 +60,11 @@ class Answer:
         return self.ha.connection if self.ha is not None else None
 
     @property
+    def election(self) -> ElectionState | None:
+        """What it says of the election of its master; None if roles are fixed, or it does not tell."""
+        return self.ha.election if self.ha is not None else None
+
+    @property
     def local_address(self) -> str | None:
         """The address of a slave's connection to its master; empty without one, None if it does not tell."""
         return self.connection.local_address if self.connection is not None else None
@@ -86,6 +91,10 @@ class Copy:
     in_sync_copies: int | None = None  # of a master, its own included
     wanted_copies: int | None = None
     problem: str | None = None
+    epoch: int | None = None  # of an elected master; of its slaves the newest that they know
+    in_sync_set: tuple[int, ...] | None = None  # of an elected master: the ids of the in-sync set
+    elected_id: int | None = None  # in the set: a master's id there is not 0
+    learner: bool = False  # whether it is never a member of the in-sync set
 
     @property
     def lacking(self) -> bool:
@@ -153,7 +162,7 @@ def copies_of(answers: Sequence[Answer], now_ms: int) -> list[Copy]:
     found = _matched(connections, slaves)
     known = {connection.address for connection in found.values()}
     rest = [each for each in connections if each.address not in known]
-    rows = [_master(master)]
+    rows = [_master(master) if master is not None else _no_master(slaves)]
     rows += [_slave(each, found.get(each.address), master, rest) for each in slaves]
     rows += [_unregistered(each) for each in rest]
     hosts = {each.address for each in rows if each.role != "master"} | {each.address for each in connections}
@@ -165,6 +174,13 @@ def _matched(connections: Sequence[ConnectedSlave], slaves: Sequence[Answer]) ->
     by_address = {each.address: each for each in connections}
     found = {}
     for slave in slaves:
+        own_id = slave.election.own_id if slave.election is not None else slave.broker_id
+        of_id = next((each for each in by_address.values() if each.broker_id == own_id), None)
+        if of_id is not None:
+            found[slave.address] = by_address.pop(of_id.address)
+    for slave in slaves:
+        if slave.address in found:
+            continue
         if connection := by_address.pop(slave.local_address or "", None):
             found[slave.address] = connection
     for slave in slaves:
@@ -177,17 +193,24 @@ def _matched(connections: Sequence[ConnectedSlave], slaves: Sequence[Answer]) ->
     return found
 
 
-def _master(master: Answer | None) -> Copy:
-    if master is None:
-        return Copy(role="master", id=MASTER_ID, address="", end=None, problem=NO_MASTER)
+def _no_master(slaves: Sequence[Answer]) -> Copy:
+    """Return the row of a missing master, with what slaves say of its election."""
+    told = max((each.election for each in slaves if each.election), key=lambda each: each.epoch, default=None)
+    problem = NO_MASTER if told is None else f"{NO_MASTER}: {told.apart or told.problem}"
+    return Copy(role="master", id=MASTER_ID, address="", end=None, problem=problem)
+
+
+def _master(master: Answer) -> Copy:
     if master.problem:
         return Copy(role="master", id=MASTER_ID, address=master.address, end=None, problem=master.problem)
     count = wanted = problem = None
     if master.ha is not None:
         count, wanted = 1 + master.ha.in_sync_slaves, master.ha.wanted_copies
-        if wanted is not None and count < wanted:
+        if (election := master.election) is not None:
+            wanted, problem = election.least_copies, election.problem or None
+        elif wanted is not None and count < wanted:
             problem = f"copies in sync: {count}, fewer than the {wanted} that its settings ask for"
-    return Copy(
+    row = Copy(
         role="master",
         id=MASTER_ID,
         address=master.address,
@@ -196,12 +219,21 @@ def _master(master: Answer | None) -> Copy:
         wanted_copies=wanted,
         problem=problem,
     )
+    return _elected(row, master)
+
+
+def _elected(row: Copy, answer: Answer) -> Copy:
+    """Add what a broker says of the election."""
+    if (election := answer.election) is None:
+        return row
+    row = attrs.evolve(row, epoch=election.epoch, elected_id=election.own_id or None, learner=election.learner)
+    return attrs.evolve(row, in_sync_set=election.in_sync) if row.role == "master" else row
 
 
 def _slave(
     slave: Answer, connection: ConnectedSlave | None, master: Answer | None, rest: Sequence[ConnectedSlave]
 ) -> Copy:
-    row = Copy(role="slave", id=slave.broker_id, address=slave.address, end=slave.end)
+    row = _elected(Copy(role="slave", id=slave.broker_id, address=slave.address, end=slave.end), slave)
     client = slave.connection
     if client is not None and client.acting:
         waiting = client.acting_problem
@@ -233,6 +265,8 @@ def _with_connection(row: Copy, connection: ConnectedSlave) -> Copy:
     """Add what the master says of a connection."""
     lag, late_ms, problem = max(0, connection.lag_bytes), connection.late_ms, None
     late_s = late_ms / 1000 if late_ms is not None else None if lag else 0.0
+    if connection.learner and row.learner:
+        return attrs.evolve(row, lag_bytes=lag, lag_s=late_s, following=True, problem="a learner: never in sync")
     if not connection.in_sync:
         since = f", and did not have everything for {late_s:.0f} s" if late_s else ""
         problem = (

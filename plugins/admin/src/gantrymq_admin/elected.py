@@ -142,7 +142,7 @@ async def ask_set(admin: Admin, name: BrokerAddresses, controllers: Iterable[str
     """
     at = {address: broker_id for broker_id, address in name.addresses.items()}
     at |= dict.fromkeys(set(name.rivals) - at.keys(), MASTER_ID)
-    brokers = await asyncio.gather(*(_ask(admin, *each) for each in at.items()))
+    brokers = sorted(await asyncio.gather(*(_ask(admin, *each) for each in at.items())), key=_by_id)
     addresses = tuple(controllers) or await _controllers(admin, brokers)
     found = ElectedSet(cluster=name.cluster, broker=name.name, brokers=tuple(brokers), controllers=addresses)
     if not addresses:
@@ -223,4 +223,8 @@ def _merged(brokers: Iterable[ElectedBroker], known: BrokerSet | None) -> tuple[
         ElectedBroker(id=each.broker_id, address=address, registered=False, alive=each.alive)
         for address, each in members.items()
     ]
-    return tuple(sorted(found, key=lambda each: (each.id is None, each.id or 0, each.address)))
+    return tuple(sorted(found, key=_by_id))
+
+
+def _by_id(broker: ElectedBroker) -> tuple[int, str]:
+    return 1 << 63 if broker.id is None else broker.id, broker.address

@@ -13,7 +13,7 @@ COMMANDS = {
     "status": ("status:status", "Show the clusters and their brokers."),
     "cluster": (
         "cluster:cluster",
-        "Show the brokers of each cluster; export and import definitions; plan a cluster.",
+        "Show the brokers of each cluster; export and import definitions; plan a cluster; change elected masters.",
     ),
     "topic": ("topic:topic", "List, create, delete and look at topics."),
     "group": ("group:group", "List, create, delete and look at consumer groups."),

@@ -58,7 +58,6 @@ NOT_BUILT: Mapping[int, str] = {
     RequestCode.UPDATE_COLD_DATA_FLOW_CTR_CONFIG: "the control of cold data is",
     RequestCode.REMOVE_COLD_DATA_FLOW_CTR_CONFIG: "the control of cold data is",
     RequestCode.SET_COMMITLOG_READ_MODE: "choosing how the log is read ahead is",
-    RequestCode.GET_BROKER_EPOCH_CACHE: "the controller is",
     **dict.fromkeys(range(RequestCode.AUTH_CREATE_USER, RequestCode.AUTH_LIST_ACL + 1), "access control is"),
 }
 
@@ -75,6 +74,7 @@ IN_PLUGINS: Mapping[int, str] = {  # request code to the distribution that serve
         ),
         "gantrymq-pop",
     ),
+    **dict.fromkeys((RequestCode.GET_BROKER_EPOCH_CACHE, RequestCode.GET_BROKER_HA_STATUS), "gantrymq-replication"),
     **dict.fromkeys(
         (RequestCode.RECALL_MESSAGE, RequestCode.GET_TIMER_CHECK_POINT, RequestCode.GET_TIMER_METRICS),
         "gantrymq-schedule",

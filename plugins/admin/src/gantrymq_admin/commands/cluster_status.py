@@ -56,6 +56,10 @@ def _document(cluster: str, broker: str, copies: list[Copy]) -> dict[str, Any]:
 
 def _row(copy: Copy) -> tuple[object, ...]:
     state = copy.problem or {None: "", True: "follows", False: "does not follow"}[copy.following]
+    if copy.in_sync_set is not None:
+        ids = ", ".join(map(str, copy.in_sync_set))
+        elected = f"broker id {copy.elected_id}, elected for epoch {copy.epoch}; in-sync set {ids}"
+        state = f"{elected}: {copy.problem}" if copy.problem else elected
     if copy.in_sync_copies is not None:
         wanted = copy.wanted_copies
         in_sync = f"{copy.in_sync_copies}" if wanted is None else f"{copy.in_sync_copies}, wanted {wanted}"

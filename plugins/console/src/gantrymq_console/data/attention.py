@@ -171,7 +171,9 @@ def _of_copies(name: str, rows: Iterable[CopyRow], away: Sequence[str]) -> Itera
     hosts, link = {each.rpartition(":")[0] for each in away}, ("brokers", name)
     for each in rows:
         if each.lacking and each.role == "master":
-            if each.in_sync_copies is not None:
+            if each.epoch is not None:
+                yield Problem("refuses", "bad", name, {"name": name}, link, sentence=each.problem)
+            elif each.in_sync_copies is not None:
                 yield Problem("copies", "bad", name, {"name": name}, link, sentence=each.problem)
         elif each.lacking and each.address not in (hosts if each.broker_id is None else away):
             yield Problem("copy", "warn", name, {"name": name, "address": each.address}, link, sentence=each.problem)

@@ -31,6 +31,9 @@ class CopyRow:
     wanted_copies: int | None
     problem: str
     lacking: bool  # whether it needs attention
+    epoch: int | None  # of an elected master; of its slaves the newest that they know
+    in_sync_set: tuple[int, ...] | None  # of an elected master
+    elected_id: int | None  # in the set
 
 
 async def copies_of_name(cluster: Cluster, name: str) -> tuple[CopyRow, ...]:
@@ -40,7 +43,9 @@ async def copies_of_name(cluster: Cluster, name: str) -> tuple[CopyRow, ...]:
     found = (
         await cluster.shared(("copies", name), AGE_S, lambda: ask_copies(cluster.admin, addresses, now_ms(), rivals))
     ).value
-    alone = len(found) < 2 and all(each.role == "master" and (each.wanted_copies or 1) < 2 for each in found)
+    alone = len(found) < 2 and all(
+        each.role == "master" and (each.wanted_copies or 1) < 2 and each.epoch is None for each in found
+    )
     return () if alone else tuple(_row(each) for each in found)
 
 
@@ -58,4 +63,7 @@ def _row(copy: Copy) -> CopyRow:
         copy.wanted_copies,
         copy.problem or "",
         copy.lacking,
+        copy.epoch,
+        copy.in_sync_set,
+        copy.elected_id,
     )

@@ -1,0 +1,199 @@
+"""What `gantrymq cluster explain` says of a set with an elected master, and what is asked for it."""
+
+import attrs
+import pytest
+
+from gantrymq.client.admin import BrokerSet, ConnectedSlave, ElectionState, HaStatus, MasterConnection, SetMember
+from gantrymq_admin.elected import ElectedBroker, ElectedSet
+from gantrymq_admin.elected_sentences import accepting, explained
+
+STATE = ElectionState(
+    engine="etcd",
+    own_id=1,
+    epoch=3,
+    master=1,
+    master_address="a:1",
+    known_since_ms=1_800_000_000_000,
+    in_sync=(1, 2),
+    in_sync_epoch=5,
+    confirmed=1000,
+    problem="",
+    apart="",
+    unelectable="",
+    fencing="strict",
+    least_copies=1,
+    lease_ms=9000,
+    learner=False,
+)
+
+
+def connected(broker_id, lag=0, learner=False):
+    return ConnectedSlave(
+        address=f"h:{broker_id}",
+        acked_offset=1000 - lag,
+        lag_bytes=lag,
+        in_sync=True,
+        next_offset=1000 - lag,
+        bytes_per_s=0,
+        late_ms=1500 if lag else 0,
+        broker_id=broker_id,
+        learner=learner,
+    )
+
+
+def master(*slaves, **fields):
+    """Broker id 1, the master."""
+    ha = HaStatus(
+        master=True,
+        max_offset=1000,
+        in_sync_slaves=1,
+        slaves=slaves,
+        lost_slaves=(),
+        wanted_copies=None,
+        connection=None,
+    )
+    return ElectedBroker(id=1, address="a:1", end=1000, election=attrs.evolve(STATE, **fields), ha=ha)
+
+
+def slave(broker_id, problem="", tables="", **fields):
+    connection = MasterConnection(
+        master_address="a:9",
+        max_offset=1000,
+        bytes_per_s=0,
+        read_at_ms=0,
+        wrote_at_ms=0,
+        local_address=None,
+        problem=problem,
+        tables_problem=tables,
+    )
+    ha = HaStatus(
+        master=False,
+        max_offset=0,
+        in_sync_slaves=0,
+        slaves=(),
+        lost_slaves=(),
+        wanted_copies=None,
+        connection=connection,
+    )
+    own = attrs.evolve(STATE, own_id=broker_id, problem="this broker is a slave", **fields)
+    return ElectedBroker(id=broker_id, address=f"a:{broker_id}", end=1000, election=own, ha=ha)
+
+
+def of(*brokers, **fields):
+    return ElectedSet(cluster="C", broker="broker-a", brokers=brokers, **fields)
+
+
+def said(*brokers, **fields):
+    return "\n".join(explained(of(*brokers, **fields)))
+
+
+def test_a_healthy_set_of_two_by_etcd():
+    lines = explained(of(master(connected(2)), slave(2)))
+    assert lines == [
+        "The master of broker-a is elected by etcd, with fencing=strict and minInSyncReplicas=1.",
+        lines[1],
+        "The in-sync set (number 5) is 1, 2.",
+        "Broker id 2 (a:2) is in the set, and it has everything.",
+        "Every member of the set has the whole log, up to offset 1000.",
+        "If broker id 1 failed, broker id 2 would take over within 9 s.",
+        "If broker id 2 failed, messages would wait until it has left the set, at once if its connection breaks and 20 "
+        "s at most otherwise, and then be acknowledged with 1 of 2 copies.",
+        "If etcd failed, the master would refuse messages after 9 s at most, until it answers again.",
+        "Messages are accepted.",
+    ]
+    assert lines[1].startswith("Broker id 1 (a:1) is the master of epoch 3, at least since 20")
+    assert accepting(of(master(connected(2)), slave(2)))
+
+
+def test_with_a_controller_and_too_few_copies_left():
+    leader = master(connected(2, lag=30), least_copies=2, confirmed=970, engine="controller")
+    text = said(leader, slave(2), controllers=("c:1",), leader="c:1")
+    assert "elected by RocketMQ's controller at c:1" in text
+    assert "it is 30 bytes behind, and did not have everything for 1.5 s" in text
+    assert "up to offset 970; 30 bytes more are not confirmed. Consumers do not see them, and none is" in text
+    assert "broker id 2 would take over at once if its connection to the controller breaks, and within 9 s" in text
+    assert "otherwise, but messages are refused until another one is in sync." in text
+    assert "then be refused, because minInSyncReplicas=2 asks for more copies" in text
+    assert "If the controllers failed, the master would refuse messages at once" in text
+    assert "which may lack" not in text
+
+
+@pytest.mark.parametrize(
+    ("broker", "why"),
+    [
+        (ElectedBroker(id=3, address="a:3", silent="nobody listens"), "it does not answer: nobody listens"),
+        (
+            ElectedBroker(id=3, address="a:3", registered=False, alive=False),
+            "it is known to the controller only, which does not",
+        ),
+        (slave(3, learner=True), "it is a learner (asyncLearner=true), and never will be"),
+        (slave(3, apart="the identity is another's"), "it takes no part in the election: the identity is another's"),
+        (slave(3, problem="the logs differ"), "it does not follow: the logs differ"),
+        (slave(3, unelectable="its epochs are damaged"), "its epochs are damaged"),
+        (slave(3), "the master has no connection of it yet"),
+    ],
+)
+def test_why_a_broker_is_not_in_the_set(broker, why):
+    assert f"Broker id 3 (a:3) is not in the set: {why}" in said(master(connected(2)), slave(2), broker)
+
+
+def test_why_a_connected_broker_is_not_in_the_set():
+    brokers = (master(connected(2), connected(3, lag=7), connected(4, learner=True)), slave(2), slave(3))
+    text = said(*brokers, slave(4, tables="code 1"))
+    assert "(a:3) is not in the set: it is 7 bytes behind, and did not have everything for 1.5 s, and enters" in text
+    assert "(a:4) is not in the set: it has not copied topics, groups and offsets yet: code 1." in text
+
+
+def test_a_lonely_master_and_a_member_that_is_gone():
+    text = said(master(problem="in-sync replicas not enough: 1 in sync, minInSyncReplicas=2", least_copies=2))
+    assert "Broker id 2 is in the set, but is not registered with the name servers." in text
+    assert "If broker id 1 failed, nobody could take over" in text and "promote --unclean" in text
+    assert "Messages are refused now: in-sync replicas not enough" in text
+    assert "That ends when one more of them is in sync: 2." in text
+
+
+def test_a_fenced_master():
+    text = said(master(connected(2), problem="this master is fenced: etcd does not answer"), slave(2))
+    assert "Messages are refused now: this master is fenced: etcd does not answer." in text
+    assert "That ends when etcd confirms that broker id 1 still is the master, or elects another." in text
+
+
+def test_without_a_master():
+    two = slave(2, master=None, in_sync=(1,))
+    two = attrs.evolve(two, election=attrs.evolve(two.election, problem="there is no master, and 2 is not in the set"))
+    text = said(two)
+    assert "There is no master now; the last epoch was 3." in text
+    assert "Messages are refused now: there is no master, and 2 is not in the set." in text
+    assert "That ends when broker id 1 is back; or 'gantrymq cluster promote broker-a ID --unclean' elects" in text
+    assert accepting(of(two)) is False
+    assert "That ends when broker id 2 is elected, within seconds" in said(slave(2, master=None))
+
+
+def test_an_unclean_last_member_is_not_said_to_come_back_by_itself():
+    two = slave(2, master=None, in_sync=(2,))
+    said_by_it = "broker id 2 was alone in its in-sync set and did not stop cleanly: a person must elect it"
+    two = attrs.evolve(two, election=attrs.evolve(two.election, problem=said_by_it))
+    text = said(two)
+    assert "That ends when broker id 2 is back; or 'gantrymq cluster promote" in text
+
+
+def test_a_master_of_rocketmq_is_known_from_the_controller():
+    known = BrokerSet(
+        broker="broker-a",
+        master=1,
+        master_address="a:1",
+        epoch=4,
+        in_sync_epoch=9,
+        in_sync=(SetMember(1, "a:1", True), SetMember(2, "a:2", True)),
+        others=(SetMember(3, "a:3", False),),
+    )
+    java = ElectedBroker(id=1, address="a:1", end=1000, alive=True)
+    gone = ElectedBroker(id=3, address="a:3", registered=False, alive=False)
+    found = of(java, slave(2), gone, controllers=("c:1",), leader="c:1", known=known)
+    text = "\n".join(explained(found))
+    assert (found.master_id, found.epoch, found.in_sync) == (1, 4, (1, 2))
+    assert "Broker id 2 (a:2) still knows broker id 1 as the master of epoch 3." in text
+    assert "The in-sync set (number 9) is 1, 2." in text
+    assert "mqadmin cleanBrokerMetadata forgets one that is gone for good" in text
+    assert "Whether messages are accepted is not known: the master is RocketMQ's, which does not say so." in text
+    assert accepting(found) is None

@@ -1,0 +1,123 @@
+"""Operators' commands on elected sets of our brokers: handover, promote, demote, explain; mqadmin with a controller."""
+
+import json
+import threading
+import time
+
+import pytest
+
+pytest.importorskip("gantrymq_replication")
+pytest.importorskip("gantrymq_admin")
+
+from click.testing import CliRunner
+from harness import GantryServer, create_topic
+from harness.probe import request
+from polling import wait_until
+from test_elected_brokers_interop import SETTINGS, controller, etcd, wait_for_master, wait_for_set
+
+from gantrymq.cli import main
+
+pytestmark = pytest.mark.interop
+
+HEADER = {"producerGroup": "p", "topic": "Orders", "defaultTopic": "TBW102", "defaultTopicQueueNums": "1"}
+HEADER |= {"queueId": "0", "sysFlag": "0", "bornTimestamp": "0", "flag": "0", "properties": ""}
+
+
+class Cluster:
+    """A name server and brokers of one set."""
+
+    def __init__(self, running, tmp_path, settings):
+        self.running, self.tmp_path, self.settings = running, tmp_path, {**SETTINGS, **settings}
+        self.namesrv = running(GantryServer.name_server(tmp_path / "namesrv")).namesrv
+
+    def start(self, name, **settings):
+        return self.running(
+            GantryServer.broker(self.tmp_path / name, self.namesrv, settings={**self.settings, **settings})
+        )
+
+    def two(self):
+        one = self.start("one")
+        wait_for_master(self.namesrv, one)
+        create_topic(self.namesrv, "Orders", queues=1)
+        two = self.start("two")
+        wait_for_set(one, [1, 2])
+        return one, two
+
+    def run(self, *words):
+        return CliRunner().invoke(main, ["cluster", *words, "-n", self.namesrv, "--output", "json"])
+
+    def command(self, *words, code=0):
+        """The JSON document of ``gantrymq cluster ...``, or what it says if it fails."""
+        done = self.run(*words)
+        print(words, done.exit_code, done.output)
+        assert done.exit_code == code, done.output
+        document = json.loads(done.stdout)
+        return document.get("message", document)
+
+    def sentences(self):
+        done = CliRunner().invoke(main, ["cluster", "explain", "-n", self.namesrv])
+        assert done.exit_code == 0, done.output
+        print(done.stdout)
+        return done.stdout
+
+
+class Sends:
+    """Sends to whichever of the brokers accepts, one after the other, until the end; notes the longest pause."""
+
+    def __init__(self, brokers):
+        self.brokers, self.acknowledged, self.longest, self.stored = brokers, [], 0.0, []
+        self._end = threading.Event()
+
+    def __enter__(self):
+        self._thread = threading.Thread(target=self._run)
+        self._thread.start()
+        return self
+
+    def __exit__(self, *error):
+        self._end.set()
+        self._thread.join()
+
+    def _run(self):
+        last, number = time.monotonic(), 0
+        while not self._end.is_set():
+            for each in self.brokers:
+                answer = request(each.broker_address, 10, HEADER, b"%d" % number)[0]
+                if answer["code"] == 0:
+                    now = time.monotonic()
+                    self.longest, last = max(self.longest, now - last), now
+                    self.acknowledged.append(number)
+                    break
+                if answer["code"] == 12:
+                    self.stored.append(number)
+            number += 1
+
+
+@pytest.mark.parametrize("engine", [controller, etcd])
+def test_the_master_is_changed_by_commands(running, tmp_path, engine):
+    cluster = Cluster(running, tmp_path, engine(running, tmp_path))
+    one, two = cluster.two()
+    said = cluster.sentences()
+    assert f"Broker id 1 ({one.broker_address}) is the master of epoch 1, at least since 20" in said
+    assert f"Broker id 2 ({two.broker_address}) is in the set, and it has everything." in said
+    assert "If broker id 1 failed, broker id 2 would take over" in said
+    assert "Messages are accepted." in said
+    with Sends([one, two]) as sends:
+        wait_until(lambda: len(sends.acknowledged) > 50, "sends")
+        found = cluster.command("handover", "broker-a")
+        assert (found["from"], found["to"], found["epoch"], found["accepting"]) == (1, 2, 2, True)
+        count = len(sends.acknowledged)
+        wait_until(lambda: len(sends.acknowledged) > count + 50, "sends")
+        wait_for_set(two, [1, 2])
+        assert cluster.command("handover", "broker-a", "--to", one.broker_address)["to"] == 1
+        count = len(sends.acknowledged)
+        wait_until(lambda: len(sends.acknowledged) > count + 50, "sends")
+    print("longest pause", sends.longest, "stored only", sends.stored)
+    wait_for_set(one, [1, 2])
+    assert cluster.command("demote", "-b", "broker-a")["to"] == 2
+    wait_for_set(two, [1, 2])
+    assert "is the master already" in cluster.command("handover", "broker-a", "--to", "2", code=1)
+    assert "known are: 1 (" in cluster.command("promote", "broker-a", "7", code=1)
+    wait_until(lambda: cluster.run("status").exit_code == 0, "copies of the tables")
+    [first, second] = cluster.command("status")["sets"][0]["copies"]
+    assert (first["epoch"], first["elected_id"], first["in_sync_set"]) == (4, 2, [1, 2])
+    assert (second["id"], second["in_sync"], second["following"]) == (1, True, True)
