@@ -36,6 +36,7 @@ def epoch_file(brokers, name):
 async def fixed_pair(brokers, behind=0):
     """Fill a master and a slave of fixed roles, and stop them; the slave lacks the last *behind* messages."""
     master = await brokers.pair.master("one")
+    master.broker.topics.put(TopicConfig("Orders", 4, 4))
     slave = await brokers.pair.slave(master, "two")
     await put(master, 40, 3000)
     await brokers.pair.equal(master, slave)
@@ -222,8 +223,6 @@ def test_what_the_set_has_not_confirmed_is_cut(run):
     async def main(brokers):
         log = await fixed_pair(brokers)
         one, two = await both_elected(brokers)
-        one.broker.topics.put(TopicConfig("Orders", 4, 4))
-        await brokers.until(lambda: two.broker.topics.get("Orders"), "topic")
         brokers.clients["one"].down = True
         await elected(one)._port.close()
         await elected(one)._port.end_all("the test")
