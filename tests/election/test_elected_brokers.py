@@ -89,6 +89,30 @@ async def two_in_sync(brokers, **settings):
     return one, two
 
 
+def test_a_record_is_sent_and_reported_in_the_step_that_takes_it(run, monkeypatch):
+    seen = []
+
+    class Poll:
+        def __init__(self, world, window_s):
+            pass
+
+        def happened(self, peer, began_s, ended_s, *, alone):
+            seen.append((type(peer).__name__, alone))
+
+    monkeypatch.setattr("gantrymq_replication.election.ha_port.BusyPoll", Poll)
+    monkeypatch.setattr("gantrymq_replication.appending.BusyPoll", Poll)
+
+    async def main(brokers):
+        one, _ = await two_in_sync(brokers, flushDiskType="ASYNC_FLUSH")
+        assert await send(one) == 0  # creates the topic
+        await brokers.pair.world.clock.sleep(0.1)
+        seen.clear()
+        assert await send(one) == 0
+        assert seen[:2] == [("LogSending", True), ("LogAppending", True)]
+
+    run(main)
+
+
 @pytest.mark.parametrize("flush", ["ASYNC_FLUSH", "SYNC_FLUSH"])
 def test_a_planned_stop_hands_all_over(run, flush):
     async def main(brokers):

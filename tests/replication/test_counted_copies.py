@@ -9,7 +9,7 @@ from ha_pairs import end, following, problem, put, replicas, service, simulate_p
 from gantrymq.config import Settings
 from gantrymq.errors import Unconfirmed
 from gantrymq.interfaces import SendRequest
-from gantrymq_replication.copying import Copying
+from gantrymq_replication.appending import LogAppending
 from gantrymq_replication.master import MasterService
 from gantrymq_replication.overlap import OVERLAP_BYTES
 from gantrymq_replication.replicas import Replica, Replicas
@@ -104,9 +104,8 @@ def test_a_slave_that_has_compared_confirms_what_waits():
 
 def test_a_slave_reports_nothing_of_a_comparison_that_has_begun(monkeypatch):
     reports = []
-    monkeypatch.setattr(
-        Copying, "_report", lambda self, offset, write=Copying._report: (reports.append(offset), write(self, offset))
-    )
+    write = LogAppending.report
+    monkeypatch.setattr(LogAppending, "report", lambda self, offset: (reports.append(offset), write(self, offset)))
 
     async def main(pair):
         slave = await pair.slave("127.0.0.1:1")

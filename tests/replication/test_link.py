@@ -97,6 +97,29 @@ def test_what_arrives_is_delivered_in_the_same_step(run):
     run(main)
 
 
+def test_deliveries_may_be_interrupted(run):
+    async def main(link, transport):
+        taken = []
+
+        def take(data):
+            taken.append(data)
+            return data == b"enough"
+
+        delivering = asyncio.ensure_future(link.deliver(take))
+        await asyncio.sleep(0)
+        for data in (b"one", b"enough", b"two", b"three"):
+            link.data_received(data)
+        assert await delivering
+        assert taken == [b"one", b"enough"]
+        delivering = asyncio.ensure_future(link.deliver(take))
+        await asyncio.sleep(0)
+        assert taken[2:] == [b"twothree"]
+        link.connection_lost(None)
+        assert not await delivering
+
+    run(main)
+
+
 def test_nothing_is_delivered_after_a_failure(run):
     async def main(link, transport):
         taken = []

@@ -99,7 +99,7 @@ def test_little_is_kept_in_memory_for_a_slave_that_does_not_read():
 
 
 def test_a_slave_whose_disk_is_slow_reads_no_more_until_it_has_synced(monkeypatch):
-    monkeypatch.setattr("gantrymq_replication.copying.UNREPORTED_BYTES", 100_000)
+    monkeypatch.setattr("gantrymq_replication.appending.UNREPORTED_BYTES", 100_000)
 
     async def main(pair):
         master = await pair.master(flushDiskType="ASYNC_FLUSH")
@@ -139,7 +139,7 @@ def test_both_sides_poll_between_records_that_come_one_by_one(monkeypatch):
             seen.setdefault(type(peer).__name__, []).append(alone)
 
     monkeypatch.setattr("gantrymq_replication.master.BusyPoll", Poll)
-    monkeypatch.setattr("gantrymq_replication.copying.BusyPoll", Poll)
+    monkeypatch.setattr("gantrymq_replication.appending.BusyPoll", Poll)
 
     async def main(pair):
         master = await pair.master(**SYNC, flushDiskType="ASYNC_FLUSH")
@@ -156,8 +156,8 @@ def test_both_sides_poll_between_records_that_come_one_by_one(monkeypatch):
         return alone, seen
 
     alone, together = simulate_pair(main)
-    assert alone == {"SlaveConnection": [True] * 4, "Copying": [True] * 2}
-    assert False in together["Copying"] and False in together["SlaveConnection"]
+    assert alone == {"LogSending": [True] * 4, "LogAppending": [True] * 2}
+    assert False in together["LogAppending"] and False in together["LogSending"]
 
 
 def test_two_slaves_and_one_that_comes_back():

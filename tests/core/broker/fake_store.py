@@ -86,6 +86,19 @@ class FakeGate:
                 each.set_exception(error)
 
 
+class AskedGate(FakeGate):
+    """The same, asked without a task."""
+
+    def ask(self, log_offset, answer):
+        self.calls.append(("gate", log_offset))
+        self.waiting.append(answer)
+
+    def open(self, error=None):
+        waiting, self.waiting = self.waiting, []
+        for each in waiting:
+            each(error)
+
+
 async def put(pipeline, messages):
     """Submit *messages* and wait until they are acknowledged."""
     future = asyncio.get_running_loop().create_future()

@@ -17,7 +17,7 @@ from gantrymq.broker.counted_plugins import (
 )
 from gantrymq.broker.counting.stats import Stats
 from gantrymq.broker.wire.families import counted_handler
-from gantrymq.errors import RequestRefused, StoreError
+from gantrymq.errors import RequestRefused, StoreError, Unconfirmed
 from gantrymq.plugins import Plugins
 
 
@@ -238,6 +238,26 @@ def test_what_guards_wrap_keeps_its_order_name_and_answer():
     assert counted_handler(1, lambda asked, connection: None, stats)(None, None) is None
     asyncio.run(CountedGate(SimpleNamespace(name="x", passed=lambda offset: asyncio.sleep(0)), stats).passed(0))
     assert not stats.plugin_errors
+
+
+@pytest.mark.parametrize("raised", [False, True])
+def test_a_gate_that_is_asked_has_its_failures_counted(raised):
+    def ask(log_offset, answer):
+        if raised:
+            raise KeyError("asked")
+        answer(Unconfirmed("too few", 11))
+        answer(KeyError("asked"))
+
+    stats, answers = Stats(), []
+    gate = CountedGate(SimpleNamespace(name="x", ask=ask), stats)
+    if raised:
+        with pytest.raises(KeyError):
+            gate.ask(0, answers.append)
+    else:
+        gate.ask(0, answers.append)
+        assert [type(each) for each in answers] == [Unconfirmed, KeyError]
+    assert sum(stats.plugin_errors.values()) == 1
+    assert not hasattr(CountedGate(Gate(), stats), "ask")
 
 
 def test_functions_methods_and_objects_are_named_by_where_they_were_defined():

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 
 import pytest
-from fake_store import FakeGate, FakeStore, entry, put
+from fake_store import AskedGate, FakeGate, FakeStore, entry, put
 
 from gantrymq.broker.sending.pipeline import Pipeline
 from gantrymq.errors import ServiceNotAvailable, StoreError, Unconfirmed
@@ -20,11 +20,11 @@ def message(body=b"m", *, wait=True):
 class Bench:
     """A pipeline with a fake store; `calls` records the events in order."""
 
-    def __init__(self, world, *, gated=True, timeout_s=5.0):
+    def __init__(self, world, gate=FakeGate, *, gated=True, timeout_s=5.0):
         self.calls = []
         self.clock = world.clock
         self.store = FakeStore(self.calls)
-        self.gate = FakeGate(self.calls)
+        self.gate = gate(self.calls)
         self.pipeline = Pipeline(self.store, [self.gate] if gated else [], world.clock, timeout_s)
         self.pipeline.on_published(lambda entries: self.calls.append(("heard", len(entries))))
 
@@ -44,13 +44,13 @@ class Bench:
         return [call[0] for call in self.calls]
 
 
-@pytest.fixture
-def bench():
+@pytest.fixture(params=[FakeGate, AskedGate])
+def bench(request):
     """``bench(main)`` runs ``await main(bench)`` on a virtual clock."""
 
     def run(main, **options):
         async def in_world(world):
-            await main(Bench(world, **options))
+            await main(Bench(world, request.param, **options))
 
         simulate(1, in_world)
 
@@ -630,5 +630,37 @@ def test_a_gate_that_fails_because_of_a_truncation_fails_no_other_send(bench):
             ("removed", "StoreError"),
             ("new", ["OK"]),
         ]
+
+    bench(main)
+
+
+class AtOnce:
+    """A gate that answers at once, twice; then it fails."""
+
+    name = "at once"
+    failing = False
+
+    def ask(self, log_offset, answer):
+        if self.failing:
+            raise KeyError("asked")
+        answer(None)
+        answer(StoreError("a second answer counts for nothing"))
+
+
+def test_a_gate_that_is_asked_passes_in_the_same_step(bench):
+    async def main(bench):
+        gate = AtOnce()
+        bench.pipeline = Pipeline(bench.store, [gate, gate], bench.clock, 5.0)
+        bench.submit("a", message())
+        bench.pipeline.append_now()
+        assert bench.names() == ["put", "publish", "a"]
+        gate.failing = True
+        bench.submit("b", message())
+        bench.pipeline.append_now()
+        assert bench.calls[-1] == ("b", "StoreError")
+        gate.failing = False
+        bench.submit("c", message())
+        bench.pipeline.append_now()
+        assert bench.calls[-1] == ("c", ["OK"])
 
     bench(main)

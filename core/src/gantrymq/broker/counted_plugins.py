@@ -34,6 +34,8 @@ class CountedGate:
         self.late_code: int = getattr(inner, "late_code", Unconfirmed.FLUSH_DISK_TIMEOUT)
         self._inner = inner
         self._stats = stats
+        if hasattr(inner, "ask"):
+            self.ask = self._ask
         if hasattr(inner, "last_look"):
             self.last_look: Callable[[int], Unconfirmed | None] = inner.last_look
 
@@ -48,6 +50,18 @@ class CountedGate:
             await self._inner.passed(log_offset)
         except Unconfirmed:
             raise
+        except Exception:
+            self._stats.plugin_failed("gate", self.name)
+            raise
+
+    def _ask(self, log_offset: int, answer: Callable[[Exception | None], object]) -> None:
+        def counted_answer(error: Exception | None) -> None:
+            if error is not None and not isinstance(error, Unconfirmed):
+                self._stats.plugin_failed("gate", self.name)
+            answer(error)
+
+        try:
+            self._inner.ask(log_offset, counted_answer)  # type: ignore[attr-defined]
         except Exception:
             self._stats.plugin_failed("gate", self.name)
             raise

@@ -34,8 +34,10 @@ class Gate(Protocol):
     it waits for too long: 12 (FLUSH_SLAVE_TIMEOUT) if it waits for replicas, else 10 (FLUSH_DISK_TIMEOUT). ``late_s``,
     how long that is, seconds since the append: ``syncFlushTimeout`` unless it is set, and at most that.
 
-    One method is optional. ``last_look(log_offset)`` is called last, right before the senders are answered; it raises
-    nothing, and returns the `Unconfirmed` that they get instead of success, or None.
+    Two methods are optional. ``ask(log_offset, answer)`` is called instead of `passed`, so that no task waits: it calls
+    ``answer(error)`` once, now or later, with what `passed` raises, or None. ``last_look(log_offset)`` is called last,
+    right before the senders are answered; it raises nothing, and returns the `Unconfirmed` that they get instead of
+    success, or None.
     """
 
     name: str

@@ -1,8 +1,6 @@
 """One connection of a slave to its master: the log in, reports out.
 
-The slave compares the end of its log with the master's (`overlap`), then appends what comes, in the step of the event
-loop in which it arrives. With flushDiskType=SYNC_FLUSH it acknowledges what is on its disk, else what it has appended,
-at once.
+The slave compares the end of its log with the master's (`overlap`), then appends what comes (`appending`).
 """
 
 from __future__ import annotations
@@ -12,15 +10,13 @@ import logging
 from collections.abc import Callable, Coroutine, Iterable
 from typing import Any, Final
 
-from gantrymq.errors import LogMismatch
 from gantrymq.interfaces import Broker, RawLog
-from gantrymq.remoting.busy_poll import BusyPoll
-from gantrymq.world.clock import wait_set
+from gantrymq_replication.appending import LogAppending
 from gantrymq_replication.damage import BLANK_MAGIC, LONGEST_BYTES, blank_end, is_damaged, keep
 from gantrymq_replication.durable_mark import DurableMark
 from gantrymq_replication.link import Link
 from gantrymq_replication.overlap import Overlap, last_record_start, read_whole
-from gantrymq_replication.protocol import Refused, SlaveSide, Transfer, is_one_record, keep_records
+from gantrymq_replication.protocol import Refused, SlaveSide, Transfer, keep_records
 from gantrymq_replication.settings import HaSettings
 from gantrymq_replication.streams import Silence
 from gantrymq_replication.traffic import Traffic
@@ -30,7 +26,6 @@ __all__ = ["Copying"]
 log = logging.getLogger("gantrymq.replication")
 
 MARK_S: Final = 1.0  # between two updates of the durable mark
-UNREPORTED_BYTES: Final = 32 * 1024 * 1024  # appended and not reported; the slave reads no more until there are fewer
 
 
 class _Differs(Exception):
@@ -73,11 +68,9 @@ class Copying:
         self.following = False  # the logs fit
         self.heard = False  # the master has sent something; a frozen one only has its connections accepted
         self.traffic = Traffic()
-        self.read_at_ms = self.wrote_at_ms = 0
+        self.read_at_ms = 0
         self._broker, self._store, self._log, self._clock = broker, broker.store, raw_log, broker.world.clock
         self._rules, self._mark, self._durable = rules, mark, durable
-        self._syncs = broker.settings.text("flushDiskType") == "SYNC_FLUSH"
-        self._busy_poll = BusyPoll(broker.world, broker.settings.number("busyPollMicros") / 1_000_000)
         own = raw_log.log_range()
         if durable is not None:
             self._durable = durable = max(durable, own.min_offset)
@@ -87,11 +80,17 @@ class Copying:
         self._decided = own.max_offset  # the end of that record
         self._told, self._tell_after_s, self._tell_at = False, tell_after_s, 0.0
         self._side = SlaveSide(self._overlap.start)
-        self._end = own.max_offset  # where the next record goes
-        self._empty = not own.max_offset
-        self._rest = b""  # of an incomplete record
+        self._appending = LogAppending(broker, raw_log, rules, link, self._side.report)
         self._problem = ""
-        self._appended = asyncio.Event()
+
+    @property
+    def wrote_at_ms(self) -> int:
+        """When it reported last."""
+        return self._appending.wrote_at_ms
+
+    @property
+    def _end(self) -> int:
+        return self._appending.end
 
     def abort(self, problem: str) -> None:
         """Close the connection because of *problem*."""
@@ -106,10 +105,10 @@ class Copying:
             Refused: the logs do not fit.
             StoreError: this store takes no more.
         """
-        self._report(self._overlap.start)
+        self._appending.report(self._overlap.start)
         self._silence = Silence(self._clock, self._rules.silence_s, self._silent)
         try:
-            await first_ended(self._receive(), self._report_always(), self._mark_always())
+            await first_ended(self._receive(), self._appending.report_always(), self._mark_always())
         except _Differs as error:
             # Only now: a lost connection would cancel it, and a store that is truncated in part takes no more.
             await self._log.truncate(error.end)
@@ -156,7 +155,7 @@ class Copying:
     def _begun(self) -> None:
         if not self._overlap.open and not self.following:
             self.following = True
-            self._appended.set()  # to report the end
+            self._appending.begin()
             self._tell_at = self._silence.heard_at + self._tell_after_s
             if not self._tell_after_s:
                 self._tell()
@@ -231,65 +230,23 @@ class Copying:
         return await read_whole(self._log, start, min(start + length, self._end))
 
     def _append(self, transfers: Iterable[Transfer]) -> None:
-        """Append the whole records in *transfers*, and keep the rest."""
-        pieces, came = [self._rest], False
+        """Append the whole records in *transfers*."""
+        pieces, start, came = list[bytes](), 0, False
         for offset, piece in transfers:
             came = True
             if piece:
-                if self._empty:  # it begins where the master begins
-                    self._end, self._empty = offset, False
+                start = start if pieces else offset
                 pieces.append(piece)
-        if len(pieces) > 1:
-            self._append_whole(b"".join(pieces))
+        if pieces:
+            self._appending.append(start, pieces, self._silence.heard_at)
         if came and not self.following:
             self._begun()
 
-    def _append_whole(self, data: bytes) -> None:
-        before = self._end
-        try:
-            self._end = self._log.append_raw(before, data)
-        except LogMismatch as error:
-            raise Refused(f"the master's log does not fit: {error}") from error
-        self._rest = data[self._end - before :]
-        if self._end > before:
-            self._has_grown(alone=is_one_record(data))
-
-    def _has_grown(self, *, alone: bool) -> None:
-        """Report the end, at once if nothing has to be waited for."""
-        if not self._syncs and self._link.writable:
-            self._report(self._end)
-            self._busy_poll.happened(self, self._silence.heard_at, self._reported_at, alone=alone)
-            return
-        self._appended.set()
-        if self._end - self._reported > UNREPORTED_BYTES:
-            self._link.pause()
-
-    # --- reports ----------------------------------------------------------------------------------------------------
+    # --- the durable mark -------------------------------------------------------------------------------------------
 
     def _have(self) -> int:
         """Return up to where the log is the master's; while it is being compared, what was reported first."""
         return self._overlap.start if self._overlap.open else self._end
-
-    def _report(self, log_offset: int) -> None:
-        self._link.write(self._side.report(log_offset))
-        self._reported, self._reported_at = log_offset, self._clock.monotonic()
-        self.wrote_at_ms = self._clock.now_ms()
-
-    async def _report_always(self) -> None:
-        """Report what was not reported at once, and after haSendHeartbeatInterval without a report."""
-        while True:
-            have = self._have()
-            due = self._reported_at + self._rules.heartbeat_s - self._clock.monotonic()
-            if have > self._reported or due <= 0:
-                if self._syncs:
-                    await self._store.flushed(have)
-                await self._link.drain()
-                self._report(max(have, self._reported))
-                if self._end - self._reported <= UNREPORTED_BYTES:
-                    self._link.resume()
-                continue
-            await wait_set(self._clock, self._appended, due)
-            self._appended.clear()
 
     async def _mark_always(self) -> None:
         """Keep the durable mark near the end."""
@@ -302,7 +259,7 @@ class Copying:
                 await self._mark.write(marked)
 
 
-async def first_ended(*parts: Coroutine[Any, Any, None]) -> None:
+async def first_ended(*parts: Coroutine[Any, Any, object]) -> None:
     """Run *parts* until the first one ends, and raise its exception."""
     tasks = [asyncio.ensure_future(each) for each in parts]
     try:

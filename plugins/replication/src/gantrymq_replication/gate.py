@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable
-from heapq import heappop, heappush
-from itertools import count
 from typing import Final
 
 from gantrymq.config import Settings
 from gantrymq.errors import Unconfirmed
-from gantrymq.world import Clock
+from gantrymq.world import Clock, Timer
 from gantrymq_replication.replicas import Replicas
 from gantrymq_replication.settings import SYNC_MASTER
+from gantrymq_replication.waits import Answer, OffsetGate
 
 __all__ = ["ReplicaGate"]
 
@@ -21,7 +19,7 @@ NOT_AVAILABLE: Final = "stored, but fewer slaves are connected than inSyncReplic
 LATE: Final = "stored, but the slaves did not confirm it in time (slaveTimeout)"
 
 
-class ReplicaGate:
+class ReplicaGate(OffsetGate):
     """Waits for `Replicas.confirmed`. While no master serves slaves, at its start and stop, there are too few of them.
 
     In the first seconds of a master, its slaves may be about to connect again, so they are waited for like slaves that
@@ -29,13 +27,11 @@ class ReplicaGate:
     """
 
     name = "replicas"
-    late_code = Unconfirmed.FLUSH_SLAVE_TIMEOUT
 
     def __init__(self) -> None:
-        self.late_s: float | None = None
+        super().__init__()
         self._replicas: Replicas | None = None
-        self._waiting: list[tuple[int, int, asyncio.Future[None]]] = []  # a heap: offset, order of the call, wait
-        self._calls = count()
+        self._timer: Timer | None = None  # due at the earliest time limit, or before
 
     def applies(self, settings: Settings) -> bool:
         """Return whether acknowledgements wait for slaves."""
@@ -56,48 +52,48 @@ class ReplicaGate:
     def close(self) -> None:
         """End all waits: there are no slaves any more."""
         self._replicas = self.late_s = None
-        for *_, future in self._waiting:
-            if not future.done():
-                future.set_exception(_not_available())
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        self._fail(_not_available)
 
-    async def passed(self, log_offset: int) -> None:
-        """Wait until enough slaves have the log up to *log_offset*.
+    def ask(self, log_offset: int, answer: Answer) -> None:
+        """Answer when enough slaves have the log up to *log_offset*.
 
-        Raises:
-            Unconfirmed: not in time (12), or there are not enough slaves to wait for (11).
+        The answer is `Unconfirmed` if they do not in time (12), or if there are not enough slaves to wait for (11).
         """
         replicas = self._replicas
         if replicas is None or self.late_s is None:
-            raise _not_available()
-        if replicas.confirmed(self._end(), self._clock.monotonic()) >= log_offset:
+            answer(_not_available())
             return
-        if not self.starts and not replicas.available(self._end()):
-            raise _not_available()
-        future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        timer = self._clock.call_later(self.late_s, _expire, future)
-        heappush(self._waiting, (log_offset, next(self._calls), future))
-        try:
-            await future
-        finally:
-            timer.cancel()
-            while self._waiting and self._waiting[0][2].done():
-                heappop(self._waiting)
+        now = self._clock.monotonic()
+        if replicas.confirmed(self._end(), now) >= log_offset:
+            answer(None)
+        elif not self.starts and not replicas.available(self._end()):
+            answer(_not_available())
+        else:
+            self._wait(log_offset, answer, now + self.late_s)
+            if self._timer is None:
+                self._timer = self._clock.call_later(self.late_s, self._expire)
+
+    def _expire(self) -> None:
+        self._timer = None
+        now = self._clock.monotonic()
+        self._fail(_late, now)
+        if self._waiting and self._timer is None:
+            first = min(until for _, _, until, _ in self._waiting)
+            self._timer = self._clock.call_later(first - now, self._expire)
 
     def acknowledged(self) -> None:
         """Let pass what enough slaves have now."""
         if not self._waiting or self._replicas is None:
             return
-        confirmed = self._replicas.confirmed(self._end(), self._clock.monotonic())
-        while self._waiting and self._waiting[0][0] <= confirmed:
-            *_, future = heappop(self._waiting)
-            if not future.done():
-                future.set_result(None)
+        self._pass(self._replicas.confirmed(self._end(), self._clock.monotonic()))
 
 
 def _not_available() -> Unconfirmed:
     return Unconfirmed(NOT_AVAILABLE, Unconfirmed.SLAVE_NOT_AVAILABLE)
 
 
-def _expire(future: asyncio.Future[None]) -> None:
-    if not future.done():
-        future.set_exception(Unconfirmed(LATE, Unconfirmed.FLUSH_SLAVE_TIMEOUT))
+def _late() -> Unconfirmed:
+    return Unconfirmed(LATE, Unconfirmed.FLUSH_SLAVE_TIMEOUT)

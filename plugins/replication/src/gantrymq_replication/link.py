@@ -77,19 +77,34 @@ class Link(asyncio.Protocol):
         self.resume()
         return data
 
-    async def deliver(self, take: Callable[[bytes], object]) -> None:
-        """Call *take* with all that arrives, when it arrives, until the end of the connection.
+    async def deliver(self, take: Callable[[bytes], object]) -> bool:
+        """Call *take* with all that arrives, when it arrives, until it returns True or to the end of the connection.
+
+        Return whether there may be more.
 
         Raises:
             OSError: the connection is lost.
             Exception: the first one of *take*, which is not called again.
         """
+        self._enough = asyncio.get_running_loop().create_future()
         self._take = take
         if self._arrived:
             data, self._arrived = bytes(self._arrived), bytearray()
-            take(data)
+            self._hand_over(data)
         self.resume()
-        await self._lost
+        await asyncio.wait([self._lost, self._enough], return_when=asyncio.FIRST_COMPLETED)
+        if self._lost.done():
+            self._lost.result()
+        return not self._lost.done()
+
+    def _hand_over(self, data: bytes) -> None:
+        assert self._take is not None
+        try:
+            if self._take(data):
+                self._take = None
+                self._enough.set_result(None)
+        except Exception as error:
+            self._end(error)
 
     def pause(self) -> None:
         """Let nothing arrive."""
@@ -148,10 +163,7 @@ class Link(asyncio.Protocol):
             if len(self._arrived) > MOST_BYTES:
                 self.pause()
         elif not self._lost.done():
-            try:
-                self._take(data)
-            except Exception as error:
-                self._end(error)
+            self._hand_over(data)
 
     def eof_received(self) -> None:
         """Close the connection; what was not written yet is lost."""

@@ -21,6 +21,7 @@ from gantrymq_replication.durable_mark import DurableMark
 from gantrymq_replication.gate import ReplicaGate
 from gantrymq_replication.link import Link
 from gantrymq_replication.replicas import Replicas
+from gantrymq_replication.sending import SentLog
 from gantrymq_replication.settings import SYNC_MASTER, HaSettings
 from gantrymq_replication.slave_log import SlaveLogs
 from gantrymq_replication.streams import HaStreams
@@ -76,13 +77,13 @@ class MasterService:
         durable = broker.settings.text("flushDiskType") == "SYNC_FLUSH"
         clock, self._streams = broker.world.clock, HaStreams(broker.world, broker.settings)
         self._slave_logs = SlaveLogs(broker, raw_log)
+        busy_poll = BusyPoll(broker.world, broker.settings.number("busyPollMicros") / 1_000_000)
         self._shared = Shared(
-            *(broker.store, raw_log, clock, rules, self.replicas, self._gate),
+            *(SentLog(raw_log, clock, rules, busy_poll, broker.store.flushed if durable else None), self.replicas),
+            self._gate,
             identify=self._streams.identify,
             compare=self._slave_logs.compare,
             changed=self._review,
-            durable=durable,
-            busy_poll=BusyPoll(broker.world, broker.settings.number("busyPollMicros") / 1_000_000),
         )
         await self._listen()
         self._gate.open(self.replicas, rules.slave_timeout_s, lambda: raw_log.log_range().max_offset, clock)

@@ -64,6 +64,7 @@ class MasterSide:
         """*new_slave_from*: where a slave with an empty log begins."""
         self.next_offset = -1  # of the next transfer; -1 before the first report
         self.acked = -1  # what the slave has; -1 before the first report
+        self.has_news = False  # heartbeats tell nothing but that the slave has everything
         self._new_slave_from = new_slave_from
         self._rest = b""
 
@@ -112,6 +113,10 @@ class MasterSide:
                 f"it acknowledges log offset {offset} after {self.acked}: it has lost what it had, or is no slave"
             )
         self.acked = offset
+
+    def room(self) -> int:
+        """Return how many bytes may be sent from `next_offset` on."""
+        return MOST_OFFSET
 
     def transfer(self, data: bytes) -> tuple[bytes, bytes]:
         """Return head and body of a transfer of *data*, the log from `next_offset` on; empty for a heartbeat."""

@@ -19,6 +19,7 @@ import asyncio
 import logging
 from collections import deque
 from collections.abc import Callable, Sequence
+from functools import partial
 
 from gantrymq.errors import GantryError, ServiceNotAvailable, StoreError, Unconfirmed
 from gantrymq.interfaces import DispatchEntry, Gate, MessageStore, PutResult, PutStatus, StoreMessage
@@ -44,6 +45,20 @@ class _Waiter:
         self.appended_at = appended_at  # monotonic seconds
 
 
+class _Passage:
+    """What was appended at one moment, on its way through the gates."""
+
+    __slots__ = ("error", "place", "target", "truncations", "unconfirmed", "waits")
+
+    def __init__(self, target: int, truncations: int) -> None:
+        self.target = target  # log offset
+        self.truncations = truncations  # the pipeline's, when it began
+        self.place = 0  # of the next gate
+        self.waits = False  # for the answer of a gate
+        self.unconfirmed: Unconfirmed | None = None
+        self.error: Exception | None = None
+
+
 class Pipeline:
     """Appends submitted messages and acknowledges them."""
 
@@ -64,8 +79,11 @@ class Pipeline:
         self._published = 0
         self._truncations = 0
         self._raw_waits = False  # appended to the raw log, and to be published soon
-        self._pump: asyncio.Task[None] | None = None
-        self._gate: Gate | None = None  # the one that the pump waits for
+        self._asks = tuple(map(_ask_of, gates))
+        self._passage: _Passage | None = None
+        self._passes = False  # `_pass_gates` runs
+        self._gate: Gate | None = None  # the one that is waited for
+        self._all_passed: asyncio.Future[None] | None = None  # set if something waits for the end of all passages
         self._timer: Timer | None = None
         self._listeners: list[Published] = []
         self._answered: list[Callable[[], None]] = []
@@ -138,33 +156,41 @@ class Pipeline:
     async def all_published(self) -> bool:
         """Wait until everything appended is published, for the time limit of gates at most; return whether it is."""
         self._publish_raw()
-        if (pump := self._pump) is not None:
-            given_up: asyncio.Future[None] = self._loop.create_future()
-            timer = self._clock.call_later(self._gate_timeout_s, given_up.set_result, None)
-            await asyncio.wait([pump, given_up], return_when=asyncio.FIRST_COMPLETED)
-            timer.cancel()
+        await self._passed_in_time()
         return self._published >= self._appended
+
+    async def _passed_in_time(self) -> None:
+        """Wait until no gate is waited for, for the time limit of gates at most."""
+        if self._passage is None:
+            return
+        if self._all_passed is None:
+            self._all_passed = self._loop.create_future()
+        given_up: asyncio.Future[None] = self._loop.create_future()
+        timer = self._clock.call_later(self._gate_timeout_s, given_up.set_result, None)
+        await asyncio.wait([self._all_passed, given_up], return_when=asyncio.FIRST_COMPLETED)
+        timer.cancel()
 
     # --- changes of the raw log -------------------------------------------------------------------------------------
 
     def appended_raw(self, log_end: int) -> None:
         """Take records that were appended to the raw log up to *log_end* through the gates, and publish them.
 
-        Without gates they are published in the next iteration of the loop, because a slave acknowledges them first.
+        They are published in the next iteration of the loop at the earliest, because a slave acknowledges them first.
         """
         self._appended = log_end
         for listener in self._append_listeners:
             listener(log_end)
-        if self._gates:
-            self._start_pump()
-        elif not self._raw_waits:
+        if not self._raw_waits:
             self._raw_waits = True
             self._loop.call_soon(self._publish_raw)
 
     def _publish_raw(self) -> None:
         if self._raw_waits:
             self._raw_waits = False
-            self._published_problem()
+            if self._gates:
+                self._start_passage()
+            else:
+                self._published_problem()
 
     def limit_moved(self) -> None:
         """Publish what has passed its gates and was above the visibility limit of the raw log."""
@@ -196,15 +222,14 @@ class Pipeline:
         self._closed = True
         self._publish_raw()
         self._append()
-        if (pump := self._pump) is not None:
-            given_up: asyncio.Future[None] = self._loop.create_future()
-            timer = self._clock.call_later(self._gate_timeout_s, given_up.set_result, None)
-            await asyncio.wait([pump, given_up], return_when=asyncio.FIRST_COMPLETED)
-            timer.cancel()
-            if not pump.done():
-                pump.cancel()
-                log.error("messages up to log offset %d stay invisible: a gate did not pass", self._appended)
-                self._answer(self._appended, Unconfirmed("stored, but not confirmed before the broker stopped"))
+        await self._passed_in_time()
+        if self._passage is not None:
+            self._passage = None
+            log.error("messages up to log offset %d stay invisible: a gate did not pass", self._appended)
+            self._answer(self._appended, Unconfirmed("stored, but not confirmed before the broker stopped"))
+        for ask in self._asks:
+            if isinstance(ask, _TaskAsk):
+                ask.cancel()
         if self._timer is not None:
             self._timer.cancel()
 
@@ -277,7 +302,7 @@ class Pipeline:
                 answered = True
         if answered:
             self._have_answered()
-        self._start_pump()
+        self._start_passage()
         if self._waiters and self._timer is None:
             self._timer = self._clock.call_later(self._first_late_s(), self._answer_late)
 
@@ -289,46 +314,72 @@ class Pipeline:
         late_s = getattr(gate, "late_s", None)
         return self._gate_timeout_s if late_s is None else min(float(late_s), self._gate_timeout_s)
 
-    def _start_pump(self) -> None:
-        if self._appended > self._published and self._pump is None:
-            self._pump = self._loop.create_task(self._pass_gates())
-            self._pump.add_done_callback(self._pump_ended)
+    def _start_passage(self) -> None:
+        if self._passage is None and self._appended > self._published:
+            self._passage = _Passage(self._appended, self._truncations)
+            self._pass_gates()
 
-    async def _pass_gates(self) -> None:
-        try:
-            while self._published < self._appended:
-                target, truncations = self._appended, self._truncations
-                unconfirmed: Unconfirmed | None = None
+    def _pass_gates(self) -> None:
+        """Ask the gates one after the other, until one answers later or everything is published."""
+        if self._passes:
+            return
+        self._passes = True
+        while (passage := self._passage) is not None and not passage.waits:
+            if passage.truncations == self._truncations and passage.error is None and passage.place < len(self._asks):
+                self._gate, ask = self._gates[passage.place], self._asks[passage.place]
+                passage.place += 1
+                passage.waits = True
+                answer = partial(self._gate_answered, passage)
                 try:
-                    for gate in self._gates:
-                        self._gate = gate
-                        try:
-                            await gate.passed(target)
-                        except Unconfirmed as error:
-                            unconfirmed = unconfirmed or error
-                except GantryError as error:
-                    if truncations != self._truncations:
-                        continue
-                    log.error("messages up to log offset %d cannot be acknowledged: %s", target, error)
-                    self._answer(self._appended, error)
-                    self._timed.clear()
-                    return
-                if truncations != self._truncations:
-                    continue
-                self._publish(target)
-                for look in self._last_looks:
-                    unconfirmed = unconfirmed or look(target)
-                self._answer(target, unconfirmed)
-                self._measure(target)
-        finally:
-            self._gate = None
-            self._pump = None  # not in the task's callback: an append before that must start a new task
+                    ask(passage.target, answer)
+                except Exception as error:
+                    answer(error)
+            else:
+                self._end_passage(passage)
+        self._passes = False
 
-    def _pump_ended(self, pump: asyncio.Task[None]) -> None:
-        if not pump.cancelled() and (error := pump.exception()) is not None:
-            log.error("the acknowledgement of messages failed", exc_info=error)
-            self._answer(self._appended, StoreError(f"the acknowledgement failed: {error}"))
+    def _gate_answered(self, passage: _Passage, error: Exception | None) -> None:
+        if passage is not self._passage or not passage.waits:
+            return
+        passage.waits = False
+        if isinstance(error, Unconfirmed):
+            passage.unconfirmed = passage.unconfirmed or error
+        else:
+            passage.error = error
+        self._pass_gates()
+
+    def _end_passage(self, passage: _Passage) -> None:
+        """Publish and answer, and begin the next one; after a truncation only the latter."""
+        self._gate = None
+        failed = False
+        if passage.truncations == self._truncations:
+            try:
+                if passage.error is not None:
+                    raise passage.error
+                self._publish(passage.target)
+            except GantryError as error:
+                log.error("messages up to log offset %d cannot be acknowledged: %s", passage.target, error)
+                self._answer(self._appended, error)
+                failed = True
+            except Exception as error:
+                log.exception("the acknowledgement of messages failed")
+                self._answer(self._appended, StoreError(f"the acknowledgement failed: {error}"))
+                failed = True
+            else:
+                unconfirmed = passage.unconfirmed
+                for look in self._last_looks:
+                    unconfirmed = unconfirmed or look(passage.target)
+                self._answer(passage.target, unconfirmed)
+                self._measure(passage.target)
+        if failed:
             self._timed.clear()
+        if failed or self._published >= self._appended:
+            self._passage = None
+            if self._all_passed is not None:
+                self._all_passed.set_result(None)
+                self._all_passed = None
+        else:
+            self._passage = _Passage(self._appended, self._truncations)
 
     def _answer(self, up_to: int, error: GantryError | None) -> None:
         waiters = self._waiters
@@ -386,6 +437,34 @@ class Pipeline:
                     listener(entries)
                 except Exception:
                     log.exception("a listener failed on %d new messages", len(entries))
+
+
+class _TaskAsk:
+    """`Gate.ask` of a gate that has only `Gate.passed`."""
+
+    def __init__(self, gate: Gate) -> None:
+        self._gate = gate
+        self._task: asyncio.Future[None] | None = None
+
+    def __call__(self, log_offset: int, answer: Callable[[Exception | None], object]) -> None:
+        self._task = task = asyncio.ensure_future(self._gate.passed(log_offset))
+        task.add_done_callback(lambda done: answer(_failure(done)))
+
+    def cancel(self) -> None:
+        """End the wait."""
+        if self._task is not None:
+            self._task.cancel()
+
+
+def _ask_of(gate: Gate) -> Callable[[int, Callable[[Exception | None], object]], object]:
+    return gate.ask if hasattr(gate, "ask") else _TaskAsk(gate)
+
+
+def _failure(task: asyncio.Future[None]) -> Exception | None:
+    if task.cancelled():
+        return StoreError("the wait for a gate was cancelled")
+    error = task.exception()
+    return error if error is None or isinstance(error, Exception) else StoreError(f"a gate failed: {error!r}")
 
 
 def _answer(done: Done, results: Sequence[PutResult], error: GantryError | None) -> None:

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import asyncio
+import itertools
 import logging
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 
-from gantrymq.errors import LogMismatch
 from gantrymq.interfaces import Broker
 from gantrymq.model.hosts import parse_address
-from gantrymq.world.clock import wait_set
+from gantrymq_replication.appending import LogAppending
 from gantrymq_replication.copying import first_ended
 from gantrymq_replication.election.auto_switch import HandshakeAnswer, Piece, SlaveHandshake, SlaveSide
 from gantrymq_replication.election.comparing import Comparison
@@ -41,15 +40,13 @@ class Following:
     ) -> None:
         """*moved* is called when more is confirmed; *message_at* asks the master for a message, by log offset."""
         self.following = False  # the logs fit
-        self._clock, self._log, self._rules, self._moved = broker.world.clock, elected, rules, moved
+        self._broker, self._log, self._rules, self._moved = broker, elected, rules, moved
         self._message_at = message_at
         self._side = SlaveSide(slave, least_epoch)
         self._master: HandshakeAnswer | None = None
         self._compared: Comparison | None = None  # while the logs are being compared
         self._epoch: Epoch | None = None  # of the last bytes
-        self._end, self._reported, self._reported_at = -1, -1, 0.0
-        self._rest = b""  # of an incomplete record
-        self._appended = asyncio.Event()
+        self._events: Iterable[HandshakeAnswer | Piece] = ()
         self._problem = ""
 
     async def run(self, streams: HaStreams, address: str) -> None:
@@ -61,10 +58,11 @@ class Following:
             StoreError: this store takes no more.
         """
         self._link: Link = await streams.connect(*parse_address(address))
-        self._silence = Silence(self._clock, self._rules.silence_s, self._silent)
+        self._appending = LogAppending(self._broker, self._log.raw, self._rules, self._link, self._side.report)
+        self._silence = Silence(self._broker.world.clock, self._rules.silence_s, self._silent)
         try:
             self._link.write(self._side.handshake())
-            await first_ended(self._receive(), self._report_always())
+            await first_ended(self._receive(), self._appending.report_always())
         except OSError as error:
             raise ConnectionError(self._problem or str(error)) from error
         finally:
@@ -77,16 +75,40 @@ class Following:
         self._link.abort()
 
     async def _receive(self) -> None:
-        while data := await self._link.read():
-            self._silence.heard()
-            for event in self._side.receive(data):
-                if isinstance(event, HandshakeAnswer):
-                    await self._fit(event)
-                else:
-                    await self._take(event)
-            if self._end > self._reported and self.following:
-                self._grown()
+        while await self._link.deliver(self._received):
+            for event in self._events:  # the first one has to be waited for
+                await self._take_in_time(event)
         raise ConnectionError(self._problem or "it closed the connection")
+
+    def _received(self, data: bytes) -> bool:
+        """Take what has arrived. Return whether something has to be waited for, which is the first of `_events`."""
+        self._silence.heard()
+        pieces = list[Piece]()
+        events = self._side.receive(data)
+        for event in events:
+            if self._compared is not None or isinstance(event, HandshakeAnswer) or self._begins_epoch(event):
+                self._events = itertools.chain([event], events)
+                self._take(pieces)
+                return True
+            pieces.append(event)
+        self._take(pieces)
+        return False
+
+    def _begins_epoch(self, piece: Piece) -> bool:
+        return bool(piece.data) and piece.epoch != self._epoch
+
+    async def _take_in_time(self, event: HandshakeAnswer | Piece) -> None:
+        if isinstance(event, HandshakeAnswer):
+            await self._fit(event)
+            return
+        if self._compared is not None:
+            event = await self._compare(event, self._compared)
+            if self._compared is not None:
+                return
+        if self._begins_epoch(event):
+            await self._log.append_epoch(event.epoch)
+            self._epoch = event.epoch
+        self._take([event])
 
     async def _fit(self, master: HandshakeAnswer) -> None:
         self._master = master
@@ -96,8 +118,8 @@ class Following:
             end = await self._log.fit(master)
             if end < before:
                 log.warning("this log was cut from %d to %d, which the master does not have", before, end)
-            self._link.write(self._side.follow(end))
             await self._follow(end)
+            self._side.follow(end)
         elif not compared.open:
             await self._adopt(compared)  # refuses
         elif master.epochs and master.epochs[0].start <= compared.start:
@@ -105,16 +127,14 @@ class Following:
             self._link.write(self._side.follow(compared.start))
         else:
             await self._ask_last(master, compared)
-            self._link.write(self._side.follow(await self._adopt(compared)))
+            self._side.follow(await self._adopt(compared))
 
     async def _follow(self, end: int) -> None:
         assert self._master is not None
-        self._end = end
         await self._log.flushed(end)
         self._moved()
-        self._reported, self._reported_at = end, self._clock.monotonic()
+        self._appending.begin(end)
         self.following = True
-        self._appended.set()
         log.info("this copy follows the master of epoch %d from log offset %d on", self._master.last_epoch, end)
 
     # --- comparison ---------------------------------------------------------------------------------------------------
@@ -124,7 +144,7 @@ class Following:
         used = await self._log.compare(compared, piece.log_offset, piece.data)
         if not compared.open:
             self._compared = None
-            self._report(await self._adopt(compared))
+            await self._adopt(compared)
         return piece._replace(log_offset=piece.log_offset + used, data=piece.data[used:])
 
     async def _ask_last(self, master: HandshakeAnswer, compared: Comparison) -> None:
@@ -135,7 +155,7 @@ class Following:
             ConnectionError: there is no answer.
         """
         first, end = master.epochs[0].start if master.epochs else master.end, self._log.end
-        found = await last_message(self._log.raw, end, self._clock)
+        found = await last_message(self._log.raw, end, self._broker.world.clock)
         if found is None or end < first or compared.end < end or compared.least < end:
             raise Refused(
                 f"the master sends nothing before {first}, where its epochs begin, and this log ends at {end}: see "
@@ -157,51 +177,13 @@ class Following:
 
     # --- the master's log ---------------------------------------------------------------------------------------------
 
-    async def _take(self, piece: Piece) -> None:
-        if self._compared is not None:
-            piece = await self._compare(piece, self._compared)
-            if self._compared is not None:
-                return
-        if piece.data:
-            if piece.epoch != self._epoch:
-                await self._log.append_epoch(piece.epoch)
-                self._epoch = piece.epoch
-            if not self._end and not self._rest:  # an empty log begins where the master begins
-                self._end = piece.log_offset
-            before, data = self._end, self._rest + piece.data
-            try:
-                self._end = self._log.raw.append_raw(before, data)
-            except LogMismatch as error:
-                raise Refused(f"the master's log does not fit: {error}") from error
-            self._rest = data[self._end - before :]
-        if piece.confirm_offset > self._log.confirmed:
-            self._log.confirm(min(piece.confirm_offset, self._end))
+    def _take(self, pieces: Sequence[Piece]) -> None:
+        """Append *pieces* of one epoch."""
+        if not pieces:
+            return
+        if data := [each.data for each in pieces if each.data]:
+            start = next(each.log_offset for each in pieces if each.data)
+            self._appending.append(start, data, self._silence.heard_at)
+        if (confirmed := pieces[-1].confirm_offset) > self._log.confirmed:
+            self._log.confirm(min(confirmed, self._appending.end))
             self._moved()
-
-    # --- reports ------------------------------------------------------------------------------------------------------
-
-    def _grown(self) -> None:
-        if not self._log.durable and self._link.writable:
-            self._report(self._end)
-        else:
-            self._appended.set()
-
-    def _report(self, log_offset: int) -> None:
-        self._link.write(self._side.report(log_offset))
-        self._reported, self._reported_at = log_offset, self._clock.monotonic()
-
-    async def _report_always(self) -> None:
-        while True:
-            if not self.following:
-                await self._appended.wait()
-                self._appended.clear()
-                continue
-            due = self._reported_at + self._rules.heartbeat_s - self._clock.monotonic()
-            if self._end > self._reported or due <= 0:
-                end = self._end
-                await self._log.flushed(end)
-                await self._link.drain()
-                self._report(max(end, self._reported))
-                continue
-            await wait_set(self._clock, self._appended, due)
-            self._appended.clear()

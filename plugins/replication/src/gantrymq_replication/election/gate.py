@@ -5,13 +5,11 @@ What consumers see is bounded by `RawLog.limit_visibility`, because a new master
 
 from __future__ import annotations
 
-import asyncio
-from heapq import heappop, heappush
-from itertools import count
 from typing import Protocol
 
 from gantrymq.config import Settings
 from gantrymq.errors import Unconfirmed
+from gantrymq_replication.waits import Answer, OffsetGate
 
 __all__ = ["Confirming", "ElectedGate"]
 
@@ -34,17 +32,14 @@ class Confirming(Protocol):
         """Return why what ends at *log_offset* may not be acknowledged at this moment; empty if it may."""
 
 
-class ElectedGate:
+class ElectedGate(OffsetGate):
     """Waits for the confirm offset while this broker is the master. `last_look` decides how senders are answered."""
 
     name = "elected"
-    late_code = Unconfirmed.FLUSH_SLAVE_TIMEOUT
 
     def __init__(self) -> None:
-        self.late_s: float | None = None
+        super().__init__()
         self._broker: Confirming | None = None
-        self._waiting: list[tuple[int, int, asyncio.Future[None]]] = []  # a heap: offset, order of the call, wait
-        self._calls = count()
 
     def applies(self, settings: Settings) -> bool:
         """Return whether roles are elected."""
@@ -54,20 +49,16 @@ class ElectedGate:
         """Begin; senders wait for *late_s* seconds at most."""
         self._broker, self.late_s = broker, late_s
 
-    async def passed(self, log_offset: int) -> None:
-        """Wait until the in-sync set has the log up to *log_offset*."""
+    def ask(self, log_offset: int, answer: Answer) -> None:
+        """Answer when the in-sync set has the log up to *log_offset*."""
         if self._broker is None or not self._broker.leads:
+            answer(None)
             return
         self._broker.stored(log_offset)
         if self._broker.confirmed >= log_offset:
-            return
-        future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        heappush(self._waiting, (log_offset, next(self._calls), future))
-        try:
-            await future
-        finally:
-            while self._waiting and self._waiting[0][2].done():
-                heappop(self._waiting)
+            answer(None)
+        else:
+            self._wait(log_offset, answer)
 
     def last_look(self, log_offset: int) -> Unconfirmed | None:
         """Compare the time once more, right before senders are answered."""
@@ -82,9 +73,3 @@ class ElectedGate:
     def release(self) -> None:
         """End all waits, because this broker is not the master any more."""
         self._pass(1 << 63)
-
-    def _pass(self, confirmed: int) -> None:
-        while self._waiting and self._waiting[0][0] <= confirmed:
-            *_, future = heappop(self._waiting)
-            if not future.done():
-                future.set_result(None)

@@ -15,10 +15,12 @@ from typing import Final
 from gantrymq.errors import ConfigError
 from gantrymq.interfaces import Broker
 from gantrymq.model.hosts import format_address, parse_address
+from gantrymq.remoting.busy_poll import BusyPoll
 from gantrymq.world import Listener
 from gantrymq_replication.election.elected_log import ElectedLog
 from gantrymq_replication.election.serving import UNREPORTED, Elected, SlaveServing
 from gantrymq_replication.link import Link
+from gantrymq_replication.sending import SentLog
 from gantrymq_replication.settings import HaSettings
 from gantrymq_replication.streams import HaStreams
 from gantrymq_replication.traffic import Departure, Departures
@@ -45,6 +47,9 @@ class HaPort:
         """*serves*: whether this broker is a master; otherwise connections are closed at once."""
         self._broker, self._rules, self._streams, self._log = broker, rules, streams, own
         self._elected, self._serves = elected, serves
+        busy_poll = BusyPoll(broker.world, broker.settings.number("busyPollMicros") / 1_000_000)
+        flushed = broker.store.flushed if own.durable else None
+        self._sent = SentLog(own.raw, broker.world.clock, rules, busy_poll, flushed)
         self._listener: Listener | None = None
         self._connections: dict[asyncio.Task[None], SlaveServing] = {}
         self._departures = Departures()
@@ -55,10 +60,10 @@ class HaPort:
         """All connections, also those that have not reported."""
         return [*self._connections.values()]
 
-    def appended(self) -> None:
-        """Send what was appended."""
+    def appended(self, end: int) -> None:
+        """Send the log up to *end*."""
         for each in self._connections.values():
-            each.appended()
+            each.appended(end)
 
     def confirmed(self) -> None:
         """Tell slaves the new confirm offset."""
@@ -126,8 +131,7 @@ class HaPort:
             return
         task = asyncio.current_task()
         assert task is not None
-        clock = self._broker.world.clock
-        serving = self._connections[task] = SlaveServing(self._elected, self._log, self._rules, clock, link)
+        serving = self._connections[task] = SlaveServing(self._elected, self._log, self._sent, link)
         try:
             await serving.run(self._streams)
         finally:

@@ -250,7 +250,7 @@ class ElectionService:
                 self.moved()
 
     def _appended(self, end: int) -> None:
-        self._port.appended()
+        self._port.appended(end)
         if not self._log.durable and (machine := self.machine) is not None:
             machine.appended(end)
 

@@ -1,30 +1,23 @@
-"""One connection of a slave to its elected master: reports in, the log out."""
+"""One connection of a slave to its elected master: reports in, the log out (`sending`)."""
 
 from __future__ import annotations
 
-import asyncio
 import logging
-from inspect import isawaitable
 from typing import Final, Protocol
 
 from gantrymq.errors import GantryError
-from gantrymq.world import Clock
-from gantrymq.world.clock import wait_set
-from gantrymq.world.time_slices import TimeSlices
 from gantrymq_replication.copying import first_ended
 from gantrymq_replication.election.auto_switch import MasterSide, SlaveHandshake
 from gantrymq_replication.election.elected_log import ElectedLog
 from gantrymq_replication.link import Link
 from gantrymq_replication.protocol import Refused
-from gantrymq_replication.settings import HaSettings
+from gantrymq_replication.sending import LogSending, SentLog
 from gantrymq_replication.streams import HaStreams, Silence
 
 __all__ = ["UNREPORTED", "Elected", "SlaveServing"]
 
 log = logging.getLogger("gantrymq.replication")
 
-PIECE_BYTES: Final = 512 * 1024
-QUIET_S: Final = 0.005  # without records, until a heartbeat tells a new confirm offset
 HANDSHAKE_S: Final = 10.0
 UNREPORTED: Final = f"it reported nothing within {HANDSHAKE_S:g} s, or until newer connections needed its place"
 
@@ -49,38 +42,58 @@ class Elected(Protocol):
         """Take the end of the last connection of a slave."""
 
 
+class _Frames:
+    """Transfers of one epoch each, with the confirm offset; see `sending.Frames`."""
+
+    def __init__(self, side: MasterSide, own: ElectedLog, elected: Elected) -> None:
+        self._side, self._log, self._elected = side, own, elected
+        self._told = -1  # the confirm offset that was sent last
+
+    @property
+    def next_offset(self) -> int:
+        return self._side.next_offset
+
+    @property
+    def has_news(self) -> bool:
+        return self._elected.confirmed != self._told
+
+    def room(self) -> int:
+        return self._side.room(self._log.epochs)
+
+    def transfer(self, data: bytes) -> tuple[bytes, bytes]:
+        self._told = self._elected.confirmed
+        return self._side.transfer(data, self._log.epochs, self._told)
+
+
 class SlaveServing:
     """Serves one slave until it is gone."""
 
-    def __init__(self, elected: Elected, own: ElectedLog, rules: HaSettings, clock: Clock, link: Link) -> None:
-        self._elected, self._log, self._rules, self._clock, self._link = elected, own, rules, clock, link
+    def __init__(self, elected: Elected, own: ElectedLog, sent: SentLog, link: Link) -> None:
+        self._elected, self._log, self._sent, self._link = elected, own, sent, link
         self.address = link.address("peername")
         self.host = self.address.rpartition(":")[0]
         self.side = MasterSide()
-        self._wake, self._begun = asyncio.Event(), asyncio.Event()
-        self._told = -1  # the confirm offset that was sent last
-        self._idle = False  # there is nothing to send
-        self._written_at = 0.0
+        self._sending = LogSending(sent, link, _Frames(self.side, own, elected))
+        self._begun = False
         self.problem = ""  # why it ends
 
     @property
     def silent(self) -> bool:
         """Whether it has not reported, and goes on: it may be no slave."""
-        return not self._begun.is_set() and not self.problem
+        return not self._begun and not self.problem
 
     @property
     def slave(self) -> SlaveHandshake | None:
         """What the slave says of itself; None before that, and before it is counted."""
-        return self.side.slave if self._begun.is_set() else None
+        return self.side.slave if self._begun else None
 
-    def appended(self) -> None:
-        """Send what was appended."""
-        self._wake.set()
+    def appended(self, end: int) -> None:
+        """Send the log up to *end*."""
+        self._sending.appended(end)
 
     def confirmed(self) -> None:
         """Tell the new confirm offset soon, if no record follows."""
-        if self._idle:
-            self._wake.set()
+        self._sending.tell()
 
     def abort(self, problem: str) -> None:
         """Close the connection; *problem* is logged."""
@@ -89,11 +102,12 @@ class SlaveServing:
 
     async def run(self, streams: HaStreams) -> None:
         """Serve the slave; returns when the connection is lost."""
-        self._silence = Silence(self._clock, self._rules.silence_s, lambda: self.abort("it reported nothing"))
-        unnamed = self._clock.call_later(HANDSHAKE_S, self._unnamed)
+        clock = self._sent.clock
+        self._silence = Silence(clock, self._sent.rules.silence_s, lambda: self.abort("it reported nothing"))
+        unnamed = clock.call_later(HANDSHAKE_S, self._unnamed)
         try:
             await streams.identify(self._link)
-            await first_ended(self._receive(), self._send())
+            await first_ended(self._link.deliver(self._received), self._sending.run())
         except (OSError, GantryError) as error:
             self.problem = self.problem or str(error)
         finally:
@@ -105,25 +119,27 @@ class SlaveServing:
         if self.silent:
             self.abort(UNREPORTED)
 
-    async def _receive(self) -> None:
-        while data := await self._link.read():
-            self._silence.heard()
-            for event in self.side.receive(data):
-                if isinstance(event, SlaveHandshake):
-                    self._check(event)
-                    self._link.write(self.side.answer(self._log.epochs, self._log.end))
-                    continue
-                assert self.side.slave is not None
-                self._check(self.side.slave)
-                if self._begun.is_set():
-                    self._elected.reported(self.side.slave, self.side.acked)
-                    continue
-                self.side.begin(self._log.range, self._last_file())
-                log.info(
-                    "slave %s, broker id %d, has this log up to %d", self.address, self.side.slave.broker_id, event[0]
-                )
-                self._begun.set()
-                self._elected.connected(self, self.side.slave, self.side.acked)
+    def _received(self, data: bytes) -> None:
+        self._silence.heard()
+        for event in self.side.receive(data):
+            assert self.side.slave is not None
+            self._check(self.side.slave)
+            if isinstance(event, SlaveHandshake):
+                self._link.write(self.side.answer(self._log.epochs, self._log.end))
+            elif self._begun:
+                self._elected.reported(self.side.slave, self.side.acked)
+            else:
+                self._begin()
+        self._sending.reported(self._silence.heard_at, alone=self.side.acked == self.side.next_offset)
+
+    def _begin(self) -> None:
+        """Serve the slave from its first report on."""
+        assert self.side.slave is not None
+        self.side.begin(self._log.range, self._last_file())
+        log.info("slave %s, broker id %d, has this log up to %d", self.address, self.side.slave[0], self.side.acked)
+        self._begun = True
+        self._sending.begin()
+        self._elected.connected(self, self.side.slave, self.side.acked)
 
     def _check(self, slave: SlaveHandshake) -> None:
         if problem := self._elected.slave_problem(slave):
@@ -133,35 +149,3 @@ class SlaveServing:
         low, end = self._log.range
         newest = [each.end for each in self._log.raw.sealed_segments() if each.end <= end]
         return newest[-1] if newest else low
-
-    # --- sending ------------------------------------------------------------------------------------------------------
-
-    async def _send(self) -> None:
-        await self._begun.wait()
-        slices = TimeSlices(self._clock, 16)
-        while True:
-            self._wake.clear()
-            end, start = self._log.end, self.side.next_offset
-            room = self.side.room(self._log.epochs)
-            if start < end and room:
-                await self._log.flushed(end)
-                await self._link.drain()
-                found = self._log.raw.read_log(start, min(PIECE_BYTES, self._rules.batch_bytes, room, end - start))
-                self._write(await found if isawaitable(found) else found)
-                await slices.item_done()
-                continue
-            due = self._written_at + self._rules.heartbeat_s - self._clock.monotonic()
-            if due <= 0:
-                self._write(b"")
-            elif self._told != self._elected.confirmed:
-                await wait_set(self._clock, self._wake, QUIET_S)
-                if self._log.end == end:
-                    self._write(b"")
-            else:
-                self._idle = True
-                await wait_set(self._clock, self._wake, due)
-                self._idle = False
-
-    def _write(self, data: bytes) -> None:
-        self._told, self._written_at = self._elected.confirmed, self._clock.monotonic()
-        self._link.writelines(self.side.transfer(data, self._log.epochs, self._told))
