@@ -35,6 +35,11 @@ class ScriptedEngine:
 
     elect = renew
 
+    async def hand_over(self, epoch, broker_id):
+        if broker_id != 3:
+            raise EngineRefused("it is dead")
+        self.standing = Standing(broker_id, epoch + 1, frozenset({1, 2, 3}), 2, "other:1")
+
     async def resign(self):
         self.ended.append("resign")
         raise EngineUnreachable("it does not answer")
@@ -89,7 +94,7 @@ def test_a_role_that_cannot_be_taken_is_tried_again():
 
         broker.become_master = fails
         await broker.start()
-        await until(lambda: broker.election.problem == "the disk is full", "sentence")
+        await until(lambda: broker.election.problem.endswith(" cannot be changed: the disk is full"), "sentence")
         assert not broker.serving
         await until(lambda: broker.serving, "master")
         assert broker.election.problem == ""
@@ -158,6 +163,52 @@ def test_only_the_last_of_several_changes_is_made():
         await until(lambda: broker.role == "slave", "slave")
         assert broker.events == ["master 1", "follow 2 3"]
         assert not broker.serving
+        await broker.stop()
+
+    simulate(main)
+
+
+@pytest.mark.parametrize("unelectable", ["", "its epochs are damaged"])
+def test_a_broker_that_cannot_be_the_master_lets_another_one_be_it(caplog, unelectable):
+    """A controller may name any member of the set, and keeps a master whose heartbeats come."""
+
+    async def main(broker, engine, until):
+        async def fails(epoch):
+            raise OSError(28, "No space left on device", "/store/epochFileCheckpoint")
+
+        broker.become_master = fails
+        engine.standing = Standing(1, 1, frozenset({1, 2, 3}), 1)
+        await broker.start()
+        await until(lambda: "follow 3 2" in broker.events, "other master", 5)
+        await until(lambda: broker.election.problem == "", "no problem")
+        await broker.stop()
+
+    simulate(main, unelectable=unelectable)
+    why = unelectable or (
+        "the role of this broker cannot be changed: /store/epochFileCheckpoint: No space left on device"
+    )
+    said = [each.getMessage() for each in caplog.records]
+    assert f"broker id 3 is to be the master instead of this one: {why}" in said
+    assert not any(each.exc_info for each in caplog.records)
+
+
+def test_what_was_seen_of_elections():
+    async def main(broker, engine, until):
+        engine.failures = [EngineUnreachable("no"), EngineRefused("no")]
+        await broker.start()
+        seen = broker.election.seen
+        await until(lambda: broker.serving, "master")
+        assert (seen.unreachable, seen.refused, seen.elections) == (1, 1, 0)  # epoch 1 was there before
+        assert 3.9 < seen.without_master_s < 4.3 and seen.silent_s(broker.now) < 1
+        engine.standing = Standing(2, 2, frozenset({1, 2}), 2, "other:1")
+        await until(lambda: "follow 2 2" in broker.events, "other master")
+        engine.standing = EngineUnreachable("no")
+        before = seen.without_master_s
+        await until(lambda: seen.unreachable > 3, "errors")
+        assert (seen.elections, seen.without_master_s) == (1, before)  # a slave cannot know
+        assert 2 < seen.silent_s(broker.now) < 6
+        engine.standing = Standing(None, 3, frozenset({1, 2}), 2)
+        await until(lambda: seen.without_master_s > before + 1, "time without a master")
         await broker.stop()
 
     simulate(main)

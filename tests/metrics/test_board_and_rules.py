@@ -140,7 +140,16 @@ def names(beside, scrape, monkeypatch):
         await cluster.store.stop()
         return running, await scrape(cluster, service)
 
-    found = labels_of(*beside(run, plugins=[Broken()]))
+    elections = importlib.import_module("elected_brokers")  # of the replication plugin
+
+    async def scrape_elected(cluster, service):
+        while not elections.leads(cluster):
+            await cluster.world.clock.sleep(0.1)
+        return await scrape(cluster, service)
+
+    scrapes = beside(run, plugins=[Broken()])
+    elections.memory_etcd(monkeypatch)
+    found = labels_of(*scrapes, beside(scrape_elected, settings={**elections.ELECTED, "store": "mmap"}))
     without = {name for name, labels in found.items() if not labels and f"{name}_count" not in found}
     assert without == set(), "not everything happened"
     return found | OF_PROMETHEUS

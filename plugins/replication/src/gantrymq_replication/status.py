@@ -22,10 +22,11 @@ broker/.../processor/AdminBrokerProcessor.java (getBrokerEpochCache).
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from typing import Any
 
 from gantrymq.errors import RequestRefused
-from gantrymq.interfaces import Broker
+from gantrymq.interfaces import Broker, MetricFamily
 from gantrymq.model.access import Action
 from gantrymq.model.role import Role
 from gantrymq.remoting.codes import RequestCode
@@ -33,10 +34,11 @@ from gantrymq.remoting.command import Command, response_to
 from gantrymq.remoting.connection import Connection
 from gantrymq.remoting.serving import serves
 from gantrymq_replication.acting.service import ActingService
+from gantrymq_replication.election.metric_families import ElectedCopies, election_metrics
 from gantrymq_replication.election.service import ElectionService
 from gantrymq_replication.election.status import connections, election_state, epoch_cache
 from gantrymq_replication.master import MasterService
-from gantrymq_replication.metric_families import replication_metrics
+from gantrymq_replication.metric_families import CopyStates, FixedCopies, replication_metrics
 from gantrymq_replication.replicas import Replicas
 from gantrymq_replication.slave import SlaveService
 from gantrymq_replication.tables import TablesService
@@ -64,7 +66,11 @@ class StatusService:
     async def start(self, broker: Broker) -> None:
         """Register the metrics."""
         self._broker, self._clock = broker, broker.world.clock
-        for read in replication_metrics(broker, self._replicas, self._slave, self._master, self._tables):
+        copies: CopyStates = FixedCopies(broker, self._replicas, self._slave, self._master)
+        more: list[Callable[[], MetricFamily]] = []
+        if self._election.enabled:
+            copies, more = ElectedCopies(self._election), election_metrics(self._election)
+        for read in (*replication_metrics(copies, self._tables), *more):
             broker.metrics.register(read)
 
     async def stop(self) -> None:

@@ -40,6 +40,7 @@ class Following:
     ) -> None:
         """*moved* is called when more is confirmed; *message_at* asks the master for a message, by log offset."""
         self.following = False  # the logs fit
+        self.received_bytes = 0
         self._broker, self._log, self._rules, self._moved = broker, elected, rules, moved
         self._message_at = message_at
         self._side = SlaveSide(slave, least_epoch)
@@ -83,6 +84,7 @@ class Following:
     def _received(self, data: bytes) -> bool:
         """Take what has arrived. Return whether something has to be waited for, which is the first of `_events`."""
         self._silence.heard()
+        self.received_bytes += len(data)
         pieces = list[Piece]()
         events = self._side.receive(data)
         for event in events:

@@ -54,11 +54,17 @@ class HaPort:
         self._connections: dict[asyncio.Task[None], SlaveServing] = {}
         self._departures = Departures()
         self.refused = 0  # connections since the start
+        self._sent_bytes = 0  # to slaves that are gone
 
     @property
     def slaves(self) -> list[SlaveServing]:
         """All connections, also those that have not reported."""
         return [*self._connections.values()]
+
+    @property
+    def sent_bytes(self) -> int:
+        """Bytes of the log sent to slaves since the start."""
+        return self._sent_bytes + sum(each.traffic.total for each in self._connections.values())
 
     def appended(self, end: int) -> None:
         """Send the log up to *end*."""
@@ -136,6 +142,7 @@ class HaPort:
             await serving.run(self._streams)
         finally:
             del self._connections[task]
+            self._sent_bytes += serving.traffic.total
             self._ended(serving)
 
     def _has_place(self, address: str) -> bool:

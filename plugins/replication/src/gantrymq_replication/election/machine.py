@@ -195,6 +195,20 @@ class Machine:
         """The newest standing."""
         return self._standing
 
+    @property
+    def known(self) -> bool:
+        """Whether the engine has told a standing."""
+        return self._known
+
+    @property
+    def own(self) -> bool:
+        """Whether this broker is named as the master; it may not be ready."""
+        return self.master == self._rules.own_id
+
+    def lease_left(self, now: float) -> float:
+        """Return the seconds until this master fences itself; 0 for others."""
+        return max(0.0, self._deadline - now) if self._role is _Role.MASTER else 0.0
+
     def leased(self, now: float) -> bool:
         """Return whether this broker may act as the master at *now*."""
         if self._role is not _Role.MASTER:

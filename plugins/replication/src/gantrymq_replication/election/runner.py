@@ -36,6 +36,7 @@ from gantrymq_replication.election.machine import (
     Standing,
     Unfence,
 )
+from gantrymq_replication.election.seen import Seen
 from gantrymq_replication.election.sync_set import SetRules, SyncSet
 
 __all__ = ["Election", "ElectionRules", "Host", "Mastered"]
@@ -100,6 +101,7 @@ class Election:
         self._unelectable = unelectable
         self.machine: Machine | None = None
         self.own_id = 0  # 0 until the broker has one
+        self.seen = Seen(self._clock.monotonic())
         self.problem = "the election has not begun"  # why this broker is no member of its set; empty if it is
         self._tasks = set[asyncio.Task[None]]()
         self._stopped = False
@@ -182,14 +184,17 @@ class Election:
             try:
                 own_id = await self._engine.open(self._on_news, self._on_lost)
                 break
-            except EngineError as error:
-                if str(error) != self.problem:
-                    log.warning("this broker takes no part in the election: %s", error)
-                self.problem = str(error)
+            except (EngineError, OSError) as error:
+                told, self.problem = self.problem, _sentence(error)
+                if self.problem != told:
+                    log.warning("this broker takes no part in the election: %s", self.problem)
+                if isinstance(error, EngineError):
+                    self._failed(error)
             except Exception as error:
                 log.exception("this broker takes no part in the election")
                 self.problem = _sentence(error)
             await self._clock.sleep(OPEN_S)
+            self.seen.look(None, self._clock.monotonic())
         self.problem, self.own_id = "", own_id
         lease = self._engine.lease_s
         role_rules = RoleRules(
@@ -231,7 +236,11 @@ class Election:
                 self._changed.set()
         if (known := (self._machine.epoch, self._machine.master)) != self._known:
             self._known, self.known_since_ms = known, self._clock.now_ms()
+        self.seen.look(self._machine, self._clock.monotonic())
         self._tell(self._host.moved)
+
+    def _failed(self, error: Exception) -> None:
+        self.seen.failed(self._clock.monotonic(), refused=isinstance(error, EngineRefused))
 
     def _tell(self, call: Callable[..., None], *args: str) -> None:
         try:
@@ -246,8 +255,10 @@ class Election:
         except Exception as error:
             if not isinstance(error, GantryError):
                 log.exception("a call of the engine failed")
+            self._failed(error)
             self.do(machine.failed(_sentence(error), self._clock.monotonic()))
         else:
+            self.seen.answered(self._clock.monotonic())
             self.do(machine.learned(answer.standing, answer.asked_at, self._clock.monotonic()))
 
     async def _alter(self, change: Alter) -> None:
@@ -256,9 +267,11 @@ class Election:
             members, set_epoch = await self._engine.alter(epoch, change)
         except Exception as error:
             known = isinstance(error, EngineRefused)
+            self._failed(error)
             log.info("the in-sync set %s was not accepted: %s", sorted(change.members), _sentence(error))
             self.do(machine.not_altered(epoch, change.number, known, self._clock.monotonic()))
         else:
+            self.seen.answered(self._clock.monotonic())
             log.info("the in-sync set is %s", sorted(members))
             self.do(machine.altered(epoch, members, set_epoch, self._clock.monotonic()))
 
@@ -279,13 +292,33 @@ class Election:
                     log.warning("there is no master: %s", change.reason)
                     await self._host.stand_down(change.reason)
             except Exception as error:
-                log.exception("the role could not be changed; it is tried again")
-                self.problem = _sentence(error)
+                told, self.problem = self.problem, f"the role of this broker cannot be changed: {_sentence(error)}"
+                if not isinstance(error, (GantryError, OSError)):
+                    log.exception("the role of this broker cannot be changed")
+                elif self.problem != told:
+                    log.warning("%s", self.problem)
+                if isinstance(change, BecomeMaster):
+                    await self._decline(machine, self.problem)
                 await self._clock.sleep(AGAIN_S)
                 self._next = self._next or change
                 self._changed.set()
             else:
                 self.problem = ""
+                while machine.own and machine.unelectable and not self._changed.is_set():
+                    await self._decline(machine, machine.unelectable)
+                    await self._clock.sleep(AGAIN_S)
+
+    async def _decline(self, machine: Machine, reason: str) -> None:
+        """Let another member of the in-sync set be the master, because this broker was named and cannot be it."""
+        for other in sorted(machine.standing.members - {self.own_id}):
+            try:
+                await self._engine.hand_over(machine.epoch, other)
+            except EngineError as error:
+                log.info("broker id %d does not take over: %s", other, error)
+            else:
+                log.warning("broker id %d is to be the master instead of this one: %s", other, reason)
+                self.do(machine.hinted(self._clock.monotonic()))
+                return
 
     @property
     def _machine(self) -> Machine:
@@ -305,6 +338,8 @@ class Election:
 
 
 def _sentence(error: Exception) -> str:
+    if isinstance(error, OSError) and error.strerror:
+        return f"{error.filename}: {error.strerror}" if error.filename else error.strerror
     return str(error) if isinstance(error, GantryError) else f"{type(error).__name__}: {error}"
 
 

@@ -90,6 +90,7 @@ class ElectionService:
         self._serving = False  # as the master of the epoch `_epoch`
         self._epoch = 0  # the last one that this broker was the master of, since the start
         self._stopping = False
+        self._received = 0  # bytes from earlier masters
         self._registers = False  # with the name servers
         self._cancel: list[Callable[[], object]] = []
 
@@ -112,6 +113,25 @@ class ElectionService:
     def engine(self) -> Engine | None:
         """What elects; None while roles are fixed."""
         return self._engine
+
+    @property
+    def port(self) -> HaPort:
+        """The port for slaves."""
+        return self._port
+
+    @property
+    def received_bytes(self) -> int:
+        """Bytes of the log received from masters since the start."""
+        return self._received + (0 if self._following is None else self._following.received_bytes)
+
+    @property
+    def why_apart(self) -> str:
+        """Why this broker neither serves as the master nor follows one; empty if it does."""
+        if self.election is not None and self.election.problem:
+            return self.election.problem
+        if self.problem or self.machine is None:
+            return self.problem
+        return "" if self.followed is not None else self.machine.problem(self.now)
 
     @property
     def rules(self) -> ElectionSettings:
@@ -160,6 +180,11 @@ class ElectionService:
         raw = broker.store.raw_log
         if raw is None:
             raise ConfigError("enableControllerMode=true: this store cannot be copied; select store=mmap")
+        if broker.settings.text("store") == "memory":
+            raise ConfigError(
+                "enableControllerMode=true with store=memory: this broker could be elected after it has lost its log; "
+                "select store=mmap"
+            )
         self._broker, self._clock = broker, broker.world.clock
         self._ha, self._rules = HaSettings.of(broker.settings), ElectionSettings.of(broker.settings, broker.root)
         self._streams, etcd = HaStreams(broker.world, broker.settings), None
@@ -170,6 +195,8 @@ class ElectionService:
         self._log = ElectedLog(broker, raw, self._rules.epochs, keeps_confirmed=strict)
         self._questions, self._told = Questions(broker), asyncio.Event()
         self._told_master = ("", "")
+        for folder in {self._rules.epochs.parent, self._rules.identity.parent}:
+            broker.world.files.make_dirs(folder)
         names = IdentityFiles(
             *(broker.world.files, self._rules.identity, broker.registration.cluster, broker.registration.broker_name)
         )
@@ -191,6 +218,7 @@ class ElectionService:
             log.warning("%s", self._log.problem)
         rules = ElectionRules(self._rules.set_rules, self._rules.fencing)
         self.election = Election(broker.world, self._engine, self, rules, unelectable)
+        self.seen = self.election.seen
         self._cancel = [
             broker.messages.on_appended(self._appended),
             broker.registration.on_master_told(self._learn),
@@ -273,6 +301,8 @@ class ElectionService:
             problem = "this broker stops" if self._stopping else self.election.problem if self.election else NOT_YET
             return ServiceNotAvailable(f"service not available now: {problem}")
         problem = machine.problem(now)
+        if not machine.is_master and self.election is not None and self.election.problem:
+            problem = self.election.problem
         if machine.leased(now) and not machine.held:
             return RequestRefused(1, problem)
         return ServiceNotAvailable(f"service not available now: {problem}")
@@ -408,6 +438,7 @@ class ElectionService:
         try:
             await first_ended(*parts)
         finally:
+            self._received = self.received_bytes
             self._following = None
 
     async def _tables_copied(self) -> None:
@@ -438,7 +469,7 @@ class ElectionService:
         if self._copying is not None:
             self._copying.cancel()
             await asyncio.wait([self._copying])
-            self._copying = self._following = None
+            self._copying = None
 
     # --- master -------------------------------------------------------------------------------------------------------
 

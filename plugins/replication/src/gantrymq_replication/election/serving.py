@@ -13,6 +13,7 @@ from gantrymq_replication.link import Link
 from gantrymq_replication.protocol import Refused
 from gantrymq_replication.sending import LogSending, SentLog
 from gantrymq_replication.streams import HaStreams, Silence
+from gantrymq_replication.traffic import Traffic
 
 __all__ = ["UNREPORTED", "Elected", "SlaveServing"]
 
@@ -73,7 +74,8 @@ class SlaveServing:
         self.address = link.address("peername")
         self.host = self.address.rpartition(":")[0]
         self.side = MasterSide()
-        self._sending = LogSending(sent, link, _Frames(self.side, own, elected))
+        self.traffic = Traffic()
+        self._sending = LogSending(sent, link, _Frames(self.side, own, elected), self.traffic.add)
         self._begun = False
         self.problem = ""  # why it ends
 

@@ -52,9 +52,7 @@ def connections(election: ElectionService) -> list[dict[str, Any]]:
 
     def late_ms(broker_id: int) -> int | None:
         follower = followers.get(broker_id)
-        if follower is None:
-            return None
-        return 0 if follower.acked >= end else round(1000 * (now - max(follower.caught_up_at, follower.connected_at)))
+        return None if follower is None else round(1000 * follower.late_s(end, now))
 
     members = machine.set.members if machine is not None and machine.set is not None else frozenset[int]()
     found = [(each, each.slave) for each in election.slaves]
@@ -68,7 +66,7 @@ def connections(election: ElectionService) -> list[dict[str, Any]]:
             "learner": slave.learner,
             "slaveAckOffset": each.side.acked,
             "transferFromWhere": each.side.next_offset,
-            "transferredByteInSecond": 0,
+            "transferredByteInSecond": each.traffic.per_second(now),
         }
         for each, slave in found
         if slave is not None

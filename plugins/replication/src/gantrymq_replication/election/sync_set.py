@@ -75,6 +75,10 @@ class Follower:
         if self.acked >= end:
             self.caught_up_at = now
 
+    def late_s(self, end: int, now: float) -> float:
+        """Return how long ago it had everything, or else connected; 0 if it has everything."""
+        return 0.0 if self.acked >= end else now - max(self.caught_up_at, self.connected_at)
+
 
 class SyncSet:
     """The set of a master in one epoch."""

@@ -1,0 +1,55 @@
+"""What one broker has seen of elections since its start: for metrics."""
+
+from __future__ import annotations
+
+from gantrymq_replication.election.machine import Machine
+
+__all__ = ["Seen"]
+
+
+class Seen:
+    """Counts elections, the time without a master, and what the engine answers. Times are monotonic seconds."""
+
+    def __init__(self, now: float) -> None:
+        self.elections = 0  # new masters, and new epochs of the same one
+        self.without_master_s = 0.0
+        self.unreachable = 0  # calls of the engine without an answer
+        self.refused = 0  # calls that the engine refused, such as an election without a candidate
+        self._answered_at = self._looked_at = now
+        self._epoch: int | None = None  # of the last master that was seen
+
+    def answered(self, now: float) -> None:
+        """Note that the engine answered."""
+        self._answered_at = now
+
+    def failed(self, now: float, *, refused: bool) -> None:
+        """Note that a call of the engine failed; one that is *refused* has an answer."""
+        if refused:
+            self.refused += 1
+            self._answered_at = now
+        else:
+            self.unreachable += 1
+
+    def silent_s(self, now: float) -> float:
+        """Return how long ago the engine answered; since the start if it has not yet."""
+        return now - self._answered_at
+
+    def look(self, machine: Machine | None, now: float) -> None:
+        """Look at the state; called every 0.1 s or so, and after each event."""
+        passed, self._looked_at = now - self._looked_at, now
+        if not _has_master(machine, now):
+            self.without_master_s += passed
+        if machine is None or not machine.known:
+            return
+        if self._epoch is None:  # what was before this broker's start does not count
+            self._epoch = machine.epoch
+        elif machine.master is not None and machine.epoch > self._epoch:
+            self._epoch = machine.epoch
+            self.elections += 1
+
+
+def _has_master(machine: Machine | None, now: float) -> bool:
+    """Return whether there is a master, as far as this broker knows; itself only while it may accept messages."""
+    if machine is None or machine.master is None:
+        return False
+    return machine.leased(now) if machine.own else True
