@@ -24,6 +24,7 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
+from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final
@@ -77,22 +78,57 @@ class EtcdSetRules:
 class _State:
     """What etcd has of a broker name."""
 
-    value: dict[str, Any]
+    value: dict[str, Any]  # of `state`
     revision: int  # 0: there is none yet
+    epoch: int
+    set_epoch: int
+    in_sync: frozenset[int]
     master: KeyValue | None
+    master_id: int  # that `master` names; 0 without it
     members: dict[int, dict[str, Any]]
 
-    @property
-    def epoch(self) -> int:
-        return int(self.value.get("epoch", 0))
 
-    @property
-    def set_epoch(self) -> int:
-        return int(self.value.get("setEpoch", 0))
+def _state_of(base: str, found: Mapping[str, KeyValue]) -> _State:
+    """Return what the keys say.
 
-    @property
-    def in_sync(self) -> frozenset[int]:
-        return frozenset(self.value.get("set", ()))
+    Raises:
+        ValueError: a value is damaged.
+    """
+    state, master = found.get(base + "state"), found.get(base + "master")
+    value = {} if state is None else _object(base + "state", state, epoch=int, set=list, setEpoch=int)
+    in_sync = frozenset(value.get("set", ()))
+    if not all(isinstance(each, int) for each in in_sync):
+        raise ValueError(f"{base}state: its set has something else than numbers")
+    members = {}
+    for key, each in found.items():
+        if key.startswith(base + "members/"):
+            record = _object(key, each, address=str, haAddress=str, epoch=int, end=int, priority=int)
+            members[int(key.rpartition("/")[2])] = record
+    return _State(
+        value,
+        0 if state is None else state.revision,
+        value.get("epoch", 0),
+        value.get("setEpoch", 0),
+        in_sync,
+        master,
+        0 if master is None else _object(base + "master", master, id=int)["id"],
+        members,
+    )
+
+
+def _part(name: str) -> str:
+    """Return a name as a part of a key: two names with slashes must not make the same key."""
+    return name.replace("%", "%25").replace("/", "%2F")
+
+
+def _object(key: str, found: KeyValue, **needed: type) -> dict[str, Any]:
+    value = json.loads(found.value)
+    if not isinstance(value, dict):
+        raise ValueError(f"{key} is no JSON object")
+    for name, kind in needed.items():
+        if not isinstance(value.get(name), kind):
+            raise ValueError(f"{key}: {name} is {value.get(name)!r}")
+    return value
 
 
 class EtcdEngine:
@@ -103,7 +139,7 @@ class EtcdEngine:
     def __init__(self, world: World, etcd: Etcd, rules: EtcdSetRules) -> None:
         self.lease_s, self.renew_s = float(rules.lease_s), rules.lease_s / 3
         self._clock, self._workers, self._etcd, self._rules = world.clock, world.workers, etcd, rules
-        self._base = f"{rules.prefix}/{rules.cluster}/{rules.broker}/"
+        self._base = f"{rules.prefix}/{_part(rules.cluster)}/{_part(rules.broker)}/"
         self._files = IdentityFiles(world.files, rules.identity, rules.cluster, rules.broker)
         self._id = 0
         self._lease = 0  # of the master: perhaps ours
@@ -125,8 +161,10 @@ class EtcdEngine:
                 granted = await self._workers.run(self._files.granted)
             except StoreDamaged as error:
                 raise EngineRefused(str(error)) from error
-            self._id = granted.broker_id if granted is not None else await self._new_id()
+            self._id = await self._new_id() if granted is None else await self._taken(granted.broker_id)
         if self._watching is None:
+            key = f"{self._base}members/{self._id}"
+            self._check_own((await self._etcd.read([key])).get(key))
             keys = [self._base + "master", self._base + "state"]
             self._watching = asyncio.ensure_future(self._etcd.watch(keys, self._changed))
         return self._id
@@ -140,15 +178,34 @@ class EtcdEngine:
             )
 
     async def _new_id(self) -> int:
+        number = await self._take_id(1)
+        await self._workers.run(self._files.grant, number)
+        return number
+
+    async def _taken(self, number: int) -> int:
+        """Let no other broker get this one's id, if etcd has lost its data."""
+        while (await self._next_id())[0] <= number:
+            await self._take_id(number)
+        return number
+
+    async def _take_id(self, least: int) -> int:
         key = self._base + "ids/next"
         for _ in range(IDS):
-            found = (await self._etcd.read([key])).get(key)
-            number = 1 if found is None else int(found.value)
-            compared: Any = {"absent": (key,)} if found is None else {"revisions": {key: found.revision}}
+            following, compared = await self._next_id()
+            number = max(following, least)
             if await self._etcd.commit(Txn(**compared, puts={key: (b"%d" % (number + 1), 0)})):
-                await self._workers.run(self._files.grant, number)
                 return number
         raise EngineUnreachable(f"{IDS} attempts to take an id failed, because other brokers took one")
+
+    async def _next_id(self) -> tuple[int, Any]:
+        """Return the next id, and what a transaction compares so that it stays the next one."""
+        key = self._base + "ids/next"
+        found = (await self._etcd.read([key])).get(key)
+        if found is None:
+            return 1, {"absent": (key,)}
+        if not found.value.isdigit():
+            raise EngineRefused(f"{key} in etcd is {found.value!r}, which is no number")
+        return int(found.value), {"revisions": {key: found.revision}}
 
     async def hand_over(self, epoch: int, broker_id: int) -> None:
         """Delete `master`, and name the broker that others wait for. See `Engine.hand_over`."""
@@ -164,12 +221,16 @@ class EtcdEngine:
 
         This broker leaves the set if enough other members are alive, so that the next master need not wait for it.
         """
+        if not self._lease:
+            return
         state = await self._read()
         if self._mine(state):
             others = state.in_sync - {self._id}
             leaves = others <= state.members.keys() and len(others) >= self._rules.least_copies
             members = sorted(others if leaves else state.in_sync)
             await self._end(state, clean=True, set=members, setEpoch=state.set_epoch + leaves)
+        lease, self._lease = self._lease, 0
+        await self._etcd.revoke(lease)
 
     async def _end(self, state: _State, **more: Any) -> int:
         """End this broker's mastership with a change of `state`; return 0 if it has ended already."""
@@ -201,10 +262,14 @@ class EtcdEngine:
     async def renew(self, progress: Progress) -> Answer:
         """Renew the leases and read the standing. See `Engine.renew`."""
         asked_at = self._clock.monotonic()
+        return Answer(self._standing(await self._renewed(progress)), asked_at)
+
+    async def _renewed(self, progress: Progress) -> _State:
+        """Renew the leases, then read: if `master` has the lease, it lives for its whole time from the call on."""
         if self._lease and not await self._etcd.keep_alive(self._lease):
             self._lease = 0
         await self._tell(progress)
-        return Answer(self._standing(await self._read()), asked_at)
+        return await self._read()
 
     async def _tell(self, progress: Progress) -> None:
         """Keep this member's record."""
@@ -220,15 +285,38 @@ class EtcdEngine:
         ).encode()
         if not self._member_lease or not await self._etcd.keep_alive(self._member_lease):
             self._member_lease, self._told = await self._etcd.grant(rules.member_s), b""
-        if record != self._told:
-            await self._etcd.commit(Txn(puts={f"{self._base}members/{self._id}": (record, self._member_lease)}))
-            self._told = record
+        if record == self._told:
+            return
+        key = f"{self._base}members/{self._id}"
+        put = {key: (record, self._member_lease)}
+        if not self._told or not await self._etcd.commit(Txn(leases={key: self._member_lease}, puts=put)):
+            self._told = b""
+            found = (await self._etcd.read([key])).get(key)
+            compared: Any = {"absent": (key,)} if found is None else {"revisions": {key: found.revision}}
+            self._check_own(found)
+            if not await self._etcd.commit(Txn(**compared, puts=put)):
+                raise EngineUnreachable(f"{key} in etcd has changed meanwhile")
+        self._told = record
+
+    def _check_own(self, found: KeyValue | None) -> None:
+        """Check that this member's record is one of this broker, perhaps of an earlier process.
+
+        Raises:
+            EngineRefused: it may be of another broker with the same id, of which slaves would count one copy for two.
+        """
+        with suppress(ValueError):  # a damaged one is replaced
+            address = self._rules.address if found is None else _object("", found, address=str)["address"]
+            if address != self._rules.address:
+                raise EngineRefused(
+                    f"a broker at {address} uses broker id {self._id} in etcd: if it still runs after "
+                    f"{self._rules.member_s} s, both have the same identity file; remove {self._rules.identity} here, "
+                    "so that this broker gets an id of its own, and empty its store folder"
+                )
 
     async def elect(self, progress: Progress) -> Answer:
         """Write `master`, if it is absent. See `Engine.elect`."""
         asked_at = self._clock.monotonic()
-        await self._tell(progress)
-        state = await self._read()
+        state = await self._renewed(progress)  # an earlier attempt without an answer may have succeeded
         if state.master is None:
             until = self._clock.monotonic() + RANK_S * self._rank(state, progress)
             while state.master is None and (left := until - self._clock.monotonic()) > 0:
@@ -300,7 +388,7 @@ class EtcdEngine:
     async def alter(self, epoch: int, change: Alter) -> tuple[frozenset[int], int]:
         """Replace the set in `state`. See `Engine.alter`."""
         state = self._seen
-        if state is None or state.set_epoch != change.set_epoch:
+        if state is None or state.set_epoch != change.set_epoch or not change.members <= state.members.keys():
             try:
                 state = await self._read()
             except EngineUnreachable as error:  # nothing was asked for yet
@@ -309,6 +397,11 @@ class EtcdEngine:
             raise EngineRefused(f"broker id {self._id} is not the master of epoch {epoch} in etcd any more")
         if state.set_epoch != change.set_epoch:
             raise EngineRefused(f"the in-sync set in etcd is number {state.set_epoch}, not {change.set_epoch}")
+        if strangers := sorted(change.members - state.in_sync - state.members.keys()):
+            raise EngineRefused(
+                f"broker ids {strangers} are not connected to etcd as members of {self._rules.broker}: are they of "
+                "another set?"
+            )
         key, number = self._base + "state", change.set_epoch + 1
         done = await self._etcd.commit(
             Txn(
@@ -356,18 +449,11 @@ class EtcdEngine:
     async def _read(self) -> _State:
         base = self._base
         found = await self._etcd.read([base + "state", base + "master", base + "members/"])
-        state = found.get(base + "state")
         try:
-            value = {} if state is None else json.loads(state.value)
-            members = {
-                int(key.rpartition("/")[2]): json.loads(each.value)
-                for key, each in found.items()
-                if key.startswith(base + "members/")
-            }
-            self._seen = _State(value, 0 if state is None else state.revision, found.get(base + "master"), members)
-            return self._seen
-        except (ValueError, AttributeError) as error:
+            self._seen = _state_of(base, found)
+        except ValueError as error:
             raise EngineRefused(f"the keys below {base} in etcd are damaged: {error}") from error
+        return self._seen
 
     def _mine(self, state: _State) -> bool:
         """Return whether `master` has this process's lease. One of an earlier process of this broker ends by itself."""
@@ -376,7 +462,7 @@ class EtcdEngine:
     def _standing(self, state: _State) -> Standing:
         master = None
         if state.master is not None:
-            named = int(json.loads(state.master.value)["id"])
+            named = state.master_id
             master = None if named == self._id and not self._mine(state) else named
         record = state.members.get(master, {}) if master is not None else {}
         return Standing(
@@ -393,8 +479,9 @@ class EtcdEngine:
         self._news.set()
         try:
             standing = self._standing(await self._read())
+            if self._on_news is not None:
+                self._on_news(standing)
         except EngineError as error:
             log.warning("the state in etcd could not be read: %s", error)
-            return
-        if self._on_news is not None:
-            self._on_news(standing)
+        except Exception:  # the watch must go on
+            log.exception("a change in etcd could not be taken")

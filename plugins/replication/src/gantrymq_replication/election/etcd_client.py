@@ -7,6 +7,7 @@ sockets are gRPC's, not the world's.
 
 from __future__ import annotations
 
+import logging
 import os
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
@@ -21,6 +22,8 @@ from gantrymq_replication.election.engine import EngineRefused, EngineUnreachabl
 from gantrymq_replication.election.etcd_problems import explain
 
 __all__ = ["Etcd", "EtcdClient", "EtcdRules", "KeyValue", "Txn"]
+
+log = logging.getLogger("gantrymq.replication")
 
 OPTIONS: Final = (("grpc.enable_http_proxy", 0), ("grpc.max_reconnect_backoff_ms", 1000))
 NEEDS_LEADER: Final = (("hasleader", "true"),)  # a member without a majority answers with an error at once
@@ -229,8 +232,12 @@ class EtcdClient:
                         await changed()
                 stream.cancel()
             except rpc.AioRpcError as error:
-                self._failed(error)
-            except (EngineUnreachable, EngineRefused):
+                self._token = ""  # it may be what is refused
+                with suppress(EngineRefused):
+                    self._failed(error)
+            except Exception as error:  # grpc has errors of its own for streams that end while they are written
+                if not isinstance(error, (EngineUnreachable, EngineRefused)):
+                    log.warning("the watch of etcd at %s ended: %r", self.endpoint, error)
                 self._next()
             await self._clock.sleep(WATCH_AGAIN_S)
 

@@ -73,8 +73,8 @@ class IdentityFiles:
     def _read(self, path: Path, parts: int) -> list[str] | None:
         if self._files.stat(path) is None:
             return None
-        found = self._files.read(path).decode(errors="replace").split("#")
-        if len(found) != parts or not found[2].isdigit():
+        found = self._files.read(path).decode(errors="replace").strip().split("#")
+        if len(found) != parts or not (found[2].isascii() and found[2].isdigit() and int(found[2])):
             raise StoreDamaged(
                 f"{path} is damaged. Restore it from a backup; without the file this broker becomes a new member of "
                 "its set, with a new id"

@@ -124,11 +124,18 @@ class Election:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
         try:
-            if resign and self.machine is not None and self.machine.is_master:
+            if (
+                resign and self.machine is not None
+            ):  # not the master: an election without an answer may have made it one
                 await self._engine.resign()
         except EngineError as error:
             log.warning("the engine was not told that this master stops: %s", error)
-        await self._engine.close()
+        except Exception:
+            log.exception("the engine was not told that this master stops")
+        try:
+            await self._engine.close()
+        except Exception:
+            log.exception("the connection to the engine did not end")
 
     async def hand_over(self, broker_id: int | None = None, *, waits: bool = True) -> int:
         """Let another member of the in-sync set be the master, and return its id.
