@@ -7,8 +7,8 @@ import pytest
 
 pytest.importorskip("gantrymq_replication")
 
+from elected_brokers import ELECTED, Brokers, elected, leads, members, send
 from ha_pairs import SETTINGS, end, log_of, put, simulate_pair
-from test_elected_brokers import ELECTED, Brokers, elected, leads, members, send
 
 from gantrymq.interfaces import LogRange
 from gantrymq.model.role import Role

@@ -119,7 +119,7 @@ def test_a_master_whose_handover_has_no_answer_is_fenced_until_it_knows(run, mon
         async def lost(epoch, broker_id):
             raise EngineUnreachable("etcd does not answer")
 
-        await brokers.until(lambda: elected(one).followed and members(two) == {1, 2}, "set of two")
+        await brokers.until(lambda: elected(one).followed and elected(two).machine.set.present == 2, "set of two")
         monkeypatch.setattr(engine, "hand_over", lost)
         with pytest.raises(RequestRefused, match="etcd does not answer"):
             await ask(two, "handover")
