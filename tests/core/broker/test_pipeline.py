@@ -379,6 +379,56 @@ def test_a_gate_has_a_code_of_its_own_when_it_is_late_or_does_not_confirm(bench)
     bench(main)
 
 
+class Broken:
+    """A gate of which one call fails."""
+
+    name = "broken"
+
+    def __init__(self, method, error):
+        self.method, self.error = method, error
+
+    def fail(self, method):
+        if method == self.method:
+            self.method = ""
+            raise self.error
+
+    def ask(self, log_offset, answer):
+        self.fail("ask")
+        answer(None)
+
+    def last_look(self, log_offset):
+        self.fail("last_look")
+
+    def answered(self):
+        self.fail("answered")
+
+
+@pytest.mark.parametrize("error", [ValueError("x"), asyncio.CancelledError()], ids=["error", "cancelled"])
+@pytest.mark.parametrize("method", ["ask", "last_look"])
+def test_a_gate_that_fails_fails_one_message_and_no_later_one(bench, method, error):
+    async def main(bench):
+        bench.pipeline = Pipeline(bench.store, [Broken(method, error)], bench.clock, 5.0)
+        for name in ("a", "b"):
+            bench.submit(name, message())
+            await bench.turns()
+        assert [call for call in bench.calls if call[0] in "ab"] == [("a", "StoreError"), ("b", ["OK"])]
+
+    bench(main)
+
+
+def test_a_listener_to_answers_that_fails_does_no_harm(bench):
+    async def main(bench):
+        bench.pipeline.on_answered(Broken("answered", ValueError("x")).answered)
+        for name in ("a", "b"):
+            bench.submit(name, message())
+            await bench.turns()
+            bench.gate.open()
+            await bench.turns()
+        assert [call for call in bench.calls if call[0] in "ab"] == [("a", ["OK"]), ("b", ["OK"])]
+
+    bench(main)
+
+
 def test_put_returns_when_acknowledged_and_raises_what_struck(bench):
     async def main(bench):
         waiting = asyncio.ensure_future(put(bench.pipeline, [message()]))

@@ -324,19 +324,30 @@ class Pipeline:
         if self._passes:
             return
         self._passes = True
-        while (passage := self._passage) is not None and not passage.waits:
-            if passage.truncations == self._truncations and passage.error is None and passage.place < len(self._asks):
-                self._gate, ask = self._gates[passage.place], self._asks[passage.place]
-                passage.place += 1
-                passage.waits = True
-                answer = partial(self._gate_answered, passage)
-                try:
-                    ask(passage.target, answer)
-                except Exception as error:
-                    answer(error)
-            else:
-                self._end_passage(passage)
-        self._passes = False
+        try:
+            while (passage := self._passage) is not None and not passage.waits:
+                if (
+                    passage.truncations != self._truncations
+                    or passage.error is not None
+                    or passage.place == len(self._asks)
+                ):
+                    self._end_passage(passage)
+                else:
+                    self._ask_next(passage)
+        finally:
+            self._passes = False
+
+    def _ask_next(self, passage: _Passage) -> None:
+        self._gate, ask = self._gates[passage.place], self._asks[passage.place]
+        passage.place += 1
+        passage.waits = True
+        answer = partial(self._gate_answered, passage)
+        try:
+            ask(passage.target, answer)
+        except Exception as error:
+            answer(error)
+        except asyncio.CancelledError:
+            answer(StoreError("a gate was cancelled"))
 
     def _gate_answered(self, passage: _Passage, error: Exception | None) -> None:
         if passage is not self._passage or not passage.waits:
@@ -357,20 +368,19 @@ class Pipeline:
                 if passage.error is not None:
                     raise passage.error
                 self._publish(passage.target)
-            except GantryError as error:
-                log.error("messages up to log offset %d cannot be acknowledged: %s", passage.target, error)
-                self._answer(self._appended, error)
-                failed = True
-            except Exception as error:
-                log.exception("the acknowledgement of messages failed")
-                self._answer(self._appended, StoreError(f"the acknowledgement failed: {error}"))
-                failed = True
-            else:
                 unconfirmed = passage.unconfirmed
                 for look in self._last_looks:
                     unconfirmed = unconfirmed or look(passage.target)
                 self._answer(passage.target, unconfirmed)
                 self._measure(passage.target)
+            except GantryError as error:
+                log.error("messages up to log offset %d cannot be acknowledged: %s", passage.target, error)
+                self._answer(self._appended, error)
+                failed = True
+            except (Exception, asyncio.CancelledError) as error:
+                log.exception("the acknowledgement of messages failed")
+                self._answer(self._appended, StoreError(f"the acknowledgement failed: {error}"))
+                failed = True
         if failed:
             self._timed.clear()
         if failed or self._published >= self._appended:
@@ -391,7 +401,10 @@ class Pipeline:
 
     def _have_answered(self) -> None:
         for listener in self._answered:
-            listener()
+            try:
+                listener()
+            except Exception:
+                log.exception("a listener failed after an answer")
 
     def _measure(self, up_to: int) -> None:
         timed = self._timed
