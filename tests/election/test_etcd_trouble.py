@@ -171,6 +171,31 @@ def test_a_broker_of_another_set_does_not_enter():
     simulate(main)
 
 
+def test_a_newcomer_that_dies_while_its_entry_is_asked_for_holds_up_nothing():
+    async def main(brokers):
+        one = await brokers.start("one")
+        await brokers.until(lambda: one.serving, "master")
+        two = await brokers.start("two")
+        await brokers.until(lambda: two.role == "slave", "slave")
+
+        async def lost(txn):
+            one.engine._etcd.commit = commit
+            raise EngineUnreachable("the request is lost")
+
+        commit, one.engine._etcd.commit = one.engine._etcd.commit, lost
+        one.copies(two)
+        await brokers.world.clock.sleep(0.1)
+        assert one.machine.set.counted == {1, 2}
+        await two.stop()
+        one.lose(two)
+        one.append()
+        assert not one.machine.may_acknowledge(one.end, one.now)
+        await brokers.until(lambda: one.machine.may_acknowledge(one.end, one.now), "acknowledgement", 3)
+        assert one.machine.set.members == {1}
+
+    simulate(main)
+
+
 def test_names_with_slashes_make_keys_of_their_own():
     async def main(brokers):
         names = [("a", "b/c"), ("a/b", "c"), ("a%2Fb", "c")]

@@ -247,3 +247,26 @@ def test_without_all_in_sync_no_slave_has_to_have_the_tables():
     found = sync_set((1, 2), all_in_sync=False)
     found.tables_saved(1, 0.0)
     assert found.tables_everywhere == ANY_TABLES
+
+
+def test_a_slave_that_the_engine_refuses_keeps_no_other_out():
+    found = sync_set(retry_s=1.0)
+    asked, now = [], 0.0
+    for broker_id in (7, 8, 9):
+        found.connected(broker_id, 100, False, now)
+    while found.members != {1, 9}:
+        now += 1.0
+        assert now < 10
+        change = found.review(now)
+        asked.append(sorted(change.members))
+        if {7, 8} & change.members:
+            found.refused(change.number, now)
+        else:
+            found.accepted(change.members, change.set_epoch + 1)
+    assert asked[0] == [1, 7, 8, 9] and found.confirmed == 100
+    assert sorted(found.review(now + 1).members) == [1, 7, 9]
+
+
+def test_a_set_of_the_engine_without_the_master_is_mended():
+    found = sync_set((2,))
+    assert joined(found).members == {1, 2}

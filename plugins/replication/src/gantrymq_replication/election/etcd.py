@@ -145,6 +145,7 @@ class EtcdEngine:
         self._lease = 0  # of the master: perhaps ours
         self._member_lease = 0
         self._seen: _State | None = None  # what was read last
+        self._doubted = -1  # number of the set that a request without an answer may have replaced
         self._told = b""  # the member's record as it was written last
         self._watching: asyncio.Task[None] | None = None
         self._on_news: OnNews | None = None
@@ -397,22 +398,28 @@ class EtcdEngine:
             raise EngineRefused(f"broker id {self._id} is not the master of epoch {epoch} in etcd any more")
         if state.set_epoch != change.set_epoch:
             raise EngineRefused(f"the in-sync set in etcd is number {state.set_epoch}, not {change.set_epoch}")
-        if strangers := sorted(change.members - state.in_sync - state.members.keys()):
-            raise EngineRefused(
-                f"broker ids {strangers} are not connected to etcd as members of {self._rules.broker}: are they of "
-                "another set?"
-            )
+        members = change.members
+        if strangers := sorted(members - state.in_sync - state.members.keys()):
+            if self._doubted != change.set_epoch:
+                raise EngineRefused(
+                    f"broker ids {strangers} are not connected to etcd as members of {self._rules.broker}: are they of "
+                    "another set?"
+                )
+            members = state.in_sync  # a newer number ends an earlier request whose answer was lost
         key, number = self._base + "state", change.set_epoch + 1
-        done = await self._etcd.commit(
-            Txn(
-                revisions={key: state.revision},
-                leases={self._base + "master": self._lease},
-                puts={key: (self._state(self._id, epoch, change.members, number), 0)},
-            )
+        txn = Txn(
+            revisions={key: state.revision},
+            leases={self._base + "master": self._lease},
+            puts={key: (self._state(self._id, epoch, members, number), 0)},
         )
+        try:
+            done = await self._etcd.commit(txn)
+        except EngineUnreachable:
+            self._doubted = change.set_epoch
+            raise
         if not done:
             raise EngineRefused("the in-sync set in etcd has changed, or the lease has ended")
-        return change.members, number
+        return members, number
 
     def _state(self, master: int, epoch: int, members: frozenset[int], set_epoch: int) -> bytes:
         clean = self._rules.durable or len(members) > 1

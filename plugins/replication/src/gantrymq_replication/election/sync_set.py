@@ -64,6 +64,7 @@ class Follower:
     marked_at: float = 0.0
     tables: int = ANY_TABLES  # number of the save of topics and groups that it has
     tables_late_since: float = float("inf")
+    refusals: int = 0  # by the engine, of its entry
 
     def report(self, acked: int, end: int, now: float) -> None:
         """Take a report; *end*: of the master's log."""
@@ -204,8 +205,11 @@ class SyncSet:
 
     def _wanted(self, now: float) -> frozenset[int]:
         rules = self._rules
-        kept = {each for each in self.members if each == rules.own_id or self._stays(each, now)}
+        kept = {rules.own_id, *(each for each in self.members if self._stays(each, now))}
         new = {each for each, follower in self.followers.items() if each not in kept and self._enters(follower, now)}
+        if any(self.followers[each].refusals for each in new - self.members):
+            # The engine may not know one of them, which must not keep others out: one at a time.
+            new = {min(new - self.members, key=lambda each: (self.followers[each].refusals, each))} | new & self.members
         wanted = frozenset(kept | new)
         return wanted if len(wanted) >= rules.least_copies else self.members | new
 
@@ -243,7 +247,9 @@ class SyncSet:
 
     def refused(self, number: int, now: float) -> None:
         """Take the engine's refusal of a request; it had no effect, and is made again later if it is still wanted."""
-        self._possible.pop(number, None)
+        for each in self._possible.pop(number, frozenset()) - self.members:
+            if (follower := self.followers.get(each)) is not None:
+                follower.refusals += 1
         self._ended(number, now)
         self._recount()
 
