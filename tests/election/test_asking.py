@@ -8,8 +8,8 @@ import pytest
 
 pytest.importorskip("gantrymq_replication")
 
+from elected_brokers import Brokers, elected, leads, members
 from ha_pairs import end, put, simulate_pair
-from test_elected_brokers import Brokers, elected, leads, members
 
 from gantrymq_replication.election.asking import Questions
 from gantrymq_replication.election.elected_log import _whole

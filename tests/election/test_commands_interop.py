@@ -121,3 +121,31 @@ def test_the_master_is_changed_by_commands(running, tmp_path, engine):
     [first, second] = cluster.command("status")["sets"][0]["copies"]
     assert (first["epoch"], first["elected_id"], first["in_sync_set"]) == (4, 2, [1, 2])
     assert (second["id"], second["in_sync"], second["following"]) == (1, True, True)
+
+
+@pytest.mark.parametrize("engine", [controller, pytest.param(etcd, marks=pytest.mark.long)])
+def test_a_person_elects_a_broker_that_lacks_messages(running, tmp_path, engine):
+    cluster = Cluster(running, tmp_path, engine(running, tmp_path))
+    one, two = cluster.two()
+    assert request(one.broker_address, 10, HEADER, b"both")[0]["code"] == 0
+    two.stop()
+    wait_for_set(one, [1])
+    assert request(one.broker_address, 10, HEADER, b"one")[0]["code"] == 0
+    assert "no other member of the in-sync set is connected" in cluster.command("handover", "broker-a", code=1)
+    one.stop()
+    two = cluster.start("two")
+    wait_until(lambda: "There is no master now" in cluster.sentences(), "no master", 20)
+    wait_until(lambda: "is back; or 'gantrymq cluster promote broker-a ID" in cluster.sentences(), "what to do", 20)
+    assert "Messages are refused now" in cluster.sentences()
+    assert "has no master that could hand over" in cluster.command("handover", "broker-a", code=1)
+    assert "in-sync set [1]" in cluster.command("promote", "broker-a", "2", code=1)
+    done = CliRunner().invoke(main, ["cluster", "promote", "broker-a", "2", "--unclean", "-n", cluster.namesrv])
+    print(done.output)
+    assert done.exit_code == 0
+    assert "may lack messages that were acknowledged: they are lost (how much is not known)" in done.stderr
+    assert "broker id 2" in done.stdout and "accepts messages" in done.stdout
+    assert request(two.broker_address, 10, HEADER, b"two")[0]["code"] == 0
+    assert "Messages are accepted." in cluster.sentences()
+    cluster.start("one")
+    wait_until(lambda: "They may be the last copies" in cluster.sentences(), "refusal", 20)
+    assert "Broker id 1 (" in (said := cluster.sentences()) and "is not in the set: it does not follow: master" in said

@@ -7,16 +7,20 @@ import pytest
 
 pytest.importorskip("gantrymq_replication")
 
+from elected_brokers import LEASE_S, elected, leads, members, send, simulate_brokers, two_in_sync
 from ha_pairs import log_of, put
-from test_elected_brokers import LEASE_S, elected, leads, members, run, send, two_in_sync
 
 from gantrymq.errors import RequestRefused, ServiceNotAvailable
 from gantrymq.remoting.command import request
 from gantrymq_replication.election.engine import EngineUnreachable
 from gantrymq_replication.election.requests import CHANGE_MASTER, ElectionRequests
-from gantrymq_replication.election.status import election_state
+from gantrymq_replication.election.status import election_state, epoch_cache
 
-assert run  # the fixture
+
+@pytest.fixture
+def run(monkeypatch):
+    """Run ``main(brokers)``."""
+    return lambda main: simulate_brokers(main, monkeypatch)
 
 
 async def ask(cluster, act, **more):
@@ -136,6 +140,18 @@ def test_the_old_master_takes_over_again_if_its_successor_is_dead(run):
         brokers.clients["two"].down = True  # it follows, but cannot be elected
         assert (await ask(one, "handover"))["brokerId"] == 1
         await brokers.until(lambda: leads(one), "master", LEASE_S)
+
+    run(main)
+
+
+def test_an_empty_log_has_no_epochs_to_tell(run):
+    async def main(brokers):
+        one, two = await two_in_sync(brokers)
+        assert [len(epoch_cache(elected(each))["epochList"]) for each in (one, two)] == [1, 0]
+        await put(one, 3)
+        await brokers.until(lambda: epoch_cache(elected(two)) == {**epoch_cache(elected(one)), "brokerId": 2}, "epochs")
+        [entry] = epoch_cache(elected(two))["epochList"]
+        assert entry == {"endOffset": 2**63 - 1, "epoch": 1, "startOffset": 0}
 
     run(main)
 

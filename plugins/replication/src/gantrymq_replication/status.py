@@ -98,15 +98,16 @@ class StatusService:
     def _of_elected(self) -> dict[str, Any]:
         election, master = self._election, self._broker.role.current is Role.MASTER
         found = connections(election) if master else []
+        copying = election.connection
         client = {
-            "lastReadTimestamp": 0,
-            "lastWriteTimestamp": 0,
+            "lastReadTimestamp": copying.read_at_ms if copying is not None else 0,
+            "lastWriteTimestamp": copying.wrote_at_ms if copying is not None else 0,
             "masterAddr": "" if master else election.master_ha_address,
             "masterFlushOffset": 0,
             "maxOffset": 0 if master else self._end(),
             "problem": election.problem,
             "tablesProblem": self._tables.missing,
-            "transferredByteInSecond": 0,
+            "transferredByteInSecond": copying.traffic.per_second(self._now()) if copying is not None else 0,
         }
         in_sync = sum(each["inSync"] for each in found)
         info = _runtime_info(client, found, in_sync, self._end() if master else 0, master=master)

@@ -45,7 +45,7 @@ class RuntimeRequests:
         self._files = parts.world.files
         self._sliced = parts.sliced_responses.make
         self._state, self._root = parts.state, parts.root
-        self._store = parts.store
+        self._store, self._roles = parts.store, parts.roles
         self._stats = parts.stats
         self._plugin_metrics = parts.plugin_metrics
         self._held = parts.held_pulls
@@ -88,7 +88,7 @@ class RuntimeRequests:
         found, missed = stats.found, stats.missed
         total = " ".join(repr(round(found.rate(each) + missed.rate(each), 6)) for each in (10, 60, 600))
         return {
-            "brokerActive": "true",
+            "brokerActive": str(self._roles.serves_as_master()).lower(),
             "brokerVersionDesc": f"GantryMQ {__version__}",
             "brokerVersion": "479",
             "bootTimestamp": str(self._started_ms),

@@ -134,7 +134,7 @@ def _warn_of_loss(found: ElectedSet, wanted: ElectedBroker) -> None:
     known = f"at least {more} bytes, by the brokers that answer" if more > 0 else "how much is not known"
     warn(
         f"broker id {wanted.id} is elected although it may lack messages that were acknowledged: they are lost "
-        f"({known}), also on the other brokers, which cut what it does not have"
+        f"({known}). Brokers of GantryMQ that have them refuse to follow it, those of RocketMQ cut them away"
     )
 
 

@@ -376,13 +376,13 @@ class EtcdEngine:
         members = sorted(state.in_sync)
         if broker_id not in members:
             return (
-                f"there is no master, and broker id {broker_id} is not in the in-sync set {members}: one of these must "
-                "come back, or a person elects another one and loses messages"
+                f"there is no master, and broker id {broker_id} is not in the in-sync set {members}: one must come "
+                "back, or a person elects another with 'gantrymq cluster promote --unclean' and loses messages"
             )
         if members == [broker_id] and not state.value.get("clean", True):
             return (
                 f"broker id {broker_id} was alone in its in-sync set and did not stop cleanly, so that messages may be "
-                "lost: a person must elect it"
+                "lost: a person must elect it, with 'gantrymq cluster promote --unclean'"
             )
         return ""
 

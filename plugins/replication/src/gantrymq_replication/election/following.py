@@ -19,6 +19,7 @@ from gantrymq_replication.protocol import Refused
 from gantrymq_replication.settings import HaSettings
 from gantrymq_replication.slave_log import last_message
 from gantrymq_replication.streams import HaStreams, Silence
+from gantrymq_replication.traffic import Traffic
 
 __all__ = ["Following"]
 
@@ -40,7 +41,8 @@ class Following:
     ) -> None:
         """*moved* is called when more is confirmed; *message_at* asks the master for a message, by log offset."""
         self.following = False  # the logs fit
-        self.received_bytes = 0
+        self.traffic = Traffic()
+        self.read_at_ms = 0
         self._broker, self._log, self._rules, self._moved = broker, elected, rules, moved
         self._message_at = message_at
         self._side = SlaveSide(slave, least_epoch)
@@ -49,6 +51,11 @@ class Following:
         self._epoch: Epoch | None = None  # of the last bytes
         self._events: Iterable[HandshakeAnswer | Piece] = ()
         self._problem = ""
+
+    @property
+    def wrote_at_ms(self) -> int:
+        """Wall time of the last report; 0 before the first one."""
+        return self._appending.wrote_at_ms if self.following else 0
 
     async def run(self, streams: HaStreams, address: str) -> None:
         """Connect to the HA port at *address* and copy.
@@ -84,7 +91,8 @@ class Following:
     def _received(self, data: bytes) -> bool:
         """Take what has arrived. Return whether something has to be waited for, which is the first of `_events`."""
         self._silence.heard()
-        self.received_bytes += len(data)
+        self.read_at_ms = self._broker.world.clock.now_ms()
+        self.traffic.add(len(data), self._silence.heard_at)
         pieces = list[Piece]()
         events = self._side.receive(data)
         for event in events:

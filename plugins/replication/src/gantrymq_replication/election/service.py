@@ -105,6 +105,11 @@ class ElectionService:
         return self._master if self._following is not None and self._following.following else None
 
     @property
+    def connection(self) -> Following | None:
+        """The connection to the master that is followed; None without one."""
+        return self._following
+
+    @property
     def machine(self) -> Machine | None:
         """The state of the election; None before this broker has an id."""
         return None if self.election is None else self.election.machine
@@ -122,7 +127,7 @@ class ElectionService:
     @property
     def received_bytes(self) -> int:
         """Bytes of the log received from masters since the start."""
-        return self._received + (0 if self._following is None else self._following.received_bytes)
+        return self._received + (0 if self._following is None else self._following.traffic.total)
 
     @property
     def why_apart(self) -> str:

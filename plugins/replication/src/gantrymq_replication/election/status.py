@@ -32,7 +32,7 @@ __all__ = ["connections", "election_state", "epoch_cache"]
 def epoch_cache(election: ElectionService) -> dict[str, Any]:
     """Return RocketMQ's EpochEntryCache, whose last epoch has no end."""
     registration, entries = election.registration, election.log.epochs.entries
-    ends = [*(each.start for each in entries[1:]), NO_END]
+    ends = [*(each.start for each in entries[1:]), NO_END][: len(entries)]  # an empty log has no epochs
     return {
         "brokerId": registration.broker_id,
         "brokerName": registration.broker_name,
