@@ -22,6 +22,7 @@ from gantrymq_replication.election import service as service_module
 from gantrymq_testing.simulated import FaultyDelivery
 
 COUNT = 12  # faults of a run
+LATE = 0.004  # share of deliveries that are late; one message takes dozens
 KINDS = [  # brokers, engine, flushDiskType
     (brokers, engine, flush)
     for flush in ("ASYNC_FLUSH", "SYNC_FLUSH")
@@ -36,7 +37,7 @@ def run(seed, *, kind=None, troubles=None, count=COUNT, judged=True):
     The faults are all, but without SYNC_FLUSH no power cuts. With *judged* false, what is lost is only counted.
     """
     brokers, engine, flush = kind or KINDS[seed % len(KINDS)]
-    delivery = FaultyDelivery(random.Random(seed))
+    delivery = FaultyDelivery(random.Random(seed), late=LATE)
     if troubles is None:
         troubles = TROUBLES if flush == "SYNC_FLUSH" else tuple(each for each in TROUBLES if each != POWER)
 
