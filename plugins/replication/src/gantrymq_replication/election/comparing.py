@@ -13,6 +13,9 @@ has not confirmed, is cut. Otherwise the slave refuses. Records of fixed roles a
 
 Logs of two masters differ in every record after the first difference, because records contain their store time, so the
 last ones before `least` decide (`overlap`).
+
+Epochs tell what was appended, not what a power cut has left of it. So what is not confirmed is compared as well
+(`unconfirmed`), and the slave cuts it where it differs from the master's log.
 """
 
 from __future__ import annotations
@@ -26,7 +29,7 @@ from gantrymq.interfaces import LogRange
 from gantrymq_replication.election.epochs import Epoch, EpochList
 from gantrymq_replication.overlap import OVERLAP_BYTES
 
-__all__ = ["FIXED", "Comparison", "comparison"]
+__all__ = ["FIXED", "Comparison", "comparison", "unconfirmed"]
 
 FIXED: Final = Epoch(0, 0)  # records that were written with fixed roles
 
@@ -40,6 +43,7 @@ class Comparison:
     end: int  # of what both logs have
     equal: int = attrs.field(default=attrs.Factory(lambda self: self.start, takes_self=True))
     differs: bool = False
+    by_epochs: bool = False  # the epochs tell that it is equal; a power cut may have changed either log
 
     @property
     def open(self) -> bool:
@@ -90,3 +94,19 @@ def comparison(
         start = min(start, durable)
     # A report of 0 means an empty log, so a log is compared from its second byte on.
     return Comparison(max(start, low, 1), min(least, end), min(end, master_end))
+
+
+def unconfirmed(low: int, kept: int, point: int, master: Sequence[Epoch]) -> Comparison | None:
+    """Return what to compare up to *point*, where the logs are equal as their epochs tell; None if there is nothing.
+
+    Args:
+        low: start of the slave's log.
+        kept: end of what was on the disk of each member of an in-sync set.
+        point: see `EpochList.consistent_point`.
+        master: epochs of the master, which sends nothing before them.
+    """
+    least = max(kept, low)
+    start = max(least, 1)
+    if point <= start or not master or master[0].start > start:
+        return None
+    return Comparison(start, least, point, by_epochs=True)

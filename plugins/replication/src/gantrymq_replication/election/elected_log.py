@@ -16,9 +16,9 @@ from gantrymq.interfaces import Broker, LogRange, RawLog
 from gantrymq_replication.damage import LONGEST_BYTES, is_damaged
 from gantrymq_replication.durable_mark import DurableMark
 from gantrymq_replication.election.auto_switch import HandshakeAnswer
-from gantrymq_replication.election.comparing import FIXED, Comparison, comparison
+from gantrymq_replication.election.comparing import FIXED, Comparison, comparison, unconfirmed
 from gantrymq_replication.election.epochs import Epoch, EpochFile, EpochList
-from gantrymq_replication.overlap import read_whole
+from gantrymq_replication.overlap import last_record_start, read_whole
 from gantrymq_replication.protocol import Refused, keep_records
 
 __all__ = ["ElectedLog"]
@@ -154,6 +154,11 @@ class ElectedLog:
         kept = self.confirmed if self._keeps else 0
         return comparison(self.range, self.epochs, master.epochs, master.end, kept, self._mark.read())
 
+    def unconfirmed(self, master: HandshakeAnswer) -> Comparison | None:
+        """Return what to compare with the log of *master* after `fit`; None if every member has this whole log."""
+        low, end = self.range
+        return unconfirmed(low, self.confirmed, end, master.epochs) if self._keeps else None
+
     async def compare(self, compared: Comparison, log_offset: int, data: bytes) -> int:
         """Compare *data*, the master's log from *log_offset* on; return how many bytes of it were needed."""
         place = compared.equal - log_offset
@@ -169,6 +174,8 @@ class ElectedLog:
         """
         low, end = self.range
         place = compared.equal
+        if compared.by_epochs:
+            return await self._cut(compared) if compared.differs else end
         if compared.fails and not compared.differs:
             raise Refused(
                 f"this log ends at {end}, after the end {master.end} of the master's: it has records that the master "
@@ -195,6 +202,15 @@ class ElectedLog:
             await self._save()
         self._mark.forget()
         self.problem = ""
+        return end
+
+    async def _cut(self, compared: Comparison) -> int:
+        """Cut the log before the record that differs, durably, and return the end."""
+        read = await read_whole(self.raw, compared.least, min(compared.equal + 4, self.end))
+        end = last_record_start(compared.least, read, compared.equal)
+        await _whole(self.raw.truncate(end))
+        if self.epochs.cut_from_offset(end):
+            await self._save()
         return end
 
 

@@ -128,13 +128,15 @@ class Following:
             end = await self._log.fit(master)
             if end < before:
                 log.warning("this log was cut from %d to %d, which the master does not have", before, end)
-            await self._follow(end)
-            self._side.follow(end)
+            if (compared := self._log.unconfirmed(master)) is not None:
+                self._begin_comparison(compared)
+            else:
+                await self._follow(end)
+                self._side.follow(end)
         elif not compared.open:
             await self._adopt(compared)  # refuses
         elif master.epochs and master.epochs[0].start <= compared.start:
-            self._compared = compared
-            self._link.write(self._side.follow(compared.start))
+            self._begin_comparison(compared)
         else:
             await self._ask_last(master, compared)
             self._side.follow(await self._adopt(compared))
@@ -148,6 +150,10 @@ class Following:
         log.info("this copy follows the master of epoch %d from log offset %d on", self._master.last_epoch, end)
 
     # --- comparison ---------------------------------------------------------------------------------------------------
+
+    def _begin_comparison(self, compared: Comparison) -> None:
+        self._compared = compared
+        self._link.write(self._side.follow(compared.start))
 
     async def _compare(self, piece: Piece, compared: Comparison) -> Piece:
         """Compare a piece with the own log. Return what is after the end of that."""

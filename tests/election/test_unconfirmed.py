@@ -1,0 +1,65 @@
+"""What is not confirmed is compared before a broker follows, because a power cut may have changed either log."""
+
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("gantrymq_replication")
+
+from elected_brokers import elected, members, simulate_brokers, two_in_sync
+from ha_pairs import end, log_of, put
+from message_history import records_in
+
+from gantrymq_replication.election.comparing import unconfirmed
+from gantrymq_replication.election.epochs import Epoch
+from gantrymq_store_files.filler import fillers
+
+EPOCHS = [Epoch(1, 0), Epoch(3, 500)]
+
+
+@pytest.fixture
+def run(monkeypatch):
+    """Run ``main(brokers)``."""
+    return lambda main, seed=1: simulate_brokers(main, monkeypatch, seed)
+
+
+@pytest.mark.parametrize(
+    ("low", "kept", "point", "master", "found"),
+    [
+        (0, 800, 800, EPOCHS, None),
+        (0, 900, 800, EPOCHS, None),
+        (0, 700, 800, EPOCHS, (700, 700, 800)),
+        (0, 0, 800, EPOCHS, (1, 0, 800)),
+        (0, 0, 0, EPOCHS, None),
+        (600, 0, 800, EPOCHS, (600, 600, 800)),
+        (0, 300, 800, EPOCHS[1:], None),
+        (0, 300, 800, [], None),
+    ],
+)
+def test_what_is_compared(low, kept, point, master, found):
+    compared = unconfirmed(low, kept, point, master)
+    assert (compared and (compared.start, compared.least, compared.end)) == found
+
+
+def test_damage_after_the_confirm_offset_is_cut(run):
+    """Recovery after a power cut replaces damage before whole records by fillers, so that the end stays."""
+
+    async def main(brokers):
+        one, two = await two_in_sync(brokers)
+        await put(one, 10)
+        await brokers.until(lambda: end(two) == end(one), "copy")
+        await two.stop()
+        await brokers.until(lambda: members(one) == {1}, "set of one")
+        files, log = brokers.pair.world.files, Path("/two/store/commitlog/00000000000000000000")
+        confirmed, damaged = [*records_in([files.read(log)])][3:5]
+        files.replace(Path("/two/store/plugins/replication/confirmed"), b"%d" % confirmed.log_offset)
+        for place, data in fillers(damaged.log_offset, damaged.total_size, damaged.store_timestamp, ""):
+            content = files.read(log)
+            files.replace(log, content[:place] + data + content[place + len(data) :])
+        two = await brokers.start("two")
+        await brokers.until(lambda: members(one) == {1, 2}, "set of two")
+        assert await log_of(two) == await log_of(one)
+        await put(one, 10)
+        await brokers.until(lambda: elected(two).confirmed == end(one), "copy")
+
+    run(main)
