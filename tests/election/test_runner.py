@@ -1,5 +1,7 @@
 """Running a machine: failures of the host and of the engine, and the end."""
 
+import asyncio
+
 import pytest
 
 pytest.importorskip("gantrymq_replication")
@@ -212,3 +214,88 @@ def test_what_was_seen_of_elections():
         await broker.stop()
 
     simulate(main)
+
+
+def test_errors_in_the_election_itself_end_no_loop(caplog):
+    async def main(broker, engine, until):
+        await broker.start()
+        await until(lambda: broker.serving, "master")
+        machine = broker.machine
+        tick, learned = machine.tick, machine.learned
+
+        def fails(*args):
+            learned(*args)
+            raise KeyError("a bug")
+
+        machine.learned = fails
+        await broker.world.clock.sleep(3)
+        machine.tick, machine.learned = lambda now: 1 / 0, learned
+        await broker.world.clock.sleep(3)
+        machine.tick = tick
+        await broker.world.clock.sleep(8)
+        assert broker.serving
+        await broker.stop()
+
+    simulate(main)
+    messages = {each.getMessage() for each in caplog.records if each.exc_info}
+    assert messages == {"a look at the election failed", "a part of the election failed"}
+
+
+def test_an_engine_that_breaks_while_another_master_is_asked_for(caplog):
+    async def main(broker, engine, until):
+        tried = []
+
+        async def fails(*args):
+            tried.append(args)
+            raise KeyError("a bug")
+
+        engine.standing = Standing(1, 1, frozenset({1, 2}), 1)
+        engine.hand_over, become = fails, broker.become_master
+        broker.become_master = fails
+        await broker.start()
+        await until(lambda: len(tried) > 3, "attempts")
+        broker.become_master = become
+        await until(lambda: broker.serving, "master")
+        await broker.stop()
+
+    simulate(main)
+
+
+def test_a_handover_that_is_cancelled_may_be_done():
+    async def main(broker, engine, until):
+        await broker.start()
+        await until(lambda: broker.serving, "master")
+        engine.standing = engine.standing._replace(members=frozenset({1, 3}), set_epoch=2)
+        await until(lambda: broker.machine.set.members == {1, 3}, "set of two")
+        broker.election.do(broker.machine.connected(3, 0, False, broker.now))
+        hand_over = engine.hand_over
+
+        async def slow(epoch, broker_id):
+            await hand_over(epoch, broker_id)
+            await broker.world.clock.sleep(10)
+
+        engine.hand_over = slow
+        asked = asyncio.ensure_future(broker.election.hand_over(3))
+        await until(lambda: engine.standing.master == 3, "new master")
+        asked.cancel()
+        await asyncio.wait([asked])
+        assert not broker.serving
+        await until(lambda: broker.role == "slave", "slave")
+        await broker.stop()
+
+    simulate(main)
+
+
+@pytest.mark.parametrize("name", ["resign", "close"])
+def test_a_stop_ends_whatever_the_engine_does(name, caplog):
+    async def main(broker, engine, until):
+        async def fails():
+            raise KeyError("a bug")
+
+        await broker.start()
+        await until(lambda: broker.serving, "master")
+        setattr(engine, name, fails)
+        await broker.stop(resign=True)
+
+    simulate(main)
+    assert [each.getMessage() for each in caplog.records if each.exc_info]

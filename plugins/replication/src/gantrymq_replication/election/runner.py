@@ -18,7 +18,6 @@ from gantrymq_replication.election.engine import (
     Engine,
     EngineError,
     EngineRefused,
-    EngineUnreachable,
     Progress,
 )
 from gantrymq_replication.election.machine import (
@@ -159,8 +158,11 @@ class Election:
             if waits:
                 await self._copied(machine, successor)
             await self._engine.hand_over(machine.epoch, successor)
-        except EngineUnreachable as error:  # it may be done
-            self.do(machine.doubted(str(error), self._clock.monotonic()))
+        except EngineRefused:
+            raise
+        except BaseException as error:  # it may be done, also if the operator's request was cancelled
+            reason = str(error) or "a change of the master was interrupted"
+            self.do(machine.doubted(reason, self._clock.monotonic()))
             raise
         else:
             self.do(machine.handed_over(self._clock.monotonic()))
@@ -184,7 +186,12 @@ class Election:
     def _run(self, work: Awaitable[None]) -> None:
         task = asyncio.ensure_future(work)
         self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
+        task.add_done_callback(self._ended)
+
+    def _ended(self, task: asyncio.Task[None]) -> None:
+        self._tasks.discard(task)
+        if not task.cancelled() and (error := task.exception()) is not None:
+            log.error("a part of the election failed", exc_info=error)
 
     async def _main(self) -> None:
         while True:
@@ -217,7 +224,11 @@ class Election:
         machine.unelectable = self._unelectable
         self._run(self._change_roles(machine))
         while True:
-            self.do(machine.tick(self._clock.monotonic()))
+            try:
+                self.do(machine.tick(self._clock.monotonic()))
+            except Exception:  # without ticks, no lease would be renewed
+                log.exception("a look at the election failed")
+                await self._clock.sleep(AGAIN_S)
             await self._clock.sleep(TICK_S)
 
     # --- decisions ---------------------------------------------------------------------------------------------------
@@ -322,6 +333,8 @@ class Election:
                 await self._engine.hand_over(machine.epoch, other)
             except EngineError as error:
                 log.info("broker id %d does not take over: %s", other, error)
+            except Exception:  # the role is tried again
+                log.exception("broker id %d does not take over", other)
             else:
                 log.warning("broker id %d is to be the master instead of this one: %s", other, reason)
                 self.do(machine.hinted(self._clock.monotonic()))
