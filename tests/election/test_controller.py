@@ -1,6 +1,7 @@
 """The engine on the controller: what Java's brokers and controllers sent, and scripted controllers."""
 
 import base64
+import json
 
 import pytest
 
@@ -282,3 +283,36 @@ def test_a_broker_that_was_forgotten_registers_again():
         assert len(peer.of(1003)) == 2
 
     simulate(main)
+
+
+def members(alive, address):
+    table = {
+        "inSyncReplicas": [{"alive": alive, "brokerAddress": address, "brokerId": 1, "brokerName": "broker-a"}],
+        "notInSyncReplicas": [{"alive": True, "brokerAddress": "other:1", "brokerId": 2, "brokerName": "broker-a"}],
+    }
+    return Command(0, body=json.dumps({"replicasInfoTable": {"broker-a": table}}).encode())
+
+
+@pytest.mark.parametrize(
+    ("answer", "refused"),
+    [
+        (members(True, "127.0.0.9:20911"), "broker id 1 is alive at 127.0.0.9:20911: this store is a copy of its"),
+        (members(False, "127.0.0.9:20911"), ""),
+        (members(True, "127.0.0.2:20911"), ""),  # of an earlier process
+        (Command(0, body=b'{"replicasInfoTable":{}}'), ""),
+        (Command(1, remark="java.lang.NullPointerException"), ""),
+    ],
+)
+def test_an_identity_that_another_living_broker_has_is_not_taken(answer, refused):
+    """A registration would overwrite its address, and both would be the master."""
+
+    async def main(controllers, peer):
+        controllers.world.files.replace(IDENTITY, b"DefaultCluster#broker-a#1")
+        if not refused:
+            assert await controllers.open() == 1
+            return
+        with pytest.raises(EngineRefused, match=refused):
+            await controllers.open()
+        assert not peer.of(1003)
+
+    simulate(main, answers={1006: answer})

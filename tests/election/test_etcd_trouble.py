@@ -128,7 +128,7 @@ def test_two_brokers_with_one_identity(caplog):
         third = brokers.engine("third")
         brokers.world.files.replace(third._rules.identity, copied)
         third = await brokers.start("third")
-        await brokers.until(lambda: f"at {two.address} uses broker id 2 in etcd" in third.election.problem, "reason")
+        await brokers.until(lambda: f"broker id 2 is alive at {two.address}" in third.election.problem, "reason")
         await brokers.world.clock.sleep(12)
         assert third.role == "none" and two.role == "slave"
         assert json.loads(brokers.etcd.keys[BASE + "members/2"].value)["address"] == two.address

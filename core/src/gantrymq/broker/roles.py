@@ -124,7 +124,9 @@ class Roles:
             GantryError: of a plugin, see `guard`.
         """
         if self.refusal:
-            raise ServiceNotAvailable(self._named(self.refusal) if self.refusal is ON_A_REPLICA else self.refusal)
+            if self.refusal is not ON_A_REPLICA:
+                raise ServiceNotAvailable(self.refusal)
+            raise (self._guard and self._guard()) or ServiceNotAvailable(self._named(self.refusal))
         if self.shortage:
             raise RequestRefused(1, self.shortage)
         if self._guard is not None and (problem := self._guard()) is not None:

@@ -81,7 +81,7 @@ class BrokerRole(Protocol):
         """Ask *check* before each message of a client; None: no more.
 
         A message is refused with the error that it returns, and nothing of it is stored. For a master that may lose its
-        role without being told, and so compares the time.
+        role without being told, and so compares the time. On a replica, which refuses all messages, it says why.
         """
 
     def store_elsewhere(self, outlet: MessageOutlet | None) -> None:

@@ -53,6 +53,10 @@ def keep_records(log_offset: int) -> str:
     )
 
 
+ELECTED_HANDSHAKE: Final = 1 << 32  # the first bytes of `election.auto_switch.HELLO`, with two flags
+ELECTED_MASK: Final = ~0x1_0001
+
+
 class Refused(RemoteProtocolError):
     """The peer's log does not fit, or what it sent is not the protocol; the sentence says what to do."""
 
@@ -93,6 +97,10 @@ class MasterSide:
         start = offset or self._new_slave_from
         if not 0 <= offset < MOST_OFFSET:
             raise Refused(_stranger(REPORT.pack(offset)))
+        if start > log.max_offset and offset & ELECTED_MASK == ELECTED_HANDSHAKE:
+            raise Refused(
+                "it has an elected role (enableControllerMode=true), and this master a fixed one: set the same on both"
+            )
         if start > log.max_offset:
             raise Refused(
                 f"its log ends at {start}, after the end {log.max_offset} of this master's: it has records that this "

@@ -17,6 +17,7 @@ Source: apache/rocketmq broker/.../controller/ReplicasManager.java, broker/.../o
 from __future__ import annotations
 
 import asyncio
+import json
 import logging
 from contextlib import suppress
 from functools import partial
@@ -27,7 +28,7 @@ import attrs
 
 from gantrymq.errors import ClientError, FormatError, GantryError, RequestRefused, StoreDamaged
 from gantrymq.remoting.client import RemotingClient
-from gantrymq.remoting.codes import RequestCode
+from gantrymq.remoting.codes import RequestCode, ResponseCode
 from gantrymq.remoting.command import Command, request
 from gantrymq.remoting.connection import Connection
 from gantrymq.remoting.headers.base import Header
@@ -46,11 +47,20 @@ from gantrymq_replication.election.controller_headers import (
     NextIdResponse,
     RegisterRequest,
     ReplicaInfoRequest,
+    living_replicas,
     read_set,
     write_set,
 )
-from gantrymq_replication.election.engine import Answer, EngineRefused, EngineUnreachable, OnLost, OnNews, Progress
-from gantrymq_replication.election.identity import Identity, IdentityFiles
+from gantrymq_replication.election.engine import (
+    Answer,
+    EngineError,
+    EngineRefused,
+    EngineUnreachable,
+    OnLost,
+    OnNews,
+    Progress,
+)
+from gantrymq_replication.election.identity import Identity, IdentityFiles, in_use
 from gantrymq_replication.election.machine import Standing
 from gantrymq_replication.election.sync_set import Alter
 
@@ -114,6 +124,7 @@ class ControllerEngine:
     async def _identity(self) -> int:
         granted = await self._workers.run(self._files.granted)
         if granted is not None:
+            await self._check_alone(granted.broker_id)
             return granted.broker_id
         for _ in range(APPLICATIONS):
             applied = await self._workers.run(self._files.applied)
@@ -136,6 +147,23 @@ class ControllerEngine:
             await self._workers.run(self._files.grant, applied.broker_id)
             return applied.broker_id
         raise EngineRefused(f"the controller {self._leader} refused {APPLICATIONS} applications for an id")
+
+    async def _check_alone(self, broker_id: int) -> None:
+        """Refuse to take an id whose broker is alive at another address, which a registration would overwrite.
+
+        Both would be the master, because controllers know ids only. RocketMQ's brokers do not look.
+        """
+        rules = self._rules
+        try:
+            answer = await self._ask(
+                RequestCode.CONTROLLER_GET_SYNC_STATE_DATA, None, json.dumps([rules.broker]).encode()
+            )
+            addresses = living_replicas(answer.payload, rules.broker, broker_id)
+        except (EngineError, FormatError):
+            return  # it knows no such set, or fails: then `_register` does, too
+        for address in addresses:
+            if address != rules.address:
+                raise EngineRefused(in_use(broker_id, address, rules.identity))
 
     async def _register(self) -> None:
         header = RegisterRequest(
@@ -276,13 +304,15 @@ class ControllerEngine:
     # --- the leader --------------------------------------------------------------------------------------------------
 
     async def _ask(
-        self, code: RequestCode, header: Header, body: bytes | None = None, ok: tuple[int, ...] = ()
+        self, code: RequestCode, header: Header | None, body: bytes | None = None, ok: tuple[int, ...] = ()
     ) -> Command:
         """Ask the leader; once more if the one that was known does not lead any more."""
         for again in (True, False):
             leader = self._leader or await self._find_leader()
             try:
-                answer = await self._client.call(leader, request(code, header.to_ext(), body), self._rules.call_s)
+                answer = await self._client.call(
+                    leader, request(code, header.to_ext() if header is not None else None, body), self._rules.call_s
+                )
             except GantryError as error:
                 self._leader = ""
                 raise EngineUnreachable(f"the controller does not answer: {error}") from error
@@ -323,10 +353,12 @@ class ControllerEngine:
             )
         except GantryError as error:
             return "", str(error)
+        if answer.code == ResponseCode.REQUEST_CODE_NOT_SUPPORTED:
+            return "", f"{address} is another server, no controller"
         if answer.code != 0:
             return "", f"{address}: {answer.code} {answer.remark or ''}"
         leader = MetadataResponse.from_ext(answer.ext).controller_leader_address
-        return leader or "", f"{address} knows no leader"
+        return leader or "", f"{address} knows no leader: more than half of the controllers must be alive"
 
     def _closed(self, address: str, connection: Connection) -> None:
         if address == self._leader:

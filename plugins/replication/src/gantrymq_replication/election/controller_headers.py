@@ -29,6 +29,7 @@ __all__ = [
     "NextIdResponse",
     "RegisterRequest",
     "ReplicaInfoRequest",
+    "living_replicas",
     "read_set",
     "write_set",
 ]
@@ -168,3 +169,18 @@ def read_set(body: bytes) -> tuple[frozenset[int], int | None]:
     if not isinstance(members, list) or not all(type(each) is int for each in members):
         raise FormatError("the controller's answer has no syncStateSet")
     return frozenset(members), number if type(number) is int else None
+
+
+def living_replicas(body: bytes, broker: str, broker_id: int) -> list[str]:
+    """Return the addresses at which *broker_id* is alive, from an answer to 1006; one, or none if it has none."""
+    found = loose_json.loads(body)
+    sets = found.get("replicasInfoTable") if isinstance(found, dict) else None
+    members = sets.get(broker) if isinstance(sets, dict) else None
+    if not isinstance(members, dict):
+        return []
+    return [
+        str(each.get("brokerAddress"))
+        for key in ("inSyncReplicas", "notInSyncReplicas")
+        for each in members.get(key) or ()
+        if isinstance(each, dict) and each.get("brokerId") == broker_id and each.get("alive") is True
+    ]

@@ -44,7 +44,7 @@ from gantrymq_replication.election.engine import (
     Progress,
 )
 from gantrymq_replication.election.etcd_client import Etcd, KeyValue, Txn
-from gantrymq_replication.election.identity import IdentityFiles
+from gantrymq_replication.election.identity import IdentityFiles, in_use
 from gantrymq_replication.election.machine import Standing
 from gantrymq_replication.election.sync_set import Alter
 
@@ -308,11 +308,7 @@ class EtcdEngine:
         with suppress(ValueError):  # a damaged one is replaced
             address = self._rules.address if found is None else _object("", found, address=str)["address"]
             if address != self._rules.address:
-                raise EngineRefused(
-                    f"a broker at {address} uses broker id {self._id} in etcd: if it still runs after "
-                    f"{self._rules.member_s} s, both have the same identity file; remove {self._rules.identity} here, "
-                    "so that this broker gets an id of its own, and empty its store folder"
-                )
+                raise EngineRefused(in_use(self._id, address, self._rules.identity))
 
     async def elect(self, progress: Progress) -> Answer:
         """Write `master`, if it is absent. See `Engine.elect`."""

@@ -17,7 +17,7 @@ from typing import NamedTuple
 from gantrymq.errors import ConfigError, StoreDamaged
 from gantrymq.world import Files
 
-__all__ = ["Identity", "IdentityFiles"]
+__all__ = ["Identity", "IdentityFiles", "in_use"]
 
 
 class Identity(NamedTuple):
@@ -25,6 +25,15 @@ class Identity(NamedTuple):
 
     broker_id: int
     check_code: str = ""  # of an application
+
+
+def in_use(broker_id: int, address: str, file: Path) -> str:
+    """Return the sentence about a broker that has the identity of one that is alive."""
+    return (
+        f"broker id {broker_id} is alive at {address}: this store is a copy of its, with the same {file.name}. Empty "
+        "this store folder, so that this broker becomes a new member of the set. If that was this broker at an earlier "
+        "address, it joins when the engine has noticed the end there"
+    )
 
 
 class IdentityFiles:

@@ -230,7 +230,8 @@ class Machine:
         if self._role is _Role.SLAVE:
             if self.master is None:
                 return self._no_master
-            return f"this broker is a slave; the master of epoch {self.epoch} is broker id {self.master}"
+            at = f" at {self._standing.address}" if self._standing.address else ""
+            return f"this broker is a slave; the master of epoch {self.epoch} is broker id {self.master}{at}"
         if self._role is not _Role.MASTER:
             if self.unelectable:
                 return self.unelectable
