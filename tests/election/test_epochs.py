@@ -127,6 +127,7 @@ def test_cuts():
     assert found.at(9) == (Epoch(1, 0), 10) and found.at(25)[0] == Epoch(5, 20) and EpochList().at(0) is None
     assert found.forget_before(10) and found == epochs((2, 10), (5, 20)) and not found.forget_before(19)
     assert found.at(5) is None
+    assert not epochs((1, 0), (2, 0)).forget_before(0)
     assert not found.cut_from_offset(21) and found.cut_from_offset(20) and found == epochs((2, 10))
     assert found.cut_from_epoch(2) and found == EpochList()
 

@@ -120,7 +120,7 @@ class ElectedLog:
         """
         low, end = self.range
         if low == end:
-            self.epochs.cut_from_offset(0)
+            await self._take_epochs([], master, end)
             return end
         point = self.epochs.consistent_point(end, master.epochs, master.end)
         if point is None or point < low:
@@ -143,9 +143,20 @@ class ElectedLog:
                     f"{keep_records(point)}"
                 ) from error
             self.confirmed = min(self.confirmed, point)
-        if self.epochs.cut_from_offset(point) or point < end:
-            await self._save()
+        await self._take_epochs([each for each in self.epochs.entries if each.start < point], master, point)
         return point
+
+    async def _take_epochs(self, before: list[Epoch], master: HandshakeAnswer, end: int) -> None:
+        """Have the epochs *before* and those of the master that begin at the end of this log.
+
+        The latter have no record here yet. But if this broker is elected before they have one, they may be all that a
+        RocketMQ slave has in common with it.
+        """
+        last = before[-1].epoch if before else -1
+        epochs = EpochList([*before, *(each for each in master.epochs if each.start == end and each.epoch > last)])
+        if epochs != self.epochs:
+            self.epochs = epochs
+            await self._save()
 
     # --- logs whose epochs do not tell whether they are equal ---------------------------------------------------------
 
@@ -196,10 +207,7 @@ class ElectedLog:
         if place < end:
             end = compared.least
             await _whole(self.raw.truncate(end))
-        entries = [each for each in master.epochs if each.start < end]
-        if EpochList(entries) != self.epochs:
-            self.epochs = EpochList(entries)
-            await self._save()
+        await self._take_epochs([each for each in master.epochs if each.start < end], master, end)
         self._mark.forget()
         self.problem = ""
         return end

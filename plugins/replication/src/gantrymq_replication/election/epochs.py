@@ -91,9 +91,13 @@ class EpochList:
         return self._keep([each for each in self._entries if each.epoch < epoch])
 
     def forget_before(self, log_offset: int) -> bool:
-        """Remove entries that end at *log_offset*, the start of the log, or earlier; return whether there were any."""
+        """Remove entries that end at *log_offset*, the start of the log, or earlier; return whether there were any.
+
+        One without a record that starts there stays, as it does elsewhere.
+        """
         ends = [following.start for following in self._entries[1:]] + [NO_END]
-        return self._keep([each for each, end in zip(self._entries, ends, strict=True) if end > log_offset])
+        pairs = zip(self._entries, ends, strict=True)
+        return self._keep([each for each, end in pairs if end > log_offset or each.start >= log_offset])
 
     def _keep(self, entries: list[Epoch]) -> bool:
         changed = len(entries) < len(self._entries)

@@ -105,7 +105,8 @@ class Following:
         return False
 
     def _begins_epoch(self, piece: Piece) -> bool:
-        return bool(piece.data) and piece.epoch != self._epoch
+        # With the first heartbeat, too, as RocketMQ's slaves: a log may have no other epoch in common with theirs.
+        return piece.epoch != self._epoch and (bool(piece.data) or piece.epoch.start <= self._appending.end)
 
     async def _take_in_time(self, event: HandshakeAnswer | Piece) -> None:
         if isinstance(event, HandshakeAnswer):
