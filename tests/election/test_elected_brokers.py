@@ -10,6 +10,7 @@ from elected_brokers import LEASE_S, elected, leads, members, send, simulate_bro
 from ha_pairs import end, ha_address, log_of, put
 
 from gantrymq.errors import RequestRefused, ServiceNotAvailable
+from gantrymq.model.queue import Queue
 from gantrymq.model.role import Role
 from gantrymq_replication.election.ha_port import MOST_SLAVES
 
@@ -172,3 +173,45 @@ def test_a_slave_gets_a_place_among_silent_connections(run, caplog):
     run(main)
     gone = [each.getMessage() for each in caplog.records if "10.9.9.9" in each.getMessage()]
     assert len(gone) == 1 and "it reported nothing within 10 s" in gone[0]
+
+
+def shown(cluster):
+    """The number of messages that consumers may see."""
+    return sum(cluster.store.bounds(Queue("Orders", queue_id)).max_offset for queue_id in range(4))
+
+
+@pytest.mark.parametrize("follows", [False, True])
+def test_a_restarted_broker_shows_what_the_set_has_confirmed_only(run, follows):
+    async def main(brokers):
+        one, two = await two_in_sync(brokers, minInSyncReplicas=2, slaveTimeout=500)
+        await put(one, 5)
+        await brokers.pair.world.clock.sleep(1.5)  # the confirm offset is kept
+        await elected(one)._port.close()
+        await elected(one)._port.end_all("the test")
+        await put(one, 3)
+        assert (shown(one), end(one) > end(two)) == (5, True)
+        brokers.etcd.down = not follows
+        if not follows:
+            await two.stop()
+        await one.stop()
+        if follows:
+            await brokers.until(lambda: elected(two).leads, "successor")
+        brokers.etcd.down = True
+        one = await brokers.start("one", minInSyncReplicas=2)
+        assert shown(one) == 5
+        brokers.etcd.down, brokers.clients["one"].down = False, True
+        await brokers.pair.world.clock.sleep(3)
+        assert shown(one) == 5
+        brokers.clients["one"].down = False
+        if follows:
+            await brokers.until(lambda: members(two) == {1, 2} and leads(two), "set of two")
+            assert (shown(one), end(one)) == (5, end(two))
+            await put(two, 3)
+            await brokers.until(lambda: shown(one) == 8, "new messages")
+        else:
+            await brokers.until(lambda: elected(one).leads, "master")
+            assert shown(one) == 5
+            two = await brokers.start("two", minInSyncReplicas=2)
+            await brokers.until(lambda: shown(one) == shown(two) == 8, "the rest")
+
+    run(main)

@@ -31,6 +31,9 @@ class BytesLog:
     async def truncate(self, log_offset):
         self.data = self.data[:log_offset]
 
+    async def hide(self, log_offset):
+        self.visibility_limit = log_offset
+
     def limit_visibility(self, log_offset):
         self.visibility_limit = log_offset
 
@@ -53,6 +56,7 @@ def test_calls_pass_through_and_are_counted():
     assert log.log_range() == (0, 10)
     assert {len(log.read_log(0, 10)) for _ in range(200)} == set(range(1, 11))
     asyncio.run(log.truncate(4))
+    asyncio.run(log.hide(2))
     log.limit_visibility(3)
     log.retain_from(lambda: 7)()
     for register in (log.on_sealed, log.on_appended, log.on_limit_moved, log.on_truncated):
@@ -64,6 +68,7 @@ def test_calls_pass_through_and_are_counted():
         "log_range": 1,
         "read_log": 200,
         "truncate": 1,
+        "hide": 1,
         "limit_visibility": 1,
         "retain_from": 1,
         "sealed_segments": 1,
@@ -77,6 +82,7 @@ def test_a_call_fails_as_often_as_it_was_told():
         "read_log": lambda: log.read_log(0, 1),
         "append_raw": lambda: log.append_raw(0, b"1"),
         "truncate": lambda: asyncio.run(log.truncate(0)),
+        "hide": lambda: asyncio.run(log.hide(0)),
         "limit_visibility": lambda: log.limit_visibility(0),
         "retain_from": lambda: log.retain_from(lambda: 0),
         "sealed_segments": log.sealed_segments,

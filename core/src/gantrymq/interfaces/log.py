@@ -83,7 +83,19 @@ class RawLog(Protocol):
     def limit_visibility(self, log_offset: int | None) -> None:
         """Set `visibility_limit`, RocketMQ's confirm offset. What is visible already stays visible.
 
-        It is not kept across restarts: a store makes everything visible that it finds in its log.
+        It is not kept across restarts: a store makes everything visible that it finds in its log; see `hide`.
+        """
+
+    async def hide(self, log_offset: int) -> None:
+        """Make everything at and after *log_offset* invisible again, and set `visibility_limit` to it.
+
+        The records stay in the log, and become visible when the limit has moved and they are published again: listeners
+        are told of a truncation at *log_offset*, then of an append up to the end of the log. For a start, before
+        anything is read, if another log may be followed that does not have these records.
+
+        Raises:
+            LogMismatch: no record starts at *log_offset*, and it is not the end of the log.
+            StoreError: the store refuses writes, or the disk failed; then the store must be restarted.
         """
 
     def retain_from(self, floor: Callable[[], int]) -> Callable[[], None]:

@@ -330,6 +330,57 @@ class RawLogContract(StoreCases):
 
         self.drive_both(tmp_path, case)
 
+    @pytest.mark.parametrize("again", [False, True])
+    def test_what_is_hidden_comes_back_with_the_limit(self, tmp_path: Path, again: bool) -> None:
+        async def case(bench: LogBench) -> None:
+            await bench.write([40, 30])
+            log, store = raw_log(bench.copy), bench.copy.store
+            place = log.log_range().max_offset
+            before = await contents(bench.copy)
+            await bench.write([50, 60, 1])
+            if again:
+                await log.hide(place)
+                await bench.copy.restart()
+                log, store = raw_log(bench.copy), bench.copy.store
+            told = list[str]()
+            log.on_truncated(lambda end: told.append(f"truncated {end}"))
+            log.on_appended(lambda end: told.append(f"appended {end}"))
+            await log.hide(place)
+            end = log.log_range().max_offset
+            assert (log.visibility_limit, store.state().published_offset) == (place, place)
+            assert told == [f"truncated {place}", f"appended {end}"]
+            assert {**await contents(bench.copy), "log": before["log"]} == before
+            assert list(store.publish(end)) == []
+            log.limit_visibility(None)
+            shown = await show(bench.copy)
+            assert (shown[0].log_offset, shown[-1].log_offset + shown[-1].size) == (place, end)
+            await bench.compare()
+            await bench.write([5])
+            await bench.compare()
+            if self.durable:
+                await bench.copy.restart()
+                await bench.compare()
+
+        if self.durable or not again:
+            self.drive_both(tmp_path, case)
+
+    def test_only_whole_records_are_hidden(self, tmp_path: Path) -> None:
+        async def case(bench: LogBench) -> None:
+            await bench.write([4])
+            log = raw_log(bench.copy)
+            end = log.log_range().max_offset
+            with pytest.raises(LogMismatch):
+                await log.hide(end - 1)
+            await log.hide(end)
+            await log.hide(0)
+            await log.truncate(0)
+            log.limit_visibility(None)
+            assert log.log_range().max_offset == 0
+            await bench.follow()
+            await bench.compare()
+
+        self.drive_both(tmp_path, case)
+
     def test_listeners_are_told_and_may_fail(self, tmp_path: Path) -> None:
         async def case(bench: LogBench) -> None:
             log, told = raw_log(bench.copy), list[tuple[str, int]]()
@@ -412,6 +463,19 @@ class DurableRawLogContract(RawLogContract):
             await bench.follow()
 
         self._crash_everywhere(work, first=12)
+
+    @pytest.mark.slow
+    def test_hidden_messages_are_there_wherever_the_process_ends(self) -> None:
+        async def work(bench: LogBench) -> None:
+            await bench.follow()
+            end = raw_log(bench.copy).log_range().max_offset
+            bench.ends = (end,)
+            await raw_log(bench.copy).hide(0)
+            raw_log(bench.copy).limit_visibility(None)
+            await show(bench.copy)
+            bench.ends = ()
+
+        self._crash_everywhere(work, first=40)
 
     def _crash_everywhere(self, work: Callable[[LogBench], Awaitable[None]], first: int = 0) -> None:
         """End the process of the copy at its first, second, ... last changing call of files while *work* runs."""

@@ -14,7 +14,16 @@ from gantrymq.interfaces import LogRange, RawLog, Segment
 
 __all__ = ["FaultyRawLog"]
 
-CALLS = ("log_range", "read_log", "append_raw", "truncate", "limit_visibility", "retain_from", "sealed_segments")
+CALLS = (
+    "log_range",
+    "read_log",
+    "append_raw",
+    "truncate",
+    "hide",
+    "limit_visibility",
+    "retain_from",
+    "sealed_segments",
+)
 
 
 class FaultyRawLog:
@@ -69,6 +78,11 @@ class FaultyRawLog:
         """See `RawLog`; a failing call removes nothing."""
         self._check("truncate")
         await self._inner.truncate(log_offset)
+
+    async def hide(self, log_offset: int) -> None:
+        """See `RawLog`; a failing call hides nothing."""
+        self._check("hide")
+        await self._inner.hide(log_offset)
 
     @property
     def visibility_limit(self) -> int | None:

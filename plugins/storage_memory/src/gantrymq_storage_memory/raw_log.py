@@ -162,6 +162,23 @@ class MemoryRawLog(LogListeners):
         self._tell(self._truncated, log_offset)
         del self._bytes[log_offset - self._base :]
 
+    async def hide(self, log_offset: int) -> None:
+        """Make everything at and after *log_offset* invisible again."""
+        number = bisect_left(self._log, log_offset, key=start_of)
+        starts = number < len(self._log) and self._log[number].log_offset == log_offset
+        if not (starts or log_offset in self._blanks or log_offset == self._end()):
+            raise LogMismatch(f"no record starts at log offset {log_offset}, so nothing can be hidden from there on")
+        self._limit = log_offset
+        if number < self._published:
+            hidden, self._published = self._log[number : self._published], number
+            for queue in {Queue(entry.topic, entry.queue_id) for entry in hidden}:
+                entries = self._queues.get(queue, [])
+                while entries and entries[-1].log_offset >= log_offset:
+                    entries.pop()
+            self._tell(self._truncated, log_offset)
+            self._tell(self._appended, self._end())
+        self._tell(self._limit_moved)
+
     # --- shared with the store --------------------------------------------------------------------------------------
 
     def _check_writable(self) -> None:

@@ -134,6 +134,7 @@ class StoreParts(LogListeners):
             self._index,
             self._checkpointer,
             (blocks, needle_hits, read_ahead),
+            options.delay_levels_ms,
         )
         self._wire_retention()
 

@@ -8,6 +8,7 @@ from typing import Any, Final
 
 from gantrymq.errors import LogMismatch, StoreError
 from gantrymq.interfaces import LogRange, Segment, StoreContext
+from gantrymq.world.time_slices import TimeSlices
 from gantrymq_storage_mmap.log.file import LogFile
 from gantrymq_storage_mmap.recovery.opening import StoreOpening
 from gantrymq_store_files.raw_records import mismatch
@@ -106,6 +107,22 @@ class StoreWithRawLog(StoreOpening):
     def limit_visibility(self, log_offset: int | None) -> None:
         """Set `visibility_limit`."""
         self._limit = log_offset
+        self._tell(self._limit_moved)
+
+    async def hide(self, log_offset: int) -> None:
+        """Make everything at and after *log_offset* invisible again; see `Truncation.hide`."""
+        self._check_writable()
+        self._limit = log_offset
+        if log_offset < self._publisher.published_offset:
+            async with self._retention.suspended():
+                entries = await self._truncation.hide(log_offset, lambda: self._tell(self._truncated, log_offset))
+                slices = TimeSlices(self._clock, 1)
+                for some in entries:
+                    self._raw_appender.hold(some)
+                    await slices.item_done()
+                if self._sealed_to >= 0:
+                    self._sealed_to = min(self._sealed_to, log_offset - log_offset % self._log.file_bytes)
+            self._tell(self._appended, self._log.end)
         self._tell(self._limit_moved)
 
     def sealed_segments(self) -> Sequence[Segment]:

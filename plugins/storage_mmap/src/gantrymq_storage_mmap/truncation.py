@@ -9,6 +9,8 @@
 
 Before the first checkpoint is saved, a crash leaves the log as it was, and recovery restores the entries from it. Bytes
 after the log's end must be zeros: recovery would take records there for a part of the log.
+
+`Truncation.hide` does the same without the log: the records stay, and recovery would list them again.
 """
 
 from __future__ import annotations
@@ -20,6 +22,7 @@ from typing import Final, Protocol
 import attrs
 
 from gantrymq.errors import LogMismatch, StoreError
+from gantrymq.interfaces import DispatchEntry
 from gantrymq.world import Clock, File, Files, Workers
 from gantrymq.world.time_slices import TimeSlices
 from gantrymq_storage_mmap.checkpoint.checkpointer import Checkpointer
@@ -37,6 +40,7 @@ from gantrymq_store_files.check import LogContent
 from gantrymq_store_files.file_names import file_start
 from gantrymq_store_files.log_entries import LogEntries
 from gantrymq_store_files.log_source import check_offset
+from gantrymq_store_files.log_walk import LogDamage
 from gantrymq_store_files.queue_entry import ENTRY_BYTES
 
 __all__ = ["Truncation", "clear_after_end", "cut_log_files"]
@@ -68,6 +72,7 @@ class Truncation:
     _index: IndexBuilder
     _checkpointer: Checkpointer
     _caches: Sequence[_Cache]  # of bytes of the log
+    _delay_levels_ms: Sequence[int]
     refusal: str | None = attrs.field(default=None, init=False)  # why writes are refused meanwhile, or after a failure
 
     async def run(self, log_offset: int, tell: Callable[[], object]) -> None:
@@ -112,17 +117,9 @@ class Truncation:
         return found in (LogContent.RECORD, LogContent.BLANK)
 
     async def _run(self, log_offset: int, tell: Callable[[], object]) -> None:
-        log, publisher = self._log, self._publisher
+        log = self._log
         self._publisher.cut(log_offset)
-        cut: dict[SegmentedFile, int] = {}
-        newest = publisher.newest[0]
-        if log_offset < publisher.published_offset:
-            await self._checkpointer.write_pending()
-            ends, newest = await self._find_ends(log_offset)
-            cut = await self._cut_queues(ends)
-        last, timestamp = await self._workers.run(self._newest, newest, log_offset)
-        if log_offset < publisher.published_offset:
-            publisher.recovered(log_offset, timestamp, last)
+        cut, timestamp = await self._cut_published(log_offset)
         self._index.files.reading(1)  # keeps removed files on the disk while the saved checkpoint refers to them
         try:
             self._index.cut(log_offset)
@@ -139,6 +136,82 @@ class Truncation:
         for cache in self._caches:
             cache.clear()
         noted = self._dropped.limit(log_offset)
+
+        def cut_files() -> None:
+            cut_log_files(self._files, log, log_offset)
+            for file in removed:
+                file.close()
+            if noted is not None:
+                self._dropped.save(noted)
+
+        await self._workers.run(cut_files)
+        await self._clear_queues(cut)
+        self._checkpointer.log_end = None
+        await self._checkpointer.take()
+
+    async def hide(self, log_offset: int, tell: Callable[[], object]) -> list[list[DispatchEntry]]:
+        """Remove everything at and after *log_offset* from queues and index, durably; it stays in the log.
+
+        Return the entries of the log from there on, to be published again.
+
+        Args:
+            log_offset: start of a record, or end of the log.
+            tell: called before anything is removed.
+
+        Raises:
+            LogMismatch: no record starts there.
+            StoreError: the disk failed; the store must be started again.
+        """
+        if not await self._workers.run(self._is_start, log_offset):
+            raise LogMismatch(f"no record starts at log offset {log_offset}, so nothing can be hidden from there on")
+        self.refusal = f"messages from log offset {log_offset} on are being hidden; try again later"
+        self._publisher.cut(log_offset)
+        try:
+            async with self._checkpointer.lock:
+                cut, _ = await self._cut_published(log_offset)
+                self._index.files.reading(1)
+                try:
+                    self._index.cut(log_offset)
+                    tell()
+                    await self._checkpointer.take()
+                finally:
+                    self._index.files.reading(-1)
+                for cache in self._caches:
+                    cache.clear()
+                await self._clear_queues(cut)
+            found = await self._workers.run(self._entries_from, log_offset)
+        except OSError as error:
+            raise StoreError(f"messages from log offset {log_offset} on could not be hidden: {error}") from error
+        self.refusal = None
+        return found
+
+    def _entries_from(self, log_offset: int) -> list[list[DispatchEntry]]:
+        """Runs in a thread."""
+        walk = LogEntries(
+            CommitLogSource(self._log),
+            log_offset,
+            self._log.end,
+            delay_levels_ms=self._delay_levels_ms,
+            check_crc=False,
+        )
+        return [each for each in walk if not isinstance(each, LogDamage)]
+
+    async def _cut_published(self, log_offset: int) -> tuple[dict[SegmentedFile, int], int]:
+        """Cut the queues. Return those, each with its old end, and the store time of the newest record that stays."""
+        publisher = self._publisher
+        cut: dict[SegmentedFile, int] = {}
+        newest = publisher.newest[0]
+        if log_offset < publisher.published_offset:
+            await self._checkpointer.write_pending()
+            ends, newest = await self._find_ends(log_offset)
+            cut = await self._cut_queues(ends)
+        last, timestamp = await self._workers.run(self._newest, newest, log_offset)
+        if log_offset < publisher.published_offset:
+            publisher.recovered(log_offset, timestamp, last)
+        return cut, timestamp
+
+    async def _clear_queues(self, cut: dict[SegmentedFile, int]) -> None:
+        """Delete or zero what the files of queues have after their ends."""
         slices = TimeSlices(self._clock, TURN_QUEUES)
         for segments, old_end in cut.items():
             file_bytes = segments.files.file_bytes
@@ -146,23 +219,16 @@ class Truncation:
                 segments.files.forget_file(segments, start)
             await slices.item_done()
 
-        def cut_files() -> list[SegmentedFile]:
-            cut_log_files(self._files, log, log_offset)
-            for file in removed:
-                file.close()
-            if noted is not None:
-                self._dropped.save(noted)
+        def clear() -> list[SegmentedFile]:
             return [segments for segments in cut if not clear_after_end(self._files, segments)]
 
-        for segments in await self._workers.run(cut_files):
+        for segments in await self._workers.run(clear):
             if isinstance(segments, ConsumeQueue):
                 segments.empty = True
         for queue in list(self._queues.by_name.values()):  # a copied queue without entries may begin anywhere
             if queue.empty and not queue.tail and queue.next_offset == queue.max_offset:
                 queue.begin_at(0)
             await slices.item_done()
-        self._checkpointer.log_end = None
-        await self._checkpointer.take()
 
     # --- queues -----------------------------------------------------------------------------------------------------
 

@@ -20,6 +20,7 @@ from gantrymq_replication.election.comparing import FIXED, Comparison, compariso
 from gantrymq_replication.election.epochs import Epoch, EpochFile, EpochList
 from gantrymq_replication.overlap import last_record_start, read_whole
 from gantrymq_replication.protocol import Refused, keep_records
+from gantrymq_replication.slave_log import last_message
 
 __all__ = ["ElectedLog"]
 
@@ -82,6 +83,18 @@ class ElectedLog:
     def confirm(self, log_offset: int) -> None:
         """Note that the whole set has the log up to *log_offset*."""
         self.confirmed = max(self.confirmed, min(log_offset, self.end))
+
+    async def hide_unconfirmed(self) -> None:
+        """Hide what follows the kept confirm offset: another member of the set may not have it, and be elected."""
+        low, end = self.range
+        place = self.confirmed
+        if not self._keeps or self._files.stat(self._path) is None or not low < place < end:
+            return
+        try:
+            await self.raw.hide(place)
+        except LogMismatch:  # a slave of RocketMQ acknowledges parts of records
+            if (found := await last_message(self.raw, place, self._broker.world.clock)) is not None:
+                await self.raw.hide(found[0] + len(found[1]))
 
     async def keep_confirmed(self) -> None:
         """Replace the file if the confirm offset has grown, after that part of the log is on the disk."""

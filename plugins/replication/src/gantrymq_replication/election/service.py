@@ -206,6 +206,7 @@ class ElectionService:
             *(broker.world.files, self._rules.identity, broker.registration.cluster, broker.registration.broker_name)
         )
         granted = names.granted()
+        await self._log.hide_unconfirmed()
         self._show()
         await broker.role.change(Role.REPLICA, 0)
         broker.role.keep_from(lambda: raw.log_range().max_offset)  # its own retention decides

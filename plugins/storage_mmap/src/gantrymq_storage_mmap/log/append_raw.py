@@ -7,7 +7,7 @@ created again.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 import attrs
 
@@ -77,6 +77,13 @@ class RawAppender:
                 return found.problem
             self._close(file, data[place : place + found.blank])
             place += found.blank
+
+    def hold(self, entries: Iterable[DispatchEntry]) -> None:
+        """Let records of the log, which are in no queue, be published again."""
+        for entry in entries:
+            self._assign(entry)
+        self._publisher.add(self._entries, self._targets, self._packed)
+        self._entries, self._targets, self._packed = [], [], []
 
     def _next_file(self) -> LogFile:
         try:
