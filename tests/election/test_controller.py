@@ -222,7 +222,7 @@ def test_the_leader_changes():
         first.answers[1004] = first.answers[904] = Command(2007, remark="The controller is not in leader state")
         assert (await controllers.engine.renew(EMPTY)).standing.master == 1
         assert controllers.engine.leader == "c1:9878"
-        assert len(second.of(904)) == 1
+        assert [each.is_oneway for each in second.of(904)] == [True, False]
         await controllers.engine.renew(EMPTY)
         await controllers.world.clock.sleep(1)
         assert first.of(904)[-1].is_oneway and not second.of(904)[-1].is_oneway
@@ -236,6 +236,24 @@ def test_the_leader_changes():
         assert controllers.lost == ["the connection to the controller c1:9878 broke"]
         with pytest.raises(EngineUnreachable, match="no controller leads: c0:9878: .*; c1:9878: "):
             await controllers.engine.renew(EMPTY)
+
+    simulate(main, 2)
+
+
+def test_a_leader_that_does_not_answer_may_still_lead_until_its_connection_breaks():
+    """Then it elects another master, so the break is told; other controllers hear that this broker lives meanwhile."""
+
+    async def main(controllers, first):
+        second = controllers.peers[1]
+        await controllers.open()
+        first.answers[904] = None
+        with pytest.raises(EngineUnreachable, match="does not answer"):
+            await controllers.engine.renew(EMPTY)
+        assert controllers.engine.leader == "" and not controllers.lost
+        assert len(second.of(904)) == 1
+        await first.stop()
+        await controllers.world.clock.sleep(1)
+        assert controllers.lost == ["the connection to the controller c0:9878 broke"]
 
     simulate(main, 2)
 

@@ -213,12 +213,12 @@ class ControllerEngine:
             heartbeat_timeout_mills=int(rules.heartbeat_s * 1000),
             election_priority=rules.priority,
         )
-        await self._ask(RequestCode.BROKER_HEARTBEAT, header)
-        for address in rules.addresses:
+        for address in rules.addresses:  # before the leader, which may be about to be replaced and not answer
             if address != self._leader and address not in self._beats:
                 task = asyncio.ensure_future(self._beat(address, header))
                 self._beats[address] = task
                 task.add_done_callback(partial(self._beaten, address))
+        await self._ask(RequestCode.BROKER_HEARTBEAT, header)
 
     async def _beat(self, address: str, header: HeartbeatRequest) -> None:
         """Send a heartbeat to a controller that does not lead, without an answer, as RocketMQ's brokers do."""
@@ -361,7 +361,7 @@ class ControllerEngine:
         return leader or "", f"{address} knows no leader: more than half of the controllers must be alive"
 
     def _closed(self, address: str, connection: Connection) -> None:
-        if address == self._leader:
+        if address == self._leader or not self._leader:  # one that did not answer may lead
             self._leader = ""
             if self._on_lost is not None:
                 self._on_lost(f"the connection to the controller {address} broke")
