@@ -23,6 +23,7 @@ class FakeBroker:
         self.role: Any = "none"
         self.events: list[Any] = []
         self.end, self.confirmed, self.epochs = 0, 0, EpochList()
+        self.unflushed = 0  # bytes after the end that are not on the disk yet
         self.fenced = True
         self.election: Election = None
 
@@ -82,6 +83,9 @@ class FakeBroker:
 
     def progress(self):
         return Progress(self.epochs.last_epoch, self.end, self.confirmed)
+
+    def log_end(self):
+        return self.end + self.unflushed
 
     async def become_master(self, epoch):
         self.events.append(f"master {epoch}")

@@ -108,6 +108,10 @@ def test_a_master_hands_over_to_the_broker_that_it_names():
         assert one.machine.may_accept(one.now)
         for each in others:
             one.copies(each)
+        one.unflushed = 100  # it was appended, and is sent to slaves when it is on the disk
+        with pytest.raises(EngineRefused, match="did not confirm the log within 3 s"):
+            await one.election.hand_over(3)
+        one.unflushed = 0
         with pytest.raises(EngineRefused, match=r"broker id 9 is not a connected .* take over: \[2, 3, 4\]"):
             await one.election.hand_over(9)
         await one.election.hand_over(3)

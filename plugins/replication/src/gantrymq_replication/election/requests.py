@@ -17,10 +17,11 @@ before it knew that there is another one.
 from __future__ import annotations
 
 import json
-from typing import Any, Final
+from typing import Any, Final, cast
 
 from gantrymq.errors import RequestRefused
 from gantrymq.model.access import Action
+from gantrymq.remoting.codes import RequestCode
 from gantrymq.remoting.command import Command, response_to
 from gantrymq.remoting.connection import Connection
 from gantrymq.remoting.headers.base import Header, Int64, header_of
@@ -32,13 +33,13 @@ from gantrymq_replication.election.service import ElectionService
 
 __all__ = ["CHANGE_MASTER", "ElectionRequests"]
 
-CHANGE_MASTER: Final = 65031
+CHANGE_MASTER: Final = cast(RequestCode, 65031)
 FIXED: Final = "this broker has a fixed role: the master of its set is not elected (enableControllerMode=false)"
 SEEN_S: Final = 12.0  # for the other broker to be elected
 LOOK_S: Final = 0.005
 
 
-@header_of()
+@header_of(CHANGE_MASTER)
 class ChangeMasterRequest(Header):
     """See the module."""
 

@@ -65,6 +65,9 @@ class Host(Protocol):
     def progress(self) -> Progress:
         """Return how far the log is."""
 
+    def log_end(self) -> int:
+        """Return the end of the log, also of what is not on the disk yet."""
+
     async def become_master(self, epoch: int) -> Mastered:
         """End connections of slaves and to a master, cut the log to its last whole record and begin *epoch*."""
 
@@ -175,7 +178,7 @@ class Election:
         began = self._clock.monotonic()
         await self._clock.sleep(SETTLE_S)
         while (followers := machine.set) is not None:
-            follower, end = followers.followers.get(successor), self._host.progress().end
+            follower, end = followers.followers.get(successor), self._host.log_end()
             if follower is not None and follower.acked >= end and followers.confirmed >= end:
                 return
             if self._clock.monotonic() - began > HAND_OVER_S:

@@ -21,7 +21,7 @@ from gantrymq.errors import ConfigError, GantryError, RequestRefused, ServiceNot
 from gantrymq.interfaces import Broker, Registration
 from gantrymq.model.role import Role
 from gantrymq.remoting.codes import RequestCode
-from gantrymq.remoting.command import Command
+from gantrymq.remoting.command import Command, response_to
 from gantrymq.remoting.connection import Connection
 from gantrymq.remoting.serving import in_operation, serves
 from gantrymq.world import Clock
@@ -265,6 +265,10 @@ class ElectionService:
     def progress(self) -> Progress:
         """Return how far the log is. See `Host.progress`."""
         return Progress(self._log.epochs.last_epoch, self._log.surely, self.confirmed)
+
+    def log_end(self) -> int:
+        """Return the end of the log. See `Host.log_end`."""
+        return self._log.end
 
     @property
     def confirmed(self) -> int:
@@ -528,8 +532,8 @@ class ElectionService:
     # --- requests -----------------------------------------------------------------------------------------------------
 
     @serves(RequestCode.NOTIFY_BROKER_ROLE_CHANGED, access=in_operation)
-    def role_changed(self, asked: Command, connection: Connection) -> Command | None:
+    def role_changed(self, asked: Command, connection: Connection) -> Command:
         """1008: a controller tells a new master; it is asked for, because any process may send this."""
         if isinstance(self._engine, ControllerEngine):
             self._engine.role_changed(asked)
-        return None
+        return response_to(asked)  # controllers send it without waiting for one
