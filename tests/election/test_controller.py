@@ -172,6 +172,17 @@ def test_a_conversation_has_the_requests_of_java(recorded):
         assert each.payload == first[each.code].payload
 
 
+def test_a_broker_that_must_not_be_elected_does_not_tell_that_it_lives():
+    async def main(controllers, peer):
+        await controllers.open()
+        before = len(peer.asked)
+        answer = await controllers.engine.renew(EMPTY._replace(electable=False))
+        assert answer.standing.master == 1
+        return [each.code for each in peer.asked[before:]]
+
+    assert simulate(main) == [1004]
+
+
 def test_news_of_a_controller_are_a_reason_to_ask(recorded):
     """They are not believed: any process can send them."""
     told = [asked for asked, _ in recorded if asked.code == 1008]

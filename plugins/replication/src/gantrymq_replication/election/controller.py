@@ -189,7 +189,8 @@ class ControllerEngine:
     async def renew(self, progress: Progress) -> Answer:
         """Send heartbeats and read the standing. See `Engine.renew`."""
         asked_at = self._clock.monotonic()
-        await self._heartbeat(progress)
+        if progress.electable:  # a controller elects any living member of the set, even one that does not ask for it
+            await self._heartbeat(progress)
         header = ReplicaInfoRequest(broker_name=self._rules.broker)
         try:
             answer = await self._ask(RequestCode.CONTROLLER_GET_REPLICA_INFO, header)

@@ -36,6 +36,7 @@ class Progress(NamedTuple):
     epoch: int  # the last one of its epoch list
     end: int  # log offset; what is surely on the disk, if acknowledgements wait for that
     confirmed: int
+    electable: bool = True  # whether it may be elected now
 
 
 class Answer(NamedTuple):

@@ -264,7 +264,9 @@ class ElectionService:
 
     def progress(self) -> Progress:
         """Return how far the log is. See `Host.progress`."""
-        return Progress(self._log.epochs.last_epoch, self._log.surely, self.confirmed)
+        machine, log = self.machine, self._log
+        electable = self._rules.learner or machine is None or not machine.unelectable
+        return Progress(log.epochs.last_epoch, log.surely, self.confirmed, electable)
 
     def log_end(self) -> int:
         """Return the end of the log. See `Host.log_end`."""
