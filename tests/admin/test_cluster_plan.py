@@ -381,3 +381,65 @@ def test_a_sync_master_answers_before_clients_give_up():
     assert own["m1", "broker-a"]["slaveTimeout"] == "2500"
     assert "below the 3 s" not in place(parse("slaves = 1\n" + SYNC + "slaveTimeout = 2500\n", "c.toml"))[-2].text("c")
     assert "slaveTimeout" not in placed("slaves = 1\n" + THREE)["m1", "broker-a"]
+
+
+# --- elected roles ----------------------------------------------------------------------------------------------------
+
+ETCD = '[settings]\nenableControllerMode = true\nelectionEngine = "etcd"\netcdEndpoints = "e1:2379;e2:2379;e3:2379"\n'
+THREE_COPIES = "masters = 1\nslaves = 2\n" + THREE
+
+
+def test_brokers_with_elected_roles_have_no_fixed_ones():
+    found = placed(THREE_COPIES + ETCD + "minInSyncReplicas = 2\n")
+    brokers = {name: values for (_, name), values in found.items() if name != "namesrv"}
+    assert list(brokers) == ["broker-a", "broker-a-s1", "broker-a-s2"]
+    for values in brokers.values():
+        assert not {"brokerRole", "brokerId"} & values.keys()
+        assert (values["brokerName"], values["haListenPort"], values["slaveTimeout"]) == ("broker-a", "10912", "1000")
+    assert wrong(THREE_COPIES + ETCD + "minInSyncReplicas = 2\n") == []
+    assert unwise(THREE_COPIES + ETCD + "minInSyncReplicas = 2\n") == []
+    (one, *_) = [each for each in place(parse(THREE_COPIES + ETCD, "c.toml")) if each.broker]
+    assert one.text("c.toml").startswith("# broker with an elected role on m1, by gantrymq cluster plan from c.toml\n")
+
+
+@pytest.mark.parametrize(
+    ("settings", "sentence"),
+    [
+        ("", "enableControllerMode=true of broker-a with electionEngine=controller needs controllerAddr"),
+        ('controllerAddr = "nowhere"', "controllerAddr of broker-a: 'nowhere' is not host:port"),
+        (
+            'controllerAddr = "127.0.0.1:9878"',
+            "controllerAddr of broker-a has 127.0.0.1:9878, which is another process on each machine",
+        ),
+        (
+            'controllerAddr = "c:9878"\nenableSlaveActingMaster = true',
+            "enableControllerMode=true and enableSlaveActingMaster=true of broker-a: choose one of them",
+        ),
+        (
+            'controllerAddr = "c:9878"\nbrokerRole = "SYNC_MASTER"',
+            "brokerRole of broker-a: leave it out, because its role is elected (enableControllerMode=true)",
+        ),
+        (
+            'controllerAddr = "c:9878"\nminInSyncReplicas = 4',
+            "minInSyncReplicas=4 of broker-a is more than its 3 copies: its messages would never be acknowledged",
+        ),
+    ],
+)
+def test_settings_of_elections_that_cannot_work_are_refused(settings, sentence):
+    assert wrong(f"{THREE_COPIES}[settings]\nenableControllerMode = true\n{settings}\n") == [sentence]
+
+
+def test_what_is_unwise_with_elections_is_told():
+    least = (
+        "minInSyncReplicas is 1: while one broker of broker-a is left, a message that it acknowledges is on its disk"
+    )
+    assert unwise(THREE_COPIES + ETCD) == [f"{least} only; 2 refuses messages then"]
+    alone = "broker-a is alone: no other broker can be elected when it is lost; slaves = 1 or more adds some"
+    assert unwise("masters = 1\n" + THREE + ETCD) == [alone]
+    one = ETCD.replace("e1:2379;e2:2379;e3:2379", "e1:2379") + 'minInSyncReplicas = 2\nfencing = "rocketmq"\n'
+    assert unwise("masters = 1\nslaves = 1\n" + THREE + one) == [
+        "minInSyncReplicas=2 of broker-a needs all of its 2 brokers: without one of them no message is accepted; "
+        "another slave helps",
+        "etcdEndpoints of broker-a has 1 of the members of etcd: with three, one may be lost",
+        "fencing=rocketmq of broker-a: a master without its engine acknowledges what is lost later",
+    ]

@@ -141,3 +141,14 @@ def test_stores_that_no_broker_opens_are_told(plan, tmp_path):
     single, other = left_out(files, root, plan(2))
     assert single.startswith(f"{root} has the store of a single broker, whose messages are not served")
     assert other == f"{root}/broker-2 has the store of a broker that is not started; its messages are not served"
+
+
+def test_brokers_of_one_elected_set_are_started_one_by_one(plan):
+    pytest.importorskip("gantrymq_replication")
+    elected = "enableControllerMode=true\ncontrollerAddr=c:9878\n"
+    one, other = plan(2, file=elected)
+    assert (one.name, other.name) == ("broker-0", "broker-1")
+    with pytest.raises(
+        ConfigError, match="two brokers have the name a; .*; brokers of one elected set are started one"
+    ):
+        plan(2, file=elected, own=("brokerName=a", "brokerName=a"))

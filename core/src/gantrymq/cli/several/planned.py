@@ -32,6 +32,7 @@ __all__ = ["CONSOLE", "PORT_STEP", "PlannedBroker", "check_brokers", "left_out",
 
 PORT_STEP: Final = 10  # the fast port is listenPort - 2, RocketMQ's replication port listenPort + 1
 CONSOLE: Final = "consoleListen"  # setting of gantrymq-console
+_ELECTED: Final = "enableControllerMode"
 _HA_PORT: Final = "haListenPort"  # setting of gantrymq-replication
 _OF_ONE_BROKER: Final = ("listeners", "advertisedAddresses")  # contain ports and addresses of a single broker
 _PATHS: Final = "storePath"  # start of the keys of folders
@@ -106,8 +107,11 @@ def check_brokers(brokers: Sequence[PlannedBroker]) -> None:
     """
     for one, other in combinations(brokers, 2):
         if one.name == other.name:
+            more = (
+                "; brokers of one elected set are started one by one, with 'gantrymq broker'" if _elected(one) else ""
+            )
             raise ConfigError(
-                f"two brokers have the name {one.name}; set another brokerName in the file of one of them"
+                f"two brokers have the name {one.name}; set another brokerName in the file of one of them{more}"
             )
         ports = _ports(other.settings) if _same_host(one.settings, other.settings) else {}
         for port, key in _ports(one.settings).items():
@@ -124,6 +128,10 @@ def check_brokers(brokers: Sequence[PlannedBroker]) -> None:
                         f"{key} of {one.name} ({folder}) and {its_key} of {other.name} ({same}) are not separate "
                         "folders; set another one in the file of one of them"
                     )
+
+
+def _elected(broker: PlannedBroker) -> bool:
+    return _ELECTED in broker.settings.schema and broker.settings.flag(_ELECTED)
 
 
 def _same_host(one: Settings, other: Settings) -> bool:

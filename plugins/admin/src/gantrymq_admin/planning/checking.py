@@ -13,6 +13,7 @@ from pathlib import PurePosixPath
 
 from gantrymq.model.hosts import is_loopback
 from gantrymq_admin.planning.description import Description
+from gantrymq_admin.planning.electing import election_notes, election_problems
 from gantrymq_admin.planning.placing import (
     HA_PORT,
     METRICS_DEFAULT,
@@ -20,6 +21,7 @@ from gantrymq_admin.planning.placing import (
     METRICS_PORT,
     PORT,
     Server,
+    elected,
     number,
 )
 
@@ -42,6 +44,7 @@ def problems(description: Description, servers: Sequence[Server]) -> Iterator[st
         yield from _own_ports(server)
         yield from _metrics_elsewhere(server, description)
         yield from _replicas(server, 1 + len(description.slaves.get(server.broker, ())))
+    yield from election_problems(description, servers)
     if len(description.masters) > 1 and _MASTER_ADDRESS in description.settings:
         yield (
             f"{_MASTER_ADDRESS} in [settings] would make the slaves of all masters copy the same one; leave it out "
@@ -62,6 +65,7 @@ def notes(description: Description, servers: Sequence[Server]) -> Iterator[str]:
         alone = [name for name in description.masters if not description.slaves.get(name)]
         yield from (f"{name} has no slave, unlike other masters" for name in alone)
     yield from (note for server in servers for note in _no_effect(server))
+    yield from dict.fromkeys(election_notes(description, servers))
     yield from _losses(description, servers)
     yield from dict.fromkeys(sentence for server in servers for sentence in _of_copies(server, description))
 
@@ -101,7 +105,7 @@ def _flag(values: Mapping[str, str], key: str) -> bool:
 def _no_effect(server: Server) -> Iterator[str]:
     """Settings of an ASYNC_MASTER that only a SYNC_MASTER looks at."""
     values = server.values
-    if server.kind != "master" or values.get("brokerRole", "ASYNC_MASTER") != "ASYNC_MASTER":
+    if server.kind != "master" or values.get("brokerRole", "ASYNC_MASTER") != "ASYNC_MASTER" or elected(values):
         return
     for key in ("inSyncReplicas", "allAckInSyncStateSet"):
         if values.get(key, "1") not in ("1", "false"):

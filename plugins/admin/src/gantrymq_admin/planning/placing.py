@@ -15,7 +15,18 @@ from gantrymq.model.hosts import format_address, is_ip_address
 from gantrymq.settings_file import properties_text
 from gantrymq_admin.planning.description import ANY_ADDRESS, Description
 
-__all__ = ["HA_PORT", "METRICS_DEFAULT", "METRICS_HOST", "METRICS_PORT", "PORT", "Server", "name_server_list", "place"]
+__all__ = [
+    "HA_PORT",
+    "METRICS_DEFAULT",
+    "METRICS_HOST",
+    "METRICS_PORT",
+    "PORT",
+    "Server",
+    "elected",
+    "name_server_list",
+    "number",
+    "place",
+]
 
 PORT: Final = "listenPort"
 METRICS_HOST: Final = "metricsPromExporterHost"  # empty: the advertised address
@@ -73,7 +84,8 @@ class Server:
 
     def text(self, source: str) -> str:
         """Return the contents of its settings file."""
-        lines = [f"# {self.kind} on {self.machine}, by gantrymq cluster plan from {source}\n"]
+        kind = "broker with an elected role" if elected(self.values) else self.kind
+        lines = [f"# {kind} on {self.machine}, by gantrymq cluster plan from {source}\n"]
         for key, value in self.values.items():
             if key in self.chosen:
                 lines.append(f"# {_REASONS[key]}\n")
@@ -85,6 +97,11 @@ def number(values: Mapping[str, str], key: str) -> int:
     """Return a port, or 0 if it is not set or not a number."""
     text = values.get(key, "").strip()
     return int(text) if text.isascii() and text.isdigit() else 0
+
+
+def elected(values: Mapping[str, str]) -> bool:
+    """Return whether the role of a broker with these settings is elected."""
+    return values.get("enableControllerMode", "").strip().lower() == "true"
 
 
 def name_server_list(description: Description) -> str:
@@ -147,12 +164,14 @@ def _broker(description: Description, machine: str, broker: str, broker_id: int,
     }
     values |= {"brokerName": broker, **own}
     if description.slaves:
-        values |= {"brokerId": str(broker_id)}
         values.setdefault(HA_PORT, str(number(values, PORT) + 1))
-        if broker_id:
-            values["brokerRole"] = "SLAVE"
+        if not elected(values):
+            values["brokerId"] = str(broker_id)
+            if broker_id:
+                values["brokerRole"] = "SLAVE"
     chosen = frozenset[str]()
-    if values.get("brokerRole") == "SYNC_MASTER" and _SLAVE_TIMEOUT not in values:
+    waits = values.get("brokerRole") == "SYNC_MASTER" or elected(values)
+    if waits and _SLAVE_TIMEOUT not in values:
         values[_SLAVE_TIMEOUT] = "1000"
         chosen = frozenset({_SLAVE_TIMEOUT})
     command = f"gantrymq broker -c {description.config}/{name}.conf"
