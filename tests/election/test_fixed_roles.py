@@ -129,6 +129,22 @@ def test_a_former_slave_is_elected_after_a_start_as_the_master(run):
     run(main)
 
 
+def test_records_before_the_first_epoch_are_sent_too(run):
+    async def main(brokers):
+        log = await fixed_pair(brokers)
+        one = await master(brokers)
+        await one.stop()
+        text = b"1\n0\n1-%d\n" % len(log[1])  # as a RocketMQ master of fixed roles writes it when it is elected
+        brokers.pair.world.files.replace(Path("/one/store/epochFileCheckpoint"), text)
+        one = await master(brokers)
+        assert [each[0] for each in epochs(one)] == [0, 1, 2]
+        three = await brokers.start("three")
+        await brokers.until(lambda: len(members(one)) == 2, "set of two")
+        assert await log_of(three) == log
+
+    run(main)
+
+
 async def refused(brokers, says):
     """Elect broker one and start broker two, which refuses with a sentence and changes nothing."""
     one = await master(brokers)

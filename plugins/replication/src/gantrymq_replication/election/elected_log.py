@@ -110,8 +110,8 @@ class ElectedLog:
     async def begin(self, epoch: int) -> None:
         """Begin *epoch* as its master, durably. A log of fixed roles gets an epoch 0 first."""
         low, end = self.range
-        if not self.epochs.entries and end > low:
-            self.epochs.append(*FIXED)
+        if end > low and not (self.epochs.entries and self.epochs.entries[0].start <= low):
+            self.epochs = EpochList([FIXED, *self.epochs.entries])  # RocketMQ's list begins with the first election
         self.epochs.begin(epoch, end)
         self.epochs.forget_before(low)
         await self._save()
