@@ -1,13 +1,14 @@
 """What is not confirmed is compared before a broker follows, because a power cut may have changed either log."""
 
+import json
 from pathlib import Path
 
 import pytest
 
 pytest.importorskip("gantrymq_replication")
 
-from elected_brokers import elected, members, simulate_brokers, two_in_sync
-from ha_pairs import end, log_of, put
+from elected_brokers import elected, leads, members, simulate_brokers, two_in_sync
+from ha_pairs import end, ha_address, log_of, put
 from message_history import records_in
 
 from gantrymq_replication.election.comparing import unconfirmed
@@ -26,9 +27,13 @@ def run(monkeypatch):
 @pytest.mark.parametrize(
     ("low", "kept", "point", "master", "found"),
     [
-        (0, 800, 800, EPOCHS, None),
-        (0, 900, 800, EPOCHS, None),
-        (0, 700, 800, EPOCHS, (700, 700, 800)),
+        (0, 800, 800, EPOCHS, (600, 800, 800)),
+        (0, 900, 800, EPOCHS, (600, 800, 800)),
+        (0, 700, 800, EPOCHS, (600, 700, 800)),
+        (0, 550, 800, EPOCHS, (550, 550, 800)),
+        (0, 200_000, 200_000, EPOCHS, (200_000 - 65536, 200_000, 200_000)),
+        (800, 800, 800, EPOCHS, None),
+        (0, 800, 800, [Epoch(1, 700)], (700, 800, 800)),
         (0, 0, 800, EPOCHS, (1, 0, 800)),
         (0, 0, 0, EPOCHS, None),
         (600, 0, 800, EPOCHS, (600, 600, 800)),
@@ -37,8 +42,33 @@ def run(monkeypatch):
     ],
 )
 def test_what_is_compared(low, kept, point, master, found):
-    compared = unconfirmed(low, kept, point, master)
+    compared = unconfirmed(low, kept, point, 600, master)
     assert (compared and (compared.start, compared.least, compared.end)) == found
+
+
+def test_a_master_of_another_set_at_the_same_address_is_not_followed(run):
+    """Both logs have epoch 1 at 0 and records of the same sizes."""
+
+    async def main(brokers):
+        one, two = await two_in_sync(brokers)
+        await put(one, 10)
+        await brokers.until(lambda: elected(two).confirmed == end(one), "copy")
+        log = await log_of(two)
+        await two.stop()
+        other = await brokers.start("other", brokerName="broker-b")
+        await brokers.until(lambda: leads(other), "other master")
+        await put(other, 20)
+        key = "/gantry/DefaultCluster/broker-a/members/1"
+        record = brokers.etcd.keys[key]
+        there = json.loads(record.value) | {"haAddress": ha_address(other)}
+        brokers.etcd.write(
+            {"/gantry/DefaultCluster/broker-a/members/1": (json.dumps(there).encode(), record.lease)}, []
+        )
+        two = await brokers.start("two")
+        await brokers.until(lambda: "is that a master of another set" in elected(two).problem, "refusal")
+        assert await log_of(two) == log
+
+    run(main)
 
 
 def test_damage_after_the_confirm_offset_is_cut(run):

@@ -96,17 +96,22 @@ def comparison(
     return Comparison(max(start, low, 1), min(least, end), min(end, master_end))
 
 
-def unconfirmed(low: int, kept: int, point: int, master: Sequence[Epoch]) -> Comparison | None:
+def unconfirmed(low: int, kept: int, point: int, file_start: int, master: Sequence[Epoch]) -> Comparison | None:
     """Return what to compare up to *point*, where the logs are equal as their epochs tell; None if there is nothing.
+
+    That is what is not confirmed, and at least the last records: every log begins with an epoch 1 at 0, also that of a
+    master of another set of brokers, to which an old address leads.
 
     Args:
         low: start of the slave's log.
         kept: end of what was on the disk of each member of an in-sync set.
         point: see `EpochList.consistent_point`.
+        file_start: start of the log file before *point*. The master may have deleted earlier ones.
         master: epochs of the master, which sends nothing before them.
     """
     least = max(kept, low)
-    start = max(least, 1)
-    if point <= start or not master or master[0].start > start:
+    if point <= low or not master or master[0].start > least:
         return None
-    return Comparison(start, least, point, by_epochs=True)
+    last = max(point - OVERLAP_BYTES, file_start, master[0].start, 1)
+    start = max(min(last, least), low, 1)
+    return Comparison(start, min(least, point), point, by_epochs=True) if start < point else None

@@ -43,6 +43,7 @@ class ElectedLog:
         self.raw, self._broker, self._keeps = raw, broker, keeps_confirmed
         self.durable = broker.settings.text("flushDiskType") == "SYNC_FLUSH"
         self._files, self._workers = broker.world.files, broker.world.workers
+        self._file_bytes = broker.settings.number("mappedFileSizeCommitLog")
         self._path, self._mark = confirm_file(broker), DurableMark(broker)
         self._epoch_file = EpochFile(self._files, epochs)
         self.epochs, self.problem = self._epoch_file.load()
@@ -179,9 +180,10 @@ class ElectedLog:
         return comparison(self.range, self.epochs, master.epochs, master.end, kept, self._mark.read())
 
     def unconfirmed(self, master: HandshakeAnswer) -> Comparison | None:
-        """Return what to compare with the log of *master* after `fit`; None if every member has this whole log."""
+        """Return what to compare with the log of *master* after `fit`; None if there is nothing."""
         low, end = self.range
-        return unconfirmed(low, self.confirmed, end, master.epochs) if self._keeps else None
+        file_start = max(end - 1, 0) // self._file_bytes * self._file_bytes
+        return unconfirmed(low, self.confirmed, end, file_start, master.epochs) if self._keeps else None
 
     async def compare(self, compared: Comparison, log_offset: int, data: bytes) -> int:
         """Compare *data*, the master's log from *log_offset* on; return how many bytes of it were needed."""
@@ -198,6 +200,12 @@ class ElectedLog:
         """
         low, end = self.range
         place = compared.equal
+        if compared.by_epochs and compared.fails:
+            raise Refused(
+                f"this log differs from the master's at {place}, although both have the same epochs there and an "
+                f"in-sync set confirmed it up to {compared.least}: is that a master of another set of brokers, or is "
+                f"one of the two logs damaged? {keep_records(place)}"
+            )
         if compared.by_epochs:
             return await self._cut(compared) if compared.differs else end
         if compared.fails and not compared.differs:
