@@ -510,6 +510,32 @@ def test_a_new_master_whose_log_is_older_than_its_tables_skips_no_message(run, l
         log.limit_visibility(1 if limited else None)
         await broker.role.change(Role.MASTER, 2)
         assert broker.offsets.committed("CG", Queue("A", 0)) == (3 if limited else 1)
+        log.limit_visibility(None)
+        await broker.world.clock.sleep(0.1)
+        assert broker.offsets.committed("CG", Queue("A", 0)) == 1
+
+    run(main)
+
+
+def test_a_pull_beyond_what_a_master_may_show_waits_for_it(run):
+    """A consumer of the former master may be ahead of what the new one may show; it must not begin again there."""
+
+    async def main(desk, broker, told):
+        assert (await desk.ask(17, TOPIC)).code == 0
+        log = broker.store.raw_log
+        assert (await desk.send("A")).code == 0
+        log.limit_visibility(log.log_range().max_offset)
+        for _ in range(2):
+            assert (await desk.send("A")).code == 0
+        answer = await desk.pull("A", 2)
+        assert (answer.code, answer.ext["nextBeginOffset"]) == (19, "2")
+        pull = asyncio.ensure_future(desk.pull("A", 2, wait_s=5))
+        await broker.world.clock.sleep(1)
+        assert not pull.done()
+        log.limit_visibility(None)
+        assert len(records(await pull)) == 1
+        answer = await desk.pull("A", 4)
+        assert (answer.code, answer.ext["nextBeginOffset"]) == (21, "3")
 
     run(main)
 

@@ -24,6 +24,7 @@ from gantrymq.broker.facade import BrokerFacade
 from gantrymq.broker.identity import Identity
 from gantrymq.broker.parts import BrokerResources, Parts, select_authorizer, select_transaction_service
 from gantrymq.broker.ports import Ports
+from gantrymq.broker.promotion import PromotedOffsets
 from gantrymq.broker.queue_kinds import serves_light_queues
 from gantrymq.broker.roles import MASTER_ONLY, RoleService
 from gantrymq.broker.sending.dispatchers import FLUSH_S, Dispatchers
@@ -186,7 +187,13 @@ class BrokerServer:
         parts = Parts(resources, identity, client)
         serve(router, parts)
         facade = BrokerFacade(parts, router)
-        await parts.roles.run(RoleService("committed offsets", MASTER_ONLY, partial(self._promoted, parts), _nothing))
+        offsets = PromotedOffsets(
+            parts.roles, parts.pipeline, self.store.raw_log, partial(self._clamp_offsets, parts.offset_commits)
+        )
+        self._closing.append(offsets.stop)
+        await parts.roles.run(
+            RoleService("committed offsets", MASTER_ONLY, partial(self._promoted, parts, offsets), offsets.stop)
+        )
         await parts.roles.run(RoleService("offsets of an acting master", ACTING_ONLY, self._take_over, _nothing))
         if hasattr(self._authorizer, "start"):
             await self._run(parts, "authorizer", self._authorizer, facade, frozenset(Role))
@@ -261,21 +268,14 @@ class BrokerServer:
                 *(self.root, report.records_checked, report.log_end, report.cut_bytes, report.entries_rebuilt),
             )
 
-    async def _promoted(self, parts: Parts) -> None:
-        """Clamp committed offsets of a new master: its tables may be newer than its copy of the log (RocketMQ #4771).
-
-        A limit of visibility is below the end of the queues, so the offsets are kept then.
+    async def _promoted(self, parts: Parts, offsets: PromotedOffsets) -> None:
+        """Clamp committed offsets of a new master.
 
         The versions of its tables get its epoch, by which name servers refuse the registration of an older master.
         """
         for table in (self.tables.topics, self.tables.groups, self.tables.offsets):
             table.version.state_version = max(table.version.state_version, parts.roles.epoch)
-        raw_log = self.store.raw_log
-        if parts.roles.epoch and raw_log is not None and raw_log.visibility_limit is None:
-            if await parts.pipeline.all_published():
-                await self._clamp_offsets(parts.offset_commits)
-            else:
-                log.warning("committed offsets are not compared with the log: its end is not published yet")
+        await offsets.start()
 
     async def _take_over(self) -> None:
         """Give the offsets of an acting master a newer version than its master has, which takes them when it is back.

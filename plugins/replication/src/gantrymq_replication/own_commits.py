@@ -2,10 +2,10 @@
 
     {"offsets":[[group, topic, queue id, queue offset], ...]}
 
-Clients commit at a slave while they cannot reach its master, or it acts for it. `tables.TablesService` hands them over
-before it copies the master's offsets. They are kept over a restart of the slave, because the master may return while
-the slave is away; what was committed within the last flushConsumerOffsetInterval is lost if the slave is killed, as the
-offsets of a master are.
+Clients commit at a slave while they cannot reach its master, or it acts for it, or was the master until now.
+`tables.TablesService` hands them over before it copies the master's offsets. They are kept over a restart of the slave,
+because the master may return while the slave is away; what was committed within the last flushConsumerOffsetInterval is
+lost if the slave is killed, as the offsets of a master are.
 
 RocketMQ's slave sends nothing to its master, and its offsets are replaced by the next copy.
 """
@@ -18,7 +18,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Final
 
-from gantrymq.errors import FormatError
+from gantrymq.errors import FormatError, GantryError
 from gantrymq.interfaces import Broker
 from gantrymq.loose_json import dumps, loads
 from gantrymq.model.names import is_system_topic
@@ -51,7 +51,7 @@ class OwnCommits:
         """Read what was saved, and listen; on a master, forget it."""
         world = broker.world
         self._broker, self._path, self.offsets = broker, broker.root / "plugins" / "replication" / FILE, {}
-        if HaSettings.of(broker.settings).role != SLAVE:
+        if HaSettings.of(broker.settings).role != SLAVE and not broker.settings.flag("enableControllerMode"):
             await world.workers.run(_write, world.files, self._path, {})
             return
         try:
@@ -60,13 +60,17 @@ class OwnCommits:
             log.warning("offsets that clients committed at this slave are not handed over to its master: %s", error)
         self._changed = asyncio.Event()
         self._period_s = broker.settings.number("flushConsumerOffsetInterval") / 1000
-        self._end: Callable[[], None] = broker.offsets.on_committed(self._committed)
+        self._cancel: list[Callable[[], None]] = [
+            broker.offsets.on_committed(self._committed),
+            broker.role.on_changed(self._role_changed),
+        ]
         self._task = asyncio.ensure_future(self._run())
 
     async def stop(self) -> None:
         """Save them."""
         if self._task is not None:
-            self._end()
+            for cancel in self._cancel:
+                cancel()
             self._task.cancel()
             await asyncio.wait([self._task])
             self._task = None
@@ -78,10 +82,24 @@ class OwnCommits:
             del self.offsets[group, queue]
             self._changed.set()
 
+    def _role_changed(self, role: Role, epoch: int) -> None:
+        """Commit on a new master what it could not hand over, since a copied table may have replaced it here."""
+        if role is not Role.MASTER or not self.offsets:
+            return
+        for (group, queue), offset in self.offsets.items():
+            known = self._broker.offsets.committed(group, queue)
+            if known is None or offset > known:
+                try:
+                    self._broker.offsets.commit(group, queue, offset)
+                except GantryError as error:
+                    log.warning("an offset that was committed here as on a slave is not kept: %s", error)
+        self.offsets.clear()
+        self._changed.set()
+
     def _committed(self, group: str, queue: Queue, queue_offset: int) -> None:
-        if self._broker.role.current is Role.MASTER:  # since a change without a restart
-            self.offsets.clear()
-        elif not is_system_topic(queue.topic):  # those of an acting master's services; `acting.returning` takes them
+        if self._broker.role.current is Role.MASTER:
+            return
+        if not is_system_topic(queue.topic):  # those of an acting master's services; `acting.returning` takes them
             self.offsets[group, queue] = queue_offset
         self._changed.set()
 

@@ -221,6 +221,9 @@ class Pulls:
         if code is None:  # the queue does not exist or is empty
             code = PULL_OFFSET_MOVED if request.queue_offset != 0 else PULL_NOT_FOUND
         on_slave = code != FOUND and not self._serves_as_master()
+        if code == PULL_OFFSET_MOVED and request.queue_offset > found.max_offset and self._hides_the_end():
+            # The former master may have shown more, which becomes visible here when the replicas have it.
+            code, found = PULL_NOT_FOUND, found._replace(next_offset=request.queue_offset)
         if code == PULL_OFFSET_MOVED and not self._is_master():
             on_slave = True
             # The queue may end later on the master, so the offset is kept; RocketMQ's slave sends its own end.
@@ -252,6 +255,12 @@ class Pulls:
             self._slave_reads.suggested(group, found) if found.distant or group.broker_id else MASTER_ID,
         )
         requester.respond(answer if self._suggest is None else self._with_suggestion(request, answer))
+
+    def _hides_the_end(self) -> bool:
+        """Return whether a limit of visibility hides messages of the log."""
+        raw_log = self._store.raw_log
+        limit = None if raw_log is None else raw_log.visibility_limit
+        return raw_log is not None and limit is not None and limit < raw_log.log_range().max_offset
 
     def _with_suggestion(self, request: PullRequest, answer: PullAnswer) -> PullAnswer:
         assert self._suggest is not None
