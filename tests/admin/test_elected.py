@@ -124,7 +124,7 @@ def test_with_a_controller_and_too_few_copies_left():
         (ElectedBroker(id=3, address="a:3", silent="nobody listens"), "it does not answer: nobody listens"),
         (
             ElectedBroker(id=3, address="a:3", registered=False, alive=False),
-            "it is known to the controller only, which does not",
+            "it is known to the controller only; mqadmin",
         ),
         (slave(3, learner=True), "it is a learner (asyncLearner=true), and never will be"),
         (slave(3, apart="the identity is another's"), "it takes no part in the election: the identity is another's"),
@@ -195,5 +195,7 @@ def test_a_master_of_rocketmq_is_known_from_the_controller():
     assert "Broker id 2 (a:2) still knows broker id 1 as the master of epoch 3." in text
     assert "The in-sync set (number 9) is 1, 2." in text
     assert "mqadmin cleanBrokerMetadata forgets one that is gone for good" in text
+    assert "If broker id 1 failed, broker id 2 would take over at once" in text and "which may lack what only" in text
+    assert "The master, a broker of RocketMQ, goes on if the controllers fail" in text
     assert "Whether messages are accepted is not known: the master is RocketMQ's, which does not say so." in text
     assert accepting(found) is None

@@ -11,7 +11,9 @@ pytest.importorskip("gantrymq_admin")
 
 from click.testing import CliRunner
 from harness import GantryServer, create_topic
+from harness.ports import free_port
 from harness.probe import request
+from java_controllers import ElectedJavaBroker, start_controllers
 from polling import wait_until
 from test_elected_brokers_interop import SETTINGS, controller, etcd, wait_for_master, wait_for_set
 
@@ -149,3 +151,33 @@ def test_a_person_elects_a_broker_that_lacks_messages(running, tmp_path, engine)
     cluster.start("one")
     wait_until(lambda: "They may be the last copies" in cluster.sentences(), "refusal", 20)
     assert "Broker id 1 (" in (said := cluster.sentences()) and "is not in the set: it does not follow: master" in said
+
+
+@pytest.mark.long
+def test_a_java_broker_in_the_set(running, tmp_path):
+    [found] = start_controllers(running, tmp_path, 1)
+    cluster = Cluster(running, tmp_path, {"controllerAddr": found.address})
+    ports = (free_port(also_below=2), free_port())
+    java = running(ElectedJavaBroker(tmp_path / "java", tmp_path / "java" / "store", cluster.namesrv, [found], ports))
+    wait_until(lambda: "Broker id 1" in cluster.sentences(), "master", 30, java.tail)
+    create_topic(cluster.namesrv, "Orders", queues=1)
+    two = cluster.start("two")
+    wait_until(lambda: "is 1, 2." in cluster.sentences(), "set of two", 60, two.tail)
+    said = cluster.sentences()
+    assert f"Broker id 1 ({java.address}) is the master of epoch 1" in said
+    assert "the master is RocketMQ's, which does not say so" in said
+    assert "is RocketMQ's, which cannot hand over" in cluster.command("handover", "broker-a", code=1)
+    assert "is RocketMQ's, which cannot give up by itself" in cluster.command("demote", "broker-a", code=1)
+    changed = cluster.command("promote", "broker-a", two.broker_address)
+    assert (changed["from"], changed["to"], changed["accepting"]) == (1, 2, True)
+    wait_for_set(two, [1, 2], 60)
+    assert request(two.broker_address, 10, HEADER, b"ours")[0]["code"] == 0
+    assert "Broker id 1" in cluster.sentences()
+    changed = cluster.command("handover", "broker-a")
+    assert (changed["from"], changed["to"], changed["accepting"]) == (2, 1, None)
+    wait_until(lambda: request(java.address, 10, HEADER, b"java")[0]["code"] == 0, "a send", 20, java.tail)
+    wait_until(lambda: "is 1, 2." in cluster.sentences(), "set of two", 60, two.tail)
+    wait_until(
+        lambda: cluster.run("status").exit_code == 0, "a healthy state", 60, lambda: cluster.run("status").output
+    )
+    print(cluster.run("status").output)

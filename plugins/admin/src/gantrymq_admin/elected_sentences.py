@@ -90,10 +90,9 @@ def why_out(found: ElectedSet, broker: ElectedBroker) -> str:
     if broker.silent:
         return f"it does not answer: {broker.silent}"
     if not broker.registered:
-        life = "" if broker.alive is None else ", which hears of it" if broker.alive else ", which does not hear of it"
-        return (
-            f"it is known to the controller only{life}; mqadmin cleanBrokerMetadata forgets one that is gone for good"
-        )
+        if broker.alive:
+            return "the controller hears of it, but it is not registered with the name servers yet"
+        return "it is known to the controller only; mqadmin cleanBrokerMetadata forgets one that is gone for good"
     state = broker.election
     if state is not None:
         if state.apart:
@@ -159,12 +158,13 @@ def _failures(found: ElectedSet) -> Iterator[str]:
     if state is None or master is None:
         return
     lease, least = f"{state.lease_ms / 1000:g} s", state.least_copies
-    others = [each for each in found.in_sync if each != found.master_id and each in _connected(found)]
+    others = [each for each in found.in_sync if each != found.master_id and _ready(found, each)]
     late = f"within {lease}"
     if found.controllers:
         late = f"at once if its connection to the controller breaks, and within {lease} and 5 s otherwise"
     if others:
-        lost = "" if state.fencing != "rocketmq" else ", which may lack what only the master has"
+        kept = state.fencing != "rocketmq" and master.election is not None
+        lost = "" if kept else ", which may lack what only the master has"
         few = ", but messages are refused until another one is in sync" if len(found.in_sync) - 1 < least else ""
         either = " or ".join(map(str, others))
         yield f"If broker id {master.id} failed, broker id {either} would take over {late}{lost}{few}."
@@ -173,6 +173,12 @@ def _failures(found: ElectedSet) -> Iterator[str]:
             f"If broker id {master.id} failed, nobody could take over: messages would be refused until it is back, or "
             "until 'gantrymq cluster promote --unclean' elects another broker, and what that one lacks is lost."
         )
+    if master.election is None:
+        yield (
+            "The master, a broker of RocketMQ, goes on if the controllers fail, and then may acknowledge what is lost. "
+            "Its own settings say whether it waits for the set (allAckInSyncStateSet)."
+        )
+        return
     for each in others:
         then = (
             f"refused, because minInSyncReplicas={least} asks for more copies"
@@ -191,6 +197,14 @@ def _failures(found: ElectedSet) -> Iterator[str]:
         but = ", unless every member of the set follows it" if state.fencing == "failsafe" else ""
         again = f"until {'they answer' if found.controllers else 'it answers'} again"
         yield f"If {engine} failed, the master would refuse messages {then}{but}, {again}."
+
+
+def _ready(found: ElectedSet, broker_id: int) -> bool:
+    """Return whether a member could take over now, as the master says, or else the controller."""
+    broker = found.by_id(broker_id)
+    if found.master is not None and found.master.election is not None:
+        return broker_id in _connected(found)
+    return broker is not None and not broker.silent and broker.alive is not False
 
 
 def _refusals(found: ElectedSet) -> Iterator[str]:
