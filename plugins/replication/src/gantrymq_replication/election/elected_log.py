@@ -50,6 +50,13 @@ class ElectedLog:
         self.epochs.cut_from_offset(self.end + 1)
         if not self.problem and not self.epochs.entries and self.end and self._mark.read() is not None:
             self.problem = COPY
+        self.needed = self._read_confirmed() if keeps_confirmed else 0  # without this much, it must not be the master
+        if not self.problem and self.end < self.needed:
+            self.problem = (
+                f"this log ends at {self.end}, but an in-sync set has confirmed it up to {self.needed}: it lacks "
+                "acknowledged messages, so that this broker must follow a master before it may be one. If all other "
+                f"copies are lost, remove {self._path}"
+            )
         self.confirmed = min(self._read_confirmed(), self.end)  # while another broker is the master
         self._kept = self.confirmed
 

@@ -252,7 +252,7 @@ class ElectionService:
             self._keeping.cancel()
             await asyncio.wait([self._keeping])
         await self._questions.close()
-        await self._log.keep_confirmed()
+        await self._keep()
         self.election = None
 
     async def _set_has_all(self) -> None:
@@ -328,6 +328,7 @@ class ElectionService:
         """Let consumers see what is confirmed."""
         confirmed = self.confirmed
         if confirmed != self._log.raw.visibility_limit:
+            self._log.confirm(confirmed)  # which stays when this broker is the master no more
             self._log.raw.limit_visibility(confirmed)
 
     def moved(self) -> None:
@@ -343,12 +344,18 @@ class ElectionService:
     async def _keep_always(self) -> None:
         while True:
             await self._clock.sleep(KEEP_S)
-            self._look_at_id()
-            self._note_confirmed()
             try:
-                await self._log.keep_confirmed()
-            except (GantryError, OSError) as error:
-                log.warning("the confirm offset is not kept: %s", error)
+                self._look_at_id()
+                await self._keep()
+            except Exception:
+                log.exception("the state of the election is not kept")
+
+    async def _keep(self) -> None:
+        self._note_confirmed()
+        try:
+            await self._log.keep_confirmed()
+        except (GantryError, OSError) as error:
+            log.warning("the confirm offset is not kept: %s", error)
 
     def _register(self, broker_id: int) -> None:
         self._registers = True
@@ -416,10 +423,9 @@ class ElectionService:
     async def _copy_always(self, master: Follow) -> None:
         told = ""
         while True:
-            pause = PAUSE_S
-            address = master.ha_address or await self._ha_address(master)
-            self.master_ha_address = address
+            pause, address = PAUSE_S, master.ha_address
             try:
+                self.master_ha_address = address = address or await self._ha_address(master)
                 await self._copy(master, address)
             except Exception as error:
                 if isinstance(error, (GantryError, OSError)):
@@ -464,7 +470,8 @@ class ElectionService:
     def _followed(self) -> None:
         """Take news of the master: the logs are equal, or more is confirmed."""
         self.problem = ""
-        if (machine := self.machine) is not None and machine.unelectable and not self._rules.learner:
+        machine, whole = self.machine, self._log.end >= self._log.needed
+        if machine is not None and machine.unelectable and whole and not self._rules.learner:
             machine.unelectable = ""
         self._show()
 
