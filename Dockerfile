@@ -11,6 +11,8 @@ COPY plugins plugins
 COPY requirements.txt requirements.txt
 RUN python -m venv /opt/gantrymq \
     && /opt/gantrymq/bin/pip install --no-cache-dir -r requirements.txt
+# For masters that etcd elects (electionEngine=etcd).
+RUN /opt/gantrymq/bin/pip install --no-cache-dir 'aetcd>=1.0,<2'
 
 FROM python:3.12-slim
 

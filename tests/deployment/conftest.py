@@ -5,8 +5,9 @@ from importlib.util import find_spec
 from pathlib import Path
 
 HERE = Path(__file__).parent
-if str(HERE) not in sys.path:
-    sys.path.insert(0, str(HERE))
+for folder in (HERE, HERE.with_name("election"), HERE.with_name("interop")):  # for etcd_servers, and its harness
+    if str(folder) not in sys.path:
+        sys.path.insert(0, str(folder))
 
 PLUGINS = ("admin", "console", "metrics", "nameserver", "replication", "storage_mmap")
 ALL_HERE = all(find_spec(f"gantrymq_{name}") for name in PLUGINS) and sys.platform == "linux"

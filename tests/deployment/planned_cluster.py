@@ -22,6 +22,7 @@ class PlannedServer:
         machine = folder / planned.machine
         machine.mkdir(parents=True, exist_ok=True)
         self.kind, self.name, self.broker = planned.kind, f"{planned.machine}/{planned.name}", planned.broker
+        self.address = planned.address
         self.store = machine / planned.name
         self.log = machine / f"{planned.name}.log"
         self._file = machine / planned.file

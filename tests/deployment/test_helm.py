@@ -52,7 +52,7 @@ def test_templates_use_values_that_exist():
     for path in used:
         place = VALUES
         for key in path.split("."):
-            if place is VALUES["brokers"]["masterSettings"]:
+            if place in (VALUES["brokers"]["masterSettings"], VALUES["brokers"]["settings"]):
                 break
             assert key in place, path
             place = place[key]
@@ -122,3 +122,28 @@ def test_helm_finds_nothing_wrong():
     helm = shutil.which("helm") or pytest.skip("helm is not here")
     done = subprocess.run([helm, "lint", "--strict", CHART], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout
+
+
+ELECTED = (
+    "brokers.masters=1",
+    "brokers.slavesPerMaster=2",
+    "brokers.settings.enableControllerMode=true",
+    "brokers.settings.electionEngine=etcd",
+    "brokers.settings.etcdEndpoints=etcd-0.etcd:2379;etcd-1.etcd:2379;etcd-2.etcd:2379",
+    "brokers.settings.minInSyncReplicas=2",
+    "brokers.settings.slaveTimeout=1000",
+)
+
+
+def test_brokers_with_elected_roles_differ_by_addresses(tmp_path):
+    found = brokers(render(*ELECTED))
+    assert [each["metadata"]["name"] for each in found] == [
+        "orders-broker-0",
+        "orders-broker-0-s1",
+        "orders-broker-0-s2",
+    ]
+    for each in found:
+        given = settings(each)
+        assert not {"brokerRole", "brokerId", "inSyncReplicas"} & given.keys()
+        read = check_settings("broker", given, tmp_path)
+        assert (read["brokerName"], read["enableControllerMode"], read["minInSyncReplicas"]) == ("broker-0", True, 2)
