@@ -4,7 +4,7 @@ import attrs
 import pytest
 
 from gantrymq.client.admin import BrokerSet, ConnectedSlave, ElectionState, HaStatus, MasterConnection, SetMember
-from gantrymq_admin.elected import ElectedBroker, ElectedSet
+from gantrymq_admin.elected import ElectedBroker, ElectedSet, _named
 from gantrymq_admin.elected_sentences import accepting, explained
 
 STATE = ElectionState(
@@ -156,6 +156,18 @@ def test_a_fenced_master():
     text = said(master(connected(2), problem="this master is fenced: etcd does not answer"), slave(2))
     assert "Messages are refused now: this master is fenced: etcd does not answer." in text
     assert "That ends when etcd confirms that broker id 1 still is the master, or elects another." in text
+
+
+def test_a_silent_master_is_known_from_its_slaves():
+    silent = ElectedBroker(id=None, address="a:1", silent="no answer within 5 s")
+    brokers = _named([silent, slave(2), slave(3, in_sync=(1, 2))])
+    assert [each.id for each in brokers] == [1, 2, 3]
+    text = said(*brokers)
+    assert "Broker id 1 (a:1) is the master of epoch 3" in text and "It does not answer here: no answer within" in text
+    assert "If broker id 1 failed, broker id 2 would take over within 9 s." in text
+    assert "(a:3) is not in the set: the master, which does not answer here, would know." in text
+    assert "Whether messages are accepted is not known: the master does not answer here." in text
+    assert "If it is silent for etcd too, another one is elected" in text and "RocketMQ" not in text
 
 
 def test_without_a_master():

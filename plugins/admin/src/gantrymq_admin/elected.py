@@ -142,7 +142,7 @@ async def ask_set(admin: Admin, name: BrokerAddresses, controllers: Iterable[str
     """
     at = {address: broker_id for broker_id, address in name.addresses.items()}
     at |= dict.fromkeys(set(name.rivals) - at.keys(), MASTER_ID)
-    brokers = sorted(await asyncio.gather(*(_ask(admin, *each) for each in at.items())), key=_by_id)
+    brokers = _named(await asyncio.gather(*(_ask(admin, *each) for each in at.items())))
     addresses = tuple(controllers) or await _controllers(admin, brokers)
     found = ElectedSet(cluster=name.cluster, broker=name.name, brokers=tuple(brokers), controllers=addresses)
     if not addresses:
@@ -210,6 +210,15 @@ async def _controllers(admin: Admin, brokers: Iterable[ElectedBroker]) -> tuple[
         if settings.get("enableControllerMode") == "true" and settings.get("electionEngine") in (None, "controller"):
             return tuple(filter(None, map(str.strip, settings.get("controllerAddr", "").split(";"))))
     return ()
+
+
+def _named(brokers: Iterable[ElectedBroker]) -> list[ElectedBroker]:
+    """Add the id of a silent master, which is registered as 0, as others know it by its address."""
+    brokers = list(brokers)
+    told = [each.election for each in brokers if each.election is not None]
+    masters = {each.master_address: each.master for each in sorted(told, key=lambda each: each.epoch)}
+    named = [attrs.evolve(each, id=masters.get(each.address)) if each.id is None else each for each in brokers]
+    return sorted(named, key=_by_id)
 
 
 def _merged(brokers: Iterable[ElectedBroker], known: BrokerSet | None) -> tuple[ElectedBroker, ...]:

@@ -112,6 +112,8 @@ def why_out(found: ElectedSet, broker: ElectedBroker) -> str:
         return f"it does not follow: {problem}"
     if state is not None and state.unelectable:
         return state.unelectable
+    if found.master.silent:
+        return "the master, which does not answer here, would know"
     if found.master.election is None:
         return "the master, a broker of RocketMQ, does not say why; mqadmin haStatus shows how far its slaves are"
     return "the master has no connection of it yet"
@@ -163,7 +165,7 @@ def _failures(found: ElectedSet) -> Iterator[str]:
     if found.controllers:
         late = f"at once if its connection to the controller breaks, and within {lease} and 5 s otherwise"
     if others:
-        kept = state.fencing != "rocketmq" and master.election is not None
+        kept = state.fencing != "rocketmq" and (master.election is not None or master.silent)
         lost = "" if kept else ", which may lack what only the master has"
         few = ", but messages are refused until another one is in sync" if len(found.in_sync) - 1 < least else ""
         either = " or ".join(map(str, others))
@@ -173,6 +175,8 @@ def _failures(found: ElectedSet) -> Iterator[str]:
             f"If broker id {master.id} failed, nobody could take over: messages would be refused until it is back, or "
             "until 'gantrymq cluster promote --unclean' elects another broker, and what that one lacks is lost."
         )
+    if master.silent:
+        return
     if master.election is None:
         yield (
             "The master, a broker of RocketMQ, goes on if the controllers fail, and then may acknowledge what is lost. "
@@ -223,6 +227,9 @@ def _refusals(found: ElectedSet) -> Iterator[str]:
     elif master.election is None:
         said = "does not answer here" if master.silent else "is RocketMQ's, which does not say so"
         yield f"Whether messages are accepted is not known: the master {said}."
+        if master.silent:
+            engine = "the controller" if found.controllers else "etcd"
+            yield f"If it is silent for {engine} too, another one is elected, see above."
     elif not master.election.problem:
         yield "Messages are accepted."
     else:
