@@ -253,6 +253,7 @@ def test_a_broker_that_no_route_names_is_looked_for_no_more(simulate, cluster):
             gone.answers |= {SEND: None, MAX_OFFSET: None}
             with pytest.raises(CallTimeout):
                 await producer.send(MESSAGE, MessageQueue("T", "a", 0))
+            await world.clock.sleep(10)  # the next refresh is that of every 30 s
             del c.brokers["a"]
             await world.clock.sleep(31)
             asked = len(gone.of(MAX_OFFSET))

@@ -214,6 +214,31 @@ def test_the_send_after_a_timeout_goes_to_the_new_master(simulate, cluster):
     simulate(work)
 
 
+def test_a_send_waits_for_a_route_with_a_master(simulate, cluster):
+    async def work(world):
+        async with cluster(world, "a") as c, Client(c.namesrv, world=world) as client, client.producer("P") as producer:
+            whole = c.ns.answers[ROUTE]
+            address = c.brokers["a"].address.encode()
+
+            def without_master(request):
+                found = whole(request)
+                return Command(0, body=found.body.replace(b'"0": "%b"' % address, b'"1": "a2:10911"'))
+
+            c.ns.answers[ROUTE] = without_master
+            sending = asyncio.ensure_future(producer.send(MESSAGE))
+            await world.clock.sleep(1)
+            assert not sending.done()
+            c.ns.answers[ROUTE] = whole
+            await world.clock.sleep(0.6)
+            assert sending.result().ok
+            c.ns.answers[ROUTE] = without_master
+            async with Client(c.namesrv, world=world) as other, other.producer("P") as late:
+                with pytest.raises(SendFailed, match="no master"):
+                    await late.send(MESSAGE)
+
+    simulate(work)
+
+
 def test_an_answer_that_was_lost_is_tried_again_and_counted(simulate, cluster):
     async def work(world):
         async with cluster(world, "a") as c, Client(c.namesrv, world=world) as client, client.producer("P") as producer:

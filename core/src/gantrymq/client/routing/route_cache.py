@@ -124,9 +124,7 @@ class RouteCache:
                 await self._borrow(topic, default_topic, default_queues, timeout_s)
             queues = self._publish.get(topic)
         if not queues:
-            raise NoRoute(
-                f"topic {topic} has no queue to write to: its brokers have no master, or its permission forbids it"
-            )
+            raise NoRoute(f"topic {topic} has no queue to write to: its permission forbids it")
         return queues
 
     async def readable_queues(self, topic: str, timeout_s: float = CALL_TIMEOUT_S) -> tuple[MessageQueue, ...]:

@@ -77,15 +77,15 @@ class TopicRoute:
         """Return the queues to send to.
 
         These are the queues of the order configuration if there is one, else every write queue of every broker that
-        permits writing and has a master.
+        permits writing and has a master. If none has one, the masters are being replaced: sends wait for them.
         """
         if self.order:
             return tuple(MessageQueue(topic, name, i) for name, count in _order(self.order) for i in range(count))
         masters = {broker.name for broker in self.brokers if broker.master is not None}
+        grants = [grant for grant in self.queues if grant.perm & PERM_WRITE]
         return tuple(
             MessageQueue(topic, grant.broker_name, i)
-            for grant in self.queues
-            if grant.perm & PERM_WRITE and grant.broker_name in masters
+            for grant in [each for each in grants if each.broker_name in masters] or grants
             for i in range(grant.write_queues)
         )
 
