@@ -93,6 +93,26 @@ def test_a_death_and_a_handover():
     simulate(main)
 
 
+def test_nobody_waits_for_a_master_that_died():
+    async def main(brokers):
+        one = await brokers.start("one", least_copies=2)
+        others = [await brokers.start(name, least_copies=2) for name in ("two", "three")]
+        for each in others:
+            await brokers.until(lambda: each.role == "slave", "slave")  # noqa: B023
+            one.copies(each)
+        await brokers.until(lambda: len(one.machine.set.members) == 3, "set of three")
+        await brokers.world.clock.sleep(1)
+        for task in [*one.election._tasks]:  # as a crash: its leases end by themselves
+            task.cancel()
+        assert await brokers.until(lambda: any(each.serving for each in others), "new master") < LEASE_S + 0.1
+        assert brokers.state()["set"] == [2, 3]
+        new, other = sorted(others, key=lambda each: not each.serving)
+        new.copies(other)
+        await brokers.until(lambda: new.machine.may_accept(new.now), "acceptance", 0.1)
+
+    simulate(main)
+
+
 def test_a_master_hands_over_to_the_broker_that_it_names():
     async def main(brokers):
         one = await brokers.start("one")

@@ -8,10 +8,10 @@
 The master is the broker that wrote `master` under a lease that lives. Every change of `state` is one transaction that
 compares its last revision and, except in an election, that `master` has the writer's lease:
 
-    election   `master` is absent: epoch + 1, and the set stays, with the new master in it. Only a member of the set may
-               be elected; one with a longer log (epoch, end), and the successor that a master named, tries 0.5 s
-               earlier. Every member of the set has all that was acknowledged, so that it does not matter which one is
-               faster.
+    election   `master` is absent: epoch + 1, and the set stays, with the new master in it, and without a master whose
+               lease ended if enough others are alive. Only a member of the set may be elected; one with a longer log
+               (epoch, end), and the successor that a master named, tries 0.5 s earlier. Every member of the set has all
+               that was acknowledged, so that it does not matter which one is faster.
     alter      the set, setEpoch + 1
 
 So at most one broker writes in an epoch, and another one can be elected only after the master's lease has ended.
@@ -327,7 +327,7 @@ class EtcdEngine:
             self._lease = 0
         asked_at = self._clock.monotonic()
         self._lease = await self._etcd.grant(self._rules.lease_s)
-        epoch, members = state.epoch + 1, state.in_sync | {self._id}
+        epoch, members = state.epoch + 1, self._without_the_last_master(state) | {self._id}
         won = await self._etcd.commit(
             Txn(
                 absent=(self._base + "master", *(() if state.revision else (self._base + "state",))),
@@ -342,6 +342,13 @@ class EtcdEngine:
             await self._etcd.revoke(self._lease)
             self._lease = 0
         return Answer(self._standing(await self._read()), asked_at)
+
+    def _without_the_last_master(self, state: _State) -> frozenset[int]:
+        """Return the set without a master that is gone, so that the next one need not wait for it."""
+        others = state.in_sync - {state.value.get("master")}
+        planned = state.value.get("successor") is not None
+        enough = others <= state.members.keys() and len(others) >= self._rules.least_copies
+        return others if enough and not planned else state.in_sync
 
     def _rank(self, state: _State, progress: Progress) -> int:
         """Return how many living members should be elected rather than this broker.
@@ -362,7 +369,7 @@ class EtcdEngine:
         others = {
             each: order(record["epoch"], record["end"], record["priority"], each)
             for each, record in state.members.items()
-            if each != self._id and each in members
+            if each in members and each not in (self._id, state.value["master"])
         }
         successor = state.value.get("successor")
         return 0 if successor == self._id else sum(each == successor or others[each] < own for each in others)
