@@ -147,8 +147,13 @@ class ElectedSet:
         chance: for choices of this run.
     """
 
-    def __init__(self, stack: ExitStack, folder: Path, number: int, engine: Engine, brokers: int) -> None:
-        """Start everything; returns when the set is whole and messages are acknowledged."""
+    def __init__(
+        self, stack: ExitStack, folder: Path, number: int, engine: Engine, brokers: int, **settings: str
+    ) -> None:
+        """Start everything; returns when the set is whole and messages are acknowledged.
+
+        *settings*: of the brokers; they override those for short runs.
+        """
         self._stack, self._folder, self.engine = stack, folder, engine
         self.chance = random.Random(f"elections/{engine.name}/{number}")
         self.history = History()
@@ -162,7 +167,8 @@ class ElectedSet:
         own = {"bindAddress": self.names.address}
         names = GantryServer.name_server(folder / "names", settings=own, under=self.names.under)
         self.namesrv = stack.enter_context(names).namesrv
-        settings = {"flushDiskType": self.chance.choice(("SYNC_FLUSH", "ASYNC_FLUSH")), **self._engine_settings()}
+        flush = self.chance.choice(("SYNC_FLUSH", "ASYNC_FLUSH"))
+        settings = {"flushDiskType": flush, **self._engine_settings(), **settings}
         self.members: list[Member] = []
         for each in range(brokers):
             host, store = self.hosts.add(f"broker{each}"), folder / f"broker{each}"
@@ -258,9 +264,12 @@ class ElectedSet:
         """Leave a fault as it is for some time."""
         time.sleep(self.chance.uniform(least_s, most_s))  # real time: the fault itself
 
-    def kill_engine(self, number: int) -> Callable[[], None]:
-        """Kill a node of the engine; returns what starts it again."""
-        self.engines[number].kill()
+    def kill_engine(self, number: int, *, regularly: bool = False) -> Callable[[], None]:
+        """Kill a node of the engine, or stop it *regularly*; returns what starts it again."""
+        if regularly:
+            self.engines[number].stop()
+        else:
+            self.engines[number].kill()
 
         def again() -> None:
             self.engines[number] = self._stack.enter_context(self.engines[number].again())

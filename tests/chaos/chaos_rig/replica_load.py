@@ -26,6 +26,7 @@ class ReplicaLoad:
 
     Attributes:
         history: what they know so far.
+        problems: what senders were told, with examples.
     """
 
     def __init__(
@@ -34,6 +35,7 @@ class ReplicaLoad:
         """*name*: begins each body; *host*: where to run; *history*: another load's, to note in it as well."""
         self.history = history or History()
         self._namesrv, self._topic, self._name, self._host = namesrv, topic, name, host
+        self.problems: dict[str, str] = {}
         self._running = True
         self._failure: BaseException | None = None
         self._thread = threading.Thread(target=self._run)
@@ -92,9 +94,12 @@ class ReplicaLoad:
                 result = await producer.send(
                     Message(self._topic, body.encode() + b"." * (index * 37 % 2000)), timeout_s=SEND_S
                 )
-            except ClientError:
+            except ClientError as problem:
                 history.unsure += 1
+                self.problems[type(problem).__name__] = str(problem)
             else:
+                if not result.ok:
+                    self.problems[result.status.name] = str(result)
                 history.take(body, result, begun, time.monotonic())
             await asyncio.sleep(PAUSE_S)  # real time: a steady rate
 
