@@ -229,6 +229,7 @@ class Election:
         while True:
             try:
                 self.do(machine.tick(self._clock.monotonic()))
+                self.seen.look(machine, self._clock.monotonic())
             except Exception:  # without ticks, no lease would be renewed
                 log.exception("a look at the election failed")
                 await self._clock.sleep(AGAIN_S)
@@ -257,7 +258,6 @@ class Election:
                 self._changed.set()
         if (known := (self._machine.epoch, self._machine.master)) != self._known:
             self._known, self.known_since_ms = known, self._clock.now_ms()
-        self.seen.look(self._machine, self._clock.monotonic())
         self._tell(self._host.moved)
 
     def _failed(self, error: Exception) -> None:
@@ -281,6 +281,7 @@ class Election:
         else:
             self.seen.answered(self._clock.monotonic())
             self.do(machine.learned(answer.standing, answer.asked_at, self._clock.monotonic()))
+            self.seen.look(machine, self._clock.monotonic())
 
     async def _alter(self, change: Alter) -> None:
         machine, epoch = self._machine, self._machine.epoch

@@ -35,7 +35,7 @@ class Seen:
         return now - self._answered_at
 
     def look(self, machine: Machine | None, now: float) -> None:
-        """Look at the state; called every 0.1 s or so, and after each event."""
+        """Look at the state; called every 0.1 s or so, and after each answer of the engine."""
         passed, self._looked_at = now - self._looked_at, now
         if not _has_master(machine, now):
             self.without_master_s += passed
