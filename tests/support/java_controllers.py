@@ -1,6 +1,7 @@
 """Controllers of Apache RocketMQ 5.3.3, and brokers that they elect, each in a process of its own."""
 
 from harness.java_servers import BOOT_S, JAVA_ONLY, SMALL_STORE, _java, _write_conf
+from harness.peers import serves
 from harness.ports import free_port
 from harness.process import Process
 
@@ -35,6 +36,7 @@ class JavaController(Process):
         )
         command = _java(VERSION, scratch, HEAP, "controller.ControllerStartup", conf)
         super().__init__(f"controller{number}", [*(hosts[number].under if hosts else ()), *command], scratch)
+        serves(f"RocketMQ controller {VERSION}", self.alive)
 
 
 def start_controllers(running, scratch, count, hosts=()):
