@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import sys
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -13,11 +14,16 @@ from typing import NamedTuple
 import attrs
 from servers_in_turn import DEFAULT_SIZES, GantryServer, JavaBroker, JavaNameServer
 
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "tests" / "election"))
+
+from harness.ports import free_port
+from java_controllers import JavaController
+
 from gantrymq.remoting.client import RemotingClient
 from gantrymq.remoting.codes import RequestCode
 from gantrymq.remoting.command import request
 
-__all__ = ["ASYNC_MASTER", "SYNC_MASTER", "Copied", "Servers", "copied", "followed", "servers"]
+__all__ = ["ASYNC_MASTER", "SYNC_MASTER", "Copied", "Servers", "controller", "copied", "followed", "servers"]
 
 SYNC_MASTER = {"brokerRole": "SYNC_MASTER", "inSyncReplicas": "2"}
 ASYNC_MASTER = {"brokerRole": "ASYNC_MASTER"}
@@ -34,6 +40,7 @@ class Servers:
     scratch: Path
     settings: Mapping[str, str]
     namesrv: str
+    slave: Mapping[str, str]
     processes: list[GantryServer | JavaBroker | JavaNameServer]
 
     @property
@@ -59,7 +66,7 @@ class Servers:
 
     def add_slave(self) -> None:
         """Start a slave."""
-        self.add("slave", SLAVE)
+        self.add("slave", self.slave)
 
 
 @contextmanager
@@ -70,6 +77,7 @@ def servers(
     *,
     version: str,
     master: Mapping[str, str] = ASYNC_MASTER,
+    slave: Mapping[str, str] = SLAVE,
     with_slave: bool = True,
 ) -> Iterator[Servers]:
     """Run a name server, a master and a slave of *name*, with *settings* for both."""
@@ -80,7 +88,7 @@ def servers(
     else:
         first = GantryServer.name_server(scratch / "namesrv")
         address = first.namesrv
-    running = Servers(name, version, scratch, settings, address, [first])
+    running = Servers(name, version, scratch, settings, address, slave, [first])
     try:
         running.add("master", master)
         if with_slave:
@@ -89,6 +97,21 @@ def servers(
     finally:
         for process in reversed(running.processes):
             process.stop()
+
+
+@contextmanager
+def controller(scratch: Path) -> Iterator[dict[str, str]]:
+    """Run a controller of Java; yield the settings of two brokers of which it elects the master."""
+    running = JavaController(scratch, 0, [free_port()])
+    try:
+        yield {
+            "enableControllerMode": "true",
+            "controllerAddr": running.address,
+            "allAckInSyncStateSet": "true",
+            "minInSyncReplicas": "2",
+        }
+    finally:
+        running.kill()
 
 
 class Copied(NamedTuple):

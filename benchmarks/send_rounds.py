@@ -35,6 +35,7 @@ class SendRounds:
             for the round's line; raises SystemExit if the check fails.
         may_be_bare: whether there is ``--bare``.
         serve: starts the servers, as `servers_in_turn.server` does.
+        others: more names that *serve* knows, with words for the table.
     """
 
     doc: str
@@ -45,6 +46,7 @@ class SendRounds:
     after: Callable[[dict[str, Any], str], str] | None = None
     may_be_bare: bool = False
     serve: Callable[..., AbstractContextManager[str]] = server
+    others: dict[str, str] = attrs.field(factory=dict)
 
     def main(self) -> int:
         """Run the rounds and print the table; return 0 if the goals are met."""
@@ -53,7 +55,7 @@ class SendRounds:
         for flush in options.flush:
             for threads in options.threads:
                 for number in range(1, options.rounds + 1):
-                    for name in (*NAMES, BARE) if options.bare else NAMES:
+                    for name in (*NAMES, *self.others, BARE) if options.bare else (*NAMES, *self.others):
                         report, seen = self._round(options, name, flush, threads)
                         rates.add(_label(flush, threads), name, report["sendsPerSecond"])
                         print(
@@ -63,7 +65,7 @@ class SendRounds:
                             flush=True,
                         )
         goals = {_label(flush, threads): goal for (flush, threads), goal in self.goals.items()}
-        return 0 if rates.show("sends/s", goals) else 1
+        return 0 if rates.show("sends/s", goals, {BARE: "a bare loop instead", **self.others}) else 1
 
     def _parsed(self) -> argparse.Namespace:
         parser = argparse.ArgumentParser(description=self.doc, formatter_class=argparse.RawDescriptionHelpFormatter)

@@ -6,7 +6,7 @@ import statistics
 import subprocess
 import sys
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 
@@ -111,12 +111,13 @@ class Rates:
         """Note one round."""
         self._found[what, name].append(rate)
 
-    def show(self, heading: str, goals: dict[str, float]) -> bool:
+    def show(self, heading: str, goals: dict[str, float], others: Mapping[str, str] | None = None) -> bool:
         """Print medians and ratios, ours over Java's; return whether every goal is met.
 
         Args:
             heading: of the first column.
             goals: the required ratio for each measurement; one without a goal is printed without a verdict.
+            others: what else was measured, and words for it.
         """
         rounds = max(len(each) for each in self._found.values())
         print(f"\nGantryMQ with {speedups.description}")
@@ -128,7 +129,8 @@ class Rates:
             words = "    -" if goal is None else f"{goal:5.2f}   {'good' if ratio >= goal else 'BELOW THE GOAL'}"
             print(f"{what:28} {theirs:10,.0f} {ours:10,.0f} {ratio:6.2f} {words}")
             good = good and (goal is None or ratio >= goal)
-            if bare := self._found.get((what, BARE)):
-                rate = statistics.median(bare)
-                print(f"{'  a bare loop instead':28} {theirs:10,.0f} {rate:10,.0f} {rate / theirs:6.2f}")
+            for name, words in (others or {}).items():
+                if more := self._found.get((what, name)):
+                    rate = statistics.median(more)
+                    print(f"{'  ' + words:28} {theirs:10,.0f} {rate:10,.0f} {rate / theirs:6.2f}")
         return good
