@@ -45,6 +45,31 @@ def test_a_record_is_sent_and_reported_in_the_step_that_takes_it(run, monkeypatc
     run(main)
 
 
+def test_both_disks_sync_at_the_same_time_and_both_are_waited_for(run, monkeypatch):
+    store = pytest.importorskip("gantrymq_storage_mmap.store").MmapStore
+    flushed, slow = store.flushed, {}  # by the folder of the store: what its syncs wait for
+
+    async def late(self, log_offset):
+        await slow[self._root].wait()
+        await flushed(self, log_offset)
+
+    monkeypatch.setattr(store, "flushed", lambda self, end: (late if self._root in slow else flushed)(self, end))
+
+    async def main(brokers):
+        one, two = await two_in_sync(brokers, flushDiskType="SYNC_FLUSH")
+        assert await send(one) == 0
+        for each in (one, two):
+            synced = slow[each.store._root] = asyncio.Event()
+            sending = asyncio.ensure_future(send(one))
+            await brokers.pair.world.clock.sleep(0.5)
+            assert end(one) == end(two)
+            assert elected(one).confirmed < end(one) and not sending.done()
+            synced.set()
+            assert await sending == 0
+
+    run(main)
+
+
 @pytest.mark.parametrize("flush", ["ASYNC_FLUSH", "SYNC_FLUSH"])
 def test_a_planned_stop_hands_all_over(run, flush):
     async def main(brokers):

@@ -69,15 +69,21 @@ class LogSending:
         self._sent, self._link, self._frames, self._wrote = sent, link, frames, wrote
         self._now = sent.clock.monotonic
         self._wake = asyncio.Event()
+        self._flushed = sent.flushed
         self._begun = False
         self._idle = False  # the coroutine waits for an append
         self._written_at = NEVER
         self._window_at, self._window_bytes = 0.0, 0
         self._news: Timer | None = None
 
-    def begin(self) -> None:
-        """Send from now on; first a heartbeat if there is no more, which tells the slave that it has everything."""
+    def begin(self, *, ahead: bool = False) -> None:
+        """Send from now on; first a heartbeat if there is no more, which tells the slave that it has everything.
+
+        With *ahead* also what is not on the master's disk yet: the slave must cut what the master loses in a power cut.
+        """
         self._begun = True
+        if ahead:
+            self._flushed = None
         self._wake.set()
 
     def appended(self, end: int) -> None:
@@ -86,7 +92,7 @@ class LogSending:
             return  # the coroutine looks for more by itself
         sent, start = self._sent, self._frames.next_offset
         most = min(PIECE_BYTES, self._frames.room())
-        if sent.flushed is not None or sent.rules.bytes_per_second or end - start > most or not self._link.writable:
+        if self._flushed is not None or sent.rules.bytes_per_second or end - start > most or not self._link.writable:
             self._wake.set()
             return
         try:
@@ -137,8 +143,8 @@ class LogSending:
                     await self._wake.wait()
                     self._wake.clear()
                 elif frames.next_offset < end and frames.room():
-                    if sent.flushed is not None:
-                        await sent.flushed(end)
+                    if self._flushed is not None:
+                        await self._flushed(end)
                     await self._send(end)
                 elif self._now() - self._written_at >= sent.rules.heartbeat_s:
                     self._write(b"")

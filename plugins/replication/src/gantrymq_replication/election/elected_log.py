@@ -61,6 +61,11 @@ class ElectedLog:
         self._kept = self.confirmed
 
     @property
+    def compares(self) -> bool:
+        """Whether what is not confirmed is compared with the master's log, and cut where it differs."""
+        return self._keeps
+
+    @property
     def range(self) -> LogRange:
         """The log offsets that can be read."""
         return self.raw.log_range()

@@ -1,4 +1,9 @@
-"""One connection of a slave to its elected master: reports in, the log out (`sending`)."""
+"""One connection of a slave to its elected master: reports in, the log out (`sending`).
+
+With flushDiskType=SYNC_FLUSH both disks sync at the same time: a slave of GantryMQ gets records before they are on the
+master's disk, and cuts those that the master loses in a power cut (`comparing`). They were confirmed to nobody, as the
+confirm offset is what every disk has. RocketMQ's slave compares no records, and gets what is on the disk.
+"""
 
 from __future__ import annotations
 
@@ -140,7 +145,7 @@ class SlaveServing:
         self.side.begin(self._log.range, self._last_file())
         log.info("slave %s, broker id %d, has this log up to %d", self.address, self.side.slave[0], self.side.acked)
         self._begun = True
-        self._sending.begin()
+        self._sending.begin(ahead=self._log.compares and self.side.slave.tells_tables)  # one of GantryMQ
         self._elected.connected(self, self.side.slave, self.side.acked)
 
     def _check(self, slave: SlaveHandshake) -> None:
