@@ -403,7 +403,7 @@ def test_bi364_a_copied_identity(row, run):
 def test_bi365_a_disk_that_is_full_when_a_master_begins(row, run, logged):
     async def main(brokers):
         one, two = await two_in_sync(brokers)
-        full(brokers, Path("/two/store"))
+        full(brokers, Path("/two/store/epochFileCheckpoint"))
         await one.stop()
         await brokers.pair.world.clock.sleep(5)
         return await refusal(two)
@@ -412,13 +412,13 @@ def test_bi365_a_disk_that_is_full_when_a_master_begins(row, run, logged):
     row.check(str(refused), refused.response_code, file=f"{EPOCHS}".replace("one", "two"))
 
 
-def full(brokers, folder):
-    """Let files in *folder* be replaced no more."""
+def full(brokers, file):
+    """Let *file* be replaced no more."""
     files = brokers.pair.world.files
     replace = files.replace
 
     def fails(path, content):
-        if path.parent == folder:
+        if path == file:
             raise OSError(28, "No space left on device", str(path))
         replace(path, content)
 
