@@ -5,6 +5,7 @@ whether or not its sender has given up. `Faults` adds lost requests and answers,
 """
 
 import asyncio
+import json
 import random
 from contextvars import Context
 
@@ -198,6 +199,7 @@ class ControllerModel:
             RequestCode.CONTROLLER_ELECT_MASTER: self._elect,
             RequestCode.CONTROLLER_GET_REPLICA_INFO: self._info,
             RequestCode.CONTROLLER_ALTER_SYNC_STATE_SET: self._alter,
+            RequestCode.CONTROLLER_GET_SYNC_STATE_DATA: self._sets,
         }
 
     async def start(self):
@@ -277,6 +279,13 @@ class ControllerModel:
 
     def _info(self, asked, connection):
         return self._standing() if self._checks else Command(ControllerCode.BROKER_METADATA_NOT_EXIST)
+
+    def _sets(self, asked, connection):
+        members = [
+            {"brokerId": each, "brokerAddress": address, "alive": each in self._alive}
+            for each, address in self._addresses.items()
+        ]
+        return Command(0, body=json.dumps({"replicasInfoTable": {"broker-a": {"inSyncReplicas": members}}}).encode())
 
     def _elect(self, asked, connection):
         header = ElectRequest.from_ext(asked.ext)

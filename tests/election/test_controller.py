@@ -275,6 +275,7 @@ def test_a_leader_that_does_not_answer_may_still_lead_until_its_connection_break
         (1002, Command(2012, remark="nobody"), EngineRefused, "none of its in-sync set is alive .*2012 nobody"),
         (1002, Command(2010, remark="unknown"), EngineRefused, "the controller c0:9878 refuses: 2010 unknown"),
         (1001, Command(2001, remark="old"), EngineRefused, "refuses: 2001 old"),
+        (1002, Command(0, ext={**MASTER, "masterEpoch": "0"}), EngineUnreachable, "names broker id 1 .* without an"),
         (1001, Command(1, remark="java.lang.NullPointerException"), EngineUnreachable, "failed: 1 java.lang"),
         (1001, None, EngineUnreachable, "the controller does not answer"),
         (1005, Command(0, ext={"group": "g"}), EngineUnreachable, "no controller leads: c0:9878 knows no leader"),

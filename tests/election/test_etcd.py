@@ -12,6 +12,7 @@ from fake_broker import FakeBroker
 from memory_etcd import MemoryEtcd
 
 from gantrymq_replication.election.engine import EngineRefused, Progress
+from gantrymq_replication.election.epochs import Epoch, EpochList
 from gantrymq_replication.election.etcd import EtcdEngine, EtcdSetRules
 from gantrymq_replication.election.etcd_client import EtcdRules
 from gantrymq_replication.election.sync_set import Alter
@@ -34,11 +35,11 @@ class Set:
         names = {"cluster": "DefaultCluster", "broker": "broker-a", "address": address, "ha_address": address}
         return EtcdEngine(self.world, client, EtcdSetRules(**names, identity=identity, **rules))
 
-    async def start(self, name, *, durable=True, priority=1 << 30, end=0, **more):
+    async def start(self, name, *, durable=True, priority=1 << 30, end=0, epochs=(), **more):
         broker = FakeBroker(
             self.world, lambda fake: self.engine(name, fake.address, durable=durable, priority=priority), **more
         )
-        broker.end = end
+        broker.end, broker.epochs = end, EpochList(Epoch(*each) for each in epochs)
         await broker.start()
         self.brokers.append(broker)
         return broker

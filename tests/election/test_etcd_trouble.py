@@ -154,6 +154,28 @@ def test_an_id_is_not_given_twice_when_etcd_has_lost_its_data():
     simulate(main)
 
 
+def test_a_person_lets_the_set_go_on_when_etcd_has_lost_its_data():
+    async def main(brokers):
+        one = await brokers.start("one")
+        await brokers.until(lambda: one.serving, "master")
+        two = await brokers.start("two")
+        await brokers.joined(one, two)
+        for each in (one, two):
+            await each.stop()
+        brokers.etcd.keys.clear()
+        brokers.brokers.clear()
+        one, two = [await brokers.start(name, epochs=[(1, 0), (4, 0)]) for name in ("one", "two")]
+        await brokers.until(lambda: "the engine has lost its data" in str(one.machine and one.machine._problem), "why")
+        await brokers.world.clock.sleep(15)
+        assert not one.serving and not two.serving
+        await two.engine.admit(2, unclean=True)
+        await brokers.until(lambda: two.serving, "master")
+        assert two.machine.epoch == 5
+        await brokers.until(lambda: one.role == "slave", "slave")
+
+    simulate(main)
+
+
 def test_a_broker_of_another_set_does_not_enter():
     async def main(brokers):
         one = await opened(brokers, "one")

@@ -384,6 +384,8 @@ def _standing(header: MasterHeader, body: bytes) -> Standing:
         raise EngineUnreachable(str(error)) from error
     set_epoch = header.sync_state_set_epoch if number is None else number
     master = header.master_broker_id
+    if master is not None and master >= 0 and (header.master_epoch or 0) < 1:
+        raise EngineUnreachable(f"the controller names broker id {master} as the master without an epoch")
     return Standing(
         None if master is None or master < 0 else master,
         header.master_epoch or 0,

@@ -442,13 +442,15 @@ class EtcdEngine:
             raise EngineRefused(f"broker id {broker_id} is not connected to etcd; connected are {alive}")
         value = {**state.value, "successor": broker_id}
         if unclean:
-            value |= {"set": [broker_id], "setEpoch": state.set_epoch + 1, "clean": True}
+            # Later than all that was written: etcd may have lost its data, and brokers accept no older epoch.
+            epoch = max(state.epoch, *(each["epoch"] for each in state.members.values()))
+            value |= {"epoch": epoch, "set": [broker_id], "setEpoch": state.set_epoch + 1, "clean": True}
         elif problem := self._not_clean(state, broker_id):
             raise EngineRefused(problem)
         key = self._base + "state"
         txn = Txn(
-            absent=(self._base + "master",),
-            revisions={key: state.revision},
+            absent=(self._base + "master", *(() if state.revision else (key,))),
+            revisions={key: state.revision} if state.revision else {},
             puts={key: (json.dumps(value).encode(), 0)},
         )
         if not await self._etcd.commit(txn):

@@ -263,7 +263,8 @@ class Machine:
             if not self._known and asked_at is not None:
                 self._problem = (
                     f"the engine knows epochs up to {standing.epoch}, but the log of this broker has records of epoch "
-                    f"{self.epoch}: it belongs to another set of brokers, or the engine has lost its data"
+                    f"{self.epoch}: it belongs to another set of brokers, or the engine has lost its data; see 'When "
+                    "the engine has lost its data' in the documentation of elected masters"
                 )
             return self._look(now)
         before = self._standing

@@ -428,11 +428,12 @@ class ElectionService:
                 self.master_ha_address = address = address or await self._ha_address(master)
                 await self._copy(master, address)
             except Exception as error:
-                if isinstance(error, (GantryError, OSError)):
+                if isinstance(error, (GantryError, OSError, ValueError)):
                     self.problem = f"master {address}: {error}"
                 else:
                     self.problem = f"master {address}: {type(error).__name__}: {error}"
-                    log.exception("the copy of the log failed")
+                    if self.problem != told:
+                        log.exception("the copy of the log failed")
                 if isinstance(error, GantryError):
                     pause = REFUSED_S
             else:
@@ -478,7 +479,11 @@ class ElectionService:
     async def _ha_address(self, master: Follow) -> str:
         """Return the HA address that name servers tell of *master*, as soon as they do."""
         while self._told_master[0] != master.address or not self._told_master[1]:
-            self.problem = f"no name server tells the HA address of the master {master.address}"
+            self.problem = (
+                f"no name server tells the HA address of the master {master.address}"
+                if master.address
+                else f"the engine does not tell the address of broker id {master.master}, which is the master"
+            )
             self._told.clear()
             self._broker.registration.changed()
             await wait_set(self._clock, self._told, ASK_S)
