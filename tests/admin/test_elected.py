@@ -1,9 +1,13 @@
 """What `gantrymq cluster explain` says of a set with an elected master, and what is asked for it."""
 
+import asyncio
+
 import attrs
 import pytest
 
 from gantrymq.client.admin import BrokerSet, ConnectedSlave, ElectionState, HaStatus, MasterConnection, SetMember
+from gantrymq.errors import BrokerRefused, ClientError
+from gantrymq_admin.commands.cluster_masters import _elect
 from gantrymq_admin.elected import ElectedBroker, ElectedSet, _named
 from gantrymq_admin.elected_sentences import accepting, explained
 
@@ -211,3 +215,46 @@ def test_a_master_of_rocketmq_is_known_from_the_controller():
     assert "The master, a broker of RocketMQ, goes on if the controllers fail" in text
     assert "Whether messages are accepted is not known: the master is RocketMQ's, which does not say so." in text
     assert accepting(found) is None
+
+
+class Controller:
+    """The calls of `Admin` that go to a controller, which may refuse the election."""
+
+    def __init__(self, code=0, unclean="false"):
+        self.code, self.settings, self.calls = code, {"enableElectUncleanMaster": unclean}, []
+
+    async def controller_settings(self, address):
+        return dict(self.settings)
+
+    async def change_controller_settings(self, address, settings):
+        self.settings |= settings
+        self.calls.append(settings["enableElectUncleanMaster"])
+
+    async def elect_master(self, address, cluster, broker, broker_id):
+        assert (address, cluster, broker, broker_id) == ("c:1", "C", "broker-a", 2)
+        self.calls.append("elect")
+        if self.code:
+            raise BrokerRefused(self.code, "a reason", address)
+
+
+@pytest.mark.parametrize(
+    ("code", "unclean", "before", "calls", "says"),
+    [
+        (0, False, "false", ["elect"], None),
+        (2011, False, "false", ["elect"], None),  # it is the master already
+        (2012, False, "false", ["elect"], "with --unclean it is elected, and acknowledged messages that it lacks are"),
+        (2010, False, "false", ["elect"], "a reason"),
+        (0, True, "false", ["true", "elect", "false"], None),
+        (2012, True, "false", ["true", "elect", "false"], "a reason"),
+        (0, True, "true", ["true", "elect"], None),
+    ],
+)
+def test_unclean_elections_are_allowed_for_one_election_only(code, unclean, before, calls, says):
+    admin, found = Controller(code, before), of(controllers=("c:1",), leader="c:1")
+    work = _elect(admin, found, 2, unclean=unclean)
+    if says is None:
+        asyncio.run(work)
+    else:
+        with pytest.raises(ClientError, match=says):
+            asyncio.run(work)
+    assert (admin.calls, admin.settings) == (calls, {"enableElectUncleanMaster": before})

@@ -363,3 +363,15 @@ def test_broker_without_a_subcommand_runs_one():
     done = CliRunner().invoke(main, ["broker", "--set", "noPair"])
     assert done.exit_code == 2
     assert "is not KEY=VALUE" in done.output
+
+
+def test_a_fixed_master_is_not_changed(command):
+    for words in (("handover",), ("demote",), ("promote", "1"), ("promote", "1", "--unclean")):
+        said = command("cluster", words[0], "broker-a", *words[1:], code=1)
+        assert "the master of broker-a is fixed by settings, not elected (enableControllerMode)" in said
+    assert "no name server knows a broker broker-z; brokers known: broker-a" in command(
+        "cluster", "handover", "broker-z", code=1
+    )
+    assert command("cluster", "explain") == {"sets": [], "fixed": ["broker-a"]}
+    done = CliRunner().invoke(main, ["cluster", "handover"])
+    assert (done.exit_code, "Give it as an argument or with -b or --broker-name" in done.stderr) == (2, True)
