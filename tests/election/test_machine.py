@@ -6,6 +6,8 @@ pytest.importorskip("gantrymq_replication")
 
 from gantrymq.errors import ConfigError
 from gantrymq_replication.election.machine import (
+    NO_MASTER,
+    NOT_CONFIRMED,
     Alter,
     BecomeMaster,
     Elect,
@@ -234,3 +236,23 @@ def test_a_hint_makes_the_standing_read_again():
     assert found.hinted(1.1) == [], "it is being read"
     assert found.learned(standing(OWN, 3), 1.0, 1.2) == [Renew()], "it was read before the last hint"
     assert found.learned(standing(OWN, 3), 1.2, 1.3) == []
+
+
+def test_a_reason_that_is_over_is_not_told_again():
+    found = master(asked_at=1.0)
+    found.tick(4.0)
+    found.failed("etcd does not answer", 5.0)
+    found.tick(6.0)
+    found.learned(standing(OWN, 3), 6.0, 6.1)
+    assert found.tick(20.0)[0] == Fence(NOT_CONFIRMED)  # it was suspended
+    assert NOT_CONFIRMED in found.problem(20.0)
+
+    found = machine()
+    found.tick(0.0)
+    assert found.learned(standing(None, 1, (1, 2)), 0.0, 0.1) == [Elect()]
+    found.failed("etcd does not answer", 1.0)
+    assert found.problem(1.0) == "etcd does not answer"
+    found.tick(3.0)
+    found.learned(standing(None, 1, (1, 2)), 3.0, 3.1)
+    found.learned(standing(None, 1, (1, 2)), 4.0, 4.1)
+    assert found.problem(4.1) == NO_MASTER

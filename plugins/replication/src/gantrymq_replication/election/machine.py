@@ -256,6 +256,8 @@ class Machine:
             now: the present time.
         """
         if asked_at is not None:
+            if self._busy is Elect and standing.master is None:
+                self._no_master = NO_MASTER
             self._busy = None
             self._renew_at = asked_at + self._rules.renew_s if asked_at >= self._hint_at else now
         own = standing.master == self._rules.own_id
@@ -290,6 +292,8 @@ class Machine:
             decisions = []
         if own and asked_at is not None and asked_at >= self._lost_at:
             self._deadline = max(self._deadline, asked_at + self._rules.lease_s - self._rules.margin_s)
+            if self._role is _Role.MASTER and now < self._deadline:
+                self._problem = NOT_CONFIRMED  # an earlier one is over
         elif own and self._deadline == NEVER:
             self._renew_at = min(self._renew_at, now)  # the lease of a notification is not known
         return decisions + self._look(now)
