@@ -112,9 +112,8 @@ def test_cleaning_and_parts_that_are_not_there(broker):
         for code in (60, 61):
             answer = await desk.ask(code)
             assert (answer.code, "pip install ./libs/store_files ./plugins/schedule" in answer.remark) == (3, True)
-        for code in (907, 1007):
-            answer = await desk.ask(code)
-            assert (answer.code, "gantrymq-replication" in answer.remark) == (3, True)
+        answer = await desk.ask(1007)
+        assert (answer.code, "plugins/replication" in answer.remark) == (3, True)
         for code in (2001, 2002, 2004, 3001, 3010, 354, 355):
             answer = await desk.ask(code)
             assert (answer.code, "not implemented" in answer.remark) == (3, True)
