@@ -369,7 +369,7 @@ class EtcdEngine:
         others = {
             each: order(record["epoch"], record["end"], record["priority"], each)
             for each, record in state.members.items()
-            if each in members and each not in (self._id, state.value["master"])
+            if each in members and each not in (self._id, state.value.get("master"))
         }
         successor = state.value.get("successor")
         return 0 if successor == self._id else sum(each == successor or others[each] < own for each in others)
