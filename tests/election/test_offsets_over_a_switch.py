@@ -28,7 +28,7 @@ def test_what_is_committed_at_a_slave_is_handed_over(monkeypatch):
         await brokers.until(lambda: committed(two) == 2, "copy")
         two.broker.offsets.commit("G", QUEUE, 5)
         await brokers.until(lambda: committed(one) == 5, "offset of the slave", 3)
-        assert not service(two, OwnCommits).offsets
+        await brokers.until(lambda: not service(two, OwnCommits).offsets, "answer", 1)
         two.broker.offsets.commit("G", QUEUE, 6)
         await one.stop()
         await brokers.until(lambda: leads(two), "successor")

@@ -495,6 +495,28 @@ def test_a_change_waits_for_services_that_start_with_the_broker(run, services):
     run(main)
 
 
+def test_services_of_a_new_master_may_have_to_wait(run):
+    async def main(desk, broker, told):
+        may_start = asyncio.Event()
+        assert (await desk.ask(17, TOPIC)).code == 0
+        broker.role.start_services_after(may_start.wait)
+        await broker.role.change(Role.REPLICA, 1)
+        told.clear()
+        await broker.role.change(Role.MASTER, 2)
+        assert (await desk.send("A")).code == 0
+        assert told == ["-b_copier"]
+        await broker.role.change(Role.REPLICA, 3)  # it was the master for too short a time
+        may_start.set()
+        await broker.world.clock.sleep(1)
+        assert told == ["-b_copier", "+b_copier"]
+        told.clear()
+        await broker.role.change(Role.MASTER, 4)
+        await broker.world.clock.sleep(1)
+        assert told == ["-b_copier", "+a_writer"]
+
+    run(main)
+
+
 @pytest.mark.parametrize("limited", [False, True])
 def test_a_new_master_whose_log_is_older_than_its_tables_skips_no_message(run, limited):
     async def main(desk, broker, told):

@@ -105,6 +105,8 @@ class Roles:
         self._lock = asyncio.Lock()  # held while services start or stop
         self._holder: asyncio.Task[Any] | None = None
         self._changing = False
+        self._may_start: Callable[[], Awaitable[object]] | None = None
+        self._starting: asyncio.Task[None] | None = None  # services of a new master that wait for `_may_start`
         self._closed = False
         self._floor: Callable[[], int] = lambda: 0
         if store.raw_log is not None:
@@ -224,9 +226,14 @@ class Roles:
         """Ask *check* before each message of a client; None: no more."""
         self._guard = check
 
+    def start_services_after(self, wait: Callable[[], Awaitable[object]] | None) -> None:
+        """Start the services of a new master after *wait*, while messages are accepted already."""
+        self._may_start = wait
+
     async def close(self) -> None:
         """Change the role no more: the broker stops. Wait for a change in progress."""
         self._closed = True
+        await self._end_waiting()
         async with self._lock:
             pass
 
@@ -275,6 +282,7 @@ class Roles:
         before, self.epoch = self.current, epoch
         if role is before:
             return ""
+        await self._end_waiting()
         self.refusal = CHANGING
         if role is Role.REPLICA:
             self._append_now()
@@ -284,7 +292,11 @@ class Roles:
         else:
             self.current = role
             problems = await self._stop_services(role)
-        problem = _sentence(role, problems + await self._start_services(role))
+        if role is Role.MASTER and self._may_start is not None:
+            self._starting = asyncio.ensure_future(self._start_later(self._may_start))
+        else:
+            problems += await self._start_services(role)
+        problem = _sentence(role, problems)
         self.refusal = problem or ("" if role is Role.MASTER else ON_A_REPLICA)
         return problem
 
@@ -299,6 +311,20 @@ class Roles:
                     self._note(service, "stop", error)
                     problems.append(f"{service.name} failed to stop")
         return problems
+
+    async def _start_later(self, may_start: Callable[[], Awaitable[object]]) -> None:
+        """Start the services of a master after *may_start*; a failure refuses messages from then on."""
+        await may_start()
+        async with self._turn():
+            if not self._closed and (problem := _sentence(self.current, await self._start_services(self.current))):
+                self.refusal = problem
+
+    async def _end_waiting(self) -> None:
+        """Forget services that have not started yet."""
+        if (starting := self._starting) is not None and starting is not asyncio.current_task():
+            self._starting = None
+            starting.cancel()
+            await asyncio.wait([starting])
 
     async def _start_services(self, role: Role) -> list[str]:
         """Start the services of *role*; return a phrase about each that failed."""

@@ -63,6 +63,13 @@ class BrokerRole(Protocol):
             ServiceNotAvailable: a service failed to start or stop; the role has changed, but messages stay refused.
         """
 
+    def start_services_after(self, wait: Callable[[], Awaitable[object]] | None) -> None:
+        """Await *wait* in each later change to MASTER before the services start; None: no more.
+
+        `change` returns before that, and messages are accepted meanwhile. For a master with messages that are not
+        visible yet: services look for what a former master has delivered.
+        """
+
     def refuse(self, problem: str) -> None:
         """Refuse messages of clients with code 1 and the sentence *problem*, until it is called with an empty one.
 

@@ -18,6 +18,7 @@ Source: apache/rocketmq broker/.../slave/SlaveSynchronize.java.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from typing import Any, Final
 
@@ -100,8 +101,8 @@ def snapshot_of(tables: MasterTables) -> TableSnapshot:
 
 
 def snapshot_of_configs(topics: Members, groups: Members) -> TableSnapshot:
-    """Return a snapshot of topics and groups only."""
-    return TableSnapshot({"topics.json": dumps(topics).decode(), "subscriptionGroup.json": dumps(groups).decode()})
+    """Return a snapshot of topics and groups only, quickly: a sender may wait. All keys in them are texts."""
+    return TableSnapshot({"topics.json": json.dumps(topics), "subscriptionGroup.json": json.dumps(groups)})
 
 
 def is_newer(tables: MasterTables, group: str, queue: Queue, offset: int) -> bool:

@@ -57,6 +57,7 @@ LAST_S: Final = 2.0  # for the in-sync set to get the rest of the log, at the st
 PAUSE_S: Final = 0.2  # between two attempts to copy
 REFUSED_S: Final = 5.0  # the same after logs that do not fit
 ASK_S: Final = 0.5  # between two questions for the master's HA address
+LOOK_S: Final = 0.01  # between two looks whether all is confirmed
 TABLES_S: Final = 0.1  # between two looks whether the tables are copied
 KEEP_S: Final = 1.0  # between two updates of the kept confirm offset
 NOT_YET: Final = "the election has not begun"
@@ -206,10 +207,11 @@ class ElectionService:
             *(broker.world.files, self._rules.identity, broker.registration.cluster, broker.registration.broker_name)
         )
         granted = names.granted()
-        await self._log.hide_unconfirmed()
         self._show()
-        await broker.role.change(Role.REPLICA, 0)
+        await broker.role.change(Role.REPLICA, 0)  # before anything is hidden that a service has read
+        await self._log.hide_unconfirmed()
         broker.role.keep_from(lambda: raw.log_range().max_offset)  # its own retention decides
+        broker.role.start_services_after(self._all_shown)
         broker.role.guard(self._refusal)
         if granted is None:
             broker.registration.change(held=NO_ID)
@@ -379,12 +381,22 @@ class ElectionService:
         await self._end_copying()
         await self._port.end_all(f"epoch {epoch} begins")
         await self._log.begin(epoch)
+        machine = self.machine
+        if machine is not None and self.election is not None and machine.standing.members == {self.election.own_id}:
+            self._log.confirm(self._log.surely)  # nobody else has to have it; services begin with all that they know
+            self._show()
         self.copies.begin()
         confirmed, self._leads = self._log.confirmed, True
         await self._broker.role.change(Role.MASTER, epoch)
         self._register(0)
         self._epoch, self._serving, self.problem = epoch, True, ""
         return Mastered(confirmed, self._log.surely)
+
+    async def _all_shown(self) -> None:
+        """Wait until the log that a new master began with is visible: its services look there for what was done."""
+        end = self._log.end
+        while self.confirmed < end:
+            await self._clock.sleep(LOOK_S)
 
     async def follow(self, master: Follow) -> None:
         """Copy the log of *master*. See `Host.follow`."""
