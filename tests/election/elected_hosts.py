@@ -231,6 +231,9 @@ class ElectedHosts:
                 if machine is not None and machine.is_master and machine.epoch > self._judged:
                     self._judged = machine.epoch
                     self.judge(host)
+                if host.accepts(self.now):
+                    problem = f"{host.name} acts as the master of epoch {machine.epoch} without a lease"
+                    assert self.engine.lets(host.service.election.own_id, machine.epoch), problem
             if self.master() is not None:
                 if self._without_since is not None:
                     self.tally.gaps_s.append(self.now - self._without_since)

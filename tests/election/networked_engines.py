@@ -114,6 +114,14 @@ class NetworkedEtcd:
         if not answer.done():
             answer.set_result(found)
 
+    def lets(self, broker, epoch):
+        """Whether a broker may act as the master of *epoch* now."""
+        etcd = self._etcd
+        found = next((value for key, value in etcd.keys.items() if key.endswith("/master")), None)
+        if found is None or json.loads(found.value) != {"id": broker, "epoch": epoch}:
+            return False
+        return etcd.leases[found.lease][1] > etcd.clock.monotonic()
+
     def watch(self, keys):
         return self._etcd.watch(keys)
 
@@ -189,6 +197,7 @@ class ControllerModel:
         self._next_id = 1
         self.master, self.epoch, self.members, self.set_epoch = None, 0, frozenset(), 0
         self._alive = {}  # by id: (connection, heard at, heartbeat)
+        self._heard = {}  # by id: (heard at, timeout), also of those that are not alive any more
         self._tasks = set()
         self._answers = {
             RequestCode.CONTROLLER_GET_METADATA_INFO: self._metadata,
@@ -201,6 +210,14 @@ class ControllerModel:
             RequestCode.CONTROLLER_ALTER_SYNC_STATE_SET: self._alter,
             RequestCode.CONTROLLER_GET_SYNC_STATE_DATA: self._sets,
         }
+
+    def lets(self, broker, epoch):
+        """Whether a broker may act as the master of *epoch* now, as far as it can know.
+
+        It cannot know at once that another one was elected, because its connection was seen to break only here.
+        """
+        heard_at, timeout_s = self._heard.get(broker, (0.0, 0.0))
+        return epoch <= self.epoch and self._clock.monotonic() < heard_at + timeout_s
 
     async def start(self):
         await self._server.start(ENGINE, self.PORT)
@@ -274,7 +291,9 @@ class ControllerModel:
         header = HeartbeatRequest.from_ext(asked.ext)
         if (known := self._alive.get(header.broker_id)) is None or known[0] is not connection:
             connection.on_close(lambda _: self._closed(header.broker_id, connection))
-        self._alive[header.broker_id] = (connection, self._clock.monotonic(), header)
+        now = self._clock.monotonic()
+        self._alive[header.broker_id] = (connection, now, header)
+        self._heard[header.broker_id] = (now, header.heartbeat_timeout_mills / 1000)
         return Command(0, remark="Heart beat success")
 
     def _info(self, asked, connection):
