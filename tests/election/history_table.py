@@ -5,12 +5,16 @@ python tests/election/history_table.py [--seeds 200] [--first 0] [--jobs 2]
 
 import argparse
 import asyncio
+import json
 import multiprocessing
 import random
 import sys
 import traceback
+from functools import partial
 from pathlib import Path
 from unittest import mock
+
+import attrs
 
 if __name__ == "__main__":
     sys.path[:0] = [str(Path(__file__).parent), str(Path(__file__).parent.with_name("support"))]
@@ -54,7 +58,8 @@ def run(seed, *, kind=None, troubles=None, count=COUNT, judged=True):
                 hosts.check()
             await hosts.settle()
             await hosts.stop()
-            await hosts.judge_end()
+            if not hosts.tally.refused:
+                await hosts.judge_end()
             for host in hosts.all:
                 host.kill()
         return hosts.tally
@@ -62,9 +67,10 @@ def run(seed, *, kind=None, troubles=None, count=COUNT, judged=True):
     return simulate_pair(main, seed, delivery=delivery)
 
 
-def _tried(seed):
+def _tried(seed, power):
+    more = {"kind": KINDS[seed % 4], "troubles": (*TROUBLES, *[POWER] * 4), "judged": False} if power else {}
     try:
-        return seed, run(seed), ""
+        return seed, run(seed, **more), ""
     except BaseException as error:
         text = "".join(traceback.format_exception(error)[-3:])
         return seed, Tally(runs=1), f"{type(error).__name__}: {error}\n{text}"
@@ -75,15 +81,28 @@ def main():
     parser.add_argument("--seeds", type=int, default=200)
     parser.add_argument("--first", type=int, default=0)
     parser.add_argument("--jobs", type=int, default=2)
+    parser.add_argument("--power", action="store_true")
+    parser.add_argument("--results", type=Path)
     given = parser.parse_args()
     rows = {kind: Tally() for kind in KINDS}
-    failures = 0
-    with multiprocessing.Pool(given.jobs, maxtasksperchild=8) as pool:
-        for seed, tally, problem in pool.imap_unordered(_tried, range(given.first, given.first + given.seeds)):
-            rows[KINDS[seed % len(KINDS)]].add(tally)
+    failures, done = 0, {}
+    if given.results and given.results.exists():
+        done = dict(json.loads(line) for line in given.results.read_text().splitlines())
+    seeds = range(given.first, given.first + given.seeds)
+    with multiprocessing.Pool(given.jobs, maxtasksperchild=25) as pool:
+        tried = partial(_tried, power=given.power)
+        for seed, tally, problem in pool.imap_unordered(tried, [each for each in seeds if each not in done]):
             if problem:
                 failures += 1
                 print(f"seed {seed} {KINDS[seed % len(KINDS)]}: {problem}", flush=True)
+                continue
+            done[seed] = attrs.asdict(tally)
+            if given.results:
+                with given.results.open("a") as file:
+                    file.write(json.dumps([seed, done[seed]]) + "\n")
+    for seed in seeds:
+        if seed in done:
+            rows[KINDS[seed % (4 if given.power else len(KINDS))]].add(Tally(**done[seed]))
     print_table(rows)
     print(f"{failures} failed")
     sys.exit(failures > 0)
@@ -92,13 +111,15 @@ def main():
 def print_table(rows):
     """Print the table of the documentation."""
     total = Tally()
-    print("| engine | brokers | flushDiskType | runs | acknowledged | lost | elections | without a master, s |")
+    print("| Engine | Brokers | `flushDiskType` | Runs | Acknowledged | Lost | Elections | Nobody accepts, s |")
     print("|---|---|---|---|---|---|---|---|")
     for (brokers, engine, flush), tally in rows.items():
+        if not tally.runs:
+            continue
         total.add(tally)
         print(
-            f"| {engine} | {brokers} | {flush} | {tally.runs} | {tally.acknowledged} | {tally.lost} | {tally.epochs} | "
-            f"median {tally.median_s:.1f}, worst {max(tally.gaps_s, default=0):.1f} |"
+            f"| {engine} | {brokers} | `{flush}` | {tally.runs} | {tally.acknowledged:,} | {tally.lost} | "
+            f"{tally.epochs} | median {tally.median_s:.1f}, worst {max(tally.gaps_s, default=0):.1f} |"
         )
     print(
         f"\n{total.runs} runs, {total.acknowledged} acknowledged, {total.seen} seen, {total.unsure} without an answer"

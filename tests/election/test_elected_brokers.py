@@ -205,6 +205,21 @@ def shown(cluster):
     return sum(cluster.store.bounds(Queue("Orders", queue_id)).max_offset for queue_id in range(4))
 
 
+def test_a_broker_shows_nothing_that_was_never_confirmed_after_a_restart(run):
+    async def main(brokers):
+        one, two = await two_in_sync(brokers, minInSyncReplicas=2, slaveTimeout=500)
+        await elected(one)._port.close()
+        await elected(one)._port.end_all("the test")
+        await put(one, 3)
+        await two.stop()
+        await one.stop()
+        brokers.etcd.down = True
+        one = await brokers.start("one", minInSyncReplicas=2)
+        assert (shown(one), end(one) > 0) == (0, True)
+
+    run(main)
+
+
 @pytest.mark.parametrize("follows", [False, True])
 def test_a_restarted_broker_shows_what_the_set_has_confirmed_only(run, follows):
     async def main(brokers):

@@ -98,10 +98,16 @@ class ElectedLog:
         self.confirmed = max(self.confirmed, min(log_offset, self.end))
 
     async def hide_unconfirmed(self) -> None:
-        """Hide what follows the kept confirm offset: another member of the set may not have it, and be elected."""
+        """Hide what follows the kept confirm offset: another member of the set may not have it, and be elected.
+
+        An empty log keeps 0 from the start. Without a file the records are those of fixed roles or of RocketMQ.
+        """
         low, end = self.range
-        place = self.confirmed
-        if not self._keeps or self._files.stat(self._path) is None or not low < place < end:
+        known = self._files.stat(self._path) is not None
+        if self._keeps and not known and low == end:
+            await self._keep(0)
+        place = max(self.confirmed, low)
+        if not self._keeps or not known or place >= end:
             return
         try:
             await self.raw.hide(place)
@@ -114,9 +120,12 @@ class ElectedLog:
         if self._keeps and self.confirmed > self._kept:
             confirmed = self.confirmed
             await self._broker.store.flushed(confirmed)
-            self._broker.state_folder("replication")
-            await self._workers.run(self._files.replace, self._path, b"%d" % confirmed)
-            self._kept = confirmed
+            await self._keep(confirmed)
+
+    async def _keep(self, confirmed: int) -> None:
+        self._broker.state_folder("replication")
+        await self._workers.run(self._files.replace, self._path, b"%d" % confirmed)
+        self._kept = confirmed
 
     # --- epochs -------------------------------------------------------------------------------------------------------
 
