@@ -10,7 +10,7 @@ pytest.importorskip("gantrymq_replication")
 
 from test_etcd import BASE, LEASE_S, simulate
 
-from gantrymq_replication.election.engine import EngineRefused, EngineUnreachable, Progress
+from gantrymq_replication.election.engine import EngineError, EngineRefused, EngineUnreachable, Progress
 from gantrymq_replication.election.etcd_client import EtcdClient, EtcdRules
 from gantrymq_replication.election.identity import IdentityFiles
 from gantrymq_replication.election.sync_set import Alter
@@ -134,6 +134,21 @@ def test_two_brokers_with_one_identity(caplog):
         assert json.loads(brokers.etcd.keys[BASE + "members/2"].value)["address"] == two.address
         await two.stop()  # an earlier process, which had another address, is waited for
         await brokers.until(lambda: third.role == "slave", "slave")
+
+    simulate(main)
+
+
+def test_of_two_brokers_with_one_identity_that_start_together_one_takes_part():
+    async def main(brokers):
+        one = await opened(brokers, "one")
+        await one.close()
+        await brokers.world.clock.sleep(1)
+        engines = [brokers.engine("one", f"10.0.0.{number}:1") for number in range(2)]
+        opening = [each.open(lambda _: None, lambda _: None) for each in engines]
+        results = await asyncio.gather(*opening, return_exceptions=True)
+        assert sum(each == 1 for each in results) == 1 and sum(isinstance(each, EngineError) for each in results) == 1
+        for each in engines:
+            await each.close()
 
     simulate(main)
 

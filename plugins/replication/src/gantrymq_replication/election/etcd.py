@@ -164,8 +164,7 @@ class EtcdEngine:
                 raise EngineRefused(str(error)) from error
             self._id = await self._new_id() if granted is None else await self._taken(granted.broker_id)
         if self._watching is None:
-            key = f"{self._base}members/{self._id}"
-            self._check_own((await self._etcd.read([key])).get(key))
+            await self._tell(Progress(-1, 0, 0))  # so that no other process uses the id from now on
             keys = [self._base + "master", self._base + "state"]
             self._watching = asyncio.ensure_future(self._etcd.watch(keys, self._changed))
         return self._id
