@@ -142,7 +142,9 @@ class Services:
         self.again = len(self.ordered) - len(first)
 
 
-@pytest.mark.parametrize("how", ["kill", "stop", "kill all"])
+@pytest.mark.parametrize(
+    "how", ["kill", pytest.param("stop", marks=pytest.mark.slow), pytest.param("kill all", marks=pytest.mark.slow)]
+)
 @pytest.mark.parametrize("seed", range(1, 1 + SEEDS))
 def test_services_go_on_at_the_next_master(how, seed, monkeypatch):
     async def main(group):
