@@ -310,12 +310,24 @@ class ControllerModel:
         header = ElectRequest.from_ext(asked.ext)
         if header.broker_id not in self._checks:
             return Command(ControllerCode.BROKER_NEED_TO_BE_REGISTERED)
+        if header.designate_elect:
+            return self._designate(header.broker_id)
         if not self.epoch:
             self._choose(header.broker_id)
         elif self.master in self._alive:
             return self._standing(ControllerCode.MASTER_STILL_EXIST)
         elif not self._choose_best():
             return Command(ControllerCode.ELECT_MASTER_FAILED, remark="no candidate")
+        return self._standing()
+
+    def _designate(self, broker_id):
+        """An operator, or a master that hands over, asks for a broker."""
+        if broker_id == self.master and broker_id in self._alive:
+            return self._standing(ControllerCode.MASTER_STILL_EXIST)
+        if broker_id not in self.members or broker_id not in self._alive:
+            return Command(ControllerCode.ELECT_MASTER_FAILED, remark="no candidate")
+        self._choose(broker_id)
+        self._tell_all()
         return self._standing()
 
     def _alter(self, asked, connection):
@@ -359,6 +371,9 @@ class ControllerModel:
         """The master is dead: elect another one, or none, and tell who lives."""
         if not self._choose_best() and self.master is not None:
             self.master, self.epoch = None, self.epoch + 1
+        self._tell_all()
+
+    def _tell_all(self):
         for each in self._alive:
             told = self._standing()
             self._run(self._tell(self._addresses[each], request(1008, told.ext, told.body)))
