@@ -231,7 +231,7 @@ def test_answers_of_etcd_are_lost(running, tmp_path):
         one = await start("one", endpoints=(await forwarder.start(),))
         await until(lambda: one.serving, "master")
         two = await start("two")
-        await until(lambda: two.role == "slave", "slave")
+        await until(lambda: two.role == "slave" and 2 in one.engine._seen.members, "slave")
         forwarder.deaf = True
         one.copies(two)
         assert one.machine.set.counted == {1, 2} and one.machine.set.members == {1}
