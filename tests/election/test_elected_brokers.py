@@ -255,3 +255,17 @@ def test_a_restarted_broker_shows_what_the_set_has_confirmed_only(run, follows):
             await brokers.until(lambda: shown(one) == shown(two) == 8, "the rest")
 
     run(main)
+
+
+def test_steps_of_the_wall_clock_elect_nobody(run):
+    async def main(brokers):
+        one, two = await two_in_sync(brokers)
+        for days in (1, -2):
+            brokers.pair.world.clock._start_us += days * 86_400_000_000
+            assert await send(one) == 0
+            await brokers.pair.world.clock.sleep(2 * LEASE_S)
+            assert await send(one) == 0
+        assert leads(one) and elected(one).machine.epoch == 1 and members(one) == {1, 2}
+        assert await log_of(one) == await log_of(two)
+
+    run(main)
