@@ -8,12 +8,15 @@ import pytest
 
 pytest.importorskip("gantrymq_replication")
 
+from elected_brokers import members, send, simulate_brokers, two_in_sync
 from elected_group import gather_done, simulate_group
 from ha_pairs import end
 
-from gantrymq.errors import GantryError
+from gantrymq.errors import GantryError, ServiceNotAvailable
+from gantrymq.interfaces import SendRequest
 from gantrymq.loose_json import dumps
 from gantrymq.remoting.codes import RequestCode
+from gantrymq_replication.tables import TablesService
 from gantrymq_testing.simulated import ProcessKilled
 
 SEEDS = int(os.environ.get("GANTRYMQ_ELECTION_SEEDS", "1"))
@@ -118,3 +121,26 @@ def test_what_was_answered_is_on_the_next_master(seed, monkeypatch):
         assert changes.groups
 
     simulate_group(main, monkeypatch, seed, count=2 + seed % 2)
+
+
+def test_a_slave_that_does_not_copy_tables_leaves_the_set(monkeypatch):
+    async def main(brokers):
+        one, two = await two_in_sync(brokers, slaveTimeout=500, haMaxTimeSlaveNotCatchup=4000)
+        assert await send(one) == 0
+        clock, began = brokers.pair.world.clock, brokers.pair.world.clock.monotonic()
+
+        async def hangs(self, master):
+            await clock.sleep(1000)
+
+        monkeypatch.setattr(TablesService, "_short_round", hangs)
+        monkeypatch.setattr(TablesService, "round", hangs)
+        with pytest.raises(ServiceNotAvailable, match="did not copy a change of topics or groups in time"):
+            await one.broker.messages.send(SendRequest("p", "Another", b"body"))
+        assert clock.monotonic() - began < 1
+        assert await send(one) == 0, "other topics need no new tables"
+        await brokers.until(lambda: members(one) == {1}, "set of one", 6)
+        await one.broker.messages.send(SendRequest("p", "Another", b"body"))
+        monkeypatch.undo()
+        await two.stop()
+
+    simulate_brokers(main, monkeypatch)
