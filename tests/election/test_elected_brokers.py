@@ -86,6 +86,20 @@ def test_a_planned_stop_hands_all_over(run, flush):
     run(main)
 
 
+def test_name_servers_always_name_a_master_during_a_planned_stop(run):
+    async def main(brokers):
+        names = await brokers.pair.start("names", brokerName="another")
+        one, two = await two_in_sync(brokers, namesrv=names.namesrv)
+        await brokers.pair.world.clock.sleep(1)
+        stopping = asyncio.ensure_future(one.stop())
+        while not stopping.done():
+            assert [int(each) for each in await brokers.registered(names)].count(0) == 2  # with that of `another`
+        assert leads(two)
+        assert sorted(int(each) for each in await brokers.registered(names)) == [0, 0]
+
+    run(main)
+
+
 def test_a_master_without_etcd_fences_itself_before_another_is_elected(run):
     async def main(brokers):
         one, two = await two_in_sync(brokers)
@@ -120,7 +134,10 @@ def test_a_lonely_master_refuses_messages_with_min_in_sync_replicas(run):
     async def main(brokers):
         one = await brokers.start("one", minInSyncReplicas=2)
         await brokers.until(lambda: elected(one).leads, "master")
-        await brokers.pair.world.clock.sleep(1)
+        await brokers.pair.world.clock.sleep(0.5)
+        with pytest.raises(ServiceNotAvailable, match="in-sync replicas not enough"):  # clients wait for slaves
+            await send(one)
+        await brokers.pair.world.clock.sleep(2)
         with pytest.raises(RequestRefused, match="in-sync replicas not enough: 1 in sync, minInSyncReplicas=2"):
             await send(one)
         await brokers.start("two", minInSyncReplicas=2)

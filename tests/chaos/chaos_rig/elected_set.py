@@ -16,7 +16,7 @@ from typing import Any, NamedTuple, Self
 
 from etcd_servers import leader, start_etcd
 from harness import GantryServer, Process, create_topic
-from harness.probe import request
+from harness.probe import request, route_of
 from java_controllers import start_controllers
 from message_history import Bodies, History, Log, read_log, read_topic
 from polling import wait_until
@@ -231,15 +231,13 @@ class ElectedSet:
         return addresses.index(wait_until(look, "a leading controller", AGAIN_S))
 
     def until_mastered(self) -> None:
-        """Wait until a broker is the master, though it may have too few slaves."""
-        alone = self.members[0]
+        """Wait until the first broker is the master for the name server, though it has no slaves yet."""
+        place = f'0:"{self.members[0].address}"'
 
-        def leads() -> bool:
-            with suppress(OSError, ValueError, KeyError):
-                return bool(alone.election()["problem"].startswith(NOT_ENOUGH))
-            return False
+        def named() -> bool:
+            return place in (route_of(self.namesrv, "TBW102") or "").replace('"0":', "0:")
 
-        wait_until(leads, "a master", READY_S, self.why)
+        wait_until(named, "a master", READY_S, self.why)
 
     def until_whole(self) -> None:
         """Wait until all brokers are in the set, and messages are accepted."""

@@ -219,6 +219,7 @@ class BrokerServer:
         # Appended last and so stopped first: name servers stop naming this broker before it refuses requests.
         self._closing.append(parts.registration.stop)
         self._closing.append(parts.roles.close)
+        self._closing.extend(each.leave for each in services if hasattr(each, "leave"))  # before all that
         tables.topics.on_change(lambda topic: parts.registration.topic_changed(topic.name))
         await parts.registration.registered()
         return report

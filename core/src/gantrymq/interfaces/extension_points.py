@@ -54,10 +54,11 @@ class Gate(Protocol):
 class Service(Protocol):
     """Background work for the broker's lifetime.
 
-    Three attributes are optional. ``roles``, a frozenset of `gantrymq.model.role.Role`: the roles of the broker in
+    Four attributes are optional. ``roles``, a frozenset of `gantrymq.model.role.Role`: the roles of the broker in
     which it runs. Otherwise it runs on masters only, and is stopped and started again when the role changes. ``url``:
     the address of web pages that it serves, shown when the broker is ready; empty for none. ``stops_last``: True to be
-    stopped after the last requests are answered, and started before the services without it.
+    stopped after the last requests are answered, and started before the services without it. ``leave``: a coroutine
+    function, called first at the broker's stop, while name servers name it and its role may change.
     """
 
     name: str

@@ -43,7 +43,7 @@ from gantrymq_replication.election.identity import IdentityFiles
 from gantrymq_replication.election.machine import Follow, Machine
 from gantrymq_replication.election.runner import Election, ElectionRules, Mastered
 from gantrymq_replication.election.serving import SlaveServing
-from gantrymq_replication.election.settings import ETCD, ElectionSettings, settings_without_effect
+from gantrymq_replication.election.settings import ETCD, FIRST_S, ElectionSettings, settings_without_effect
 from gantrymq_replication.election.sync_set import ANY_TABLES
 from gantrymq_replication.election.table_copies import TableCopies
 from gantrymq_replication.settings import HaSettings
@@ -59,6 +59,7 @@ REFUSED_S: Final = 5.0  # the same after logs that do not fit
 ASK_S: Final = 0.5  # between two questions for the master's HA address
 LOOK_S: Final = 0.01  # between two looks whether all is confirmed
 TABLES_S: Final = 0.1  # between two looks whether the tables are copied
+NAMED_S: Final = 0.3  # for the next master to be registered, before this broker is not at its place
 KEEP_S: Final = 1.0  # between two updates of the kept confirm offset
 NOT_YET: Final = "the election has not begun"
 NO_ID: Final = "this broker is not registered before it has an id in its set"
@@ -90,7 +91,8 @@ class ElectionService:
         self._leads = False
         self._serving = False  # as the master of the epoch `_epoch`
         self._epoch = 0  # the last one that this broker was the master of, since the start
-        self._stopping = False
+        self._waits_until = 0.0  # for slaves to follow the new epoch; clients try again meanwhile
+        self._stopping = self._leaving = False
         self._received = 0  # bytes from earlier masters
         self._registers = False  # with the name servers
         self._cancel: list[Callable[[], object]] = []
@@ -234,6 +236,22 @@ class ElectionService:
         self._keeping = asyncio.ensure_future(self._keep_always())
         self.election.start()
 
+    async def leave(self) -> None:
+        """Hand over while name servers name this broker: a route without a master fails sends of RocketMQ's clients."""
+        if self.election is None or not self._serving:
+            return
+        self._leaving = True
+        try:
+            await self.election.hand_over()
+        except GantryError as error:
+            log.info("this master ends without a successor: %s", error)
+            return
+        until = self._clock.monotonic() + LAST_S
+        while self._serving and self._clock.monotonic() < until:
+            await self._clock.sleep(0.01)
+        await self._clock.sleep(NAMED_S)
+        self._register(self.election.own_id)
+
     async def stop(self) -> None:
         """Let another member of the in-sync set be the master, and end all connections."""
         if self.election is None:
@@ -317,7 +335,7 @@ class ElectionService:
         problem = machine.problem(now)
         if not machine.is_master and self.election is not None and self.election.problem:
             problem = self.election.problem
-        if machine.leased(now) and not machine.held:
+        if machine.leased(now) and not machine.held and now >= self._waits_until:
             return RequestRefused(1, problem)
         return ServiceNotAvailable(f"service not available now: {problem}")
 
@@ -390,6 +408,7 @@ class ElectionService:
         await self._broker.role.change(Role.MASTER, epoch)
         self._register(0)
         self._epoch, self._serving, self.problem = epoch, True, ""
+        self._waits_until = self.now + FIRST_S
         return Mastered(confirmed, self._log.surely)
 
     async def _all_shown(self) -> None:
@@ -417,7 +436,7 @@ class ElectionService:
         await self._end_copying()
         await self._port.end_all(reason)
         await self._broker.role.change(Role.REPLICA, max(epoch, self._broker.role.epoch))
-        if self.election is not None and self.election.own_id:
+        if self.election is not None and self.election.own_id and not self._leaving:
             self._register(self.election.own_id)
 
     def fence(self, reason: str) -> None:
