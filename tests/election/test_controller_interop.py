@@ -1,7 +1,8 @@
-"""Brokers of ours, without a log, in elections by Java's controllers 5.3.3 (DLedger)."""
+"""Our engine in elections by Java's controllers 5.3.3 (DLedger, jRaft): brokers without a log are elected and replaced,
+controllers die and come back."""
 
 import asyncio
-from contextlib import AsyncExitStack, ExitStack
+from contextlib import AsyncExitStack
 
 import pytest
 
@@ -16,12 +17,6 @@ from gantrymq_replication.election.controller import ControllerEngine, Controlle
 from gantrymq_replication.election.machine import Fencing
 
 pytestmark = pytest.mark.interop
-
-
-@pytest.fixture
-def running():
-    with ExitStack() as stack:
-        yield stack.enter_context
 
 
 class Set:
@@ -144,11 +139,8 @@ def test_elections_of_one_controller(running, tmp_path):
     simulate(tmp_path, controllers, main)
 
 
-@pytest.mark.parametrize(
-    "start",
-    [start_controllers, pytest.param(start_jraft_controllers, marks=pytest.mark.long)],
-    ids=["dledger", "jraft"],
-)
+@pytest.mark.long
+@pytest.mark.parametrize("start", [start_controllers, start_jraft_controllers], ids=["dledger", "jraft"])
 def test_the_leader_of_three_controllers_dies(running, tmp_path, start):
     controllers = start(running, tmp_path, 3)
 

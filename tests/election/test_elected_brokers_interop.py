@@ -84,7 +84,7 @@ def log_of(broker, store):
     return b"".join(each.read_bytes() for each in sorted((store / "commitlog").iterdir())).rstrip(b"\0")
 
 
-@pytest.mark.parametrize("engine", [controller, etcd])
+@pytest.mark.parametrize("engine", [pytest.param(controller, marks=pytest.mark.long), etcd])
 def test_the_slave_is_elected_when_the_master_is_killed(running, tmp_path, engine):
     settings = {**SETTINGS, **engine(running, tmp_path)}
     namesrv = running(GantryServer.name_server(tmp_path / "namesrv")).namesrv
@@ -132,7 +132,7 @@ def test_the_slave_is_elected_when_the_master_is_killed(running, tmp_path, engin
     asyncio.run(main())
 
 
-@pytest.mark.parametrize("engine", [controller, etcd])
+@pytest.mark.parametrize("engine", [controller, pytest.param(etcd, marks=pytest.mark.long)])
 def test_a_frozen_master_acknowledges_nothing_when_it_wakes(running, tmp_path, engine):
     settings = {**SETTINGS, **engine(running, tmp_path), "controllerHeartBeatTimeoutMills": "3000"}
     namesrv = running(GantryServer.name_server(tmp_path / "namesrv")).namesrv
@@ -172,6 +172,7 @@ def test_a_frozen_master_acknowledges_nothing_when_it_wakes(running, tmp_path, e
     assert log_of(one, tmp_path / "one" / "store") == log_of(two, tmp_path / "two" / "store")
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("engine", [controller, etcd])
 def test_masters_of_a_set_of_three_are_killed_under_load(running, tmp_path, engine):
     settings = {**SETTINGS, **engine(running, tmp_path), "minInSyncReplicas": "2"}

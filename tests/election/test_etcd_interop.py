@@ -143,6 +143,7 @@ def test_the_last_member_that_may_have_lost_messages_is_not_elected(running, tmp
     run(tmp_path, (etcd.endpoint,), main)
 
 
+@pytest.mark.long
 def test_three_etcd_members(running, tmp_path):
     etcds = start_etcd(running, tmp_path, 3)
 

@@ -74,8 +74,8 @@ class ElectedJavaBroker(Process):
 
     leaves_something = False
 
-    def __init__(self, scratch, store, namesrv, controllers, ports):
-        """*ports*: for clients and for the HA protocol."""
+    def __init__(self, scratch, store, namesrv, controllers, ports, **more):
+        """*ports*: for clients and for the HA protocol; *more*: settings."""
         self.address, self.ha_address = (f"127.0.0.1:{port}" for port in ports)
         settings = {
             "brokerClusterName": "DefaultCluster",
@@ -94,8 +94,10 @@ class ElectedJavaBroker(Process):
             "haSendHeartbeatInterval": "1000",  # a slave reports after this silence, not after 5 s
             **SMALL_STORE,
             **JAVA_ONLY,
+            **more,
         }
         heap = ("-Xms256m", "-Xmx512m", "-XX:MaxDirectMemorySize=256m", "-XX:TieredStopAtLevel=1")
         command = _java(VERSION, scratch, heap, "broker.BrokerStartup", _write_conf(scratch, "broker.conf", settings))
         super().__init__("java-broker", command, scratch)
+        serves(f"RocketMQ broker {VERSION}", self.alive)
         self.wait_for_start(lambda p: "boot success" in p.output, "boot success", BOOT_S)
