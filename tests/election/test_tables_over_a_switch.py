@@ -109,12 +109,20 @@ async def switch(group, changes, number, wait_s, kill):
     await master.start()
 
 
+@pytest.mark.parametrize("at", ["some time", pytest.param("a write", marks=pytest.mark.long)])
 @pytest.mark.parametrize("seed", range(1, 1 + SEEDS))
-def test_what_was_answered_is_on_the_next_master(seed, monkeypatch):
+def test_what_was_answered_is_on_the_next_master(at, seed, monkeypatch):
     async def main(group):
         changes, chance = Changes(group), group.pair.world.random
+
+        def kill(master):
+            if at == "some time":
+                master.process.kill()
+            else:
+                master.process.kill_at_file_call(chance.randint(1, 80))
+
         for number in range(3):
-            await switch(group, changes, 1000 * number, chance.uniform(0.02, 0.2), lambda master: master.process.kill())
+            await switch(group, changes, 1000 * number, chance.uniform(0.02, 0.2), kill)
         await changes.judge(await group.complete())
         assert changes.sent
         assert changes.topics
