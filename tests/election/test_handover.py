@@ -108,7 +108,7 @@ def test_a_master_whose_handover_has_no_answer_is_fenced_until_it_knows(run, mon
         engine = elected(one).engine
         done = engine.hand_over
 
-        async def unanswered(epoch, broker_id):
+        async def unanswered(epoch, broker_id, *, leaves):
             await done(epoch, broker_id)
             raise EngineUnreachable("etcd does not answer")
 

@@ -37,7 +37,7 @@ class ScriptedEngine:
 
     elect = renew
 
-    async def hand_over(self, epoch, broker_id):
+    async def hand_over(self, epoch, broker_id, *, leaves=False):
         if broker_id != 3:
             raise EngineRefused("it is dead")
         self.standing = Standing(broker_id, epoch + 1, frozenset({1, 2, 3}), 2, "other:1")
@@ -270,8 +270,8 @@ def test_a_handover_that_is_cancelled_may_be_done():
         broker.election.do(broker.machine.connected(3, 0, False, broker.now))
         hand_over = engine.hand_over
 
-        async def slow(epoch, broker_id):
-            await hand_over(epoch, broker_id)
+        async def slow(epoch, broker_id, *, leaves):
+            await hand_over(epoch, broker_id, leaves=leaves)
             await broker.world.clock.sleep(10)
 
         engine.hand_over = slow

@@ -263,7 +263,7 @@ class ControllerEngine:
         answer = await self._ask(RequestCode.CONTROLLER_ALTER_SYNC_STATE_SET, header, body)
         return change.members, AlterResponse.from_ext(answer.ext).new_sync_state_set_epoch
 
-    async def hand_over(self, epoch: int, broker_id: int) -> None:
+    async def hand_over(self, epoch: int, broker_id: int, *, leaves: bool = False) -> None:
         """Ask for the election of another broker. See `Engine.hand_over`."""
         header = ElectRequest(
             cluster_name=self._rules.cluster,

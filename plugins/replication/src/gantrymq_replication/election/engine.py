@@ -74,8 +74,8 @@ class Engine(Protocol):
     async def alter(self, epoch: int, change: Alter) -> tuple[frozenset[int], int]:
         """Replace the in-sync set as the master of *epoch*; return the new set and its set epoch."""
 
-    async def hand_over(self, epoch: int, broker_id: int) -> None:
-        """Let another member of the in-sync set be the master, as the master of *epoch*."""
+    async def hand_over(self, epoch: int, broker_id: int, *, leaves: bool = False) -> None:
+        """Let another member of the in-sync set be the master, as the master of *epoch*; *leaves*: see `resign`."""
 
     async def admit(self, broker_id: int, *, unclean: bool) -> None:
         """Let *broker_id* be elected next, because a person has decided so; there is no master.

@@ -207,13 +207,14 @@ class EtcdEngine:
             raise EngineRefused(f"{key} in etcd is {found.value!r}, which is no number")
         return int(found.value), {"revisions": {key: found.revision}}
 
-    async def hand_over(self, epoch: int, broker_id: int) -> None:
+    async def hand_over(self, epoch: int, broker_id: int, *, leaves: bool = False) -> None:
         """Delete `master`, and name the broker that others wait for. See `Engine.hand_over`."""
         state = await self._read()
         if broker_id not in state.in_sync or broker_id not in state.members:
             living = sorted(state.in_sync & state.members.keys() - {self._id})
             raise EngineRefused(f"broker id {broker_id} cannot be the master; members of the in-sync set are {living}")
-        if not self._mine(state) or state.epoch != epoch or not await self._end(state, successor=broker_id):
+        change = {"successor": broker_id, **(self._leaving(state) if leaves else {})}
+        if not self._mine(state) or state.epoch != epoch or not await self._end(state, **change):
             raise EngineRefused(f"broker id {self._id} is not the master of epoch {epoch} in etcd any more")
 
     async def resign(self) -> None:
@@ -225,12 +226,15 @@ class EtcdEngine:
             return
         state = await self._read()
         if self._mine(state):
-            others = state.in_sync - {self._id}
-            leaves = others <= state.members.keys() and len(others) >= self._rules.least_copies
-            members = sorted(others if leaves else state.in_sync)
-            await self._end(state, clean=True, set=members, setEpoch=state.set_epoch + leaves)
+            await self._end(state, clean=True, **self._leaving(state))
         lease, self._lease = self._lease, 0
         await self._etcd.revoke(lease)
+
+    def _leaving(self, state: _State) -> dict[str, Any]:
+        """Return the set without this broker, if enough other members are alive."""
+        others = state.in_sync - {self._id}
+        leaves = others <= state.members.keys() and len(others) >= self._rules.least_copies
+        return {"set": sorted(others if leaves else state.in_sync), "setEpoch": state.set_epoch + leaves}
 
     async def _end(self, state: _State, **more: Any) -> int:
         """End this broker's mastership with a change of `state`; return 0 if it has ended already."""

@@ -139,12 +139,13 @@ class Election:
         except Exception:
             log.exception("the connection to the engine did not end")
 
-    async def hand_over(self, broker_id: int | None = None, *, waits: bool = True) -> int:
+    async def hand_over(self, broker_id: int | None = None, *, waits: bool = True, leaves: bool = False) -> int:
         """Let another member of the in-sync set be the master, and return its id.
 
         Args:
             broker_id: of the member; None for the one with the longest log.
             waits: refuse messages until the members have all that this one has, so that none is cut away.
+            leaves: this broker stops then, so that the next master need not wait for it.
 
         Raises:
             EngineError: this broker is not the master, there is no such member, the members do not confirm in time, or
@@ -160,7 +161,7 @@ class Election:
         try:
             if waits:
                 await self._copied(machine, successor)
-            await self._engine.hand_over(machine.epoch, successor)
+            await self._engine.hand_over(machine.epoch, successor, leaves=leaves)
         except EngineRefused:
             raise
         except BaseException as error:  # it may be done, also if the operator's request was cancelled

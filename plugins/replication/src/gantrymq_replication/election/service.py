@@ -242,7 +242,7 @@ class ElectionService:
             return
         self._leaving = True
         try:
-            await self.election.hand_over()
+            await self.election.hand_over(leaves=True)
         except GantryError as error:
             log.info("this master ends without a successor: %s", error)
             return
@@ -422,7 +422,8 @@ class ElectionService:
         await self._stand_down(f"broker id {master.master} is the master of epoch {master.epoch}", master.epoch)
         self._master = master.address
         self.on_follow()
-        self._copying = asyncio.ensure_future(self._copy_always(master))
+        if not self._leaving:  # else it would enter the set, and the master wait for it
+            self._copying = asyncio.ensure_future(self._copy_always(master))
 
     async def stand_down(self, reason: str) -> None:
         """Serve reads only. See `Host.stand_down`."""
