@@ -120,7 +120,7 @@ def test_a_master_whose_handover_has_no_answer_is_fenced_until_it_knows(run, mon
 
         engine = elected(two).engine
 
-        async def lost(epoch, broker_id):
+        async def lost(epoch, broker_id, *, leaves):
             raise EngineUnreachable("etcd does not answer")
 
         await brokers.until(lambda: elected(one).followed and elected(two).machine.set.present == 2, "set of two")
