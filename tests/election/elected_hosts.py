@@ -268,7 +268,7 @@ class ElectedHosts:
 
         def settled():
             self.check()
-            if not self.judged and any("lacks acknowledged" in host.service.problem for host in self.all):
+            if not self.judged and any("in-sync set confirmed" in host.service.problem for host in self.all):
                 self.tally.refused = 1
                 return True
             master = self.master()

@@ -111,7 +111,9 @@ def main():
 def print_table(rows):
     """Print the table of the documentation."""
     total = Tally()
-    print("| Engine | Brokers | `flushDiskType` | Runs | Acknowledged | Lost | Elections | Nobody accepts, s |")
+    print(
+        "| Engine | Brokers | `flushDiskType` | Runs | Acknowledged | Lost | Epochs with messages | Nobody accepts, s |"
+    )
     print("|---|---|---|---|---|---|---|---|")
     for (brokers, engine, flush), tally in rows.items():
         if not tally.runs:
@@ -124,6 +126,7 @@ def print_table(rows):
     print(
         f"\n{total.runs} runs, {total.acknowledged} acknowledged, {total.seen} seen, {total.unsure} without an answer"
     )
+    print(f"{total.refused} runs ended with a broker that refuses to follow a master without what it has confirmed")
     print("; ".join(f"{count} {kind}" for kind, count in sorted(total.troubles.items())))
 
 
