@@ -54,6 +54,7 @@ def ignore_the_lease(patch):
 
 
 @pytest.mark.long
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")  # a run that fails closes nothing
 @pytest.mark.parametrize(
     ("fault", "sentence"),
     [
