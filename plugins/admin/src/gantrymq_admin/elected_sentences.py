@@ -145,7 +145,8 @@ def _confirmed(found: ElectedSet) -> Iterator[str]:
     end = master.ha.max_offset if master.ha is not None else 0
     rest = end - master.election.confirmed
     if rest > 0:
-        seen = "" if master.election.fencing == "rocketmq" else " Consumers do not see them, and none is acknowledged."
+        seen = " Consumers do not see them, and this master has acknowledged none of them."
+        seen = "" if master.election.fencing == "rocketmq" else seen
         have = f"Every member has the log up to offset {master.election.confirmed}"
         yield f"{have}; {rest} bytes more are not confirmed.{seen}"
     else:
@@ -157,7 +158,7 @@ def _confirmed(found: ElectedSet) -> Iterator[str]:
 
 def _failures(found: ElectedSet) -> Iterator[str]:
     state, master = found.told, found.master
-    if state is None or master is None:
+    if state is None or master is None or _fenced(master):  # of a fenced one _refusals says what comes
         return
     lease, least = f"{state.lease_ms / 1000:g} s", state.least_copies
     others = [each for each in found.in_sync if each != found.master_id and _ready(found, each)]
@@ -203,6 +204,10 @@ def _failures(found: ElectedSet) -> Iterator[str]:
         yield f"If {engine} failed, the master would refuse messages {then}{but}, {again}."
 
 
+def _fenced(master: ElectedBroker) -> bool:
+    return master.election is not None and "is fenced" in master.election.problem
+
+
 def _ready(found: ElectedSet, broker_id: int) -> bool:
     """Return whether a member could take over now, as the master says, or else the controller."""
     broker = found.by_id(broker_id)
@@ -235,7 +240,7 @@ def _refusals(found: ElectedSet) -> Iterator[str]:
     else:
         yield f"Messages are refused now: {master.election.problem}."
         lacking = state.least_copies - len(found.in_sync) if state is not None else 0
-        if "is fenced" in master.election.problem:
+        if _fenced(master):
             engine = "a controller" if found.controllers else "etcd"
             yield f"That ends when {engine} confirms that broker id {master.id} still is the master, or elects another."
         elif "in-sync" in master.election.problem:

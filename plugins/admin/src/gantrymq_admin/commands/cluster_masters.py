@@ -58,7 +58,7 @@ async def demote(admin: Admin, name: str, controller: str | None, output: str) -
 
 
 @click.command()
-@broker_named()
+@click.argument("name", metavar="BROKER_NAME")
 @click.argument("to", metavar="ID")
 @click.option(
     "--unclean", is_flag=True, help="Also if it is not in the in-sync set: what it lacks is lost, acknowledged or not."
@@ -75,11 +75,11 @@ async def promote(admin: Admin, name: str, to: str, unclean: bool, controller: s
     found = await _set(admin, name, controller)
     wanted = _member(found, to)
     assert wanted.id is not None
-    if unclean:
-        _warn_of_loss(found, wanted)
     if found.controllers:
         if not found.leader:
             raise ClientError(found.engine_problem)
+        if unclean:
+            _warn_of_loss(found, wanted)
         await _change(admin, found, _elect(admin, found, wanted.id, unclean=unclean), output, wanted.id)
         return
     if found.master is not None:
@@ -87,6 +87,8 @@ async def promote(admin: Admin, name: str, to: str, unclean: bool, controller: s
             f"broker id {found.master_id} is the master of {name}: 'gantrymq cluster handover' changes it; if it does "
             "not answer, stop it, and the set elects another one when its lease has ended"
         )
+    if unclean:
+        _warn_of_loss(found, wanted)
     work = change_master(admin, wanted.address, "promote", wanted.id, unclean=unclean)
     await _change(admin, found, work, output, wanted.id)
 
@@ -177,7 +179,7 @@ async def _change(admin: Admin, before: ElectedSet, work: Awaitable[object], out
         await clock.sleep(LOOK_S)
         found = await _set(admin, before.broker, before.leader or None)
     took, master, accepts = clock.monotonic() - began, found.master, accepting(found)
-    old = before.master_id
+    old, why = before.master_id, master.election.problem if master is not None and master.election is not None else ""
     right = master is not None and (master.id != old if wanted is None else master.id == wanted)
     if output == "json":
         document = {
@@ -188,6 +190,7 @@ async def _change(admin: Admin, before: ElectedSet, work: Awaitable[object], out
             "address": master.address if master is not None else None,
             "epoch": found.epoch,
             "accepting": accepts,
+            "problem": why or None,
             "refused_ms": getattr(changed, "refused_ms", None),
             "seconds": round(took, 3),
         }
@@ -195,7 +198,8 @@ async def _change(admin: Admin, before: ElectedSet, work: Awaitable[object], out
     elif master is None:
         click.echo(f"{found.broker}: there is no master; 'gantrymq cluster explain' says why")
     else:
-        state = {True: "accepts messages", None: "is RocketMQ's", False: "does not accept messages yet"}[accepts]
+        refuses = f"does not accept messages yet ({why})"
+        state = {True: "accepts messages", None: "is RocketMQ's", False: refuses}[accepts]
         was = (
             f"instead of broker id {old}, "
             if old not in (None, master.id)

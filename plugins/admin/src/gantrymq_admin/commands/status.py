@@ -76,7 +76,7 @@ def _show_figures(brokers: Sequence[dict[str, Any]]) -> None:
             if each["value"] and not each["counts"]:
                 found.setdefault(name, []).append((broker, each))
     rows = [
-        (name if first else "", _title(broker), each["value"], each["help"] if first else "")
+        (name if first else "", _title(broker), round(each["value"], 3), each["help"] if first else "")
         for name, of_brokers in sorted(found.items())
         for first, (broker, each) in zip(chain([True], repeat(False)), of_brokers, strict=False)
     ]

@@ -107,6 +107,7 @@ class Election:
         self.problem = "the election has not begun"  # why this broker is no member of its set; empty if it is
         self._tasks = set[asyncio.Task[None]]()
         self._stopped = False
+        self._fenced = False  # and the log says so
         self._next: RoleChange | None = None
         self._changed = asyncio.Event()
         self._known: tuple[int, int | None] = (0, None)  # epoch and master
@@ -245,8 +246,12 @@ class Election:
         for each in decisions:
             if isinstance(each, Fence):
                 log.warning("this master accepts nothing: %s", each.reason)
+                self._fenced = True
                 self._tell(self._host.fence, each.reason)
             elif isinstance(each, Unfence):
+                if self._fenced:
+                    log.info("the engine confirms this master: it is not fenced any more")
+                self._fenced = False
                 self._tell(self._host.unfence)
             elif isinstance(each, Renew):
                 self._run(self._ask(self._engine.renew))
