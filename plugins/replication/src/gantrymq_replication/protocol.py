@@ -45,11 +45,14 @@ def is_one_record(data: bytes) -> bool:
     return int.from_bytes(data[:4], "big") == len(data)
 
 
-def keep_records(log_offset: int) -> str:
-    """Return what to do with a log that has records of its own from *log_offset* on: they may be the last copies."""
+def keep_records(log_offset: int, then: str = "start it as the master, or with") -> str:
+    """Return what to do with a log that has records of its own from *log_offset* on: they may be the last copies.
+
+    *then*: how its broker becomes the master, before ``an empty folder``.
+    """
     return (
         f"They may be the last copies: 'gantrymq store extract DIR --from-log-offset {log_offset}' prints them. Keep a "
-        "copy of its store folder, then start it as the master, or with an empty folder to copy the master's log"
+        f"copy of its store folder, then {then} an empty folder to copy the master's log"
     )
 
 

@@ -29,6 +29,13 @@ COPY: Final = (
     "this log was copied as a slave of fixed roles: start its master, which is elected first, so that this broker "
     "follows it once. If the master is lost, start this broker once with brokerRole=ASYNC_MASTER"
 )
+THEN: Final = (
+    "elect this broker by 'gantrymq cluster promote --unclean' (with etcd after a stop of the master), or start it with"
+)
+
+
+def _keep(log_offset: int) -> str:
+    return keep_records(log_offset, THEN)
 
 
 class ElectedLog:
@@ -161,21 +168,20 @@ class ElectedLog:
         if point is None or point < low:
             raise Refused(
                 f"this log ({low} to {end}) has no epoch in common with the master's: it was written by another set "
-                f"of brokers, or the master has deleted that part. {keep_records(low)}"
+                f"of brokers, or the master has deleted that part. {_keep(low)}"
             )
         if self._keeps and point < self.confirmed:
             raise Refused(
                 f"the master's log is equal to this one up to {point} only, but the in-sync set confirmed "
                 f"{self.confirmed}: "
-                f"the master lacks acknowledged messages. {keep_records(point)}"
+                f"the master lacks acknowledged messages. {_keep(point)}"
             )
         if point < end:
             try:
                 await _whole(self.raw.truncate(point))
             except LogMismatch as error:
                 raise Refused(
-                    f"the logs are equal up to {point}, where no record of this log starts ({error}). "
-                    f"{keep_records(point)}"
+                    f"the logs are equal up to {point}, where no record of this log starts ({error}). {_keep(point)}"
                 ) from error
             self.confirmed = min(self.confirmed, point)
         await self._take_epochs([each for each in self.epochs.entries if each.start < point], master, point)
@@ -225,14 +231,14 @@ class ElectedLog:
             raise Refused(
                 f"this log differs from the master's at {place}, although both have the same epochs there and an "
                 f"in-sync set confirmed it up to {compared.least}: is that a master of another set of brokers, or is "
-                f"one of the two logs damaged? {keep_records(place)}"
+                f"one of the two logs damaged? {_keep(place)}"
             )
         if compared.by_epochs:
             return await self._cut(compared) if compared.differs else end
         if compared.fails and not compared.differs:
             raise Refused(
                 f"this log ends at {end}, after the end {master.end} of the master's: it has records that the master "
-                f"does not have. {keep_records(master.end)}"
+                f"does not have. {_keep(master.end)}"
             )
         if compared.fails:
             start = max(place - LONGEST_BYTES, low)
@@ -244,7 +250,7 @@ class ElectedLog:
                 )
             raise Refused(
                 f"this log differs from the master's at {place} (this one ends at {end}): it was written by another "
-                f"master. {keep_records(place)}"
+                f"master. {_keep(place)}"
             )
         if place < end:
             end = compared.least
