@@ -298,6 +298,7 @@ def test_bi355_more_copies_in_sync_than_brokers(row, run):
         one = await brokers.start("one", minInSyncReplicas=3)
         await brokers.start("two", minInSyncReplicas=3)
         await brokers.until(lambda: members(one) == {1, 2}, "set of two")
+        await brokers.pair.world.clock.sleep(2)  # before that slaves are waited for, with 14
         return await refusal(one)
 
     refused = run(main)
