@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-import gc
 import json
 from pathlib import Path
-from types import SimpleNamespace
 
 import pytest
+from late_gates import put_gate
 
-from gantrymq.broker.sending.pipeline import Pipeline
 from gantrymq.client import Client
 from gantrymq.errors import GantryError, StoreError
 from gantrymq.formats.batch_body import BatchEntry, encode_batch
@@ -327,8 +325,7 @@ def test_one_that_is_refused_beside_others_whose_gate_is_late_is_not_lost(gantry
             monkeypatch.setattr(store, "put", put)
             return [*put(messages[:1]), PutResult(PutStatus.CREATE_FILE_FAILED, -1, -1, 0, 0, "no space left")]
 
-        (pipeline,) = [each for each in gc.get_objects() if isinstance(each, Pipeline) and each._store is store]
-        monkeypatch.setattr(pipeline, "_gates", (SimpleNamespace(name="late", passed=late),))
+        put_gate(monkeypatch, store, late)
         monkeypatch.setattr(store, "put", no_room_for_the_second)
         await clock.sleep(40)
         assert bodies(await cluster.pull("T")) == [b"0", b"1", b"first"]

@@ -1,12 +1,10 @@
 """Timers in a whole broker, on a virtual clock."""
 
-import gc
 import json
-from types import SimpleNamespace
 
 import pytest
+from late_gates import put_gate
 
-from gantrymq.broker.sending.pipeline import Pipeline
 from gantrymq.client import SendFailed
 from gantrymq.errors import BrokerRefused, MessageIllegal, StoreError
 from gantrymq.formats.record import iter_records
@@ -250,12 +248,11 @@ def test_a_recall_that_is_stored_too_late_is_not_acknowledged(gantrymq_simulatio
         await cluster.create_topic("A", 1)
         sent = await cluster.send("A", b"timed", system_properties={"TIMER_DELAY_MS": "2500"})
         await clock.sleep((int(decode_handle(sent.recall_handle).time) - clock.now_ms() - 20) / 1000)
-        (pipeline,) = [each for each in gc.get_objects() if isinstance(each, Pipeline) and each._store is store]
 
         async def late(log_offset):
             await clock.sleep(2.5)
 
-        monkeypatch.setattr(pipeline, "_gates", (SimpleNamespace(name="late", passed=late),))
+        put_gate(monkeypatch, store, late)
         answer = await ask(cluster, RECALL, topic="A", recallHandle=sent.recall_handle)
         await clock.sleep(10)
         return answer, await bodies(cluster)
@@ -271,14 +268,13 @@ def test_a_recall_that_was_not_confirmed_is_answered_as_a_send_is(gantrymq_simul
         clock, store = cluster.world.clock, cluster.store
         await cluster.create_topic("A", 1)
         sent = await cluster.send("A", b"timed", system_properties={"TIMER_DELAY_SEC": "20", "UNIQ_KEY": "id1"})
-        (pipeline,) = [each for each in gc.get_objects() if isinstance(each, Pipeline) and each._store is store]
 
         async def late(log_offset):
             if problem is not None:
                 raise problem
             await clock.sleep(2)
 
-        monkeypatch.setattr(pipeline, "_gates", (SimpleNamespace(name="late", passed=late),))
+        put_gate(monkeypatch, store, late)
         plain = None
         if problem is None:
             plain = (await cluster.broker.messages.send(SendRequest("g", "A", b"x", "", queue_id=0))).unconfirmed
