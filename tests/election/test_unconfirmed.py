@@ -93,3 +93,39 @@ def test_damage_after_the_confirm_offset_is_cut(run):
         await brokers.until(lambda: elected(two).confirmed == end(one), "copy")
 
     run(main)
+
+
+@pytest.mark.parametrize("equal", [True, False])
+def test_with_an_older_list_of_epochs_the_bytes_decide(run, equal):
+    """The list in ``.bak`` lacks the epoch of the records that were confirmed last."""
+
+    async def main(brokers):
+        one, two = await two_in_sync(brokers)
+        await put(one, 10)
+        await brokers.until(lambda: end(two) == end(one), "copy")
+        await one.stop()
+        await brokers.until(lambda: leads(two), "successor")
+        one = await brokers.start("one")
+        await brokers.until(lambda: members(two) == {1, 2}, "set of two")
+        await put(two, 10)
+        await brokers.until(lambda: elected(one).confirmed == end(two), "copy")
+        await one.stop()
+        files, epochs = brokers.pair.world.files, Path("/one/store/epochFileCheckpoint")
+        whole = files.read(epochs)
+        assert files.read(epochs.with_name(f"{epochs.name}.bak")) != whole
+        files.replace(epochs, whole[:-4])
+        if not equal:
+            log = Path("/one/store/commitlog/00000000000000000000")
+            content = files.read(log)
+            *_, last = records_in([content])
+            place = last.log_offset + last.total_size - 1
+            files.replace(log, content[:place] + bytes([content[place] ^ 1]) + content[place + 1 :])
+        one = await brokers.start("one")
+        if equal:
+            await brokers.until(lambda: files.read(epochs) == whole, "list of epochs")
+            await brokers.until(lambda: members(two) == {1, 2}, "set of two")
+            assert await log_of(one) == await log_of(two)
+        else:
+            await brokers.until(lambda: "this log is damaged at" in elected(one).problem, "refusal")
+
+    run(main)

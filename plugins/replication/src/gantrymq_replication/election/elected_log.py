@@ -18,7 +18,7 @@ from gantrymq_replication.durable_mark import DurableMark
 from gantrymq_replication.election.auto_switch import HandshakeAnswer
 from gantrymq_replication.election.comparing import FIXED, Comparison, comparison, unconfirmed
 from gantrymq_replication.election.epochs import Epoch, EpochFile, EpochList
-from gantrymq_replication.overlap import last_record_start, read_whole
+from gantrymq_replication.overlap import OVERLAP_BYTES, last_record_start, read_whole
 from gantrymq_replication.protocol import Refused, keep_records
 from gantrymq_replication.slave_log import last_message
 
@@ -54,6 +54,7 @@ class ElectedLog:
         self._path, self._mark = confirm_file(broker), DurableMark(broker)
         self._epoch_file = EpochFile(self._files, epochs)
         self.epochs, self.problem = self._epoch_file.load()
+        self._older = bool(self.problem)  # the list may lack the newest epochs
         self.epochs.cut_from_offset(self.end + 1)
         if not self.problem and not self.epochs.entries and self.end and self._mark.read() is not None:
             self.problem = COPY
@@ -198,12 +199,15 @@ class ElectedLog:
         if epochs != self.epochs:
             self.epochs = epochs
             await self._save()
+        self._older = False
 
     # --- logs whose epochs do not tell whether they are equal ---------------------------------------------------------
 
     def comparison(self, master: HandshakeAnswer) -> Comparison | None:
         """Return what to compare with the log of *master* before `adopt`; None if `fit` finds what is equal."""
-        kept = self.confirmed if self._keeps else 0
+        (low, end), kept = self.range, self.confirmed if self._keeps else 0
+        if self._older and kept > low:
+            return Comparison(max(kept - OVERLAP_BYTES, low, 1), min(kept, end), min(end, master.end))
         return comparison(self.range, self.epochs, master.epochs, master.end, kept, self._mark.read())
 
     def unconfirmed(self, master: HandshakeAnswer) -> Comparison | None:

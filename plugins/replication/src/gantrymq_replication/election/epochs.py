@@ -212,7 +212,7 @@ class EpochFile:
             return LoadedEpochs(EpochList(), "")
         raise StoreDamaged(
             f"the list of epochs of the log cannot be read: {'; '.join(problems)}. Restore it from a backup of this "
-            "broker, or empty its store folder, so that it copies its master's log"
+            "broker; or, while another broker is the master, remove both files, so that the logs are compared"
         )
 
     def save(self, epochs: EpochList) -> None:
