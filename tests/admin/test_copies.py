@@ -258,3 +258,10 @@ def test_a_learner_lacks_nothing_because_it_is_never_in_sync():
     rows = copies_of([elected(master(learner), 1), elected(slave("a:1", 4, problem=""), 4, learner=True)])
     assert (rows[1].in_sync, rows[1].following, rows[1].problem) == (None, True, "a learner: never in sync")
     assert healthy(rows)
+
+
+def test_a_slave_that_an_elected_master_misses_is_shown_for_a_day():
+    leader = elected(master(of_id(2)), 1, away_since_ms={3: NOW_MS, 2: NOW_MS, 4: NOW_MS - 25 * 3600 * 1000})
+    rows = copies_of([leader, elected(slave("a:1", 2, problem=""), 2)])
+    assert [each.address for each in rows] == ["m:1", "a:1", "broker id 3"]
+    assert rows[2].lacking and "the master has no connection of it since" in rows[2].problem

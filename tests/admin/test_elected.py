@@ -156,6 +156,12 @@ def test_a_lonely_master_and_a_member_that_is_gone():
     assert "That ends when one more of them is in sync: 2." in text
 
 
+def test_a_broker_that_is_away_is_named():
+    text = said(master(connected(2), away_since_ms={3: 1_800_000_000_000, 2: 1_800_000_000_000}), slave(2))
+    assert "Broker id 3 is away: the master has had no connection of it since 2027-01-15" in text
+    assert "Broker id 2 is away" not in text
+
+
 def test_a_fenced_master():
     text = said(master(connected(2), problem="this master is fenced: etcd does not answer"), slave(2))
     assert "Messages are refused now: this master is fenced: etcd does not answer." in text

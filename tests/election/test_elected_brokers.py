@@ -13,6 +13,7 @@ from gantrymq.errors import RequestRefused, ServiceNotAvailable
 from gantrymq.model.queue import Queue
 from gantrymq.model.role import Role
 from gantrymq_replication.election.ha_port import MOST_SLAVES
+from gantrymq_replication.election.status import election_state
 
 
 @pytest.fixture
@@ -148,6 +149,24 @@ def test_a_lonely_master_refuses_messages_with_min_in_sync_replicas(run):
         await brokers.start("two", minInSyncReplicas=2)
         await brokers.until(lambda: leads(one), "two copies")
         assert await send(one) == 0
+
+    run(main)
+
+
+def test_a_master_tells_which_slaves_it_misses(run):
+    async def main(brokers):
+        one, two = await two_in_sync(brokers)
+        assert election_state(elected(one))["away"] == []
+        await two.stop()
+        await brokers.until(lambda: members(one) == {1}, "set of one")
+        [away] = election_state(elected(one))["away"]
+        assert away == {"brokerId": 2, "timestamp": pytest.approx(one.world.clock.now_ms(), abs=30_000)}
+        two = await brokers.start("two")
+        await brokers.until(lambda: members(one) == {1, 2}, "set of two")
+        assert election_state(elected(one))["away"] == []
+        await one.stop()
+        await brokers.until(lambda: leads(two), "successor")
+        assert [each["brokerId"] for each in election_state(elected(two))["away"]] == [1]
 
     run(main)
 

@@ -166,7 +166,27 @@ def copies_of(answers: Sequence[Answer], now_ms: int) -> list[Copy]:
     rows += [_slave(each, found.get(each.address), master, rest) for each in slaves]
     rows += [_unregistered(each) for each in rest]
     hosts = {each.address for each in rows if each.role != "master"} | {each.address for each in connections}
-    return rows + _lost(master, set(map(_host, hosts)), now_ms)
+    return rows + _lost(master, set(map(_host, hosts)), now_ms) + _away(master, answers, now_ms)
+
+
+def _away(master: Answer | None, answers: Sequence[Answer], now_ms: int) -> list[Copy]:
+    """Return slaves that an elected master misses, and that are not registered."""
+    if master is None or master.election is None:
+        return []
+    known = {each.election.own_id for each in answers if each.election is not None}
+    return [
+        Copy(
+            role="slave",
+            id=None,
+            address=f"broker id {broker_id}",
+            end=None,
+            following=False,
+            problem=f"not registered with the name servers; the master has no connection of it since {_time(at_ms)}",
+            elected_id=broker_id,
+        )
+        for broker_id, at_ms in master.election.away_since_ms.items()
+        if broker_id not in known and now_ms - at_ms < LOST_MS
+    ]
 
 
 def _matched(connections: Sequence[ConnectedSlave], slaves: Sequence[Answer]) -> dict[str, ConnectedSlave]:
@@ -341,8 +361,11 @@ def _lost(master: Answer | None, hosts: Collection[str], now_ms: int) -> list[Co
 
 
 def _lost_at(lost: LostSlave) -> str:
-    moment = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(lost.at_ms / 1000))
-    return f"the master lost the connection at {moment}: {lost.problem}"
+    return f"the master lost the connection at {_time(lost.at_ms)}: {lost.problem}"
+
+
+def _time(ms: int) -> str:
+    return time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(ms / 1000))
 
 
 def _host(address: str) -> str:

@@ -83,6 +83,10 @@ def _members(found: ElectedSet) -> Iterator[str]:
     for each in found.brokers:
         if each.id not in found.in_sync:
             yield f"{_name(each)} is not in the set: {why_out(found, each)}."
+    away = found.master.election.away_since_ms if found.master is not None and found.master.election is not None else {}
+    for broker_id, at_ms in away.items():
+        if found.by_id(broker_id) is None and broker_id not in found.in_sync:
+            yield f"Broker id {broker_id} is away: the master has had no connection of it since {_moment(at_ms)}."
 
 
 def why_out(found: ElectedSet, broker: ElectedBroker) -> str:

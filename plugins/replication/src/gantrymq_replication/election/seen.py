@@ -1,10 +1,12 @@
-"""What one broker has seen of elections since its start: for metrics."""
+"""What one broker has seen of elections since its start: for metrics, and for what operators ask."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from gantrymq_replication.election.machine import Machine
 
-__all__ = ["Seen"]
+__all__ = ["Away", "Seen"]
 
 
 class Seen:
@@ -46,6 +48,28 @@ class Seen:
         elif machine.master is not None and machine.epoch > self._epoch:
             self._epoch = machine.epoch
             self.elections += 1
+
+
+class Away:
+    """The brokers that a master could have as slaves, and that are not connected.
+
+    They have been slaves, or were the master before, or in the in-sync set at the election.
+    """
+
+    def __init__(self) -> None:
+        self.since_ms: dict[int, int] = {}  # wall time, by broker id
+
+    def begin(self, others: Iterable[int], now_ms: int) -> None:
+        """Begin as the master; none of the *others* is connected yet."""
+        self.since_ms = dict.fromkeys(others, now_ms)
+
+    def came(self, broker_id: int) -> None:
+        """Note that a slave is connected."""
+        self.since_ms.pop(broker_id, None)
+
+    def gone(self, broker_id: int, now_ms: int) -> None:
+        """Note that a slave is not connected any more."""
+        self.since_ms[broker_id] = now_ms
 
 
 def _has_master(machine: Machine | None, now: float) -> bool:

@@ -42,6 +42,7 @@ from gantrymq_replication.election.ha_port import HaPort
 from gantrymq_replication.election.identity import IdentityFiles
 from gantrymq_replication.election.machine import Follow, Machine
 from gantrymq_replication.election.runner import Election, ElectionRules, Mastered
+from gantrymq_replication.election.seen import Away
 from gantrymq_replication.election.serving import SlaveServing
 from gantrymq_replication.election.settings import ETCD, FIRST_S, ElectionSettings, settings_without_effect
 from gantrymq_replication.election.sync_set import ANY_TABLES
@@ -78,6 +79,7 @@ class ElectionService:
     def __init__(self, gate: ElectedGate) -> None:
         self.election: Election | None = None  # None: roles are fixed
         self.problem = ""  # why this broker does not follow its master
+        self.away = Away()  # while this broker is the master
         self.master_ha_address = ""
         self.has_tables: Callable[[], bool] = lambda: True  # whether tables of a master were copied since the start
         self.copies = TableCopies(self)
@@ -90,6 +92,7 @@ class ElectionService:
         self._master = ""  # broker address of the master that is followed
         self._leads = False
         self._serving = False  # as the master of the epoch `_epoch`
+        self._followed_ids = frozenset[int]()  # of the last master that was another broker
         self._epoch = 0  # the last one that this broker was the master of, since the start
         self._waits_until = 0.0  # for slaves to follow the new epoch; clients try again meanwhile
         self._stopping = self._leaving = False
@@ -408,6 +411,9 @@ class ElectionService:
         await self._broker.role.change(Role.MASTER, epoch)
         self._register(0)
         self._epoch, self._serving, self.problem = epoch, True, ""
+        if machine is not None and self.election is not None:
+            others = (machine.standing.members | self._followed_ids) - {self.election.own_id}
+            self.away.begin(others, self._broker.world.clock.now_ms())
         self._waits_until = self.now + FIRST_S
         return Mastered(confirmed, self._log.surely)
 
@@ -420,6 +426,7 @@ class ElectionService:
     async def follow(self, master: Follow) -> None:
         """Copy the log of *master*. See `Host.follow`."""
         await self._stand_down(f"broker id {master.master} is the master of epoch {master.epoch}", master.epoch)
+        self._followed_ids = frozenset({master.master})
         self._master = master.address
         self.on_follow()
         if not self._leaving:  # else it would enter the set, and the master wait for it
@@ -545,6 +552,7 @@ class ElectionService:
         if election is not None and machine is not None:
             tables = self.copies.copied.get(slave.broker_id, -1) if slave.tells_tables else ANY_TABLES
             self.tables_saved(self.copies.number)
+            self.away.came(slave.broker_id)
             election.do(machine.connected(slave.broker_id, acked, slave.learner, self.now, tables))
 
     def reported(self, slave: SlaveHandshake, acked: int) -> None:
@@ -557,6 +565,7 @@ class ElectionService:
         """Take the end of the last connection of a slave."""
         election, machine = self.election, self.machine
         if election is not None and machine is not None:
+            self.away.gone(slave.broker_id, self._clock.now_ms())
             election.do(machine.gone(slave.broker_id, self._clock.monotonic()))
 
     @property

@@ -9,6 +9,7 @@ GantryMQ's own members of 907, which RocketMQ's tools ignore:
     election.masterAddr       of the master, for clients; empty if it is not known
     election.syncStateSet     as this broker knows it
     election.syncStateSetEpoch
+    election.away             of a master: slaves that are not connected, and since when (brokerId, timestamp in ms)
     election.confirmed        log offset up to which the whole set has the log
     election.problem          why this broker accepts no messages; empty if it does
     election.apart            why this broker takes no part in the election; empty if it does
@@ -94,6 +95,7 @@ def election_state(election: ElectionService) -> dict[str, Any]:
             "masterAddr": "",
             "syncStateSet": [],
             "syncStateSetEpoch": 0,
+            "away": [],
             "confirmed": 0,
             "problem": found["apart"],
             "unelectable": "",
@@ -108,6 +110,10 @@ def election_state(election: ElectionService) -> dict[str, Any]:
         "masterAddr": election.registration.address if own else machine.standing.address,
         "syncStateSet": sorted(members),
         "syncStateSetEpoch": machine.set.set_epoch if machine.set is not None else machine.standing.set_epoch,
+        "away": [
+            {"brokerId": broker_id, "timestamp": at_ms}
+            for broker_id, at_ms in (election.away.since_ms.items() if machine.is_master else ())
+        ],
         "confirmed": election.confirmed,
         "problem": machine.problem(election.now),
         "unelectable": machine.unelectable,
