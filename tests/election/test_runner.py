@@ -1,6 +1,7 @@
 """Running a machine: failures of the host and of the engine, and the end."""
 
 import asyncio
+import logging
 
 import pytest
 
@@ -103,6 +104,26 @@ def test_a_role_that_cannot_be_taken_is_tried_again():
         await broker.stop()
 
     simulate(main)
+
+
+def test_a_slave_logs_once_that_the_engine_is_gone_and_that_it_is_back(caplog):
+    caplog.set_level(logging.INFO, "gantrymq.replication")
+
+    async def main(broker, engine, until):
+        engine.standing = Standing(2, 1, frozenset({1, 2}), 1, "other:1")
+        await broker.start()
+        await until(lambda: broker.election.machine is not None, "machine")
+        for _ in range(2):
+            known, engine.standing = engine.standing, EngineUnreachable("it does not answer")
+            await broker.world.clock.sleep(10)
+            engine.standing = known
+            await broker.world.clock.sleep(10)
+        await broker.stop()
+
+    simulate(main)
+    said = [each.getMessage() for each in caplog.records if "engine" in each.getMessage()]
+    gone, back = "the election's engine cannot be reached: it does not answer", "the election's engine answers again"
+    assert said == [gone, back] * 2
 
 
 def test_an_error_in_a_call_of_the_engine_ends_nothing():

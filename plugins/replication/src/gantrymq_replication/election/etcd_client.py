@@ -266,7 +266,7 @@ class EtcdClient:
                     continue
                 problems.append(self._failed(error))
             attempts -= 1
-        raise EngineUnreachable(f"etcd does not answer: {'; '.join(problems)}")
+        raise EngineUnreachable(f"etcd does not answer: {'; '.join(sorted(problems))}")
 
     def _metadata(self) -> Iterable[tuple[str, str]]:
         return (*NEEDS_LEADER, ("token", self._token)) if self._token else NEEDS_LEADER

@@ -18,6 +18,7 @@ from gantrymq_replication.election.engine import (
     Engine,
     EngineError,
     EngineRefused,
+    EngineUnreachable,
     Progress,
 )
 from gantrymq_replication.election.machine import (
@@ -103,6 +104,7 @@ class Election:
         self._unelectable = unelectable
         self.machine: Machine | None = None
         self.own_id = 0  # 0 until the broker has one
+        self._unreachable = False  # whether the last calls of the engine had no answer
         self.seen = Seen(self._clock.monotonic())
         self.problem = "the election has not begun"  # why this broker is no member of its set; empty if it is
         self._tasks = set[asyncio.Task[None]]()
@@ -268,6 +270,15 @@ class Election:
 
     def _failed(self, error: Exception) -> None:
         self.seen.failed(self._clock.monotonic(), refused=isinstance(error, EngineRefused))
+        if isinstance(error, EngineUnreachable) and not self._unreachable:
+            self._unreachable = True
+            log.warning("the election's engine cannot be reached: %s", error)
+
+    def _answered(self) -> None:
+        self.seen.answered(self._clock.monotonic())
+        if self._unreachable:
+            self._unreachable = False
+            log.info("the election's engine answers again")
 
     def _tell(self, call: Callable[..., None], *args: str) -> None:
         try:
@@ -285,7 +296,7 @@ class Election:
             self._failed(error)
             self.do(machine.failed(_sentence(error), self._clock.monotonic()))
         else:
-            self.seen.answered(self._clock.monotonic())
+            self._answered()
             self.do(machine.learned(answer.standing, answer.asked_at, self._clock.monotonic()))
             self.seen.look(machine, self._clock.monotonic())
 
@@ -299,7 +310,7 @@ class Election:
             log.info("the in-sync set %s was not accepted: %s", sorted(change.members), _sentence(error))
             self.do(machine.not_altered(epoch, change.number, known, self._clock.monotonic()))
         else:
-            self.seen.answered(self._clock.monotonic())
+            self._answered()
             log.info("the in-sync set is %s", sorted(members))
             self.do(machine.altered(epoch, members, set_epoch, self._clock.monotonic()))
 
