@@ -94,6 +94,13 @@ def test_two_live_brokers_of_one_name_and_id_are_warned_of_once(tables, registra
     assert tables.brokers["a"].addresses == {0: "second:1"}
 
 
+def test_two_brokers_of_one_name_in_two_clusters_are_warned_of_with_their_clusters(tables, registration, caplog):
+    register(tables, registration(0, "first:1"), 0)
+    register(tables, registration(0, "second:1", cluster="D"), 0)
+    (line,) = warnings(caplog)
+    assert "at first:1 (cluster C) and at second:1 (cluster D)" in line and line.endswith("another brokerName")
+
+
 def test_other_masters_of_a_name_are_told_as_long_as_they_live(tables, registration):
     register(tables, registration(0, "first:1"), 0)
     assert "rivalAddrs" not in cluster_info(tables)["brokerAddrTable"]["a"]

@@ -154,13 +154,21 @@ def _warn_of_rival(tables: RouteTables, broker: BrokerData, registration: Regist
     known = tables.live.get(registration.key)
     rival = None if known is None else known.rival
     held_by = broker.addresses.get(registration.broker_id, registration.address)
-    holder = next((live for key, live in tables.live.items() if key.address == held_by), None)
-    if held_by in {registration.address, rival} or holder is None or holder.rival == registration.address:
+    key, holder = next((each for each in tables.live.items() if each[0].address == held_by), (None, None))
+    if (
+        held_by in {registration.address, rival}
+        or key is None
+        or holder is None
+        or holder.rival == registration.address
+    ):
         return rival
+    one, other, remedy = held_by, registration.address, "brokerName or brokerId"
+    if key.cluster != registration.cluster:
+        one, other, remedy = f"{one} (cluster {key.cluster})", f"{other} (cluster {registration.cluster})", "brokerName"
     log.warning(
         "two brokers are registered as %s id %d, at %s and at %s: routes name the one that registered last, and "
-        "clients miss what the other one stores; give one of them another brokerName or brokerId",
-        *(registration.broker_name, registration.broker_id, held_by, registration.address),
+        "clients miss what the other one stores; give one of them another %s",
+        *(registration.broker_name, registration.broker_id, one, other, remedy),
     )
     return held_by
 
