@@ -84,6 +84,7 @@ def test_our_slave_with_a_secret_takes_nothing_from_a_java_master(running: Runni
     assert log_files(slave.store) == {}
 
 
+@pytest.mark.long
 def test_a_java_slave_with_another_log_is_refused(running: Running, tmp_path: Path, topic: str) -> None:
     namesrv, other = GantryServer.name_server(tmp_path / "namesrv"), GantryServer.name_server(tmp_path / "other")
     running(namesrv)
