@@ -69,7 +69,7 @@ def test_a_planned_set_survives_the_loss_of_each_machine(tmp_path):
                             if (await producer.send(Message("Orders", b"%d" % number), timeout_s=2)).ok:
                                 break
                         assert time.monotonic() < until_s, f"message {number} was not acknowledged"
-                        await asyncio.sleep(0.05)
+                        await asyncio.sleep(0.05)  # real time: rate of the retries
 
             await until(all_in_sync, "set of three", 40)
             async with Client(cluster.namesrv) as client:

@@ -56,7 +56,7 @@ async def send(client, numbers, acknowledged, until_s=30.0):
             except GantryError:
                 if time.monotonic() > until:
                     raise
-            await asyncio.sleep(0.05)
+            await asyncio.sleep(0.05)  # real time: rate of the retries
 
 
 async def read_all(client, expected, deadline_s=30.0):
@@ -203,17 +203,17 @@ def test_masters_of_a_set_of_three_are_killed_under_load(running, tmp_path, engi
                     longest.append(time.monotonic() - last)
                     last = time.monotonic()
             number += 1
-            await asyncio.sleep(0.002)
+            await asyncio.sleep(0.002)  # real time: rate of the load
 
     async def main():
         async with Client(namesrv) as client:
             stopped = asyncio.Event()
             loading = asyncio.create_task(load(client, stopped))
             for _ in range(3):
-                await asyncio.sleep(2)
+                await asyncio.sleep(2)  # real time: messages before the kill
                 name = await asyncio.to_thread(master)
                 brokers[name].kill()
-                await asyncio.sleep(6)
+                await asyncio.sleep(6)  # real time: longer than the set waits for a dead broker
                 brokers[name] = await asyncio.to_thread(broker, name)
                 new = await asyncio.to_thread(master)
                 await asyncio.to_thread(wait_for_set, brokers[new], [1, 2, 3])
@@ -222,7 +222,7 @@ def test_masters_of_a_set_of_three_are_killed_under_load(running, tmp_path, engi
             found = await read_all(client, set(acknowledged))
             print(len(acknowledged), "acknowledged; longest pauses", sorted(longest)[-4:])
             assert found >= set(acknowledged)
-            await asyncio.sleep(1)
+            await asyncio.sleep(1)  # real time: slaves write what they have
             logs = [log_of(each, tmp_path / name / "store") for name, each in brokers.items()]
             assert logs[0] == logs[1] == logs[2]
 
