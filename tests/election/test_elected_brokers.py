@@ -12,8 +12,8 @@ from ha_pairs import end, ha_address, log_of, put
 from gantrymq.errors import RequestRefused, ServiceNotAvailable
 from gantrymq.model.queue import Queue
 from gantrymq.model.role import Role
-from gantrymq_replication.election.ha_port import MOST_SLAVES
 from gantrymq_replication.election.status import election_state
+from gantrymq_replication.ha_listener import MOST_SLAVES
 
 
 @pytest.fixture

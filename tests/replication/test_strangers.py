@@ -4,7 +4,8 @@ import asyncio
 
 from ha_pairs import end, following, ha_address, put, replicas, service, simulate_pair
 
-from gantrymq_replication.master import MOST_SLAVES, MasterService
+from gantrymq_replication.ha_listener import MOST_SLAVES
+from gantrymq_replication.master import MasterService
 
 
 async def strangers(pair, master, count, host="10.9.9.9"):

@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-import errno
 import logging
-from collections import Counter
 from collections.abc import Callable
 from typing import Final
 
 from gantrymq.errors import ConfigError
 from gantrymq.interfaces import Broker
-from gantrymq.model.hosts import format_address, parse_address
 from gantrymq.remoting.busy_poll import BusyPoll
 from gantrymq.world import Listener, Timer
 from gantrymq.world.clock import wait_set
@@ -19,6 +16,7 @@ from gantrymq_replication.acting.service import ActingService
 from gantrymq_replication.connection import UNREPORTED, Shared, SlaveConnection
 from gantrymq_replication.durable_mark import DurableMark
 from gantrymq_replication.gate import ReplicaGate
+from gantrymq_replication.ha_listener import MOST_SLAVES, listen, make_place
 from gantrymq_replication.link import Link
 from gantrymq_replication.replicas import Replicas
 from gantrymq_replication.sending import SentLog
@@ -35,7 +33,6 @@ TOO_FEW: Final = (
     "too few slaves are connected and near (%d are connected; inSyncReplicas=%d needs %d): sends are stored and "
     "answered with 11 SLAVE_NOT_AVAILABLE until there are enough"
 )
-MOST_SLAVES: Final = 64
 LAST_S: Final = 2.0  # for slaves to get the rest of the log, at the stop
 REVIEW_S: Final = 0.5  # between two looks at the slaves, if any are needed
 
@@ -112,28 +109,11 @@ class MasterService:
         self._gate.close()
 
     async def _listen(self) -> None:
-        settings, rules = self._broker.settings, self._rules
-        host, port = settings.text("bindAddress"), rules.listen_port
-        own_host, own_port = parse_address(self._broker.registration.address)
-        if not port and settings.number("listenPort"):
-            port = own_port + 1
-        try:
-            network = self._broker.world.network
-            self._listener = await network.listen(host, port, self._streams.accepting(self._accept, self._not_secured))
-        except OSError as error:
-            problem = (
-                f"the HA port {port} on {host} is taken by another process; choose another with haListenPort"
-                if error.errno == errno.EADDRINUSE
-                else f"cannot listen for slaves on {host} port {port}: {error.strerror or error}; see haListenPort"
-            )
-            if rules.role == SYNC_MASTER or rules.listen_port or error.errno != errno.EADDRINUSE:
-                raise ConfigError(problem) from error
-            log.warning("%s; this broker has no slaves", problem)
-            return
-        address = format_address(rules.host or own_host, self._listener.address[1])
-        if address != self._broker.registration.ha_address:
-            self._broker.registration.change(ha_address=address)
-        log.info("slaves may copy this log from %s", address)
+        rules, accepting = self._rules, self._streams.accepting(self._accept, self._not_secured)
+        optional = rules.role != SYNC_MASTER and not rules.listen_port
+        self._listener = await listen(self._broker, rules, accepting, optional=optional)
+        if self._listener is not None:
+            log.info("slaves may copy this log from %s", self._broker.registration.ha_address)
 
     async def _accept(self, link: Link) -> None:
         if self._listener is None or not self._has_place(link.address("peername").rpartition(":")[0]):
@@ -151,22 +131,11 @@ class MasterService:
             self._tell_lack()
 
     def _has_place(self, host: str) -> bool:
-        """Return whether one more connection may be served, instead of one that has not reported if there are too many.
-
-        That is the oldest one of the host with the most of them, so that strangers take no places of slaves.
-        """
         connections = [*self._connections.values()]
-        if len(connections) < MOST_SLAVES:
+        if make_place(connections, MOST_SLAVES, UNREPORTED):
             return True
-        silent = Counter[str]()
-        for each in connections:
-            silent[each.host] += each.silent
-        most = max(connections, key=lambda each: silent[each.host] * each.silent)
-        if not most.silent:
-            self._refused(host, f"{len(connections)} slaves are connected")
-            return False
-        most.abort(UNREPORTED)
-        return True
+        self._refused(host, f"{len(connections)} slaves are connected")
+        return False
 
     def _not_secured(self, host: str, problem: str) -> None:
         self._refused(host, f"{problem}; is haTlsEnable true there?")

@@ -6,19 +6,15 @@ The port is open in every role, because its address is registered; only a master
 from __future__ import annotations
 
 import asyncio
-import errno
 import logging
-from collections import Counter
 from collections.abc import Callable
-from typing import Final
 
-from gantrymq.errors import ConfigError
 from gantrymq.interfaces import Broker
-from gantrymq.model.hosts import format_address, parse_address
 from gantrymq.remoting.busy_poll import BusyPoll
 from gantrymq.world import Listener
 from gantrymq_replication.election.elected_log import ElectedLog
 from gantrymq_replication.election.serving import UNREPORTED, Elected, SlaveServing
+from gantrymq_replication.ha_listener import MOST_SLAVES, listen, make_place
 from gantrymq_replication.link import Link
 from gantrymq_replication.sending import SentLog
 from gantrymq_replication.settings import HaSettings
@@ -28,8 +24,6 @@ from gantrymq_replication.traffic import Departure, Departures
 __all__ = ["HaPort"]
 
 log = logging.getLogger("gantrymq.replication")
-
-MOST_SLAVES: Final = 64
 
 
 class HaPort:
@@ -82,23 +76,8 @@ class HaPort:
         Raises:
             ConfigError: the port is taken.
         """
-        registration, settings = self._broker.registration, self._broker.settings
-        host, port = settings.text("bindAddress"), self._rules.listen_port
-        own_host, own_port = parse_address(registration.address)
-        if not port and settings.number("listenPort"):
-            port = own_port + 1
         accepting = self._streams.accepting(self._accept, self._not_secured)
-        try:
-            self._listener = await self._broker.world.network.listen(host, port, accepting)
-        except OSError as error:
-            raise ConfigError(
-                f"the HA port {port} on {host} is taken by another process; choose another with haListenPort"
-                if error.errno == errno.EADDRINUSE
-                else f"cannot listen for slaves on {host} port {port}: {error.strerror or error}; see haListenPort"
-            ) from error
-        address = format_address(self._rules.host or own_host, self._listener.address[1])
-        if address != registration.ha_address:
-            registration.change(ha_address=address)
+        self._listener = await listen(self._broker, self._rules, accepting)
 
     async def close(self) -> None:
         """Accept no more connections; the present ones stay."""
@@ -146,22 +125,11 @@ class HaPort:
             self._ended(serving)
 
     def _has_place(self, address: str) -> bool:
-        """Return whether one more connection may be served, instead of one that has not reported if there are too many.
-
-        That is the oldest one of the host with the most of them, so that strangers take no places of slaves.
-        """
-        connections = [*self._connections.values()]
-        if len(connections) < MOST_SLAVES:
+        connections = self.slaves
+        if make_place(connections, MOST_SLAVES, UNREPORTED):
             return True
-        silent = Counter[str]()
-        for each in connections:
-            silent[each.host] += each.silent
-        most = max(connections, key=lambda each: silent[each.host] * each.silent)
-        if not most.silent:
-            self._refuse(address.rpartition(":")[0], f"{len(connections)} slaves are connected")
-            return False
-        most.abort(UNREPORTED)
-        return True
+        self._refuse(address.rpartition(":")[0], f"{len(connections)} slaves are connected")
+        return False
 
     def _ended(self, serving: SlaveServing) -> None:
         reason = serving.problem or "it closed the connection"
