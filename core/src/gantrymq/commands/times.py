@@ -1,8 +1,9 @@
-"""Times in options: ``'2026-11-21 10:00:00'``, milliseconds, ``-10m``."""
+"""Times in options and in output: ``'2026-11-21 10:00:00'``; in options also milliseconds, ``-10m``."""
 
 from __future__ import annotations
 
 import re
+import time
 from datetime import datetime
 from typing import Any, Final
 
@@ -12,6 +13,12 @@ TIMES: Final = "'2026-11-21 10:00:00', milliseconds, or -10m for ten minutes ago
 LATER_TIMES: Final = "'2026-11-21 10:00:00', milliseconds, or +10m for in ten minutes"  # of times to come
 _AWAY: Final = re.compile(r"([+-][0-9]{1,12})(ms|s|m|h|d)")
 _UNIT_MS: Final = {"ms": 1, "s": 1000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
+
+
+def local_time(time_ms: int, *, fraction: bool = False) -> str:
+    """Return a time in this host's time zone, to the second, or with *fraction* to the millisecond."""
+    text = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(time_ms / 1000))
+    return f"{text}.{time_ms % 1000:03d}" if fraction else text
 
 
 def read_duration_ms(text: str, **where: Any) -> int:

@@ -11,7 +11,6 @@ and reasons. What is not known is None.
 from __future__ import annotations
 
 import asyncio
-import time
 from collections.abc import Collection, Mapping, Sequence
 from typing import Final
 
@@ -19,6 +18,7 @@ import attrs
 
 from gantrymq.client import Admin
 from gantrymq.client.admin import ConnectedSlave, ElectionState, HaStatus, LostSlave, MasterConnection
+from gantrymq.commands.times import local_time
 from gantrymq.errors import BrokerRefused, GantryError
 
 __all__ = ["Answer", "Copy", "ask_copies", "copies_of", "healthy"]
@@ -174,6 +174,7 @@ def _away(master: Answer | None, answers: Sequence[Answer], now_ms: int) -> list
     if master is None or master.election is None:
         return []
     known = {each.election.own_id for each in answers if each.election is not None}
+    problem = "not registered with the name servers; the master has no connection of it since"
     return [
         Copy(
             role="slave",
@@ -181,7 +182,7 @@ def _away(master: Answer | None, answers: Sequence[Answer], now_ms: int) -> list
             address=f"broker id {broker_id}",
             end=None,
             following=False,
-            problem=f"not registered with the name servers; the master has no connection of it since {_time(at_ms)}",
+            problem=f"{problem} {local_time(at_ms)}",
             elected_id=broker_id,
         )
         for broker_id, at_ms in master.election.away_since_ms.items()
@@ -361,11 +362,7 @@ def _lost(master: Answer | None, hosts: Collection[str], now_ms: int) -> list[Co
 
 
 def _lost_at(lost: LostSlave) -> str:
-    return f"the master lost the connection at {_time(lost.at_ms)}: {lost.problem}"
-
-
-def _time(ms: int) -> str:
-    return time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(ms / 1000))
+    return f"the master lost the connection at {local_time(lost.at_ms)}: {lost.problem}"
 
 
 def _host(address: str) -> str:

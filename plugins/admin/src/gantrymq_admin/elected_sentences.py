@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterable, Iterator
 
 from gantrymq.client.admin import ConnectedSlave
+from gantrymq.commands.times import local_time
 from gantrymq_admin.elected import ElectedBroker, ElectedSet
 
 __all__ = ["accepting", "explained", "why_out"]
@@ -40,7 +40,7 @@ def _master(found: ElectedSet) -> Iterator[str]:
         )
     else:
         since = _since(found)
-        when = f", at least since {_moment(since)}" if since else ""
+        when = f", at least since {local_time(since)}" if since else ""
         yield f"{_name(master)} is the master of epoch {found.epoch}{when}."
         if master.silent:
             yield f"It does not answer here: {master.silent}."
@@ -86,7 +86,7 @@ def _members(found: ElectedSet) -> Iterator[str]:
     away = found.master.election.away_since_ms if found.master is not None and found.master.election is not None else {}
     for broker_id, at_ms in away.items():
         if found.by_id(broker_id) is None and broker_id not in found.in_sync:
-            yield f"Broker id {broker_id} is away: the master has had no connection of it since {_moment(at_ms)}."
+            yield f"Broker id {broker_id} is away: the master has had no connection of it since {local_time(at_ms)}."
 
 
 def why_out(found: ElectedSet, broker: ElectedBroker) -> str:
@@ -286,7 +286,3 @@ def _listed(ids: Iterable[int]) -> str:
 
 def _either(ids: Iterable[int]) -> str:
     return " or ".join(map(str, ids))
-
-
-def _moment(time_ms: int) -> str:
-    return time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(time_ms / 1000))

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import time
 from typing import Any
 
 import click
 
 from gantrymq.client.message import ReceivedMessage
 from gantrymq.commands.output import body_members, body_text, print_json
+from gantrymq.commands.times import local_time
 
 
 def show(found: ReceivedMessage, output: str) -> None:
@@ -16,7 +16,7 @@ def show(found: ReceivedMessage, output: str) -> None:
     if output == "json":
         print_json(as_json(found))
         return
-    stored = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(found.store_timestamp / 1000))
+    stored = local_time(found.store_timestamp)
     marks = "".join(f" {name}={value}" for name, value in (("tags", found.tags), ("keys", found.keys)) if value)
     where = f"{found.broker_name}:{found.queue_id} @{found.queue_offset}"
     click.echo(f"{where} {stored}{marks} {body_text(found.body, found.body_problem)}")

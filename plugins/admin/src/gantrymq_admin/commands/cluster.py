@@ -5,7 +5,6 @@ The options of this view belong to the group itself, so that ``gantrymq cluster 
 
 from __future__ import annotations
 
-import time
 from typing import Any
 
 import click
@@ -14,6 +13,7 @@ from click.core import ParameterSource
 from gantrymq.client import Admin
 from gantrymq.commands.groups import CommandGroup
 from gantrymq.commands.output import print_json, print_table
+from gantrymq.commands.times import local_time
 from gantrymq.errors import ClientError, GantryError
 from gantrymq_admin.commands.cluster_definitions import export, import_
 from gantrymq_admin.commands.cluster_explain import explain
@@ -137,4 +137,4 @@ def _whole(text: str | None) -> int | None:
 
 
 def _moment(time_ms: int | None) -> str:
-    return time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(time_ms / 1000)) if time_ms else "-"
+    return local_time(time_ms) if time_ms else "-"

@@ -13,10 +13,11 @@ from gantrymq.client.message import ReceivedMessage
 from gantrymq.commands.groups import CommandGroup
 from gantrymq.commands.output import namesrv_option, output_option, print_json, print_table, say, warn
 from gantrymq.commands.run import run
+from gantrymq.commands.times import local_time
 from gantrymq.errors import ClientError, NoMessageFound
 from gantrymq.model import names
 from gantrymq.model import properties as props
-from gantrymq_admin.commands.message_query import lines_of, local_time
+from gantrymq_admin.commands.message_query import lines_of
 from gantrymq_admin.commands.options import check_group, group_named
 from gantrymq_admin.dead_letters import DeadQueue, dead_queues, origin_of, pages, why
 from gantrymq_admin.message_shown import as_json
@@ -106,7 +107,7 @@ def list_letters(group: str, broker: str | None, from_offset: int | None, most: 
                 (
                     each.broker_name,
                     each.queue_offset,
-                    local_time(each.store_timestamp),
+                    local_time(each.store_timestamp, fraction=True),
                     each.reconsume_times,
                     origin_of(each, group) or "",
                     each.keys or "",

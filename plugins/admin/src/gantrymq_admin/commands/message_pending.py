@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Mapping
 from typing import Any
 
@@ -11,7 +10,7 @@ import click
 
 from gantrymq.client import Admin
 from gantrymq.commands.output import print_json, print_table
-from gantrymq.commands.times import read_time_ms
+from gantrymq.commands.times import local_time, read_time_ms
 from gantrymq_admin.commands.options import admin_command, brokers_of, served_by, where_options
 from gantrymq_admin.pending import PendingMessage, pending_messages
 
@@ -51,9 +50,8 @@ async def pending(
 
 
 def _row(message: PendingMessage) -> tuple[object, ...]:
-    due = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(message.due_ms / 1000))
     texts = (text or "" for text in (message.topic, message.queue, message.keys, message.unique_id))
-    return f"{due}.{message.due_ms % 1000:03d}", message.kind, *texts, message.size
+    return local_time(message.due_ms, fraction=True), message.kind, *texts, message.size
 
 
 async def _of_broker(

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import time
-
 import click
 
 from gantrymq.client import Admin
 from gantrymq.client.admin import FOREVER_MS
 from gantrymq.client.message import ReceivedMessage
 from gantrymq.commands.output import body_text, print_json
-from gantrymq.commands.times import TIMES, read_time_ms
+from gantrymq.commands.times import TIMES, local_time, read_time_ms
 from gantrymq.errors import NoMessageFound
 from gantrymq.model.ids import is_offset_id
 from gantrymq_admin.commands.options import admin_command, topic_option
@@ -79,11 +77,6 @@ async def view(admin: Admin, message_id: str, topic: str | None, output: str) ->
         click.echo(f"{label + ':':<18}{value}")
 
 
-def local_time(at_ms: int) -> str:
-    """Format a time in this host's time zone, to the millisecond."""
-    return f"{time.strftime('%Y-%m-%d %H:%M:%S', time.localtime(at_ms / 1000))}.{at_ms % 1000:03d}"
-
-
 def lines_of(found: ReceivedMessage) -> list[tuple[str, object]]:
     """Return all stored fields of a message for people: label and value."""
     return [
@@ -96,8 +89,8 @@ def lines_of(found: ReceivedMessage) -> list[tuple[str, object]]:
         ("Queue offset", found.queue_offset),
         ("Log offset", found.log_offset),
         ("Reconsume times", found.reconsume_times),
-        ("Born", f"{local_time(found.born_timestamp)} at {found.born_host}"),
-        ("Stored", f"{local_time(found.store_timestamp)} at {found.store_host}"),
+        ("Born", f"{local_time(found.born_timestamp, fraction=True)} at {found.born_host}"),
+        ("Stored", f"{local_time(found.store_timestamp, fraction=True)} at {found.store_host}"),
         ("System flag", found.sys_flag),
         ("Flag", found.flag),
         *((f"  {name}", value) for name, value in found.properties.items()),

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any, Protocol, TypeVar, get_args
 
@@ -11,6 +10,7 @@ import click
 
 from gantrymq.client import Admin
 from gantrymq.commands.output import print_json, print_table, say
+from gantrymq.commands.times import local_time
 from gantrymq_admin.commands.options import served_by
 from gantrymq_admin.summaries import (
     MAX_ROWS,
@@ -123,6 +123,6 @@ def _group_row(broker: str, group: GroupSummary) -> tuple[object, ...]:
 def _topic_row(broker: str, topic: TopicSummary) -> tuple[object, ...]:
     newest = "-"
     if topic.newest_ms is not None:
-        newest = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(topic.newest_ms / 1000))
+        newest = local_time(topic.newest_ms)
     queues = max(topic.read_queues, topic.write_queues)
     return (topic.topic, broker, queues, topic.kept, topic.put_per_s, topic.got_per_s, topic.groups, newest)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from typing import Any
 
 import click
@@ -11,6 +10,7 @@ from gantrymq.client import Admin
 from gantrymq.client.routing.routes import TopicRoute
 from gantrymq.commands.groups import CommandGroup
 from gantrymq.commands.output import print_json, print_table, say
+from gantrymq.commands.times import local_time
 from gantrymq.errors import NoRoute
 from gantrymq.model import names
 from gantrymq.model.topic import PERM_INHERIT, PERM_READ, PERM_WRITE, TopicConfig
@@ -245,7 +245,7 @@ def _route_json(name: str, found: TopicRoute) -> dict[str, Any]:
 
 
 def _moment(time_ms: int) -> str:
-    return time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(time_ms / 1000)) if time_ms > 0 else "-"
+    return local_time(time_ms) if time_ms > 0 else "-"
 
 
 def perm_text(perm: int) -> str:

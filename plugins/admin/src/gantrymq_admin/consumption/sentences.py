@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import time
-
+from gantrymq.commands.times import local_time
 from gantrymq_admin.consumption.facts import MessageFacts, Missing, Stage
 from gantrymq_admin.consumption.verdicts import Reason, Verdict
 
@@ -180,4 +179,4 @@ def _number(number: int | None) -> str:
 def _at(ms: int | None) -> str:
     if ms is None:
         return "an unknown time"
-    return f"{time.strftime('%Y-%m-%d %H:%M:%S', time.localtime(ms / 1000))}.{ms % 1000:03d}"
+    return local_time(ms, fraction=True)

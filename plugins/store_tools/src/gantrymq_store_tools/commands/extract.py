@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import time
 from itertools import islice
 from pathlib import Path
 
 import click
 
 from gantrymq.commands.output import FilledPath, output_option, print_json, say, warn
-from gantrymq.commands.times import TIMES
+from gantrymq.commands.times import TIMES, local_time
 from gantrymq.formats.record import RecordView
 from gantrymq_store_files.log_walk import LogDamage
 from gantrymq_store_tools.commands.in_use import IN_USE, warn_if_in_use
@@ -112,7 +111,7 @@ def extract(
 
 
 def _show(record: RecordView) -> None:
-    stored = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(record.store_timestamp / 1000))
+    stored = local_time(record.store_timestamp)
     properties = record.properties
     marks = "".join(f" {name.lower()}={properties[name]}" for name in ("TAGS", "KEYS") if name in properties)
     where = f"{record.topic}:{record.queue_id} @{record.queue_offset}"

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import time
 from pathlib import Path
 
 import click
 
 from gantrymq.commands.output import output_option, print_json, print_table, say
+from gantrymq.commands.times import local_time
 from gantrymq_store_tools.commands.in_use import IN_USE, warn_if_in_use
 from gantrymq_store_tools.commands.options import folder_argument, log_option
 from gantrymq_store_tools.commands.progress_bar import progress_bar
@@ -61,4 +61,4 @@ def stat(ctx: click.Context, root: Path, log_folders: tuple[Path, ...], output: 
 
 
 def _moment(time_ms: int) -> str:
-    return time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(time_ms / 1000)) if time_ms > 0 else "-"
+    return local_time(time_ms) if time_ms > 0 else "-"
