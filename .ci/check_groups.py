@@ -26,6 +26,7 @@ from javas import no_spark
 from pythons import PYTHONS, installed
 from sanitize import libraries
 
+LONGEST_MESSAGE = 200  # characters of a failed test's message
 RESULTS = ("result-quick.json", "result-full.json", "result-timed.json")
 
 
@@ -35,13 +36,14 @@ class Count(NamedTuple):
     ran: int
     skipped: int
     failed: int
+    seconds: float = 0.0
 
 
 def main() -> int:
     work_dir = Path(sys.argv[1])
     ended, unwritten = read_results(work_dir)
     complete = {"sanitize", "slow", "spark"} | ({"interop"} if every_client_is_here() else set())
-    problems, total, counted = unwritten, Count(0, 0, 0), 0
+    problems, failed, total, counted = unwritten, list[str](), Count(0, 0, 0), 0
     for name in expected_environments():
         commands = ended.get(name)
         if not commands:
@@ -52,14 +54,17 @@ def main() -> int:
         counted += 1
         if name in environments.CHECKS:
             continue
-        count = read_report(work_dir / "reports" / f"{name}.xml")
+        report = work_dir / "reports" / f"{name}.xml"
+        count = read_report(report)
         if count.ran == 0:
             problems.append(f"{name} ran no test ({count.skipped} skipped)")
         elif name.endswith("-all") or name in complete:
-            report = work_dir / "reports" / f"{name}.xml"
             problems += [f"{name} skipped every test of {module}" for module in skipped_modules(report)]
         total = Count(*(before + more for before, more in zip(total, count, strict=True)))
-        print(f"  {name:24} {count.ran:6} ran {count.skipped:6} skipped {count.failed:6} failed")
+        print(f"  {name:24} {count.ran:6} ran {count.skipped:6} skipped {count.failed:6} failed {count.seconds:7.0f} s")
+        failed += [f"{name}: {test}" for test in failed_tests(report)]
+    for line in failed:
+        print(line, file=sys.stderr)
     for problem in problems:
         print(f"NOT GOOD: {problem}", file=sys.stderr)
     print(
@@ -126,7 +131,20 @@ def read_report(path: Path) -> Count:
         sum(int(suite.get(name, 0)) for suite in suites for name in names)
         for names in (("tests",), ("skipped",), ("failures", "errors"))
     )
-    return Count(tests - skipped, skipped, bad)
+    seconds = sum(float(suite.get("time", 0)) for suite in suites)
+    return Count(tests - skipped, skipped, bad, seconds)
+
+
+def failed_tests(path: Path) -> list[str]:
+    """Return the name of each test that failed, with the first line of its message."""
+    if not path.exists():
+        return []
+    found = []
+    for case in ElementTree.parse(path).getroot().iter("testcase"):
+        for outcome in (*case.iter("failure"), *case.iter("error")):
+            message = outcome.get("message", "").partition("\n")[0][:LONGEST_MESSAGE]
+            found.append(f"{case.get('classname')}::{case.get('name')}: {message}")
+    return found
 
 
 def skipped_modules(path: Path) -> list[str]:

@@ -29,3 +29,23 @@ def test_a_run_of_tox_without_results_is_told(tmp_path):
     ended, missing = check_groups.read_results(tmp_path)
     assert list(ended) == ["lint"]
     assert missing == [f"{tmp_path / 'result-full.json'} does not exist: tox ended before it wrote its results"]
+
+
+REPORT = """
+<testsuites><testsuite errors="1" failures="1" skipped="1" tests="4" time="2.5">
+<testcase classname="a.test_b" name="test_fails[1]"><failure message="1 == 2&#10; where 1">trace</failure></testcase>
+<testcase classname="a.test_b" name="test_breaks"><error message="OSError: gone">trace</error></testcase>
+<testcase classname="a.test_b" name="test_skips"><skipped message="no java"/></testcase>
+<testcase classname="a.test_b" name="test_passes"/>
+</testsuite></testsuites>"""
+
+
+def test_tests_that_failed_are_named_with_the_first_line_of_their_message(tmp_path):
+    report = tmp_path / "slow.xml"
+    assert check_groups.failed_tests(report) == []
+    report.write_text(REPORT.strip())
+    assert check_groups.read_report(report) == (3, 1, 2, 2.5)
+    assert check_groups.failed_tests(report) == [
+        "a.test_b::test_fails[1]: 1 == 2",
+        "a.test_b::test_breaks: OSError: gone",
+    ]
