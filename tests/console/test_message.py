@@ -7,6 +7,7 @@ from types import SimpleNamespace
 import pytest
 from console_members import join
 from console_visitor import Visitor
+from polling import wait_until
 
 from gantrymq.client import Client, Message
 from gantrymq.client.tracing.records import EndTransaction, MessageType, Pub, SubAfter, SubBefore
@@ -127,11 +128,12 @@ def test_a_search_in_all_topics_shows_its_price_first(visitor, gantrymq_broker):
     page = visitor.post("/search/everywhere", {"csrf": csrf(visitor), "q": "k-9"})
     assert "k-9 will be looked up" in page.text and "at 1 brokers" in page.text
     page = visitor.confirm(page)
-    for _ in range(100):
+
+    def ended():
         data = visitor.api(page.url.partition("?")[0].removeprefix("http://127.0.0.1:8088"))["data"]
-        if not data["running"]:
-            break
-        visitor.running.run(visitor.running.cluster.world.clock.sleep(0.05))
+        return None if data["running"] else data
+
+    data = wait_until(ended, "end of the search")
     assert [each["unique_id"] for each in data["rows"]] == [sent.message_id]
     assert data["asked"] == data["topics"] and not data["limit"] and not data["failed"]
     page = visitor.get(page.url)
@@ -168,11 +170,12 @@ def test_what_happened_to_a_traced_message(visitor):
             return await client.producer("shop").send(Message("Orders", b"x"))
 
     sent = running.run(work())
-    for _ in range(100):
+
+    def traced():
         line = visitor.api(f"/messages/{sent.message_id}?topic=Orders")["data"]["timeline"]
-        if line[0]["key"] != "message.line.born":
-            break
-        running.run(running.cluster.world.clock.sleep(0.05))
+        return None if line[0]["key"] == "message.line.born" else line
+
+    line = wait_until(traced, "record of the trace")
     assert [each["key"] for each in line] == ["message.line.sent", "message.line.stored"]
     assert "producer group shop" in visitor.get(f"/messages/{sent.message_id}?topic=Orders").text
 

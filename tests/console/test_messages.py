@@ -13,6 +13,7 @@ import attrs
 import pytest
 from click.testing import CliRunner
 from console_visitor import Page, Visitor
+from polling import wait_until
 
 from gantrymq.cli import main
 from gantrymq.client import Message, Reader, TopicConfig
@@ -299,13 +300,11 @@ def test_export_reads_large_bodies_again(visitor, monkeypatch):
 
 
 def wait(visitor, path, field="running"):
-    clock = visitor.running.cluster.world.clock
-    for _ in range(200):
+    def ended():
         data = visitor.api(path)["data"]
-        if not data[field]:
-            return data
-        visitor.running.run(clock.sleep(0.05))
-    raise AssertionError(data)
+        return None if data[field] else data
+
+    return wait_until(ended, f"end of {path}")
 
 
 def path_of(page):
@@ -364,13 +363,25 @@ def token(visitor):
     return {"x-csrf-token": page.form("/topics/Orders/tail").fields["csrf"]}
 
 
-def test_a_tail_shows_new_messages_and_counts_those_left_out(visitor, monkeypatch):
+@pytest.fixture
+def looks(monkeypatch):
+    """A list with an entry for each look of a tail that has ended; the first finds where new messages begin."""
+    ended, look = [], tailing._look
+
+    async def noting(*given):
+        await look(*given)
+        ended.append(given)
+
     monkeypatch.setattr(tailing, "EVERY_S", 0.1)
+    monkeypatch.setattr(tailing, "_look", noting)
+    return ended
+
+
+def test_a_tail_shows_new_messages_and_counts_those_left_out(visitor, monkeypatch, looks):
     monkeypatch.setattr(tailing, "MOST_PER_S", 5)
     sent(visitor, 3, queues=2)
-    page = visitor.submit(visitor.get("/topics/Orders/tail"), "/topics/Orders/tail")
-    path, clock = path_of(page), visitor.running.cluster.world.clock
-    visitor.running.run(clock.sleep(0.3))
+    path = path_of(visitor.submit(visitor.get("/topics/Orders/tail"), "/topics/Orders/tail"))
+    wait_until(lambda: looks, "first look")
     assert "No message has arrived" in visitor.get(path).text
 
     async def burst():
@@ -378,11 +389,8 @@ def test_a_tail_shows_new_messages_and_counts_those_left_out(visitor, monkeypatc
         await producer.send_batch([Message("Orders", b"burst %d" % n) for n in range(20)])
 
     visitor.running.run(burst())
-    for _ in range(100):
-        data = visitor.api(path)["data"]
-        if data["rows"]:
-            break
-        visitor.running.run(clock.sleep(0.05))
+    wait_until(lambda: visitor.api(path)["data"]["rows"], "messages of the burst")
+    data = visitor.api(path)["data"]
     assert (data["arrived"], data["left_out"], data["rows"][0]["excerpt"]) == ("20", "15", "burst 19")
     page = visitor.get(path)
     assert "15 messages were left out" in page.text
@@ -391,20 +399,20 @@ def test_a_tail_shows_new_messages_and_counts_those_left_out(visitor, monkeypatc
     assert "Ended." in visitor.get(path).text
 
 
-def test_a_tail_with_a_tag_says_what_its_numbers_count(visitor, monkeypatch):
-    monkeypatch.setattr(tailing, "EVERY_S", 0.1)
+def test_a_tail_with_a_tag_says_what_its_numbers_count(visitor, looks):
     visitor.running.create_topic("Orders", 1)
-    page = visitor.submit(visitor.get("/topics/Orders/tail"), "/topics/Orders/tail", tag="A || C")
-    path, clock = path_of(page), visitor.running.cluster.world.clock
-    visitor.running.run(clock.sleep(0.3))
+    path = path_of(visitor.submit(visitor.get("/topics/Orders/tail"), "/topics/Orders/tail", tag="A || C"))
+    wait_until(lambda: looks, "first look")
     for number in range(6):
         visitor.running.send("Orders", b"x", tags="AB"[number % 2])
-    for _ in range(100):
-        if visitor.api(path)["data"]["arrived"] == "6":
-            break
-        visitor.running.run(clock.sleep(0.05))
+
+    def all_read():  # a message has arrived before it is read
+        data = visitor.api(path)["data"]
+        return (data["arrived"], len(data["rows"])) == ("6", 3)
+
+    wait_until(all_read, "six messages")
     (job,) = visitor.console.jobs._jobs.values()
-    job.progress[0].left_out = 2
+    visitor.running.call(setattr, job.progress[0], "left_out", 2)
     page = visitor.get(path)
     assert "Arrived, with any tag: 6. Shown: 3." in page.text and "3 messages, the newest first" in page.text
     assert "Only messages with the tags A || C are shown." in page.text
@@ -455,7 +463,8 @@ def test_a_tail_ends_when_nobody_looks(visitor, monkeypatch):
     monkeypatch.setattr(tailing, "UNSEEN_MS", 150)
     visitor.running.create_topic("Orders", 1)
     page = visitor.submit(visitor.get("/topics/Orders/tail"), "/topics/Orders/tail")
-    visitor.running.run(visitor.running.cluster.world.clock.sleep(0.8))
+    (job,) = visitor.console.jobs._jobs.values()
+    wait_until(lambda: job.progress[0].unseen, "end of the tail")
     assert "nobody looked" in visitor.get(path_of(page)).text
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 import shutil
+import socket
 import ssl
 import subprocess
 import tempfile
@@ -49,6 +50,12 @@ def configuration(folder, port):
     return AROUND.format(folder=folder, server=server)
 
 
+def accepts(path):
+    """Return whether a server accepts connections at the socket *path*, which exists before it does."""
+    with socket.socket(socket.AF_UNIX) as browser:
+        return browser.connect_ex(str(path)) == 0
+
+
 @contextmanager
 def nginx(port):
     """Yield a browser that sees nginx."""
@@ -61,7 +68,7 @@ def nginx(port):
         (folder / "conf").write_text(configuration(folder, port))
         with subprocess.Popen([program, "-p", name, "-c", folder / "conf", "-e", folder / "error.log"]) as process:
             try:
-                wait_until((folder / "nginx").exists, "nginx", detail=(folder / "error.log").read_text)
+                wait_until(lambda: accepts(folder / "nginx"), "nginx", detail=(folder / "error.log").read_text)
                 trust = ssl.create_default_context(cafile=str(folder / "nginx.pem"))
                 trust.check_hostname = False
                 transport = httpx.HTTPTransport(verify=trust, uds=str(folder / "nginx"))

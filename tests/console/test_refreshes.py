@@ -79,6 +79,7 @@ def test_a_view_is_kept_for_a_short_time_only(visitor, asked, monkeypatch):
 def test_an_old_view_is_shown_while_a_new_one_takes_long(visitor, monkeypatch):
     monkeypatch.setattr(refreshes, "AGE_S", 0.0)
     monkeypatch.setattr(refreshes, "LATE_S", 600.0)
+    monkeypatch.setattr(refreshes, "MINUTE_MS", 2**62)
     free = asyncio.Event()
     first = live(visitor)
     real = visitor.cluster.admin.topic_stats
