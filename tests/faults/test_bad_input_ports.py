@@ -3,6 +3,8 @@
 import asyncio
 import socket
 
+from quiet_ports import quiet_port
+
 from gantrymq.remoting.codes import RequestCode
 from gantrymq.remoting.server import RemotingServer
 from gantrymq_testing.simulated import simulate
@@ -37,8 +39,8 @@ def test_bi127_a_proxy_s_address_that_is_none(program, row):
 
 
 def test_bi128_a_fast_port_that_is_taken(program, row, tmp_path):
-    with socket.create_server(("127.0.0.1", 0)) as holder:
-        port = holder.getsockname()[1]
+    port = quiet_port(2)
+    with socket.create_server(("127.0.0.1", port)):
         words = ("--broker-port", port + 2, "--store", tmp_path / "store")
         row.check(*program.refusal(*words), port=port, host="127.0.0.1")
     assert not (tmp_path / "store" / "abort").exists()

@@ -2,12 +2,12 @@
 
 import asyncio
 import errno
-import socket
 import subprocess
 import sys
 
 import pytest
 from noting_peers import Accepting, Buffered, Echo, HalfOpen, Peer, connected
+from quiet_ports import quiet_port
 
 BLOCK = bytes(range(251)) * 1000  # a prime period, so that a lost or doubled piece shows
 GIVE_UP_BYTES = 256 * 1024 * 1024  # more than any socket buffer holds
@@ -395,9 +395,7 @@ run(race(int(sys.argv[1])))
 
 def test_of_two_processes_that_want_a_port_at_once_one_is_told_that_it_is_taken():
     """Both may bind it; the second listener gets an error from the kernel and asyncio's loop, not from uvloop's."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
+    port = quiet_port()
     racers = [
         subprocess.Popen(
             [sys.executable, "-c", RACE, str(port)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, bufsize=1
