@@ -1,10 +1,12 @@
 """`group dlq` against a name server and a broker of this process."""
 
 import json
+from contextlib import suppress
 from importlib.util import find_spec
 
 import pytest
 from click.testing import CliRunner
+from polling import until
 
 from gantrymq.cli import main
 from gantrymq.client import Client
@@ -129,12 +131,12 @@ def test_a_group_without_dead_letters_and_an_unknown_group(server, command):
 
 async def _until_routed(server, topic):
     async with server.consumer() as consumer:
-        for _ in range(100):
-            try:
+
+        async def queues():
+            with suppress(NoRoute):
                 return await consumer.queues(topic)
-            except NoRoute:
-                await server.cluster.world.clock.sleep(0.05)
-    raise TimeoutError(topic)
+
+        return await until(queues, f"route of {topic}")
 
 
 def test_a_topic_that_may_not_be_read_is_named_with_what_opens_it(server, command, dead):

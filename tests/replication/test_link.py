@@ -200,7 +200,7 @@ def test_links_over_sockets(loop):
         with pytest.raises(EOFError):
             await link.read_exactly(1)
         await listener.close()
-        await asyncio.wait_for(ended.wait(), 5)
+        await asyncio.wait_for(ended.wait(), 60)
         await world.workers.close()
         return served, answer
 

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 from late_gates import put_gate
+from polling import wait_until
 
 from gantrymq.client import Client
 from gantrymq.errors import GantryError, StoreError
@@ -359,14 +360,7 @@ def test_progress_is_saved_from_time_to_time_and_at_the_stop(gantrymq_broker_fac
     def saved():  # by the loader, as the file is missing for a moment while it is replaced
         return (load(running.cluster.world.files, path) or {}).get("offsetTable", {})
 
-    async def until(condition):
-        for _ in range(1000):
-            if condition():
-                return True
-            await running.cluster.world.clock.sleep(0.01)
-        return False
-
-    assert running.run(until(lambda: saved().get(1) == 1))
+    wait_until(lambda: saved().get(1) == 1, "progress of level 1")
     assert [each.body for each in running.pull("T")] == [b"soon"]
     assert saved() == {1: 1, 2: 0}
     running.restart()
