@@ -18,6 +18,15 @@ def _needs_a_store(request):
 
 
 @pytest.fixture
+def unchanged(monkeypatch):
+    """A page that is refreshed within the test is the same: its view does not get too old, and no minute begins."""
+    from gantrymq_console.web import refreshes
+
+    monkeypatch.setattr(refreshes, "AGE_S", 600.0)
+    monkeypatch.setattr(refreshes, "MINUTE_MS", 2**62)
+
+
+@pytest.fixture
 def visitor(gantrymq_broker):
     from console_visitor import Visitor
 

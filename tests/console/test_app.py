@@ -131,7 +131,7 @@ def test_unknown_addresses_and_methods(visitor):
     assert visitor.api("/nothing")["error"]
 
 
-def test_a_refresh_returns_the_main_part_only_and_304_if_it_is_unchanged(visitor):
+def test_a_refresh_returns_the_main_part_only_and_304_if_it_is_unchanged(visitor, unchanged):
     first = visitor.request("GET", "/topics?kind=all&part=live")
     assert "<html" not in first.text and "<table" in first.text
     again = visitor.request("GET", "/topics?kind=all&part=live", headers={"if-none-match": first.headers["etag"]})

@@ -103,7 +103,7 @@ def log_in(browser):
     return browser.post(form.action, data=given, headers={"Origin": "https://console.example.com"})
 
 
-def test_pages_forms_refreshes_and_downloads_below_a_path(behind, gantrymq_broker):
+def test_pages_forms_refreshes_and_downloads_below_a_path(behind, gantrymq_broker, unchanged):
     gantrymq_broker.create_topic("%RETRY%readers", 1)
     with behind() as (door, browser):
         found = log_in(browser)
@@ -132,7 +132,7 @@ def test_visitors_do_not_name_themselves(behind):
         assert browser.get("topics", headers={"X-Forwarded-User": "ann"}).status_code == 401
 
 
-def test_what_nginx_needs_of_the_console(visitor):
+def test_what_nginx_needs_of_the_console(visitor, unchanged):
     visitor.running.create_topic("T", 1)
     file = visitor.request("GET", "/topics/T/messages/export?format=jsonl")
     assert file.headers["x-accel-buffering"] == "no", "nginx would write bodies to its disk"

@@ -55,9 +55,7 @@ def live(visitor, path="/topics/Orders", **headers):
     return visitor.request("GET", f"{path}{'&' if '?' in path else '?'}part=live", headers=headers)
 
 
-def test_visitors_of_a_page_share_one_view_and_its_html(visitor, asked, monkeypatch):
-    monkeypatch.setattr(refreshes, "AGE_S", 600.0)
-    monkeypatch.setattr(refreshes, "MINUTE_MS", 2**62)  # no minute begins within the test
+def test_visitors_of_a_page_share_one_view_and_its_html(visitor, asked, unchanged, monkeypatch):
     rendered = []
     real = answers.render
     monkeypatch.setattr(answers, "render", lambda *args, **more: rendered.append(args[0]) or real(*args, **more))
@@ -126,7 +124,7 @@ def test_an_answer_that_is_too_old_or_failed_is_not_shown_any_more(visitor):
     assert visitor.running.run(run()) == [1, 1, 2, 3]
 
 
-def test_somebody_who_opens_a_page_gets_a_new_view_and_so_does_everybody_after_a_change(visitor, asked):
+def test_somebody_who_opens_a_page_gets_a_new_view_and_so_does_everybody_after_a_change(visitor, asked, unchanged):
     live(visitor)
     visitor.get("/topics/Orders")
     assert len(asked) == 2
@@ -143,7 +141,7 @@ def test_somebody_who_opens_a_page_gets_a_new_view_and_so_does_everybody_after_a
     assert len(asked) == 1
 
 
-def test_roles_and_languages_do_not_share(visitor, asked):
+def test_roles_and_languages_do_not_share(visitor, asked, unchanged):
     for role in (Role.VIEWER, Role.ADMIN):
         visitor.identities.role = role
         live(visitor)
@@ -167,10 +165,8 @@ def test_browsers_do_not_share_tokens_of_forms(visitor):
 
 
 @pytest.fixture
-def page(visitor, monkeypatch):
+def page(visitor, unchanged):
     """The address of a page with a form and a button of administrators, whose data stay the same."""
-    monkeypatch.setattr(refreshes, "AGE_S", 600.0)
-    monkeypatch.setattr(refreshes, "MINUTE_MS", 2**62)
     return f"/brokers/{visitor.api('/brokers')['data']['brokers'][0]['name']}"
 
 
