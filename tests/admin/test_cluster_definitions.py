@@ -19,7 +19,7 @@ pytest.importorskip("gantrymq_storage_memory")
 
 
 class TwoBrokers:
-    """The brokers a and b; ``run`` runs a command at the name server of a, at which b is registered too."""
+    """The brokers a and b; ``run`` runs a command at the name server of a, at which `start` registers b too."""
 
     def __init__(self, factory, cluster):
         self.cluster = cluster
@@ -27,6 +27,8 @@ class TwoBrokers:
             factory({"store": "memory", "brokerName": name, "brokerClusterName": cluster}) for name in "ab"
         )
         self.client = Client(self.a.namesrv)  # a name server forgets a broker when the connection ends
+
+    def start(self):
         self.a.run(self.client.start())
         self.register("b", self.b.broker_address, 0)
 
@@ -77,6 +79,7 @@ def pairs(gantrymq_broker_factory):
 
     def make(cluster):
         made.append(TwoBrokers(gantrymq_broker_factory, cluster))
+        made[-1].start()
         return made[-1]
 
     yield make
