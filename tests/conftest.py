@@ -35,6 +35,14 @@ def pytest_itemcollected(item):
         item.add_marker(pytest.mark.slow)
 
 
+def pytest_collection_finish():
+    """Hide modules and tests from the garbage collector: a full collection of them would stop every thread for so long
+    that a request of a test in this process could miss its deadline.
+    """
+    gc.collect()
+    gc.freeze()
+
+
 def pytest_report_header():
     if find_spec("gantrymq") is None:  # the plugin template's tests install it themselves
         return None
@@ -57,7 +65,7 @@ def spark(tmp_path_factory):
 def longest_step(monkeypatch):
     """Return a list: the longest step of any event loop, in seconds of its thread's CPU time, and its description.
 
-    The objects of earlier tests are hidden from the garbage collector, whose full collection would be such a step.
+    There is no full collection of garbage meanwhile, which would be such a step, of the objects of earlier tests too.
     """
     longest, run = [0.0, ""], asyncio.Handle._run
 
@@ -68,7 +76,8 @@ def longest_step(monkeypatch):
             longest[:] = took, repr(handle)
 
     gc.collect()
-    gc.freeze()
+    thresholds = gc.get_threshold()
+    gc.set_threshold(*thresholds[:2], 10**9)
     monkeypatch.setattr(asyncio.Handle, "_run", measured)
     yield longest
-    gc.unfreeze()
+    gc.set_threshold(*thresholds)
