@@ -11,6 +11,7 @@ from gantrymq.interfaces import Bounds, Cleaning, PutStatus, QueueTargets
 from gantrymq.model import properties
 from gantrymq.model.queue import Queue
 from gantrymq.model.sys_flag import INNER_BATCH
+from gantrymq_storage_mmap.log.file import LogFile
 from gantrymq_testing.raw_log_contract import LogBench, raw_log, read_log, show
 from gantrymq_testing.store_contract_bench import StoreBench, bodies, keyed, message
 
@@ -210,6 +211,31 @@ def test_queue_offsets_that_the_original_has_lost_repeat_the_next_entry(rig):
         await bench.follow()
         assert bench.copy.store.bounds(Queue("A", 0)).max_offset == before + 4
         assert any("is in the log only" in sentence for sentence in rig.said)
+
+    drive(rig, case)
+
+
+def test_what_was_appended_last_is_sent_without_a_read_of_its_file(rig, monkeypatch):
+    async def case(bench):
+        await bench.write()
+        log = raw_log(bench.original)
+
+        def put(body):
+            start = log.log_range().max_offset
+            bench.original.store.put([message("A", 0, body)])
+            return start, log.log_range().max_offset - start
+
+        start, size = put(b"first")
+        stored = await read_log(log, start, size)
+        with monkeypatch.context() as patched:
+            patched.setattr(LogFile, "pread", lambda file, low, high: pytest.fail("the file is read"))
+            assert b"first" in log.read_log(start, size)
+        await show(bench.original)
+        await log.truncate(start)
+        assert put(b"other") == (start, size)
+        assert b"other" in await read_log(log, start, size)
+        put(b"third")
+        assert b"other" in (found := await read_log(log, start, size)) and len(found) == len(stored)
 
     drive(rig, case)
 

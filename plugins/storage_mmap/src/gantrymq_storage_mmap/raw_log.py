@@ -49,6 +49,9 @@ class StoreWithRawLog(StoreOpening):
         if file is None or end <= start:
             return b""
         end = min(end, file.end)
+        written_at, written = self._writes.newest
+        if written_at == start and len(written) == end - start:
+            return written
         try:
             if start >= log.hot_offset:
                 return file.pread(start, end)

@@ -27,11 +27,13 @@ class LogWriter:
     def __init__(self) -> None:
         self.refusal: str | None = None  # a sentence after a write into the log has failed
         self.torn_bytes = 0  # bytes after the log's end left by a write to a full disk; zeroed before the next write
+        self.newest = (-1, b"")  # log offset and bytes of the last write; slaves are sent them without a read
 
     def write(self, file: LogFile, start: int, data: bytes) -> str | None:
         """Write *data* at log offset *start*; on failure return a sentence: then the log's end must not move."""
         try:
             file.write(start, data)
+            self.newest = (start, data)
         except OSError as error:
             if is_disk_full(error):  # a file system that does not honour reservations
                 self.refusal = no_room(file.path.parent, "a write into the commit log", error)
