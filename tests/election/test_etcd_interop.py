@@ -54,7 +54,7 @@ def run(folder, endpoints, main):
 async def joined(master, other):
     await until(lambda: other.role == "slave", "slave", detail=lambda: f"{other.election.problem} {other.events}")
     master.copies(other)
-    await until(lambda: len(master.machine.set.members) == 2, "set of two")
+    await until(lambda: (known := master.machine.set) is not None and len(known.members) == 2, "set of two")
 
 
 def test_elections_by_one_etcd(running, tmp_path):

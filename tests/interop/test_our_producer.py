@@ -160,7 +160,7 @@ def test_gathered_messages_are_inner_batches_of_topics_with_batch_queues(
         sent = gathered(namesrv, topic, 90)
         received = driver.pull(topic)
         assert_same_messages(sent, received)
-        assert len({event["logOffset"] for event in received}) < len(received) / 3  # many share one record
+        assert len({event["logOffset"] for event in received}) < len(received) * 2 / 3  # many share one record
         tagged = [event for event in sent if event["tags"] == "TagA"]
         with driver.push(topic, f"{topic}-group", sub="TagA") as consumer:
             assert_same_messages(tagged, wait_for_bodies([consumer], tagged))
