@@ -3,12 +3,14 @@
 import asyncio
 
 import attrs
+import click
 import pytest
 
 from gantrymq.client.admin import BrokerSet, ConnectedSlave, ElectionState, HaStatus, MasterConnection, SetMember
 from gantrymq.errors import BrokerRefused, ClientError
-from gantrymq_admin.commands.cluster_masters import _elect
-from gantrymq_admin.elected import ElectedBroker, ElectedSet, _named
+from gantrymq_admin.commands import cluster_masters
+from gantrymq_admin.commands.cluster_masters import _change, _elect
+from gantrymq_admin.elected import ChangedMaster, ElectedBroker, ElectedSet, _named
 from gantrymq_admin.elected_sentences import accepting, explained
 
 STATE = ElectionState(
@@ -265,3 +267,72 @@ def test_unclean_elections_are_allowed_for_one_election_only(code, unclean, befo
         with pytest.raises(ClientError, match=says):
             asyncio.run(work)
     assert (admin.calls, admin.settings) == (calls, {"enableElectUncleanMaster": before})
+
+
+class Clock:
+    """Time that passes in sleeps only."""
+
+    now = 0.0
+
+    def monotonic(self):
+        return self.now
+
+    async def sleep(self, seconds):
+        self.now += seconds
+
+
+FEW = "in-sync replicas not enough: {} in sync, minInSyncReplicas=3"
+BECOMING = "this broker is becoming the master of epoch 4"
+
+
+def second(problem, **fields):
+    """Broker id 2 as the master of the next epoch."""
+    own = attrs.evolve(master().election, own_id=2, master=2, epoch=4, problem=problem, **fields)
+    return attrs.evolve(master(), id=2, address="a:2", election=own)
+
+
+@pytest.fixture
+def changed(monkeypatch, capsys):
+    """Hand over a set, and see *looks* afterwards, the last one for ever. Return seconds, exit code, sentence."""
+
+    def change(before, *looks, **more):
+        clock, left = Clock(), list(looks)
+
+        async def look(*_):
+            return left.pop(0) if len(left) > 1 else left[0]
+
+        async def work():
+            return ChangedMaster(2, 4, 30)
+
+        monkeypatch.setattr(cluster_masters, "RealClock", lambda: clock)
+        monkeypatch.setattr(cluster_masters, "_set", look)
+        code = 0
+        try:
+            asyncio.run(_change(None, before, work(), "text", None, **more))
+        except click.exceptions.Exit as ended:
+            code = ended.exit_code
+        return clock.now, code, capsys.readouterr().out
+
+    return change
+
+
+def test_a_new_master_is_not_waited_for_if_too_few_copies_were_in_sync_before(changed):
+    few = of(master(connected(2), problem=FEW.format(2), least_copies=3), slave(2))
+    new = [slave(1, epoch=4, master=2), second(BECOMING)], [slave(1, epoch=4, master=2), second(FEW.format(1))]
+    seconds, code, text = changed(few, few, of(*new[0]), of(*new[1]))
+    assert seconds < 1 and code == 1
+    assert text == (
+        "broker-a: broker id 2 (a:2) is the master of epoch 4, instead of broker id 1, and accepts no messages either: "
+        f"{FEW.format(2)}; that took 0.1 s\n"
+    )
+    assert changed(few, of(*new[1]), of(second("")))[:2] == (0, 1)
+    seconds, code, text = changed(few, of(*new[1]), of(second("")), unclean=True)  # which makes another set
+    assert code == 0 and "and accepts messages; that took" in text
+
+
+def test_a_new_master_is_waited_for_otherwise(changed):
+    healthy, few = of(master(connected(2)), slave(2)), of(second(FEW.format(1)))
+    seconds, code, text = changed(healthy, few, few, of(second("")))
+    assert 0 < seconds < 1 and code == 0 and "and accepts messages; that took" in text
+    seconds, code, text = changed(healthy, few)
+    assert seconds >= 15 and code == 1 and f"does not accept messages yet ({FEW.format(1)}); that took 15." in text

@@ -8,7 +8,7 @@ import pytest
 pytest.importorskip("gantrymq_replication")
 
 from elected_brokers import LEASE_S, elected, leads, members, send, simulate_brokers, two_in_sync
-from ha_pairs import log_of, put
+from ha_pairs import end, log_of, put
 
 from gantrymq.errors import RequestRefused, ServiceNotAvailable
 from gantrymq.remoting.command import request
@@ -97,6 +97,31 @@ def test_a_handover_that_cannot_be_is_refused_and_the_master_goes_on(run):
         fixed = await brokers.pair.master("fixed")
         with pytest.raises(RequestRefused, match="fixed role"):
             await ask(fixed, "handover")
+
+    run(main)
+
+
+def test_a_set_with_too_few_copies_hands_over_without_waiting_for_those_that_are_away(run):
+    async def main(brokers):
+        rules = {"minInSyncReplicas": 3}
+        one = await brokers.start("one", **rules)
+        await brokers.until(lambda: elected(one).leads, "master")
+        two, three = await brokers.start("two", **rules), await brokers.start("three", **rules)
+        await brokers.until(lambda: members(one) == {1, 2, 3} and leads(one), "set of three")
+        await put(one, 10)
+        stored = asyncio.create_task(send(one))
+        held = elected(one).machine.set
+        while held.confirmed >= end(one):
+            await brokers.pair.world.clock.sleep(0.0001)
+        await elected(three)._end_copying()  # it is cut off before it has the message
+        await brokers.until(lambda: not held.enough and held.followers[2].acked == end(one), "too few copies")
+        assert held.confirmed < end(one)
+        answer = await ask(one, "handover")
+        assert (answer["brokerId"], answer["epoch"]) == (2, 2)
+        assert answer["refusedMillis"] < 500
+        assert await stored == 12
+        await brokers.until(lambda: elected(one).followed, "the old master as a slave")
+        assert await log_of(two) == await log_of(one)
 
     run(main)
 

@@ -8,8 +8,9 @@ from gantrymq.client.admin import ConnectedSlave
 from gantrymq.commands.times import local_time
 from gantrymq_admin.elected import ElectedBroker, ElectedSet
 
-__all__ = ["accepting", "explained", "why_out"]
+__all__ = ["accepting", "explained", "lacks_copies", "why_out"]
 
+TOO_FEW = "in-sync replicas not enough"  # in what a master of GantryMQ says, and in what RocketMQ's answers
 SILENT_S = 20  # after which a master closes a connection without reports
 
 
@@ -24,6 +25,11 @@ def accepting(found: ElectedSet) -> bool | None:
     if master is None:
         return False
     return None if master.election is None else not master.election.problem
+
+
+def lacks_copies(master: ElectedBroker | None) -> bool:
+    """Return whether the master refuses messages because too few members of its set are in sync."""
+    return master is not None and master.election is not None and TOO_FEW in master.election.problem
 
 
 def _master(found: ElectedSet) -> Iterator[str]:
@@ -247,7 +253,7 @@ def _refusals(found: ElectedSet) -> Iterator[str]:
         if _fenced(master):
             engine = "a controller" if found.controllers else "etcd"
             yield f"That ends when {engine} confirms that broker id {master.id} still is the master, or elects another."
-        elif "in-sync" in master.election.problem:
+        elif lacks_copies(master):
             more = f"{lacking} more of them are" if lacking > 1 else "one more of them is"
             yield f"That ends when {more} in sync: {_listed(_out(found)) or 'start another broker'}."
         else:

@@ -14,7 +14,7 @@ from gantrymq.world.real import RealClock
 from gantrymq_admin.commands.cluster_explain import controller_option, names_of
 from gantrymq_admin.commands.options import admin_command, broker_named
 from gantrymq_admin.elected import ElectedBroker, ElectedSet, ask_set, change_master
-from gantrymq_admin.elected_sentences import accepting
+from gantrymq_admin.elected_sentences import accepting, lacks_copies
 
 __all__ = ["demote", "handover", "promote"]
 
@@ -34,7 +34,8 @@ async def handover(admin: Admin, name: str, to: str | None, controller: str | No
     """Let another member of the in-sync set be the master of BROKER_NAME, without losing anything.
 
     The master refuses messages until the set has all that it has, well below a second, and then gives up. Producers try
-    again. It stays the master if no other member is in sync. Exits with 1 unless the new master accepts messages.
+    again. It stays the master if no other member is in sync. Exits with 1 unless the new master accepts messages, which
+    it cannot if too few copies were in sync before.
     """
     found = await _set(admin, name, controller)
     master = _our_master(found, "hand over")
@@ -80,7 +81,9 @@ async def promote(admin: Admin, name: str, to: str, unclean: bool, controller: s
             raise ClientError(found.engine_problem)
         if unclean:
             _warn_of_loss(found, wanted)
-        await _change(admin, found, _elect(admin, found, wanted.id, unclean=unclean), output, wanted.id)
+        await _change(
+            admin, found, _elect(admin, found, wanted.id, unclean=unclean), output, wanted.id, unclean=unclean
+        )
         return
     if found.master is not None:
         raise ClientError(
@@ -90,7 +93,7 @@ async def promote(admin: Admin, name: str, to: str, unclean: bool, controller: s
     if unclean:
         _warn_of_loss(found, wanted)
     work = change_master(admin, wanted.address, "promote", wanted.id, unclean=unclean)
-    await _change(admin, found, work, output, wanted.id)
+    await _change(admin, found, work, output, wanted.id, unclean=unclean)
 
 
 # --- before -----------------------------------------------------------------------------------------------------------
@@ -167,19 +170,35 @@ async def _elect(admin: Admin, found: ElectedSet, broker_id: int, *, unclean: bo
                 warn(f"{UNCLEAN} is still true at the controller {found.leader}, set it to {before}: {error}")
 
 
-async def _change(admin: Admin, before: ElectedSet, work: Awaitable[object], output: str, wanted: int | None) -> None:
-    """Do *work*, wait until the new master accepts messages, and tell it."""
+async def _change(
+    admin: Admin,
+    before: ElectedSet,
+    work: Awaitable[object],
+    output: str,
+    wanted: int | None,
+    *,
+    unclean: bool = False,
+) -> None:
+    """Do *work*, wait until the new master accepts messages, and tell it.
+
+    A set that had too few copies in sync has no more of them with another master, so that is not waited for. An
+    *unclean* election makes another set.
+    """
     clock = RealClock()
     began = clock.monotonic()
+    refused = "" if unclean or not lacks_copies(before.master) else _problem(before)
     changed = await work
     found = await _set(admin, before.broker, before.leader or None)
     while clock.monotonic() - began < ACCEPTS_S and (
-        accepting(found) is False or (found.epoch <= before.epoch and found.master_id != wanted)
+        (accepting(found) is False and not (refused and lacks_copies(found.master)))
+        or (found.epoch <= before.epoch and found.master_id != wanted)
     ):
         await clock.sleep(LOOK_S)
         found = await _set(admin, before.broker, before.leader or None)
     took, master, accepts = clock.monotonic() - began, found.master, accepting(found)
-    old, why = before.master_id, master.election.problem if master is not None and master.election is not None else ""
+    old, why = before.master_id, _problem(found)
+    if refused and lacks_copies(master):
+        why = refused  # its slaves may not have connected to the new master yet
     right = master is not None and (master.id != old if wanted is None else master.id == wanted)
     if output == "json":
         document = {
@@ -199,6 +218,8 @@ async def _change(admin: Admin, before: ElectedSet, work: Awaitable[object], out
         click.echo(f"{found.broker}: there is no master; 'gantrymq cluster explain' says why")
     else:
         refuses = f"does not accept messages yet ({why})"
+        if why == refused:
+            refuses = f"accepts no messages either: {why}"
         state = {True: "accepts messages", None: "is RocketMQ's", False: refuses}[accepts]
         was = (
             f"instead of broker id {old}, "
@@ -213,3 +234,8 @@ async def _change(admin: Admin, before: ElectedSet, work: Awaitable[object], out
         )
     if not right or accepts is False:
         raise click.exceptions.Exit(1)
+
+
+def _problem(found: ElectedSet) -> str:
+    """Return why the master accepts no messages; empty if it does, or does not say."""
+    return found.master.election.problem if found.master is not None and found.master.election is not None else ""

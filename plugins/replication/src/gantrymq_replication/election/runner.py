@@ -178,12 +178,14 @@ class Election:
         return successor
 
     async def _copied(self, machine: Machine, successor: int) -> None:
-        """Return when the set, and the *successor*, have all."""
+        """Return when the *successor* has all, and the set, if messages can be acknowledged."""
         began = self._clock.monotonic()
         await self._clock.sleep(SETTLE_S)
         while (followers := machine.set) is not None:
             follower, end = followers.followers.get(successor), self._host.log_end()
-            if follower is not None and follower.acked >= end and followers.confirmed >= end:
+            # With too few copies in sync nothing is acknowledged, however long this waits for the others.
+            confirmed = followers.confirmed >= end or not followers.enough
+            if follower is not None and follower.acked >= end and confirmed:
                 return
             if self._clock.monotonic() - began > HAND_OVER_S:
                 raise EngineRefused(f"the in-sync set did not confirm the log within {HAND_OVER_S:g} s")
