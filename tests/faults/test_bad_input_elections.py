@@ -487,3 +487,25 @@ def test_bi372_a_master_of_an_older_epoch(row, run, logged):
 
     seen, address, older = run(main)
     row.check(seen, "starts", address=address, epoch=older, known=9)
+
+
+# --- commands ---------------------------------------------------------------------------------------------------------
+
+
+def test_bi373_a_controller_for_brokers_that_etcd_elects(row, run):
+    pytest.importorskip("gantrymq_admin")
+    from gantrymq.client import Client
+    from gantrymq.errors import ClientError
+    from gantrymq_admin.commands.cluster_explain import names_of
+    from gantrymq_admin.elected import ask_set
+
+    async def main(brokers):
+        one, _ = await two_in_sync(brokers)
+        async with Client(one.namesrv, world=brokers.pair.world) as client, client.admin as admin:
+            (name,) = await names_of(admin, "broker-a")
+            assert (await ask_set(admin, name)).controllers == ()
+            with pytest.raises(ClientError) as refused:
+                await ask_set(admin, name, ["10.0.0.7:9878"])
+        return str(refused.value)
+
+    row.check(run(main), "exit 1", address="10.0.0.7:9878")

@@ -27,6 +27,7 @@ __all__ = ["ChangedMaster", "ElectedBroker", "ElectedSet", "ask_set", "change_ma
 
 CHANGE_MASTER: Final = cast(RequestCode, 65031)
 MASTER_ID: Final = 0
+ETCD: Final = "etcd"  # an engine
 CHANGE_S: Final = 20.0  # for an answer to 65031
 
 
@@ -139,11 +140,20 @@ async def ask_set(admin: Admin, name: BrokerAddresses, controllers: Iterable[str
         admin: started.
         name: the brokers, as the name servers know them.
         controllers: addresses, instead of those that the brokers' settings have.
+
+    Raises:
+        ClientError: *controllers* are given, and etcd elects.
     """
     at = {address: broker_id for broker_id, address in name.addresses.items()}
     at |= dict.fromkeys(set(name.rivals) - at.keys(), MASTER_ID)
     brokers = _named(await asyncio.gather(*(_ask(admin, *each) for each in at.items())))
-    addresses = tuple(controllers) or await _controllers(admin, brokers)
+    addresses = tuple(controllers)
+    if addresses and any(each.election is not None and each.election.engine == ETCD for each in brokers):
+        raise ClientError(
+            f"the master of {name.name} is elected by etcd, not by the controller {addresses[0]}: leave --controller "
+            "out"
+        )
+    addresses = addresses or await _controllers(admin, brokers)
     found = ElectedSet(cluster=name.cluster, broker=name.name, brokers=tuple(brokers), controllers=addresses)
     if not addresses:
         unknown = all(each.silent for each in brokers)
@@ -201,7 +211,7 @@ async def _ha(admin: Admin, address: str) -> HaStatus | None:
 async def _controllers(admin: Admin, brokers: Iterable[ElectedBroker]) -> tuple[str, ...]:
     """Return the controllers' addresses, from the settings of the first broker that has some."""
     for each in brokers:
-        if each.silent or (each.election is not None and each.election.engine == "etcd"):
+        if each.silent or (each.election is not None and each.election.engine == ETCD):
             continue
         try:
             settings = await admin.broker_settings(each.address)
