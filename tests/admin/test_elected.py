@@ -158,6 +158,22 @@ def test_a_lonely_master_and_a_member_that_is_gone():
     assert "That ends when one more of them is in sync: 2." in text
 
 
+def test_a_least_number_of_copies_that_can_never_be_met():
+    few = {"problem": "in-sync replicas not enough: 2 in sync, minInSyncReplicas=3", "least_copies": 3}
+    text = said(master(connected(2), **few), slave(2), slave(4, learner=True))
+    assert text.endswith(
+        "Messages are refused now: in-sync replicas not enough: 2 in sync, minInSyncReplicas=3.\n"
+        "That cannot end by itself: minInSyncReplicas=3 can never be met by the brokers that are known, 1 and 2. Start "
+        "another one, or set it to 2 or less on each of them and restart them."
+    )
+    text = said(master(in_sync=(1,), **few))
+    assert "by the brokers that are known, 1. Start 2 more, or set it to 1 or less" in text
+    for others in ((slave(2), slave(3)), (slave(2), ElectedBroker(id=3, address="a:3", silent="nobody listens"))):
+        assert "never be met" not in said(master(connected(2), **few), *others)
+    text = said(master(connected(2), away_since_ms={3: 1_800_000_000_000}, **few), slave(2))
+    assert "never be met" not in text and "That ends when one more of them is in sync" in text
+
+
 def test_a_broker_that_is_away_is_named():
     text = said(master(connected(2), away_since_ms={3: 1_800_000_000_000, 2: 1_800_000_000_000}), slave(2))
     assert "Broker id 3 is away: the master has had no connection of it since 2027-01-15" in text

@@ -249,10 +249,18 @@ def _refusals(found: ElectedSet) -> Iterator[str]:
         yield "Messages are accepted."
     else:
         yield f"Messages are refused now: {master.election.problem}."
+        able = _able(found)
         lacking = state.least_copies - len(found.in_sync) if state is not None else 0
         if _fenced(master):
             engine = "a controller" if found.controllers else "etcd"
             yield f"That ends when {engine} confirms that broker id {master.id} still is the master, or elects another."
+        elif lacks_copies(master) and len(able) < master.election.least_copies:
+            least = master.election.least_copies
+            more = "another one" if least == len(able) + 1 else f"{least - len(able)} more"
+            yield (
+                f"That cannot end by itself: minInSyncReplicas={least} can never be met by the brokers that are known, "
+                f"{_all(able)}. Start {more}, or set it to {len(able)} or less on each of them and restart them."
+            )
         elif lacks_copies(master):
             more = f"{lacking} more of them are" if lacking > 1 else "one more of them is"
             yield f"That ends when {more} in sync: {_listed(_out(found)) or 'start another broker'}."
@@ -272,6 +280,14 @@ def _living(broker: ElectedBroker | None) -> bool:
     return broker.election is None or not (broker.election.unelectable or "a person" in broker.election.problem)
 
 
+def _able(found: ElectedSet) -> list[int]:
+    """Return the ids of all brokers that may be in sync, also of those that are away."""
+    away = found.master.election.away_since_ms if found.master is not None and found.master.election is not None else {}
+    learners = {each.id for each in found.brokers if each.election is not None and each.election.learner}
+    known = {*found.in_sync, *away, *(each.id for each in found.brokers if each.id)}
+    return sorted(known - learners)
+
+
 def _out(found: ElectedSet) -> list[int]:
     """Return the ids that are not in sync now: of brokers outside the set, and of members without a connection."""
     connected = _connected(found)
@@ -288,6 +304,11 @@ def _name(broker: ElectedBroker) -> str:
 
 def _listed(ids: Iterable[int]) -> str:
     return ", ".join(map(str, ids))
+
+
+def _all(ids: Iterable[int]) -> str:
+    *first, last = map(str, ids)
+    return f"{', '.join(first)} and {last}" if first else last
 
 
 def _either(ids: Iterable[int]) -> str:
