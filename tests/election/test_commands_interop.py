@@ -140,7 +140,7 @@ def test_a_person_elects_a_broker_that_lacks_messages(running, tmp_path, engine)
     wait_until(lambda: "is back; or 'gantrymq cluster promote broker-a ID" in cluster.sentences(), "what to do", 20)
     assert "Messages are refused now" in cluster.sentences()
     assert "has no master that could hand over" in cluster.command("handover", "broker-a", code=1)
-    assert "in-sync set [1]" in cluster.command("promote", "broker-a", "2", code=1)
+    assert "in-sync set 1" in cluster.command("promote", "broker-a", "2", code=1)
     done = CliRunner().invoke(main, ["cluster", "promote", "broker-a", "2", "--unclean", "-n", cluster.namesrv])
     print(done.output)
     assert done.exit_code == 0

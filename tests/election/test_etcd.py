@@ -133,7 +133,7 @@ def test_a_master_hands_over_to_the_broker_that_it_names():
         with pytest.raises(EngineRefused, match="did not confirm the log within 3 s"):
             await one.election.hand_over(3)
         one.unflushed = 0
-        with pytest.raises(EngineRefused, match=r"broker id 9 is not a connected .* take over: \[2, 3, 4\]"):
+        with pytest.raises(EngineRefused, match="broker id 9 is not a connected .* take over: 2, 3, 4$"):
             await one.election.hand_over(9)
         await one.election.hand_over(3)
         (successor,) = [each for each in others if each.election.own_id == 3]
@@ -202,7 +202,7 @@ def test_a_set_of_one_that_may_have_lost_messages_needs_a_person():
             lambda: one.machine and "a person must elect it" in one.machine.problem(one.now), "sentence"
         )
         assert not one.serving
-        with pytest.raises(EngineRefused, match=r"broker id 7 is not connected to etcd; connected are \[1\]"):
+        with pytest.raises(EngineRefused, match=r"broker id 7 is not connected to etcd; connected are 1"):
             await one.engine.admit(7, unclean=True)
         with pytest.raises(EngineRefused, match="did not stop cleanly"):
             await one.engine.admit(1, unclean=False)
@@ -232,7 +232,7 @@ def test_a_broker_outside_the_set_says_who_must_come_back():
         two = await brokers.start("two")
         await brokers.until(lambda: two.role == "slave", "slave")
         await one.stop()
-        await brokers.until(lambda: "is not in the in-sync set [1]" in two.machine.problem(two.now), "sentence")
+        await brokers.until(lambda: "is not in the in-sync set 1:" in two.machine.problem(two.now), "sentence")
         assert two.role == "slave"
 
     simulate(main)

@@ -8,7 +8,7 @@ from gantrymq.client.admin import ConnectedSlave
 from gantrymq.commands.times import local_time
 from gantrymq_admin.elected import ElectedBroker, ElectedSet
 
-__all__ = ["accepting", "explained", "lacks_copies", "why_out"]
+__all__ = ["accepting", "explained", "lacks_copies", "listed", "why_out"]
 
 TOO_FEW = "in-sync replicas not enough"  # in what a master of GantryMQ says, and in what RocketMQ's answers
 SILENT_S = 20  # after which a master closes a connection without reports
@@ -69,7 +69,7 @@ def _members(found: ElectedSet) -> Iterator[str]:
     number = told.in_sync_epoch if told and told.epoch == found.epoch else 0
     if found.known is not None and found.known.epoch == found.epoch:
         number = max(number, found.known.in_sync_epoch)
-    ids = _listed(found.in_sync)
+    ids = listed(found.in_sync)
     yield f"The in-sync set{f' (number {number})' if number else ''} is {ids or 'empty'}."
     for broker_id in found.in_sync:
         if broker_id == found.master_id:
@@ -263,7 +263,7 @@ def _refusals(found: ElectedSet) -> Iterator[str]:
             )
         elif lacks_copies(master):
             more = f"{lacking} more of them are" if lacking > 1 else "one more of them is"
-            yield f"That ends when {more} in sync: {_listed(_out(found)) or 'start another broker'}."
+            yield f"That ends when {more} in sync: {listed(_out(found)) or 'start another broker'}."
         else:
             yield "That should end within a second or so."
 
@@ -302,7 +302,8 @@ def _name(broker: ElectedBroker) -> str:
     return f"Broker {broker.address}" if broker.id is None else f"Broker id {broker.id} ({broker.address})"
 
 
-def _listed(ids: Iterable[int]) -> str:
+def listed(ids: Iterable[int]) -> str:
+    """Return broker ids for a sentence, as in ``1, 3``; empty without one."""
     return ", ".join(map(str, ids))
 
 

@@ -14,7 +14,7 @@ from gantrymq.world.real import RealClock
 from gantrymq_admin.commands.cluster_explain import controller_option, names_of
 from gantrymq_admin.commands.options import admin_command, broker_named
 from gantrymq_admin.elected import ElectedBroker, ElectedSet, ask_set, change_master
-from gantrymq_admin.elected_sentences import accepting, lacks_copies
+from gantrymq_admin.elected_sentences import accepting, lacks_copies, listed
 
 __all__ = ["demote", "handover", "promote"]
 
@@ -157,8 +157,8 @@ async def _elect(admin: Admin, found: ElectedSet, broker_id: int, *, unclean: bo
     except BrokerRefused as refusal:
         if refusal.response_code == NO_MEMBER and not unclean:
             raise ClientError(
-                f"broker id {broker_id} is no living member of the in-sync set {list(found.in_sync)}: with --unclean "
-                "it is elected, and acknowledged messages that it lacks are lost"
+                f"broker id {broker_id} is no living member of the in-sync set {listed(found.in_sync)}: with "
+                "--unclean it is elected, and acknowledged messages that it lacks are lost"
             ) from refusal
         if refusal.response_code != STILL_MASTER:
             raise

@@ -5,17 +5,32 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import NamedTuple, Protocol
 
 from gantrymq.errors import GantryError
 from gantrymq_replication.election.machine import Standing
 from gantrymq_replication.election.sync_set import Alter
 
-__all__ = ["Answer", "Engine", "EngineError", "EngineRefused", "EngineUnreachable", "OnLost", "OnNews", "Progress"]
+__all__ = [
+    "Answer",
+    "Engine",
+    "EngineError",
+    "EngineRefused",
+    "EngineUnreachable",
+    "OnLost",
+    "OnNews",
+    "Progress",
+    "listed",
+]
 
 OnNews = Callable[[Standing | None], None]
 OnLost = Callable[[str], None]
+
+
+def listed(broker_ids: Iterable[int]) -> str:
+    """Return broker ids for a sentence, as in ``1, 3``; "none" without one."""
+    return ", ".join(map(str, sorted(broker_ids))) or "none"
 
 
 class EngineError(GantryError):

@@ -42,6 +42,7 @@ from gantrymq_replication.election.engine import (
     OnLost,
     OnNews,
     Progress,
+    listed,
 )
 from gantrymq_replication.election.etcd_client import Etcd, KeyValue, Txn
 from gantrymq_replication.election.identity import IdentityFiles, in_use
@@ -211,7 +212,7 @@ class EtcdEngine:
         """Delete `master`, and name the broker that others wait for. See `Engine.hand_over`."""
         state = await self._read()
         if broker_id not in state.in_sync or broker_id not in state.members:
-            living = sorted(state.in_sync & state.members.keys() - {self._id})
+            living = listed(state.in_sync & state.members.keys() - {self._id})
             raise EngineRefused(f"broker id {broker_id} cannot be the master; members of the in-sync set are {living}")
         change = {"successor": broker_id, **(self._leaving(state) if leaves else {})}
         if not self._mine(state) or state.epoch != epoch or not await self._end(state, **change):
@@ -379,13 +380,13 @@ class EtcdEngine:
 
     def _not_clean(self, state: _State, broker_id: int) -> str:
         """Return why the election of *broker_id* may lose acknowledged messages; empty if it does not."""
-        members = sorted(state.in_sync)
+        members = state.in_sync
         if broker_id not in members:
             return (
-                f"there is no master, and broker id {broker_id} is not in the in-sync set {members}: one must come "
-                "back, or a person elects another with 'gantrymq cluster promote --unclean' and loses messages"
+                f"there is no master, and broker id {broker_id} is not in the in-sync set {listed(members)}: one must "
+                "come back, or a person elects another with 'gantrymq cluster promote --unclean' and loses messages"
             )
-        if members == [broker_id] and not state.value.get("clean", True):
+        if members == {broker_id} and not state.value.get("clean", True):
             return (
                 f"broker id {broker_id} was alone in its in-sync set and did not stop cleanly, so that messages may be "
                 "lost: a person must elect it, with 'gantrymq cluster promote --unclean'"
@@ -405,11 +406,11 @@ class EtcdEngine:
         if state.set_epoch != change.set_epoch:
             raise EngineRefused(f"the in-sync set in etcd is number {state.set_epoch}, not {change.set_epoch}")
         members = change.members
-        if strangers := sorted(members - state.in_sync - state.members.keys()):
+        if strangers := members - state.in_sync - state.members.keys():
             if self._doubted != change.set_epoch:
                 raise EngineRefused(
-                    f"broker ids {strangers} are not connected to etcd as members of {self._rules.broker}: are they of "
-                    "another set?"
+                    f"broker ids {listed(strangers)} are not connected to etcd as members of {self._rules.broker}: are "
+                    "they of another set?"
                 )
             members = state.in_sync  # a newer number ends an earlier request whose answer was lost
         key, number = self._base + "state", change.set_epoch + 1
@@ -441,7 +442,7 @@ class EtcdEngine:
                 f"broker id {self._standing(state).master} is the master in etcd, until it stops or its lease ends"
             )
         if broker_id not in state.members:
-            alive = sorted(state.members) or "none"
+            alive = listed(state.members)
             raise EngineRefused(f"broker id {broker_id} is not connected to etcd; connected are {alive}")
         value = {**state.value, "successor": broker_id}
         if unclean:

@@ -20,6 +20,7 @@ from gantrymq_replication.election.engine import (
     EngineRefused,
     EngineUnreachable,
     Progress,
+    listed,
 )
 from gantrymq_replication.election.machine import (
     Alter,
@@ -309,11 +310,11 @@ class Election:
         except Exception as error:
             known = isinstance(error, EngineRefused)
             self._failed(error)
-            log.info("the in-sync set %s was not accepted: %s", sorted(change.members), _sentence(error))
+            log.info("the in-sync set %s was not accepted: %s", listed(change.members), _sentence(error))
             self.do(machine.not_altered(epoch, change.number, known, self._clock.monotonic()))
         else:
             self._answered()
-            log.info("the in-sync set is %s", sorted(members))
+            log.info("the in-sync set is %s", listed(members))
             self.do(machine.altered(epoch, members, set_epoch, self._clock.monotonic()))
 
     async def _change_roles(self, machine: Machine) -> None:
@@ -395,7 +396,7 @@ def _successor(found: SyncSet, own_id: int, wanted: int | None) -> int:
     able = {each: found.followers[each].acked for each in found.members if each != own_id and each in found.followers}
     if wanted is not None and wanted not in able:
         why = "is the master already" if wanted == own_id else "is not a connected member of the in-sync set"
-        raise EngineRefused(f"broker id {wanted} {why}; able to take over: {sorted(able) or 'none'}")
+        raise EngineRefused(f"broker id {wanted} {why}; able to take over: {listed(able)}")
     if not able:
         raise EngineRefused("no other member of the in-sync set is connected, so that nobody could take over")
     return max(able, key=lambda each: (able[each], -each)) if wanted is None else wanted
