@@ -81,7 +81,11 @@ def test_a_handover_that_cannot_be_is_refused_and_the_master_goes_on(run):
             ("handover", {}, "no other member of the in-sync set is connected"),
             ("demote", {}, "no other member of the in-sync set is connected"),
             ("handover", {"brokerId": 1}, "broker id 1 is the master already"),
-            ("handover", {"brokerId": 7}, "broker id 7 is not a connected member of the in-sync set; able to take over: none"),
+            (
+                "handover",
+                {"brokerId": 7},
+                "broker id 7 is not a connected member of the in-sync set; able to take over: none",
+            ),
             ("promote", {"brokerId": 1}, "broker id 1 is the master in etcd"),
             ("promote", {}, "act is handover or demote, or promote with a brokerId"),
         ):

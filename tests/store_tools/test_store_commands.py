@@ -46,6 +46,13 @@ def test_check_says_sound_or_damaged_by_its_exit_code(small):
     assert report["findings"][0]["place"] == small.records[7][0]
 
 
+def test_check_says_how_many_entries_are_in_how_many_files(small):
+    end = small.records[-1][0] + small.records[-1][1]
+    assert run("check", small.root).stderr == (
+        f"21 records from log offset 0 to {end}; entries: 21 in 2 queues, 0 in 0 batch queues, 63 in 2 index files\n"
+    )
+
+
 def test_check_without_crc_lets_a_body_pass(small):
     small.spoil_log(small.records[7][0] + 100, b"?")
     run("check", small.root, "--no-crc")

@@ -13,6 +13,7 @@ from gantrymq_store_tools.commands.findings_table import show_findings
 from gantrymq_store_tools.commands.in_use import IN_USE, in_use
 from gantrymq_store_tools.commands.options import folder_argument, levels_option, log_option
 from gantrymq_store_tools.commands.progress_bar import progress_bar
+from gantrymq_store_tools.findings import counted
 
 if TYPE_CHECKING:
     from gantrymq_store_tools.check import CheckReport
@@ -64,9 +65,10 @@ def _show(root: Path, report: CheckReport) -> None:
     show_findings(report.findings)
     click.echo(f"{root}: {_verdict(report)}")
     say(
-        f"{report.records} records from log offset {report.log_start} to {report.log_end}, {report.queue_entries} "
-        f"entries of {report.queues} queues, {report.batch_entries} of {report.batch_queues} batch queues, "
-        f"{report.index_entries} of {report.index_files} index files"
+        f"{counted(report.records, 'record')} from log offset {report.log_start} to {report.log_end}; entries: "
+        f"{report.queue_entries:,} in {counted(report.queues, 'queue')}, {report.batch_entries:,} in "
+        f"{counted(report.batch_queues, 'batch queue')}, {report.index_entries:,} in "
+        f"{counted(report.index_files, 'index file')}"
     )
     if report.damaged:
         stop = "after its broker has stopped, " if report.in_use else ""
@@ -80,11 +82,12 @@ def _verdict(report: CheckReport) -> str:
     if report.in_use:
         place = f"log offset {report.vouched_to} (checkpoint)"
         if damages:
-            return f"damaged, {damages} findings before {place}; a broker has it open, the rest cannot be checked yet"
+            before = f"damaged, {counted(damages, 'finding')} before {place}"
+            return f"{before}; a broker has it open, the rest cannot be checked yet"
         if report.vouched_to == report.log_start:
             return "cannot be checked yet: a broker has it open, and its checkpoint does not cover anything so far"
         return f"cannot be checked completely yet: a broker has it open; sound up to {place}"
-    repaired = f"the next start of a broker repairs {report.for_recovery} findings, which are normal after a kill"
+    repaired = f"the next start of a broker repairs {counted(report.for_recovery, 'finding')}, which a kill leaves"
     if damages:
-        return f"damaged, {damages} findings" + (f"; {repaired}" if report.for_recovery else "")
+        return f"damaged, {counted(damages, 'finding')}" + (f"; {repaired}" if report.for_recovery else "")
     return f"sound for a store whose broker was killed: {repaired}" if report.for_recovery else "sound"

@@ -11,6 +11,7 @@ from gantrymq.commands.times import local_time
 from gantrymq_store_tools.commands.in_use import IN_USE, warn_if_in_use
 from gantrymq_store_tools.commands.options import folder_argument, log_option
 from gantrymq_store_tools.commands.progress_bar import progress_bar
+from gantrymq_store_tools.findings import counted
 
 
 @click.command()
@@ -52,8 +53,9 @@ def stat(ctx: click.Context, root: Path, log_folders: tuple[Path, ...], output: 
         )
         say(
             f"{found.records} records of {found.record_bytes} bytes from log offset {found.log_start} to "
-            f"{found.log_end}, {found.log_files} log files of {found.log_file_bytes} bytes, {found.queue_files} queue "
-            f"files, {found.index_keys} keys in {found.index_files} index files"
+            f"{found.log_end}, {counted(found.log_files, 'log file')} of {found.log_file_bytes} bytes, "
+            f"{counted(found.queue_files, 'queue file')}, {counted(found.index_keys, 'key')} in "
+            f"{counted(found.index_files, 'index file')}"
         )
         if found.damaged_places:
             say(f"{found.damaged_places} ranges of {found.damaged_bytes} bytes hold no sound record")
