@@ -1,6 +1,7 @@
 """Brokers whose roles are elected by an etcd in memory, in a simulated world."""
 
 import asyncio
+import contextlib
 
 import pytest
 
@@ -151,6 +152,39 @@ def test_a_lonely_master_refuses_messages_with_min_in_sync_replicas(run):
         assert await send(one) == 0
 
     run(main)
+
+
+def test_a_broker_without_an_id_tells_the_same_members_as_others(run):
+    async def main(brokers):
+        one = await brokers.start("one")
+        await brokers.until(lambda: leads(one), "master")
+        brokers.etcd.down = True
+        two = await brokers.start("two")
+        await brokers.until(lambda: elected(two).election.problem, "reason")
+        known, unknown = election_state(elected(one)), election_state(elected(two))
+        assert [*known] == [*unknown]
+        assert (unknown["ownId"], unknown["epoch"], unknown["master"], unknown["syncStateSet"]) == (0, 0, None, [])
+        assert unknown["problem"] == unknown["apart"] == elected(two).election.problem
+
+    run(main)
+
+
+def test_an_elected_master_counts_connections_that_it_refuses(run, monkeypatch, caplog):
+    monkeypatch.setattr("gantrymq_replication.ha_listener.MOST_SLAVES", 1)
+
+    async def main(brokers):
+        one, _ = await two_in_sync(brokers)
+        host, port = ha_address(one).rsplit(":", 1)
+        for _ in range(3):
+            with contextlib.suppress(ConnectionResetError):  # while it connects or after that
+                transport, _ = await brokers.pair.world.network.connect(host, int(port), asyncio.Protocol)
+                transport.abort()
+        await brokers.until(lambda: elected(one).port.refusals.count == 3, "three refusals")
+        assert members(one) == {1, 2}
+
+    run(main)
+    refused = [each for each in caplog.records if "1 slaves are connected" in each.getMessage()]
+    assert len(refused) == 1
 
 
 def test_a_master_tells_which_slaves_it_misses(run):

@@ -67,7 +67,7 @@ def test_a_slave_that_has_not_reported_yet_keeps_its_place_before_many_of_anothe
 
 
 def test_no_slave_loses_its_place_to_another_one(monkeypatch, caplog):
-    monkeypatch.setattr("gantrymq_replication.master.MOST_SLAVES", 2)
+    monkeypatch.setattr("gantrymq_replication.ha_listener.MOST_SLAVES", 2)
 
     async def main(pair):
         master = await pair.master()
@@ -76,7 +76,7 @@ def test_no_slave_loses_its_place_to_another_one(monkeypatch, caplog):
         ends = await strangers(pair, master, 3)
         await pair.world.clock.sleep(0.1)
         assert all(ends) and all(map(following, slaves))
-        assert service(master, MasterService).replicas.refused == 3
+        assert service(master, MasterService).refusals.count == 3
 
     simulate_pair(main)
     refused = [each for each in caplog.records if "2 slaves are connected" in each.getMessage()]

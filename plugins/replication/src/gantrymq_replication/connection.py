@@ -14,6 +14,7 @@ import attrs
 
 from gantrymq.errors import GantryError
 from gantrymq_replication.gate import ReplicaGate
+from gantrymq_replication.ha_listener import Refusals
 from gantrymq_replication.link import Link
 from gantrymq_replication.protocol import MasterSide, Refused
 from gantrymq_replication.replicas import Replica, Replicas
@@ -39,6 +40,7 @@ class Shared:
     sent: SentLog
     replicas: Replicas
     gate: ReplicaGate
+    refusals: Refusals
     identify: Callable[[Link], Awaitable[None]]  # may raise Refused
     compare: Callable[[str, int], Awaitable[bool]]  # peer and end of its log; whether it is equal; may raise Refused
     changed: Callable[[], None]  # called after each report and when a slave is gone
@@ -86,7 +88,7 @@ class SlaveConnection:
             self._problem = self._problem or str(error)
         except Refused as error:
             self._problem = self._problem or str(error)
-            self._shared.replicas.refused += 1
+            self._shared.refusals.count += 1  # `_tell` notes why
         finally:
             silence.cancel()
             first_report.cancel()

@@ -1,4 +1,4 @@
-"""What the HA ports of fixed and of elected roles share: the listener, and places for connections."""
+"""What the HA ports of fixed and of elected roles share: the listener, places for connections, and refused ones."""
 
 from __future__ import annotations
 
@@ -12,10 +12,11 @@ from typing import Final, Protocol
 from gantrymq.errors import ConfigError
 from gantrymq.interfaces import Broker
 from gantrymq.model.hosts import format_address, parse_address
-from gantrymq.world import Listener
+from gantrymq.world import Clock, Listener
 from gantrymq_replication.settings import HaSettings
+from gantrymq_replication.traffic import Departure, Departures
 
-__all__ = ["MOST_SLAVES", "Served", "listen", "make_place"]
+__all__ = ["MOST_SLAVES", "Refusals", "Served", "listen", "make_place"]
 
 log = logging.getLogger("gantrymq.replication")
 
@@ -35,6 +36,36 @@ class Served(Protocol):
 
     def abort(self, problem: str) -> None:
         """Close it; *problem* is logged."""
+
+
+class Refusals:
+    """Connections to the HA port that are not served: counted, and logged once for each host and reason."""
+
+    def __init__(self, clock: Clock, departures: Departures) -> None:
+        """*departures*: of this port, where they are noted too."""
+        self._clock, self._departures = clock, departures
+        self.count = 0  # since the start
+
+    def has_place(self, connections: Sequence[Served], host: str, problem: str) -> bool:
+        """Return whether one more connection, of *host*, may be served; see `make_place`."""
+        if make_place(connections, MOST_SLAVES, problem):
+            return True
+        self.refuse(host, f"{len(connections)} slaves are connected")
+        return False
+
+    def not_secured(self, host: str, problem: str) -> None:
+        """Refuse a connection without the TLS that this port asks for."""
+        self.refuse(host, f"{problem}; is haTlsEnable true there?")
+
+    def refuse(self, host: str, problem: str) -> None:
+        """Count a connection, and log why it is not served."""
+        if self.note(host, problem):
+            log.warning("a connection of %s to the HA port is refused: %s", host, problem)
+
+    def note(self, host: str, problem: str) -> bool:
+        """Count a connection that was no slave's; return whether the one before from this host had another reason."""
+        self.count += 1
+        return self._departures.note(Departure(host, self._clock.now_ms(), problem, reported=False))
 
 
 async def listen(

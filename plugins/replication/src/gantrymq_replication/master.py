@@ -16,14 +16,13 @@ from gantrymq_replication.acting.service import ActingService
 from gantrymq_replication.connection import UNREPORTED, Shared, SlaveConnection
 from gantrymq_replication.durable_mark import DurableMark
 from gantrymq_replication.gate import ReplicaGate
-from gantrymq_replication.ha_listener import MOST_SLAVES, listen, make_place
+from gantrymq_replication.ha_listener import Refusals, listen
 from gantrymq_replication.link import Link
 from gantrymq_replication.replicas import Replicas
 from gantrymq_replication.sending import SentLog
 from gantrymq_replication.settings import SYNC_MASTER, HaSettings
 from gantrymq_replication.slave_log import SlaveLogs
 from gantrymq_replication.streams import HaStreams
-from gantrymq_replication.traffic import Departure
 
 __all__ = ["MasterService"]
 
@@ -45,6 +44,7 @@ class MasterService:
 
     def __init__(self, gate: ReplicaGate, acting: ActingService) -> None:
         self.replicas: Replicas | None = None
+        self.refusals: Refusals | None = None
         self._gate, self._acting = gate, acting
         self._connections: dict[asyncio.Task[None], SlaveConnection] = {}
         self._cancel: list[Callable[[], object]] = []
@@ -73,11 +73,13 @@ class MasterService:
         self.replicas = Replicas(rules, lambda: self._acting.alive)
         durable = broker.settings.text("flushDiskType") == "SYNC_FLUSH"
         clock, self._streams = broker.world.clock, HaStreams(broker.world, broker.settings)
+        self.refusals = Refusals(clock, self.replicas.departures)
         self._slave_logs = SlaveLogs(broker, raw_log)
         busy_poll = BusyPoll(broker.world, broker.settings.number("busyPollMicros") / 1_000_000)
         self._shared = Shared(
             *(SentLog(raw_log, clock, rules, busy_poll, broker.store.flushed if durable else None), self.replicas),
             self._gate,
+            self.refusals,
             identify=self._streams.identify,
             compare=self._slave_logs.compare,
             changed=self._review,
@@ -109,14 +111,17 @@ class MasterService:
         self._gate.close()
 
     async def _listen(self) -> None:
-        rules, accepting = self._rules, self._streams.accepting(self._accept, self._not_secured)
+        assert self.refusals is not None
+        rules, accepting = self._rules, self._streams.accepting(self._accept, self.refusals.not_secured)
         optional = rules.role != SYNC_MASTER and not rules.listen_port
         self._listener = await listen(self._broker, rules, accepting, optional=optional)
         if self._listener is not None:
             log.info("slaves may copy this log from %s", self._broker.registration.ha_address)
 
     async def _accept(self, link: Link) -> None:
-        if self._listener is None or not self._has_place(link.address("peername").rpartition(":")[0]):
+        assert self.refusals is not None
+        connections, host = [*self._connections.values()], link.address("peername").rpartition(":")[0]
+        if self._listener is None or not self.refusals.has_place(connections, host, UNREPORTED):
             link.abort()
             return
         task = asyncio.current_task()
@@ -129,24 +134,6 @@ class MasterService:
             cancel()
             del self._connections[task]
             self._tell_lack()
-
-    def _has_place(self, host: str) -> bool:
-        connections = [*self._connections.values()]
-        if make_place(connections, MOST_SLAVES, UNREPORTED):
-            return True
-        self._refused(host, f"{len(connections)} slaves are connected")
-        return False
-
-    def _not_secured(self, host: str, problem: str) -> None:
-        self._refused(host, f"{problem}; is haTlsEnable true there?")
-
-    def _refused(self, host: str, problem: str) -> None:
-        """Log why a connection of *host* is not served, once for each reason."""
-        assert self.replicas is not None
-        self.replicas.refused += 1
-        departure = Departure(host, self._broker.world.clock.now_ms(), problem, reported=False)
-        if self.replicas.departures.note(departure):
-            log.warning("a connection of %s to the HA port is refused: %s", host, problem)
 
     def _abort_all(self, problem: str) -> None:
         for connection in [*self._connections.values()]:

@@ -103,7 +103,7 @@ class FixedCopies:
     @property
     def refused(self) -> int:
         """See `CopyStates.refused`."""
-        return self._master.replicas.refused if self._master.replicas is not None else 0
+        return self._master.refusals.count if self._master.refusals is not None else 0
 
     @property
     def received_bytes(self) -> int:

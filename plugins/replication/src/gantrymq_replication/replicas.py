@@ -90,7 +90,6 @@ class Replicas:
         self._confirmed = 0  # with allAckInSyncStateSet: the greatest offset that `confirmed` has returned
         self.departures = Departures()
         self.sent_bytes = 0  # to all slaves since the start
-        self.refused = 0  # connections since the start
 
     @property
     def all(self) -> Collection[Replica]:

@@ -14,12 +14,12 @@ from gantrymq.remoting.busy_poll import BusyPoll
 from gantrymq.world import Listener
 from gantrymq_replication.election.elected_log import ElectedLog
 from gantrymq_replication.election.serving import UNREPORTED, Elected, SlaveServing
-from gantrymq_replication.ha_listener import MOST_SLAVES, listen, make_place
+from gantrymq_replication.ha_listener import Refusals, listen
 from gantrymq_replication.link import Link
 from gantrymq_replication.sending import SentLog
 from gantrymq_replication.settings import HaSettings
 from gantrymq_replication.streams import HaStreams
-from gantrymq_replication.traffic import Departure, Departures
+from gantrymq_replication.traffic import Departures
 
 __all__ = ["HaPort"]
 
@@ -46,8 +46,7 @@ class HaPort:
         self._sent = SentLog(own.raw, broker.world.clock, rules, busy_poll, flushed)
         self._listener: Listener | None = None
         self._connections: dict[asyncio.Task[None], SlaveServing] = {}
-        self._departures = Departures()
-        self.refused = 0  # connections since the start
+        self.refusals = Refusals(broker.world.clock, Departures())
         self._sent_bytes = 0  # to slaves that are gone
 
     @property
@@ -76,7 +75,7 @@ class HaPort:
         Raises:
             ConfigError: the port is taken.
         """
-        accepting = self._streams.accepting(self._accept, self._not_secured)
+        accepting = self._streams.accepting(self._accept, self.refusals.not_secured)
         self._listener = await listen(self._broker, self._rules, accepting)
 
     async def close(self) -> None:
@@ -111,7 +110,9 @@ class HaPort:
     # --- connections --------------------------------------------------------------------------------------------------
 
     async def _accept(self, link: Link) -> None:
-        if self._listener is None or not self._serves() or not self._has_place(link.address("peername")):
+        host = link.address("peername").rpartition(":")[0]
+        served = self._listener is not None and self._serves()
+        if not served or not self.refusals.has_place(self.slaves, host, UNREPORTED):
             link.abort()
             return
         task = asyncio.current_task()
@@ -124,13 +125,6 @@ class HaPort:
             self._sent_bytes += serving.traffic.total
             self._ended(serving)
 
-    def _has_place(self, address: str) -> bool:
-        connections = self.slaves
-        if make_place(connections, MOST_SLAVES, UNREPORTED):
-            return True
-        self._refuse(address.rpartition(":")[0], f"{len(connections)} slaves are connected")
-        return False
-
     def _ended(self, serving: SlaveServing) -> None:
         reason = serving.problem or "it closed the connection"
         if serving.slave is not None:
@@ -138,17 +132,5 @@ class HaPort:
             log.log(level, "slave %s, broker id %d, is gone: %s", serving.address, serving.slave.broker_id, reason)
             if not self._same(serving):
                 self._elected.gone(serving.slave)
-        elif self._serves() and self._note(serving.host, reason):
+        elif self._serves() and self.refusals.note(serving.host, reason):
             log.warning("slave %s is gone: %s", serving.address, reason)
-
-    def _not_secured(self, host: str, problem: str) -> None:
-        self._refuse(host, f"{problem}; is haTlsEnable true there?")
-
-    def _refuse(self, host: str, problem: str) -> None:
-        if self._note(host, problem):
-            log.warning("a connection of %s to the HA port is refused: %s", host, problem)
-
-    def _note(self, host: str, problem: str) -> bool:
-        """Count a connection that was no slave's; return whether the one before from this host had another reason."""
-        self.refused += 1
-        return self._departures.note(Departure(host, self._broker.world.clock.now_ms(), problem, reported=False))

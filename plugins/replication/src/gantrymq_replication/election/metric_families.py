@@ -66,7 +66,7 @@ class ElectedCopies:
     @property
     def refused(self) -> int:
         """See `CopyStates.refused`."""
-        return self._election.port.refused
+        return self._election.port.refusals.count
 
     @property
     def received_bytes(self) -> int:

@@ -25,6 +25,7 @@ from __future__ import annotations
 from typing import Any
 
 from gantrymq_replication.election.epochs import NO_END
+from gantrymq_replication.election.machine import Standing
 from gantrymq_replication.election.service import ElectionService
 
 __all__ = ["connections", "election_state", "epoch_cache"]
@@ -75,46 +76,30 @@ def connections(election: ElectionService) -> list[dict[str, Any]]:
 
 
 def election_state(election: ElectionService) -> dict[str, Any]:
-    """Return GantryMQ's own members."""
+    """Return GantryMQ's own members; before this broker has an id in its set, it knows no master."""
     machine, running, rules = election.machine, election.election, election.rules
-    found: dict[str, Any] = {
+    standing = Standing(None, 0, frozenset(), 0) if machine is None else machine.standing
+    held = None if machine is None else machine.set
+    away = election.away.since_ms if machine is not None and machine.is_master else {}
+    own_id = 0 if machine is None or running is None else running.own_id
+    apart = "" if running is None else running.problem
+    own = machine is not None and machine.own
+    return {
         "engine": rules.engine,
         "fencing": rules.fencing.value,
         "minInSyncReplicas": rules.least_copies,
         "leaseMillis": 0 if election.engine is None else round(1000 * election.engine.lease_s),
         "learner": rules.learner,
-        "apart": "" if running is None else running.problem,
+        "apart": apart,
         "knownSince": 0 if running is None else running.known_since_ms,
-    }
-    if machine is None or running is None:
-        return {
-            **found,
-            "ownId": 0,
-            "epoch": 0,
-            "master": None,
-            "masterAddr": "",
-            "syncStateSet": [],
-            "syncStateSetEpoch": 0,
-            "away": [],
-            "confirmed": 0,
-            "problem": found["apart"],
-            "unelectable": "",
-        }
-    members = machine.set.members if machine.set is not None else machine.standing.members
-    own = machine.master == running.own_id
-    return {
-        **found,
-        "ownId": running.own_id,
-        "epoch": machine.epoch,
-        "master": machine.master,
-        "masterAddr": election.registration.address if own else machine.standing.address,
-        "syncStateSet": sorted(members),
-        "syncStateSetEpoch": machine.set.set_epoch if machine.set is not None else machine.standing.set_epoch,
-        "away": [
-            {"brokerId": broker_id, "timestamp": at_ms}
-            for broker_id, at_ms in (election.away.since_ms.items() if machine.is_master else ())
-        ],
-        "confirmed": election.confirmed,
-        "problem": machine.problem(election.now),
-        "unelectable": machine.unelectable,
+        "ownId": own_id,
+        "epoch": 0 if machine is None else machine.epoch,
+        "master": None if machine is None else machine.master,
+        "masterAddr": election.registration.address if own else standing.address,
+        "syncStateSet": sorted(standing.members if held is None else held.members),
+        "syncStateSetEpoch": standing.set_epoch if held is None else held.set_epoch,
+        "away": [{"brokerId": broker_id, "timestamp": at_ms} for broker_id, at_ms in away.items()],
+        "confirmed": 0 if machine is None else election.confirmed,
+        "problem": apart if machine is None else machine.problem(election.now),
+        "unelectable": "" if machine is None else machine.unelectable,
     }
