@@ -14,17 +14,18 @@ from collections.abc import Awaitable, Callable
 from typing import Final
 
 from gantrymq.errors import FormatError, StoreError
-from gantrymq.formats.record import body_crc, read_record
+from gantrymq.formats.record import MAGIC_V1, body_crc, read_record
 from gantrymq.interfaces import Broker
+from gantrymq_store_files.blank import MAGIC_BLANK
+from gantrymq_store_files.filler import FILLER_TOPIC
 
 __all__ = ["BLANK_MAGIC", "LONGEST_BYTES", "blank_end", "is_damaged", "keep"]
 
 LONGEST_BYTES: Final = 4 * 1024 * 1024 + 128 * 1024  # a longest record, with its properties
 PIECE_BYTES: Final = 4 * 1024 * 1024  # of one kept file
 PAGE_BYTES: Final = 4096
-MAGIC: Final = b"\xda\xa3\x20"  # how the magics of both versions begin, 4 bytes after a record
-BLANK_MAGIC: Final = b"\xcb\xd4\x31\x94"
-FILLER_TOPIC: Final = "#"  # of records by which a store replaces damage when it is opened; no client sends to it
+MAGIC: Final = MAGIC_V1.to_bytes(4, "big")[:3]  # how the magics of both versions begin, 4 bytes after a record's start
+BLANK_MAGIC: Final = MAGIC_BLANK.to_bytes(4, "big")
 LEAST_ZEROS: Final = 16
 
 
