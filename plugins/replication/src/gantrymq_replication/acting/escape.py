@@ -18,21 +18,22 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Sequence
+from functools import partial
 from itertools import count
 from typing import Any, Final, NamedTuple
 
-from gantrymq.errors import BrokerRefused, ClientError, FormatError, GantryError
+from gantrymq.errors import BrokerRefused, GantryError
 from gantrymq.interfaces import Broker, PutResult, PutStatus, StoreMessage
-from gantrymq.loose_json import loads
 from gantrymq.model import properties as props
 from gantrymq.model.names import DEFAULT_TOPIC, is_system_topic
 from gantrymq.model.property_order import ordered_text
 from gantrymq.model.sys_flag import COMPRESSED, COMPRESSION_MASK, MULTI_TAGS, TRANSACTION_PREPARED
 from gantrymq.model.topic import PERM_WRITE
 from gantrymq.remoting.client import RemotingClient
-from gantrymq.remoting.codes import RequestCode, ResponseCode
+from gantrymq.remoting.codes import RequestCode
 from gantrymq.remoting.command import request
 from gantrymq.remoting.headers.send import SendMessageRequest
+from gantrymq.remoting.route_question import ask_route
 
 __all__ = ["Escape", "NoEscape", "sent_properties"]
 
@@ -157,31 +158,17 @@ class Escape:
             raise BrokerRefused(1, f"topic {topic} belongs to each broker itself", self._name)
         known = self._routes.get(topic)
         if known is None or known.until < self._clock.monotonic():
-            known = self._routes[topic] = _Route(self._clock.monotonic() + ROUTE_S, await self._ask_all(topic))
+            known = self._routes[topic] = _Route(self._clock.monotonic() + ROUTE_S, await self._ask(topic))
         if not known.queues:
             raise BrokerRefused(1, f"no other broker name has writable queues of topic {topic}", self._name)
         return known.queues
 
-    async def _ask_all(self, topic: str) -> list[tuple[str, int]]:
-        problem: ClientError | None = None
-        for name_server in self._registration.states():
-            try:
-                return await self._ask(name_server, topic)
-            except ClientError as error:
-                problem = error
-        raise problem or BrokerRefused(1, "no name server", self._name)
-
-    async def _ask(self, name_server: str, topic: str) -> list[tuple[str, int]]:
-        fields = {"topic": topic, "acceptStandardJsonOnly": "true"}
-        answer = await self._client.call(name_server, request(RequestCode.GET_ROUTEINFO_BY_TOPIC, fields), CALL_S)
-        if answer.code == ResponseCode.TOPIC_NOT_EXIST:
-            return []
-        if answer.code != 0:
-            raise BrokerRefused(answer.code, answer.remark or "", name_server)
-        try:
-            return _writable(loads(answer.payload), self._name)
-        except (FormatError, KeyError, TypeError, ValueError, AttributeError) as error:
-            raise BrokerRefused(1, f"its route of {topic} cannot be read: {error!r}", name_server) from error
+    async def _ask(self, topic: str) -> list[tuple[str, int]]:
+        read = partial(_writable, without=self._name)
+        found = await ask_route(self._client, self._registration.states(), topic, read)
+        if found is None:
+            raise BrokerRefused(1, "no name server", self._name)
+        return found
 
 
 def _writable(route: Any, without: str) -> list[tuple[str, int]]:
