@@ -480,7 +480,7 @@ def test_bi372_a_master_of_an_older_epoch(row, run, logged):
         machine = elected(two).machine
         machine._standing = machine.standing._replace(epoch=9)
         machine.epoch = 9
-        elected(two)._copying.cancel()
+        await elected(two)._end_copying()
         await elected(two).follow(Follow(1, 9, one.broker.registration.address, ha_address(one)))
         await brokers.until(lambda: "epoch" in elected(two).problem, "refusal")
         return elected(two).problem, ha_address(one), older

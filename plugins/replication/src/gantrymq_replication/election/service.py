@@ -14,7 +14,6 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable
-from functools import partial
 from typing import Final
 
 from gantrymq.errors import ConfigError, GantryError, RequestRefused, ServiceNotAvailable
@@ -25,11 +24,9 @@ from gantrymq.remoting.command import Command, response_to
 from gantrymq.remoting.connection import Connection
 from gantrymq.remoting.serving import in_operation, serves
 from gantrymq.world import Clock
-from gantrymq.world.clock import wait_set
-from gantrymq_replication.copying import first_ended
-from gantrymq_replication.election.asking import Questions
 from gantrymq_replication.election.auto_switch import SlaveHandshake
 from gantrymq_replication.election.controller import ControllerEngine
+from gantrymq_replication.election.elected_copy import ElectedCopy
 from gantrymq_replication.election.elected_log import ElectedLog
 from gantrymq_replication.election.engine import Engine, Progress
 from gantrymq_replication.election.engines import make_engine
@@ -55,11 +52,7 @@ __all__ = ["ElectionService"]
 log = logging.getLogger("gantrymq.replication")
 
 LAST_S: Final = 2.0  # for the in-sync set to get the rest of the log, at the stop
-PAUSE_S: Final = 0.2  # between two attempts to copy
-REFUSED_S: Final = 5.0  # the same after logs that do not fit
-ASK_S: Final = 0.5  # between two questions for the master's HA address
 LOOK_S: Final = 0.01  # between two looks whether all is confirmed
-TABLES_S: Final = 0.1  # between two looks whether the tables are copied
 NAMED_S: Final = 0.3  # for the next master to be registered, before this broker is not at its place
 KEEP_S: Final = 1.0  # between two updates of the kept confirm offset
 NOT_YET: Final = "the election has not begun"
@@ -78,25 +71,20 @@ class ElectionService:
 
     def __init__(self, gate: ElectedGate) -> None:
         self.election: Election | None = None  # None: roles are fixed
-        self.problem = ""  # why this broker does not follow its master
         self.away = Away()  # while this broker is the master
-        self.master_ha_address = ""
         self.has_tables: Callable[[], bool] = lambda: True  # whether tables of a master were copied since the start
         self.copies = TableCopies(self)
         self.on_follow: Callable[[], object] = lambda: None  # called when another master is followed
         self._gate = gate
         self._engine: Engine | None = None
-        self._copying: asyncio.Task[None] | None = None
+        self._copy: ElectedCopy | None = None  # None: roles are fixed
         self._keeping: asyncio.Task[None] | None = None
-        self._following: Following | None = None
-        self._master = ""  # broker address of the master that is followed
         self._leads = False
         self._serving = False  # as the master of the epoch `_epoch`
         self._followed_ids = frozenset[int]()  # of the last master that was another broker
         self._epoch = 0  # the last one that this broker was the master of, since the start
         self._waits_until = 0.0  # for slaves to follow the new epoch; clients try again meanwhile
         self._stopping = self._leaving = False
-        self._received = 0  # bytes from earlier masters
         self._registers = False  # with the name servers
         self._cancel: list[Callable[[], object]] = []
 
@@ -108,12 +96,22 @@ class ElectionService:
     @property
     def followed(self) -> str | None:
         """The broker address of the master whose log is being copied; None if none is."""
-        return self._master if self._following is not None and self._following.following else None
+        return None if self._copy is None else self._copy.followed
 
     @property
     def connection(self) -> Following | None:
         """The connection to the master that is followed; None without one."""
-        return self._following
+        return None if self._copy is None else self._copy.connection
+
+    @property
+    def problem(self) -> str:
+        """Why this broker does not follow its master; empty if it does, or has none."""
+        return "" if self._copy is None else self._copy.problem
+
+    @property
+    def master_ha_address(self) -> str:
+        """Where this broker follows its master, or tries to; empty before it has."""
+        return "" if self._copy is None else self._copy.ha_address
 
     @property
     def machine(self) -> Machine | None:
@@ -133,7 +131,7 @@ class ElectionService:
     @property
     def received_bytes(self) -> int:
         """Bytes of the log received from masters since the start."""
-        return self._received + (0 if self._following is None else self._following.traffic.total)
+        return 0 if self._copy is None else self._copy.received_bytes
 
     @property
     def why_apart(self) -> str:
@@ -204,8 +202,9 @@ class ElectionService:
             etcd = EtcdClient(self._clock, access)
         strict = self._rules.all_in_sync
         self._log = ElectedLog(broker, raw, self._rules.epochs, keeps_confirmed=strict)
-        self._questions, self._told = Questions(broker), asyncio.Event()
-        self._told_master = ("", "")
+        copy = self._copy = ElectedCopy(
+            *(broker, self._log, self._ha, self._rules, self._streams, self._lacks_tables, self._copy_news)
+        )
         for folder in {self._rules.epochs.parent, self._rules.identity.parent}:
             broker.world.files.make_dirs(folder)
         names = IdentityFiles(
@@ -234,7 +233,7 @@ class ElectionService:
         self.seen = self.election.seen
         self._cancel = [
             broker.messages.on_appended(self._appended),
-            broker.registration.on_master_told(self._learn),
+            broker.registration.on_master_told(copy.learn),
         ]
         self._keeping = asyncio.ensure_future(self._keep_always())
         self.election.start()
@@ -274,7 +273,8 @@ class ElectionService:
         if self._keeping is not None:
             self._keeping.cancel()
             await asyncio.wait([self._keeping])
-        await self._questions.close()
+        if self._copy is not None:
+            await self._copy.close()
         await self._keep()
         self.election = None
 
@@ -410,7 +410,9 @@ class ElectionService:
         confirmed, self._leads = self._log.confirmed, True
         await self._broker.role.change(Role.MASTER, epoch)
         self._register(0)
-        self._epoch, self._serving, self.problem = epoch, True, ""
+        self._epoch, self._serving = epoch, True
+        if self._copy is not None:
+            self._copy.problem = ""
         if machine is not None and self.election is not None:
             others = (machine.standing.members | self._followed_ids) - {self.election.own_id}
             self.away.begin(others, self._broker.world.clock.now_ms())
@@ -427,10 +429,9 @@ class ElectionService:
         """Copy the log of *master*. See `Host.follow`."""
         await self._stand_down(f"broker id {master.master} is the master of epoch {master.epoch}", master.epoch)
         self._followed_ids = frozenset({master.master})
-        self._master = master.address
         self.on_follow()
-        if not self._leaving:  # else it would enter the set, and the master wait for it
-            self._copying = asyncio.ensure_future(self._copy_always(master))
+        if not self._leaving and self._copy is not None:  # else it would enter the set, and the master wait for it
+            self._copy.begin(master, self.election.own_id if self.election is not None else 0)
 
     async def stand_down(self, reason: str) -> None:
         """Serve reads only. See `Host.stand_down`."""
@@ -455,84 +456,19 @@ class ElectionService:
 
     # --- slave --------------------------------------------------------------------------------------------------------
 
-    def _learn(self, master: str, ha_address: str) -> None:
-        self._told_master = master, ha_address
-        self._told.set()
+    async def _end_copying(self) -> None:
+        if self._copy is not None:
+            await self._copy.end()
 
-    async def _copy_always(self, master: Follow) -> None:
-        told = ""
-        while True:
-            pause, address = PAUSE_S, master.ha_address
-            try:
-                self.master_ha_address = address = address or await self._ha_address(master)
-                await self._copy(master, address)
-            except Exception as error:
-                if isinstance(error, (GantryError, OSError, ValueError)):
-                    self.problem = f"master {address}: {error}"
-                else:
-                    self.problem = f"master {address}: {type(error).__name__}: {error}"
-                    if self.problem != told:
-                        log.exception("the copy of the log failed")
-                if isinstance(error, GantryError):
-                    pause = REFUSED_S
-            else:
-                continue  # it joins the set now
-            if self.problem != told:
-                told = self.problem
-                log.warning("this copy does not follow: %s", told)
-            await self._clock.sleep(pause)
+    def _lacks_tables(self) -> bool:
+        return not (self._epoch or self.has_tables())
 
-    async def _copy(self, master: Follow, address: str) -> None:
-        assert self.election is not None
-        waits = not (self._rules.learner or self._epoch or self.has_tables())
-        learner = self._rules.learner or waits
-        hello = SlaveHandshake(self.election.own_id, self._ha.from_last_file, learner, tells_tables=not learner)
-        asked, last_message = self._questions, partial(self._questions.message_at, master.address)
-        least = master.epoch if self._rules.engine == ETCD or await asked.is_ours(master.address) else 0
-        self._following = Following(self._broker, self._log, self._ha, hello, least, self._followed, last_message)
-        parts = [self._following.run(self._streams, address)]
-        if waits:
-            parts.append(self._tables_copied())
-        try:
-            await first_ended(*parts)
-        finally:
-            self._received = self.received_bytes
-            self._following = None
-
-    async def _tables_copied(self) -> None:
-        """Return when this broker has the tables of its master. Until then it follows as a learner.
-
-        A new master without topics would create them with other queues, or refuse messages.
-        """
-        while not self.has_tables():
-            await self._clock.sleep(TABLES_S)
-
-    def _followed(self) -> None:
+    def _copy_news(self) -> None:
         """Take news of the master: the logs are equal, or more is confirmed."""
-        self.problem = ""
         machine, whole = self.machine, self._log.end >= self._log.needed
         if machine is not None and machine.unelectable and whole and not self._rules.learner:
             machine.unelectable = ""
         self._show()
-
-    async def _ha_address(self, master: Follow) -> str:
-        """Return the HA address that name servers tell of *master*, as soon as they do."""
-        while self._told_master[0] != master.address or not self._told_master[1]:
-            self.problem = (
-                f"no name server tells the HA address of the master {master.address}"
-                if master.address
-                else f"the engine does not tell the address of broker id {master.master}, which is the master"
-            )
-            self._told.clear()
-            self._broker.registration.changed()
-            await wait_set(self._clock, self._told, ASK_S)
-        return self._told_master[1]
-
-    async def _end_copying(self) -> None:
-        if self._copying is not None:
-            self._copying.cancel()
-            await asyncio.wait([self._copying])
-            self._copying = None
 
     # --- master -------------------------------------------------------------------------------------------------------
 

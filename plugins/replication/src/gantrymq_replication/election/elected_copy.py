@@ -1,0 +1,159 @@
+"""The copy of the log of the master that was elected last: where that master is, and one connection after the other.
+
+A broker that has no tables of a master yet follows as a learner first: a new master without topics would create them
+with other queues, or refuse messages.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable
+from functools import partial
+from typing import Final
+
+from gantrymq.errors import GantryError
+from gantrymq.interfaces import Broker
+from gantrymq.world.clock import wait_set
+from gantrymq_replication.copying import first_ended
+from gantrymq_replication.election.asking import Questions
+from gantrymq_replication.election.auto_switch import SlaveHandshake
+from gantrymq_replication.election.elected_log import ElectedLog
+from gantrymq_replication.election.following import Following
+from gantrymq_replication.election.machine import Follow
+from gantrymq_replication.election.settings import ETCD, ElectionSettings
+from gantrymq_replication.settings import HaSettings
+from gantrymq_replication.streams import HaStreams
+
+__all__ = ["ElectedCopy"]
+
+log = logging.getLogger("gantrymq.replication")
+
+PAUSE_S: Final = 0.2  # between two attempts to copy
+REFUSED_S: Final = 5.0  # the same after logs that do not fit
+ASK_S: Final = 0.5  # between two questions for the master's HA address
+TABLES_S: Final = 0.1  # between two looks whether the tables are copied
+
+
+class ElectedCopy:
+    """Follows one master at a time, from `begin` to `end`."""
+
+    def __init__(
+        self,
+        broker: Broker,
+        own: ElectedLog,
+        ha: HaSettings,
+        rules: ElectionSettings,
+        streams: HaStreams,
+        lacks_tables: Callable[[], bool],
+        news: Callable[[], None],
+    ) -> None:
+        """*lacks_tables*: whether this broker has no tables of a master yet; *news*: called when the logs are equal, or
+        more is confirmed."""
+        self._broker, self._clock, self._log, self._ha, self._rules = broker, broker.world.clock, own, ha, rules
+        self._streams, self._lacks_tables, self._news = streams, lacks_tables, news
+        self.problem = ""  # why this broker does not follow its master
+        self.ha_address = ""  # of the master
+        self._questions, self._told = Questions(broker), asyncio.Event()
+        self._told_master = ("", "")
+        self._master = ""  # broker address of the master that is followed
+        self._task: asyncio.Task[None] | None = None
+        self._following: Following | None = None
+        self._received = 0  # bytes from earlier masters
+
+    @property
+    def connection(self) -> Following | None:
+        """The connection to the master that is followed; None without one."""
+        return self._following
+
+    @property
+    def followed(self) -> str | None:
+        """The broker address of the master whose log is being copied; None if none is."""
+        return self._master if self._following is not None and self._following.following else None
+
+    @property
+    def received_bytes(self) -> int:
+        """Bytes of the log received from masters since the start."""
+        return self._received + (0 if self._following is None else self._following.traffic.total)
+
+    def learn(self, master: str, ha_address: str) -> None:
+        """Take what a name server tells of the master of this broker name."""
+        self._told_master = master, ha_address
+        self._told.set()
+
+    def begin(self, master: Follow, own_id: int) -> None:
+        """Copy the log of *master*, as broker id *own_id*, until `end`."""
+        self._master = master.address
+        self._task = asyncio.ensure_future(self._copy_always(master, own_id))
+
+    async def end(self) -> None:
+        """Copy no more."""
+        if self._task is not None:
+            self._task.cancel()
+            await asyncio.wait([self._task])
+            self._task = None
+
+    async def close(self) -> None:
+        """Close the connection for questions; call it after `end`."""
+        await self._questions.close()
+
+    async def _copy_always(self, master: Follow, own_id: int) -> None:
+        told = ""
+        while True:
+            pause, address = PAUSE_S, master.ha_address
+            try:
+                self.ha_address = address = address or await self._address(master)
+                await self._copy(master, own_id, address)
+            except Exception as error:
+                if isinstance(error, (GantryError, OSError, ValueError)):
+                    self.problem = f"master {address}: {error}"
+                else:
+                    self.problem = f"master {address}: {type(error).__name__}: {error}"
+                    if self.problem != told:
+                        log.exception("the copy of the log failed")
+                if isinstance(error, GantryError):
+                    pause = REFUSED_S
+            else:
+                continue  # it joins the set now
+            if self.problem != told:
+                told = self.problem
+                log.warning("this copy does not follow: %s", told)
+            await self._clock.sleep(pause)
+
+    async def _copy(self, master: Follow, own_id: int, address: str) -> None:
+        waits = not self._rules.learner and self._lacks_tables()
+        learner = self._rules.learner or waits
+        hello = SlaveHandshake(own_id, self._ha.from_last_file, learner, tells_tables=not learner)
+        asked, last_message = self._questions, partial(self._questions.message_at, master.address)
+        least = master.epoch if self._rules.engine == ETCD or await asked.is_ours(master.address) else 0
+        self._following = Following(self._broker, self._log, self._ha, hello, least, self._followed, last_message)
+        parts = [self._following.run(self._streams, address)]
+        if waits:
+            parts.append(self._tables_copied())
+        try:
+            await first_ended(*parts)
+        finally:
+            self._received = self.received_bytes
+            self._following = None
+
+    def _followed(self) -> None:
+        self.problem = ""
+        self._news()
+
+    async def _tables_copied(self) -> None:
+        """Return when this broker has the tables of its master. Until then it follows as a learner."""
+        while self._lacks_tables():
+            await self._clock.sleep(TABLES_S)
+
+    async def _address(self, master: Follow) -> str:
+        """Return the HA address that name servers tell of *master*, as soon as they do."""
+        while self._told_master[0] != master.address or not self._told_master[1]:
+            self.problem = (
+                f"no name server tells the HA address of the master {master.address}"
+                if master.address
+                else f"the engine does not tell the address of broker id {master.master}, which is the master"
+            )
+            self._told.clear()
+            self._broker.registration.changed()
+            await wait_set(self._clock, self._told, ASK_S)
+        return self._told_master[1]
