@@ -509,3 +509,21 @@ def test_bi373_a_controller_for_brokers_that_etcd_elects(row, run):
         return str(refused.value)
 
     row.check(run(main), "exit 1", address="10.0.0.7:9878")
+
+
+def test_bi374_an_identity_file_of_another_broker_on_this_machine(stopped, run):
+    shared = {**ELECTED, "storePathBrokerIdentity": "/shared/brokerIdentity"}
+
+    async def prepare(brokers):
+        two = await brokers.start("two", **shared)
+        await brokers.until(lambda: leads(two), "master")
+
+    stopped(shared, prepare, file="/shared/brokerIdentity")
+
+    async def main(brokers):
+        for name in ("one", "two"):
+            broker = await brokers.start(name, **shared)
+            await brokers.until(lambda each=broker: elected(each).election.own_id == 1, "id")
+            await broker.stop()  # which releases it
+
+    run(main)

@@ -15,9 +15,9 @@ from pathlib import Path
 from typing import NamedTuple
 
 from gantrymq.errors import ConfigError, StoreDamaged
-from gantrymq.world import Files
+from gantrymq.world import Files, Lock
 
-__all__ = ["Identity", "IdentityFiles", "in_use"]
+__all__ = ["Identity", "IdentityFiles", "in_use", "lock_identity"]
 
 
 class Identity(NamedTuple):
@@ -34,6 +34,25 @@ def in_use(broker_id: int, address: str, file: Path) -> str:
         "this store folder, so that this broker becomes a new member of the set. If that was this broker at an earlier "
         "address, it joins when the engine has noticed the end there"
     )
+
+
+def lock_identity(files: Files, path: Path, root: Path) -> Lock | None:
+    """Keep other brokers of this machine from using ``brokerIdentity`` at *path*, until the lock is released.
+
+    None in the store folder *root*, which has a lock of its own.
+
+    Raises:
+        ConfigError: another broker uses it. The engine would refuse that one only while this one is alive.
+    """
+    if path.parent == root:
+        return None
+    lock = files.lock(path.with_name(f"{path.name}-lock"), b"lock")
+    if lock is None:
+        raise ConfigError(
+            f"storePathBrokerIdentity: {path} is in use by another broker on this machine; give each broker a file of "
+            "its own"
+        )
+    return lock
 
 
 class IdentityFiles:

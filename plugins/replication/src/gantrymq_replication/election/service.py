@@ -23,7 +23,7 @@ from gantrymq.remoting.codes import RequestCode
 from gantrymq.remoting.command import Command, response_to
 from gantrymq.remoting.connection import Connection
 from gantrymq.remoting.serving import in_operation, serves
-from gantrymq.world import Clock
+from gantrymq.world import Clock, Lock
 from gantrymq_replication.election.auto_switch import SlaveHandshake
 from gantrymq_replication.election.controller import ControllerEngine
 from gantrymq_replication.election.elected_copy import ElectedCopy
@@ -36,7 +36,7 @@ from gantrymq_replication.election.fixed_roles import forget_epochs
 from gantrymq_replication.election.following import Following
 from gantrymq_replication.election.gate import ElectedGate
 from gantrymq_replication.election.ha_port import HaPort
-from gantrymq_replication.election.identity import IdentityFiles
+from gantrymq_replication.election.identity import IdentityFiles, lock_identity
 from gantrymq_replication.election.machine import Follow, Machine
 from gantrymq_replication.election.runner import Election, ElectionRules, Mastered
 from gantrymq_replication.election.seen import Away
@@ -87,6 +87,7 @@ class ElectionService:
         self._stopping = self._leaving = False
         self._registers = False  # with the name servers
         self._cancel: list[Callable[[], object]] = []
+        self._identity_lock: Lock | None = None
 
     @property
     def enabled(self) -> bool:
@@ -207,6 +208,7 @@ class ElectionService:
         )
         for folder in {self._rules.epochs.parent, self._rules.identity.parent}:
             broker.world.files.make_dirs(folder)
+        self._identity_lock = lock_identity(broker.world.files, self._rules.identity, broker.root)
         names = IdentityFiles(
             *(broker.world.files, self._rules.identity, broker.registration.cluster, broker.registration.broker_name)
         )
@@ -276,6 +278,8 @@ class ElectionService:
         if self._copy is not None:
             await self._copy.close()
         await self._keep()
+        if self._identity_lock is not None:
+            self._identity_lock.release()
         self.election = None
 
     async def _set_has_all(self) -> None:
