@@ -218,7 +218,7 @@ async def _change(
         click.echo(f"{found.broker}: there is no master; 'gantrymq cluster explain' says why")
     else:
         refuses = f"does not accept messages yet ({why})"
-        if why == refused:
+        if refused and why == refused:
             refuses = f"accepts no messages either: {why}"
         state = {True: "accepts messages", None: "is RocketMQ's", False: refuses}[accepts]
         was = (
