@@ -11,7 +11,7 @@ from harness import Driver, GantryServer, create_topic
 from harness.process import Event
 from polling import wait_until
 
-from gantrymq.client import Client, Message, ReceivedMessage, SendResult, TransactionState, by_key, reply_to
+from gantrymq.client import Batching, Client, Message, ReceivedMessage, SendResult, TransactionState, by_key, reply_to
 from gantrymq.model.ids import parse_offset_id
 
 pytestmark = pytest.mark.interop
@@ -118,6 +118,9 @@ def sent_event(message: Message, result: SendResult) -> Event:
     }
 
 
+PATIENT = Batching(max_wait_ms=1000)  # a busy machine takes longer than 10 ms to start 90 sends
+
+
 def gathered(namesrv: str, topic: str, count: int) -> list[Event]:
     """Send single messages with automatic batching: some with a key to its queue, one with a delay, one long."""
     messages = [
@@ -128,7 +131,7 @@ def gathered(namesrv: str, topic: str, count: int) -> list[Event]:
 
     async def work() -> list[SendResult]:
         async with Client(namesrv) as client:
-            producer = client.producer(f"{topic}-producers", batching=True, default_timeout_s=DEADLINE_S)
+            producer = client.producer(f"{topic}-producers", batching=PATIENT, default_timeout_s=DEADLINE_S)
             keyed = by_key(lambda message: str(message.keys))
             sends = [producer.send(each, keyed if number % 3 else None) for number, each in enumerate(messages)]
             return await asyncio.gather(*sends)
@@ -160,7 +163,7 @@ def test_gathered_messages_are_inner_batches_of_topics_with_batch_queues(
         sent = gathered(namesrv, topic, 90)
         received = driver.pull(topic)
         assert_same_messages(sent, received)
-        assert len({event["logOffset"] for event in received}) < len(received) * 2 / 3  # many share one record
+        assert len({event["logOffset"] for event in received}) < len(received) / 3  # many share one record
         tagged = [event for event in sent if event["tags"] == "TagA"]
         with driver.push(topic, f"{topic}-group", sub="TagA") as consumer:
             assert_same_messages(tagged, wait_for_bodies([consumer], tagged))
