@@ -9,6 +9,9 @@ Code numbers: apache/rocketmq remoting/.../protocol/ResponseCode.java, RemotingS
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any
+
 
 class GantryError(Exception):
     """Base class of all deliberate errors; any other exception that surfaces is a bug."""
@@ -21,6 +24,17 @@ class GantryError(Exception):
     def without_advice(self) -> str:
         """The message for commands, which give their own advice."""
         return str(self)
+
+    def __reduce__(self) -> tuple[Callable[..., Any], tuple[Any, ...], dict[str, Any]]:
+        """Support pickle and copy, for any ``__init__``: Exception calls the class with ``args``, which is the text."""
+        return _restored, (type(self), self.args), self.__dict__
+
+
+def _restored(kind: type[GantryError], args: tuple[Any, ...]) -> GantryError:
+    """Return an error with *args*, without calling ``__init__``."""
+    error = kind.__new__(kind, *args)
+    error.args = args  # __new__ of OSError does not set them for a class with its own __init__
+    return error
 
 
 def install_command(distribution: str) -> str:

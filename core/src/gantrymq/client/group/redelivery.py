@@ -54,8 +54,11 @@ class ReconsumeLater(Exception):
     def __init__(self, delay_level: int = 0) -> None:
         if not isinstance(delay_level, int):
             raise InvalidParameter(f"the delay level of ReconsumeLater is {delay_level!r}; expected a number")
-        super().__init__(f"reconsume later, delay level {delay_level}")
+        super().__init__(delay_level)
         self.delay_level = delay_level
+
+    def __str__(self) -> str:
+        return f"reconsume later, delay level {self.delay_level}"
 
 
 class Redelivery:
