@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from tox.tox_env.api import ToxEnv
 
 TREE = workspace.read()
+PASSED: set[str] = set()  # environments of this run whose commands passed
 
 if shutil.which("pyenv") and "TOX_DISCOVER" not in os.environ:
     os.environ["TOX_DISCOVER"] = "\n".join(pythons.installed())
@@ -68,8 +69,10 @@ def tox_add_env_config(env_conf: EnvConfigSet, state: State) -> None:
 
 @impl
 def tox_after_run_commands(tox_env: ToxEnv, exit_code: int, outcomes: list[Outcome]) -> None:
-    """Print after the last environment of a plain run what it left out."""
-    if tox_env.name == environments.quick()[-1] and exit_code == 0:
+    """Print after the last environment of a plain run what it left out, unless one of them failed."""
+    if exit_code == 0:
+        PASSED.add(tox_env.name)
+    if tox_env.name == environments.quick()[-1] and PASSED.issuperset(environments.quick()):
         print(
             "The fast tests passed. `tox run -m full` runs the rest: other Pythons, core and each plugin alone, slow\n"
             "tests, sanitizers, the plugin template, Spark, official clients and servers."

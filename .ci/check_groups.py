@@ -14,7 +14,6 @@ from __future__ import annotations
 import json
 import os
 import shutil
-import subprocess
 import sys
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -23,7 +22,7 @@ from xml.etree import ElementTree
 import environments
 import workspace
 from javas import no_spark
-from pythons import PYTHONS, installed
+from pythons import PYTHONS, interpreters
 from sanitize import libraries
 
 LONGEST_MESSAGE = 200  # characters of a failed test's message
@@ -91,8 +90,8 @@ def read_results(work_dir: Path) -> tuple[dict[str, list[dict[str, Any]]], list[
 
 def expected_environments() -> list[str]:
     """Return the environments of ``tox`` and ``tox run -m full`` that this machine has the programs for."""
-    pyenv = {Path(program).parent.parent.name.rpartition(".")[0] for program in installed()}
-    absent = [version for version in PYTHONS if version not in pyenv and not runs(f"python{version}")]
+    here = interpreters()
+    absent = [version for version in PYTHONS if version not in here]
     missing = tuple(f"py{version.replace('.', '')}-" for version in absent)
     needs = {"sanitize": bool(libraries()), "spark": not no_spark(), "interop": java_is_here() or node_is_here()}
     names = dict.fromkeys([*environments.quick(), *environments.full(workspace.read())])
@@ -113,13 +112,6 @@ def every_client_is_here() -> bool:
     """Whether the official clients of all languages can be built and run, and a browser is there."""
     go = shutil.which("go") or os.access("/usr/local/go/bin/go", os.X_OK)
     return java_is_here() and node_is_here() and bool(go) and shutil.which("chromium") is not None
-
-
-def runs(program: str) -> bool:
-    """Return whether *program* starts; pyenv leaves names on the path that do not."""
-    if shutil.which(program) is None:
-        return False
-    return subprocess.run([program, "-c", ""], capture_output=True, env=dict(os.environ)).returncode == 0
 
 
 def read_report(path: Path) -> Count:

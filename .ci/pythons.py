@@ -1,8 +1,10 @@
-"""The Python versions for tests, and those installed by pyenv but not activated."""
+"""The Python versions for tests, and those installed: on the path, or by pyenv but not activated."""
 
 from __future__ import annotations
 
 import os
+import shutil
+import subprocess
 from pathlib import Path
 
 PYTHONS = ("3.11", "3.12", "3.13")
@@ -18,3 +20,17 @@ def installed() -> list[str]:
         )
         found += [str(homes[-1] / "bin" / "python")] if homes and (homes[-1] / "bin" / "python").exists() else []
     return found
+
+
+def interpreters() -> dict[str, str]:
+    """Return the interpreter of each installed version, on the path or of pyenv."""
+    pyenv = {Path(program).parent.parent.name.rpartition(".")[0]: program for program in installed()}
+    on_path = {version: f"python{version}" for version in PYTHONS if _runs(f"python{version}")}
+    return {version: here for version in PYTHONS if (here := pyenv.get(version) or on_path.get(version))}
+
+
+def _runs(program: str) -> bool:
+    """Return whether *program* starts; pyenv leaves names on the path that do not."""
+    return (
+        shutil.which(program) is not None and subprocess.run([program, "-c", ""], capture_output=True).returncode == 0
+    )

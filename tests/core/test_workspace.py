@@ -117,8 +117,9 @@ def test_the_check_after_tox_expects_the_quick_and_the_full_environments(monkeyp
         ask = [sys.executable, "-m", "tox", "list", *option, "--no-desc"]
         said = subprocess.run(ask, cwd=ROOT, env=environ, capture_output=True, text=True, check=True).stdout
         listed.update(said.split())
-    for present in ("runs", "java_is_here", "node_is_here", "libraries"):
+    for present in ("java_is_here", "node_is_here", "libraries"):
         monkeypatch.setattr(check_groups, present, lambda *_: True)
+    monkeypatch.setattr(check_groups, "interpreters", lambda: PYTHONS)
     monkeypatch.setattr(check_groups, "no_spark", lambda: "")
     assert sorted(check_groups.expected_environments()) == sorted(listed)
 
@@ -168,6 +169,6 @@ def test_the_workflows_run_the_commands_of_the_readme():
     assert "      - run: pip install tox && tox\n" in workflows["quick"]
     assert "pip install tox && tox\n" in (ROOT / "README.md").read_text()
     assert f"python: {json.dumps(list(PYTHONS))}" in workflows["quick"]
-    assert "      - run: .ci/run\n" in workflows["full"]
+    assert "      - run: .ci/run --newest\n" in workflows["full"]
     named = {word for text in workflows.values() for word in re.findall(r"tox -e (\w+)", text)}
     assert named == set(environments.CHECKS) - {"wheels", "lint", "types"}

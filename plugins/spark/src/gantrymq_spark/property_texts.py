@@ -36,7 +36,7 @@ class PropertyTexts:
         self._find_pairs()
 
     def _is_utf8(self) -> bool:
-        if not len(self._text) or int(self._text.max()) < 128:
+        if not len(self._text) or int(np.max(self._text)) < 128:
             return True
         buffers = [None, pa.py_buffer(self._offsets.astype(np.int32)), pa.py_buffer(self._text)]
         try:

@@ -95,9 +95,9 @@ def _usable_properties(records: Records) -> int:
     if not len(text):
         return len(records)
     count = len(records)
-    if not text.min():
+    if not np.min(text):
         count = int(np.searchsorted(offsets, np.argmin(text), side="right")) - 1
-    if text.max() < 128:
+    if np.max(text) < 128:
         return count
     try:
         stored.cast(pa.string())
