@@ -3,11 +3,16 @@
 import json
 import sys
 from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2] / ".ci"))
 
 import check_groups
+import environments
 
+ROOT = Path(__file__).resolve().parents[2]
 RAN = [{"retcode": 0}]
 
 
@@ -49,3 +54,17 @@ def test_tests_that_failed_are_named_with_the_first_line_of_their_message(tmp_pa
         "a.test_b::test_fails[1]: 1 == 2",
         "a.test_b::test_breaks: OSError: gone",
     ]
+
+
+def test_tox_prints_that_the_fast_tests_passed_only_if_every_environment_passed(capsys):
+    pytest.importorskip("tox")
+    sys.path.insert(0, str(ROOT))
+    try:
+        import toxfile
+    finally:
+        sys.path.remove(str(ROOT))
+    for failing in (environments.quick()[2], None):
+        toxfile.PASSED.clear()
+        for name in environments.quick():
+            toxfile.tox_after_run_commands(SimpleNamespace(name=name), int(name == failing), [])
+        assert ("The fast tests passed." in capsys.readouterr().out) == (failing is None)
