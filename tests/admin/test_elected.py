@@ -10,6 +10,7 @@ from gantrymq.client.admin import BrokerSet, ConnectedSlave, ElectionState, HaSt
 from gantrymq.errors import BrokerRefused, ClientError
 from gantrymq_admin.commands import cluster_masters
 from gantrymq_admin.commands.cluster_masters import _change, _elect
+from gantrymq_admin.copies import Answer, copies_of
 from gantrymq_admin.elected import ChangedMaster, ElectedBroker, ElectedSet, _named
 from gantrymq_admin.elected_sentences import accepting, explained
 
@@ -185,6 +186,24 @@ def test_a_fenced_master():
     assert "Messages are refused now: this master is fenced: etcd does not answer." in text
     assert "That ends when etcd confirms that broker id 1 still is the master, or elects another." in text
     assert "failed" not in text  # whether a slave would take over is known by etcd only
+
+
+LOST = "the engine has lost its data: it knows epochs up to 0, and this broker knows epoch 3"
+
+
+def test_an_engine_without_its_data_is_named_with_what_ends_it():
+    fenced = master(connected(2), data_lost=LOST, problem=f"this master is fenced: {LOST}")
+    text = said(fenced, slave(2, data_lost=LOST))
+    assert f"No broker of broker-a can be elected now: {LOST}." in text
+    assert "Messages are refused now. Those that are stored are safe." in text
+    assert "That ends with 'gantrymq cluster promote broker-a 1 --unclean', as broker id 1 has the longest log" in text
+    assert "would take over" not in text and "confirms" not in text
+    text = said(slave(2, data_lost=LOST), slave(3, data_lost=LOST, unelectable="damaged"))  # the master was stopped
+    assert "promote broker-a 2 --unclean" in text and "within seconds" not in text
+    assert "Messages are accepted" in said(master(connected(2), data_lost=LOST, fencing="rocketmq"), slave(2))
+    for each in (fenced, master(data_lost=LOST, fencing="rocketmq")):
+        row = copies_of([Answer(broker_id=0, address="a:1", ha=attrs.evolve(each.ha, election=each.election))], 0)[0]
+        assert LOST in row.problem and row.lacking
 
 
 def test_a_silent_master_is_known_from_its_slaves():

@@ -1,6 +1,7 @@
 """Operators' commands on elected sets of our brokers: handover, promote, demote, explain; mqadmin with a controller."""
 
 import json
+import shutil
 import threading
 import time
 
@@ -10,6 +11,7 @@ pytest.importorskip("gantrymq_replication")
 pytest.importorskip("gantrymq_admin")
 
 from click.testing import CliRunner
+from etcd_servers import start_etcd
 from harness import GantryServer, create_topic
 from harness.ports import free_port
 from harness.probe import request
@@ -151,6 +153,38 @@ def test_a_person_elects_a_broker_that_lacks_messages(running, tmp_path, engine)
     cluster.start("one")
     wait_until(lambda: "They may be the last copies" in cluster.sentences(), "refusal", 20)
     assert "Broker id 1 (" in (said := cluster.sentences()) and "is not in the set: it does not follow: master" in said
+
+
+def test_etcd_loses_its_data_under_a_running_set(running, tmp_path):
+    [server] = start_etcd(running, tmp_path, 1)
+    settings = {"electionEngine": "etcd", "etcdEndpoints": server.endpoint, "etcdLeaseSeconds": 3}
+    one, two = lose_data_and_recover(running, Cluster(running, tmp_path, settings), server, tmp_path / "data0")
+    one.stop()
+    wait_until(lambda: request(two.broker_address, 10, HEADER, b"after")[0]["code"] == 0, "a send", 20, two.tail)
+
+
+def lose_data_and_recover(running, cluster, server, data):
+    """Wipe the engine's *data* under two brokers and end that as documented; return them, in sync again."""
+    one, two = cluster.two()
+    assert request(one.broker_address, 10, HEADER, b"before")[0]["code"] == 0
+    server.kill()
+    shutil.rmtree(data)
+    running(server.again())
+    said = "the engine has lost its data: it knows epochs up to 0, and this broker knows epoch 1"
+    wait_until(lambda: said in cluster.run("status").output, "the state", 30, one.tail)
+    wait_until(lambda: all(said in each.tail() for each in (one, two)), "the state in both logs", 30, one.tail)
+    assert cluster.run("status").exit_code == 1
+    assert "promote broker-a 1 --unclean'" in (explained := cluster.sentences()) and said in explained
+    assert said in cluster.command("handover", "broker-a", code=1)
+    assert said in cluster.command("demote", "broker-a", code=1)
+    assert said in cluster.command("promote", "broker-a", "1", code=1)
+    began = time.monotonic()
+    assert cluster.command("promote", "broker-a", "1", "--unclean")["epoch"] == 2
+    assert request(one.broker_address, 10, HEADER, b"again")[0]["code"] == 0
+    wait_for_set(one, [1, 2], 30)
+    wait_until(lambda: cluster.run("status").exit_code == 0, "a healthy state", 30, one.tail)
+    print("healthy after", time.monotonic() - began)
+    return one, two
 
 
 @pytest.mark.long

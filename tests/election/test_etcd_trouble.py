@@ -191,6 +191,39 @@ def test_a_person_lets_the_set_go_on_when_etcd_has_lost_its_data():
     simulate(main)
 
 
+@pytest.mark.parametrize("dies", [False, True])
+def test_a_person_lets_a_running_set_go_on_when_etcd_has_lost_its_data(dies, caplog):
+    """No broker is restarted; *dies*: the master is gone before the person decides."""
+
+    async def main(brokers):
+        one = await brokers.start("one")
+        await brokers.until(lambda: one.serving, "master")
+        two = await brokers.start("two")
+        await brokers.joined(one, two)
+        brokers.etcd.keys.clear()
+        brokers.etcd.leases.clear()
+        await brokers.until(lambda: one.machine.data_lost and two.machine.data_lost, "why", LEASE_S)
+        assert not one.serving and "the engine has lost its data" in one.machine.problem(one.now)
+        assert "the engine has lost its data: it knows epochs up to 0" in caplog.text
+        for change in (one.election.hand_over(), one.election.hand_over(waits=False)):
+            with pytest.raises(EngineRefused, match="the engine has lost its data"):
+                await change
+        three = await brokers.start("three")
+        await brokers.world.clock.sleep(2 * LEASE_S)
+        assert three.machine._rules.own_id == 3, "ids of brokers that run are not given again"
+        assert not three.serving and "etcd has lost its data about broker-a" in three.machine.problem(three.now)
+        if dies:
+            await one.stop()
+        await two.engine.admit(2, unclean=True, epoch=two.machine.epoch)
+        await brokers.until(lambda: two.serving and three.role == "slave", "master")
+        assert two.machine.epoch == 2 and not two.machine.data_lost
+        assert "the engine has data of this set again" in caplog.text
+        if not dies:
+            await brokers.until(lambda: one.role == "slave" and one.machine.master == 2, "slave")
+
+    simulate(main)
+
+
 def test_a_broker_of_another_set_does_not_enter():
     async def main(brokers):
         one = await opened(brokers, "one")

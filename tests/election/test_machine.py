@@ -172,7 +172,7 @@ def test_an_engine_without_the_epoch_of_the_log_is_refused_in_a_sentence():
     found = machine(epoch=7)
     found.tick(0.0)
     assert found.learned(standing(OWN, 1), 0.0, 0.0) == []
-    assert "knows epochs up to 1, but the log of this broker has records of epoch 7" in found.problem(0.0)
+    assert "it knows epochs up to 1, and this broker knows epoch 7" in found.problem(0.0)
     assert Elect() not in found.tick(5.0)
 
 
@@ -256,3 +256,33 @@ def test_a_reason_that_is_over_is_not_told_again():
     found.learned(standing(None, 1, (1, 2)), 3.0, 3.1)
     found.learned(standing(None, 1, (1, 2)), 4.0, 4.1)
     assert found.problem(4.1) == NO_MASTER
+
+
+@pytest.mark.parametrize("fencing", [Fencing.STRICT, Fencing.ROCKETMQ])
+def test_a_master_says_that_its_engine_has_lost_its_data(fencing):
+    found = master(5, fencing=fencing)
+    found.failed("etcd does not answer: nothing listens there", 1.0)
+    found.learned(standing(None, 0, ()), 0.5, 1.1)
+    assert found.data_lost.startswith("the engine has lost its data: it knows epochs up to 0, and this broker knows")
+    assert found.leased(1.1) == (fencing is Fencing.ROCKETMQ), "the promise to a master is void with the data"
+    if fencing is Fencing.STRICT:
+        assert found.problem(1.1) == f"this master is fenced: {found.data_lost}"
+    found.failed("etcd does not answer: nothing listens there", 1.2)
+    assert found.data_lost, "it is known until the engine says another thing"
+    decisions = found.learned(standing(None, 5, (1,)), 1.3, 1.4)  # a person has decided which broker is elected
+    assert not found.data_lost and any(isinstance(each, StandDown) for each in decisions)
+    assert BecomeMaster(6) in found.learned(standing(OWN, 6), 1.5, 1.6)
+
+
+def test_a_slave_says_that_its_engine_has_lost_its_data():
+    found = machine()
+    found.tick(0.0)
+    found.learned(standing(2, 5), 0.0, 0.0)
+    found.learned(standing(None, 0, ()), None, 1.0)
+    found.learned(standing(None, 4, ()), -0.1, 1.1)
+    assert not found.data_lost, "a notification, and the answer to an older question, may be old"
+    found.learned(standing(None, 0, ()), 1.2, 1.3)
+    assert found.problem(1.3) == found.data_lost != ""
+    assert Elect() not in found.tick(10.0)
+    found.learned(standing(2, 5), 10.0, 10.1)
+    assert not found.data_lost and "this broker is a slave" in found.problem(10.1)

@@ -228,7 +228,7 @@ def _master(master: Answer) -> Copy:
     if master.ha is not None:
         count, wanted = 1 + master.ha.in_sync_slaves, master.ha.wanted_copies
         if (election := master.election) is not None:
-            wanted, problem = election.least_copies, election.problem or None
+            wanted, problem = election.least_copies, election.problem or election.data_lost or None
         elif wanted is not None and count < wanted:
             problem = f"copies in sync: {count}, fewer than the {wanted} that its settings ask for"
     row = Copy(

@@ -69,6 +69,11 @@ class ElectedSet:
         return max(self.told.epoch if self.told else 0, self.known.epoch if self.known else 0)
 
     @property
+    def data_lost(self) -> str:
+        """That the engine has lost its data, as a broker says; empty if none does."""
+        return next((each.election.data_lost for each in self.brokers if each.election and each.election.data_lost), "")
+
+    @property
     def master_id(self) -> int | None:
         """Id of the master; None: there is none, or it is not known."""
         if self.told is not None and (self.known is None or self.told.epoch >= self.known.epoch):
@@ -108,19 +113,28 @@ class ChangeMasterRequest(Header):
     act: str
     broker_id: Int64 | None = None
     unclean: bool = False
+    epoch: Int64 | None = None
 
 
 async def change_master(
-    admin: Admin, address: str, act: str, broker_id: int | None = None, *, unclean: bool = False
+    admin: Admin,
+    address: str,
+    act: str,
+    broker_id: int | None = None,
+    *,
+    unclean: bool = False,
+    epoch: int | None = None,
 ) -> ChangedMaster:
     """Change the master at a broker of GantryMQ: handover or demote at the master, promote at the one to promote.
+
+    With *epoch*, the newest one that a broker knows, the next one is later, whatever the engine knows.
 
     Raises:
         RequestNotServed: it is a broker of RocketMQ, or lacks gantrymq-replication.
         BrokerRefused: code 1, with a sentence.
         AnswerUnreadable, ConnectFailed, ConnectionLost, CallTimeout: no usable response.
     """
-    header = ChangeMasterRequest(act=act, broker_id=broker_id, unclean=unclean)
+    header = ChangeMasterRequest(act=act, broker_id=broker_id, unclean=unclean, epoch=epoch)
     before, admin.timeout_s = admin.timeout_s, CHANGE_S
     try:
         return await admin.request_parsed(address, CHANGE_MASTER, _changed, header, what=f"the change at {address}")

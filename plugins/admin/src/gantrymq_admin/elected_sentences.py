@@ -16,7 +16,8 @@ SILENT_S = 20  # after which a master closes a connection without reports
 
 def explained(found: ElectedSet) -> list[str]:
     """Return the sentences."""
-    return [*_master(found), *_members(found), *_confirmed(found), *_failures(found), *_refusals(found)]
+    known = [*_master(found), *_members(found), *_confirmed(found)]
+    return known + ([*_without_data(found)] if found.data_lost else [*_failures(found), *_refusals(found)])
 
 
 def accepting(found: ElectedSet) -> bool | None:
@@ -212,6 +213,24 @@ def _failures(found: ElectedSet) -> Iterator[str]:
         but = ", unless every member of the set follows it" if state.fencing == "failsafe" else ""
         again = f"until {'they answer' if found.controllers else 'it answers'} again"
         yield f"If {engine} failed, the master would refuse messages {then}{but}, {again}."
+
+
+def _without_data(found: ElectedSet) -> Iterator[str]:
+    """Say what ends it that the engine has lost its data."""
+    yield f"No broker of {found.broker} can be elected now: {found.data_lost}."
+    if accepting(found):
+        yield "Messages are accepted, as the master goes on with its fencing, but nobody can take over from it."
+    elif found.master is None or found.master.election is not None:
+        yield "Messages are refused now. Those that are stored are safe."
+    able = [each for each in found.brokers if each.id is not None and each.election and not each.election.unelectable]
+    if able:
+        best = max(able, key=lambda each: (each.end or 0, each is found.master))
+        yield (
+            f"That ends with 'gantrymq cluster promote {found.broker} {best.id} --unclean', as broker id {best.id} has "
+            f"the longest log of those that answer, up to offset {best.end or 0}; no restart is needed."
+        )
+    else:
+        yield "That ends with 'gantrymq cluster promote --unclean', as soon as a broker answers that may be the master."
 
 
 def _fenced(master: ElectedBroker) -> bool:

@@ -93,6 +93,7 @@ class ElectionState:
     least_copies: int  # minInSyncReplicas
     lease_ms: int  # a master that is silent for this long is replaced
     learner: bool  # whether it is never a member of the set
+    data_lost: str = ""  # that the engine has lost its data; empty if it has not
     away_since_ms: Mapping[int, int] = attrs.field(factory=dict)  # slaves that a master misses: ids, and wall time
 
 
@@ -236,6 +237,7 @@ def _election(members: Mapping[str, Any]) -> ElectionState:
         least_copies=int(members.get("minInSyncReplicas") or 1),
         lease_ms=int(members.get("leaseMillis") or 0),
         learner=bool(members.get("learner")),
+        data_lost=str(members.get("dataLost") or ""),
         away_since_ms={int(each["brokerId"]): int(each["timestamp"]) for each in members.get("away") or ()},
     )
 

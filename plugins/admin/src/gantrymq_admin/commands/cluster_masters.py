@@ -71,11 +71,14 @@ async def promote(admin: Admin, name: str, to: str, unclean: bool, controller: s
 
     With controllers at once, also instead of a master that lives, like mqadmin's electMaster. With etcd only while
     there is no master. Members of the in-sync set have all that was acknowledged; with --unclean any other broker is
-    elected, and its log counts from then on: acknowledged messages that it lacks are lost.
+    elected, and its log counts from then on: acknowledged messages that it lacks are lost. If the engine has lost its
+    data, --unclean elects the broker in an epoch after all that the brokers know.
     """
     found = await _set(admin, name, controller)
     wanted = _member(found, to)
     assert wanted.id is not None
+    if found.data_lost and not unclean:
+        raise ClientError(f"{found.data_lost}; 'gantrymq cluster explain' names the broker with the longest log")
     if found.controllers:
         if not found.leader:
             raise ClientError(found.engine_problem)
@@ -85,14 +88,14 @@ async def promote(admin: Admin, name: str, to: str, unclean: bool, controller: s
             admin, found, _elect(admin, found, wanted.id, unclean=unclean), output, wanted.id, unclean=unclean
         )
         return
-    if found.master is not None:
+    if found.master is not None and not found.data_lost:
         raise ClientError(
             f"broker id {found.master_id} is the master of {name}: 'gantrymq cluster handover' changes it; if it does "
             "not answer, stop it, and the set elects another one when its lease has ended"
         )
     if unclean:
         _warn_of_loss(found, wanted)
-    work = change_master(admin, wanted.address, "promote", wanted.id, unclean=unclean)
+    work = change_master(admin, wanted.address, "promote", wanted.id, unclean=unclean, epoch=found.epoch)
     await _change(admin, found, work, output, wanted.id, unclean=unclean)
 
 
@@ -110,6 +113,8 @@ async def _set(admin: Admin, name: str, controller: str | None) -> ElectedSet:
 def _our_master(found: ElectedSet, what: str) -> ElectedBroker:
     """Return the master, which answers, and is ours."""
     master = found.master
+    if found.data_lost:
+        raise ClientError(f"no broker of {found.broker} can be elected now: {found.data_lost}")
     if master is None:
         raise ClientError(
             f"{found.broker} has no master that could {what}: 'gantrymq cluster explain' says why, 'gantrymq cluster "

@@ -287,7 +287,7 @@ class ControllerEngine:
         if self._on_news is not None:
             self._on_news(None)
 
-    async def admit(self, broker_id: int, *, unclean: bool) -> None:
+    async def admit(self, broker_id: int, *, unclean: bool, epoch: int = 0) -> None:
         """Refuse: RocketMQ's controller takes such decisions itself (1002). See `Engine.admit`."""
         raise EngineRefused(f"the controllers {', '.join(self._rules.addresses)} elect, not brokers: ask one of them")
 

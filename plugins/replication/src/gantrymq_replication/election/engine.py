@@ -92,12 +92,14 @@ class Engine(Protocol):
     async def hand_over(self, epoch: int, broker_id: int, *, leaves: bool = False) -> None:
         """Let another member of the in-sync set be the master, as the master of *epoch*; *leaves*: see `resign`."""
 
-    async def admit(self, broker_id: int, *, unclean: bool) -> None:
+    async def admit(self, broker_id: int, *, unclean: bool, epoch: int = 0) -> None:
         """Let *broker_id* be elected next, because a person has decided so; there is no master.
 
         Args:
             broker_id: of a living broker, a member of the in-sync set unless *unclean*.
             unclean: it may lack acknowledged messages, which are lost then.
+            epoch: the newest one that a broker knows; if *unclean*, the next one is later, because brokers accept no
+                older one from an engine that has lost its data.
         """
 
     async def resign(self) -> None:

@@ -289,6 +289,7 @@ class EtcdEngine:
             }
         ).encode()
         if not self._member_lease or not await self._etcd.keep_alive(self._member_lease):
+            await self._taken(self._id)  # etcd may have lost its data
             self._member_lease, self._told = await self._etcd.grant(rules.member_s), b""
         if record == self._told:
             return
@@ -361,6 +362,12 @@ class EtcdEngine:
             EngineRefused: this broker may not be elected.
         """
         if not state.revision:
+            if (newest := max((each["epoch"] for each in state.members.values()), default=0)) > 0:
+                raise EngineRefused(
+                    f"etcd has lost its data about {self._rules.broker}: it knows no epoch, and a log has records of "
+                    f"epoch {newest}. 'gantrymq cluster promote --unclean' ends that, see 'When the engine has lost "
+                    "its data' in the documentation of elected masters"
+                )
             return 0
         if problem := self._not_clean(state, self._id):
             raise EngineRefused(problem)
@@ -434,7 +441,7 @@ class EtcdEngine:
             {"master": master, "epoch": epoch, "set": sorted(members), "setEpoch": set_epoch, "clean": clean}
         ).encode()
 
-    async def admit(self, broker_id: int, *, unclean: bool) -> None:
+    async def admit(self, broker_id: int, *, unclean: bool, epoch: int = 0) -> None:
         """Name the broker in `state`; with *unclean* as the only member of the set. See `Engine.admit`."""
         state = await self._read()
         if state.master is not None:
@@ -446,8 +453,7 @@ class EtcdEngine:
             raise EngineRefused(f"broker id {broker_id} is not connected to etcd; connected are {alive}")
         value = {**state.value, "successor": broker_id}
         if unclean:
-            # Later than all that was written: etcd may have lost its data, and brokers accept no older epoch.
-            epoch = max(state.epoch, *(each["epoch"] for each in state.members.values()))
+            epoch = max(epoch, state.epoch, *(each["epoch"] for each in state.members.values()))
             value |= {"epoch": epoch, "set": [broker_id], "setEpoch": state.set_epoch + 1, "clean": True}
         elif problem := self._not_clean(state, broker_id):
             raise EngineRefused(problem)

@@ -171,12 +171,14 @@ class Machine:
         self.set: SyncSet | None = None  # while this broker is the master
         self.held = ""  # why this broker accepts nothing for a moment, in a sentence; it acknowledges what it has
         self.unelectable = ""  # why this broker must not be the master, in a sentence; empty if it may
+        self.data_lost = ""  # the engine answers with older epochs than this broker knows; why, in a sentence
         self._standing = Standing(None, 0, frozenset(), 0)
         self._known = False  # whether a standing was learned
         self._served = -1  # the last epoch that this broker was named for
         self._left = -1  # an epoch that this broker was the master of and is not any more
         self._deadline = NEVER
         self._lost_at = NEVER
+        self._epoch_at = NEVER  # when `epoch` was learned; what was asked for earlier may have an older answer
         self._fenced = True  # whether the last decision was to fence
         self._busy: type[Renew | Elect] | None = None  # what is under way
         self._renew_at = self._elect_at = self._hint_at = now
@@ -227,6 +229,8 @@ class Machine:
 
     def problem(self, now: float) -> str:
         """Return why this broker accepts nothing, in a sentence; empty if it does."""
+        if self.data_lost and self._role is not _Role.MASTER:
+            return self.data_lost
         if self._role is _Role.SLAVE:
             if self.master is None:
                 return self._no_master
@@ -237,7 +241,7 @@ class Machine:
                 return self.unelectable
             return self._no_master if self._known and self.master is None else self._problem
         if not self.leased(now):
-            return f"this master is fenced: {self._problem}"
+            return f"this master is fenced: {self.data_lost or self._problem}"
         if self.held:
             return self.held
         if self.set is not None and not self.set.enough:
@@ -262,13 +266,10 @@ class Machine:
             self._renew_at = asked_at + self._rules.renew_s if asked_at >= self._hint_at else now
         own = standing.master == self._rules.own_id
         if standing.epoch < self.epoch or (own and standing.epoch <= self._left):
-            if not self._known and asked_at is not None:
-                self._problem = (
-                    f"the engine knows epochs up to {standing.epoch}, but the log of this broker has records of epoch "
-                    f"{self.epoch}: it belongs to another set of brokers, or the engine has lost its data; see 'When "
-                    "the engine has lost its data' in the documentation of elected masters"
-                )
+            if standing.epoch < self.epoch and asked_at is not None and asked_at >= self._epoch_at:
+                self._without_data(standing.epoch, now)
             return self._look(now)
+        self.data_lost = ""
         before = self._standing
         if standing.epoch == before.epoch and standing.set_epoch < before.set_epoch:  # a set never goes back
             standing = standing._replace(members=before.members, set_epoch=before.set_epoch)
@@ -276,7 +277,7 @@ class Machine:
         if before.master is not None and standing.master is None:
             self._elect_at = now
         if standing.epoch > self.epoch or (self._role is _Role.NONE and standing.master is not None):
-            self.epoch = standing.epoch
+            self.epoch, self._epoch_at = standing.epoch, now
             decisions = self._changed(standing)
         elif standing.master is None:
             decisions = self._without_master()
@@ -297,6 +298,18 @@ class Machine:
         elif own and self._deadline == NEVER:
             self._renew_at = min(self._renew_at, now)  # the lease of a notification is not known
         return decisions + self._look(now)
+
+    def _without_data(self, epoch: int, now: float) -> None:
+        """Take that the engine knows epochs up to *epoch* only: its promise that this master is the only one is void.
+
+        A new set of brokers would get the epochs of this one again.
+        """
+        self.data_lost = self._problem = (
+            f"the engine has lost its data: it knows epochs up to {epoch}, and this broker knows epoch {self.epoch} "
+            "(or this broker belongs to another set). 'gantrymq cluster promote --unclean' ends that, see 'When the "
+            "engine has lost its data' in the documentation of elected masters"
+        )
+        self._deadline, self._lost_at = NEVER, now
 
     def _changed(self, standing: Standing) -> list[Decision]:
         decisions = self._stop_serving(f"epoch {standing.epoch} has begun")

@@ -5,6 +5,7 @@
                 promote    without a master: let a broker be elected, see `Engine.admit`
     brokerId    that is to be the master; not needed for handover and demote
     unclean     promote: it may lack acknowledged messages
+    epoch       promote: the newest epoch that a broker knows, see `Engine.admit`
 
 Only the master can end its mastership without loss, because it must refuse messages first, and the election ends
 with its lease. So the request goes to brokers, which need no more rights at the engine than they have. The response
@@ -46,6 +47,7 @@ class ChangeMasterRequest(Header):
     act: str
     broker_id: Int64 | None = None
     unclean: bool = False
+    epoch: Int64 | None = None
 
 
 class ElectionRequests:
@@ -85,7 +87,9 @@ class ElectionRequests:
         elif wish.act == "promote" and wish.broker_id is not None:
             if wish.broker_id == election.own_id and machine.unelectable:
                 raise RequestRefused(1, f"broker id {wish.broker_id} must not be the master: {machine.unelectable}")
-            await engine.admit(wish.broker_id, unclean=wish.unclean)
+            if machine.data_lost and not wish.unclean:
+                raise RequestRefused(1, machine.data_lost)
+            await engine.admit(wish.broker_id, unclean=wish.unclean, epoch=max(machine.epoch, wish.epoch or 0))
         else:
             raise RequestRefused(1, "65031: act is handover or demote, or promote with a brokerId")
 

@@ -114,6 +114,7 @@ class Election:
         self._next: RoleChange | None = None
         self._changed = asyncio.Event()
         self._known: tuple[int, int | None] = (0, None)  # epoch and master
+        self._data_lost = ""  # what the log says of it
         self.known_since_ms = 0  # wall time since which this broker knows them; 0: it knows none
 
     def start(self) -> None:
@@ -158,8 +159,8 @@ class Election:
         machine = self.machine
         if machine is None or machine.set is None or not machine.is_master:
             raise EngineRefused("this broker is not the master")
-        if machine.held:
-            raise EngineRefused(machine.held)
+        if machine.held or machine.data_lost:
+            raise EngineRefused(machine.held or machine.data_lost)
         successor = _successor(machine.set, self.own_id, broker_id)
         machine.held = f"this master hands over to broker id {successor}"
         try:
@@ -267,6 +268,9 @@ class Election:
             else:
                 self._next = each
                 self._changed.set()
+        if (lost := self._machine.data_lost) != self._data_lost:
+            self._data_lost = lost
+            log.warning("%s", lost or "the engine has data of this set again")
         if (known := (self._machine.epoch, self._machine.master)) != self._known:
             self._known, self.known_since_ms = known, self._clock.now_ms()
         self._tell(self._host.moved)

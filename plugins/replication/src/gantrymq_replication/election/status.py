@@ -12,6 +12,7 @@ GantryMQ's own members of 907, which RocketMQ's tools ignore:
     election.away             of a master: slaves that are not connected, and since when (brokerId, timestamp in ms)
     election.confirmed        log offset up to which the whole set has the log
     election.problem          why this broker accepts no messages; empty if it does
+    election.dataLost         that the engine has lost its data; empty if it has not
     election.apart            why this broker takes no part in the election; empty if it does
     election.unelectable      why it must not be the master; empty if it may
     election.fencing, minInSyncReplicas, leaseMillis, learner   its settings
@@ -100,6 +101,7 @@ def election_state(election: ElectionService) -> dict[str, Any]:
         "syncStateSetEpoch": standing.set_epoch if held is None else held.set_epoch,
         "away": [{"brokerId": broker_id, "timestamp": at_ms} for broker_id, at_ms in away.items()],
         "confirmed": 0 if machine is None else election.confirmed,
+        "dataLost": "" if machine is None else machine.data_lost,
         "problem": apart if machine is None else machine.problem(election.now),
         "unelectable": "" if machine is None else machine.unelectable,
     }
