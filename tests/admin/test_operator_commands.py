@@ -88,7 +88,13 @@ def test_online_members_and_their_subscriptions(online, command):
 
 
 def test_progress_adds_up_what_is_behind(server, online, command):
-    assert command("group", "progress", "-g", "CG") == {"group": "CG", "behind": 0, "queues": [], "without_master": []}
+    assert command("group", "progress", "-g", "CG") == {
+        "group": "CG",
+        "behind": 0,
+        "queues": [],
+        "without_master": [],
+        "from_slaves": [],
+    }
     for _ in range(4):
         server.send("T", b"body")
     server.call(server.broker.offsets.commit, "CG", Queue("T", 0), 1)

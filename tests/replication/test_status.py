@@ -181,3 +181,18 @@ def test_departures_are_bounded_and_say_what_is_new():
         departures.note(Departure(f"host {number}", 4, "x"))
     assert len(departures.all) == 64
     assert departures.note(Departure("one", 5, "y"))
+
+
+def test_a_slave_says_when_it_last_heard_its_master_after_it_has_lost_it():
+    async def main(pair):
+        master = await pair.master()
+        slave = await pair.slave(master)
+        await pair.until(lambda: following(slave), "copy")
+        clock = pair.world.clock
+        stopped_ms = clock.now_ms()
+        await master.stop()
+        await clock.sleep(60)
+        heard_ms = status(slave)["haClientRuntimeInfo"]["lastReadTimestamp"]
+        assert stopped_ms - 10_000 < heard_ms <= stopped_ms + 1000
+
+    simulate_pair(main)

@@ -56,6 +56,7 @@ class SlaveService:
         self.before_copy: Callable[[], Awaitable[object]] | None = None  # awaited when a connection's master is heard
         self._heard = ""  # address from which a master has sent something
         self._received_before = 0  # by connections that have ended
+        self._read_before_ms = 0
         self._asked_in_vain = -1  # `Copying.asked_in_vain` of the last one
         self._quiet = False  # the last one ended for a reason that may come again at once
 
@@ -73,6 +74,11 @@ class SlaveService:
     def received_bytes(self) -> int:
         """Bytes received from masters since the start."""
         return self._received_before + (self._copying.traffic.total if self._copying is not None else 0)
+
+    @property
+    def read_at_ms(self) -> int:
+        """Wall time when a master was last heard; 0 for never."""
+        return (self._copying.read_at_ms if self._copying is not None else 0) or self._read_before_ms
 
     @property
     def problem(self) -> str:
@@ -171,7 +177,8 @@ class SlaveService:
             if self.following and clock.monotonic() - began >= LASTING_S:
                 pause, told = FIRST_PAUSE_S, ""
             self._quiet = longest == REFUSED_PAUSE_S
-            self._received_before, self._copying = self.received_bytes, None
+            self._received_before, self._read_before_ms = self.received_bytes, self.read_at_ms
+            self._copying = None
             told = self._tell(told)
             await self._wait(pause)
             pause = min(longest, 2 * pause)

@@ -100,7 +100,7 @@ class StatusService:
         found = connections(election) if master else []
         copying = election.connection
         client = {
-            "lastReadTimestamp": copying.read_at_ms if copying is not None else 0,
+            "lastReadTimestamp": election.read_at_ms,
             "lastWriteTimestamp": copying.wrote_at_ms if copying is not None else 0,
             "masterAddr": "" if master else election.master_ha_address,
             "masterFlushOffset": 0,
@@ -119,7 +119,7 @@ class StatusService:
             "acting": self._broker.role.current is Role.ACTING_MASTER,
             "actingProblem": self._acting.problem,
             "actingSettings": self._acting.settings_problem,
-            "lastReadTimestamp": copying.read_at_ms if copying is not None else 0,
+            "lastReadTimestamp": slave.read_at_ms,
             "lastWriteTimestamp": copying.wrote_at_ms if copying is not None else 0,
             "localAddr": copying.local_address if copying is not None else "",
             "masterAddr": slave.master_address,

@@ -8,7 +8,7 @@ from __future__ import annotations
 from gantrymq.client.admin.errors import ClusterUnclear
 from gantrymq.client.admin.requests import AdminRequests
 from gantrymq.client.calls.rpc import reply_header
-from gantrymq.client.routing.routes import ClusterInfo, parse_clusters
+from gantrymq.client.routing.routes import BrokerAddresses, ClusterInfo, parse_clusters
 from gantrymq.remoting.codes import RequestCode
 from gantrymq.remoting.headers.nameserver import (
     AddWritePermOfBrokerResponse,
@@ -34,11 +34,11 @@ class ClusterCalls(AdminRequests):
             (await self._request_name_server(RequestCode.GET_BROKER_CLUSTER_INFO, None, server)).payload
         )
 
-    async def masters(self, cluster: str | None = None) -> tuple[str, ...]:
-        """Return the addresses of the masters of *cluster*, or of the only cluster, sorted by broker name.
+    async def brokers(self, cluster: str | None = None) -> tuple[BrokerAddresses, ...]:
+        """Return the brokers of *cluster*, or of the only cluster, sorted by name; some may have no master now.
 
         Raises:
-            ClusterUnclear: no such cluster, several and none named, or no master in it.
+            ClusterUnclear: no such cluster, or several and none named.
             as `clusters`: all other errors.
         """
         info = await self.clusters()
@@ -49,14 +49,25 @@ class ClusterCalls(AdminRequests):
             cluster = next(iter(info.clusters))
         if cluster not in info.clusters:
             raise ClusterUnclear(f"no cluster is named {cluster}; clusters known: {known}")
-        masters = info.masters(cluster)
+        return tuple(each for each in info.brokers if each.name in info.clusters[cluster])
+
+    async def masters(self, cluster: str | None = None) -> tuple[str, ...]:
+        """Return the addresses of the masters of *cluster*, or of the only cluster, sorted by broker name.
+
+        Raises:
+            ClusterUnclear: no such cluster, several and none named, or no master in it.
+            as `clusters`: all other errors.
+        """
+        brokers = await self.brokers(cluster)
+        masters = tuple(each.master for each in brokers if each.master is not None)
         if not masters:
-            if slaves := info.slaves(cluster):
+            name = cluster or next((each.cluster for each in brokers), "")
+            if slaves := [address for each in brokers for address in each.addresses.values()]:
                 raise ClusterUnclear(
-                    f"cluster {cluster} has no master now, only slaves ({', '.join(slaves)}); start a master, or let a "
+                    f"cluster {name} has no master now, only slaves ({', '.join(slaves)}); start a master, or let a "
                     "slave take over"
                 )
-            raise ClusterUnclear(f"cluster {cluster} has no master; start its brokers first")
+            raise ClusterUnclear(f"cluster {name} has no master; start its brokers first")
         return masters
 
     async def wipe_write_permission(self, broker_name: str) -> dict[str, int]:

@@ -147,17 +147,6 @@ class ClusterInfo:
         names = self.clusters.get(cluster, ())
         return tuple(b.master for b in self.brokers if b.name in names and b.master is not None)
 
-    def slaves(self, cluster: str) -> tuple[str, ...]:
-        """Return the addresses of the slaves of *cluster*, sorted by broker name."""
-        names = self.clusters.get(cluster, ())
-        return tuple(
-            address
-            for b in self.brokers
-            if b.name in names
-            for broker_id, address in b.addresses.items()
-            if broker_id != MASTER_ID
-        )
-
 
 def parse_route(body: bytes) -> TopicRoute:
     """Decode the body of a route response, strict JSON or fastjson's dialect.

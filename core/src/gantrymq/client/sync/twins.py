@@ -218,6 +218,7 @@ class Admin(SyncBaseClient[AsyncAdmin]):
     request_json = from_async(AsyncAdmin.request_json)
     request_parsed = from_async(AsyncAdmin.request_parsed)
     clusters = from_async(AsyncAdmin.clusters)
+    brokers = from_async(AsyncAdmin.brokers)
     masters = from_async(AsyncAdmin.masters)
     wipe_write_permission = from_async(AsyncAdmin.wipe_write_permission)
     add_write_permission = from_async(AsyncAdmin.add_write_permission)

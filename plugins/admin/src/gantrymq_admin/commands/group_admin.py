@@ -13,7 +13,7 @@ from gantrymq.errors import BrokerRefused, ConsumerNotOnline, GroupNotExist, Inv
 from gantrymq.model import names
 from gantrymq.model.group import GroupConfig
 from gantrymq.model.queue import MessageQueue
-from gantrymq_admin.commands.options import admin_command, brokers_and_left_out, brokers_of, group_named, where_options
+from gantrymq_admin.commands.options import admin_command, brokers_of, group_named, readable_brokers, where_options
 from gantrymq_admin.commands.sorted_lists import by_options, list_groups_by
 from gantrymq_admin.summaries import GroupOrder
 
@@ -38,7 +38,7 @@ async def list_groups(
     With --by, brokers with gantrymq-diagnosis sort and filter their groups, as of some seconds ago; LATE is the age of
     the oldest message not consumed.
     """
-    addresses = await brokers_of(admin, cluster, broker)
+    addresses = (await readable_brokers(admin, cluster, broker)).addresses
     if order is not None:
         await list_groups_by(admin, addresses, order, contains, most, everything, output)
         return
@@ -137,7 +137,7 @@ async def delete(
 @admin_command
 async def clients(admin: Admin, name: str, cluster: str | None, broker: str | None, output: str) -> None:
     """Show the online clients of a group and their subscriptions."""
-    found = await _clients(admin, await brokers_of(admin, cluster, broker), name)
+    found = await _clients(admin, (await readable_brokers(admin, cluster, broker)).addresses, name)
     if output == "json":
         print_json(found)
         return
@@ -160,12 +160,12 @@ async def progress(
     admin: Admin, name: str, topic: str | None, cluster: str | None, broker: str | None, output: str
 ) -> None:
     """Show the progress of a group, queue by queue; LATE is the age of the next message to be consumed."""
-    addresses, left_out = await brokers_and_left_out(admin, cluster, broker)
-    found = await _progress(admin, addresses, name)
+    asked = await readable_brokers(admin, cluster, broker)
+    found = await _progress(admin, asked.addresses, name)
     queues = [queue for queue in found if topic is None or queue["topic"] == topic]
     behind = sum(queue["behind"] for queue in queues)
     if output == "json":
-        print_json({"group": name, "behind": behind, "queues": queues, "without_master": left_out})
+        print_json({"group": name, "behind": behind, "queues": queues, **asked.to_json()})
         return
     print_table(
         ["Topic", "Broker", "Queue", "Max offset", "Committed", "Behind", "Late", "Pulled"],
@@ -175,7 +175,7 @@ async def progress(
         ],
     )
     if queues:
-        click.echo(f"{name} is {'at least ' if left_out else ''}{behind} messages behind")
+        click.echo(f"{name} is {'at least ' if asked.left_out else ''}{behind} messages behind")
     elif found:
         say(f"{name} has committed nothing on topic {topic}; it has on {', '.join({q['topic']: 0 for q in found})}")
     else:

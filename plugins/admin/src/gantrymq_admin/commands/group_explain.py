@@ -14,8 +14,8 @@ from gantrymq.errors import BrokerRefused, GroupNotExist
 from gantrymq.remoting.codes import ResponseCode
 from gantrymq_admin.commands.options import (
     admin_command,
-    brokers_and_left_out,
     group_named,
+    readable_brokers,
     served_by,
     where_options,
 )
@@ -36,11 +36,11 @@ async def explain(
     messages that the subscription matched, LATE the age of the oldest message not yet consumed. Conflicts between
     members, and messages waiting for a retry, are listed below.
     """
-    addresses, left_out = await brokers_and_left_out(admin, cluster, broker)
-    found = await _explain(admin, group, topic, addresses)
+    asked = await readable_brokers(admin, cluster, broker)
+    found = await _explain(admin, group, topic, asked.addresses)
     if output == "json":
         brokers = [{"address": address, **attrs.asdict(each)} for address, each in found.items()]
-        print_json({"group": group, "brokers": brokers, "without_master": left_out})
+        print_json({"group": group, "brokers": brokers, **asked.to_json()})
         return
     print_table(
         ["Topic", "Broker", "Queue", "Owner", "Last pull", "Committed", "Held", "Hits", "Behind", "Late", "Diagnosis"],

@@ -11,7 +11,7 @@ import click
 from gantrymq.client import Admin
 from gantrymq.commands.output import print_json, print_table
 from gantrymq.commands.times import local_time, read_time_ms
-from gantrymq_admin.commands.options import admin_command, brokers_of, served_by, where_options
+from gantrymq_admin.commands.options import admin_command, readable_brokers, served_by, where_options
 from gantrymq_admin.pending import PendingMessage, pending_messages
 
 __all__ = ["pending"]
@@ -31,7 +31,7 @@ async def pending(
     """Show delayed messages that wait, the soonest first, and their total number."""
     until_ms = read_time_ms(until, param_hint="--until") if until is not None else None
     found: list[tuple[str, Mapping[str, Any], list[PendingMessage]]] = []
-    for address in await brokers_of(admin, cluster, broker):
+    for address in (await readable_brokers(admin, cluster, broker, acting=True)).addresses:
         sources, messages = await _of_broker(admin, address, topic, until_ms, most)
         found.append((address, sources, sorted(messages, key=lambda message: message.due_ms)))
     if output == "json":

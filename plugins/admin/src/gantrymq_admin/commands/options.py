@@ -11,26 +11,30 @@ from contextlib import contextmanager
 from functools import wraps
 from typing import Any, TypeVar
 
+import attrs
 import click
 
 from gantrymq.client import Admin, Client
 from gantrymq.client.admin import RequestNotServed
+from gantrymq.client.routing.routes import BrokerAddresses
 from gantrymq.commands.output import check_address, namesrv_option, output_option, warn
 from gantrymq.commands.run import run
-from gantrymq.errors import InvalidParameter, RequestRefused, install_command
+from gantrymq.errors import ClientError, InvalidParameter, RequestRefused, install_command
 from gantrymq.model import names
 from gantrymq.remoting.codes import ResponseCode
+from gantrymq_admin.slaves import AskedSlave, asked_slave
 
 __all__ = [
+    "Readable",
     "admin_command",
     "broker_named",
-    "brokers_and_left_out",
     "brokers_of",
     "check_group",
     "cluster_option",
     "group_named",
     "legal_topic",
     "named",
+    "readable_brokers",
     "served_by",
     "topic_named",
     "topic_option",
@@ -156,29 +160,92 @@ async def brokers_of(admin: Admin, cluster: str | None, broker: str | None) -> S
     Raises:
         click.UsageError: both are given.
     """
-    return (await brokers_and_left_out(admin, cluster, broker))[0]
+    if given := _only(cluster, broker):
+        return given
+    masters = await admin.masters(cluster)
+    await warn_without_master(admin, cluster)
+    return masters
 
 
-async def brokers_and_left_out(
-    admin: Admin, cluster: str | None, broker: str | None
-) -> tuple[Sequence[str], Sequence[str]]:
-    """Return `brokers_of`, and the broker names without a master, which were warned of."""
+@attrs.frozen
+class Readable:
+    """Brokers that a command reads from."""
+
+    addresses: Sequence[str]
+    slaves: Sequence[AskedSlave] = ()  # those of *addresses* that answer in place of a master
+    left_out: Sequence[str] = ()  # names of brokers of which nothing answers
+
+    def to_json(self) -> dict[str, Any]:
+        """Return members for documents of commands."""
+        slaves = [{"broker": each.broker, "address": each.address, "as_of_ms": each.as_of_ms} for each in self.slaves]
+        return {"without_master": [*(each.broker for each in self.slaves), *self.left_out], "from_slaves": slaves}
+
+
+async def readable_brokers(admin: Admin, cluster: str | None, broker: str | None, *, acting: bool = False) -> Readable:
+    """Return the one broker, or one for each broker name of the cluster: its master, or a slave if none is registered.
+
+    Warns of slaves that are asked, and of broker names that are left out because none of their slaves answers.
+
+    Args:
+        admin: for the requests.
+        cluster: name of the cluster; None for the only one.
+        broker: the address that was given with -b.
+        acting: ask only slaves that act for their master; others deliver no delayed messages, and do not tell them.
+
+    Raises:
+        click.UsageError: both are given.
+        ClusterUnclear: no such cluster, several and none named, or no broker in it answers.
+    """
+    if given := _only(cluster, broker):
+        return Readable(given)
+    addresses, slaves, left_out = list[str](), list[AskedSlave](), list[str]()
+    for each in await admin.brokers(cluster):
+        if each.master is not None:
+            addresses.append(each.master)
+        elif (slave := await _first_slave(admin, each, acting)) is not None:
+            addresses.append(slave.address)
+            slaves.append(slave)
+        else:
+            left_out.append(each.name)
+    if not addresses:
+        await admin.masters(cluster)  # raises: there is none
+    for slave in slaves:
+        warn(f"{slave.broker}: no master of it is registered; {slave.sentence}")
+    for name in left_out:
+        _warn_left_out(name)
+    return Readable(addresses, slaves, left_out)
+
+
+def _only(cluster: str | None, broker: str | None) -> list[str]:
+    """Return the broker that is given with -b. Raises click.UsageError: so is a cluster."""
     if cluster and broker:
         raise click.UsageError("give -c or -b, not both")
-    if broker:
-        return [broker], []
-    masters = await admin.masters(cluster)
-    return masters, await warn_without_master(admin, cluster)
+    return [broker] if broker else []
 
 
-async def warn_without_master(admin: Admin, cluster: str | None) -> list[str]:
-    """Warn of the broker names of a cluster, or of all, of which only slaves are registered. Return them."""
+async def _first_slave(admin: Admin, broker: BrokerAddresses, acting: bool) -> AskedSlave | None:
+    """Return the slave with the lowest id that answers, with *acting* only if it acts; None without one."""
+    for _, address in sorted(broker.addresses.items()):
+        try:
+            found = await asked_slave(admin, broker.name, address)
+        except ClientError:
+            continue
+        if found.acting or not acting:
+            return found
+    return None
+
+
+async def warn_without_master(admin: Admin, cluster: str | None) -> None:
+    """Warn of the broker names of a cluster, or of all, of which only slaves are registered."""
     info = await admin.clusters()
     names = info.clusters.get(cluster, ()) if cluster else [each.name for each in info.brokers]
-    left_out = [each.name for each in info.brokers if each.master is None and each.name in names]
-    for name in left_out:
-        warn(f"{name} is left out: no master of it is registered; 'gantrymq cluster status' shows its copies")
-    return left_out
+    for each in info.brokers:
+        if each.master is None and each.name in names:
+            _warn_left_out(each.name)
+
+
+def _warn_left_out(name: str) -> None:
+    warn(f"{name} is left out: no master of it is registered; 'gantrymq cluster status' shows its copies")
 
 
 @contextmanager

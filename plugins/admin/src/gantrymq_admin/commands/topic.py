@@ -18,6 +18,7 @@ from gantrymq_admin.commands.options import (
     admin_command,
     brokers_of,
     cluster_option,
+    readable_brokers,
     topic_named,
     warn_without_master,
     where_options,
@@ -57,7 +58,7 @@ async def list_topics(
     messages kept, or by messages stored (put) or delivered (got) per second.
     """
     if order is not None:
-        addresses = await brokers_of(admin, cluster, broker)
+        addresses = (await readable_brokers(admin, cluster, broker)).addresses
         await list_topics_by(admin, addresses, order, contains, most, everything, output)
         return
     if cluster or broker:

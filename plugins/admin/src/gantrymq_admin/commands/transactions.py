@@ -15,7 +15,7 @@ from gantrymq.commands.output import print_json, print_table
 from gantrymq.errors import ClientError, NoMessageFound
 from gantrymq.model.ids import is_offset_id
 from gantrymq.world.real import RealClock
-from gantrymq_admin.commands.options import admin_command, brokers_of, served_by, where_options
+from gantrymq_admin.commands.options import admin_command, brokers_of, readable_brokers, served_by, where_options
 from gantrymq_admin.transactions import (
     MAX_PAGE,
     HalfMessage,
@@ -60,7 +60,7 @@ async def list_(
     """List undecided transactions, oldest half message first."""
     found = {
         address: await _listed(admin, address, most, start, group, topic, given_up)
-        for address in await brokers_of(admin, cluster, broker)
+        for address in (await readable_brokers(admin, cluster, broker, acting=True)).addresses
     }
     if output == "json":
         print_json({"brokers": [{"broker": address, **_page_json(page)} for address, page in found.items()]})
@@ -135,7 +135,7 @@ async def show(admin: Admin, unique_id: str, cluster: str | None, broker: str | 
     broker has any.
     """
     found = dict[str, TransactionMessages]()
-    for address in await brokers_of(admin, cluster, broker):
+    for address in (await readable_brokers(admin, cluster, broker, acting=True)).addresses:
         with _served(address):
             messages = await show_transaction(admin, address, unique_id)
         if messages.half_messages or messages.given_up:

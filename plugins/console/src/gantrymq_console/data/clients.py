@@ -19,6 +19,7 @@ from gantrymq_admin.summaries import MAX_ROWS, ConnectionSummary, connection_sum
 from gantrymq_console.data.asking import Asking
 from gantrymq_console.data.cluster import Cluster
 from gantrymq_console.data.groups import groups_at
+from gantrymq_console.data.routes import readers_of
 from gantrymq_console.data.table import FEW, BrokerTable
 from gantrymq_console.data.versions import version_name
 from gantrymq_console.web.values import Long
@@ -126,10 +127,10 @@ async def client_page(cluster: Cluster, asking: Asking, client_id: str) -> Clien
 
 async def _connections(cluster: Cluster, asking: Asking) -> tuple[list[Connection], int, bool]:
     """Return what is connected, the number of groups whose members are not known yet, and if a broker did not tell."""
-    masters = await asking.needed(cluster.masters())
-    found = await asking.all({name: _of_broker(cluster, name, address) for name, address in masters.items()})
+    readers = await readers_of(cluster, asking)
+    found = await asking.all({name: _of_broker(cluster, name, address) for name, address in readers.items()})
     unknown = {group for _, groups in found.values() for group in groups}
-    return [each for listed, _ in found.values() for each in listed], len(unknown), len(found) < len(masters)
+    return [each for listed, _ in found.values() for each in listed], len(unknown), len(found) < len(readers)
 
 
 async def _of_broker(cluster: Cluster, broker: str, address: str) -> tuple[list[Connection], set[str]]:

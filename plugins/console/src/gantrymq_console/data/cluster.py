@@ -139,6 +139,17 @@ class Cluster:
         registered = {each.name: each.address for each in await self.brokers() if each.broker_id == 0}
         return registered | await self.gone()
 
+    async def slaves_asked(self) -> dict[str, str]:
+        """Return the slave to read from by broker name, for the names of which no master is registered."""
+        registered: dict[str, str] = {}
+        for each in await self.brokers():  # sorted: the lowest id of each name first
+            registered.setdefault(each.name, each.address if each.broker_id else "")
+        return {name: address for name, address in registered.items() if address}
+
+    async def readers(self) -> dict[str, str]:
+        """Return the address to read from by broker name: `masters`, or slaves in place of those that are gone."""
+        return await self.masters() | await self.slaves_asked()
+
     async def gone(self) -> dict[str, str]:
         """Return the masters that were registered within `KNOWN_S`, and are not now, by broker name.
 

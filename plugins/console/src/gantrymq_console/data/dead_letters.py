@@ -187,9 +187,9 @@ async def _is_known(cluster: Cluster, group: str) -> bool:
     asking = Asking(cluster.world.clock, KNOWN_S)
     if any(group in part for part in (await group_configs(cluster, asking)).values()):
         return True
-    masters = await cluster.masters()
-    found = await asking.all({name: cluster.admin.topics_of_group(at, group) for name, at in masters.items()})
-    silent = [each for each in asking.missing if each.reason != "refused"]
+    readers = await cluster.readers()
+    found = await asking.all({name: cluster.admin.topics_of_group(at, group) for name, at in readers.items()})
+    silent = [each for each in asking.missing if each.reason not in ("refused", "slave")]
     if silent and not any(found.values()):
         raise CallTimeout(f"{silent[0].what}: {silent[0].sentence}")
     return any(found.values())

@@ -17,6 +17,7 @@ from gantrymq_admin.explanations import GroupExplanation, QueueExplanation, expl
 from gantrymq_console.data.asking import Asking
 from gantrymq_console.data.cluster import Cluster
 from gantrymq_console.data.groups import is_broadcasting, latest, progress_of
+from gantrymq_console.data.routes import readers_of
 from gantrymq_console.data.stated import COUNT, values_of
 from gantrymq_console.web.values import Long
 
@@ -139,7 +140,7 @@ class GroupFacts:
     """What all brokers know about a group."""
 
     name: str
-    masters: int  # number of brokers that were asked
+    asked: int  # number of brokers that were asked
     brokers: Mapping[str, BrokerFacts]
 
 
@@ -149,19 +150,19 @@ async def group_facts(cluster: Cluster, asking: Asking, group: str) -> GroupFact
     Raises:
         GroupNotExist: all brokers answered, and none knows it.
     """
-    masters = await asking.needed(cluster.masters())
-    found = await asking.all({name: _facts(cluster, name, at, group) for name, at in masters.items()})
+    readers = await readers_of(cluster, asking)
+    found = await asking.all({name: _facts(cluster, name, at, group) for name, at in readers.items()})
     known = {name: each for name, each in found.items() if each is not None}
-    if not known and len(found) == len(masters):
+    if not known and len(found) == len(readers):
         raise GroupNotExist(f"there is no group {group}")
-    return GroupFacts(group, len(masters) - (len(found) - len(known)), known)
+    return GroupFacts(group, len(readers) - (len(found) - len(known)), known)
 
 
 def head_of(facts: GroupFacts) -> GroupHead:
     """Return the head of a group's pages."""
     parts = list(facts.brokers.values())
     blind = any(part.explained is None and is_broadcasting(part.online) for part in parts)
-    partial = len(parts) < facts.masters
+    partial = len(parts) < facts.asked
     queues = [queue for part in parts for queue in part.queues]
     configs = [part.config for part in parts if part.config is not None]
     is_blank = not queues and not any(part.online for part in parts)
@@ -345,7 +346,7 @@ def _is_bad(reason: str, head: GroupHead) -> bool:
 
 
 def _by_topic(facts: GroupFacts) -> tuple[TopicLag, ...]:
-    partial = len(facts.brokers) < facts.masters
+    partial = len(facts.brokers) < facts.asked
     topics: dict[str, list[QueueState]] = {}
     for part in facts.brokers.values():
         for queue in part.queues:

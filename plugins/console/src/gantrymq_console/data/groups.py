@@ -16,6 +16,7 @@ from gantrymq.model.queue import MessageQueue
 from gantrymq_admin.summaries import MAX_ROWS, group_column, group_summaries
 from gantrymq_console.data.asking import Asking
 from gantrymq_console.data.cluster import Cluster
+from gantrymq_console.data.routes import readers_of
 from gantrymq_console.data.table import FEW, Column, Served, Tables, known_sum, largest, maximum, tables_of, total
 from gantrymq_console.web.values import Long
 
@@ -153,8 +154,8 @@ async def _sort(asking: Asking, tables: Tables[GroupPart], found: list[str], sor
 
 async def group_configs(cluster: Cluster, asking: Asking) -> dict[str, dict[str, GroupConfig]]:
     """Return the settings of all groups by broker name, at most `NAMES_AGE_S` old."""
-    masters = await asking.needed(cluster.masters())
-    return await asking.all({name: groups_at(cluster, at) for name, at in masters.items()}, share=0.5)
+    readers = await readers_of(cluster, asking)
+    return await asking.all({name: groups_at(cluster, at) for name, at in readers.items()}, share=0.5)
 
 
 async def groups_at(cluster: Cluster, address: str) -> dict[str, GroupConfig]:
@@ -164,7 +165,7 @@ async def groups_at(cluster: Cluster, address: str) -> dict[str, GroupConfig]:
 
 async def forget_groups(cluster: Cluster, *changed: str) -> None:
     """Drop what is known about groups after a change."""
-    cluster.forget(*[("groups", address) for address in (await cluster.masters()).values()])
+    cluster.forget(*[("groups", address) for address in (await cluster.readers()).values()])
     tables = cluster.kept.get("groups")
     if isinstance(tables, Tables):
         tables.forget(*changed)

@@ -12,6 +12,7 @@ from gantrymq_console.access.masking import mask
 from gantrymq_console.data.asking import Asking
 from gantrymq_console.data.cluster import Cluster
 from gantrymq_console.data.group import GroupFacts, GroupHead, head_of
+from gantrymq_console.data.routes import readers_of
 from gantrymq_console.data.versions import version_name
 from gantrymq_console.web.values import Long
 
@@ -153,9 +154,9 @@ async def member_state(cluster: Cluster, asking: Asking, group: str, client_id: 
         ConsumerNotOnline: no broker knows the member.
         ClientError: it does not answer.
     """
-    masters = await asking.needed(cluster.masters())
+    readers = await readers_of(cluster, asking)
     problem: ClientError | None = None
-    for address in masters.values():
+    for address in readers.values():
         try:
             if client_id not in await asking.needed(cluster.admin.members(address, group)):
                 continue

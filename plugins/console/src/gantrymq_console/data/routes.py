@@ -7,15 +7,19 @@ it.
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Final
 
 from gantrymq.client.routing.routes import TopicRoute
 from gantrymq.errors import NoRoute
+from gantrymq_admin.slaves import asked_slave
 from gantrymq_console.data.asking import Asking, Missing
 from gantrymq_console.data.cluster import Cluster
 
-__all__ = ["RouteUnknown", "note_gone", "route_of"]
+__all__ = ["RouteUnknown", "note_gone", "readers_of", "route_of"]
 
+AS_OF_AGE_S: Final = 5.0
+AS_OF_SHARE: Final = 0.3  # of the time of a page
 GONE: Final = "not registered at the name servers any more"
 
 
@@ -40,6 +44,22 @@ async def route_of(cluster: Cluster, asking: Asking, topic: str) -> TopicRoute:
         raise RouteUnknown(f"{problem}; unknown: {', '.join(gone)} is {GONE}") from problem
     await note_gone(cluster, asking, {each.name for each in route.brokers})
     return route
+
+
+async def readers_of(cluster: Cluster, asking: Asking) -> dict[str, str]:
+    """Return `Cluster.readers`; how old the answers of slaves are is added to `Asking.missing`.
+
+    Raises:
+        ClientError: no name server answers.
+    """
+    readers = await asking.needed(cluster.readers())
+    slaves = {
+        name: cluster.shared(("slave", address), AS_OF_AGE_S, partial(asked_slave, cluster.admin, name, address))
+        for name, address in (await cluster.slaves_asked()).items()
+    }
+    for name, slave in (await asking.all(slaves, AS_OF_SHARE)).items():
+        asking.missing.append(Missing(name, "slave", slave.value.sentence))
+    return readers
 
 
 async def note_gone(cluster: Cluster, asking: Asking, but: set[str] | None = None) -> list[str]:

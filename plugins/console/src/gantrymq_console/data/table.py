@@ -327,11 +327,11 @@ async def tables_of(
 ) -> Tables[Row]:
     """Return what is known about the rows of a kind, for all brokers that are, or were, registered."""
     kept: Tables[Row] = cluster.kept.setdefault(kind, Tables())
-    masters = await cluster.masters()
+    readers = await cluster.readers()
     kept.brokers = {
         name: table
         if (table := kept.brokers.get(name)) is not None and table.address == address
         else BrokerTable(cluster, kind, address, served, ask)
-        for name, address in masters.items()
+        for name, address in readers.items()
     }
     return Tables(dict(kept.brokers))

@@ -15,10 +15,12 @@ from gantrymq.model import properties as props
 from gantrymq.model.hosts import is_ip_address, pack_host, parse_address
 from gantrymq.model.ids import offset_id
 from gantrymq.model.queue import MessageQueue
+from gantrymq.remoting.codes import ResponseCode
 from gantrymq_admin.pending import MAX_PAGE, PendingMessage, PendingPage, pending_page
 from gantrymq_admin.transactions import HalfMessage, TransactionPage, list_transactions
 from gantrymq_console.data.asking import Asking
 from gantrymq_console.data.cluster import Cluster
+from gantrymq_console.data.routes import readers_of
 from gantrymq_console.web.values import Long
 
 __all__ = [
@@ -92,18 +94,18 @@ async def delayed_of(
     Args:
         cluster: the cluster.
         asking: deadline.
-        broker: name of the only broker to ask; empty for all masters.
+        broker: name of the only broker to ask; empty for all.
         source: the only source to ask; empty for all.
         place: of the page; only with *broker* and *source*.
         topic: only messages that will go to it; empty for all.
         most: number of messages of each source.
     """
-    known = await asking.needed(cluster.masters())
-    masters = {name: each for name, each in known.items() if broker in ("", name)}
+    known = await readers_of(cluster, asking)
+    readers = {name: each for name, each in known.items() if broker in ("", name)}
     wanted = [source] if source else list(SOURCES)
     asked = {
         (name, each): _page(cluster, address, each, place if broker and source else "", topic, most)
-        for name, address in masters.items()
+        for name, address in readers.items()
         for each in wanted
     }
     pages = await asking.all(asked)
@@ -118,10 +120,10 @@ async def delayed_of(
             counts = sorted((facts.get("topics") or {}).items(), key=lambda pair: -int(pair[1]))[:10]
             topics = [(str(one), Long(count)) for one, count in counts]
             sources[name, each] = Source(name, each, Long(facts["waiting"]), topics)
-        messages += [_waiting(name, masters[name], message) for message in page.messages]
+        messages += [_waiting(name, readers[name], message) for message in page.messages]
         next_place = (page.place or "") if broker and source else ""
     messages.sort(key=lambda message: message.due_ms)
-    queues = await asking.all({name: _level_queues(cluster, name, masters[name]) for name in unlisted})
+    queues = await asking.all({name: _level_queues(cluster, name, readers[name]) for name in unlisted})
     return Delayed(
         [sources[key] for key in sorted(sources)],
         messages,
@@ -139,8 +141,8 @@ async def _page(cluster: Cluster, address: str, source: str, place: str, topic: 
         )
     except RequestNotServed:
         return None
-    except BrokerRefused:
-        if place or source == SOURCES[0]:
+    except BrokerRefused as problem:
+        if place or source == SOURCES[0] or problem.response_code == ResponseCode.SERVICE_NOT_AVAILABLE:
             raise
         return PendingPage({}, (), None)  # the broker has no timers
 
@@ -228,24 +230,24 @@ async def transactions_of(
     cluster: Cluster, asking: Asking, *, broker: str, start: int, given_up: bool, topic: str, most: int
 ) -> HalfList:
     """Return the oldest *most* transactions of each broker, or a page of one broker."""
-    known = await asking.needed(cluster.masters())
-    masters = {name: each for name, each in known.items() if broker in ("", name)}
+    known = await readers_of(cluster, asking)
+    readers = {name: each for name, each in known.items() if broker in ("", name)}
     begin = start if broker else 0
     pages = await asking.all(
-        {name: _transactions(cluster, address, begin, given_up, topic, most) for name, address in masters.items()}
+        {name: _transactions(cluster, address, begin, given_up, topic, most) for name, address in readers.items()}
     )
     listed = {name: page for name, page in pages.items() if page is not None}
     unlisted = sorted(pages.keys() - listed.keys())
     groups = {(name, half.producer_group) for name, page in listed.items() for half in page.transactions}
     online = await asking.all(
-        {pair: _online(cluster, masters[pair[0]], pair[1]) for pair in sorted(groups)[:MOST_GROUPS]}
+        {pair: _online(cluster, readers[pair[0]], pair[1]) for pair in sorted(groups)[:MOST_GROUPS]}
     )
     halves = [
         half_of(name, half, online.get((name, half.producer_group)))
         for name, page in listed.items()
         for half in page.transactions
     ]
-    queues = await asking.all({name: _half_queue(cluster, name, masters[name]) for name in unlisted})
+    queues = await asking.all({name: _half_queue(cluster, name, readers[name]) for name in unlisted})
     oldest = [page.oldest_born_ms for page in listed.values() if page.oldest_born_ms is not None]
     return HalfList(
         Long(sum(page.undecided for page in listed.values())),
@@ -254,7 +256,7 @@ async def transactions_of(
         next(iter(listed.values())).next if broker and listed else None,
         [each for each in queues.values() if each is not None],
         unlisted,
-        len(pages) < len(masters),
+        len(pages) < len(readers),
     )
 
 

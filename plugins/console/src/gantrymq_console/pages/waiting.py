@@ -12,6 +12,7 @@ from gantrymq_admin.transactions import StoredMessage, resume_check, show_transa
 from gantrymq_console.access.users import Role
 from gantrymq_console.data import messages, waiting
 from gantrymq_console.data.asking import Asking
+from gantrymq_console.data.routes import readers_of
 from gantrymq_console.data.waiting import Delayed, HalfList
 from gantrymq_console.pages.sending import PRODUCER_GROUP
 from gantrymq_console.web.pages import Action, BadInput, Form, NotFound, Outcome, Page, Part, Preview, View
@@ -141,9 +142,9 @@ async def transaction(visit: Visit) -> View:
     """Show all messages of one transaction."""
     unique_id = visit.names["id"]
     asking = Asking(visit.console.world.clock)
-    masters = await asking.needed(visit.cluster.masters())
+    readers = await readers_of(visit.cluster, asking)
     answers = await asking.all(
-        {name: show_transaction(visit.cluster.admin, address, unique_id) for name, address in masters.items()}
+        {name: show_transaction(visit.cluster.admin, address, unique_id) for name, address in readers.items()}
     )
     data = TransactionPage(
         unique_id,

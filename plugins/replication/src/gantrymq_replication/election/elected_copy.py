@@ -60,6 +60,7 @@ class ElectedCopy:
         self._task: asyncio.Task[None] | None = None
         self._following: Following | None = None
         self._received = 0  # bytes from earlier masters
+        self._read_before_ms = 0
 
     @property
     def connection(self) -> Following | None:
@@ -75,6 +76,11 @@ class ElectedCopy:
     def received_bytes(self) -> int:
         """Bytes of the log received from masters since the start."""
         return self._received + (0 if self._following is None else self._following.traffic.total)
+
+    @property
+    def read_at_ms(self) -> int:
+        """Wall time when a master was last heard; 0 for never."""
+        return (0 if self._following is None else self._following.read_at_ms) or self._read_before_ms
 
     def learn(self, master: str, ha_address: str) -> None:
         """Take what a name server tells of the master of this broker name."""
@@ -133,7 +139,7 @@ class ElectedCopy:
         try:
             await first_ended(*parts)
         finally:
-            self._received = self.received_bytes
+            self._received, self._read_before_ms = self.received_bytes, self.read_at_ms
             self._following = None
 
     def _followed(self) -> None:

@@ -105,6 +105,11 @@ class ElectionService:
         return None if self._copy is None else self._copy.connection
 
     @property
+    def read_at_ms(self) -> int:
+        """Wall time when a master was last heard; 0 for never."""
+        return 0 if self._copy is None else self._copy.read_at_ms
+
+    @property
     def problem(self) -> str:
         """Why this broker does not follow its master; empty if it does, or has none."""
         return "" if self._copy is None else self._copy.problem
