@@ -398,6 +398,7 @@ def test_brokers_with_elected_roles_have_no_fixed_ones():
         assert (values["brokerName"], values["haListenPort"], values["slaveTimeout"]) == ("broker-a", "10912", "1000")
     assert wrong(THREE_COPIES + ETCD + "minInSyncReplicas = 2\n") == []
     assert unwise(THREE_COPIES + ETCD + "minInSyncReplicas = 2\n") == []
+    assert unwise(THREE_COPIES + ETCD.replace(";", ",") + "minInSyncReplicas = 2\n") == []
     (one, *_) = [each for each in place(parse(THREE_COPIES + ETCD, "c.toml")) if each.broker]
     assert one.text("c.toml").startswith("# broker with an elected role on m1, by gantrymq cluster plan from c.toml\n")
 

@@ -125,6 +125,13 @@ def test_with_a_controller_and_too_few_copies_left():
     assert "which may lack" not in text
 
 
+def test_nothing_is_predicted_while_no_controller_leads():
+    leader = master(connected(2), engine="controller")
+    text = said(leader, slave(2), controllers=("c:1",), engine_problem="no controller leads: c:1 knows no leader")
+    assert "If broker id 1 failed, no other broker would take over before a controller leads; until then" in text
+    assert "at once" not in text and "If broker id 2 failed" not in text and "If the controllers failed" not in text
+
+
 @pytest.mark.parametrize(
     ("broker", "why"),
     [

@@ -148,6 +148,18 @@ ELECTED = {"enableControllerMode": True, "controllerAddr": "c:9878"}
                 "minInSyncReplicas=2 says how many that must be; these settings have no effect: inSyncReplicas=3"
             ],
         ),
+        *(
+            (
+                {"fencing": fencing, "allAckInSyncStateSet": False, **ELECTED},
+                [
+                    f"with fencing={fencing} an acknowledgement waits for the whole in-sync set, so this setting has "
+                    "no effect: allAckInSyncStateSet=false; fencing=rocketmq acknowledges what only the master has, "
+                    "which is lost with it"
+                ],
+            )
+            for fencing in ("strict", "failsafe")
+        ),
+        ({"fencing": "rocketmq", "allAckInSyncStateSet": False, **ELECTED}, []),
     ],
 )
 def test_settings_without_effect_are_named(values, sentences):
@@ -160,6 +172,7 @@ def test_settings_without_effect_are_named(values, sentences):
         ({"controllerAddr": ""}, "needs controllerAddr, host:port;host:port"),
         ({"controllerAddr": "", "etcdEndpoints": "e:1"}, "; set electionEngine=etcd to use etcdEndpoints"),
         ({"controllerAddr": "nowhere"}, "the test: controllerAddr: 'nowhere' is not host:port"),
+        ({"controllerAddr": "http://c:9878"}, "the test: controllerAddr: 'http://c:9878' is not host:port"),
         ({"enableSlaveActingMaster": True}, "choose one of them"),
         ({"fencing": "rocketmq", "inSyncReplicas": 2}, "inSyncReplicas=2 with fencing=rocketmq is not implemented"),
     ],
@@ -168,3 +181,10 @@ def test_settings_that_contradict_elections_are_refused(values, sentence):
     with pytest.raises(ConfigError) as refused:
         ElectionSettings.of(settings_of(**{**ELECTED, **values}), Path("/store"))
     assert sentence in str(refused.value)
+
+
+@pytest.mark.parametrize("key", ["etcdEndpoints", "controllerAddr"])
+def test_addresses_are_separated_by_semicolons_or_commas(key):
+    values = {**ELECTED, "electionEngine": "etcd" if key == "etcdEndpoints" else "controller", key: "a:1, b:2;c:3"}
+    found = ElectionSettings.of(settings_of(**values), Path("/store"))
+    assert found.endpoints + found.controllers == ("a:1", "b:2", "c:3")

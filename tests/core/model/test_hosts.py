@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from gantrymq.model.hosts import is_host_name, is_ip_address
+from gantrymq.model.hosts import is_host_name, is_ip_address, parse_address, split_addresses
 
 
 @pytest.mark.parametrize(
@@ -27,3 +27,10 @@ def test_what_is_neither(host):
 def test_ip_addresses(host):
     assert is_ip_address(host)
     assert not is_host_name(host)
+
+
+def test_several_addresses_are_not_taken_as_one():
+    assert split_addresses(" a:1;b:2, [::1]:3;;") == ["a:1", "b:2", "[::1]:3"]
+    for text in ("a:1,b:2", "http://a:1", "a/b:1"):
+        with pytest.raises(ValueError, match="is not host:port"):
+            parse_address(text)

@@ -10,6 +10,7 @@ from __future__ import annotations
 from typing import Any, Final
 
 from gantrymq.config import Setting, Settings
+from gantrymq.model.hosts import split_addresses
 from gantrymq.model.json_members import INT32
 from gantrymq.remoting.admission import ADMISSION_SETTINGS
 from gantrymq.remoting.listeners import LISTENERS_SETTING
@@ -17,7 +18,7 @@ from gantrymq.remoting.listeners import LISTENERS_SETTING
 
 def name_servers_of(settings: Settings) -> list[str]:
     """Return the addresses in ``namesrvAddr``."""
-    return [each.strip() for each in settings.text("namesrvAddr").split(";") if each.strip()]
+    return split_addresses(settings.text("namesrvAddr"))
 
 
 MOST_QUEUES: Final = 65_536  # absolute limit for a topic

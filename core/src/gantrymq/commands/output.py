@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 
 import click
 
-from gantrymq.model.hosts import parse_address
+from gantrymq.model.hosts import parse_address, split_addresses
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
@@ -70,8 +70,8 @@ def namesrv_option(command: Command) -> Command:
 
 
 def _addresses(_ctx: click.Context, _parameter: click.Parameter, text: str) -> str:
-    for part in text.replace(",", ";").split(";"):
-        address = part.strip().rpartition("/")[2]  # clients also strip "http://"
+    for part in split_addresses(text):
+        address = part.rpartition("/")[2]  # clients also strip "http://"
         try:
             if address:
                 parse_address(address)

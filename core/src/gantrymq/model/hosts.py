@@ -57,18 +57,25 @@ def host_text(packed: bytes | memoryview) -> str:
     return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
 
 
+def split_addresses(text: str) -> list[str]:
+    """Return the addresses in *text*, separated by semicolons, as RocketMQ has them, or commas, as etcd has them."""
+    return [each.strip() for each in text.replace(",", ";").split(";") if each.strip()]
+
+
 def parse_address(text: str) -> tuple[str, int]:
     """Split ``host:port`` or ``[v6]:port``.
 
     Raises:
-        ValueError: *text* is not a string, or the port is missing or outside 0..65535.
+        ValueError: *text* is not a string, the port is missing or outside 0..65535, or the host contains a comma or a
+            slash, as several addresses and URLs do.
     """
     if not isinstance(text, str):
         raise ValueError(f"{text!r} is not host:port")
     host, mark, port = text.strip().rpartition(":")
     if host.startswith("[") and host.endswith("]"):
         host = host[1:-1]
-    if not mark or not host or not (port.isascii() and port.isdecimal()) or len(port) > 5 or int(port) > 65535:
+    number = port.isascii() and port.isdecimal() and len(port) <= 5
+    if not mark or not host or "," in host or "/" in host or not number or int(port) > 65535:
         raise ValueError(f"{text!r} is not host:port")
     return host, int(port)
 

@@ -19,6 +19,7 @@ from gantrymq.client import Admin
 from gantrymq.client.admin import BrokerSet, ElectionState, HaStatus, RequestNotServed
 from gantrymq.client.routing.routes import BrokerAddresses
 from gantrymq.errors import BrokerRefused, ClientError, GantryError
+from gantrymq.model.hosts import split_addresses
 from gantrymq.remoting.codes import RequestCode
 from gantrymq.remoting.headers.base import Header, Int64, header_of
 from gantrymq_admin.answers import read
@@ -232,7 +233,7 @@ async def _controllers(admin: Admin, brokers: Iterable[ElectedBroker]) -> tuple[
         except (BrokerRefused, ClientError):
             continue
         if settings.get("enableControllerMode") == "true" and settings.get("electionEngine") in (None, "controller"):
-            return tuple(filter(None, map(str.strip, settings.get("controllerAddr", "").split(";"))))
+            return tuple(split_addresses(settings.get("controllerAddr", "")))
     return ()
 
 

@@ -171,6 +171,12 @@ def _failures(found: ElectedSet) -> Iterator[str]:
     state, master = found.told, found.master
     if state is None or master is None or _fenced(master):  # of a fenced one _refusals says what comes
         return
+    if found.controllers and not found.leader:
+        yield (
+            f"If broker id {master.id} failed, no other broker would take over before a controller leads; until then "
+            "the controllers change no in-sync set, either."
+        )
+        return
     lease, least = f"{state.lease_ms / 1000:g} s", state.least_copies
     others = [each for each in found.in_sync if each != found.master_id and _ready(found, each)]
     late = f"within {lease}"

@@ -177,7 +177,7 @@ class MasterService:
             if lacks:
                 log.warning("%s", self.lack)
             else:
-                log.info("there are enough slaves again, and sends are answered with 0")
+                log.info("enough slaves are connected again, and near enough for sends to wait for them")
 
     def _review(self) -> None:
         """Refuse messages while too few slaves are in sync."""

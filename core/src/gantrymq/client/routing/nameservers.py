@@ -13,7 +13,7 @@ import random
 from collections.abc import Mapping
 
 from gantrymq.errors import ConfigError
-from gantrymq.model.hosts import format_address, parse_address
+from gantrymq.model.hosts import format_address, parse_address, split_addresses
 
 __all__ = ["DEFAULT_NAMESRV", "NameServerList", "given_namesrv", "parse_namesrv", "resolve_namesrv"]
 
@@ -48,16 +48,14 @@ def parse_namesrv(text: str, where: str) -> tuple[str, ...]:
     if not isinstance(text, str):
         raise ConfigError(f"{where}: {text!r} is not host:port, such as {DEFAULT_NAMESRV}")
     found: list[str] = []
-    for part in text.replace(",", ";").split(";"):
-        address = part.strip()
-        if address.startswith("http://"):
-            address = address.rpartition("/")[2]
+    for part in split_addresses(text):
+        address = part.rpartition("/")[2] if part.startswith("http://") else part
         if not address:
             continue
         try:
             host, port = parse_address(address)
         except ValueError:
-            raise ConfigError(f"{where}: {part.strip()!r} is not host:port, such as {DEFAULT_NAMESRV}") from None
+            raise ConfigError(f"{where}: {part!r} is not host:port, such as {DEFAULT_NAMESRV}") from None
         if (address := format_address(host, port)) not in found:
             found.append(address)
     if not found:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
-from gantrymq.model.hosts import is_loopback, parse_address
+from gantrymq.model.hosts import is_loopback, parse_address, split_addresses
 from gantrymq_admin.planning.description import Description
 from gantrymq_admin.planning.placing import Server, elected, number
 
@@ -18,7 +18,7 @@ def _engine(values: Mapping[str, str]) -> tuple[str, str]:
 
 
 def _addresses(values: Mapping[str, str]) -> list[str]:
-    return [each.strip() for each in values.get(_engine(values)[1], "").split(";") if each.strip()]
+    return split_addresses(values.get(_engine(values)[1], ""))
 
 
 def election_problems(description: Description, servers: Sequence[Server]) -> Iterator[str]:

@@ -13,7 +13,7 @@ import attrs
 
 from gantrymq.config import Setting, Settings
 from gantrymq.errors import ConfigError
-from gantrymq.model.hosts import parse_address
+from gantrymq.model.hosts import parse_address, split_addresses
 from gantrymq_replication.election.machine import Fencing
 from gantrymq_replication.election.sync_set import SetRules
 
@@ -125,7 +125,7 @@ class ElectionSettings:
         number, text = settings.number, settings.text
         engine, fencing = text("electionEngine"), Fencing(text("fencing"))
         key = "etcdEndpoints" if engine == ETCD else "controllerAddr"
-        addresses = tuple(each.strip() for each in text(key).split(";") if each.strip())
+        addresses = tuple(split_addresses(text(key)))
         if not addresses:
             other = (
                 "" if engine == ETCD or not text("etcdEndpoints") else "; set electionEngine=etcd to use etcdEndpoints"
@@ -189,6 +189,13 @@ def settings_without_effect(settings: Settings) -> Iterator[str]:
             f"the role of this broker is elected, so an acknowledgement waits for its whole in-sync set, and "
             f"minInSyncReplicas={number('minInSyncReplicas')} says how many that must be; these settings have no "
             f"effect: {given}"
+        )
+    all_in_sync, fencing = "allAckInSyncStateSet", text("fencing")
+    if fencing != Fencing.ROCKETMQ.value and not flag(all_in_sync) and settings.source(all_in_sync) != "default":
+        yield (
+            f"with fencing={fencing} an acknowledgement waits for the whole in-sync set, so this setting has no "
+            f"effect: {all_in_sync}=false; fencing=rocketmq acknowledges what only the master has, which is lost with "
+            "it"
         )
     other = ["controllerAddr"] if text("electionEngine") == ETCD else [*ETCD_KEYS]
     if given := _given(settings, *other):
