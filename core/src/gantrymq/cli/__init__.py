@@ -6,16 +6,18 @@ store is open in a broker.
 
 from __future__ import annotations
 
+import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from itertools import pairwise
-from typing import Final
+from typing import Any, Final
 
 import click
 
 from gantrymq import __version__, speedups
 from gantrymq.cli.extensible_group import ExtensibleGroup
+from gantrymq.cli.standard_streams import OutputNotWritten, prepared_streams
 from gantrymq.commands.imported import ImportedCommand
 from gantrymq.commands.output import print_json
 from gantrymq.errors import BrokerRefused, ConfigError, GantryError
@@ -49,6 +51,15 @@ ADVICE: Final = {
 
 class MainGroup(ExtensibleGroup):
     """Core's commands from the table above, then those of plugins. Errors are reported as one sentence."""
+
+    def main(self, *args: Any, **extra: Any) -> Any:
+        """Run the program."""
+        try:
+            with prepared_streams():
+                return super().main(*args, **extra)
+        except OutputNotWritten as problem:
+            click.echo(f"gantrymq: {problem}", err=True)
+            sys.exit(problem.exit_code)
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         """Keep the arguments, so that usage errors can be reported in the requested format."""

@@ -157,7 +157,8 @@ def _print_long_table(columns: Sequence[str], cells: Sequence[Sequence[str]]) ->
     widths = [max(map(len, column)) for column in zip(columns, *cells, strict=True)]
     line = " " + "   ".join(f"{{:{width}}}" for width in widths) + " "
     full = sum(widths) + 3 * len(widths) - 1
-    head = (" " * full, line.format(*columns), " " + "\N{BOX DRAWINGS LIGHT HORIZONTAL}" * (full - 2) + " ")
+    rule = "\N{BOX DRAWINGS LIGHT HORIZONTAL}" if sys.stdout.encoding.lower().startswith("utf") else "-"
+    head = (" " * full, line.format(*columns), f" {rule * (full - 2)} ")
     sys.stdout.writelines(f"{each}\n" for each in (*head, *(line.format(*row) for row in cells), " " * full))
 
 
