@@ -9,6 +9,7 @@ import stat
 import subprocess
 import sys
 from http.cookiejar import CookieJar
+from pathlib import Path
 from urllib.parse import urlencode
 from urllib.request import HTTPCookieProcessor, Request, build_opener
 
@@ -20,6 +21,7 @@ from gantrymq.errors import ConfigError
 from gantrymq.world.real import RealFiles
 from gantrymq_console.access import user_file
 from gantrymq_console.access.exposure import Exposure, check, is_loopback, names_of, networks_of
+from gantrymq_console.commands.state import state_folder
 
 PASSWORD = "correct horse"
 
@@ -222,3 +224,17 @@ def test_a_process_prints_a_link_that_logs_in_once_and_stops_on_a_signal(tmp_pat
         _, errors = process.communicate(timeout=30)
     assert process.returncode == 0 and "Traceback" not in errors
     assert fields["code"] not in errors
+
+
+def test_without_a_home_folder_the_sentence_names_the_option(monkeypatch):
+    def unknown(_):
+        raise KeyError
+
+    monkeypatch.delenv("HOME", raising=False)
+    monkeypatch.delenv("XDG_STATE_HOME", raising=False)
+    monkeypatch.setattr("pwd.getpwuid", unknown)
+    with pytest.raises(ConfigError, match=r"^the folder of users .* \$HOME is not set .*; --state DIR sets it$"):
+        state_folder(None)
+    assert state_folder("/data/state") == Path("/data/state")
+    monkeypatch.setenv("XDG_STATE_HOME", "/data")
+    assert state_folder(None) == Path("/data/gantrymq/console")

@@ -11,6 +11,7 @@ common/.../BrokerConfig.java, store/.../config/MessageStoreConfig.java.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
+from pathlib import Path
 from typing import Literal, Self, TypedDict, Unpack
 
 import attrs
@@ -21,6 +22,15 @@ Value = int | bool | str
 Kind = Literal["number", "flag", "text"]
 
 HIDDEN = "******"  # printed instead of a secret value
+NO_HOME = "$HOME is not set and the user has no entry in passwd"
+
+
+def home_folder() -> Path | None:
+    """Return the user's home folder, or None for the reason `NO_HOME`, as in some containers."""
+    try:
+        return Path.home()
+    except RuntimeError:
+        return None
 
 
 class SettingOptions(TypedDict, total=False):

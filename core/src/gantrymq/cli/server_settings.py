@@ -14,7 +14,7 @@ import attrs
 
 from gantrymq.cli.exposure import BROKER_CLOSED, LOOPBACK, NAME_SERVER_CLOSED
 from gantrymq.commands.output import warn
-from gantrymq.config import Setting, Settings
+from gantrymq.config import NO_HOME, Setting, Settings, home_folder
 from gantrymq.errors import ConfigError, PluginError, install_command
 from gantrymq.interfaces import NameServerKind
 from gantrymq.model.hosts import is_loopback
@@ -35,6 +35,7 @@ from gantrymq.world import World
 
 NAME_SERVER_TO_INSTALL = "gantrymq-nameserver"
 _NAME_SERVERS = ("gantry_register_name_servers",)
+_TO_SET = {"storePathRootDir": "--store DIR sets it"}
 
 
 @attrs.frozen
@@ -78,7 +79,8 @@ def broker_settings(world: World, arguments: ServerArguments, *, strict: bool = 
     """
     from gantrymq.broker.settings import SCHEMA
 
-    defaults = {"storePathRootDir": str(Path.home() / "store")}
+    home = home_folder()
+    defaults = {"storePathRootDir": str(home / "store")} if home is not None else {}
     if name_servers := world.environ.get("NAMESRV_ADDR"):
         defaults["namesrvAddr"] = name_servers
     layers = _layers(world, arguments, defaults, SCHEMA, arguments.closed)
@@ -125,8 +127,21 @@ def name_server_keys() -> frozenset[str]:
 
 
 def store_root(settings: Settings) -> Path:
-    """Return the absolute path of the broker's store."""
-    return Path(settings.text("storePathRootDir")).expanduser().absolute()
+    """Return the absolute path of the broker's store. Raises ConfigError like `path_of`."""
+    return path_of(settings, "storePathRootDir")
+
+
+def path_of(settings: Settings, key: str) -> Path:
+    """Return the absolute path that *key* sets.
+
+    Raises:
+        ConfigError: the path begins with ``~`` and there is no such home folder.
+    """
+    try:
+        return Path(settings.text(key)).expanduser().absolute()
+    except RuntimeError:
+        text = settings.text(key)
+        raise ConfigError(f"{settings.source(key)}: {key} is {text}, but {NO_HOME}; set a full path") from None
 
 
 def _local_options(of_broker: Settings, keys: Set[str]) -> dict[str, tuple[str, object]]:
@@ -141,6 +156,10 @@ def _check_filled(settings: Settings, *keys: str) -> None:
     """Raise ConfigError if a path is empty, because an empty path means the current folder."""
     for key in keys:
         if key in settings.schema and not settings.text(key):
+            if settings.source(key) == "default":  # of the user's home folder
+                raise ConfigError(
+                    f"{key} has no default because {NO_HOME}; {_TO_SET.get(key, f'--set {key}=PATH sets it')}"
+                )
             raise ConfigError(f"{settings.source(key)}: {key} is empty; set a path, or omit it for the default")
 
 

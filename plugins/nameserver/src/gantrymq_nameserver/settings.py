@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from gantrymq.config import Kind, Setting, Value
+from gantrymq.config import Kind, Setting, Value, home_folder
 from gantrymq.remoting.admission import ADMISSION_SETTINGS
 from gantrymq.remoting.listeners import LISTENERS_SETTING
 
@@ -19,9 +19,11 @@ def name_server_settings(home: Path | None = None) -> list[Setting]:
     """Return the schema.
 
     Args:
-        home: parent folder of ``namesrv/`` by default; None means the user's home folder.
+        home: parent folder of ``namesrv/`` by default; None means the user's home folder. Without one, the two paths
+            have no default.
     """
-    folder = (Path.home() if home is None else home) / "namesrv"
+    home = home_folder() if home is None else home
+    folder = None if home is None else home / "namesrv"
     return [
         *_addresses(),
         *_files(folder),
@@ -41,13 +43,16 @@ def _addresses() -> list[Setting]:
     ]
 
 
-def _files(folder: Path) -> list[Setting]:
+def _files(folder: Path | None) -> list[Setting]:
+    def path(name: str) -> str:
+        return "" if folder is None else str(folder / name)
+
     return [
         Setting.text("rocketmqHome", "", "home folder of a RocketMQ installation; only shown"),
-        Setting.text("kvConfigPath", str(folder / "kvConfig.json"), "file that keeps the key-value configuration"),
+        Setting.text("kvConfigPath", path("kvConfig.json"), "file that keeps the key-value configuration"),
         Setting.text(
             "configStorePath",
-            str(folder / "namesrv.properties"),
+            path("namesrv.properties"),
             "file that settings changed at runtime are written to; the file given with -c replaces it",
         ),
         Setting.text(

@@ -21,7 +21,7 @@ import attrs
 
 from gantrymq.broker.advertised import ANY_ADDRESSES
 from gantrymq.broker.ports import FAST_BELOW
-from gantrymq.cli.server_settings import ServerArguments, broker_settings, store_root
+from gantrymq.cli.server_settings import ServerArguments, broker_settings, path_of, store_root
 from gantrymq.config import Settings, free_port_keys
 from gantrymq.errors import ConfigError
 from gantrymq.model.hosts import parse_address
@@ -160,7 +160,7 @@ def _port_of(address: str) -> int:
 
 def _folders(settings: Settings) -> dict[Path, str]:
     keys = (key for key in settings.schema if key.startswith(_PATHS) and settings.schema[key].kind == "text")
-    return {Path(settings.text(key)).expanduser().absolute(): key for key in keys if settings.text(key)}
+    return {path_of(settings, key): key for key in keys if settings.text(key)}
 
 
 def left_out(files: Files, root: Path, brokers: Iterable[PlannedBroker]) -> Iterator[str]:

@@ -10,6 +10,7 @@ from pathlib import Path
 import click
 
 from gantrymq.commands.output import Command, FilledPath
+from gantrymq.config import NO_HOME, home_folder
 from gantrymq.errors import ConfigError
 from gantrymq.world.real import RealFiles
 from gantrymq_console.access import user_file
@@ -37,12 +38,16 @@ def _or_of_group(ctx: click.Context, _option: click.Parameter, given: str | None
 
 
 def state_folder(given: str | None) -> Path:
-    """Return the folder that --state names, or the default."""
+    """Return the folder that --state names, or the default. Raises ConfigError: there is no home folder."""
     if given is not None:
         return Path(given)
     home = os.environ.get("XDG_STATE_HOME", "")
-    base = Path(home) if Path(home).is_absolute() else Path.home() / ".local" / "state"
-    return base / "gantrymq" / "console"
+    if Path(home).is_absolute():
+        return Path(home) / "gantrymq" / "console"
+    user = home_folder()
+    if user is None:
+        raise ConfigError(f"the folder of users and audit log has no default because {NO_HOME}; --state DIR sets it")
+    return user / ".local" / "state" / "gantrymq" / "console"
 
 
 @contextmanager
