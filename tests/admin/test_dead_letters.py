@@ -9,9 +9,9 @@ from click.testing import CliRunner
 from polling import until
 
 from gantrymq.cli import main
-from gantrymq.client import Client
+from gantrymq.client import Admin, Client, Producer
 from gantrymq.client.message import Message
-from gantrymq.errors import NoRoute
+from gantrymq.errors import BrokerRefused, ClientError, NoRoute
 from gantrymq.formats.record import iter_records
 from gantrymq.interfaces import StoreMessage
 from gantrymq.loose_json import dumps
@@ -187,8 +187,8 @@ def test_letters_of_a_group_that_pops_go_where_its_pops_read(server, command, de
     done = command("resend", "--all")
     assert (done["resent"], done["by_topic"]) == (3, {"%RETRY%CG_T": 3})
     assert sorted(each.body for each in server.pull("%RETRY%CG_T")) == [b"b0", b"p", b"p"]
-    assert command("resend", "--all", "--dry-run", "--to", "topic")["by_topic"] == {"T": 3}
-    assert command("resend", "--all", "--dry-run", "--to", "retry")["by_topic"] == {"%RETRY%CG": 3}
+    assert command("resend", "--all", "--again", "--dry-run", "--to", "topic")["by_topic"] == {"T": 3}
+    assert command("resend", "--all", "--again", "--dry-run", "--to", "retry")["by_topic"] == {"%RETRY%CG": 3}
 
 
 def test_a_popped_letter_that_no_topic_takes_is_left_out_with_the_reason(server, command, dead):
@@ -235,6 +235,111 @@ def test_some_letters_by_offset_and_by_range(server, command, dead):
     assert "specify the dead letters" in command("resend", code=2)
     assert "specify the dead letters" in command("resend", "1", "--all", code=2)
     assert "broker x has no dead letters of group CG" in command("resend", "--all", "--broker", "x", code=1)
+
+
+def sent_count(server, topic="%RETRY%CG"):
+    return server.call(server.broker.store.bounds, Queue(topic, 0)).max_offset
+
+
+def test_nothing_is_sent_if_a_named_letter_does_not_exist(server, command, dead):
+    dead(2)
+    said = command("resend", "0", "1", "7", "9", code=1)
+    assert "group CG has no dead letter 7, 9; there are broker-a 0 to 1" in said
+    assert sent_count(server) == 0
+    done = command("resend", "0", "1", "0")
+    assert [(each["place"], each["result"], each["topic"]) for each in done["letters"]] == [
+        ("broker-a:0", "sent", "%RETRY%CG"),
+        ("broker-a:1", "sent", "%RETRY%CG"),
+    ]
+    assert sent_count(server) == 2
+
+
+@pytest.mark.parametrize("target", ["group", "topic"])
+def test_what_was_sent_again_is_left_out_and_shown(server, command, dead, target):
+    dead(3)
+    assert command("resend", "1", "--to", target)["resent"] == 1
+    done = command("resend", "--all", "--to", "topic")
+    assert (done["resent"], done["sent_before"], done["left_out"]) == (2, 1, 0)
+    done = command("resend", "--all", "--max", "2")
+    assert (done["resent"], done["sent_before"]) == (0, 3)
+    assert [each["result"] for each in command("resend", "0", "2", "--dry-run")["letters"]] == ["sent before"] * 2
+    times = [each["sent_again_ms"] for each in command("list")["letters"]]
+    assert None not in times and command("show", "0")["sent_again_ms"] == times[0]
+    assert command("resend", "1", "--again")["resent"] == 1
+    text = CliRunner().invoke(main, ["group", "dlq", "resend", "CG", "--all", "-n", server.namesrv])
+    assert "0 dead letters of group CG were sent again; 3 were before, and are not sent without --again" in text.stdout
+    assert text.exit_code == 0
+
+
+def test_at_most_so_many_letters_that_were_not_sent_before(command, dead):
+    dead(5)
+    assert command("resend", "0", "1")["resent"] == 2
+    for most, resent, at in (("2", 2, 4), ("2", 1, 5)):
+        done = command("resend", "--from-offset", "0", "--max", most)
+        assert (done["resent"], done["next_offset"]) == (resent, {"broker-a": at})
+
+
+def test_a_letter_that_died_again_is_another_letter(server, command, dead):
+    dead(1)
+    assert command("resend", "--all")["resent"] == 1
+
+    async def die_again():
+        (copy,) = await server.cluster.pull("%RETRY%CG")
+        async with Client(server.namesrv) as client, client.admin as admin:
+            back = ConsumerSendMsgBackRequest(
+                offset=copy.log_offset, group="CG", delay_level=-1, origin_topic="%RETRY%CG"
+            )
+            await admin.request(server.broker_address, RequestCode.CONSUMER_SEND_MSG_BACK, back)
+
+    server.run(die_again())
+    first, second = command("list")["letters"]
+    assert first["message_id"] == second["message_id"]
+    assert first["sent_again_ms"] is not None and second["sent_again_ms"] is None
+    done = command("resend", "--all")
+    assert (done["resent"], done["sent_before"]) == (1, 1)
+    (last,) = [each for each in server.pull("%RETRY%CG") if " " in each.properties["DLQ_RESENT_FROM"]]
+    assert last.properties["DLQ_RESENT_FROM"] == "broker-a:0 broker-a:1"
+    assert command("resend", "--all")["sent_before"] == 2
+
+
+def test_each_letter_that_fails_is_reported_and_a_repetition_sends_the_rest(server, command, dead, monkeypatch):
+    dead(4)
+    real, failing = Producer.send, {b"b1", b"b3"}
+
+    async def send(self, message, **options):
+        if message.body in failing:
+            raise ClientError("the broker is busy")
+        return await real(self, message, **options)
+
+    monkeypatch.setattr(Producer, "send", send)
+    words = ["group", "dlq", "resend", "CG", "0", "1", "2", "3", "-n", server.namesrv, "--output", "json"]
+    done = CliRunner().invoke(main, words)
+    assert done.exit_code == 1 and "2 dead letters of group CG could not be sent again" in done.stderr
+    letters = json.loads(done.stdout.splitlines()[0])["letters"]
+    assert [(each["place"], each["result"], each["reason"]) for each in letters] == [
+        ("broker-a:0", "sent", ""),
+        ("broker-a:1", "failed", "the broker is busy"),
+        ("broker-a:2", "sent", ""),
+        ("broker-a:3", "failed", "the broker is busy"),
+    ]
+    failing.clear()
+    done = command("resend", "--all")
+    assert (done["resent"], done["sent_before"], done["failed"]) == (2, 2, 0)
+    assert sent_count(server) == 4
+
+
+def test_nothing_is_sent_while_it_is_not_known_what_was_sent_before(server, command, dead, monkeypatch):
+    dead(1)
+
+    async def query_unique(self, *words, **options):
+        raise BrokerRefused(2, "the index is not up to date", server.broker_address)
+
+    monkeypatch.setattr(Admin, "query_unique", query_unique)
+    assert "it is not known which dead letters were sent again before" in command("resend", "--all", code=1)
+    assert sent_count(server) == 0
+    (letter,) = command("list")["letters"]
+    assert "sent_again_ms" not in letter
+    assert command("resend", "--all", "--again")["resent"] == 1
 
 
 def test_a_group_that_consumes_in_order_is_noticed_after_one_letter(server, command, dead):

@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import pytest
+from click.testing import CliRunner
 from console_members import commit
 from polling import until
 
+from gantrymq.cli import main
+from gantrymq.client import Admin
+from gantrymq.errors import BrokerRefused
 from gantrymq.loose_json import dumps
 from gantrymq.remoting.codes import RequestCode
 from gantrymq.remoting.headers.send import ConsumerSendMsgBackRequest
@@ -77,6 +81,47 @@ def test_chosen_letters_are_sent_again_after_a_preview(dead):
     assert "1 sent and 0 failed of 1." in done.text and "ended" in done.text
     assert [each.body for each in dead.running.pull("Orders")] == [b"one", b"two", b"three", b"two"]
     assert ("dead_letters.resend", "done") in [(each.action, each.result) for each in dead.audit.entries]
+
+
+def send_all(dead, **fields):
+    """Send all letters again; return the JSON of the job when it has ended."""
+    dead.confirm(dead.submit(dead.get("/groups/billing/dlq"), "/resend", scope="all", **fields))
+    job = list(dead.console.jobs._jobs.values())[-1]
+    dead.running.run(ended(job))
+    return dead.api(f"/groups/billing/dlq/{job.id}")["data"], dead.get(f"/groups/billing/dlq/{job.id}").text
+
+
+def test_what_was_sent_again_by_command_or_here_is_shown_and_left_out(dead):
+    words = ["group", "dlq", "resend", "billing", "1", "-n", dead.running.namesrv]
+    assert CliRunner().invoke(main, words).exit_code == 0
+    data = dead.api("/groups/billing/dlq")["data"]
+    assert [data["sent_again"].get(f"{each['broker']}:{each['queue_offset']}") is None for each in data["letters"]] == [
+        True,
+        False,
+        True,
+    ]
+    preview = dead.submit(dead.get("/groups/billing/dlq"), "/resend", scope="all")
+    assert "Those that were sent again before are left out." in preview.text
+    job, _ = send_all(dead)
+    assert (job["sent"], job["sent_before"], job["failed"]) == ("2", "1", "0")
+    job, text = send_all(dead)
+    assert (job["sent"], job["sent_before"]) == ("0", "3") and "3 were sent again before and are left out." in text
+    again = dead.submit(dead.get("/groups/billing/dlq"), "/resend", scope="all", again="on")
+    assert "arrive once more" in again.text and "resend billing --all --to group --again" in again.text
+    job, _ = send_all(dead, again="on")
+    assert (job["sent"], job["sent_before"]) == ("3", "0")
+    assert len(dead.running.pull("%RETRY%billing")) == 6
+
+
+def test_it_is_shown_as_unknown_what_was_sent_again_while_a_broker_cannot_search(dead, monkeypatch):
+    async def query_unique(self, *words, **options):
+        raise BrokerRefused(2, "the index is not up to date", "127.0.0.1:1")
+
+    monkeypatch.setattr(Admin, "query_unique", query_unique)
+    found = dead.api("/groups/billing/dlq")
+    assert found["data"]["sent_again"] is None and found["missing"][0]["what"] == "sent again"
+    job, _ = send_all(dead)
+    assert (job["sent"], job["failed"]) == ("0", "3") and "it is not known" in job["failures"][0][1]
 
 
 def test_all_letters_of_the_page_are_sent_again_without_choosing_each(dead):

@@ -5,7 +5,8 @@ They are in the topic %DLQ%group of every broker with failed messages. Brokers c
 
 A message sent again keeps its body, flag, keys, tag, unique id and every property of its sender. Properties added by
 brokers and consumers because of the failures are removed, so that it is a new message to them, with a new count of
-tries: the delay, the counts, transaction marks. RETRY_TOPIC and ORIGIN_MESSAGE_ID remain; they name its origin.
+tries: the delay, the counts, transaction marks. RETRY_TOPIC and ORIGIN_MESSAGE_ID remain; they name its origin. A dead
+letter cannot be changed, so its copy gets a property, `RESENT_FROM`, with the place of the letter; `resent` finds it.
 
 Source: apache/rocketmq common/.../message/MessageConst.java (names), common/.../KeyBuilder.java,
 client/.../impl/consumer/DefaultMQPushConsumerImpl.java (sendMessageBack, resetRetryAndNamespace).
@@ -26,7 +27,20 @@ from gantrymq.model import names
 from gantrymq.model import properties as props
 from gantrymq.model.queue import MessageQueue
 
-__all__ = ["DeadQueue", "again", "dead_queues", "origin_of", "pages", "pop_retry_topic", "why"]
+__all__ = [
+    "RESENT_FROM",
+    "DeadQueue",
+    "again",
+    "dead_queues",
+    "origin_of",
+    "pages",
+    "place_of",
+    "pop_retry_topic",
+    "why",
+]
+
+RESENT_FROM: Final = "DLQ_RESENT_FROM"  # places of the dead letters that a message was sent from, the latest last
+_MOST_PLACES: Final = 16  # of a message that was a dead letter again and again
 
 _POP_MARKS: Final = "_+"  # between group and topic in the names of pop's retry topics
 
@@ -133,19 +147,26 @@ def why(letter: ReceivedMessage) -> str:
     }.get(letter.properties.get(props.DELAY, ""), f"{times}; put here by something else than a broker")
 
 
+def place_of(letter: ReceivedMessage) -> str:
+    """Return the place of a letter, ``broker:offset``."""
+    return f"{letter.broker_name}:{letter.queue_offset}"
+
+
 def again(letter: ReceivedMessage, topic: str) -> Message:
-    """Return the message that sends a letter to *topic*.
+    """Return the message that sends a letter to *topic*, with `RESENT_FROM` if it is a dead letter.
 
     Raises:
         ClientError: its body cannot be decoded, and would differ for its consumers.
     """
     if letter.body_problem:
-        raise ClientError(
-            f"the dead letter at {letter.broker_name}:{letter.queue_offset} is not sent again: {letter.body_problem}"
-        )
+        raise ClientError(f"the dead letter at {place_of(letter)} is not sent again: {letter.body_problem}")
     own, system = split_properties(
         {name: value for name, value in letter.properties.items() if name not in _OF_THE_FAILURE}
     )
+    if letter.topic.startswith(names.DLQ_PREFIX):
+        places = [*own.get(RESENT_FROM, "").split(), place_of(letter)]
+        own[RESENT_FROM] = " ".join(places[-_MOST_PLACES:])
+        system.setdefault(props.UNIQ_KEY, letter.message_id)  # by which `resent` finds the copy
     return Message(topic, letter.body, flag=letter.flag, properties=own, system_properties=system)
 
 

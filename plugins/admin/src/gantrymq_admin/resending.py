@@ -8,30 +8,63 @@ for the first time; if it exists, dead letters of that topic are sent there.
 
 Target ``topic``: the original topic, so that every group of the topic receives the message, in order or not.
 
-The dead letters of one page are sent concurrently. After an error, continue with the first that was not sent; later
-ones of its page may have been sent already.
+The dead letters of one page are sent concurrently, and the result of each is reported. Letters that were sent again
+before are left out (see `resent`), so that a run that failed may be repeated.
 """
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Sequence
+from typing import Literal
+
+import attrs
 
 from gantrymq.client import Producer, Reader, SendResult
 from gantrymq.client.message import Message, ReceivedMessage
 from gantrymq.errors import ClientError, GantryError, InvalidParameter, NoRoute
 from gantrymq.model import names
 from gantrymq.model import properties as props
-from gantrymq_admin.dead_letters import again, dead_queues, origin_of, pages, pop_retry_topic
+from gantrymq_admin.dead_letters import again, dead_queues, origin_of, pages, place_of, pop_retry_topic
+from gantrymq_admin.resent import Resent
+
+__all__ = ["Outcome", "Resend", "SoughtLetter"]
+
+
+@attrs.frozen
+class Outcome:
+    """The result of one dead letter."""
+
+    place: str  # ``broker:offset``
+    result: Literal["sent", "would be sent", "sent before", "left out", "failed"]
+    topic: str = ""  # that it was or would be sent to
+    reason: str = ""  # why it was left out, or failed
+
+
+@attrs.frozen
+class SoughtLetter:
+    """A dead letter whose copies are searched."""
+
+    place: str
+    id: str
+    origin_topic: str
+    since_ms: int
+
+    @staticmethod
+    def of(letter: ReceivedMessage, group: str) -> SoughtLetter:
+        """Return it for a stored dead letter of *group*."""
+        origin = origin_of(letter, group) or ""
+        return SoughtLetter(place_of(letter), letter.message_id, origin, letter.store_timestamp)
 
 
 class Resend:
     """One run, and its results so far.
 
     Attributes:
-        seen: number of letters, sent or left out.
         sent: number of letters sent again, or to be sent.
+        sent_before: number of letters that were sent again before this run, and not now.
         left_out: number of letters that cannot be sent.
+        failed: number of letters whose send failed; they may have been stored if the broker did not answer.
         by_topic: number of letters sent to each topic.
         next_offset: broker to the queue offset after the last letter seen.
     """
@@ -43,7 +76,8 @@ class Resend:
         producer: Producer | None,
         *,
         target: str,
-        warn: Callable[[str], object],
+        resent: Resent | None,
+        report: Callable[[Outcome], object],
     ) -> None:
         """Prepare a run.
 
@@ -52,52 +86,74 @@ class Resend:
             consumer: checks which topics exist.
             producer: None sends nothing.
             target: ``group``, ``topic``, or ``retry`` for %RETRY%group even if the group popped once.
-            warn: receives a message about each letter that is left out.
+            resent: finds the letters that were sent again before; None sends these once more.
+            report: receives the result of each letter.
         """
         self._group = group
         self._consumer = consumer
         self._producer = producer
         self._target = target
+        self._resent = resent
         self._pops: dict[str, bool] = {}  # by topic, whether the group has a retry topic of pop for it
-        self._warn = warn
+        self._report = report
         self._ends: dict[str, int] | None = None  # end of the dead letters before the first send
         self._tried = target == "topic" or producer is None  # whether retries are known to arrive
-        self.seen = self.sent = self.left_out = 0
+        self.sent = self.sent_before = self.left_out = self.failed = 0
         self.by_topic: dict[str, int] = {}
         self.next_offset: dict[str, int] = {}
 
+    @property
+    def tried(self) -> int:
+        """The number of letters that were not sent before."""
+        return self.sent + self.left_out + self.failed
+
     async def page(self, letters: Sequence[ReceivedMessage]) -> None:
-        """Send *letters*, which are all of one broker.
+        """Send *letters*, and report each.
 
         Raises:
-            ClientError: a send failed; the message has the number sent, and where to continue.
+            ClientError: nothing of this page was sent, because the target topic does not take it, or it is not known
+                which letters were sent before.
         """
         for origin in {origin_of(letter, self._group) for letter in letters} - self._pops.keys():
             if origin is not None:
                 self._pops[origin] = self._target == "group" and await self._exists(origin)
-        ready = [(letter, message) for letter in letters if (message := self._message(letter)) is not None]
+        new = await self._not_sent_before(letters)
+        ready = [(letter, message) for letter in new if (message := self._message(letter)) is not None]
         if ready and not self._tried:
             await self._send(ready[:1])
-            await self._look_for_return(ready[0][0])
-            self._tried = True
+            if not self.failed:
+                await self._look_for_return(ready[0][0])
+                self._tried = True
             ready = ready[1:]
         await self._send(ready)
-        self.seen += len(letters)
-        if letters:
-            self.next_offset[letters[-1].broker_name] = letters[-1].queue_offset + 1
+        for letter in letters:
+            self.next_offset[letter.broker_name] = letter.queue_offset + 1
+
+    async def _not_sent_before(self, letters: Sequence[ReceivedMessage]) -> Sequence[ReceivedMessage]:
+        """Return the letters to send; report the others."""
+        if self._resent is None:
+            return letters
+        try:
+            known = await self._resent.times([SoughtLetter.of(letter, self._group) for letter in letters])
+        except ClientError as problem:
+            raise ClientError(f"it is not known which dead letters were sent again before: {problem}") from problem
+        for place in known:
+            self._report(Outcome(place, "sent before"))
+        self.sent_before += len(known)
+        return [letter for letter in letters if place_of(letter) not in known]
 
     def _message(self, letter: ReceivedMessage) -> Message | None:
         try:
             return again(letter, self._topic(letter))
         except ClientError as problem:
-            self._warn(str(problem))
+            self._report(Outcome(place_of(letter), "left out", reason=str(problem)))
             self.left_out += 1
             return None
 
     def _topic(self, letter: ReceivedMessage) -> str:
         """Return the target topic of a letter. Raises ClientError: no topic is known from which its group would receive
         it, or it is a system topic."""
-        origin, where = origin_of(letter, self._group), f"{letter.broker_name}:{letter.queue_offset}"
+        origin, where = origin_of(letter, self._group), place_of(letter)
         if self._target == "topic":
             if origin is None:
                 raise ClientError(
@@ -131,16 +187,16 @@ class Resend:
             sends = [self._producer.send(message) for _, message in ready]
             outcomes = await asyncio.gather(*sends, return_exceptions=True)
         for (letter, message), outcome in zip(ready, outcomes, strict=True):
+            place, topic = place_of(letter), message.topic
             if isinstance(outcome, GantryError):
-                place = f"{letter.broker_name}:{letter.queue_offset}"
-                raise ClientError(
-                    f"the dead letter at {place} could not be sent again: {outcome}; {self.sent} were; continue with "
-                    f"--broker {letter.broker_name} --from-offset {letter.queue_offset}"
-                ) from outcome
+                self.failed += 1
+                self._report(Outcome(place, "failed", topic, str(outcome)))
+                continue
             if isinstance(outcome, BaseException):
                 raise outcome
             self.sent += 1
-            self.by_topic[message.topic] = self.by_topic.get(message.topic, 0) + 1
+            self.by_topic[topic] = self.by_topic.get(topic, 0) + 1
+            self._report(Outcome(place, "sent" if self._producer is not None else "would be sent", topic))
 
     async def _exists(self, origin: str) -> bool:
         """Return whether the group has a retry topic of pop for a topic."""

@@ -19,9 +19,10 @@ from gantrymq.model import names
 from gantrymq.model import properties as props
 from gantrymq_admin.commands.message_query import lines_of
 from gantrymq_admin.commands.options import check_group, group_named
-from gantrymq_admin.dead_letters import DeadQueue, dead_queues, origin_of, pages, why
+from gantrymq_admin.dead_letters import DeadQueue, dead_queues, origin_of, pages, place_of, why
 from gantrymq_admin.message_shown import as_json
-from gantrymq_admin.resending import Resend
+from gantrymq_admin.resending import Outcome, Resend, SoughtLetter
+from gantrymq_admin.resent import Resent
 
 __all__ = ["dlq"]
 
@@ -72,18 +73,22 @@ def dlq() -> None:
 def list_letters(group: str, broker: str | None, from_offset: int | None, most: int, namesrv: str, output: str) -> None:
     """Count the dead letters, and list the oldest: time, original topic, number of failures."""
 
-    async def work() -> tuple[list[DeadQueue], list[ReceivedMessage]]:
+    async def work() -> tuple[list[DeadQueue], list[ReceivedMessage], dict[str, int] | None]:
         found: list[ReceivedMessage] = []
-        async with Client(namesrv) as client, client.reader(group=READER) as consumer:
+        resent: dict[str, int] | None = {}
+        async with Client(namesrv) as client, client.reader(group=READER) as consumer, client.admin as admin:
             queues = await _queues(consumer, group, broker)
+            search = Resent(admin, group)
             for each in _from(queues, from_offset):
                 async for page in pages(consumer, each.queue, each.min_offset, each.max_offset):
-                    found += page[: most - len(found)]
+                    shown = page[: most - len(found)]
+                    resent = await _with_times(resent, search, shown, group)
+                    found += shown
                     if len(found) == most:
                         break
-        return queues, found
+        return queues, found, resent
 
-    queues, letters = run(work())
+    queues, letters, resent = run(work())
     count = sum(each.count for each in queues)
     if output == "json":
         print_json(
@@ -92,7 +97,7 @@ def list_letters(group: str, broker: str | None, from_offset: int | None, most: 
                 "topic": names.dead_letter_topic(group),
                 "dead_letters": count,
                 "queues": [_queue_json(each) for each in queues],
-                "letters": [_letter_json(each, group) for each in letters],
+                "letters": [_letter_json(each, group, resent) for each in letters],
             }
         )
         return
@@ -102,7 +107,7 @@ def list_letters(group: str, broker: str | None, from_offset: int | None, most: 
         )
     if letters:
         print_table(
-            ["Broker", "Offset", "Since", "Failed", "Topic", "Keys", "Message id"],
+            ["Broker", "Offset", "Since", "Failed", "Topic", "Keys", "Message id", "Sent again"],
             [
                 (
                     each.broker_name,
@@ -112,6 +117,7 @@ def list_letters(group: str, broker: str | None, from_offset: int | None, most: 
                     origin_of(each, group) or "",
                     each.keys or "",
                     each.message_id,
+                    _sent_again(each, resent),
                 )
                 for each in letters
             ],
@@ -133,15 +139,17 @@ def show(group: str | None, words: tuple[str, ...], namesrv: str, output: str) -
         raise click.UsageError(f"give one OFFSET; {len(which)} are given")
     broker, offset = _place(which[0])
 
-    async def work() -> ReceivedMessage:
-        async with Client(namesrv) as client, client.reader(group=READER) as consumer:
-            return await _letter(consumer, group, broker, offset)
+    async def work() -> tuple[ReceivedMessage, dict[str, int] | None]:
+        async with Client(namesrv) as client, client.reader(group=READER) as consumer, client.admin as admin:
+            (letter,) = await _letters(consumer, group, [(broker, offset)])
+            return letter, await _with_times({}, Resent(admin, group), [letter], group)
 
-    found = run(work())
+    found, resent = run(work())
     if output == "json":
-        print_json({**as_json(found), "origin_topic": origin_of(found, group), "why": why(found)})
+        print_json({**as_json(found), **_more_json(found, group, resent)})
         return
     click.echo(f"{'Why':<18}{why(found)}")
+    click.echo(f"{'Sent again':<18}{_sent_again(found, resent) or 'no'}")
     for label, value in lines_of(found):
         click.echo(f"{label + ':':<18}{value}")
 
@@ -163,6 +171,7 @@ def show(group: str | None, words: tuple[str, ...], namesrv: str, output: str) -
     help="group: only to this group, through the retry topic that it reads. retry: through %RETRY%GROUP in any case, "
     "for a group that popped before and pulls now. topic: to the original topic, for all its groups.",
 )
+@click.option("--again", "once_more", is_flag=True, help="Also what was sent again before; it arrives once more.")
 @click.option("--dry-run", is_flag=True, help="Read and count without sending.")
 @namesrv_option
 @output_option
@@ -174,37 +183,52 @@ def resend(
     from_offset: int | None,
     most: int | None,
     target: str,
+    once_more: bool,
     dry_run: bool,
     namesrv: str,
     output: str,
 ) -> None:
     """Send dead letters again, with unchanged body, keys and properties, and a new count of tries.
 
-    OFFSET is as for show. A dead letter that was sent again is not deleted; the command prints the offset to continue
-    at.
+    OFFSET is as for show; nothing is sent if one of them does not exist. A dead letter that was sent again is not
+    deleted, but its copy is marked: a letter that was sent again before, here or in the console, is left out, unless
+    --again is given.
     """
     group, which = _group_and_offsets(group, words)
     ranged = everything or from_offset is not None or most is not None
     if bool(which) == ranged:
         raise click.UsageError("specify the dead letters: OFFSETs, or --from-offset and --max, or --all")
 
+    named = list[Outcome]()
+
+    def report(outcome: Outcome) -> None:
+        if which:
+            named.append(outcome)
+        elif outcome.result in ("left out", "failed"):
+            warn(f"{outcome.place} {outcome.result}: {outcome.reason}")
+
     async def work() -> Resend:
         async with (
             Client(namesrv) as client,
             client.reader(group=READER) as consumer,
             client.producer(SENDER) as producer,
+            client.admin as admin,
         ):
-            resend = Resend(group, consumer, None if dry_run else producer, target=target, warn=warn)
+            sender = None if dry_run else producer
+            search = None if once_more else Resent(admin, group)
+            resend = Resend(group, consumer, sender, target=target, resent=search, report=report)
             if which:
-                for broker_name, offset in map(_place, which):
-                    letter = await _letter(consumer, group, broker_name, offset)
-                    await resend.page([letter])
+                await resend.page(await _letters(consumer, group, list(map(_place, which))))
                 return resend
             for each in _from(await _queues(consumer, group, broker), from_offset):
                 reported = resend.sent
                 async for page in pages(consumer, each.queue, each.min_offset, each.max_offset):
-                    await resend.page(page if most is None else page[: most - resend.seen])
-                    if resend.seen == most:
+                    rest: Sequence[ReceivedMessage] = page
+                    while rest and not resend.failed and resend.tried != most:
+                        part = rest if most is None else rest[: most - resend.tried]
+                        await resend.page(part)
+                        rest = rest[len(part) :]
+                    if resend.failed or resend.tried == most:
                         return resend
                     if resend.sent - reported >= PROGRESS_EVERY:
                         reported = resend.sent
@@ -220,20 +244,40 @@ def resend(
                 "group": group,
                 "dry_run": dry_run,
                 "resent": done.sent,
+                "sent_before": done.sent_before,
                 "left_out": done.left_out,
+                "failed": done.failed,
                 "by_topic": done.by_topic,
-                "next_offset": done.next_offset,
+                "next_offset": {} if which else done.next_offset,
+                "letters": [attrs.asdict(each) for each in named],
             }
         )
     else:
-        what = "would be sent again" if dry_run else "were sent again"
-        topics = "".join(f"; {count} to {topic}" for topic, count in sorted(done.by_topic.items()))
-        places = "".join(
-            f"; continue at {name} with --from-offset {at}" for name, at in sorted(done.next_offset.items())
+        _print_resend(done, group, named, dry_run=dry_run, ranged=ranged)
+    if done.failed:
+        raise ClientError(
+            f"{done.failed} dead letters of group {group} could not be sent again, see above; repeat the command: it "
+            "leaves out those that were sent"
         )
-        click.echo(f"{done.sent} dead letters of group {group} {what}{topics}; {done.left_out} left out{places}")
     if done.left_out:
         raise ClientError(f"{done.left_out} dead letters of group {group} were left out; see above")
+
+
+def _print_resend(done: Resend, group: str, named: Sequence[Outcome], *, dry_run: bool, ranged: bool) -> None:
+    if named:
+        print_table(
+            ["Dead letter", "Result", "Topic", "Reason"],
+            [(each.place, each.result, each.topic, each.reason) for each in named],
+        )
+    what = "would be sent again" if dry_run else "were sent again"
+    topics = "".join(f"; {count} to {topic}" for topic, count in sorted(done.by_topic.items()))
+    before = f"; {done.sent_before} were before, and are not sent without --again" if done.sent_before else ""
+    failed = f"; {done.failed} failed" if done.failed else ""
+    places = "".join(f"; continue at {name} with --from-offset {at}" for name, at in sorted(done.next_offset.items()))
+    click.echo(
+        f"{done.sent} dead letters of group {group} {what}{topics}{before}; {done.left_out} left out{failed}"
+        f"{places if ranged and not done.failed else ''}"
+    )
 
 
 # --- queries --------------------------------------------------------------------------------------------------------
@@ -268,19 +312,57 @@ def _from(queues: Sequence[DeadQueue], offset: int | None) -> list[DeadQueue]:
     return [attrs.evolve(each, min_offset=max(each.min_offset, offset or 0)) for each in queues]
 
 
-async def _letter(consumer: Reader, group: str, broker: str, offset: int) -> ReceivedMessage:
-    queues = [each for each in await dead_queues(consumer, group) if broker in ("", each.queue.broker_name)]
-    if len(queues) > 1:
-        choices = ", ".join(f"{each.queue.broker_name}:{offset}" for each in queues)
-        raise ClientError(f"several brokers have dead letters of group {group}: specify one of {choices}")
+async def _letters(consumer: Reader, group: str, wanted: Sequence[tuple[str, int]]) -> list[ReceivedMessage]:
+    """Return the letters at places of broker and offset, each once.
+
+    Raises:
+        ClientError: a place without a broker, and several brokers have dead letters.
+        NoMessageFound: letters that do not exist; all of them are named.
+    """
+    found, missing = dict[tuple[str, int], ReceivedMessage](), list[str]()
+    queues = await dead_queues(consumer, group)
+    for broker, offset in wanted:
+        of_broker = [each for each in queues if broker in ("", each.queue.broker_name)]
+        if len(of_broker) > 1:
+            choices = ", ".join(f"{each.queue.broker_name}:{offset}" for each in of_broker)
+            raise ClientError(f"several brokers have dead letters of group {group}: specify one of {choices}")
+        letter = await _letter_at(consumer, of_broker, offset)
+        if letter is None:
+            missing.append(f"{broker}{':' if broker else ''}{offset}")
+        else:
+            found[letter.broker_name, letter.queue_offset] = letter
+    if missing:
+        there = ", ".join(f"{e.queue.broker_name} {e.min_offset} to {e.max_offset - 1}" for e in queues if e.count)
+        raise NoMessageFound(f"group {group} has no dead letter {', '.join(missing)}; there are {there or 'none'}")
+    return list(found.values())
+
+
+async def _letter_at(consumer: Reader, queues: Sequence[DeadQueue], offset: int) -> ReceivedMessage | None:
     for each in queues:
         if each.min_offset <= offset < each.max_offset:
             async for page in pages(consumer, each.queue, offset, offset + 1):
                 return page[0]
-    there = ", ".join(f"{e.queue.broker_name} {e.min_offset} to {e.max_offset - 1}" for e in queues if e.count)
-    raise NoMessageFound(
-        f"group {group} has no dead letter {broker}{':' if broker else ''}{offset}; there are {there or 'none'}"
-    )
+    return None
+
+
+async def _with_times(
+    known: dict[str, int] | None, search: Resent, letters: Sequence[ReceivedMessage], group: str
+) -> dict[str, int] | None:
+    """Return *known* with the times when *letters* were sent again, by place; None, with a warning, if unknown."""
+    if known is None:
+        return None
+    try:
+        return known | await search.times([SoughtLetter.of(each, group) for each in letters])
+    except ClientError as problem:
+        warn(f"it is not known which dead letters were sent again: {problem}")
+        return None
+
+
+def _sent_again(letter: ReceivedMessage, resent: dict[str, int] | None) -> str:
+    if resent is None:
+        return "unknown"
+    time = resent.get(place_of(letter))
+    return "" if time is None else local_time(time)
 
 
 def _queue_json(each: DeadQueue) -> dict[str, Any]:
@@ -293,14 +375,18 @@ def _queue_json(each: DeadQueue) -> dict[str, Any]:
     }
 
 
-def _letter_json(letter: ReceivedMessage, group: str) -> dict[str, Any]:
+def _more_json(letter: ReceivedMessage, group: str, resent: dict[str, int] | None) -> dict[str, Any]:
+    known = {} if resent is None else {"sent_again_ms": resent.get(place_of(letter))}
+    return {"origin_topic": origin_of(letter, group), "why": why(letter), **known}
+
+
+def _letter_json(letter: ReceivedMessage, group: str, resent: dict[str, int] | None) -> dict[str, Any]:
     return {
         "broker": letter.broker_name,
         "queue_offset": letter.queue_offset,
         "dead_since_ms": letter.store_timestamp,
         "reconsume_times": letter.reconsume_times,
-        "why": why(letter),
-        "origin_topic": origin_of(letter, group),
+        **_more_json(letter, group, resent),
         "origin_message_id": letter.properties.get(props.ORIGIN_MESSAGE_ID),
         "keys": letter.keys,
         "tags": letter.tags,

@@ -14,8 +14,9 @@ from gantrymq.client import Producer
 from gantrymq.client.message import ReceivedMessage
 from gantrymq.errors import CallTimeout, GantryError, GroupNotExist, NoMessageFound
 from gantrymq.model.queue import MessageQueue
-from gantrymq_admin.dead_letters import DeadQueue, dead_queues, origin_of, pages, why
-from gantrymq_admin.resending import Resend
+from gantrymq_admin.dead_letters import DeadQueue, dead_queues, origin_of, pages, place_of, why
+from gantrymq_admin.resending import Outcome, Resend
+from gantrymq_admin.resent import Resent
 from gantrymq_console.data import messages
 from gantrymq_console.data.asking import Asking
 from gantrymq_console.data.cluster import Cluster
@@ -23,7 +24,7 @@ from gantrymq_console.data.groups import group_configs
 from gantrymq_console.web.jobs import Job
 from gantrymq_console.web.values import Long
 
-__all__ = ["MOST_READ", "Cause", "Letter", "Letters", "Progress", "Selection", "letters_of", "resend"]
+__all__ = ["MOST_READ", "Cause", "Letter", "Letters", "Progress", "Selection", "letters_of", "resend", "sent_again"]
 
 MOST_READ: Final = 1000  # newest letters of each broker
 KNOWN_S: Final = 1.0  # for the question whether a group exists
@@ -77,6 +78,7 @@ class Selection:
 
     group: str
     target: str  # group, retry or topic; see `gantrymq_admin.resending`
+    once_more: bool = False  # also letters that were sent again before
     since_ms: int = 0  # all since this store time, unless places are given
     places: Sequence[str] = ()  # ``broker:offset``
 
@@ -88,6 +90,7 @@ class Progress:
     group: str
     total: Long
     sent: int = 0
+    sent_before: int = 0
     failed: int = 0
     failures: list[tuple[str, str]] = attrs.field(factory=list)  # place and sentence
     by_topic: dict[str, int] = attrs.field(factory=dict)
@@ -124,25 +127,33 @@ async def resend(cluster: Cluster, producer: Producer | None, selection: Selecti
     Without a producer nothing is sent, and the progress tells what would be. Ends early if the job is asked to stop.
     """
     progress = job.progress
-    sentences: list[str] = []
-    run = Resend(selection.group, cluster.reader, producer, target=selection.target, warn=sentences.append)
+    search = None if selection.once_more else Resent(cluster.admin, selection.group)
+
+    def fail(place: str, reason: str) -> None:
+        progress.failed += 1
+        if len(progress.failures) < MOST_FAILURES:
+            progress.failures.append((place, reason))
+
+    def report(outcome: Outcome) -> None:
+        if outcome.reason:
+            fail(outcome.place, outcome.reason)
+
+    run = Resend(selection.group, cluster.reader, producer, target=selection.target, resent=search, report=report)
     async for letter in _selected(cluster, selection):
         if job.stop_asked:
             return
-        sentences.clear()
-        before = run.sent
         try:
             await run.page([letter])
         except GantryError as problem:
-            sentences.append(str(problem))
-        place = f"{letter.broker_name}:{letter.queue_offset}"
-        if run.sent == before:
-            progress.failed += 1
-            if len(progress.failures) < MOST_FAILURES:
-                progress.failures.append((place, " ".join(sentences)))
-        progress.sent = run.sent
+            fail(place_of(letter), str(problem))
+        progress.sent, progress.sent_before = run.sent, run.sent_before
         progress.by_topic = dict(run.by_topic)
         progress.next_offset[letter.broker_name] = letter.queue_offset + 1
+
+
+async def sent_again(cluster: Cluster, group: str, letters: Sequence[Letter]) -> dict[str, int]:
+    """Return when letters were sent again, by place. Raises ClientError: that is not known."""
+    return await Resent(cluster.admin, group).times(letters)
 
 
 async def count_selected(cluster: Cluster, selection: Selection) -> int:

@@ -43,6 +43,7 @@ class LettersPage:
     start: int
     known: int  # letters that can be paged through
     letters: Sequence[Letter]
+    sent_again: Mapping[str, int] | None  # when, by place, for those of `letters` that were; None: unknown
     may_send: bool
 
 
@@ -60,6 +61,7 @@ async def show(visit: Visit) -> View:
         ),
     )
     letters = found.value.letters
+    shown = letters[visit.start : visit.start + visit.rows]
     data = LettersPage(
         group,
         head,
@@ -68,7 +70,8 @@ async def show(visit: Visit) -> View:
         found.value.causes[:20],
         visit.start,
         len(letters),
-        letters[visit.start : visit.start + visit.rows],
+        shown,
+        await asking.one("sent again", dead_letters.sent_again(visit.cluster, group, shown)),
         visit.may(Role.OPERATOR),
     )
     # The command lists the oldest letters.
@@ -93,6 +96,7 @@ class ResendPreview:
     count: Long
     places: Sequence[str]  # empty for all in the range
     since_ms: int
+    once_more: bool  # also letters that were sent again before
 
 
 async def preview(visit: Visit, form: Form) -> Preview:
@@ -101,10 +105,12 @@ async def preview(visit: Visit, form: Form) -> Preview:
     count = await dead_letters.count_selected(visit.cluster, selection)
     if not count:
         raise BadInput("dead_letters.nothing")
-    data = ResendPreview(selection.group, selection.target, Long(count), selection.places, selection.since_ms)
+    places, once_more = selection.places, selection.once_more
+    data = ResendPreview(selection.group, selection.target, Long(count), places, selection.since_ms, once_more)
     # The command cannot begin at a time.
-    chosen = " ".join(map(quote, selection.places)) or ("" if selection.since_ms else "--all")
+    chosen = " ".join(map(quote, places)) or ("" if selection.since_ms else "--all")
     command = f"group dlq resend {quote(selection.group)} {chosen} --to {selection.target}" if chosen else ""
+    command += " --again" if command and once_more else ""
     return Preview("dead_letters_preview.html", data, command, selection.group, f"{count} to {selection.target}")
 
 
@@ -132,6 +138,7 @@ class JobPage:
     stopped: bool
     total: Long
     sent: Long
+    sent_before: Long
     failed: Long
     failures: Sequence[tuple[str, str]]
     by_topic: Mapping[str, int]
@@ -150,6 +157,7 @@ async def show_job(visit: Visit) -> View:
         job.stop_asked,
         progress.total,
         Long(progress.sent),
+        Long(progress.sent_before),
         Long(progress.failed),
         progress.failures,
         progress.by_topic,
@@ -195,10 +203,10 @@ def _selection(visit: Visit, form: Form) -> Selection:
         raise BadInput("dead_letters.nothing")
     # The range begins at a whole minute, so that preview and confirmation select the same letters.
     since = 0 if prefix else _since(visit, scope) // 60_000 * 60_000
-    return Selection(visit.names["group"], target, since, places)
+    return Selection(visit.names["group"], target, bool(form.get("again")), since, places)
 
 
-FIELDS: Final = ("target", "scope", *(f"{prefix}*" for prefix in BY_PLACE.values()))
+FIELDS: Final = ("target", "scope", "again", *(f"{prefix}*" for prefix in BY_PLACE.values()))
 
 PART = Part(
     "dead_letters",
