@@ -111,10 +111,8 @@ def test_why_a_slave_does_not_follow():
     assert states(master(lost=gone), slave("a:1"))["a:1"][1].endswith("it reported nothing")
     silent = Answer(broker_id=1, address="a:1", problem="no answer")
     assert states(master(lost=gone), silent)["a:1"][1].startswith("no answer; the master lost the connection at ")
-    assert states(master(connection("a:50")), silent)["a:1"] == (
-        True,
-        "no answer; the master has a connection of its host",
-    )
+    following, problem = states(master(connection("a:50")), silent)["a:1"]
+    assert following is None and problem.startswith("no answer; the master still has a connection of it")
 
 
 def test_a_slave_that_acts_for_its_missing_master():
@@ -265,3 +263,34 @@ def test_a_slave_that_an_elected_master_misses_is_shown_for_a_day():
     rows = copies_of([leader, elected(slave("a:1", 2, problem=""), 2)])
     assert [each.address for each in rows] == ["m:1", "a:1", "broker id 3"]
     assert rows[2].lacking and "the master has no connection of it since" in rows[2].problem
+
+
+def test_a_silent_slave_is_no_copy_that_follows_and_has_one_row():
+    frozen = Answer(broker_id=3, address="a:2", problem="no answer within 5 s")
+    two = elected(slave("a:1", 2, problem=""), 2)
+    *_, shown = rows = copies_of([elected(master(of_id(2), of_id(3)), 1), two, frozen])
+    assert (len(rows), shown.address, shown.following, shown.lacking) == (3, "a:2", None, True)
+    assert shown.problem.startswith("no answer within 5 s; the master still has a connection of it, so that sends may")
+    assert not healthy(rows)
+    gone = elected(master(of_id(2)), 1, away_since_ms={3: NOW_MS})
+    *_, shown = rows = copies_of([gone, two, frozen])
+    assert (len(rows), shown.address, shown.following) == (3, "a:2", False)
+    assert shown.problem.startswith("no answer within 5 s; the master has no connection of it since 2027-01-1")
+
+
+@pytest.mark.parametrize("own_id", [0, 3])
+def test_a_broker_that_takes_no_part_is_not_taken_for_the_one_whose_id_it_has(own_id):
+    apart = "broker id 3 is alive at a:2: this store is a copy of its"
+    copied = elected(slave("a:3", 3, problem=""), own_id, apart=apart, master=None)
+    by_address = {each.address: each for each in copies_of([elected(master(of_id(3)), 1), copied])}
+    assert (by_address["a:3"].following, by_address["a:3"].lacking) == (False, True)
+    assert by_address["a:3"].problem == f"it takes no part in the election: {apart}"
+    assert by_address["a:40003"].following  # the connection of the real one
+
+
+def test_no_slave_follows_without_an_elected_master():
+    why = "there is no master, and no member of the in-sync set was elected yet"
+    slaves = [elected(slave(f"a:{each}", each, problem=""), each, master=None, problem=why) for each in (1, 2, 3)]
+    of_master, *rows = copies_of(slaves)
+    assert [(each.following, each.problem) for each in rows] == 3 * [(False, why)]
+    assert of_master.problem.endswith(why)

@@ -125,6 +125,12 @@ def test_with_a_controller_and_too_few_copies_left():
     assert "which may lack" not in text
 
 
+def test_a_member_that_does_not_answer_is_not_said_to_have_everything():
+    text = said(master(connected(2)), ElectedBroker(id=2, address="a:2", silent="no answer within 5 s"))
+    assert "(a:2) is in the set, but does not answer, and the master still has a connection of it: no answer" in text
+    assert "would take over" not in text
+
+
 def test_nothing_is_predicted_while_no_controller_leads():
     leader = master(connected(2), engine="controller")
     text = said(leader, slave(2), controllers=("c:1",), engine_problem="no controller leads: c:1 knows no leader")

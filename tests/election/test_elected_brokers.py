@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+from pathlib import Path
 
 import pytest
 
@@ -13,6 +14,7 @@ from ha_pairs import end, ha_address, log_of, put
 from gantrymq.errors import RequestRefused, ServiceNotAvailable
 from gantrymq.model.queue import Queue
 from gantrymq.model.role import Role
+from gantrymq_replication.election.identity import IdentityFiles
 from gantrymq_replication.election.status import election_state
 from gantrymq_replication.ha_listener import MOST_SLAVES
 
@@ -236,8 +238,39 @@ def test_a_broker_without_an_id_is_not_registered(run):
         # After a restart it has its id, and registers as a slave while the engine is gone.
         brokers.etcd.down = True
         await one.restart()
+        states = one.broker.registration.states
+        await brokers.until(lambda: "has an id in its set" in str(states()), "wait for the engine")
         await brokers.until(lambda: [*states().values()] == [None], "registration")
         assert await brokers.registered(one) == [1]
+
+    run(main)
+
+
+async def copy_of_two(brokers):
+    """Start a broker with the identity of broker id 2."""
+    two, files = brokers.all["two"], brokers.pair.world.files
+    names = two.broker.registration
+    path = Path("/copy") / elected(two).rules.identity.relative_to("/two")
+    files.make_dirs(path.parent)
+    IdentityFiles(files, path, names.cluster, names.broker_name).grant(2)
+    return await brokers.start("copy", namesrv=two.settings.text("namesrvAddr"))
+
+
+def test_a_copy_of_a_living_slave_takes_no_place_in_the_route(run):
+    async def main(brokers):
+        names = await brokers.pair.start("names", brokerName="another")
+        _, two = await two_in_sync(brokers, namesrv=names.namesrv)
+        found = await brokers.addresses(names)
+        assert (2, two.broker.registration.address) in found
+        copied = await copy_of_two(brokers)
+        await brokers.until(lambda: elected(copied).election.refused, "refusal")
+        states = copied.broker.registration.states
+        await brokers.until(lambda: "broker id 2 is alive at" in str(states()), "reason")
+        await brokers.pair.world.clock.sleep(5)
+        assert await brokers.addresses(names) == found
+        brokers.clients["copy"].down = True  # it cannot ask any more, and knows
+        await brokers.pair.world.clock.sleep(5)
+        assert await brokers.addresses(names) == found
 
     run(main)
 

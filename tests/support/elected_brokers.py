@@ -46,10 +46,15 @@ class Brokers:
 
     async def registered(self, cluster):
         """The ids of the brokers that a name server knows."""
+        return [number for number, _ in await self.addresses(cluster)]
+
+    async def addresses(self, cluster):
+        """The ids and addresses of the brokers that a name server knows."""
         client = RemotingClient(self.pair.world)
         answer = await client.call(cluster.namesrv, request(RequestCode.GET_BROKER_CLUSTER_INFO))
         await client.close()
-        return [number for each in loads(answer.payload)["brokerAddrTable"].values() for number in each["brokerAddrs"]]
+        table = loads(answer.payload)["brokerAddrTable"]
+        return [entry for each in table.values() for entry in each["brokerAddrs"].items()]
 
 
 def elected(cluster):

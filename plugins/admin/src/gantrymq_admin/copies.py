@@ -32,6 +32,7 @@ TWO_MASTERS: Final = (
     "two brokers are registered with id 0: clients use the one that registered last, and miss what the other one stores"
 )
 NOT_CONNECTED: Final = "the master has no connection of it"
+STILL_CONNECTED: Final = "the master still has a connection of it, so that sends may wait for it until that ends"
 
 
 @attrs.frozen(kw_only=True)
@@ -72,6 +73,11 @@ class Answer:
     @property
     def why_not(self) -> str | None:
         """Why a slave does not follow; empty while it does, None if it does not tell."""
+        election = self.election
+        if election is not None and election.apart:
+            return f"it takes no part in the election: {election.apart}"
+        if election is not None and election.master is None:
+            return election.problem or "there is no master"
         return self.connection.problem if self.connection is not None else None
 
 
@@ -90,6 +96,7 @@ class Copy:
     tables_copied: bool | None = None  # whether a slave that follows copies topics, groups and offsets too
     in_sync_copies: int | None = None  # of a master, its own included
     wanted_copies: int | None = None
+    answers: bool = True  # whether it answered this status
     problem: str | None = None
     epoch: int | None = None  # of an elected master; of its slaves the newest that they know
     in_sync_set: tuple[int, ...] | None = None  # of an elected master: the ids of the in-sync set
@@ -98,10 +105,10 @@ class Copy:
 
     @property
     def lacking(self) -> bool:
-        """Whether it is known not to follow or to be in sync; of a master: silent, or with too few in sync."""
+        """Whether it is silent, or known not to follow or to be in sync; of a master: silent, or too few in sync."""
         if self.role == "master":
             return bool(self.problem)
-        return False in (self.following, self.in_sync, self.tables_copied)
+        return not self.answers or False in (self.following, self.in_sync, self.tables_copied)
 
 
 def healthy(copies: Sequence[Copy]) -> bool:
@@ -173,8 +180,8 @@ def _away(master: Answer | None, answers: Sequence[Answer], now_ms: int) -> list
     """Return slaves that an elected master misses, and that are not registered."""
     if master is None or master.election is None:
         return []
-    known = {each.election.own_id for each in answers if each.election is not None}
-    problem = "not registered with the name servers; the master has no connection of it since"
+    known = {each.election.own_id if each.election is not None else each.broker_id for each in answers}
+    problem = f"not registered with the name servers; {NOT_CONNECTED} since"
     return [
         Copy(
             role="slave",
@@ -194,6 +201,7 @@ def _matched(connections: Sequence[ConnectedSlave], slaves: Sequence[Answer]) ->
     """Return the connections of slaves, by the address of the slave."""
     by_address = {each.address: each for each in connections}
     found = {}
+    slaves = [each for each in slaves if each.election is None or not each.election.apart]  # perhaps with another's id
     for slave in slaves:
         own_id = slave.election.own_id if slave.election is not None else slave.broker_id
         of_id = next((each for each in by_address.values() if each.broker_id == own_id), None)
@@ -223,7 +231,9 @@ def _no_master(slaves: Sequence[Answer]) -> Copy:
 
 def _master(master: Answer) -> Copy:
     if master.problem:
-        return Copy(role="master", id=MASTER_ID, address=master.address, end=None, problem=master.problem)
+        return Copy(
+            role="master", id=MASTER_ID, address=master.address, end=None, answers=False, problem=master.problem
+        )
     count = wanted = problem = None
     if master.ha is not None:
         count, wanted = 1 + master.ha.in_sync_slaves, master.ha.wanted_copies
@@ -274,7 +284,7 @@ def _slave(
         copied = not client.tables_problem
         tables = "" if copied else f"topics, groups and offsets are not copied: {client.tables_problem}"
     told = "; ".join(filter(None, (problem or row.problem, tables, _settings(client)))) or None
-    return attrs.evolve(row, following=following, tables_copied=copied, problem=told)
+    return attrs.evolve(row, following=following, answers=not slave.problem, tables_copied=copied, problem=told)
 
 
 def _settings(client: MasterConnection | None) -> str:
@@ -312,7 +322,7 @@ def _following(
     """Return whether a slave follows, and why not."""
     if slave.problem:
         if connection is not None:
-            return True, f"{slave.problem}; the master has a connection of its host"
+            return None, f"{slave.problem}; {STILL_CONNECTED}"
         return False, "; ".join(filter(None, (slave.problem, _departure(slave, master))))
     if own := slave.why_not:
         told = _departure(slave, master) if own.endswith(NOT_TOLD) else ""
@@ -332,7 +342,10 @@ def _following(
 
 
 def _departure(slave: Answer, master: Answer | None) -> str:
-    """Return when and why the master lost its last connection from the slave's host; empty if it does not say."""
+    """Return when and why the master lost its last connection of the slave; empty if it does not say."""
+    away = master.election.away_since_ms if master is not None and master.election is not None else {}
+    if (since_ms := away.get(slave.broker_id)) is not None:
+        return f"{NOT_CONNECTED} since {local_time(since_ms)}"
     host = _host(slave.local_address or slave.address)
     for each in master.lost_slaves if master is not None else ():
         if each.host == host:

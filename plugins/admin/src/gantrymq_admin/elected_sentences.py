@@ -11,6 +11,7 @@ from gantrymq_admin.elected import ElectedBroker, ElectedSet
 __all__ = ["accepting", "explained", "lacks_copies", "listed", "why_out"]
 
 TOO_FEW = "in-sync replicas not enough"  # in what a master of GantryMQ says, and in what RocketMQ's answers
+STILL_CONNECTED = "does not answer, and the master still has a connection of it"
 SILENT_S = 20  # after which a master closes a connection without reports
 
 
@@ -77,7 +78,9 @@ def _members(found: ElectedSet) -> Iterator[str]:
             continue
         slave, broker = connected.get(broker_id), found.by_id(broker_id)
         name = _name(broker) if broker is not None else f"Broker id {broker_id}"
-        if slave is not None:
+        if slave is not None and broker is not None and broker.silent:
+            yield f"{name} is in the set, but {STILL_CONNECTED}: {broker.silent}."
+        elif slave is not None:
             yield f"{name} is in the set, and {_lag(slave)}."
         elif broker is None or broker.silent or broker.alive is False:
             why = "is not registered with the name servers"
@@ -247,7 +250,7 @@ def _ready(found: ElectedSet, broker_id: int) -> bool:
     """Return whether a member could take over now, as the master says, or else the controller."""
     broker = found.by_id(broker_id)
     if found.master is not None and found.master.election is not None:
-        return broker_id in _connected(found)
+        return broker_id in _connected(found) and (broker is None or not broker.silent)
     return broker is not None and not broker.silent and broker.alive is not False
 
 

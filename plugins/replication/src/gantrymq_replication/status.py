@@ -105,7 +105,7 @@ class StatusService:
             "masterAddr": "" if master else election.master_ha_address,
             "masterFlushOffset": 0,
             "maxOffset": 0 if master else self._end(),
-            "problem": election.problem,
+            "problem": "" if master else election.why_apart,
             "tablesProblem": self._tables.missing,
             "transferredByteInSecond": copying.traffic.per_second(self._now()) if copying is not None else 0,
         }

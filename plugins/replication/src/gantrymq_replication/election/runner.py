@@ -105,7 +105,8 @@ class Election:
         self._unelectable = unelectable
         self.machine: Machine | None = None
         self.own_id = 0  # 0 until the broker has one
-        self._unreachable = False  # whether the last calls of the engine had no answer
+        self.unreachable = False  # whether the last calls of the engine had no answer
+        self.refused = False  # whether the engine has refused this broker as a member of its set
         self.seen = Seen(self._clock.monotonic())
         self.problem = "the election has not begun"  # why this broker is no member of its set; empty if it is
         self._tasks = set[asyncio.Task[None]]()
@@ -211,6 +212,7 @@ class Election:
                 break
             except (EngineError, OSError) as error:
                 told, self.problem = self.problem, _sentence(error)
+                self.refused = self.refused or isinstance(error, EngineRefused)
                 if self.problem != told:
                     log.warning("this broker takes no part in the election: %s", self.problem)
                 if isinstance(error, EngineError):
@@ -220,7 +222,7 @@ class Election:
                 self.problem = _sentence(error)
             await self._clock.sleep(OPEN_S)
             self.seen.look(None, self._clock.monotonic())
-        self.problem, self.own_id = "", own_id
+        self.problem, self.own_id, self.refused = "", own_id, False
         lease = self._engine.lease_s
         role_rules = RoleRules(
             own_id=own_id,
@@ -277,14 +279,14 @@ class Election:
 
     def _failed(self, error: Exception) -> None:
         self.seen.failed(self._clock.monotonic(), refused=isinstance(error, EngineRefused))
-        if isinstance(error, EngineUnreachable) and not self._unreachable:
-            self._unreachable = True
+        if isinstance(error, EngineUnreachable) and not self.unreachable:
+            self.unreachable = True
             log.warning("the election's engine cannot be reached: %s", error)
 
     def _answered(self) -> None:
         self.seen.answered(self._clock.monotonic())
-        if self._unreachable:
-            self._unreachable = False
+        if self.unreachable:
+            self.unreachable = False
             log.info("the election's engine answers again")
 
     def _tell(self, call: Callable[..., None], *args: str) -> None:

@@ -56,7 +56,7 @@ LOOK_S: Final = 0.01  # between two looks whether all is confirmed
 NAMED_S: Final = 0.3  # for the next master to be registered, before this broker is not at its place
 KEEP_S: Final = 1.0  # between two updates of the kept confirm offset
 NOT_YET: Final = "the election has not begun"
-NO_ID: Final = "this broker is not registered before it has an id in its set"
+NO_ID: Final = "this broker is not registered before the engine confirms that it has an id in its set"
 
 
 class ElectionService:
@@ -86,6 +86,7 @@ class ElectionService:
         self._waits_until = 0.0  # for slaves to follow the new epoch; clients try again meanwhile
         self._stopping = self._leaving = False
         self._registers = False  # with the name servers
+        self._granted_id = 0  # of the identity file; 0 without one
         self._cancel: list[Callable[[], object]] = []
         self._identity_lock: Lock | None = None
 
@@ -146,7 +147,11 @@ class ElectionService:
             return self.election.problem
         if self.problem or self.machine is None:
             return self.problem
-        return "" if self.followed is not None else self.machine.problem(self.now)
+        if self.followed is not None:
+            return ""
+        if self.machine.master is not None and not self.machine.own:
+            return f"it has not connected to the master yet, broker id {self.machine.master}"
+        return self.machine.problem(self.now)
 
     @property
     def rules(self) -> ElectionSettings:
@@ -224,10 +229,8 @@ class ElectionService:
         broker.role.keep_from(lambda: raw.log_range().max_offset)  # its own retention decides
         broker.role.start_services_after(self._all_shown)
         broker.role.guard(self._refusal)
-        if granted is None:
-            broker.registration.change(held=NO_ID)
-        else:
-            self._register(granted.broker_id)
+        self._granted_id = 0 if granted is None else granted.broker_id
+        broker.registration.change(held=NO_ID)
         self._gate.open(self, self._ha.slave_timeout_s)
         self._port = HaPort(broker, self._ha, self._streams, self._log, self, lambda: self._serving)
         await self._port.open()
@@ -394,13 +397,20 @@ class ElectionService:
         self._broker.registration.change(broker_id=broker_id, held="")
 
     def _look_at_id(self) -> None:
-        """Register this broker as soon as it has an id; until then let the registration say what it waits for."""
+        """Register this broker as soon as it has an id; until then let the registration say what it waits for.
+
+        The engine must confirm a granted id first: this broker may be a copy of a living one, whose place in the route
+        it would take. While the engine cannot be reached, the id counts, so that reads go on.
+        """
         election = self.election
-        if self._registers or election is None:
+        if election is None or self._leads:
             return
-        if election.own_id and not self._leads:
-            self._register(election.own_id)
+        granted = self._granted_id if election.unreachable and not election.refused else 0
+        if own_id := election.own_id or granted:
+            if not self._registers:
+                self._register(own_id)
         elif election.problem:
+            self._registers = False
             self._broker.registration.change(held=f"{NO_ID}: {election.problem}")
 
     # --- roles --------------------------------------------------------------------------------------------------------
