@@ -308,7 +308,7 @@ class Controller:
 )
 def test_unclean_elections_are_allowed_for_one_election_only(code, unclean, before, calls, says):
     admin, found = Controller(code, before), of(controllers=("c:1",), leader="c:1")
-    work = _elect(admin, found, 2, unclean=unclean)
+    work = _elect(admin, found, slave(2), unclean=unclean)
     if says is None:
         asyncio.run(work)
     else:

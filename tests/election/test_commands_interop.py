@@ -17,7 +17,7 @@ from harness.ports import free_port
 from harness.probe import request
 from java_controllers import ElectedJavaBroker, start_controllers
 from polling import wait_until
-from test_elected_brokers_interop import SETTINGS, controller, etcd, wait_for_master, wait_for_set
+from test_elected_brokers_interop import SETTINGS, controller, election, etcd, wait_for_master, wait_for_set
 
 from gantrymq.cli import main
 
@@ -161,6 +161,19 @@ def test_etcd_loses_its_data_under_a_running_set(running, tmp_path):
     one, two = lose_data_and_recover(running, Cluster(running, tmp_path, settings), server, tmp_path / "data0")
     one.stop()
     wait_until(lambda: request(two.broker_address, 10, HEADER, b"after")[0]["code"] == 0, "a send", 20, two.tail)
+
+
+def test_controllers_lose_their_data_under_a_running_set(running, tmp_path):
+    [server] = start_controllers(running, tmp_path, 1)
+    cluster = Cluster(running, tmp_path, {"controllerAddr": server.address})
+    one, two = lose_data_and_recover(running, cluster, server, tmp_path / "store0")
+    said = cluster.sentences()
+    assert "Broker id 1 (" in said and "mqadmin cleanBrokerMetadata" not in said
+    three = cluster.start("three")  # the next id, 3, was applied for to raise the epochs
+    wait_for_set(one, [1, 2, 4])
+    one.stop()
+    wait_until(lambda: request(two.broker_address, 10, HEADER, b"after")[0]["code"] == 0, "a send", 20, two.tail)
+    wait_until(lambda: election(three)["epoch"] == 3, "the next epoch", 20, three.tail)
 
 
 def lose_data_and_recover(running, cluster, server, data):

@@ -346,3 +346,82 @@ def test_an_identity_that_another_living_broker_has_is_not_taken(answer, refused
         assert not peer.of(1003)
 
     simulate(main, answers={1006: answer})
+
+
+class WithoutData:
+    """A controller that has lost its data, as Java's elects and cleans afterwards."""
+
+    def __init__(self, peer):
+        self.ids, self.master, self.epoch, self.elected = [], None, 0, []
+        peer.answers |= {
+            1002: self.elect,
+            1003: lambda asked: Command(0 if int(asked.ext["brokerId"]) in self.ids else 2010),
+            1004: lambda _: self.standing() if self.ids else Command(2008),
+            1011: self.clean,
+            1013: self.apply,
+        }
+        self._peer, self._cleaned = peer, 0
+
+    def standing(self):
+        ext = {"masterEpoch": str(self.epoch)}
+        if self.master is not None:
+            ext |= {"masterBrokerId": str(self.master), "masterAddress": "a:1"}
+        return Command(0, ext=ext, body=b'{"syncStateSet":[],"syncStateSetEpoch":1}')
+
+    def apply(self, asked):
+        number = int(asked.ext["appliedBrokerId"])
+        if number in self.ids or (not self.ids and number != 1):
+            return Command(2014, remark="taken, or not the first one")
+        self.ids.append(number)
+        return Command(0)
+
+    def elect(self, asked):
+        wanted = int(asked.ext["brokerId"])
+        if wanted == self.master:
+            return Command(2011)
+        self.master, self.epoch = wanted, self.epoch + 1
+        self.elected.append(wanted)
+        return self.standing()
+
+    def clean(self, asked):
+        assert asked.ext["isCleanLivingBroker"] == "false", "which removes the whole set"
+        self._cleaned += 1
+        if self._cleaned == 1:
+            return Command(2009, remark="it is alive")
+        self.ids.remove(int(asked.ext["brokerControllerIdsToClean"]))
+        return Command(0)
+
+
+@pytest.mark.parametrize("known", [4, 5])
+def test_a_controller_without_its_data_elects_in_an_epoch_after_those_of_the_logs(known):
+    async def main(controllers, peer):
+        peer.answers[1012] = Command(0, ext={"nextBrokerId": "2"})
+        assert await controllers.open() == 2
+        lost, has = WithoutData(peer), Progress(known, 100, 100)
+        assert (await controllers.engine.renew(has)).standing == Standing(None, 0, frozenset(), 0)
+        for broker_id, unclean in ((1, True), (2, False)):
+            with pytest.raises(EngineRefused, match="elect, not brokers"):
+                await controllers.engine.admit(broker_id, unclean=unclean, epoch=known)
+        await controllers.engine.admit(2, unclean=True, epoch=known)
+        assert (lost.master, lost.epoch) == (2, known + 1)
+        assert lost.ids == [1, 2], "the lower one is kept for its broker"
+        assert set(lost.elected) == {2, 2 + (1 << 32)}
+        answer = await controllers.engine.renew(has)
+        assert (answer.standing.master, answer.standing.epoch) == (2, known + 1)
+        with pytest.raises(EngineRefused, match="elect, not brokers"):
+            await controllers.engine.admit(2, unclean=True, epoch=known)
+
+    simulate(main)
+
+
+def test_a_restarted_broker_joins_a_controller_that_has_lost_its_data_when_the_set_is_there_again():
+    async def main(controllers, peer):
+        controllers.world.files.replace(IDENTITY, b"DefaultCluster#broker-a#3")
+        lost, has = WithoutData(peer), Progress(4, 100, 100)
+        assert await controllers.engine.open(controllers.news.append, controllers.lost.append, has) == 3
+        assert (await controllers.engine.renew(has)).standing.epoch == 0
+        lost.ids, lost.master, lost.epoch = [1], 1, 5
+        assert (await controllers.engine.renew(has)).standing.epoch == 5
+        assert lost.ids == [1, 2, 3]
+
+    simulate(main)

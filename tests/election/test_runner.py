@@ -25,7 +25,7 @@ class ScriptedEngine:
         self.standing = Standing(1, 1, frozenset({1}), 1)
         self.failures = []  # raised by `open`, one after the other
 
-    async def open(self, on_news, on_lost):
+    async def open(self, on_news, on_lost, progress):
         self.opened.append(self.clock.monotonic())
         if self.failures:
             raise self.failures.pop(0)

@@ -84,9 +84,8 @@ async def promote(admin: Admin, name: str, to: str, unclean: bool, controller: s
             raise ClientError(found.engine_problem)
         if unclean:
             _warn_of_loss(found, wanted)
-        await _change(
-            admin, found, _elect(admin, found, wanted.id, unclean=unclean), output, wanted.id, unclean=unclean
-        )
+        elect = _elect(admin, found, wanted, unclean=unclean)
+        await _change(admin, found, elect, output, wanted.id, unclean=unclean)
         return
     if found.master is not None and not found.data_lost:
         raise ClientError(
@@ -151,18 +150,25 @@ def _warn_of_loss(found: ElectedSet, wanted: ElectedBroker) -> None:
 # --- the change -------------------------------------------------------------------------------------------------------
 
 
-async def _elect(admin: Admin, found: ElectedSet, broker_id: int, *, unclean: bool) -> None:
-    """Ask the controller; with *unclean* it may elect brokers outside of in-sync sets for that moment."""
+async def _elect(admin: Admin, found: ElectedSet, wanted: ElectedBroker, *, unclean: bool) -> None:
+    """Ask the controller; with *unclean* it may elect brokers outside of in-sync sets for that moment.
+
+    One that has lost its data needs the broker's help, see `change_master`.
+    """
+    assert wanted.id is not None
     before = "false"
     if unclean:
         before = (await admin.controller_settings(found.leader)).get(UNCLEAN, "false")
         await admin.change_controller_settings(found.leader, {UNCLEAN: "true"})
     try:
-        await admin.elect_master(found.leader, found.cluster, found.broker, broker_id)
+        if found.data_lost:
+            await change_master(admin, wanted.address, "promote", wanted.id, unclean=True, epoch=found.epoch)
+        else:
+            await admin.elect_master(found.leader, found.cluster, found.broker, wanted.id)
     except BrokerRefused as refusal:
         if refusal.response_code == NO_MEMBER and not unclean:
             raise ClientError(
-                f"broker id {broker_id} is no living member of the in-sync set {listed(found.in_sync)}: with "
+                f"broker id {wanted.id} is no living member of the in-sync set {listed(found.in_sync)}: with "
                 "--unclean it is elected, and acknowledged messages that it lacks are lost"
             ) from refusal
         if refusal.response_code != STILL_MASTER:

@@ -6,6 +6,7 @@
     elect     1002
     alter     1001
     news      1008, a request to the broker's own port: pass it to `ControllerEngine.role_changed`
+    restore   1004 says that a set with epochs in its logs is unknown: the controllers have lost their data, see `admit`
 
 The controller takes a broker for dead when its heartbeats stop for `heartbeat_s`, and at once when its connection
 closes. So the lease of a master counts from before its heartbeat, which the leader must answer, and ends with the
@@ -32,6 +33,7 @@ from gantrymq.remoting.codes import RequestCode, ResponseCode
 from gantrymq.remoting.command import Command, request
 from gantrymq.remoting.connection import Connection
 from gantrymq.remoting.headers.base import Header
+from gantrymq.remoting.headers.controller import CleanBrokerDataRequest
 from gantrymq.remoting.tls_contexts import TlsClient
 from gantrymq.world import World
 from gantrymq_replication.election.controller_headers import (
@@ -52,6 +54,7 @@ from gantrymq_replication.election.controller_headers import (
     write_set,
 )
 from gantrymq_replication.election.engine import (
+    NOTHING,
     Answer,
     EngineError,
     EngineRefused,
@@ -68,6 +71,9 @@ __all__ = ["ControllerEngine", "ControllerRules"]
 
 log = logging.getLogger("gantrymq.replication")
 
+NO_BROKERS: Final = 1 << 32  # added to an id: of no broker
+CLEAN_S: Final = 3.0  # for controllers to see the end of a connection
+CLEAN_AGAIN_S: Final = 0.1
 APPLICATIONS: Final = 5  # for an id, when others apply for the same one
 NO_CANDIDATE: Final = (ControllerCode.ELECT_MASTER_FAILED, ControllerCode.MASTER_NOT_AVAILABLE)
 
@@ -94,11 +100,13 @@ class ControllerEngine:
     def __init__(self, world: World, rules: ControllerRules, tls: TlsClient | None = None) -> None:
         self.lease_s, self.renew_s = rules.heartbeat_s, min(1.0, rules.heartbeat_s / 3)
         self._clock, self._workers, self._rules = world.clock, world.workers, rules
+        self._world, self._tls = world, tls
         self._client = RemotingClient(world, tls=tls)
         self._client.on_close(self._closed)
         self._files = IdentityFiles(world.files, rules.identity, rules.cluster, rules.broker)
         self._leader = ""
         self._id = 0
+        self._forgotten = False  # the controllers did not know this broker's set, although its log has epochs
         self._on_news: OnNews | None = None
         self._on_lost: OnLost | None = None
         self._beats: dict[str, asyncio.Task[None]] = {}
@@ -110,7 +118,7 @@ class ControllerEngine:
 
     # --- start -------------------------------------------------------------------------------------------------------
 
-    async def open(self, on_news: OnNews, on_lost: OnLost) -> int:
+    async def open(self, on_news: OnNews, on_lost: OnLost, progress: Progress = NOTHING) -> int:
         """Register, with the id of the identity file or a new one. See `Engine.open`."""
         self._on_news, self._on_lost = on_news, on_lost
         if not self._id:
@@ -118,7 +126,7 @@ class ControllerEngine:
                 self._id = await self._identity()
             except StoreDamaged as error:
                 raise EngineRefused(str(error)) from error
-        await self._register()
+        await self._join(progress)
         return self._id
 
     async def _identity(self) -> int:
@@ -131,16 +139,10 @@ class ControllerEngine:
             if applied is None:
                 names = NextIdRequest(cluster_name=self._rules.cluster, broker_name=self._rules.broker)
                 found = NextIdResponse.from_ext((await self._ask(RequestCode.CONTROLLER_GET_NEXT_BROKER_ID, names)).ext)
-                applied = Identity(found.next_broker_id, f"{self._rules.address};{self._clock.now_ms()}")
+                applied = self._own_application(found.next_broker_id)
                 await self._workers.run(self._files.apply, applied)
-            application = ApplyIdRequest(
-                cluster_name=self._rules.cluster,
-                broker_name=self._rules.broker,
-                applied_broker_id=applied.broker_id,
-                register_check_code=applied.check_code,
-            )
             try:
-                await self._ask(RequestCode.CONTROLLER_APPLY_BROKER_ID, application)
+                await self._apply(applied)
             except EngineRefused:  # another broker was faster
                 await self._workers.run(self._files.refuse)
                 continue
@@ -165,6 +167,52 @@ class ControllerEngine:
             if address != rules.address:
                 raise EngineRefused(in_use(broker_id, address, rules.identity))
 
+    async def _apply(self, identity: Identity) -> None:
+        application = ApplyIdRequest(
+            cluster_name=self._rules.cluster,
+            broker_name=self._rules.broker,
+            applied_broker_id=identity.broker_id,
+            register_check_code=identity.check_code,
+        )
+        await self._ask(RequestCode.CONTROLLER_APPLY_BROKER_ID, application)
+
+    async def _join(self, progress: Progress) -> None:
+        """Register, unless controllers have lost their data, which this broker's log has epochs of.
+
+        Raises:
+            EngineRefused: this broker is unknown, for another reason.
+        """
+        try:
+            await self._register()
+        except _Refused as error:
+            if error.code != ControllerCode.BROKER_NEED_TO_BE_REGISTERED:
+                raise
+            if progress.epoch < 1 or await self._replica_info() is not None:
+                raise EngineRefused(
+                    f"the controller {self._leader} does not know broker id {self._id} of {self._rules.broker}: it was "
+                    "cleaned there, or these are the controllers of another cluster. To join as a new member, remove "
+                    f"{self._rules.identity}"
+                ) from error
+            self._forgotten = True
+
+    async def _rejoin(self) -> None:
+        """Register at controllers that have lost their data.
+
+        They only count the ids that are applied for. With the lower ones, whose brokers have them as soon as they
+        register, the next new broker gets no id of another one.
+        """
+        try:
+            await self._register()
+        except _Refused:
+            for each in range(1, self._id + 1):
+                with suppress(_Refused):  # another broker has applied for it
+                    await self._apply(self._own_application(each))
+            await self._register()
+        self._forgotten = False
+
+    def _own_application(self, broker_id: int) -> Identity:
+        return Identity(broker_id, f"{self._rules.address};{self._clock.now_ms()}")
+
     async def _register(self) -> None:
         header = RegisterRequest(
             cluster_name=self._rules.cluster,
@@ -173,16 +221,7 @@ class ControllerEngine:
             broker_address=self._rules.address,
             invoke_time=self._clock.now_ms(),
         )
-        try:
-            await self._ask(RequestCode.CONTROLLER_REGISTER_BROKER, header)
-        except _Refused as error:
-            if error.code == ControllerCode.BROKER_NEED_TO_BE_REGISTERED:
-                raise EngineRefused(
-                    f"the controller {self._leader} does not know broker id {self._id} of {self._rules.broker}: it was "
-                    "cleaned there, or these are the controllers of another cluster. To join as a new member, remove "
-                    f"{self._rules.identity}"
-                ) from error
-            raise
+        await self._ask(RequestCode.CONTROLLER_REGISTER_BROKER, header)
 
     # --- the engine's calls ------------------------------------------------------------------------------------------
 
@@ -191,29 +230,41 @@ class ControllerEngine:
         asked_at = self._clock.monotonic()
         if progress.electable:  # a controller elects any living member of the set, even one that does not ask for it
             await self._heartbeat(progress)
+        standing = await self._replica_info()
+        if standing is None:
+            await self._join(progress)
+            standing = await self._replica_info()
+        elif self._forgotten:
+            await self._rejoin()
+        return Answer(standing or Standing(None, 0, frozenset(), 0), asked_at)
+
+    async def _replica_info(self) -> Standing | None:
+        """Return what the leader knows of the set; None if it does not know the set."""
         header = ReplicaInfoRequest(broker_name=self._rules.broker)
         try:
             answer = await self._ask(RequestCode.CONTROLLER_GET_REPLICA_INFO, header)
         except _Refused as error:
             if error.code != ControllerCode.BROKER_METADATA_NOT_EXIST:
                 raise
-            await self._register()
-            answer = await self._ask(RequestCode.CONTROLLER_GET_REPLICA_INFO, header)
-        return Answer(_standing(MasterHeader.from_ext(answer.ext), answer.payload), asked_at)
+            return None
+        return _standing(MasterHeader.from_ext(answer.ext), answer.payload)
 
-    async def _heartbeat(self, progress: Progress) -> None:
+    def _beat_of(self, broker_id: int, progress: Progress) -> HeartbeatRequest:
         rules = self._rules
-        header = HeartbeatRequest(
+        return HeartbeatRequest(
             cluster_name=rules.cluster,
             broker_addr=rules.address,
             broker_name=rules.broker,
-            broker_id=self._id,
+            broker_id=broker_id,
             epoch=progress.epoch,
             max_offset=progress.end,
             confirm_offset=progress.confirmed,
             heartbeat_timeout_mills=int(rules.heartbeat_s * 1000),
             election_priority=rules.priority,
         )
+
+    async def _heartbeat(self, progress: Progress) -> None:
+        rules, header = self._rules, self._beat_of(self._id, progress)
         for address in rules.addresses:  # before the leader, which may be about to be replaced and not answer
             if address != self._leader and address not in self._beats:
                 task = asyncio.ensure_future(self._beat(address, header))
@@ -265,6 +316,9 @@ class ControllerEngine:
 
     async def hand_over(self, epoch: int, broker_id: int, *, leaves: bool = False) -> None:
         """Ask for the election of another broker. See `Engine.hand_over`."""
+        await self._designate(broker_id)
+
+    async def _designate(self, broker_id: int) -> Standing:
         header = ElectRequest(
             cluster_name=self._rules.cluster,
             broker_name=self._rules.broker,
@@ -272,7 +326,8 @@ class ControllerEngine:
             designate_elect=True,
             invoke_time=self._clock.now_ms(),
         )
-        await self._ask(RequestCode.CONTROLLER_ELECT_MASTER, header)
+        answer = await self._ask(RequestCode.CONTROLLER_ELECT_MASTER, header)
+        return _standing(MasterHeader.from_ext(answer.ext), answer.payload)
 
     def role_changed(self, command: Command) -> None:
         """Take a request 1008 of a controller: read the standing from the leader.
@@ -288,8 +343,58 @@ class ControllerEngine:
             self._on_news(None)
 
     async def admit(self, broker_id: int, *, unclean: bool, epoch: int = 0) -> None:
-        """Refuse: RocketMQ's controller takes such decisions itself (1002). See `Engine.admit`."""
-        raise EngineRefused(f"the controllers {', '.join(self._rules.addresses)} elect, not brokers: ask one of them")
+        """Have controllers that have lost their data elect this broker in an epoch after *epoch*. See `Engine.admit`.
+
+        A controller adds 1 to its epoch in each election of another broker, so this broker and an id that is no
+        broker's are elected by turns; brokers take no notice of the older epochs. The controllers need
+        enableElectUncleanMaster=true meanwhile. All else they decide by themselves (1002).
+        """
+        standing = await self._replica_info()
+        if broker_id != self._id or not unclean or (standing is not None and standing.epoch >= epoch):
+            raise EngineRefused(
+                f"the controllers {', '.join(self._rules.addresses)} elect, not brokers: ask one of them"
+            )
+        await self._rejoin()
+        standing, other = standing or Standing(None, 0, frozenset(), 0), self._id + NO_BROKERS
+        await self._apply(self._own_application(other))
+        alive = RemotingClient(self._world, tls=self._tls)  # a controller takes one for dead when its connection closes
+        try:
+            while standing.epoch <= epoch or standing.master != self._id:
+                first, second = (self._id, other) if (epoch - standing.epoch) % 2 == 0 else (other, self._id)
+                wanted = second if standing.master == first else first  # this broker gets the next one after *epoch*
+                if wanted == other:
+                    leader = self._leader or await self._find_leader()
+                    await self._call(alive, leader, RequestCode.BROKER_HEARTBEAT, self._beat_of(other, NOTHING))
+                elected = await self._designate(wanted)
+                if elected.epoch <= standing.epoch:
+                    raise EngineRefused(f"the controller {self._leader} begins no epoch after {standing.epoch}")
+                standing = elected
+        finally:
+            await alive.close()
+            await self._clean(other)
+
+    async def _clean(self, broker_id: int) -> None:
+        """Let the controllers forget an id as soon as they have seen the end of its connection.
+
+        With isCleanLivingBroker they would forget the whole set.
+        """
+        header = CleanBrokerDataRequest(
+            cluster_name=self._rules.cluster,
+            broker_name=self._rules.broker,
+            broker_controller_ids_to_clean=str(broker_id),
+            invoke_time=self._clock.now_ms(),
+        )
+        until = self._clock.monotonic() + CLEAN_S
+        while True:
+            try:
+                await self._ask(RequestCode.CLEAN_BROKER_DATA, header)
+            except _Refused as error:
+                if self._clock.monotonic() > until:
+                    log.warning("the controllers keep broker id %d, which is no broker's: %s", broker_id, error)
+                    return
+                await self._clock.sleep(CLEAN_AGAIN_S)
+            else:
+                return
 
     async def resign(self) -> None:
         """Close the connections: the controller elects another master at once."""
@@ -310,13 +415,7 @@ class ControllerEngine:
         """Ask the leader; once more if the one that was known does not lead any more."""
         for again in (True, False):
             leader = self._leader or await self._find_leader()
-            try:
-                answer = await self._client.call(
-                    leader, request(code, header.to_ext() if header is not None else None, body), self._rules.call_s
-                )
-            except GantryError as error:
-                self._leader = ""
-                raise EngineUnreachable(f"the controller does not answer: {error}") from error
+            answer = await self._call(self._client, leader, code, header, body)
             if answer.code == ControllerCode.NOT_LEADER:
                 self._leader = ""
                 if again:
@@ -328,6 +427,16 @@ class ControllerEngine:
                 raise EngineUnreachable(f"the controller {leader} failed: {answer.code} {answer.remark or ''}")
             raise _Refused(answer.code, leader, answer.remark or "")
         raise AssertionError
+
+    async def _call(
+        self, client: RemotingClient, leader: str, code: RequestCode, header: Header | None, body: bytes | None = None
+    ) -> Command:
+        asked = request(code, header.to_ext() if header is not None else None, body)
+        try:
+            return await client.call(leader, asked, self._rules.call_s)
+        except GantryError as error:
+            self._leader = ""
+            raise EngineUnreachable(f"the controller does not answer: {error}") from error
 
     async def _find_leader(self) -> str:
         """Ask every controller, and take the first answer with a leader: one that does not answer delays nothing."""

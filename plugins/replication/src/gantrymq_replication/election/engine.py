@@ -6,13 +6,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from typing import NamedTuple, Protocol
+from typing import Final, NamedTuple, Protocol
 
 from gantrymq.errors import GantryError
 from gantrymq_replication.election.machine import Standing
 from gantrymq_replication.election.sync_set import Alter
 
 __all__ = [
+    "NOTHING",
     "Answer",
     "Engine",
     "EngineError",
@@ -54,6 +55,9 @@ class Progress(NamedTuple):
     electable: bool = True  # whether it may be elected now
 
 
+NOTHING: Final = Progress(-1, 0, 0)
+
+
 class Answer(NamedTuple):
     """A standing, and the monotonic time before the request from which the engine's promise to a master counts."""
 
@@ -68,13 +72,14 @@ class Engine(Protocol):
     renew_s: float  # between two renewals
     fences_on_loss: bool  # the engine may elect another one as soon as the connection breaks
 
-    async def open(self, on_news: OnNews, on_lost: OnLost) -> int:
+    async def open(self, on_news: OnNews, on_lost: OnLost, progress: Progress = NOTHING) -> int:
         """Find or acquire this broker's id in the set, register, and return the id.
 
         Args:
             on_news: called with standings that the engine has read because of a change, or with None if there is said
                 to be a new one, which is then read with `renew`.
             on_lost: called with a sentence when the connection breaks.
+            progress: of this broker's log.
         """
 
     async def renew(self, progress: Progress) -> Answer:

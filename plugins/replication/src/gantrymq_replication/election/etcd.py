@@ -35,6 +35,7 @@ from gantrymq.errors import StoreDamaged
 from gantrymq.world import World
 from gantrymq.world.clock import wait_set
 from gantrymq_replication.election.engine import (
+    NOTHING,
     Answer,
     EngineError,
     EngineRefused,
@@ -154,7 +155,7 @@ class EtcdEngine:
 
     # --- start and stop ----------------------------------------------------------------------------------------------
 
-    async def open(self, on_news: OnNews, on_lost: OnLost) -> int:
+    async def open(self, on_news: OnNews, on_lost: OnLost, progress: Progress = NOTHING) -> int:
         """Take an id if this broker has none, and watch the keys. See `Engine.open`."""
         self._on_news = on_news
         if not self._id:
@@ -165,7 +166,7 @@ class EtcdEngine:
                 raise EngineRefused(str(error)) from error
             self._id = await self._new_id() if granted is None else await self._taken(granted.broker_id)
         if self._watching is None:
-            await self._tell(Progress(-1, 0, 0))  # so that no other process uses the id from now on
+            await self._tell(progress)  # so that no other process uses the id from now on
             keys = [self._base + "master", self._base + "state"]
             self._watching = asyncio.ensure_future(self._etcd.watch(keys, self._changed))
         return self._id

@@ -208,7 +208,7 @@ class Election:
     async def _main(self) -> None:
         while True:
             try:
-                own_id = await self._engine.open(self._on_news, self._on_lost)
+                own_id = await self._engine.open(self._on_news, self._on_lost, self._host.progress())
                 break
             except (EngineError, OSError) as error:
                 told, self.problem = self.problem, _sentence(error)
