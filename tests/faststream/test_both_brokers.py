@@ -375,6 +375,33 @@ def test_none_is_a_message_of_a_batch_at_any_position(bench):
 
 
 @pytest.mark.parametrize(
+    ("result", "published"),
+    [([None], [None]), ((None, None), [None, None]), ([], []), (None, []), ("one", ["one"]), ([[]], [[]])],
+)
+def test_the_list_of_a_batch_publisher_is_published_whole(bench, result, published):
+    orders, lines = bench.name("Orders"), bench.name("Lines")
+
+    @bench.subscriber(orders)
+    @bench.broker.publisher(lines, batch=True)
+    async def split(order: int):
+        return result if order == 1 else ["end"]
+
+    @bench.subscriber(lines)
+    async def line(message: GantryMessage):
+        bench.note(await message.decode())
+
+    async def main():
+        async with bench.running() as broker:
+            assert len(await broker.publish_batch(None, topic=lines)) == 1
+            await broker.publish(1, orders, ordering_key="one")
+            await broker.publish(2, orders, ordering_key="one")
+            await bench.until(lambda: len(bench.seen) == len(published) + 2)
+
+    asyncio.run(main())
+    assert sorted(map(str, bench.seen)) == sorted(map(str, [None, *published, "end"]))
+
+
+@pytest.mark.parametrize(
     ("policy", "tries"),
     [(AckPolicy.NACK_ON_ERROR, 2), (AckPolicy.REJECT_ON_ERROR, 1), (AckPolicy.ACK, 1), (AckPolicy.ACK_FIRST, 1)],
 )

@@ -48,6 +48,7 @@ class GantryPublishCommand(BatchPublishCommand):
         options: of each message.
         timeout_s: of the send, or of a request until its answer.
         question: the request that this answers; None for any other message.
+        no_message: whether a batch is empty, which a body of None does not tell.
     """
 
     def __init__(
@@ -75,29 +76,36 @@ class GantryPublishCommand(BatchPublishCommand):
         self.options: MessageOptions = options or {}
         self.timeout_s = timeout_s
         self.question: ReceivedMessage | None = None
+        self.no_message = False
 
     @property
     def batch_bodies(self) -> tuple[Any, ...]:
-        """The body of each message; a None body counts as a message only if there are several."""
-        return () if self.body is None and not self.extra_bodies else (self.body, *self.extra_bodies)
+        """The body of each message."""
+        return () if self.no_message and self.body is None else (self.body, *self.extra_bodies)
 
     @batch_bodies.setter
     def batch_bodies(self, value: Sequence[Any]) -> None:
+        self.no_message = not value
         self.body = value[0] if value else None
         self.extra_bodies = tuple(value[1:])
 
     @classmethod
     def from_cmd(cls, cmd: PublishCommand, *, batch: bool = False) -> GantryPublishCommand:
-        """Convert *cmd* to a GantryPublishCommand; with *batch* a list of bodies becomes several messages."""
-        if isinstance(cmd, GantryPublishCommand):
-            if batch and not cmd.extra_bodies:
-                body, bodies = cls._parse_bodies(cmd.body, batch=True)
-                cmd.body, cmd.extra_bodies = body, bodies
-            return cmd
-        body, bodies = cls._parse_bodies(cmd.body, batch=batch)
+        """Convert *cmd* to a GantryPublishCommand.
+
+        With *batch* a list of bodies becomes several messages; None, as of a handler without a result, becomes none.
+        """
+        if not isinstance(cmd, GantryPublishCommand):
+            cmd = cls._of(cmd)
+        if batch and not cmd.extra_bodies:
+            body, bodies = cls._parse_bodies(cmd.body, batch=True)
+            cmd.batch_bodies = (body, *bodies) if body is not None or cmd.body else ()
+        return cmd
+
+    @classmethod
+    def _of(cls, cmd: PublishCommand) -> GantryPublishCommand:
         return cls(
-            body,
-            *bodies,
+            cmd.body,
             topic=cmd.destination,
             headers=cmd.headers,
             correlation_id=cmd.correlation_id,
