@@ -1,6 +1,7 @@
 """Arguments of a wrong type raise a `ClientError` when a client is made, and no bare TypeError or AttributeError."""
 
 import inspect
+from decimal import Decimal
 
 import pytest
 
@@ -18,7 +19,7 @@ from gantrymq.client.sync import Client as SyncClient
 
 pytestmark = pytest.mark.usefixtures("strategy")
 
-WRONG = [5, -1, 2.5, None, "a", "", b"x", ["a"], ["a", "b"], {"a": 1}, object(), True, float("nan")]
+WRONG = [5, -1, 2.5, Decimal(5), None, "a", "", b"x", ["a"], ["a", "b"], {"a": 1}, object(), True, float("nan")]
 CLIENTS = [
     kind
     for name in gantrymq.client.__all__
@@ -92,9 +93,12 @@ def test_a_client_for_threads_refuses_them_as_well():
             lambda: gantrymq.client.Consumer("g", ["a", "b"]),
             r"topics is \['a', 'b'\]; expected a topic, or a dict of topics with their expressions",
         ),
-        (lambda: gantrymq.client.Producer("g", retries="a"), "retries is 'a'; expected 0 or more"),
+        (lambda: gantrymq.client.Producer("g", retries="a"), "retries is 'a'; expected a whole number, 0 or more"),
         (lambda: gantrymq.client.Producer("g", retries=2.5), "retries is 2.5; expected a whole number, 0 or more"),
-        (lambda: gantrymq.client.Consumer("g", "T", pull_batch=True), "pull_batch is True; expected 1 to 1024"),
+        (
+            lambda: gantrymq.client.Consumer("g", "T", pull_batch=True),
+            "pull_batch is True; expected a whole number, 1 to 1024",
+        ),
         (lambda: gantrymq.client.Client(client_ip="here"), "client_ip is 'here'; expected an IP address"),
         (lambda: gantrymq.client.Client(credentials=("me", "secret")), "credentials is a tuple; expected Credentials"),
     ],

@@ -7,6 +7,7 @@ import asyncio
 import inspect
 import re
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from decimal import Decimal
 
 import pytest
 
@@ -17,6 +18,7 @@ from gantrymq.client import (
     Consumer,
     Credentials,
     GroupConfig,
+    InvalidParameter,
     Message,
     OffsetTarget,
     Producer,
@@ -265,6 +267,8 @@ async def given_wrong(client, name, parameter, value):
         result = await result
     if hasattr(result, "__anext__"):
         await anext(result)
+    elif isinstance(result, AbstractAsyncContextManager) and not isinstance(result, BaseClient):
+        await result.__aenter__()
 
 
 def arguments_of(kind):
@@ -289,6 +293,28 @@ def test_arguments_of_a_wrong_type(kind, simulate, cluster):
                         timer.cancel()
                     bad.append(wrong(f"{name}({parameter}={value!r})", None if task.cancelled() else task.exception()))
         assert not [each for each in bad if each]
+
+    simulate(work)
+
+
+@pytest.mark.parametrize("kind", CLIENTS)
+def test_a_time_that_is_no_number_of_seconds(kind, simulate, cluster):
+    async def work(world):
+        bad = []
+        times = [each for each in arguments_of(kind) if each[1].endswith("_s")] + [("close", "timeout_s")]
+        async with cluster(world, "a", topics=("T", "TBW102")) as c:
+            for name, parameter in times:
+                for value in (float("nan"), Decimal(3), "3", True, -3 + 0j):
+                    async with made(kind, c.namesrv, world) as client:
+                        task = asyncio.ensure_future(given_wrong(client, name, parameter, value))
+                        timer = world.clock.call_later(LIMIT_S, task.cancel)
+                        await asyncio.wait([task])
+                        timer.cancel()
+                    error = None if task.cancelled() else task.exception()
+                    said = isinstance(error, InvalidParameter) and str(error).startswith(f"{parameter} is {value!r}; e")
+                    if not said or "inf" in str(error):
+                        bad.append(f"{name}({parameter}={value!r}): {error!r}")
+        assert not bad
 
     simulate(work)
 

@@ -10,7 +10,7 @@ import attrs
 
 from gantrymq.errors import InvalidParameter
 
-__all__ = ["check_kind", "check_mapping", "check_number", "check_text", "number_from", "shown"]
+__all__ = ["check_kind", "check_mapping", "check_number", "check_seconds", "check_text", "number_from", "shown"]
 
 _SHOWN: Final = 100  # characters of a value in an error
 
@@ -39,19 +39,29 @@ def check_mapping(name: str, value: object) -> None:
         raise InvalidParameter(f"{name} is {shown(value)}; expected a dict")
 
 
-def check_number(name: str, value: Any, least: float, most: float = math.inf, *, whole: bool = False) -> None:
+def check_number(
+    name: str, value: Any, least: float = -math.inf, most: float = math.inf, *, whole: bool = False
+) -> None:
     """Raise InvalidParameter if *value*, of the argument *name*, is not a number from *least* to *most*.
 
-    Numbers of other libraries, such as NumPy's, are accepted; with *whole* only if they can be an index.
+    Numbers of other libraries, such as NumPy's, are accepted if they can be added to a float, which a Decimal cannot;
+    with *whole* only if they can be an index.
     """
     try:
-        legal = not isinstance(value, bool) and least <= value <= most and (not whole or hasattr(value, "__index__"))
-    except TypeError:  # not comparable with numbers
+        legal = not isinstance(value, bool) and least <= value + 0.0 <= most
+    except (OverflowError, TypeError):  # an int beyond floats; not a number, or not comparable with numbers
         legal = False
-    if not legal:
-        up_to = f"to {most:g}" if most < math.inf else "or more"
-        kind = "a whole number, " if whole and isinstance(value, float) else ""
-        raise InvalidParameter(f"{name} is {shown(value)}; expected {kind}{least:g} {up_to}")
+    if not legal or (whole and not hasattr(value, "__index__")):
+        bounds = f"{least:g} to {most:g}" if most < math.inf else f"{least:g} or more" if least > -math.inf else ""
+        of_kind = bounds and not isinstance(value, bool) and isinstance(value, int if whole else int | float)
+        kind = "" if of_kind else "a whole number" if whole else "an int or a float"
+        raise InvalidParameter(f"{name} is {shown(value)}; expected {', '.join(filter(None, (kind, bounds)))}")
+
+
+def check_seconds(value: Any) -> None:
+    """Raise InvalidParameter if *value*, of the argument ``timeout_s``, is not a number; any number is a time limit."""
+    if type(value) is not float or value != value:  # the usual value passes fast
+        check_number("timeout_s", value)
 
 
 def number_from(least: float, most: float = math.inf) -> Any:

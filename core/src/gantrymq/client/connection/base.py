@@ -11,7 +11,7 @@ import math
 from types import TracebackType
 from typing import Any, Final, Self
 
-from gantrymq.client.argument_types import check_number
+from gantrymq.client.argument_types import check_seconds
 from gantrymq.client.calls.rpc import CALL_TIMEOUT_S, within
 from gantrymq.client.connection.instance import ClientInstance
 from gantrymq.client.errors import client_errors
@@ -74,7 +74,7 @@ class BaseClient:
         Raises:
             CallTimeout: not ready after *timeout_s* seconds; the message names the last problem.
         """
-        check_number("timeout_s", timeout_s, -math.inf)
+        check_seconds(timeout_s)
         instance = self._started()
         clock = instance.world.clock
         begun = clock.monotonic()
@@ -101,7 +101,7 @@ class BaseClient:
             ClientError: the client was started in another event loop.
         """
         if timeout_s is not None:
-            check_number("timeout_s", timeout_s, -math.inf)
+            check_seconds(timeout_s)
         if self._instance is None:
             if (ending := self._in_this_loop(self._ending)) is not None:
                 await asyncio.shield(ending)

@@ -14,14 +14,13 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import math
 from collections.abc import Iterable, Mapping
 from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Any, Final
 
 import attrs
 
-from gantrymq.client.argument_types import check_number
+from gantrymq.client.argument_types import check_number, check_seconds
 from gantrymq.client.calls.connection_config import settings_of
 from gantrymq.client.connection.base import Part
 from gantrymq.client.connection.instance import ClientInstance
@@ -254,7 +253,7 @@ class Consumer(Part):
             CallTimeout: that takes longer than *timeout_s* seconds.
             NoPermission: the cluster denies access to the group.
         """
-        check_number("timeout_s", timeout_s, -math.inf)
+        check_seconds(timeout_s)
         run = self._running()
         await run.wait_balanced(timeout_s)
         return self.assignment

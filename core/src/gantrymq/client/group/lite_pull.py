@@ -27,7 +27,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import attrs
 
-from gantrymq.client.argument_types import check_kind, check_mapping, check_number, shown
+from gantrymq.client.argument_types import check_kind, check_mapping, check_number, check_seconds, shown
 from gantrymq.client.calls.connection_config import settings_of
 from gantrymq.client.connection.base import Part
 from gantrymq.client.connection.instance import ClientInstance
@@ -201,6 +201,7 @@ class LitePullConsumer(Part):
             CallTimeout: that takes longer than *timeout_s* seconds.
             NoPermission: the cluster denies access to the group.
         """
+        check_seconds(timeout_s)
         run = self._running()
         if run.is_subscribed:
             await run.wait_balanced(timeout_s)

@@ -350,10 +350,10 @@ class Producer(Part):
         """
         instance = self._started()
         validation.check_message(message, self.settings.max_message_bytes)
+        limit_s = self._send_modes().limit_s(timeout_s)
         if not instance.routes.queues_known(message.topic):  # the broker needs our heartbeat to push the reply
             await self.queues(message.topic)
             await instance.registration.send_all()
-        limit_s = self._send_modes().limit_s(timeout_s)
         return await request_and_wait(
             message,
             limit_s,

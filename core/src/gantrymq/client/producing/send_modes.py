@@ -8,11 +8,10 @@ A message that is sent alone only waits for the messages of its topic that were 
 from __future__ import annotations
 
 import asyncio
-import math
 from collections.abc import Callable, Coroutine, Sequence
 from typing import Any, Final
 
-from gantrymq.client.argument_types import check_number
+from gantrymq.client.argument_types import check_seconds
 from gantrymq.client.connection.instance import ClientInstance
 from gantrymq.client.message import Message
 from gantrymq.client.producing.auto_batching import BatchAccumulator, BatchKey
@@ -112,8 +111,7 @@ class SendModes:
         """Return the timeout in seconds of a send that was given *timeout_s*."""
         if timeout_s is None:
             return self._settings.default_timeout_s
-        if type(timeout_s) is not float:
-            check_number("timeout_s", timeout_s, -math.inf)
+        check_seconds(timeout_s)
         return timeout_s
 
     def _collect(

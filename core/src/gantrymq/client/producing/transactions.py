@@ -25,6 +25,7 @@ from gantrymq.client.connection.instance import ClientInstance
 from gantrymq.client.message import Message, ReceivedMessage, TransactionState
 from gantrymq.client.producing.producer import Producer, ProducerOptions
 from gantrymq.client.sending.results import SendResult
+from gantrymq.client.sending.validation import check_message_kind
 from gantrymq.client.user_functions import await_result, check_function, is_failure, running_task
 from gantrymq.errors import ClientError, GantryError
 from gantrymq.model import properties as names
@@ -86,6 +87,7 @@ class TransactionProducer(Producer):
             ClientError: before the block is entered, as `Producer.send`, or if the half message was not stored as
                 safely as the broker promises.
         """
+        check_message_kind(message)
         half = attrs.evolve(message, system_properties=self._marked(message))
         if message.delay_level or message.delay_ms is not None or message.deliver_at_ms is not None:
             raise ClientError("a message of a transaction cannot be delayed; send it on its own")

@@ -61,7 +61,7 @@ def check_message(message: Message, max_bytes: int = MAX_MESSAGE_BYTES) -> None:
         MessageIllegal: no body, a body that is too long, properties that do not fit, a field of the wrong type.
     """
     if type(message) is not Message:
-        _check_kind(message)
+        check_message_kind(message)
     if not isinstance(message.topic, str):
         raise InvalidParameter(f"the topic of a message is {message.topic!r}; expected a text")
     _check_topic(message.topic)
@@ -114,7 +114,8 @@ def is_delayed(message: Message) -> bool:
     return bool(own) and (own.get(property_names.DELAY, "0") != "0" or not _TIMED.isdisjoint(own))
 
 
-def _check_kind(message: object) -> None:
+def check_message_kind(message: object) -> None:
+    """Raise MessageIllegal if *message* is no `Message`."""
     if isinstance(message, ReceivedMessage):
         raise MessageIllegal(
             f"a received message of {message.topic} cannot be sent; make a new one: Message.from_received(message)"
