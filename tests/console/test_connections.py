@@ -19,7 +19,7 @@ from gantrymq.errors import ConfigError
 from gantrymq.world.real import real_world
 from gantrymq_console.access.certificates import RECHECK_S, Certificates
 from gantrymq_console.web.connections import Limits
-from gantrymq_console.web.http_server import HttpServer
+from gantrymq_console.web.http_server import HttpServer, limits_alone, limits_in_broker
 
 LIMITS = Limits(connections=5)
 
@@ -27,11 +27,11 @@ LIMITS = Limits(connections=5)
 class Site:
     """A server with one page, which answers with the length of the request's body."""
 
-    def __init__(self, certificates=None):
+    def __init__(self, certificates=None, limits=LIMITS):
         self.clock = ManualClock()
         self.world = attrs.evolve(real_world(), clock=self.clock)
         self.failed: list[BaseException] = []
-        self.server = HttpServer(self.app, self.world, certificates, LIMITS)
+        self.server = HttpServer(self.app, self.world, certificates, limits)
 
     async def app(self, scope, receive, send):
         try:
@@ -169,6 +169,55 @@ def test_connections_above_the_limit_are_closed_at_once(tls, tmp_path):
                 each.close()
 
     run(work)
+
+
+def test_one_address_cannot_lock_the_others_out(caplog):
+    async def work():
+        async with Site(limits=attrs.evolve(LIMITS, per_address=3)) as site:
+            crowd = [await site.connect() for _ in range(8)]
+            await asyncio.gather(*(closed(reader) for reader, _ in crowd[3:]))
+            await ready(site, 3)
+            reader, writer = await site.connect(local_addr=("127.0.0.2", 0))
+            writer.write(b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n")
+            assert b"200" in await reader.readline()
+            for _, each in [*crowd, (reader, writer)]:
+                each.close()
+            site.clock.advance(60)
+            await ready(site, 0)
+            crowd = [await site.connect() for _ in range(4)]
+            await closed(crowd[3][0])
+            for _, each in crowd:
+                each.close()
+
+    run(work)
+    assert [each.getMessage() for each in caplog.records if each.name.startswith("gantrymq_console")] == [
+        "console: a connection from 127.0.0.1 refused: it has 3 connections, the limit of one address",
+        "console: a connection from 127.0.0.1 refused: it has 3 connections, the limit of one address "
+        "(4 more were refused since the line before)",
+    ]
+
+
+def test_a_trusted_proxy_has_no_limit_of_its_address():
+    async def work():
+        limits = attrs.evolve(LIMITS, per_address=1, is_proxy=lambda address: address == "127.0.0.1")
+        async with Site(limits=limits) as site:
+            crowd = [await site.connect() for _ in range(LIMITS.connections)]
+            await ready(site, LIMITS.connections)
+            for _, each in crowd:
+                each.close()
+
+    run(work)
+
+
+@pytest.mark.parametrize(
+    ("descriptors", "alone", "in_broker", "of_address"),
+    [(64, 1, 4, 2), (256, 156, 16, 8), (1024, 924, 64, 20), (1_048_576, 1000, 100, 20)],
+)
+def test_connections_are_limited_by_the_descriptors_of_the_process(descriptors, alone, in_broker, of_address):
+    limits = limits_alone(descriptors, lambda _: False)
+    assert (limits.connections, limits.per_address) == (alone, 100)
+    limits = limits_in_broker(descriptors)
+    assert (limits.connections, limits.per_address) == (in_broker, of_address)
 
 
 def test_a_large_head_and_nonsense_are_refused():

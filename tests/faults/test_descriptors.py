@@ -4,9 +4,10 @@ docs/operations/resource-limits.md has the table.
 """
 
 import json
+import socket
 import subprocess
 import time
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 
 import pytest
 from faulty_broker import DEADLINE_S, PROGRAM, START, Peer
@@ -16,18 +17,18 @@ CROWD = 400
 QUEUES = 300  # more than the descriptor limit
 
 
-def limited(store):
-    """`gantrymq start` on *store* with at most LIMIT open files and sockets."""
+def limited(store, *more):
+    """`gantrymq start` on *store* with at most LIMIT open files and sockets; *more* arguments."""
     words = [*START, "--store", store, "--log-level", "warning", "--output", "json"]
     small = ["--set", "mappedFileSizeCommitLog=4194304", "--set", "mappedFileSizeConsumeQueue=2000"]
-    command = ["bash", "-c", f'ulimit -n {LIMIT}; exec "$0" "$@"', PROGRAM, *words, *small]
+    command = ["bash", "-c", f'ulimit -n {LIMIT}; exec "$0" "$@"', PROGRAM, *words, *small, *more]
     return subprocess.Popen(list(map(str, command)), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
 
 
 @pytest.mark.slow
 def test_more_queues_than_descriptors_are_all_written_and_read(tmp_path):
     for life in range(2):
-        with ExitStack() as opened, limited(tmp_path / "store") as process:
+        with limited(tmp_path / "store") as process, ExitStack() as opened:
             opened.callback(process.kill)
             host, _, port = json.loads(process.stdout.readline())["broker"].rpartition(":")
             peer = Peer((host, int(port)))
@@ -49,7 +50,7 @@ def test_more_queues_than_descriptors_are_all_written_and_read(tmp_path):
 
 
 def test_a_crowd_of_idle_connections_takes_none_that_the_store_needs(tmp_path):
-    with ExitStack() as opened, limited(tmp_path / "store") as process:
+    with limited(tmp_path / "store") as process, ExitStack() as opened:
         opened.callback(process.kill)
         ready = json.loads(process.stdout.readline())
         host, _, port = ready["broker"].rpartition(":")
@@ -74,6 +75,33 @@ def test_a_crowd_of_idle_connections_takes_none_that_the_store_needs(tmp_path):
     assert process.returncode == 0
     assert f"may have {LIMIT} files and sockets open, so the limit is 160 connections" in errors
     assert "refused: 160 connections are open, which is the limit" in errors
+    assert "Too many open files" not in errors
+
+
+def test_unfinished_requests_to_the_console_take_none_that_the_broker_needs(tmp_path):
+    pytest.importorskip("gantrymq_console")
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        at = free.getsockname()
+    listen = f"consoleListen=127.0.0.1:{at[1]}"
+    with limited(tmp_path / "store", "--set", listen) as process, ExitStack() as opened:
+        opened.callback(process.kill)
+        ready = json.loads(process.stdout.readline())
+        host, _, port = ready["broker"].rpartition(":")
+        for number in range(CROWD):  # from 50 addresses
+            source = (f"127.0.1.{number % 50}", 0)
+            visitor = opened.enter_context(socket.create_connection(at, 20, source))
+            with suppress(OSError):  # it may have been refused already
+                visitor.sendall(b"GET / HTTP/1.1\r\nHost: loc")
+        crowd = [Peer((host, int(port))) for _ in range(120)]
+        for peer in crowd:
+            opened.callback(peer.socket.close)
+        for number in range(40):
+            assert crowd[number].create_topic(f"T{number}").code == 0
+            assert crowd[-number].send(f"T{number}", b"stored").code == 0
+        process.terminate()
+        _, errors = process.communicate(timeout=30)
+    assert process.returncode == 0
+    assert "console: a connection from 127.0.1." in errors
     assert "Too many open files" not in errors
 
 

@@ -1,12 +1,11 @@
-"""Logs and descriptors of a server's process."""
+"""Logs of a server's process."""
 
 import logging
-import resource
 
 import click
 import pytest
 
-from gantrymq.cli.server_process import raise_descriptor_limit, set_up_logs
+from gantrymq.cli.server_process import set_up_logs
 
 
 @pytest.fixture
@@ -48,16 +47,3 @@ def test_a_log_file_that_was_moved_away_is_opened_again(root_logger, tmp_path):
 def test_a_log_file_that_cannot_be_opened_is_wrong_usage(tmp_path):
     with pytest.raises(click.BadParameter, match="cannot open"):
         set_up_logs("info", str(tmp_path / "missing" / "broker.log"))
-
-
-def test_the_soft_limit_of_descriptors_is_lifted_to_the_hard_one():
-    before = resource.getrlimit(resource.RLIMIT_NOFILE)
-    lower = min(256, before[1])
-    try:
-        resource.setrlimit(resource.RLIMIT_NOFILE, (lower, before[1]))
-        raise_descriptor_limit()
-        soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-        assert soft > lower or hard == lower
-        assert hard == before[1]
-    finally:
-        resource.setrlimit(resource.RLIMIT_NOFILE, before)

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from gantrymq.cli.server_process import log_options, raise_descriptor_limit, set_up_logs
+from gantrymq.cli.server_process import log_options, set_up_logs
 from gantrymq.cli.servers import CONSOLE
 from gantrymq.commands.output import FilledPath, output_option, print_json, warn
 from gantrymq.commands.run import run
@@ -45,6 +45,7 @@ ROUTE_S = 10.0  # time limit for the topic's registration with the name server
 def quickstart(leave: bool, store: str | None, log_level: str, log_file: str | None, output: str) -> None:
     """Demonstrate a broker on free loopback ports, and serve until Ctrl-C."""
     from gantrymq.cli.serving import serve
+    from gantrymq.world.real import raise_descriptor_limit
 
     set_up_logs(log_level, log_file)
     tell: Callable[[str], object] = click.echo if output == "text" else lambda sentence: None

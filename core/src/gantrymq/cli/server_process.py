@@ -1,8 +1,7 @@
-"""Process setup of server commands: descriptors, garbage collection, logs."""
+"""Process setup of server commands: garbage collection, logs."""
 
 from __future__ import annotations
 
-import contextlib
 import gc
 import logging
 import logging.handlers
@@ -16,7 +15,6 @@ from gantrymq.commands.output import FilledPath
 
 F = TypeVar("F", bound=Callable[..., Any])
 
-MAX_DESCRIPTORS = 1_048_576  # more is not needed, and slows down code that closes all possible descriptors
 LOG_FORMAT = "%(asctime)s %(levelname)s %(name)s: %(message)s"
 
 
@@ -46,19 +44,6 @@ def collect_less_often() -> None:
     """
     gc.freeze()
     gc.set_threshold(10_000, 5, 80)
-
-
-def raise_descriptor_limit() -> None:
-    """Raise the soft limit of open files, which includes sockets and queue files, to the hard limit."""
-    if sys.platform == "win32":
-        return
-    import resource
-
-    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    wanted = MAX_DESCRIPTORS if hard == resource.RLIM_INFINITY else min(hard, MAX_DESCRIPTORS)
-    if soft != resource.RLIM_INFINITY and soft < wanted:
-        with contextlib.suppress(OSError, ValueError):
-            resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
 
 
 def log_options(level: str = "info") -> Callable[[F], F]:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from gantrymq.cli.server_process import log_options, raise_descriptor_limit, set_up_logs
+from gantrymq.cli.server_process import log_options, set_up_logs
 from gantrymq.commands.output import FilledPath, output_option, print_json, warn
 from gantrymq.commands.run import run
 from gantrymq.errors import PluginError, install_command
@@ -247,6 +247,7 @@ def broker(
 def _serve(servers: Servers | SeveralBrokers, output: str) -> None:
     """Print notes about the settings, and run *servers* until a signal."""
     from gantrymq.cli.serving import serve
+    from gantrymq.world.real import raise_descriptor_limit
 
     for note in servers.notes:
         warn(note)

@@ -20,7 +20,7 @@ from gantrymq_console.data.cluster import Cluster
 from gantrymq_console.parts import PARTS
 from gantrymq_console.web.app import App
 from gantrymq_console.web.console import Console, Exposure
-from gantrymq_console.web.http_server import HttpServer
+from gantrymq_console.web.http_server import HttpServer, limits_alone, limits_in_broker
 from gantrymq_console.web.render import compile_all
 from gantrymq_console.web.webhook import Webhook
 
@@ -52,7 +52,9 @@ class RunningConsole:
         self._client = Client(namesrv, world=world)
         self._cluster = Cluster(self._client, world)
         self.console = Console(self._cluster, world, identities, audit, exposure, PARTS, namesrv, in_broker)
-        self._server = HttpServer(App(self.console), world, certificates)
+        descriptors = world.descriptors()
+        limits = limits_in_broker(descriptors) if in_broker else limits_alone(descriptors, exposure.is_proxy)
+        self._server = HttpServer(App(self.console), world, certificates, limits)
         self._alerting: Alerting | None = None
         self._compiling: asyncio.Future[None] | None = None  # templates
 

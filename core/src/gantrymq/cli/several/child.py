@@ -20,12 +20,12 @@ from typing import Any, Final
 import attrs
 
 from gantrymq import strict_json
-from gantrymq.cli.server_process import raise_descriptor_limit, set_up_logs
+from gantrymq.cli.server_process import set_up_logs
 from gantrymq.cli.server_settings import ServerArguments, broker_settings
 from gantrymq.cli.serving import Servers, serve
 from gantrymq.commands.run import run
 from gantrymq.errors import GantryError
-from gantrymq.world.real import real_world
+from gantrymq.world.real import raise_descriptor_limit, real_world
 
 __all__ = ["STOP_LIMIT_S", "Work", "main"]
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
 import random
 import socket
@@ -17,7 +18,15 @@ from gantrymq.world.real.network import RealNetwork
 from gantrymq.world.real.processors import usable_processors, yield_processor
 from gantrymq.world.real.workers import RealWorkers
 
-__all__ = ["RealClock", "RealFiles", "RealNetwork", "RealWorkers", "real_world", "usable_descriptors"]
+__all__ = [
+    "RealClock",
+    "RealFiles",
+    "RealNetwork",
+    "RealWorkers",
+    "raise_descriptor_limit",
+    "real_world",
+    "usable_descriptors",
+]
 
 WORKER_THREADS = 6  # one for syncs of group commits, the others for cold reads, allocation, deletion and small files
 
@@ -43,17 +52,30 @@ def real_world(*, worker_threads: int = WORKER_THREADS) -> World:
     )
 
 
-NO_LIMIT = 1_048_576  # the default of the kernel's fs.nr_open
+MAX_DESCRIPTORS = 1_048_576  # the kernel's default of fs.nr_open; code that closes all possible ones gets slow above
 
 
 def usable_descriptors() -> int:
-    """Return the current limit; `NO_LIMIT` if there is none, and on Windows."""
+    """Return the current limit; `MAX_DESCRIPTORS` if there is none, and on Windows."""
     if sys.platform == "win32":
-        return NO_LIMIT
+        return MAX_DESCRIPTORS
     import resource
 
     soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
-    return NO_LIMIT if soft == resource.RLIM_INFINITY else soft
+    return MAX_DESCRIPTORS if soft == resource.RLIM_INFINITY else soft
+
+
+def raise_descriptor_limit() -> None:
+    """Raise the soft limit of open files, which includes sockets and queue files, to the hard limit."""
+    if sys.platform == "win32":
+        return
+    import resource
+
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = MAX_DESCRIPTORS if hard == resource.RLIM_INFINITY else min(hard, MAX_DESCRIPTORS)
+    if soft != resource.RLIM_INFINITY and soft < wanted:
+        with contextlib.suppress(OSError, ValueError):
+            resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
 
 
 class RealClock:

@@ -13,7 +13,7 @@ from gantrymq.commands.output import FilledPath, namesrv_option, output_option, 
 from gantrymq.commands.run import run, stop_requested
 from gantrymq.errors import ConfigError
 from gantrymq.model.hosts import parse_address
-from gantrymq.world.real import real_world
+from gantrymq.world.real import raise_descriptor_limit, real_world
 from gantrymq_console.commands.state import state_folder, state_option
 from gantrymq_console.commands.tokens import token
 from gantrymq_console.commands.users import ROLES, user
@@ -109,6 +109,7 @@ def console(ctx: click.Context, /, *, namesrv: str, output: str, **given: Any) -
     """
     if ctx.invoked_subcommand is None:
         os.umask(0o027)  # the audit log is for its owner and group
+        raise_descriptor_limit()
         run(_serve(namesrv, given, output))
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections.abc import Callable, Collection
 from typing import Any, Final, cast
 
 import attrs
@@ -20,11 +21,16 @@ from gantrymq.remoting.tls_transport import TlsTransport
 from gantrymq.world import Clock, Timer
 from gantrymq_console.access.certificates import Certificates
 
-__all__ = ["Connection", "Limits", "accept_tls"]
+__all__ = ["Connection", "ConnectionLimiter", "Limits", "accept_tls"]
 
 log = logging.getLogger(__name__)
 
 JOINED_BYTES: Final = 64 * 1024
+REFUSAL_LOG_S: Final = 60.0  # one line about refused connections in this time
+
+
+def _never(_address: str) -> bool:
+    return False
 
 
 @attrs.frozen
@@ -32,11 +38,47 @@ class Limits:
     """Limits of connections."""
 
     connections: int = 1000  # further ones are closed at once
+    per_address: int = 100  # of the connections: those of one peer's address
+    is_proxy: Callable[[str], bool] = _never  # addresses without the limit per address, as many visitors share them
     keep_alive_s: int = 15  # between two requests
     head_s: float = 10.0  # from the first byte, or the connection, to the end of the head; also of the TLS handshake
     body_s: float = 60.0  # from the end of the head to the end of the body
     write_s: float = 60.0  # without progress of a response that the peer does not read
     head_bytes: int = 64 * 1024
+
+
+class ConnectionLimiter:
+    """Admits connections within the limits. Refusals are logged, at most one line per minute."""
+
+    def __init__(self, limits: Limits, connections: Collection[Any], clock: Clock) -> None:
+        """Create it; *connections* are the open `Connection` objects."""
+        self._limits = limits
+        self._connections = connections
+        self._clock = clock
+        self._logged_at = -REFUSAL_LOG_S
+        self._unlogged = 0
+
+    def admits(self, address: str) -> bool:
+        """Return whether one more connection from *address* is within the limits."""
+        limits = self._limits
+        if len(self._connections) >= limits.connections:
+            self._log_refusal(f"{address} refused: {limits.connections} connections are open, which is the limit")
+            return False
+        if not limits.is_proxy(address):
+            of_peer = sum(each.peer == address for each in self._connections)
+            if of_peer >= limits.per_address:
+                self._log_refusal(f"{address} refused: it has {of_peer} connections, the limit of one address")
+                return False
+        return True
+
+    def _log_refusal(self, text: str) -> None:
+        now = self._clock.monotonic()
+        if now - self._logged_at < REFUSAL_LOG_S:
+            self._unlogged += 1
+            return
+        more = f" ({self._unlogged} more were refused since the line before)" if self._unlogged else ""
+        log.warning("console: a connection from %s%s", text, more)
+        self._logged_at, self._unlogged = now, 0
 
 
 class _Joined:
@@ -74,26 +116,39 @@ class _Joined:
 class Connection(H11Protocol):
     """One connection."""
 
-    def __init__(self, config: Config, state: ServerState, clock: Clock, limits: Limits, *, tls: bool) -> None:
+    def __init__(
+        self, config: Config, state: ServerState, clock: Clock, limits: Limits, limiter: ConnectionLimiter, *, tls: bool
+    ) -> None:
         super().__init__(config, state, {}, asyncio.get_running_loop())
+        self.peer = ""  # IP address
         self._clock = clock
         self._limits = limits
+        self._limiter = limiter
         self._tls = tls
         self._begun = False  # after the TLS handshake
         self._stage = ""  # what the peer is sending: "head", "body", or nothing
         self._reading: Timer | None = None
         self._writing: Timer | None = None
 
+    def admit(self, transport: Any) -> bool:
+        """Count this connection over *transport*. Return False if there are too many."""
+        peer = transport.get_extra_info("peername")
+        self.peer = str(peer[0]) if peer else ""
+        admitted = self._limiter.admits(self.peer)
+        self.connections.add(self)
+        return admitted
+
     def connection_made(self, transport: Any) -> None:
         """Begin, or close at once if there are too many connections."""
         self._begun = True
+        admitted = self in self.connections or self.admit(transport)  # with TLS: counted before the handshake
         super().connection_made(cast("asyncio.Transport", _Joined(transport)))
         if self._tls:
             self.scheme = "https"
-        if len(self.connections) > self._limits.connections:
-            transport.abort()
-        else:
+        if admitted:
             self._watch()
+        else:
+            transport.abort()
 
     def data_received(self, data: bytes) -> None:
         """Handle bytes of the peer."""
@@ -160,8 +215,8 @@ class _Handshake(asyncio.Protocol):
         self._limits = limits
 
     def connection_made(self, transport: Any) -> None:
-        connections = self._connection.connections
-        if len(connections) >= self._limits.connections:
+        if not self._connection.admit(transport):
+            self._connection.connections.discard(self._connection)
             transport.abort()
             return
 
@@ -182,5 +237,4 @@ class _Handshake(asyncio.Protocol):
             failed=lambda problem: log.info("%s: %s", transport.get_extra_info("peername"), problem),
         )
         self._connection.transport = tls
-        connections.add(self._connection)  # counted from now on, and closed with the others
         tls.start()

@@ -6,23 +6,39 @@ uvicorn's `Server` opens sockets itself and takes over the signals of the proces
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from email.utils import formatdate
 from typing import Final
 
-import attrs
 from starlette.responses import PlainTextResponse
 from starlette.types import ASGIApp, Receive, Scope, Send
 from uvicorn.config import Config
 from uvicorn.server import ServerState
 
+from gantrymq.remoting.limits import connections_within
 from gantrymq.world import Listener, Timer, World
 from gantrymq_console.access.certificates import Certificates
-from gantrymq_console.web.connections import Connection, Limits, accept_tls
+from gantrymq_console.web.connections import Connection, ConnectionLimiter, Limits, accept_tls
 
-__all__ = ["HttpServer"]
+__all__ = ["HttpServer", "limits_alone", "limits_in_broker"]
 
-SPARE_DESCRIPTORS: Final = 100  # for files, and connections to servers
+SPARE_DESCRIPTORS: Final = 100  # of a console alone: for files, and connections to servers
+SHARE_IN_BROKER: Final = 1 / 16  # of descriptors; the broker takes 5/8 for connections, a name server 1/8
+CONNECTIONS_IN_BROKER: Final = 100
+PER_ADDRESS_IN_BROKER: Final = 20  # a browser opens 6
 STOP_S: Final = 3.0  # running requests may finish within this time
+
+
+def limits_alone(descriptors: int, is_proxy: Callable[[str], bool]) -> Limits:
+    """Return the limits of a console in its own process, which may open *descriptors* files and sockets."""
+    most = max(1, min(Limits().connections, descriptors - SPARE_DESCRIPTORS))
+    return Limits(connections=most, is_proxy=is_proxy)
+
+
+def limits_in_broker(descriptors: int) -> Limits:
+    """Return the limits of a console in a broker's process, so that visitors take no descriptor the broker needs."""
+    most = connections_within(descriptors, SHARE_IN_BROKER, CONNECTIONS_IN_BROKER)
+    return Limits(connections=most, per_address=min(PER_ADDRESS_IN_BROKER, max(1, most // 2)))
 
 
 class HttpServer:
@@ -34,10 +50,7 @@ class HttpServer:
         """Create it; *certificates* for HTTPS."""
         self._world = world
         self._certificates = certificates
-        limits = limits or Limits()
-        self._limits = attrs.evolve(
-            limits, connections=min(limits.connections, world.descriptors() - SPARE_DESCRIPTORS)
-        )
+        self._limits = limits or Limits()
         self._config = Config(
             _limited_heads(app, self._limits.head_bytes),
             interface="asgi3",
@@ -53,6 +66,7 @@ class HttpServer:
         )
         self._config.load()
         self._state = ServerState()
+        self._limiter = ConnectionLimiter(self._limits, self._state.connections, world.clock)
         self._listener: Listener | None = None
         self._date: Timer | None = None
 
@@ -83,7 +97,9 @@ class HttpServer:
 
     def _protocol(self) -> asyncio.Protocol:
         clock, certificates = self._world.clock, self._certificates
-        connection = Connection(self._config, self._state, clock, self._limits, tls=certificates is not None)
+        connection = Connection(
+            self._config, self._state, clock, self._limits, self._limiter, tls=certificates is not None
+        )
         return connection if certificates is None else accept_tls(connection, certificates, clock, self._limits)
 
     def _set_date(self) -> None:
