@@ -150,8 +150,9 @@ def test_a_broker_without_summaries_is_asked_for_watched_topics_only(visitor, mo
     monkeypatch.setattr(topics_data, "topic_summaries", not_served)
     monkeypatch.setattr(topics_data, "topic_column", not_served)
     history._watched["topic", "T"] = None
-    found_in, _ = topic_samples(visitor, monkeypatch, None)
+    found_in, found_out = topic_samples(visitor, monkeypatch, None)
     assert found_in[-1] == 4.0 and set(asked) == {"T"}
+    assert found_out is None, "no such broker tells the rate out"
 
 
 def test_the_page_of_a_broker_has_an_image_and_a_table(sampled):

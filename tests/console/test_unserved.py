@@ -7,6 +7,8 @@ from console_members import commit, join, produce
 from polling import wait_until
 
 from gantrymq.client.admin import QueueTimes, RequestNotServed
+from gantrymq.errors import BrokerRefused
+from gantrymq.remoting.codes import ResponseCode
 from gantrymq_console.data import clients, group, groups, table, topics
 
 
@@ -128,3 +130,27 @@ def test_clients_are_found_group_by_group(plain):
     assert rows["c1"]["since_ms"] is None
     assert plain.api("/clients/show?id=c1")["data"]["connections"][0]["listener"] is None
     assert "unknown" in plain.get("/clients/show?id=c1").text
+
+
+@pytest.mark.parametrize(("code", "messages"), [(ResponseCode.TOPIC_NOT_EXIST, 0), (ResponseCode.NO_PERMISSION, None)])
+def test_only_a_missing_topic_counts_as_nothing(plain, monkeypatch, code, messages):
+    async def refuse(address, *_args, **_more):
+        raise BrokerRefused(code, "no", address)
+
+    monkeypatch.setattr(plain.cluster.admin, "topic_stats", refuse)
+    head = plain.api("/topics/Orders")["data"]["head"]
+    assert (head["messages"], head["partial"]) == (None if messages is None else "0", messages is None)
+    row = next(each for each in plain.api("/topics")["data"]["topics"] if each["name"] == "Orders")
+    assert row["messages"] is None
+    head = plain.api("/groups/A")["data"]["head"]
+    assert (head["lag"], head["dead_letters"]) == ("0", None if messages is None else "0")
+
+
+def test_a_refused_counter_is_an_unknown_rate(plain, monkeypatch):
+    async def refuse(address, *_args, **_more):
+        raise BrokerRefused(ResponseCode.NO_PERMISSION, "no", address)
+
+    monkeypatch.setattr(plain.cluster.admin, "counter", refuse)
+    assert plain.api("/topics/Orders")["data"]["head"]["in_per_s"] is None
+    row = next(each for each in plain.api("/topics")["data"]["topics"] if each["name"] == "Orders")
+    assert (row["messages"], row["in_per_s"]) == ("3", None)

@@ -6,7 +6,10 @@ import pytest
 from console_visitor import Visitor
 from polling import wait_until
 
+from gantrymq.client.admin import RequestNotServed
 from gantrymq.client.message import Message, TransactionState
+from gantrymq_admin.transactions import TransactionPage
+from gantrymq_console.data import waiting
 
 pytest.importorskip("gantrymq_schedule")
 pytest.importorskip("gantrymq_transaction")
@@ -92,6 +95,32 @@ def test_undecided_transactions_are_listed_and_shown(visitor):
     assert visitor.get(f"/transactions/{'0' * 32}").status == 404
     assert visitor.api(f"/transactions/{unique_id}")["data"]["half_messages"][0]["keys"] == "tx-1"
     assert visitor.api("/transactions?shown=given_up")["data"]["found"]["halves"] == []
+
+
+def test_a_broker_that_lists_no_transactions_has_an_unknown_number_of_them(visitor, monkeypatch):
+    own = next(iter(visitor.running.run(visitor.cluster.masters()).values()))
+    masters = {"broker-a": own, "java": own.replace("127.0.0.1", "127.0.0.2")}
+
+    async def listed(_admin, address, **_):
+        if address != own:
+            raise RequestNotServed(3, "request type 65005 not supported", address)
+        return TransactionPage((), 2)
+
+    async def known():
+        return masters
+
+    monkeypatch.setattr(waiting, "list_transactions", listed)
+    monkeypatch.setattr(visitor.cluster, "masters", known)
+    found = visitor.api("/transactions")["data"]["found"]
+    assert (found["undecided"], found["partial"], found["unlisted"]) == ("2", True, ["java"])
+    assert (
+        "At least 2 transactions are undecided: not every broker tells its number." in visitor.get("/transactions").text
+    )
+    del masters["broker-a"]
+    found = visitor.api("/transactions")["data"]["found"]
+    assert (found["undecided"], found["partial"]) == (None, True)
+    page = visitor.get("/transactions").text
+    assert "How many transactions are undecided is unknown" in page and "0 transactions" not in page
 
 
 @pytest.mark.parametrize(

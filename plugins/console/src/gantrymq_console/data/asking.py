@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Coroutine, Mapping
+from collections.abc import Awaitable, Coroutine, Mapping
 from typing import Any, Final, TypeVar
 
 import attrs
@@ -12,7 +12,7 @@ from gantrymq.client.errors import RequestMalformed
 from gantrymq.errors import BrokerRefused, CallTimeout, ClientError
 from gantrymq.world import Clock
 
-__all__ = ["DEADLINE_S", "Asking", "Missing", "retrieve"]
+__all__ = ["DEADLINE_S", "Asking", "Missing", "or_none", "retrieve"]
 
 DEADLINE_S: Final = 3.0
 UNKNOWN_ADDRESS: Final = "unknown address of"  # and its name, instead of the address of a master that was never known
@@ -112,6 +112,19 @@ class Asking:
         if isinstance(problem, RequestMalformed) and UNKNOWN_ADDRESS in str(problem):
             return Missing(what, "failed", "no name server has this master registered, only slaves of it")
         return Missing(what, "failed", str(problem))
+
+
+async def or_none(asked: Awaitable[Got], code: int) -> Got | None:
+    """Return the answer, or None if it is a refusal with *code*: the broker has nothing of that name.
+
+    Other refusals, such as a missing permission, say nothing about what the broker has. Raises ClientError.
+    """
+    try:
+        return await asked
+    except BrokerRefused as problem:
+        if problem.response_code != code:
+            raise
+        return None
 
 
 def retrieve(task: asyncio.Future[Any]) -> None:

@@ -8,13 +8,14 @@ from typing import Final
 
 import attrs
 
+from gantrymq.client import Admin
 from gantrymq.client.admin import GroupClients, RequestNotServed
 from gantrymq.errors import BrokerRefused, GroupNotExist
 from gantrymq.model import names
 from gantrymq.model.group import GroupConfig
 from gantrymq.remoting.codes import ResponseCode
 from gantrymq_admin.explanations import GroupExplanation, QueueExplanation, explain_group
-from gantrymq_console.data.asking import Asking
+from gantrymq_console.data.asking import Asking, or_none
 from gantrymq_console.data.cluster import Cluster
 from gantrymq_console.data.groups import is_broadcasting, latest, progress_of
 from gantrymq_console.data.routes import readers_of
@@ -269,11 +270,16 @@ async def _facts_without_explanation(cluster: Cluster, broker: str, address: str
         if not queue.topic.startswith(names.RETRY_PREFIX)
     )
     retries = sum(each.lag for queue, each in progress.items() if queue.topic.startswith(names.RETRY_PREFIX))
+    return BrokerFacts(None, queues, online, config, retries, await _dead_letters(admin, address, group))
+
+
+async def _dead_letters(admin: Admin, address: str, group: str) -> int | None:
+    """Return the number of dead letters at a broker; None if it refuses to say."""
     try:
-        dead = await admin.topic_stats(address, names.dead_letter_topic(group))
+        found = await or_none(admin.topic_stats(address, names.dead_letter_topic(group)), ResponseCode.TOPIC_NOT_EXIST)
     except BrokerRefused:
-        dead = {}
-    return BrokerFacts(None, queues, online, config, retries, sum(each.count for each in dead.values()))
+        return None
+    return sum(each.count for each in (found or {}).values())
 
 
 async def _config(cluster: Cluster, address: str, group: str) -> GroupConfig | None:

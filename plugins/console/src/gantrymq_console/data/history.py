@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import logging
 from collections import OrderedDict
-from collections.abc import Callable, Collection, Sequence
-from typing import Final
+from collections.abc import Callable, Collection, Mapping, Sequence
+from functools import reduce
+from typing import Final, TypeAlias
 
 import attrs
 
@@ -37,6 +38,8 @@ KINDS: Final = {
 UNSEEN_S: Final = 60.0  # sampling pauses when nobody looked for so long
 NOW_MS: Final = 30_000  # age up to which a value is shown as that of now
 MOST_WATCHED: Final = 20  # names that brokers without summaries are asked for in each sample
+
+Rates: TypeAlias = "tuple[float | None, float | None]"  # of a topic, in and out; None if it is not known
 
 
 @attrs.frozen
@@ -140,25 +143,26 @@ class History:
     async def _sample_topics(self, asking: Asking) -> None:
         tables = (await topic_tables(self._cluster)).brokers
         asked = {name: self._rates(table) for name, table in tables.items() if not table.walks}
-        rates = dict[str, tuple[float, float]]()
+        rates: dict[str, Rates] = {}
         unserved = set(tables) - set(asked)
         answers = await asking.all(asked)
         if len(answers) < len(asked):
             return
-        for name, moved in answers.items():
-            if moved is None:
+        for name, part in answers.items():
+            if part is None:
                 unserved.add(name)
-            for topic, (got_in, got_out) in (moved or {}).items():
+            for topic, each in (part or {}).items():
                 known = rates.get(topic, (0.0, 0.0))
-                rates[topic] = known[0] + got_in, known[1] + got_out
+                rates[topic] = total(known[0], each[0]), total(known[1], each[1])
         if unserved:
-            await self._watched_rates(asking, unserved, rates)
+            rates = await self._watched_rates(asking, unserved, rates)
         else:
             for topic in self.series.names("topic", "in"):
                 rates.setdefault(topic, (0.0, 0.0))
         for topic, (got_in, got_out) in rates.items():
-            self.series.put("topic", topic, "in", got_in, create=got_in + got_out > 0)
-            self.series.put("topic", topic, "out", got_out, create=got_in + got_out > 0)
+            moved = bool(got_in or got_out)
+            self.series.put("topic", topic, "in", got_in, create=moved)
+            self.series.put("topic", topic, "out", got_out, create=moved)
 
     async def _rates(self, table: BrokerTable[TopicPart]) -> dict[str, tuple[float, float]] | None:
         """Return the rates in and out of the topics that move at one broker; None if it serves no summaries."""
@@ -169,21 +173,28 @@ class History:
         return {name: (rate, out) for name, rate, out in pairs if rate or out}
 
     async def _watched_rates(
-        self, asking: Asking, brokers: Collection[str], rates: dict[str, tuple[float, float]]
-    ) -> None:
-        """Add the rates at brokers without summaries, which are asked for the topics that somebody looks at."""
+        self, asking: Asking, brokers: Collection[str], rates: Mapping[str, Rates]
+    ) -> dict[str, Rates]:
+        """Return the rates of watched topics, with those at *brokers*, which serve no summaries and are asked now.
+
+        Other topics, and all if a broker does not answer, have no rate: a sum without a broker would look like a fall.
+        """
         wanted = [name for kind, name in self._watched if kind == "topic"]
         tables = await topic_tables(self._cluster)
-        await asking.all({name: tables.brokers[name].refresh(wanted, ()) for name in brokers})
+        told = await asking.all({name: tables.brokers[name].refresh(wanted, ()) for name in brokers})
+        if len(told) < len(brokers):
+            return {}
+        found = {topic: rates[topic] for topic in wanted if topic in rates}
         for topic in wanted:
             parts = [tables.brokers[name].rows.get(topic) for name in brokers]
             values = [each.value for each in parts if each is not None and each.value is not None]
             if values:
-                known = rates.get(topic, (0.0, 0.0))
-                rates[topic] = (
-                    known[0] + sum(each.in_per_s or 0.0 for each in values),
-                    known[1] + sum(each.out_per_s or 0.0 for each in values),
+                got_in, got_out = found.get(topic, (0.0, 0.0))
+                found[topic] = (
+                    reduce(total, (each.in_per_s for each in values), got_in),
+                    reduce(total, (each.out_per_s for each in values), got_out),
                 )
+        return found
 
     async def _sample_groups(self, asking: Asking) -> None:
         tables = await group_tables(self._cluster)

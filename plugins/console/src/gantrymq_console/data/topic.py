@@ -14,12 +14,12 @@ from gantrymq.errors import BrokerRefused
 from gantrymq.model.queue import MessageQueue
 from gantrymq.model.topic import TopicConfig
 from gantrymq.remoting.codes import ResponseCode
-from gantrymq_console.data.asking import Asking
+from gantrymq_console.data.asking import Asking, or_none
 from gantrymq_console.data.cluster import Cluster
 from gantrymq_console.data.groups import latest
 from gantrymq_console.data.routes import route_of
 from gantrymq_console.data.table import limited
-from gantrymq_console.data.topics import TYPES, groups_of, kind_by_name, own_topics
+from gantrymq_console.data.topics import TYPES, groups_of, kind_by_name, own_topics, put_rate
 from gantrymq_console.data.versions import version_name
 from gantrymq_console.web.values import Long
 
@@ -184,7 +184,7 @@ async def topic_head(cluster: Cluster, asking: Asking, topic: str) -> tuple[Topi
     masters, is_partial = _masters(route), bool(asking.missing)
     found, rates, configs = await asyncio.gather(
         asking.all({name: _stats(cluster, at, topic) for name, at in masters.items()}, FIRST),
-        asking.all({name: _put_rate(cluster, at, topic) for name, at in masters.items()}, FIRST),
+        asking.all({name: put_rate(cluster.admin, at, topic) for name, at in masters.items()}, FIRST),
         asking.all({name: present_config(cluster, at, topic) for name, at in masters.items()}, FIRST),
     )
     stats: Stats = {queue: each for part in found.values() for queue, each in part.items()}
@@ -339,20 +339,8 @@ def _latest_of(ages: Sequence[int | None]) -> int | None:
 
 
 async def _stats(cluster: Cluster, address: str, topic: str) -> Stats:
-    try:
-        return await cluster.admin.topic_stats(address, topic)
-    except BrokerRefused as problem:
-        if problem.response_code == ResponseCode.TOPIC_NOT_EXIST:  # the name servers will learn of it
-            return {}
-        raise
-
-
-async def _put_rate(cluster: Cluster, address: str, topic: str) -> float:
-    """Return the messages sent per second over the last minute; a broker without a counter has got none yet."""
-    try:
-        return (await cluster.admin.counter(address, "TOPIC_PUT_NUMS", topic)).minute.per_s
-    except BrokerRefused:
-        return 0.0
+    # The name servers will learn that it has no such topic.
+    return await or_none(cluster.admin.topic_stats(address, topic), ResponseCode.TOPIC_NOT_EXIST) or {}
 
 
 def _masters(route: TopicRoute) -> dict[str, str]:

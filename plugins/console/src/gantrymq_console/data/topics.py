@@ -13,8 +13,9 @@ from gantrymq.client import Admin
 from gantrymq.errors import BrokerRefused
 from gantrymq.model import names
 from gantrymq.model.topic import TopicConfig
+from gantrymq.remoting.codes import ResponseCode
 from gantrymq_admin.summaries import MAX_ROWS, topic_column, topic_summaries
-from gantrymq_console.data.asking import Asking
+from gantrymq_console.data.asking import Asking, or_none
 from gantrymq_console.data.cluster import Cluster
 from gantrymq_console.data.table import FEW, Column, Served, Tables, known_sum, largest, tables_of, total
 from gantrymq_console.web.values import Long
@@ -188,10 +189,10 @@ async def _ask(cluster: Cluster, address: str, topic: str) -> TopicPart | None:
     """Return what a broker without summaries knows about a topic, None without the topic."""
     admin = cluster.admin
     stats, groups, config, rate = await asyncio.gather(
-        _or_none(admin.topic_stats(address, topic)),
-        _or_none(groups_of(cluster, address, topic)),
+        or_none(admin.topic_stats(address, topic), ResponseCode.TOPIC_NOT_EXIST),
+        _unless_refused(groups_of(cluster, address, topic)),
         _config(cluster, address, topic),
-        _or_none(admin.counter(address, "TOPIC_PUT_NUMS", topic)),
+        _unless_refused(put_rate(admin, address, topic)),
     )
     if stats is None:
         return None
@@ -201,7 +202,7 @@ async def _ask(cluster: Cluster, address: str, topic: str) -> TopicPart | None:
         config.read_queues if config is not None else len(stats),
         sum(each.count for each in stats.values()),
         newest or None,
-        rate.minute.per_s if rate is not None else 0.0,
+        rate,
         None,
         len(groups) if groups is not None else None,
     )
@@ -215,12 +216,18 @@ async def _config(cluster: Cluster, address: str, topic: str) -> TopicConfig | N
         return None
 
 
-async def _or_none(asked: Awaitable[Got]) -> Got | None:
-    """Return the answer, or None if the broker has nothing: no such topic, no such counter."""
+async def _unless_refused(asked: Awaitable[Got]) -> Got | None:
+    """Return the answer; None if the broker refuses it, for any reason."""
     try:
         return await asked
     except BrokerRefused:
         return None
+
+
+async def put_rate(admin: Admin, address: str, topic: str) -> float:
+    """Return the messages sent per second over the last minute; a broker without a counter has got none yet."""
+    counter = await or_none(admin.counter(address, "TOPIC_PUT_NUMS", topic), ResponseCode.SYSTEM_ERROR)
+    return counter.minute.per_s if counter is not None else 0.0
 
 
 def _row(name: str, kind: str, tables: Tables[TopicPart]) -> TopicRow:

@@ -18,7 +18,7 @@ from gantrymq.model.queue import MessageQueue
 from gantrymq.remoting.codes import ResponseCode
 from gantrymq_admin.pending import MAX_PAGE, PendingMessage, PendingPage, pending_page
 from gantrymq_admin.transactions import HalfMessage, TransactionPage, list_transactions
-from gantrymq_console.data.asking import Asking
+from gantrymq_console.data.asking import Asking, or_none
 from gantrymq_console.data.cluster import Cluster
 from gantrymq_console.data.routes import readers_of
 from gantrymq_console.web.values import Long
@@ -217,13 +217,13 @@ class HalfQueue:
 class HalfList:
     """Undecided or given-up transactions of all brokers, the oldest first."""
 
-    undecided: Long
+    undecided: Long | None  # None if no broker lists them
     oldest_born_ms: int | None
     halves: Sequence[Half]
     next: int | None  # where the next page of one broker starts
     queues: Sequence[HalfQueue]
     unlisted: Sequence[str]
-    partial: bool = False  # whether a broker has not told: the count is of the others
+    partial: bool = False  # whether a broker does not answer or does not list them: the count is of the others
 
 
 async def transactions_of(
@@ -250,13 +250,13 @@ async def transactions_of(
     queues = await asking.all({name: _half_queue(cluster, name, readers[name]) for name in unlisted})
     oldest = [page.oldest_born_ms for page in listed.values() if page.oldest_born_ms is not None]
     return HalfList(
-        Long(sum(page.undecided for page in listed.values())),
+        Long(sum(page.undecided for page in listed.values())) if listed else None,
         min(oldest, default=None),
         sorted(halves, key=lambda half: half.born_ms),
         next(iter(listed.values())).next if broker and listed else None,
         [each for each in queues.values() if each is not None],
         unlisted,
-        len(pages) < len(readers),
+        len(listed) < len(readers),
     )
 
 
@@ -273,10 +273,7 @@ async def _transactions(
 
 async def _online(cluster: Cluster, address: str, group: str) -> int:
     """Return the number of connected producers of a group."""
-    try:
-        return len(await cluster.admin.producer_connections(address, group))
-    except BrokerRefused:
-        return 0
+    return len(await or_none(cluster.admin.producer_connections(address, group), ResponseCode.SYSTEM_ERROR) or ())
 
 
 def half_of(broker: str, half: HalfMessage, online: int | None) -> Half:
