@@ -5,15 +5,15 @@ import threading
 
 import pytest
 
+from gantrymq.client import Client, Message
 from gantrymq.config import Setting
 from gantrymq.errors import ConfigError, PluginError, SubscriptionParseFailed
 from gantrymq.hooks import hookimpl
 from gantrymq.plugins import find_candidates
 from gantrymq_testing.simulated import Trace
 
-STORES = [
-    each.name.partition("_")[2] for each in find_candidates()[0] if each.name in ("storage_memory", "storage_mmap")
-]
+INSTALLED = [each.name for each in find_candidates()[0]]
+STORES = [name.partition("_")[2] for name in INSTALLED if name in ("storage_memory", "storage_mmap")]
 pytestmark = pytest.mark.skipif(not STORES, reason="no store plugin is installed")
 
 
@@ -152,6 +152,34 @@ def test_a_restart_of_the_store_in_memory_keeps_topics_and_no_messages(gantrymq_
     gantrymq_broker.restart()
     assert bodies(gantrymq_broker.pull("Orders")) == []
     assert gantrymq_broker.broker.topics.get("Orders").read_queues == 2
+
+
+@pytest.mark.skipif("mmap" not in STORES or "allocate" not in INSTALLED, reason="needs a durable store and allocate")
+@pytest.mark.gantrymq(settings={"store": "mmap"})
+def test_an_application_survives_a_restart(gantrymq_broker):
+    gantrymq_broker.create_topic("Orders", 1)
+    addresses = gantrymq_broker.namesrv, gantrymq_broker.broker_address
+
+    async def application():
+        loop = asyncio.get_running_loop()
+        async with Client(gantrymq_broker.namesrv) as client:
+            producer, consumer = client.producer("orders"), client.consumer("billing", "Orders", consume_from="first")
+            messages = aiter(consumer)
+            await producer.send(Message("Orders", b"one"))
+            before = (await anext(messages)).body
+            await loop.run_in_executor(None, gantrymq_broker.restart)
+            await producer.send(Message("Orders", b"two"), timeout_s=20)
+            return before, (await anext(messages)).body
+
+    assert asyncio.run(application()) == (b"one", b"two")
+    assert (gantrymq_broker.namesrv, gantrymq_broker.broker_address) == addresses
+
+
+def test_a_restart_moves_the_broker_on_request(gantrymq_broker):
+    addresses = gantrymq_broker.namesrv, gantrymq_broker.broker_address
+    gantrymq_broker.restart(new_ports=True)
+    assert gantrymq_broker.namesrv != addresses[0]
+    assert gantrymq_broker.broker_address != addresses[1]
 
 
 def test_hours_pass_at_once_in_a_simulation(gantrymq_simulation):

@@ -23,7 +23,7 @@ from gantrymq.errors import ConfigError, NoRoute
 from gantrymq.formats.tags_code import tags_code
 from gantrymq.interfaces import Broker, MessageStore, PutResult, RecoveryReport, StoreMessage
 from gantrymq.model import properties as property_text
-from gantrymq.model.hosts import format_address
+from gantrymq.model.hosts import format_address, parse_address
 from gantrymq.model.role import Role
 from gantrymq.model.subscription import ALL, TAG
 from gantrymq.model.topic import TopicConfig
@@ -90,6 +90,7 @@ class Cluster:
         self._watcher = Watcher()
         self.plugins = attrs.evolve(loaded, services=(*loaded.services, self._watcher))
         self.settings = broker_settings(self.plugins, root, given)
+        self._given_port = self.settings.number("listenPort")  # of the broker; 0 for a free one
         self._name_server: NameServer | None = None
         self._broker: BrokerServer | None = None
         self._client: Client | None = None  # of `send`
@@ -123,7 +124,12 @@ class Cluster:
         Raises:
             StoreError: the store cannot be used.
         """
-        values: dict[str, Value] = {"bindAddress": LOOPBACK, "listenPort": 0}
+        return await self._start(0, self._given_port)
+
+    async def _start(self, name_server_port: int, broker_port: int) -> RecoveryReport:
+        """Start both at these ports; 0 for a free one."""
+        self.settings.set("listenPort", broker_port, SOURCE)
+        values: dict[str, Value] = {"bindAddress": LOOPBACK, "listenPort": name_server_port}
         folder = self.root / "namesrv"
         self.world.files.make_dirs(folder)
         name_server = NameServer(self.world, Settings(name_server_settings(folder), values))
@@ -149,13 +155,20 @@ class Cluster:
         if name_server is not None:
             await name_server.stop()
 
-    async def restart(self) -> RecoveryReport:
-        """Stop cleanly and start again on the same folder; addresses may change.
+    async def restart(self, *, new_ports: bool = False) -> RecoveryReport:
+        """Stop cleanly and start again on the same folder, at the same addresses.
 
         Messages are lost, unless the store is a durable one: ``settings={"store": "mmap"}``.
+
+        Args:
+            new_ports: use other free ports, as a broker that moves to another address.
+
+        Raises:
+            ConfigError, OSError: another process took a port meanwhile.
         """
+        ports = (0, self._given_port) if new_ports else (parse_address(self.namesrv)[1], self.server.address[1])
         await self.stop()
-        return await self.start()
+        return await self._start(*ports)
 
     @asynccontextmanager
     async def producer(self, group: str = "testing_producer", **options: Any) -> AsyncIterator[Producer]:

@@ -125,12 +125,13 @@ class RunningBroker:
 
         return self.run(body())
 
-    def restart(self) -> RecoveryReport:
-        """Stop cleanly and start again on the same folder; addresses may change.
+    def restart(self, *, new_ports: bool = False) -> RecoveryReport:
+        """Stop cleanly and start again on the same folder, at the same addresses, so that clients reconnect.
 
-        Messages are lost, unless the store is a durable one: ``settings={"store": "mmap"}``.
+        Messages are lost, unless the store is a durable one: ``settings={"store": "mmap"}``. *new_ports*: see
+        `Cluster.restart`.
         """
-        return self.run(self.cluster.restart())
+        return self.run(self.cluster.restart(new_ports=new_ports))
 
     @asynccontextmanager
     async def producer(self, group: str = "testing_producer", **options: Any) -> AsyncIterator[Producer]:
