@@ -5,6 +5,7 @@ from __future__ import annotations
 import attrs
 import pytest
 from console_members import commit
+from manual_clock import ManualClock
 
 from gantrymq_console.data import cluster as cluster_data
 
@@ -120,6 +121,39 @@ def test_it_is_forgotten_after_a_day(gone, monkeypatch):
     monkeypatch.setattr(cluster_data, "KNOWN_S", 0)
     assert gone.api("/topics/Orders")["missing"] == []
     assert len(gone.api("/brokers")["data"]["brokers"]) == 1
+
+
+@pytest.mark.parametrize(
+    ("registered_s", "missed_s"), [(20, 600), (7200, 7200), (30 * 24 * 3600, 24 * 3600)], ids=["brief", "hours", "long"]
+)
+def test_it_is_missed_as_long_as_it_was_registered(visitor, monkeypatch, registered_s, missed_s):
+    clock = ManualClock()
+    monkeypatch.setattr(visitor.cluster, "world", attrs.evolve(visitor.cluster.world, clock=clock))
+    is_registered = False
+
+    async def clusters():
+        info = await real()
+        guest = attrs.evolve(info.brokers[0], name=GONE, addresses={0: "127.0.0.1:1"})
+        return attrs.evolve(info, brokers=(*info.brokers, guest)) if is_registered else info
+
+    def missing():
+        visitor.cluster.forget()
+        visitor.running.run(visitor.cluster.brokers())
+        return list(visitor.running.run(visitor.cluster.gone()))
+
+    assert missing() == []
+    real = visitor.cluster.admin.clusters
+    monkeypatch.setattr(visitor.cluster.admin, "clusters", clusters)
+    is_registered = True
+    assert missing() == []
+    clock.advance(registered_s)
+    assert missing() == []
+    is_registered = False
+    assert missing() == [GONE]
+    clock.advance(missed_s - 1)
+    assert missing() == [GONE]
+    clock.advance(1)
+    assert missing() == []
 
 
 @pytest.mark.parametrize(

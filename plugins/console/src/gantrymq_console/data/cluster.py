@@ -25,6 +25,7 @@ HEAD_BYTES: Final = 64 * 1024  # of a body that are decompressed for lists
 MOST_SHARED: Final = 4096  # answers
 PATIENCE_S: Final = 0.05
 KNOWN_S: Final = 24 * 3600  # after which a broker that is gone is not missed any more
+BRIEF_S: Final = 600  # the same for one that was registered for a shorter time than that, such as by mistake
 
 Got = TypeVar("Got")
 
@@ -66,9 +67,10 @@ class Cluster:
         self.kept: dict[str, Any] = {}  # what parts of the console know about the cluster, by their names
         self._background: dict[Hashable, asyncio.Future[Any]] = {}
         self._readers: dict[int, Reader] = {}
-        self.known: dict[tuple[str, int], BrokerAddress] = {}  # now or within `KNOWN_S`, and masters of slaves
+        self.known: dict[tuple[str, int], BrokerAddress] = {}  # now or lately, and masters of slaves
         self.rivals: dict[str, tuple[str, ...]] = {}  # other brokers that register as the master of a name
-        self._registered_s: dict[tuple[str, int], float] = {}  # when they last were
+        self._registered_s: dict[tuple[str, int], tuple[float, float]] = {}  # of `known`: since when at most, and last
+        self._looked_s: float | None = None  # when the list of brokers was last made
 
     @property
     def admin(self) -> Admin:
@@ -151,7 +153,9 @@ class Cluster:
         return await self.masters() | await self.slaves_asked()
 
     async def gone(self) -> dict[str, str]:
-        """Return the masters that were registered within `KNOWN_S`, and are not now, by broker name.
+        """Return the masters that were registered lately, and are not now, by broker name.
+
+        They are missed as long as they were registered, at least `BRIEF_S` and at most `KNOWN_S`.
 
         Also those of slaves that are registered; the address is no address if it has never been known.
         """
@@ -171,17 +175,24 @@ class Cluster:
         kept = {
             place: each
             for place, each in self.known.items()
-            if each.address not in used and now - self._registered_s[place] < KNOWN_S
+            if each.address not in used and self._is_missed(place, now)
         }
         present = {(each.name, each.broker_id): each for each in found}
-        self._registered_s |= dict.fromkeys(present, now)
+        before = now - KNOWN_S if self._looked_s is None else self._looked_s
         self.known = kept | present  # one that moved has replaced itself
         for each in found:
             place = each.name, 0
             if place not in self.known:  # it was gone before this console looked, or is for long
                 self.known[place] = BrokerAddress(each.cluster, each.name, 0, f"{UNKNOWN_ADDRESS} {each.name}")
-                self._registered_s[place] = now
+                present[place] = self.known[place]
+        times = {place: self._registered_s.get(place, (before, now)) for place in self.known}
+        self._registered_s = times | {place: (times[place][0], now) for place in present}
+        self._looked_s = now
         return found
+
+    def _is_missed(self, place: tuple[str, int], now: float) -> bool:
+        since, last = self._registered_s[place]
+        return now - last < min(KNOWN_S, max(BRIEF_S, last - since))
 
     async def _aged(self, make: Callable[[], Awaitable[Got]]) -> Aged[Got]:
         value = await make()
