@@ -425,3 +425,14 @@ def test_a_restarted_broker_joins_a_controller_that_has_lost_its_data_when_the_s
         assert lost.ids == [1, 2, 3]
 
     simulate(main)
+
+
+def test_a_controller_knows_the_ids_of_its_sets():
+    async def main(controllers, peer):
+        await controllers.open()
+        assert [await controllers.engine.has(each) for each in (1, 2, 3, 0)] == [True, True, False, False]
+        peer.answers[1006] = Command(1, remark="java.lang.NullPointerException")
+        with pytest.raises(EngineUnreachable, match="NullPointerException"):
+            await controllers.engine.has(2)
+
+    simulate(main, answers={1006: members(True, "127.0.0.2:20911")})

@@ -14,6 +14,7 @@ from ha_pairs import end, ha_address, log_of, put
 from gantrymq.errors import RequestRefused, ServiceNotAvailable
 from gantrymq.model.queue import Queue
 from gantrymq.model.role import Role
+from gantrymq_replication.election.auto_switch import SlaveHandshake, SlaveSide
 from gantrymq_replication.election.identity import IdentityFiles
 from gantrymq_replication.election.status import election_state
 from gantrymq_replication.ha_listener import MOST_SLAVES
@@ -306,6 +307,40 @@ def test_a_slave_gets_a_place_among_silent_connections(run, caplog):
     run(main)
     gone = [each.getMessage() for each in caplog.records if "10.9.9.9" in each.getMessage()]
     assert len(gone) == 1 and "it reported nothing within 10 s" in gone[0]
+
+
+@pytest.mark.parametrize(
+    ("broker_id", "problem"),
+    [
+        (99, "no broker of this set has the id 99"),
+        (0, "it says that it is broker id 0, and ids in a set begin with 1"),
+        (-1, "it says that it is broker id -1, and ids in a set begin with 1"),
+    ],
+)
+def test_an_id_that_no_broker_has_is_not_served(run, caplog, broker_id, problem):
+    async def main(brokers):
+        one, two = await two_in_sync(brokers)
+        asked = []
+        has = elected(one).engine.has
+        elected(one).engine.has = lambda each: asked.append(each) or has(each)
+        for _ in range(8):
+            reader, writer = await brokers.pair.connect(one)
+            writer.write(SlaveSide(SlaveHandshake(broker_id, False, False)).handshake())
+            writer.write(SlaveSide(SlaveHandshake(broker_id, False, False)).report(end(one)))
+            with pytest.raises(ConnectionResetError):
+                while True:
+                    await reader.read(1000)
+            writer.close()
+            await brokers.pair.world.clock.sleep(1)
+        assert len(asked) <= 1
+        assert election_state(elected(one))["away"] == [] and members(one) == {1, 2}
+        assert await send(one) == 0
+        await two.restart()
+        await brokers.until(lambda: members(one) == {1, 2} and elected(one).slaves, "set of two")
+
+    run(main)
+    gone = [each.getMessage() for each in caplog.records if problem in each.getMessage()]
+    assert len(gone) == 1
 
 
 def shown(cluster):

@@ -318,3 +318,17 @@ def test_lost_answers_and_deaths(seed):
 
 def test_passwords_and_keys_are_not_shown():
     assert "word" not in repr(EtcdRules(endpoints=("a:1",), user="u", password="word", key=b"word"))
+
+
+def test_etcd_knows_the_ids_that_were_given():
+    async def main(brokers):
+        one = await brokers.start("one")
+        two = await brokers.start("two")
+        await brokers.until(lambda: one.serving and two.role == "slave", "a master and a slave")
+        engine = brokers.engine("three")
+        ids = (1, 2, 3, 0, -1)
+        assert [await engine.has(each) for each in ids] == [True, True, False, False, False]
+        await two.stop()
+        assert await engine.has(2)
+
+    simulate(main)

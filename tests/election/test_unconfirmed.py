@@ -58,6 +58,7 @@ def test_a_master_of_another_set_at_the_same_address_is_not_followed(run):
         other = await brokers.start("other", brokerName="broker-b")
         await brokers.until(lambda: leads(other), "other master")
         await put(other, 20)
+        assert await elected(other).engine._take_id(2) == 2  # that set has one, too
         key = "/gantry/DefaultCluster/broker-a/members/1"
         record = brokers.etcd.keys[key]
         there = json.loads(record.value) | {"haAddress": ha_address(other)}

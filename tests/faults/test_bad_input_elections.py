@@ -106,6 +106,7 @@ def closed(row, run, logged):
             one = await brokers.start("one")
             await brokers.until(lambda: leads(one), "master")
             await put(one, 3)
+            assert await elected(one).engine._take_id(2) == 2  # by a broker that is not there
             peer = await sent(brokers.pair, one, *pieces)
             await put(one, 1)
             return peer
@@ -527,3 +528,7 @@ def test_bi374_an_identity_file_of_another_broker_on_this_machine(stopped, run):
             await broker.stop()  # which releases it
 
     run(main)
+
+
+def test_bi375_a_slave_with_an_id_that_no_broker_has(closed):
+    closed(handshake(7), struct.pack(">iq", 2, 0), id=7)

@@ -20,10 +20,11 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
+from collections.abc import Mapping
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import attrs
 
@@ -49,8 +50,8 @@ from gantrymq_replication.election.controller_headers import (
     NextIdResponse,
     RegisterRequest,
     ReplicaInfoRequest,
-    living_replicas,
     read_set,
+    replicas_of,
     write_set,
 )
 from gantrymq_replication.election.engine import (
@@ -157,15 +158,24 @@ class ControllerEngine:
         """
         rules = self._rules
         try:
-            answer = await self._ask(
-                RequestCode.CONTROLLER_GET_SYNC_STATE_DATA, None, json.dumps([rules.broker]).encode()
-            )
-            addresses = living_replicas(answer.payload, rules.broker, broker_id)
-        except (EngineError, FormatError):
+            found = await self._replicas(broker_id)
+        except EngineError:
             return  # it knows no such set, or fails: then `_register` does, too
-        for address in addresses:
-            if address != rules.address:
-                raise EngineRefused(in_use(broker_id, address, rules.identity))
+        for each in found:
+            if each.get("alive") is True and each.get("brokerAddress") != rules.address:
+                raise EngineRefused(in_use(broker_id, str(each.get("brokerAddress")), rules.identity))
+
+    async def _replicas(self, broker_id: int) -> list[Mapping[str, Any]]:
+        broker = self._rules.broker
+        answer = await self._ask(RequestCode.CONTROLLER_GET_SYNC_STATE_DATA, None, json.dumps([broker]).encode())
+        try:
+            return replicas_of(answer.payload, broker, broker_id)
+        except FormatError as error:
+            raise EngineUnreachable(f"the controller {self._leader} sent no readable answer: {error}") from error
+
+    async def has(self, broker_id: int) -> bool:
+        """Return whether a broker of this set has *broker_id*. See `Engine.has`."""
+        return bool(await self._replicas(broker_id))
 
     async def _apply(self, identity: Identity) -> None:
         application = ApplyIdRequest(

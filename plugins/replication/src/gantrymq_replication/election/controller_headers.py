@@ -7,7 +7,8 @@ header/namesrv/BrokerHeartbeatRequestHeader.java, body/SyncStateSet.java, Respon
 from __future__ import annotations
 
 import enum
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from typing import Any
 
 from gantrymq import loose_json
 from gantrymq.errors import FormatError
@@ -29,8 +30,8 @@ __all__ = [
     "NextIdResponse",
     "RegisterRequest",
     "ReplicaInfoRequest",
-    "living_replicas",
     "read_set",
+    "replicas_of",
     "write_set",
 ]
 
@@ -171,16 +172,16 @@ def read_set(body: bytes) -> tuple[frozenset[int], int | None]:
     return frozenset(members), number if type(number) is int else None
 
 
-def living_replicas(body: bytes, broker: str, broker_id: int) -> list[str]:
-    """Return the addresses at which *broker_id* is alive, from an answer to 1006; one, or none if it has none."""
+def replicas_of(body: bytes, broker: str, broker_id: int) -> list[Mapping[str, Any]]:
+    """Return what an answer to 1006 says of *broker_id*: one entry, or none if the controller knows no such broker."""
     found = loose_json.loads(body)
     sets = found.get("replicasInfoTable") if isinstance(found, dict) else None
     members = sets.get(broker) if isinstance(sets, dict) else None
     if not isinstance(members, dict):
         return []
     return [
-        str(each.get("brokerAddress"))
+        each
         for key in ("inSyncReplicas", "notInSyncReplicas")
         for each in members.get(key) or ()
-        if isinstance(each, dict) and each.get("brokerId") == broker_id and each.get("alive") is True
+        if isinstance(each, dict) and each.get("brokerId") == broker_id
     ]

@@ -91,6 +91,9 @@ class Engine(Protocol):
         Raises `EngineRefused` if no broker can be elected; the sentence says why.
         """
 
+    async def has(self, broker_id: int) -> bool:
+        """Return whether a broker of this set was given *broker_id*; it need not be alive."""
+
     async def alter(self, epoch: int, change: Alter) -> tuple[frozenset[int], int]:
         """Replace the in-sync set as the master of *epoch*; return the new set and its set epoch."""
 

@@ -209,6 +209,10 @@ class EtcdEngine:
             raise EngineRefused(f"{key} in etcd is {found.value!r}, which is no number")
         return int(found.value), {"revisions": {key: found.revision}}
 
+    async def has(self, broker_id: int) -> bool:
+        """Return whether *broker_id* was given to a broker of this set. See `Engine.has`."""
+        return 0 < broker_id < (await self._next_id())[0] or broker_id in (await self._read()).members
+
     async def hand_over(self, epoch: int, broker_id: int, *, leaves: bool = False) -> None:
         """Delete `master`, and name the broker that others wait for. See `Engine.hand_over`."""
         state = await self._read()

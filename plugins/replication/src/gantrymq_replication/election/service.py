@@ -55,6 +55,8 @@ LAST_S: Final = 2.0  # for the in-sync set to get the rest of the log, at the st
 LOOK_S: Final = 0.01  # between two looks whether all is confirmed
 NAMED_S: Final = 0.3  # for the next master to be registered, before this broker is not at its place
 KEEP_S: Final = 1.0  # between two updates of the kept confirm offset
+UNKNOWN_S: Final = 10.0  # between two questions for an id that no broker has
+MOST_UNKNOWN: Final = 64
 NOT_YET: Final = "the election has not begun"
 NO_ID: Final = "this broker is not registered before the engine confirms that it has an id in its set"
 
@@ -87,6 +89,8 @@ class ElectionService:
         self._stopping = self._leaving = False
         self._registers = False  # with the name servers
         self._granted_id = 0  # of the identity file; 0 without one
+        self._ids = set[int]()  # of brokers of the set, as the engine said
+        self._unknown: dict[int, float] = {}  # other ids, and when the engine is asked for them again
         self._cancel: list[Callable[[], object]] = []
         self._identity_lock: Lock | None = None
 
@@ -496,9 +500,33 @@ class ElectionService:
         machine = self.machine
         if not self._serving or machine is None or machine.epoch != self._epoch or not machine.is_master:
             return "this broker is not the master"
+        if slave.broker_id < 1:
+            return f"it says that it is broker id {slave.broker_id}, and ids in a set begin with 1"
         if self.election is not None and slave.broker_id == self.election.own_id:
             return f"broker id {slave.broker_id} is this master's own: both have the same identity file"
         return ""
+
+    async def unknown(self, broker_id: int) -> str:
+        """Return why *broker_id* is not known as the id of a broker of the set. See `serving.Elected`.
+
+        The engine is asked once for an id that it has, and for another one at most every `UNKNOWN_S`. While it does not
+        answer, slaves are served.
+        """
+        machine, engine = self.machine, self._engine
+        if machine is None or engine is None or broker_id in self._ids | machine.standing.members:
+            return ""
+        if self.now >= self._unknown.get(broker_id, 0.0):
+            try:
+                known = await engine.has(broker_id)
+            except GantryError:
+                return ""
+            if known:
+                self._ids.add(broker_id)
+                return ""
+            if len(self._unknown) >= MOST_UNKNOWN:
+                self._unknown.clear()
+            self._unknown[broker_id] = self.now + UNKNOWN_S
+        return f"no broker of this set has the id {broker_id}"
 
     def connected(self, serving: SlaveServing, slave: SlaveHandshake, acked: int) -> None:
         """Count a slave, instead of an older connection of the same one."""

@@ -7,6 +7,7 @@ confirm offset is what every disk has. RocketMQ's slave compares no records, and
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from typing import Final, Protocol
 
@@ -37,6 +38,9 @@ class Elected(Protocol):
 
     def slave_problem(self, slave: SlaveHandshake) -> str:
         """Return why *slave* is not served; empty if it is."""
+
+    async def unknown(self, broker_id: int) -> str:
+        """Return why *broker_id* is not known as the id of a broker of the set; empty if it is."""
 
     def connected(self, serving: SlaveServing, slave: SlaveHandshake, acked: int) -> None:
         """Count a slave whose log is equal to this one up to *acked*."""
@@ -81,6 +85,7 @@ class SlaveServing:
         self.side = MasterSide()
         self.traffic = Traffic()
         self._sending = LogSending(sent, link, _Frames(self.side, own, elected), self.traffic.add)
+        self._asks = asyncio.Event()  # its first report has come
         self._begun = False
         self.problem = ""  # why it ends
 
@@ -114,7 +119,7 @@ class SlaveServing:
         unnamed = clock.call_later(HANDSHAKE_S, self._unnamed)
         try:
             await streams.identify(self._link)
-            await first_ended(self._link.deliver(self._received), self._sending.run())
+            await first_ended(self._link.deliver(self._received), self._sending.run(), self._admit())
         except (OSError, GantryError) as error:
             self.problem = self.problem or str(error)
         finally:
@@ -136,11 +141,24 @@ class SlaveServing:
             elif self._begun:
                 self._elected.reported(self.side.slave, self.side.acked)
             else:
-                self._begin()
+                self._asks.set()
         self._sending.reported(self._silence.heard_at, alone=self.side.acked == self.side.next_offset)
 
+    async def _admit(self) -> None:
+        """Serve the slave from its first report on, if the set has a broker with its id, until the connection ends.
+
+        The handshake of another one is answered, so that it can say that the logs are of different sets.
+        """
+        await self._asks.wait()
+        slave = self.side.slave
+        assert slave is not None
+        if problem := await self._elected.unknown(slave.broker_id):
+            raise Refused(problem)
+        self._check(slave)
+        self._begin()
+        await asyncio.Event().wait()
+
     def _begin(self) -> None:
-        """Serve the slave from its first report on."""
         assert self.side.slave is not None
         self.side.begin(self._log.range, self._last_file())
         log.info("slave %s, broker id %d, has this log up to %d", self.address, self.side.slave[0], self.side.acked)
