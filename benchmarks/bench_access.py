@@ -44,6 +44,9 @@ from gantrymq.hooks import hookimpl
 from gantrymq.model.access import Decision, Principal
 
 class AllowAll:
+    def __init__(self, context):
+        pass
+
     def authenticate(self, credentials, client):
         if credentials.access_key:
             expected = base64.b64encode(hmac.digest({SECRET.encode()!r}, credentials.signed_content(), "sha1"))

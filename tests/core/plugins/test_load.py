@@ -10,6 +10,8 @@ from gantrymq.config import Setting
 from gantrymq.errors import PluginConflict, PluginError
 from gantrymq.hooks import hookimpl
 from gantrymq.plugins import Plugins, PluginState, load_plugins
+from gantrymq.plugins.kinds import KINDS
+from gantrymq.plugins.registries import FactoryRegistry
 
 
 def plugin(name="example", **functions):
@@ -60,6 +62,9 @@ def test_every_kind_is_collected_under_its_name():
     setting = Setting("mineSize", "number", 1, "Size of mine.")
     factory = Named()
 
+    def plain_factory():
+        return factory
+
     def interceptors(registry):
         registry.add(late)
         registry.add(early)
@@ -69,9 +74,9 @@ def test_every_kind_is_collected_under_its_name():
             gantry_register_config=lambda registry: registry.add(setting),
             gantry_register_stores=lambda registry: registry.add("st", factory),
             gantry_register_dispatchers=lambda registry: registry.add("di", factory),
-            gantry_register_filters=lambda registry: registry.add("fi", factory),
+            gantry_register_filters=lambda registry: registry.add("fi", plain_factory),
             gantry_register_allocations=lambda registry: registry.add("al", factory),
-            gantry_register_transactions=lambda registry: registry.add("tr", factory),
+            gantry_register_transactions=lambda registry: registry.add("tr", plain_factory),
             gantry_register_interceptors=interceptors,
             gantry_register_gates=lambda registry: registry.add(gate),
             gantry_register_handlers=lambda registry: registry.add(4711, handler),
@@ -83,9 +88,9 @@ def test_every_kind_is_collected_under_its_name():
     assert found.config == (setting,)
     assert found.stores == {"st": factory}
     assert found.dispatchers == {"di": factory}
-    assert found.filters == {"fi": factory}
+    assert found.filters == {"fi": plain_factory}
     assert found.allocations == {"al": factory}
-    assert found.transactions == {"tr": factory}
+    assert found.transactions == {"tr": plain_factory}
     assert found.interceptors == (early, late)
     assert found.gates == (gate,)
     assert found.handlers == {4711: handler}
@@ -173,6 +178,38 @@ def test_a_hook_that_raises_is_a_problem_naming_plugin_hook_and_reason():
 
     found = problem(plugin(gantry_register_stores=register))
     assert found.startswith("plugin example failed in gantry_register_stores: RuntimeError: no luck;")
+
+
+class WithoutArguments:
+    """A factory that does not take the context."""
+
+
+FACTORIES = {
+    "stores": ("store", "one argument of type StoreContext"),
+    "dispatchers": ("dispatcher", "one argument of type StoreContext"),
+    "filters": ("filter", "no argument"),
+    "allocations": ("allocation", "one argument of type dict"),
+    "transactions": ("transaction service", "no argument"),
+    "authorizers": ("authorizer", "one argument of type AuthorizerContext"),
+}
+
+
+@pytest.mark.parametrize("word", FACTORIES)
+def test_a_factory_with_other_arguments_is_refused_with_what_it_is_called_with(word):
+    title, arguments = FACTORIES[word]
+    wrong = WithoutArguments if arguments.startswith("one") else lambda context: context
+    found = problem(plugin(**{f"gantry_register_{word}": lambda registry: registry.add("mine", wrong)}))
+    expected = (
+        f"plugin example: the factory of the {title} mine is called with {arguments}, and {wrong.__name__} does not"
+    )
+    assert found.startswith(expected)
+    right = (lambda given: given) if arguments.startswith("one") else lambda: None
+    load(plugin(**{f"gantry_register_{word}": lambda registry: registry.add("mine", right)}))
+
+
+def test_every_hook_with_factories_is_in_the_table_above():
+    kinds = [kind.word for kind in KINDS if isinstance(kind.registry(kind.title), FactoryRegistry)]
+    assert kinds == list(FACTORIES)
 
 
 def test_two_claims_on_a_name_conflict_and_both_plugins_are_named():

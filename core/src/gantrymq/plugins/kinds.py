@@ -5,6 +5,8 @@ A new hook needs a spec in `gantrymq.hooks`, a row here, and a member of `gantry
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
 from typing import Any, Final
 
 import attrs
@@ -26,7 +28,7 @@ class HookKind:
     """A hook and the kind of objects that it registers."""
 
     word: str  # the end of the hook's name, and the member of `Plugins`
-    registry: type[Registry[Any, Any]]
+    registry: Callable[[str], Registry[Any, Any]]
     title: str  # name of one object in messages
 
     @property
@@ -35,16 +37,20 @@ class HookKind:
         return f"gantry_register_{self.word}"
 
 
+def _factories(takes: str = "") -> Callable[[str], Registry[Any, Any]]:
+    return partial(FactoryRegistry, takes=takes)
+
+
 KINDS: Final = (  # in order of the hook calls
     HookKind("config", SettingRegistry, "setting"),
-    HookKind("stores", FactoryRegistry, "store"),
-    HookKind("dispatchers", FactoryRegistry, "dispatcher"),
-    HookKind("filters", FactoryRegistry, "filter"),
-    HookKind("allocations", FactoryRegistry, "allocation"),
-    HookKind("transactions", FactoryRegistry, "transaction service"),
+    HookKind("stores", _factories("StoreContext"), "store"),
+    HookKind("dispatchers", _factories("StoreContext"), "dispatcher"),
+    HookKind("filters", _factories(), "filter"),
+    HookKind("allocations", _factories("dict"), "allocation"),
+    HookKind("transactions", _factories(), "transaction service"),
     HookKind("interceptors", OrderedRegistry, "interceptor with order"),
     HookKind("gates", NamedListRegistry, "gate"),
-    HookKind("authorizers", FactoryRegistry, "authorizer"),
+    HookKind("authorizers", _factories("AuthorizerContext"), "authorizer"),
     HookKind("handlers", HandlerRegistry, "handler for request code"),
     HookKind("services", NamedListRegistry, "service"),
     HookKind("name_servers", NamedRegistry, "name server"),

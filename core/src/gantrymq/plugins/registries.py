@@ -6,6 +6,7 @@ signatures of `gantrymq.interfaces.registries`.
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Collection
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
@@ -61,10 +62,26 @@ class Registry(Generic[K, V]):
 class FactoryRegistry(Registry[str, Any]):
     """Factories by name: stores, dispatchers, filter types, strategies, transaction services, authorizers."""
 
+    def __init__(self, kind: str, takes: str = "") -> None:
+        """*takes*: the class of the only argument of a factory; empty for none."""
+        super().__init__(kind)
+        self._takes = takes
+
     def add(self, name: str, factory: Any) -> None:
-        """Register *factory* under *name*."""
+        """Register *factory* under *name*. Raises PluginError if it cannot be called with its argument."""
         if not name or not callable(factory):
             raise PluginError(f"plugin {self.owner} registers a {self.kind} with name {name!r} and factory {factory!r}")
+        try:
+            inspect.signature(factory).bind(*((None,) if self._takes else ()))
+        except ValueError:  # a function in C without a signature
+            pass
+        except TypeError as problem:
+            arguments = f"one argument of type {self._takes}" if self._takes else "no argument"
+            shown = getattr(factory, "__name__", repr(factory))
+            raise PluginError(
+                f"plugin {self.owner}: the factory of the {self.kind} {name} is called with {arguments}, and {shown} "
+                f"does not accept that: {problem}"
+            ) from None
         self.put(name, factory)
 
 
