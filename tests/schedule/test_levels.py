@@ -350,6 +350,29 @@ def test_a_clock_that_is_set_ahead_or_back_is_noticed(gantrymq_simulation):
     gantrymq_simulation(main)
 
 
+@pytest.mark.parametrize("store", ["memory", "mmap"])
+def test_a_delay_counts_from_the_send_after_a_clock_that_ran_ahead_was_corrected(gantrymq_simulation, store):
+    async def main(cluster):
+        clock = cluster.world.clock
+        await cluster.create_topic("T", 1)
+        clock._start_us += 3_600_000_000
+        await cluster.send("T", b"ahead")
+        await cluster.send(**delayed(b"soon", 1))
+        await clock.sleep(1.2)
+        clock._start_us -= 3_600_000_000
+        for level in (1, 3):
+            await cluster.send(**delayed(b"%d" % level, level))
+        seen = []
+        for pause_s in (0.9, 0.3, 8.5, 0.5):
+            await clock.sleep(pause_s)
+            seen.append(len(await cluster.pull("T")))
+        assert seen == [2, 3, 3, 4]
+        ahead, *_, last = await cluster.pull("T")
+        assert last.store_timestamp >= ahead.store_timestamp
+
+    gantrymq_simulation(main, settings={"store": store})
+
+
 def test_progress_is_saved_from_time_to_time_and_at_the_stop(gantrymq_broker_factory):
     running = gantrymq_broker_factory({"store": "mmap", "messageDelayLevel": "1s 2h", "flushDelayOffsetInterval": 100})
     running.create_topic("T", 1)

@@ -5,14 +5,15 @@ import pytest
 
 from gantrymq.errors import StoreDamaged, StoreError
 from gantrymq.formats.record import encode_record
-from gantrymq.interfaces import Bounds, GetLimit
+from gantrymq.interfaces import Bounds, GetLimit, GetResult, QueueTargets
+from gantrymq.model.names import SCHEDULE_TOPIC
 from gantrymq.model.queue import Queue
 from gantrymq_store_files.blank import encode_blank
 from gantrymq_store_files.check import check_bytes
 from gantrymq_store_files.checkpoint import Checkpoint, decode_checkpoint, encode_checkpoint
 from gantrymq_store_files.filler import is_filler
 from gantrymq_store_files.queue_entry import ENTRY
-from gantrymq_testing.store_contract_bench import bodies, message
+from gantrymq_testing.store_contract_bench import START_MS, bodies, message
 
 T0 = Queue("T", 0)
 
@@ -348,6 +349,73 @@ def test_older_records_behind_newer_ones_never_come_back(rig):
         assert bench.report.log_end == place + len(newer)
         assert bench.report.records_checked == 4
         assert rig.log().read_bytes()[bench.report.log_end :] == bytes(8192 - bench.report.log_end)
+
+    recovered(rig, check)
+
+
+@pytest.mark.parametrize("end", ["stop", "kill", "checkpoint and kill", "checkpoint file lost"])
+def test_delays_and_store_times_stay_after_a_clock_that_ran_ahead_was_corrected(rig, end):
+    ahead_ms = START_MS + 3_600_000
+
+    def delayed(number):
+        own = b"DELAY\x013\x02KEYS\x01k%d\x02" % number
+        return message(SCHEDULE_TOPIC, 2, properties=own, queue_targets=QueueTargets(due_in_ms=10_000))
+
+    async def case(bench):
+        bench.clock.now = ahead_ms
+        await bench.add(*[message(body=b"x" * 900) for _ in range(12)])  # into the second file
+        bench.clock.now = START_MS
+        await bench.add(delayed(0))
+        if end == "checkpoint and kill":
+            await rig.checkpoint(bench)
+        await bench.add(*[delayed(number) for number in range(1, 40)])  # into the third file
+        if end == "checkpoint file lost":
+            await rig.checkpoint(bench)
+
+    (rig.run if end == "stop" else rig.kill)(case)
+    if end == "checkpoint file lost":
+        (rig.root / "checkpoint.json").unlink()
+    seen = []
+
+    class Codes:
+        accepts_all = needs_message = False
+
+        def match_entry(self, tags_code, ext):
+            seen.append(tags_code)
+            return True
+
+        def match_message(self, record):
+            return True
+
+    async def check(bench):
+        assert not [note for note in bench.report.notes if "checkpoint" not in note]
+        for position in range(0, 40, 10):
+            found = bench.store.get(Queue(SCHEDULE_TOPIC, 2), position, GetLimit(10), Codes())
+            assert (found if isinstance(found, GetResult) else await found).count == 10
+        assert seen == [START_MS + 10_000] * 40
+        (more,) = await bench.add(message(body=b"more"))
+        assert more.store_timestamp == ahead_ms
+
+    recovered(rig, check)
+
+
+def test_delayed_messages_after_damage_stay_after_a_clock_that_ran_ahead_was_corrected(rig):
+    results = []
+
+    async def case(bench):
+        bench.clock.now = START_MS + 3_600_000
+        results.extend(await bench.add(*[message(body=b"%d" % n) for n in range(4)]))
+        bench.clock.now = START_MS
+        own = b"DELAY\x013\x02"
+        given = {"properties": own, "queue_targets": QueueTargets(due_in_ms=10_000)}
+        await bench.add(*[message(SCHEDULE_TOPIC, 2, b"delayed %d" % n, **given) for n in range(3)])
+
+    rig.kill(case)
+    rig.patch(rig.log(), results[3].log_offset + 89, b"?")
+
+    async def check(bench):
+        assert bodies(await bench.read_all(Queue(SCHEDULE_TOPIC, 2))) == [b"delayed 0", b"delayed 1", b"delayed 2"]
+        assert bodies(await bench.read_all(T0)) == [b"0", b"1", b"2"]
 
     recovered(rig, check)
 

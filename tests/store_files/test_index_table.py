@@ -37,6 +37,13 @@ def test_a_file_is_made_as_java_makes_it():
     )
 
 
+def test_the_end_time_of_a_file_stays_when_a_delayed_message_is_older():
+    table = IndexTable(SMALL, IndexHeader())
+    for time_ms, end_ms in ((5000, 5000), (3000, 5000), (7000, 7000)):
+        table.put([1], [10], [time_ms])
+        assert (table.header.begin_timestamp, table.header.end_timestamp) == (5000, end_ms)
+
+
 def test_what_does_not_fit_is_left_for_the_next_file():
     table = IndexTable(SMALL, IndexHeader())
     assert table.put([1, 2, 3, 4, 5], [10, 20, 30, 40, 50], [1000] * 5).taken == 3

@@ -1,7 +1,8 @@
 """The walk itself; tests/store_tools/test_walking.py tests damaged files."""
 
-from memory_log import MemoryLog
+from memory_log import START_MS, MemoryLog
 
+from gantrymq.model.names import SCHEDULE_TOPIC
 from gantrymq_store_files.log_walk import LogDamage, LogWalk
 
 
@@ -107,3 +108,32 @@ def test_a_missing_file_behind_a_sharp_end_is_not_told():
     assert walked(LogWalk(log, last, log.file_bytes + 1, check_beyond_end=False)) == ([last], [])
     _, (gap,) = walked(LogWalk(log, last, check_beyond_end=False))
     assert gap[:3] == ("missing", log.file_bytes, 2 * log.file_bytes)
+
+
+def test_delayed_messages_after_damage_are_no_remains_although_the_clock_was_set_back():
+    log = MemoryLog()
+    fields = [{"store_timestamp": START_MS + 3_600_000}] * 3 + [{"topic": SCHEDULE_TOPIC}] * 3
+    for each in (*fields, fields[0], *fields[3:]):
+        log.add(**each)
+    log.put(log.records[2][0] + 90, b"?")
+    log.put(log.records[6][0] + 90, b"?")
+    walk = LogWalk(log, 0)
+    sound, holes = walked(walk)
+    assert sound == [place for number, (place, _) in enumerate(log.records) if number not in (2, 6)]
+    assert [(hole.kind, hole.timestamp) for hole in holes] == [("damaged", START_MS + 3_600_000)] * 2
+    assert walk.last_timestamp == START_MS + 3_600_000
+
+
+def test_remains_are_found_after_delayed_messages_too():
+    log = MemoryLog()
+    for n in range(10):
+        log.add(store_timestamp=START_MS + 1000 + n)
+    cut = log.used
+    for topic in (SCHEDULE_TOPIC, "TopicTest", SCHEDULE_TOPIC):
+        log.add(topic=topic, store_timestamp=START_MS)
+    log.put(log.records[9][0] + 90, b"?")
+    walk = LogWalk(log, 0)
+    sound, (remains,) = walked(walk)
+    assert sound == [place for place, _ in log.records[:9]]
+    assert (remains.kind, remains.log_offset, remains.end) == ("remains", log.records[9][0], log.used)
+    assert cut < log.used == walk.zeros_from

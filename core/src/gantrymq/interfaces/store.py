@@ -40,7 +40,9 @@ class QueueTargets(NamedTuple):
 
     batch: int = 0  # messages in the record, for a topic with queue.type=BatchCQ; 0 for ordinary queues
     light: tuple[str, ...] = ()  # light queues that also list the record; a name may occur twice
-    due_in_ms: int | None = None  # the tags code is the store time plus this value; no other field may be set
+    # The store time is the clock's, even if an earlier message has a later one, and the tags code is the store time
+    # plus this value. No other field may be set.
+    due_in_ms: int | None = None
 
 
 class StoreMessage:

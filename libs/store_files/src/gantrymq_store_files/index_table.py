@@ -130,7 +130,7 @@ class IndexTable:
         last = start + taken - 1
         self.header = IndexHeader(
             begin,
-            timestamps[last],
+            max(before.end_timestamp, timestamps[last]),  # a delayed message may be older than the one before it
             log_offsets[start] if before.index_count <= 1 else before.begin_offset,
             log_offsets[last],
             used,

@@ -56,7 +56,7 @@ class LogEntries:
         """
         self.position = start  # after the last result
         self.records = 0
-        self.last_timestamp = 0  # ms, store time of the newest record
+        self.last_timestamp = 0  # ms, store time of the newest record; see `LogWalk.last_timestamp`
         self.last = (-1, 0)  # log offset and size of the newest record
         self._end = source.end if end is None else end
         self._delay_levels_ms = delay_levels_ms
@@ -120,7 +120,7 @@ class LogEntries:
         last = batch[-1]
         self.records += len(batch)
         self.last = (last.log_offset, last.size)
-        self.last_timestamp = last.store_timestamp
+        self.last_timestamp = self._walk.last_timestamp
         self.position = last.log_offset + last.size
         return batch
 

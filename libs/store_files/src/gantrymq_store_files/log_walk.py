@@ -7,7 +7,9 @@ the file, found by its magic and its own log offset; a record copied into the bo
 and is not accepted. So one damaged byte costs one record.
 
 A record after damage that is older than those before it is not part of the log: a Java broker that truncates its log
-leaves the data after the cut, and writes newer records before it. Such remains are reported, and skipped.
+leaves the data after the cut, and writes newer records before it. Such remains are reported, and skipped. Messages of
+delay levels are not compared: they have the time of the clock, which may have been set back, while the store times of
+other messages never decrease.
 
 Zeros are the log's end if only zeros follow, also in later files. Zeros followed by other data are damage: pages that
 never reached the disk.
@@ -23,6 +25,7 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from gantrymq.formats.record import MAGIC_V1, MAGIC_V2, MIN_RECORD_BYTES, RecordView
+from gantrymq.model.names import SCHEDULE_TOPIC
 from gantrymq_store_files.blank import BLANK_BYTES, MAGIC_BLANK, last_nonzero
 from gantrymq_store_files.check import CheckResult, LogContent
 from gantrymq_store_files.file_names import file_name
@@ -81,7 +84,7 @@ class LogWalk:
         self.position = start  # after the last result
         self.sound_end = start  # after the last sound record, or after a blank that follows it
         self.zeros_from = -1  # only zeros found from here on so far; -1 if the last result was something else
-        self.last_timestamp = 0  # ms, of the previous record
+        self.last_timestamp = 0  # ms, of the previous record; never lowered by a message of a delay level
         self.read_bytes = 0
         self._not_before = 0  # ms, the smaller store time of the two previous records: one may be damaged
         self._source = source
@@ -178,8 +181,9 @@ class LogWalk:
                         self.sound_end = self.position
                     continue
                 self.sound_end = self.position
-                self._not_before = min(self.last_timestamp, result.record.store_timestamp)
-                self.last_timestamp = result.record.store_timestamp
+                stored_ms = result.record.store_timestamp
+                if stored_ms >= self.last_timestamp or result.record.topic != SCHEDULE_TOPIC:
+                    self._not_before, self.last_timestamp = min(self.last_timestamp, stored_ms), stored_ms
                 yield result.record
                 continue
             else:
@@ -260,9 +264,12 @@ class LogWalk:
         return None
 
     def _older(self, place: int, file_end: int) -> bool:
-        """Return whether the record at *place* was stored before the previous records of the walk."""
-        record = self._check(place, file_end).record
-        return record is not None and record.store_timestamp < self._not_before
+        """Return whether the records from *place* on were stored before the previous records of the walk."""
+        found = self._check(place, file_end)
+        while found.record is not None and found.record.topic == SCHEDULE_TOPIC:
+            place += found.size
+            found = self._check(place, file_end)
+        return found.record is not None and found.record.store_timestamp < self._not_before
 
     def _last_used(self, at: int, file_end: int) -> int:
         """Return the position after the last byte of ``[at, file_end)`` that is not zero; *at* if all are."""

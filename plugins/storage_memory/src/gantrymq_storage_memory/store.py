@@ -229,10 +229,13 @@ class MemoryStore(MemoryRawLog):
     def _put(self, message: StoreMessage) -> PutResult:
         if self._refusal is not None:
             return PutResult(PutStatus.SERVICE_NOT_AVAILABLE, 0, 0, 0, 0, self._refusal)
-        self._store_time = max(self._store_time, self._now_ms())
+        clock_ms = self._now_ms()
+        self._store_time = stored_ms = max(self._store_time, clock_ms)
         queue = Queue(message.topic, message.queue_id)
         queued = has_queue_entry(message.sys_flag)
-        due_in_ms = message.queue_targets.due_in_ms if message.queue_targets is not None else None
+        tags_code = message.tags_code
+        if message.queue_targets is not None and message.queue_targets.due_in_ms is not None:
+            stored_ms, tags_code = clock_ms, clock_ms + message.queue_targets.due_in_ms
         queue_offset = self._next.get(queue, 0) if queued else 0
         log_offset = self._end()
         try:
@@ -244,7 +247,7 @@ class MemoryStore(MemoryRawLog):
                 properties=message.properties,
                 queue_offset=queue_offset,
                 log_offset=log_offset,
-                store_timestamp=self._store_time,
+                store_timestamp=stored_ms,
                 born_timestamp=message.born_timestamp,
                 born_host=message.born_host,
                 store_host=message.store_host,
@@ -263,8 +266,8 @@ class MemoryStore(MemoryRawLog):
                 queue_offset,
                 log_offset,
                 len(record),
-                message.tags_code if due_in_ms is None else self._store_time + due_in_ms,
-                self._store_time,
+                tags_code,
+                stored_ms,
                 read_record(record).sys_flag,
                 message.prepared_offset,
                 message.properties,
@@ -272,7 +275,7 @@ class MemoryStore(MemoryRawLog):
         )
         if queued:
             self._next[queue] = queue_offset + 1
-        return PutResult(PutStatus.OK, queue_offset, log_offset, len(record), self._store_time)
+        return PutResult(PutStatus.OK, queue_offset, log_offset, len(record), stored_ms)
 
     def _check_lengths(self, message: StoreMessage) -> None:
         if message.queue_targets is not None and message.queue_targets.due_in_ms is None:

@@ -72,7 +72,7 @@ class NumpyIndexTable:
             entries["seconds"][0] = entry_seconds(int(stored[0]), before.begin_timestamp)
         self.header = IndexHeader(
             begin,
-            int(stored[-1]),
+            max(before.end_timestamp, int(stored[-1])),
             int(places[0]) if first <= 1 else before.begin_offset,
             int(places[-1]),
             before.used_slots + int((held == 0).sum()),

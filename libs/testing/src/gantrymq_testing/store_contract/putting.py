@@ -13,6 +13,8 @@ from gantrymq.model.queue import Queue
 from gantrymq_testing.store_contract.cases import T0, StoreCases, with_store
 from gantrymq_testing.store_contract_bench import START_MS, StoreBench, bodies, message
 
+HOUR_MS = 3_600_000
+
 
 class PuttingCases(StoreCases):
     """Messages are in the log as they were put."""
@@ -141,6 +143,25 @@ class PuttingCases(StoreCases):
             bench.clock.now = now
             times += [result.store_timestamp for result in await bench.add(message())]
         assert times == [START_MS + 5, START_MS + 5, START_MS + 7]
+
+    @with_store()
+    async def test_a_delay_counts_from_the_clock_also_after_it_was_set_back(self, bench: StoreBench) -> None:
+        delayed = [message("Delayed", queue_targets=QueueTargets(due_in_ms=5000)) for _ in range(2)]
+        bench.clock.now = START_MS + HOUR_MS
+        await bench.add(message())
+        bench.clock.now = START_MS
+        sent = [delayed[0], message(), delayed[1]]
+        results = bench.store.put(sent)
+        await bench.store.flushed(results[-1].end)
+        times = [START_MS, START_MS + HOUR_MS, START_MS]
+        assert [result.store_timestamp for result in results] == times
+        published = bench.store.publish(results[-1].end)
+        assert [entry.store_timestamp for entry in published] == times
+        assert [entry.tags_code for entry in published] == [START_MS + 5000, sent[1].tags_code, START_MS + 5000]
+        stored = [record.store_timestamp for record in await bench.read_all(Queue("Delayed", 0))]
+        assert stored == [START_MS, START_MS]
+        (last,) = await bench.add(message())
+        assert last.store_timestamp == START_MS + HOUR_MS
 
     @with_store(maxMessageSize=2048)
     async def test_what_is_too_long_is_refused_and_leaves_the_others_alone(self, bench: StoreBench) -> None:

@@ -23,7 +23,7 @@ from gantrymq_storage_mmap.log.append_targeted import (
     TargetedAppender,
     problem_in_group,
     refused,
-    tags_code_of,
+    stored_at,
 )
 from gantrymq_storage_mmap.log.file import LogFile
 from gantrymq_storage_mmap.queues.consume_queue import ConsumeQueue
@@ -84,9 +84,8 @@ class Appender(TargetedAppender):
 
     def _append_batch(self, messages: Sequence[StoreMessage], batch: _Batch) -> list[PutResult]:
         log = self._log
-        now = self._now_ms()
-        if now < log.last_timestamp:
-            now = log.last_timestamp
+        clock_ms = self._now_ms()
+        now = max(clock_ms, log.last_timestamp)
         known = self._queues.by_name
         max_body = self._max_body()
         file = log.current
@@ -163,7 +162,9 @@ class Appender(TargetedAppender):
                         continue
             # RocketMQ's CommitLog gives them queue offset 0, as they enter no queue. Rolled back (12) has this bit too.
             queue_offset = 0 if sys_flag & TRANSACTION_PREPARED else queue.next_offset
-            tags_code = message.tags_code if message.queue_targets is None else tags_code_of(message, now)
+            stored_ms, tags_code = now, message.tags_code
+            if message.queue_targets is not None:
+                stored_ms, tags_code = stored_at(message, clock_ms, now)
             try:
                 head = (_pack_head if plain else HEADS[(sys_flag & _HOST_BITS) >> 4].pack)(
                     size,
@@ -176,7 +177,7 @@ class Appender(TargetedAppender):
                     sys_flag,
                     message.born_timestamp,
                     born_host,
-                    now,
+                    stored_ms,
                     store_host,
                     message.reconsume_times,
                     message.prepared_offset,
@@ -201,7 +202,7 @@ class Appender(TargetedAppender):
                         offset,
                         size,
                         tags_code,
-                        now,
+                        stored_ms,
                         sys_flag,
                         message.prepared_offset,
                         properties,
@@ -213,7 +214,7 @@ class Appender(TargetedAppender):
             else:
                 targets.append(queue)
                 queue.next_offset = queue_offset + 1
-            results.append(_new(PutResult, (_OK, queue_offset, offset, size, now, "")))
+            results.append(_new(PutResult, (_OK, queue_offset, offset, size, stored_ms, "")))
             offset += size
         if parts and (failure := self._write(file, segment, batch, offset, now)) is not None:
             return _failed(results, batch.first_result, len(messages), failure)

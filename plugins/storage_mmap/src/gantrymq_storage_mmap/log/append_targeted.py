@@ -41,7 +41,7 @@ from gantrymq_store_files.blank import BLANK_BYTES
 from gantrymq_store_files.check import properties_problem
 from gantrymq_store_files.queue_entry import ENTRY
 
-__all__ = ["NO_INNER_BATCH", "TargetedAppender", "problem_in_group", "refused", "tags_code_of"]
+__all__ = ["NO_INNER_BATCH", "TargetedAppender", "problem_in_group", "refused", "stored_at"]
 
 NO_INNER_BATCH = "an inner batch requires a topic with queue.type=BatchCQ"
 _ORDINARY = QueueTargets()
@@ -56,8 +56,10 @@ class _TargetedRecord(NamedTuple):
     queue_offset: int
     queue: BatchQueue | ConsumeQueue
     light: tuple[tuple[ConsumeQueue, int], ...]  # light queues with the queue offset in each
+    stored_ms: int = 0
+    tags_code: int = 0
 
-    def encode(self, log_offset: int, now: int) -> bytes:
+    def encode(self, log_offset: int) -> bytes:
         message = self.message
         return encode_record(
             topic=message.topic,
@@ -66,7 +68,7 @@ class _TargetedRecord(NamedTuple):
             properties=self.properties,
             queue_offset=self.queue_offset,
             log_offset=log_offset,
-            store_timestamp=now,
+            store_timestamp=self.stored_ms,
             born_timestamp=message.born_timestamp,
             born_host=message.born_host,
             store_host=message.store_host,
@@ -103,12 +105,13 @@ class TargetedAppender:
 
     def append_targeted(self, group: Sequence[StoreMessage]) -> list[PutResult]:
         """Store a message and those joined to it in one file, or none of them; return one result each."""
-        now = max(self._now_ms(), self._log.last_timestamp)
+        clock_ms = self._now_ms()
+        now = max(clock_ms, self._log.last_timestamp)
         placed: list[_TargetedRecord] = []
         stored: list[PutResult] | PutResult
         try:
             for number, message in enumerate(group):
-                place = self._place(message, now)
+                place = self._place(message, *stored_at(message, clock_ms, now))
                 if isinstance(place, PutResult):
                     stored = place._replace(problem=problem_in_group(number, len(group), place.problem))
                     break
@@ -126,7 +129,7 @@ class TargetedAppender:
 
     # --- places -----------------------------------------------------------------------------------------------------
 
-    def _place(self, message: StoreMessage, now: int) -> _TargetedRecord | PutResult:
+    def _place(self, message: StoreMessage, stored_ms: int, tags_code: int) -> _TargetedRecord | PutResult:
         """Assign the queue offsets of *message*; return a result if it cannot be stored."""
         targets = message.queue_targets or _ORDINARY
         barred = "a half message is in no queue, so neither in a batch queue nor in light queues"
@@ -136,13 +139,14 @@ class TargetedAppender:
         elif place is None:
             place = self._in_light_queues(message, targets.light)
         if isinstance(place, _TargetedRecord):
+            place = place._replace(stored_ms=stored_ms, tags_code=tags_code)
             try:
                 if len(place.properties) > MAX_PROPERTIES_BYTES:
                     raise FormatError(
                         f"the properties have {len(place.properties)} bytes with the queue offsets in them, the "
                         f"longest allowed is {MAX_PROPERTIES_BYTES}"
                     )
-                place.encode(0, now)
+                place.encode(0)
                 place.take(targets.batch or 1)
             except FormatError as error:
                 place = str(error)
@@ -206,7 +210,7 @@ class TargetedAppender:
     def _write_group(self, placed: list[_TargetedRecord], now: int) -> list[PutResult] | PutResult:
         """Write the records into one file; return a single result if that failed and nothing changed."""
         log, file = self._log, self._log.current
-        size = sum(len(place.encode(0, now)) for place in placed)
+        size = sum(len(place.encode(0)) for place in placed)
         if size + BLANK_BYTES > log.file_bytes:
             return self.too_long(size)
         if file is None or log.end + size > file.end - BLANK_BYTES:
@@ -217,7 +221,7 @@ class TargetedAppender:
         start = offset = log.end
         records: list[bytes] = []
         for place in placed:
-            records.append(place.encode(offset, now))
+            records.append(place.encode(offset))
             offset += len(records[-1])
         failure = self._writes.write(file, start, b"".join(records))
         if failure is not None:
@@ -225,8 +229,8 @@ class TargetedAppender:
         results: list[PutResult] = []
         with self._writes.all_or_none():
             for place, record in zip(placed, records, strict=True):
-                self._publish(place, start, len(record), now)
-                results.append(PutResult(PutStatus.OK, place.queue_offset, start, len(record), now))
+                self._publish(place, start, len(record))
+                results.append(PutResult(PutStatus.OK, place.queue_offset, start, len(record), place.stored_ms))
                 start += len(record)
             log.advance(offset, now)
         return results
@@ -239,10 +243,9 @@ class TargetedAppender:
             f"(mappedFileSizeCommitLog={self._log.file_bytes})",
         )
 
-    def _publish(self, place: _TargetedRecord, log_offset: int, size: int, now: int) -> None:
+    def _publish(self, place: _TargetedRecord, log_offset: int, size: int) -> None:
         """Pass the entries of the record to the publisher."""
-        message = place.message
-        code = tags_code_of(message, now)
+        message, code, now = place.message, place.tags_code, place.stored_ms
         entry = DispatchEntry(
             message.topic,
             message.queue_id,
@@ -273,10 +276,21 @@ def _undo(placed: Sequence[_TargetedRecord]) -> None:
         place.undo()
 
 
-def tags_code_of(message: StoreMessage, now: int) -> int:
-    """Return the tags code of the queue entry of *message*, stored at *now*."""
+def stored_at(message: StoreMessage, clock_ms: int, not_before_ms: int) -> tuple[int, int]:
+    """Return the store time of *message*, and the tags code of its queue entry.
+
+    A delay counts from the clock, even after the clock was set back: every broker and tool derives the due time from
+    the store time in the record. The store time of any other message is never before that of an earlier one.
+
+    Args:
+        message: the message to store.
+        clock_ms: time of the clock.
+        not_before_ms: the later one of *clock_ms* and the newest store time in the log.
+    """
     targets = message.queue_targets
-    return message.tags_code if targets is None or targets.due_in_ms is None else now + targets.due_in_ms
+    if targets is None or targets.due_in_ms is None:
+        return not_before_ms, message.tags_code
+    return clock_ms, clock_ms + targets.due_in_ms
 
 
 def problem_in_group(number: int, count: int, problem: str) -> str:

@@ -18,7 +18,7 @@ class Publisher:
     def __init__(self, pending: PendingEntries, *, repeats: bool = False) -> None:
         """*pending* receives the published entries; *repeats*: see there."""
         self.published_offset = 0  # log offset after the newest visible record
-        self.published_timestamp = 0  # ms, store time of that record
+        self.published_timestamp = 0  # ms, the latest store time of a visible record
         self.newest = (-1, 0)  # log offset and size of that record
         # whether a record may have several entries, as in light queues, which follow that of its own queue
         self.repeats = repeats
@@ -52,7 +52,7 @@ class Publisher:
             del self._entries[:count], self._targets[:count], self._packed[:count]
         last = entries[-1]
         self.published_offset = last.log_offset + last.size
-        self.published_timestamp = last.store_timestamp
+        self.published_timestamp = max(self.published_timestamp, last.store_timestamp)
         self.newest = (last.log_offset, last.size)
         return entries
 

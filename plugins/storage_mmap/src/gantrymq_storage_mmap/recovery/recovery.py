@@ -31,6 +31,7 @@ import attrs
 
 from gantrymq.errors import StoreDamaged
 from gantrymq.interfaces import RecoveryReport
+from gantrymq.model.names import SCHEDULE_TOPIC
 from gantrymq.world import Clock, Files
 from gantrymq_storage_mmap.checkpoint.saved_point import SavedPoint
 from gantrymq_storage_mmap.log.commit_log import CommitLog
@@ -75,7 +76,7 @@ class Recovery:
     newest: tuple[int, int] = attrs.field(default=(-1, 0), init=False)  # log offset and size of the newest record
     log_start: int = attrs.field(default=0, init=False)  # log offset from which the log was read
     durable_offset: int = attrs.field(default=0, init=False)  # every record before it has durable entries
-    last_timestamp: int = attrs.field(default=0, init=False)  # ms, store time of the newest record
+    last_timestamp: int = attrs.field(default=0, init=False)  # ms, newest store time; new ones never get an earlier one
     _source: CommitLogSource = attrs.field(init=False)
     _log_quarantine: Quarantine = attrs.field(init=False)
     _queue_quarantine: Quarantine = attrs.field(init=False)
@@ -139,8 +140,10 @@ class Recovery:
             untouched = False
             replay = self._read_from(self._log.min_offset, known)
             list(self._ends.check_unlisted(replay, self.log_start, self._end))
-        if saved is not None and not self._records and self._end == saved.offset:
-            self.newest, self.last_timestamp = saved.newest[:2], saved.newest[2]
+        if saved is not None and self._end >= saved.offset and self.log_start >= saved.newest[0]:
+            self.last_timestamp = max(self.last_timestamp, saved.newest[2])
+            if not self._records:
+                self.newest = saved.newest[:2]
         if not untouched:
             self._repair_log(clean)
         self._settle_queues(replay, saved)
@@ -221,7 +224,9 @@ class Recovery:
         if durable > 0 and any(segments.end for segments in self._queues.segmented_files()):
             for file in reversed(self._log.files):
                 record = check_offset(self._source, file.start, check_crc=False).record
-                if record is not None and 0 < record.store_timestamp <= durable:
+                if record is None or record.topic == SCHEDULE_TOPIC:
+                    continue  # a delayed message has the time of a clock that may have been set back
+                if 0 < record.store_timestamp <= durable:
                     return file.start
         return self._log.min_offset
 
