@@ -13,7 +13,7 @@ WINDOW = 2 * DAY
 
 
 def clock(now=1_700_000_000, window=WINDOW, precision_ms=1000):
-    return WheelClock(precision_ms, window, now, 3 * DAY * 1000)
+    return WheelClock(precision_ms, window, now)
 
 
 @pytest.mark.parametrize(
@@ -58,11 +58,16 @@ def test_a_slot_that_is_past_does_not_wait():
 
 def test_a_clock_that_was_set_back_makes_nothing_early():
     wheel = clock()
-    now_ms = wheel.write_ms - 4000
+    now_ms = wheel.write_ms - 1000
     wheel.advance(now_ms)
-    assert wheel.place(now_ms + 1000, now_ms) == SlotPlacement(wheel.write_tick, rolls=False)
+    assert not wheel.was_set_back(now_ms)
+    assert wheel.place(now_ms, now_ms) == SlotPlacement(wheel.write_tick, rolls=False)
     assert wheel.place(now_ms - 1000, now_ms) is None
-    assert wheel.place(now_ms + 1000, now_ms - 4 * DAY * 1000) is None  # it was never right
+    now_ms -= 1
+    assert wheel.was_set_back(now_ms)
+    wheel.begin_at(now_ms // 1000)
+    assert not wheel.was_set_back(now_ms)
+    assert wheel.place(now_ms + 5000, now_ms) == SlotPlacement((now_ms + 5000) // 1000, rolls=False)
 
 
 def test_a_slot_is_due_when_it_is_over():

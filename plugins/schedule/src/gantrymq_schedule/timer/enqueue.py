@@ -44,6 +44,11 @@ class TimerEnqueuer:
         self._in_wheel = in_wheel
         self._came = came  # sum of slot counts of entries after `TimerState.log_end`
 
+    @property
+    def rereads(self) -> bool:
+        """Whether the messages to be read next are in the timer log already."""
+        return bool(self._in_wheel)
+
     def behind(self) -> int:
         """Return how many messages of the timer queue are not enqueued yet."""
         return self._state.broker.store.bounds(TIMER_QUEUE).max_offset - self._state.queue_offset

@@ -5,6 +5,7 @@ Source: apache/rocketmq store/.../timer/TimerMessageStore.java (TimerFlushServic
 
 from __future__ import annotations
 
+import asyncio
 import logging
 
 from gantrymq.errors import StoreError
@@ -27,6 +28,7 @@ class TimerFlusher:
         """*interval_s*: time between two saves while the state changes."""
         self._state = state
         self._interval_s = interval_s
+        self._saving = asyncio.Lock()
 
     async def run(self) -> None:
         """Save periodically, and remove unused files of the timer log, until cancelled."""
@@ -69,6 +71,10 @@ class TimerFlusher:
             OSError: the disk cannot be written; the previous checkpoint stays.
             StoreError: the delivered messages could not be made durable.
         """
+        async with self._saving:
+            await self._save()
+
+    async def _save(self) -> None:
         state = self._state
         if state.rebuild is not None:
             return

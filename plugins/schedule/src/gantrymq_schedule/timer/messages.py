@@ -33,6 +33,7 @@ __all__ = [
     "TimedMessage",
     "delete_key",
     "delivery_key",
+    "due_key",
     "due_message",
     "next_roll_key",
     "parse_slot",
@@ -184,6 +185,11 @@ def delivery_key(topic: str, queue_id: int, properties: bytes) -> tuple[str, ...
 def next_roll_key(record: RecordView) -> tuple[str, ...]:
     """Return the `delivery_key` of the rolled copy of *record* of the timer queue."""
     return _delivery_key(*TIMER_QUEUE, _next_roll_count(record.properties), record.properties)
+
+
+def due_key(record: RecordView, waiting: TimedMessage) -> tuple[str, ...]:
+    """Return the `delivery_key` of the message stored in its real topic for *record* of the timer queue."""
+    return _delivery_key(waiting.topic, waiting.queue_id, "", record.properties)
 
 
 def _delivery_key(topic: str, queue_id: int, rounds: str, own: Mapping[str, str]) -> tuple[str, ...]:

@@ -21,7 +21,14 @@ from gantrymq.formats.record import RecordView, iter_records
 from gantrymq.interfaces import Broker, DispatchEntry, GetLimit
 from gantrymq.model import properties as props
 from gantrymq_schedule.timer.handover import TimerHandover
-from gantrymq_schedule.timer.messages import TIMER_QUEUE, TimedMessage, delivery_key, next_roll_key, parse_slot
+from gantrymq_schedule.timer.messages import (
+    TIMER_QUEUE,
+    TimedMessage,
+    delivery_key,
+    due_key,
+    next_roll_key,
+    parse_slot,
+)
 
 __all__ = ["WheelRebuild"]
 
@@ -111,8 +118,8 @@ class WheelRebuild:
             return True
         if self._handover.has(waiting.slot_ms, record.queue_offset):
             return True
-        copy = next_roll_key(record)
-        if not self.known[copy]:
-            return False
-        self.known[copy] -= 1
-        return True
+        for key in (next_roll_key(record), due_key(record, waiting)):
+            if self.known[key]:
+                self.known[key] -= 1
+                return True
+        return False

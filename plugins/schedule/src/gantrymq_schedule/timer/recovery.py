@@ -69,9 +69,10 @@ def recover(wheel: WheelFiles, files: Files, check: TimerCheckpoint, read_tick: 
         )
     refuse_other_precision(wheel, read_tick)
     begin = flushed - flushed % wheel.file_bytes
+    trusted = flushed
     if found is None or found.size == 0 or begin not in starts or check.in_slots < 0:
-        begin = starts[0]
-    seen = _ScannedEntries(wheel, max(flushed, begin), read_tick)
+        begin = trusted = starts[0]
+    seen = _ScannedEntries(wheel, max(flushed, begin), trusted, read_tick)
     cut, sound = _read_log(wheel, starts, begin, log_end, seen)
     if sound and wheel.end < flushed:
         return WheelRecovery(damage=f"{wheel.folder} holds no entry at {wheel.end}, timercheck claims {flushed} bytes")
@@ -110,9 +111,10 @@ def _damage_of(wheel: WheelFiles, files: Files, start: int, flushed: int) -> str
 class _ScannedEntries:
     """Collects the scanned entries by slot."""
 
-    def __init__(self, wheel: WheelFiles, flushed: int, read_tick: int) -> None:
+    def __init__(self, wheel: WheelFiles, flushed: int, trusted: int, read_tick: int) -> None:
         self._wheel = wheel
         self._flushed = flushed
+        self._trusted = trusted  # the slots cover all entries before this position, and may be emptied since
         self._read_tick = read_tick
         self._slots: dict[int, Slot] = {}  # by tick modulo SLOTS: a later time replaces an earlier one
         self.behind: set[int] = set()  # log offsets of messages with entries after the checkpoint
@@ -121,6 +123,8 @@ class _ScannedEntries:
     def entry(self, position: int, entry: TimerEntry) -> None:
         """Add the *entry* at *position*; called in the order of the log. Raises StoreLayoutError."""
         refuse_entry_of_other_precision(self._wheel, self._read_tick, entry)
+        if position < self._trusted:
+            return
         tick = entry.due_ms // self._wheel.precision_ms
         before = self._slots.get(tick % SLOTS)
         first = before.first if before is not None and before.tick == tick else position
@@ -207,12 +211,10 @@ def _repair_slots(wheel: WheelFiles, starts: list[int], read_tick: int, log_end:
         data, at = wheel.read_log(start, min(wheel.file_bytes, end - start)), 0
         while (entry := decode_entry(data, at)) is not None and entry.log_offset < log_end:
             tick = entry.due_ms // wheel.precision_ms
-            if tick in broken:
+            if tick in broken and start + at >= broken[tick].first:
                 known = left.get(tick) or Slot(tick, start + at, -1)
                 left[tick] = known._replace(last=start + at, count=known.count + (-1 if entry.deletes else 1))
             at += ENTRY_BYTES
-    for tick in broken:
-        if tick not in left:
-            wheel.clear(tick)
+    wheel.clear(broken.keys() - left.keys())
     if left:
         wheel.write_slots(list(left.values()))

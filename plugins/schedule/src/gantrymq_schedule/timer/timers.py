@@ -204,6 +204,11 @@ class Timers:
             return False
         await self._state.slot_counts.apply_limit(self.read_tick)
         now_ms = self._state.broker.world.clock.now_ms()
+        if self._state.clock.was_set_back(now_ms) and self._state.rebuild is None and not self._enqueuer.rereads:
+            if await self._dequeuer.deliver():
+                return True
+            await self._begin_again(now_ms // self.precision_ms)
+            self._turn_ms = now_ms
         self._turn_ms = max(self._turn_ms, now_ms)
         end = self._state.broker.store.bounds(TIMER_QUEUE).max_offset
         took = self._state.queue_offset < end
@@ -221,13 +226,40 @@ class Timers:
             self._state.changed.set()
         return delivered or took
 
+    async def _begin_again(self, tick: int) -> None:
+        """Restart the wheel at *tick*, before its present slot, because the clock was set back.
+
+        Everything up to the present slot is delivered. The slots in between are emptied, so that messages that are
+        still to come can wait there, and the positions are saved before any message does.
+
+        Raises:
+            OSError: the disk cannot be read or written; the wheel stays at its slot.
+            StoreError: the delivered messages could not be made durable.
+            WheelDamage: the wheel cannot hold the slots of the waiting messages together with the new ones.
+        """
+        state, before = self._state, self._state.clock.read_tick
+        back_s = (before - tick) * self.precision_ms // 1000
+        if state.next_busy != NOTHING and state.last_tick >= tick + SLOTS:
+            raise WheelDamage(f"the clock was set back by {back_s} s")
+        log.warning("the clock was set back by %d s; timed messages are delivered by the new time", back_s)
+        await self._flusher.save()
+        await state.broker.world.workers.run(state.files.clear_between, tick, before)
+        try:
+            state.clock.begin_at(tick)
+            await self._flusher.save()
+        except BaseException:
+            state.clock.begin_at(before)
+            raise
+        state.next_busy = None
+
     async def _read_deliveries(self) -> bool:
         """Find the first slot of the rebuilt wheel, and the deliveries so far. Return False if the broker stops."""
         state = self._state
         rebuild = WheelRebuild(state.handover)
         if not await rebuild.read(state.broker, lambda: self._running):
             return False
-        state.clock.begin_at(rebuild.begin_tick(state.broker.world.clock.now_ms(), self.precision_ms))
+        now_ms = state.broker.world.clock.now_ms()  # which may have been set back since the last deliveries
+        state.clock.begin_at(min(rebuild.begin_tick(now_ms, self.precision_ms), now_ms // self.precision_ms))
         state.delivery.known = rebuild.known
         state.rebuild = rebuild
         return True
@@ -338,7 +370,7 @@ async def _open_state(broker: Broker, damage: str) -> tuple[TimerState, TimerEnq
     delivery = TimerDelivery(broker)
     if checkpoint.delivered_from >= 0:
         await delivery.recall_from(checkpoint.delivered_from)
-    clock = WheelClock(precision_ms, settings.number(keys.WINDOW), read_tick, settings.number(keys.LONGEST_S) * 1000)
+    clock = WheelClock(precision_ms, settings.number(keys.WINDOW), read_tick)
     slot_counts = SlotCounts(broker, files)
     await slot_counts.apply_limit(read_tick)
     state = TimerState(broker, clock, files, checkpoint_files, delivery, slot_counts, found.last_tick)

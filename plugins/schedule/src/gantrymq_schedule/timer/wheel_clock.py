@@ -12,8 +12,9 @@ A tick is a time divided by the precision. Slot t is due when tick t + 1 begins.
   slot is due, and after a crash no slot that is read again holds another time.
 - While no message arrives, `write_tick` does not move; the window begins where it will be next. `read_tick` is saved
   every `IDLE_TICKS`; otherwise a window could not begin at the present time after idle weeks.
-- If the clock is set back, messages are late by that time, not early: they wait in the slot of `write_tick`. If it is
-  set back by more than the longest delay, the clock was wrong before, and messages do not wait for it.
+- If the clock is set back by more than a slot, everything before `write_tick` is delivered, its slots are emptied, and
+  the wheel begins again at the present slot (`begin_at`). By up to a slot, messages are late: they wait in the slot of
+  `write_tick`.
 
 Source: apache/rocketmq store/.../timer/TimerMessageStore.java (doEnqueue, putMessageToTimerWheel, dequeue, recover).
 """
@@ -44,12 +45,10 @@ def accepted_ms(deliver_ms: int, precision_ms: int) -> int:
 class WheelClock:
     """Position of one wheel."""
 
-    def __init__(self, precision_ms: int, window: int, read_tick: int, longest_ms: int) -> None:
+    def __init__(self, precision_ms: int, window: int, read_tick: int) -> None:
         """Begin at *read_tick*, the first slot that was not delivered.
 
-        Args:
-            window: ticks; a value outside 2 to `MOST_WINDOW` means `MOST_WINDOW`.
-            longest_ms: the longest accepted delay.
+        A *window*, in ticks, outside 2 to `MOST_WINDOW` means `MOST_WINDOW`.
         """
         self.precision_ms = precision_ms
         self.window = window if 2 <= window <= MOST_WINDOW else MOST_WINDOW
@@ -57,11 +56,14 @@ class WheelClock:
         self.write_tick = read_tick
         self.saved_tick = read_tick  # saved `read_tick`, where a start after a crash begins
         self._held = False  # whether `write_tick` waits for a save
-        self._longest_ms = longest_ms
 
     def begin_at(self, read_tick: int) -> None:
         """Restart at *read_tick*."""
         self.read_tick = self.write_tick = self.saved_tick = read_tick
+
+    def was_set_back(self, now_ms: int) -> bool:
+        """Return whether the wall clock is before `write_tick` by more than a slot."""
+        return now_ms // self.precision_ms < self.write_tick - 1
 
     @property
     def write_ms(self) -> int:
@@ -87,11 +89,10 @@ class WheelClock:
         return self.read_tick - self.saved_tick > IDLE_TICKS
 
     def place(self, due_ms: int, now_ms: int) -> SlotPlacement | None:
-        """Return the slot of a message with the slot time *due_ms*; None if its slot is past and it does not wait."""
+        """Return the slot of a message with the slot time *due_ms*; None if its slot is past."""
         tick = due_ms // self.precision_ms
         if tick < self.write_tick:
-            ahead_ms = self.write_ms - now_ms
-            if now_ms >= due_ms + self.precision_ms or ahead_ms > self._longest_ms:
+            if now_ms >= due_ms + self.precision_ms:
                 return None
             tick = self.write_tick
         begin = self._write_tick_at(now_ms)  # not `write_tick`, which does not move while no message arrives

@@ -13,7 +13,7 @@ from __future__ import annotations
 import contextlib
 import threading
 from array import array
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -112,13 +112,14 @@ class WheelFiles:
                 wheel.pwrite(encode_slot(slot), slot_position(slot.tick))
             self._written += slots
 
-    def clear(self, tick: int) -> None:
-        """Empty the slot of *tick*."""
-        with self._lock:
-            wheel = self._open_wheel(create=True)
-            assert wheel is not None
-            self._unsynced.add(wheel)
-            wheel.pwrite(encode_slot(Slot(0, -1, -1)), slot_position(tick))
+    def clear(self, ticks: Iterable[int]) -> None:
+        """Empty the slots of *ticks*."""
+        self.write_slots([Slot(tick, -1, -1) for tick in ticks])
+
+    def clear_between(self, start: int, end: int) -> None:
+        """Empty the slots of the ticks ``[start, end)``, at most one turn of the wheel."""
+        if busy := [slot.tick for slot in self.busy(start, end)]:
+            self.clear(busy)
 
     def busy(self, start: int, end: int) -> Iterator[Slot]:
         """Yield the non-empty slots of the ticks ``[start, end)`` in order; at most one turn of the wheel."""
