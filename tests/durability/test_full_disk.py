@@ -20,7 +20,8 @@ from durability_rig.pages import FREE_PORT, Pages
 from durability_rig.small_disks import SmallDisk, small_disk
 from polling import until
 
-from gantrymq.client import Client, Producer, Reader, SendFailed
+from gantrymq.cli.repeated_lines import MOST
+from gantrymq.client import Client, Message, Producer, Reader, SendFailed
 from gantrymq.errors import BrokerRefused
 from gantrymq.model.queue import MessageQueue
 from gantrymq.model.topic import TopicConfig
@@ -33,6 +34,9 @@ RESUME_S = 10.0
 SEND_S = 1.0  # so long a producer tries a broker that is not ready
 MOST_TOPICS = 200
 SENDS = 200
+POPPED = 2000
+MOST_LINES = 200
+REVIVED_S = 60.0
 # No log file is deleted, however full the disk; offsets are saved soon.
 SETTINGS = {**FREE_PORT, "cleanFileForciblyEnable": "false", "flushConsumerOffsetInterval": 200}
 
@@ -139,6 +143,34 @@ def test_a_full_disk_refuses_sends_and_nothing_else_and_says_why(small: SmallDis
         assert asyncio.run(committed(broker.namesrv())) == 7
         assert "Traceback" not in broker.errors
         assert broker.terminate() == 0
+
+
+def test_a_full_disk_with_many_popped_messages_is_logged_in_few_lines(small: SmallDisk, tmp_path: Path) -> None:
+    run = Run(small, tmp_path)
+
+    async def work(broker: BrokerProcess) -> None:
+        namesrv = broker.ready()["namesrv"]
+        await make_load_topics(namesrv, run.ledger)
+        async with (
+            Client(namesrv) as client,
+            client.producer("full", retries=0) as producer,
+            client.pop_consumer("popping", TOPIC, invisible_s=10) as consumer,
+        ):
+            await asyncio.gather(*(producer.send(Message(TOPIC, b"popped")) for _ in range(POPPED)))
+            popped = 0
+            while popped < POPPED:
+                popped += len(await consumer.pop(32, poll_s=5))
+            small.fill()
+            began = len(broker.errors.splitlines())
+            await until(lambda: broker.errors.count("could not be given back") >= MOST, "tries", REVIVED_S)
+            late = (producer.send(Message(TOPIC, b"late"), timeout_s=SEND_S) for _ in range(SENDS))
+            refused = await asyncio.gather(*late, return_exceptions=True)
+            assert all(isinstance(each, SendFailed) for each in refused), refused
+            assert len(broker.errors.splitlines()) - began < MOST_LINES, broker.errors
+
+    with run.broker() as broker:
+        asyncio.run(work(broker))
+        broker.kill()
 
 
 @pytest.mark.parametrize("small", ["tmpfs", "ext4", "xfs"], indirect=True)

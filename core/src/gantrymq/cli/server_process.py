@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 import gc
 import logging
 import logging.handlers
@@ -11,6 +12,7 @@ from typing import Any, TypeVar
 
 import click
 
+from gantrymq.cli.repeated_lines import RepeatedLines
 from gantrymq.commands.output import FilledPath
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -79,6 +81,8 @@ class PrefixedFormatter(logging.Formatter):
 def set_up_logs(level: str, file: str | None, prefix: str = "") -> None:
     """Log to stderr, or to *file*, which is opened again after log rotation; each line starts with *prefix*.
 
+    Repeated lines are bounded (`gantrymq.cli.repeated_lines`).
+
     Raises:
         click.BadParameter: the file cannot be opened.
     """
@@ -91,6 +95,9 @@ def set_up_logs(level: str, file: str | None, prefix: str = "") -> None:
         except OSError as problem:
             raise click.BadParameter(f"cannot open {file}: {problem.strerror}", param_hint="--log-file") from problem
     handler.setFormatter(PrefixedFormatter(prefix) if prefix else logging.Formatter(LOG_FORMAT))
+    repeated = RepeatedLines(handler)
+    handler.addFilter(repeated)
+    atexit.register(repeated.close)
     root = logging.getLogger()
     for old in root.handlers[:]:
         root.removeHandler(old)

@@ -381,11 +381,13 @@ class ReviveLog:
         refused = {
             offset: result for offset, result in zip(offsets, copied, strict=True) if result.status is not PutStatus.OK
         }
-        for offset, result in refused.items():
-            problem = result.problem or result.status.name
-            log.warning("message %d of %s/%d could not be given back yet: %s", offset, key.topic, key.queue_id, problem)
         if not refused:
             return True
+        first = next(iter(refused.values()))
+        log.warning(
+            "%d messages of %s/%d could not be given back to %s yet: %s",
+            *(len(refused), key.topic, key.queue_id, key.group, first.problem or first.status.name),
+        )
         if acknowledged.status is PutStatus.OK:
             now_ms = self._clock.now_ms()
             later: list[tuple[int, ReviveEntry]] = [

@@ -65,7 +65,7 @@ class LevelDelivery:
         self._deleted = DeletedTopics(broker)
         self._unsaved = False
         self._told = ""  # the problem in the last warning
-        self._waits: dict[int, str] = {}  # by level, why the store refused its next message
+        self._waits: dict[int, PutStatus] = {}  # by level, how the store refused its next message
         self._log_end = 0  # log offset after the last delivered message
         self._stored: dict[int, set[int]] = {}  # by level, queue offsets after its position that are delivered
         self._hearing: list[Callable[[], None]] = []
@@ -215,26 +215,28 @@ class LevelDelivery:
             messages.append(message)
             waited.append((record, time_ms))
         position, next_ms = due.position, due.time_ms
-        failure = ""
+        refusal: PutResult | None = None
         for (record, _), result in zip(waited, await self._store(messages), strict=True):
             if result.status is PutStatus.OK:
                 stored.add(record.queue_offset)
                 self._log_end = max(self._log_end, result.end)
             elif result.status is PutStatus.MESSAGE_ILLEGAL:
                 self._leave_behind(record, result.problem)
-            elif not failure:
-                failure, position, next_ms = result.problem or result.status.name, record.queue_offset, None
+            elif refusal is None:
+                refusal, position, next_ms = result, record.queue_offset, None
         self._count([time_ms for record, time_ms in waited if record.queue_offset in stored], delay_ms)
         self._stored[level] = {offset for offset in stored if offset >= position}
         before_ms = due.records[-1][1] if due.records else 0
         # A level that waits comes after the others, which may be for topics that can be stored.
-        self._move(level, position, next_ms, self._clock.now_ms() if failure else before_ms)
-        if failure != self._waits.get(level, ""):
-            self._waits[level] = failure
-            if failure:
-                log.warning("messages of delay level %d wait: the store refuses them: %s; retrying", level, failure)
-        if failure:
-            await self._pause(AGAIN_S)
+        self._move(level, position, next_ms, before_ms if refusal is None else self._clock.now_ms())
+        if refusal is None:
+            self._waits.pop(level, None)
+            return
+        if refusal.status is not self._waits.get(level):  # its text may change with each try
+            self._waits[level] = refusal.status
+            why = refusal.problem or refusal.status.name
+            log.warning("messages of delay level %d wait: the store refuses them: %s; retrying", level, why)
+        await self._pause(AGAIN_S)
 
     def _move(self, level: int, position: int, time_ms: int | None = None, before_ms: int = 0) -> None:
         self._unsaved = self._unsaved or self._file.offsets.get(level) != position

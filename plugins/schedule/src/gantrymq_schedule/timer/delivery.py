@@ -60,7 +60,8 @@ class TimerDelivery:
         Raises:
             StoreError: a message could not be stored before the broker stopped.
         """
-        told, unsure = "", [] if unsure is None else unsure
+        told: PutStatus | None = None  # the logged reason; its text may change with each try
+        unsure = [] if unsure is None else unsure
         waiting = list(messages) if not self.known else [each for each in messages if not _known(each, self.known)]
         while waiting := [each for each in waiting if not self.deleted.has(each.topic, max(0, made_at - 1))]:
             unsure[:] = waiting
@@ -76,7 +77,8 @@ class TimerDelivery:
                 self.end = max(self.end, results[-1].end)
                 self.delivered += len(results)
                 break
-            left, problem = [], ""
+            left: list[StoreMessage] = []
+            refusal: PutResult | None = None
             for message, result in zip(waiting, results, strict=True):
                 if result.status is PutStatus.OK:
                     self.end = max(self.end, result.end)
@@ -86,12 +88,12 @@ class TimerDelivery:
                     log.error("a timed message of topic %s cannot be delivered: %s", message.topic, result.problem)
                 else:
                     left.append(message)
-                    problem = problem or result.problem or result.status.name
+                    refusal = refusal or result
             waiting = unsure[:] = left
-            if waiting:
-                if problem != told:
-                    told = problem
-                    log.warning("%d timed messages wait for the store: %s", len(waiting), told)
+            if refusal is not None:
+                if refusal.status is not told:
+                    told = refusal.status
+                    log.warning("%d timed messages wait for the store: %s", len(left), refusal.problem or told.name)
                 await self._pause()
         unsure.clear()
 
