@@ -17,6 +17,7 @@ from planted_store import Planted
 from gantrymq_spark.jobs.archive import archive
 from gantrymq_spark.jobs.audit import Limits, audit
 from gantrymq_spark.jobs.inputs import Input
+from gantrymq_store_files.delay_levels import DELAY_LEVELS, DelayLevels
 from gantrymq_testing.running_broker import RunningBroker
 
 audit_module = import_module("gantrymq_spark.commands.audit")
@@ -148,3 +149,26 @@ def test_offsets_that_cannot_be_read_are_told(run, root):
     told = run(audit_module.audit, "--store", root)
     assert told.exit_code == 0
     assert "not known: lag: " in told.stderr
+
+
+def test_delays_of_a_broker_with_its_own_levels(session, run, tmp_path):
+    planted = Planted(tmp_path / "store")
+    planted.delayed("D1")
+    planted.orders(10)
+    planted.add(key="D1", more={"REAL_TOPIC": "Orders", "DELAY": "1"})  # 10.5 s later
+    planted.store.write()
+    root = planted.store.root
+    assumed = run(audit_module.audit, "--store", root, "--output", "json")
+    assert (assumed.exit_code, [each["check"] for each in json.loads(assumed.stdout)["findings"]]) == (
+        1,
+        ["delay.late"],
+    )
+    assert any("--delay-levels" in sentence for sentence in json.loads(assumed.stdout)["unknown"])
+    named = run(audit_module.audit, "--store", root, "--delay-levels", "10s 20s", "--output", "json")
+    assert (named.exit_code, json.loads(named.stdout)["unknown"][1:]) == (0, [])
+    (root / DELAY_LEVELS).write_bytes(DelayLevels.of("10s 20s").pack())
+    assert run(audit_module.audit, "--store", root).exit_code == 0
+    refused = run(audit_module.audit, "--archive", tmp_path, "--delay-levels", "1s")
+    assert (refused.exit_code, "give --delay-levels with --store" in refused.output) == (2, True)
+    malformed = run(audit_module.audit, "--store", root, "--delay-levels", "soon")
+    assert (malformed.exit_code, "messageDelayLevel" in malformed.output) == (2, True)

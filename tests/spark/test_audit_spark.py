@@ -16,6 +16,7 @@ from gantrymq_spark.jobs.audit_summary import summary_of, write_findings
 from gantrymq_spark.jobs.inputs import Input
 from gantrymq_spark.report.audit_page import audit_page
 from gantrymq_spark.report.page import write_page
+from gantrymq_store_files.delay_levels import DELAY_LEVELS, DelayLevels
 
 pytestmark = pytest.mark.spark
 
@@ -79,6 +80,7 @@ def with_ten_faults(root):
     store.write()
     table = {"Orders@slow": {"0": 3}, "Orders@quick": {"0": end}, "Bills@slow": {"1": store.next["Bills", 1] - 1}}
     (root / "config" / "consumerOffset.json").write_text(json.dumps({"offsetTable": table}))
+    (root / DELAY_LEVELS).write_bytes(DelayLevels.of().pack())
     store.spoil_log(wrong_body + 90, b"?")
     store.spoil_log(damaged + 4, b"\0\0\0\0")
     return planted, Limits(store.last_ms + HOUR_MS, lag=20), sorted(expected)

@@ -16,9 +16,11 @@ from gantrymq.world.real import RealFiles
 from gantrymq_spark.jobs import rebuild as module
 from gantrymq_spark.jobs.rebuild import rebuild
 from gantrymq_spark.jobs.rebuild_plan import RangeStep, cut_ranges
+from gantrymq_store_files.delay_levels import DELAY_LEVELS, DelayLevels
 from gantrymq_store_tools.layout import Series, StoreFile
 from gantrymq_store_tools.part_file import read_head
 from gantrymq_store_tools.rebuild_store import rebuild_index, rebuild_queues
+from gantrymq_store_tools.record_entries import EntryRules
 from gantrymq_testing.failing_files import FailingFiles
 
 
@@ -205,3 +207,21 @@ def test_what_our_broker_wrote_comes_out_byte_for_byte(gantrymq_broker_factory, 
     assert [data for path, data in sorted(made.items()) if path.startswith("index/")] == index
     assert len(queues) > 4
     assert len(index) > 4
+
+
+def test_due_times_are_those_of_the_recorded_levels_and_others_are_reported(tmp_path):
+    small = SmallStore(tmp_path / "store")
+    for number in range(4):
+        small.add("SCHEDULE_TOPIC_XXXX", 0, b"later", properties=b"DELAY\x011\x02")
+        small.add("Orders", 0, b"%d" % number)
+    levels = DelayLevels.of("20m 1h")
+    small.write(EntryRules(delay_levels=levels))
+    unknown = rebuild(RealFiles(), small.root, tmp_path / "unknown", utc, index=False)
+    (finding,) = unknown.queues.findings
+    assert (finding.kind, finding.extent, unknown.damaged) == ("queue.due_time", 4, True)
+    assert "--delay-levels" in finding.text
+    named = rebuild(RealFiles(), small.root, tmp_path / "named", utc, index=False, delay_levels="20m 1h", run=pickled)
+    (small.root / DELAY_LEVELS).write_bytes(levels.pack())
+    recorded = rebuild(RealFiles(), small.root, tmp_path / "recorded", utc, index=False)
+    for each in (named, recorded):
+        assert (each.queues.same_files, each.queues.findings) == (2, [])

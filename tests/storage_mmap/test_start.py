@@ -35,7 +35,9 @@ def test_a_run_leaves_what_rocketmq_expects(rig):
 
     rig.run(case)
     of_rocketmq = ["checkpoint", "commitlog", "consumequeue", "lock"]
-    assert sorted(path.name for path in rig.root.iterdir()) == sorted([*of_rocketmq, "checkpoint.json"])
+    assert sorted(path.name for path in rig.root.iterdir()) == sorted(
+        [*of_rocketmq, "checkpoint.json", "delayLevels.json"]
+    )
     assert (rig.root / "checkpoint").read_bytes()[:40] == START_MS.to_bytes(8, "big") * 2 + bytes(24)
     assert (rig.root / "checkpoint").stat().st_size == 4096
 

@@ -51,7 +51,7 @@ class SmallStore:
         self._log += record
         return self.records[-1][0]
 
-    def write(self) -> None:
+    def write(self, rules: EntryRules | None = None) -> None:
         """Write log, queues, index, checkpoint and topics.json."""
         folder = self.root / "commitlog"
         folder.mkdir(parents=True)
@@ -62,7 +62,7 @@ class SmallStore:
         reader, open_files = LogReader(self.files, layout.log), OpenFiles(self.files)
         queues = QueueWriter(self.files, layout, self.root, open_files)
         index = IndexWriter(self.files, self.root / "index", INDEX, lambda time_ms: 0)
-        for part in ranges(reader, EntryRules()):
+        for part in ranges(reader, rules or EntryRules()):
             queues.add(part)
             index.add(part)
         queues.finish()

@@ -62,7 +62,8 @@ class Options:
         self.index_enabled = flag("messageIndexEnable")
         self.index_layout = IndexLayout(number("maxHashSlotNum"), number("maxIndexNum"))
         self.most_found = number("maxMsgsNumBatch")  # messages of one query
-        self.delay_levels_ms = parse_delay_levels(settings.text("messageDelayLevel"))
+        self.delay_levels = settings.text("messageDelayLevel")
+        self.delay_levels_ms = parse_delay_levels(self.delay_levels)
 
 
 def _memory_bytes() -> int:

@@ -97,6 +97,7 @@ class StoreWithRawLog(StoreOpening):
         async with self._retention.suspended():
             self._check_writable()
             await self._truncation.run(log_offset, lambda: self._tell(self._truncated, log_offset))
+            await self._workers.run(self._note_levels, log_offset)
             if self._sealed_to >= 0:
                 self._sealed_to = min(self._sealed_to, log_offset - log_offset % self._log.file_bytes)
 

@@ -31,7 +31,6 @@ import attrs
 from gantrymq import __version__
 from gantrymq.errors import StoreError
 from gantrymq.formats.store_folders import BATCH_QUEUES, COMMIT_LOG, EXT_QUEUES, INDEX, QUEUES
-from gantrymq.formats.tags_code import DEFAULT_DELAY_LEVELS
 from gantrymq.world.files import Files, is_disk_full
 from gantrymq_store_files.checkpoint import RECOVERY_MARGIN_MS, Checkpoint, encode_checkpoint
 from gantrymq_store_files.dropped_topics import DROPPED_TOPICS
@@ -43,7 +42,7 @@ from gantrymq_store_tools.config_check import read_checkpoint
 from gantrymq_store_tools.config_copy import CONFIG, ConfigCopy
 from gantrymq_store_tools.copy_ends import log_end
 from gantrymq_store_tools.derived_copy import DerivedCopy, DurableTo
-from gantrymq_store_tools.findings import Finding, ProgressListener, no_progress
+from gantrymq_store_tools.findings import Finding, ProgressListener, no_progress, only_due_times
 from gantrymq_store_tools.layout import Layout, find_layout, refuse_non_store
 from gantrymq_store_tools.log_copy import EarlierLog, LogCopy
 from gantrymq_store_tools.log_reader import LogReader
@@ -77,6 +76,11 @@ class BackupReport:
         """Whether damage was found in the copy, and so in the store."""
         return bool(self.manifest.damaged)
 
+    @property
+    def only_due_times(self) -> bool:
+        """Whether all damage is of due times, see `CheckReport.only_due_times`."""
+        return only_due_times(self.findings)
+
     def to_json(self) -> dict[str, Any]:
         """Return the report as a JSON document."""
         findings = [finding.to_json() for finding in self.findings]
@@ -91,7 +95,7 @@ def backup_store(
     now_ms: int,
     *,
     log_folders: Sequence[Path] = (),
-    delay_levels: str = DEFAULT_DELAY_LEVELS,
+    delay_levels: str | None = None,
     check: bool = True,
     link: bool = False,
     previous: Path | None = None,
@@ -102,7 +106,7 @@ def backup_store(
     Args:
         now_ms: time of the backup.
         log_folders: see `find_layout`.
-        delay_levels: the broker's messageDelayLevel, for the check.
+        delay_levels: the broker's messageDelayLevel, for the check; see `check_store`.
         check: read all records and queue entries of the copy, as `check_store` does.
         link: hard links to full log files of the store instead of copies, if both are on one file system.
         previous: an earlier backup of the store; its full log files are linked, and not read again.

@@ -18,14 +18,13 @@ from typing import Any
 import attrs
 
 from gantrymq.errors import StoreLayoutError
-from gantrymq.formats.tags_code import DEFAULT_DELAY_LEVELS
 from gantrymq.world.files import Files
 from gantrymq_store_files.log_walk import LogDamage
 from gantrymq_store_tools.batch_check import BatchCheck
 from gantrymq_store_tools.checkpointed import NO_LIMIT, vouched_to
 from gantrymq_store_tools.config_check import check_checkpoint, check_configs, read_checkpoint
 from gantrymq_store_tools.ext_check import check_ext
-from gantrymq_store_tools.findings import Finding, ProgressListener, no_progress
+from gantrymq_store_tools.findings import Finding, ProgressListener, due_times, no_progress, only_due_times
 from gantrymq_store_tools.index_check import IndexCheck
 from gantrymq_store_tools.index_layout import find_index_layout, usual_layout
 from gantrymq_store_tools.layout import Layout, find_layout
@@ -60,12 +59,23 @@ class CheckReport:
     index_entries: int = 0
     clean_stop: bool = True  # the file `abort` does not exist
     in_use: bool = False  # a broker had the store open: nothing after `vouched_to` was checked
+    delay_levels: str = ""  # the newest of those used for due times
     vouched_to: int | None = None  # log offset up to which the store must be intact; None after a clean stop: all of it
 
     @property
     def damaged(self) -> bool:
         """Whether any finding is damage."""
         return any(finding.damage for finding in self.findings)
+
+    @property
+    def due_times(self) -> int:
+        """The number of delayed messages with other due times than `delay_levels` give."""
+        return due_times(self.findings)
+
+    @property
+    def only_due_times(self) -> bool:
+        """Whether all damage is of due times, so that the broker may only have other delay levels."""
+        return only_due_times(self.findings)
 
     @property
     def for_recovery(self) -> int:
@@ -79,6 +89,7 @@ class CheckReport:
             **members,
             "root": str(self.root),
             "damaged": self.damaged,
+            "only_due_times": self.only_due_times,
             "findings": [finding.to_json() for finding in self.findings],
         }
 
@@ -88,7 +99,7 @@ def check_store(
     root: Path,
     *,
     log_folders: Sequence[Path] = (),
-    delay_levels: str = DEFAULT_DELAY_LEVELS,
+    delay_levels: str | None = None,
     check_crc: bool = True,
     in_use: bool = False,
     progress: ProgressListener = no_progress,
@@ -97,7 +108,8 @@ def check_store(
 
     Args:
         log_folders: see `find_layout`.
-        delay_levels: the broker's messageDelayLevel, which determines the tags codes of delayed messages.
+        delay_levels: the broker's messageDelayLevel, which determines the due times of delayed messages; by default as
+            recorded in the store, else RocketMQ's default.
         check_crc: whether the CRCs of bodies are checked.
         in_use: a broker has the store open; only data covered by its checkpoint is checked. Files appear and disappear
             meanwhile, so use `open_check.check_open_store`.
@@ -127,11 +139,12 @@ def _check(
     reader: LogReader,
     open_files: OpenFiles,
     report: CheckReport,
-    delay_levels: str,
+    delay_levels: str | None,
     check_crc: bool,
     progress: ProgressListener,
 ) -> None:
     rules = attrs.evolve(rules_of(files, layout, delay_levels), tag_keys=True)
+    report.delay_levels = rules.delay_levels.texts[-1]
     index_layout = None
     if layout.index:
         index_layout = find_index_layout(layout.index, open_files) or usual_layout(layout.index[0].size)

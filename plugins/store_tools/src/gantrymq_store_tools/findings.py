@@ -6,9 +6,12 @@ A finding names the file, the position in it, the extent, and says in one senten
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Iterable
+from typing import Any, Final
 
 import attrs
+
+DUE_TIME: Final = "queue.due_time"
 
 
 class ProgressListener:
@@ -46,6 +49,16 @@ class Finding:
     def for_recovery(self) -> Finding:
         """Return a copy marked as repaired by the next start."""
         return attrs.evolve(self, damage=False, recovery=True)
+
+
+def due_times(findings: Iterable[Finding]) -> int:
+    """Return the number of queue entries with another due time than that of their delay level."""
+    return sum(finding.extent or 0 for finding in findings if finding.kind == DUE_TIME)
+
+
+def only_due_times(findings: Iterable[Finding]) -> bool:
+    """Return whether all damage is of due times: the broker may have other delay levels, and nothing be damaged."""
+    return {finding.kind for finding in findings if finding.damage} == {DUE_TIME}
 
 
 def counted(number: int, noun: str) -> str:

@@ -10,7 +10,6 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from gantrymq.errors import StoreError
-from gantrymq.formats.tags_code import DEFAULT_DELAY_LEVELS
 from gantrymq.world.files import Files
 from gantrymq_store_tools.check import CheckReport, check_store
 from gantrymq_store_tools.findings import Finding, ProgressListener, no_progress
@@ -25,7 +24,7 @@ def check_open_store(
     root: Path,
     *,
     log_folders: Sequence[Path] = (),
-    delay_levels: str = DEFAULT_DELAY_LEVELS,
+    delay_levels: str | None = None,
     check_crc: bool = True,
     progress: ProgressListener = no_progress,
 ) -> CheckReport:

@@ -6,6 +6,7 @@ only if they differ, each entry is compared:
     queue.missing     the log has the record; the queue has nothing, or a pre-blank entry, at its offset
     queue.wrong       an entry that names another log offset or size
     queue.code        log offset and size are right, the tags code is not
+    queue.due_time    the same in SCHEDULE_TOPIC_XXXX: another due time than that of the delay level
     queue.offset      a record whose queue offset does not fit the records around it (`queue_order`)
     queue.unusable    records whose topic or queue id cannot be a folder name
     queue.double      two records of the log have the same queue offset
@@ -25,6 +26,7 @@ from __future__ import annotations
 import attrs
 
 from gantrymq.errors import FormatError
+from gantrymq.model.names import SCHEDULE_TOPIC
 from gantrymq.model.queue import Queue
 from gantrymq_store_files.ext_unit import MAX_UNIT_BYTES, ExtUnit, ext_position, read_ext_unit
 from gantrymq_store_files.queue_entry import ENTRY, ENTRY_BYTES, is_ext_address, is_pre_blank
@@ -173,7 +175,14 @@ class QueueCheck:
             elif is_ext_address(got_code):
                 self._check_unit(queue, offset, got_code, code, place)
             elif got_code != code:
-                self._add("code", queue, offset, f"the tags code is {got_code}, the record's is {code}", names=place)
+                self._wrong_code(queue, offset, got_code, code, place)
+
+    def _wrong_code(self, queue: Queue, queue_offset: int, got: int, code: int, place: int) -> None:
+        if queue.topic == SCHEDULE_TOPIC:
+            text = f"the due time is {got}, that of the delay level is {code}"
+            self._add("due_time", queue, queue_offset, text)  # a kill leaves no wrong due times
+        else:
+            self._add("code", queue, queue_offset, f"the tags code is {got}, the record's is {code}", names=place)
 
     def _check_unit(self, queue: Queue, queue_offset: int, address: int, code: int, place: int) -> None:
         series = self._layout.ext.get(queue, _EMPTY)
@@ -187,7 +196,9 @@ class QueueCheck:
                 problem = "no unit starts there" if unit is None else f"its tags code is {unit.tags_code}, not {code}"
             except (FormatError, OSError) as error:
                 problem = str(error)
-        if unit is None or unit.tags_code != code:
+        if unit is not None and unit.tags_code != code and queue.topic == SCHEDULE_TOPIC:
+            self._wrong_code(queue, queue_offset, unit.tags_code, code, place)
+        elif unit is None or unit.tags_code != code:
             self._add(
                 "wrong", queue, queue_offset, f"ext unit at position {position}: {problem}", part="ext", names=place
             )

@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 import attrs
 
 from gantrymq.formats.store_folders import BATCH_QUEUES, INDEX, QUEUES
-from gantrymq.formats.tags_code import DEFAULT_DELAY_LEVELS
+from gantrymq.model.names import SCHEDULE_TOPIC
 from gantrymq.world.files import Files
 from gantrymq_store_files.index import IndexLayout
 from gantrymq_store_files.log_walk import LogDamage
+from gantrymq_store_files.queue_entry import ENTRY, ENTRY_BYTES, is_ext_address
 from gantrymq_store_tools.check import log_findings, ranges
-from gantrymq_store_tools.findings import Finding, ProgressListener, no_progress
+from gantrymq_store_tools.findings import DUE_TIME, Finding, ProgressListener, counted, no_progress
 from gantrymq_store_tools.index_layout import find_index_layout, usual_layout
 from gantrymq_store_tools.index_write import IndexWriter
 from gantrymq_store_tools.layout import Layout, find_layout
@@ -24,7 +25,7 @@ from gantrymq_store_tools.queue_write import QueueWriter
 from gantrymq_store_tools.store_rules import has_tag_keys, rules_of
 from gantrymq_store_tools.target_files import new_folder, same_bytes
 
-__all__ = ["RebuildReport", "rebuild_index", "rebuild_queues", "sibling_folder"]
+__all__ = ["RebuildReport", "changed_due_times", "rebuild_index", "rebuild_queues", "sibling_folder"]
 
 
 @attrs.define
@@ -69,7 +70,7 @@ def rebuild_queues(
     target: Path,
     *,
     log_folders: Sequence[Path] = (),
-    delay_levels: str = DEFAULT_DELAY_LEVELS,
+    delay_levels: str | None = None,
     progress: ProgressListener = no_progress,
 ) -> RebuildReport:
     """Write ``consumequeue`` and ``batchconsumequeue`` of the store *root* into the folder *target*.
@@ -107,7 +108,7 @@ def rebuild_queues(
         for series in table.values()
         for file in series.files
     )
-    report.findings = log_findings(layout, reader, damages)
+    report.findings = log_findings(layout, reader, damages) + changed_due_times(files, layout, target, delay_levels)
     for queue, log_offset, stated, right in writer.moved:
         text = f"the record at log offset {log_offset} states queue offset {stated}; its entry is at {right}"
         report.findings.append(Finding("queue.offset", f"consumequeue/{queue.topic}/{queue.queue_id}", text, right))
@@ -115,6 +116,39 @@ def rebuild_queues(
         text = f"records say they are of {problem}; they have no entry"
         report.findings.append(Finding("queue.unusable", "consumequeue", text))
     return report
+
+
+def changed_due_times(files: Files, layout: Layout, target: Path, delay_levels: str | None) -> list[Finding]:
+    """Return a finding for each queue of delayed messages whose entries in *target* have other due times.
+
+    It is damage, because the result must not be used, unless the caller named *delay_levels*.
+    """
+    found = []
+    for queue, series in sorted(layout.queues.items()):
+        changed, first = 0, -1
+        for file in series.files if queue.topic == SCHEDULE_TOPIC else ():
+            made = target / layout.name(file.path)
+            if files.stat(made) is None or same_bytes(files, file.path, made):
+                continue
+            before, after = _entries(files, file.path), _entries(files, made)
+            for number, (old, new) in enumerate(zip(before, after, strict=False)):
+                if old[:2] == new[:2] and old[2] != new[2] and not is_ext_address(old[2]):
+                    changed += 1
+                    first = first if first >= 0 else file.start // ENTRY_BYTES + number
+        if changed:
+            text = (
+                f"{counted(changed, 'delayed message')} of level {queue.queue_id + 1} would be due at other times "
+                "than in the store: name the messageDelayLevel of its broker with --delay-levels"
+            )
+            path = f"{QUEUES}/{queue.topic}/{queue.queue_id}"
+            found.append(Finding(DUE_TIME, path, text, first, changed, damage=delay_levels is None))
+    return found
+
+
+def _entries(files: Files, path: Path) -> Iterator[tuple[Any, ...]]:
+    """Return the entries of a queue file."""
+    data = files.read(path)
+    return ENTRY.iter_unpack(data[: len(data) - len(data) % ENTRY_BYTES])
 
 
 def rebuild_index(

@@ -18,12 +18,13 @@ from collections.abc import Mapping
 import attrs
 
 from gantrymq.formats.record import RecordView
-from gantrymq.formats.tags_code import DEFAULT_DELAY_LEVELS, parse_delay_levels, tags_code_of
+from gantrymq.formats.tags_code import tags_code_of
 from gantrymq.model import properties as props
 from gantrymq.model.light_queues import LIGHT_QUEUE_ID, light_queue_offsets
 from gantrymq.model.queue import Queue
 from gantrymq.model.sys_flag import INNER_BATCH, TRANSACTION_COMMIT, TRANSACTION_MASK
 from gantrymq_store_files.batch_entry import pack_batch_entry
+from gantrymq_store_files.delay_levels import DelayLevels
 from gantrymq_store_files.queue_entry import ENTRY
 
 __all__ = ["EntryRules", "RecordEntry", "record_entries"]
@@ -38,7 +39,7 @@ RecordEntry = tuple[bool, Queue, int, bytes]
 class EntryRules:
     """The inputs of entries besides the record. Small plain values, because they are sent to other processes."""
 
-    delay_levels_ms: tuple[int, ...] = attrs.field(factory=lambda: parse_delay_levels(DEFAULT_DELAY_LEVELS))
+    delay_levels: DelayLevels = attrs.field(factory=DelayLevels.of)
     batch_topics: frozenset[str] = frozenset()  # queue.type=BatchCQ
     light_queues: bool = False  # enableMultiDispatch
     tag_keys: bool = False  # the index has an entry for each tag, as 5.5.0 writes it
@@ -54,7 +55,7 @@ def record_entries(record: RecordView, rules: EntryRules) -> list[RecordEntry]:
         rules.dropped and record.log_offset < rules.dropped.get(topic, 0)
     ):
         return []
-    code = tags_code_of(topic, properties, record.store_timestamp, rules.delay_levels_ms)
+    code = tags_code_of(topic, properties, record.store_timestamp, rules.delay_levels.at(record.log_offset))
     queue = Queue(topic, record.queue_id)
     if record.sys_flag & INNER_BATCH or topic in rules.batch_topics:
         base = _number(properties.get(props.INNER_BASE), record.queue_offset)

@@ -20,16 +20,16 @@ import attrs
 from gantrymq.errors import StoreError
 from gantrymq.formats.config import RESERVE, TOPICS, TopicsFile, backup_of, pretty
 from gantrymq.formats.store_folders import BATCH_QUEUES, COMMIT_LOG, EXT_QUEUES, INDEX, QUEUES
-from gantrymq.formats.tags_code import DEFAULT_DELAY_LEVELS
 from gantrymq.model.queue import Queue
 from gantrymq.model.topic import TopicConfig
 from gantrymq.world.files import Files
 from gantrymq_store_files.checkpoint import encode_checkpoint
+from gantrymq_store_files.delay_levels import DELAY_LEVELS, DelayLevels
 from gantrymq_store_files.file_names import file_name
 from gantrymq_store_files.log_walk import LogDamage
 from gantrymq_store_tools.check import CheckReport, check_store, ranges
 from gantrymq_store_tools.config_check import NO_JSON, json_problem, read_checkpoint
-from gantrymq_store_tools.findings import ProgressListener, no_progress
+from gantrymq_store_tools.findings import ProgressListener, counted, no_progress
 from gantrymq_store_tools.index_write import IndexWriter
 from gantrymq_store_tools.layout import Layout, find_layout
 from gantrymq_store_tools.log_reader import LogReader
@@ -81,7 +81,7 @@ def repair_store(
     utc_offset_ms: Callable[[int], int],
     *,
     log_folders: Sequence[Path] = (),
-    delay_levels: str = DEFAULT_DELAY_LEVELS,
+    delay_levels: str | None = None,
     progress: ProgressListener = no_progress,
 ) -> RepairReport:
     """Check *root*; if there is anything to repair, make a repaired copy in the folder *target* and check the copy.
@@ -90,12 +90,19 @@ def repair_store(
 
     Raises:
         StoreLayoutError: *root* is not a store that can be read.
-        StoreError: *target* already exists, or is inside the store.
+        StoreError: *target* already exists, or is inside the store; or due times do not match the delay levels, and
+            *delay_levels* is None.
         OSError: the disk is full or failed.
     """
     before = check_store(files, root, log_folders=log_folders, delay_levels=delay_levels, progress=progress)
     if not (before.damaged or before.for_recovery):
         return RepairReport(root, None, before)
+    if before.due_times and delay_levels is None:
+        raise StoreError(
+            f"{counted(before.due_times, 'delayed message')} of {root} have other due times than the delay levels "
+            f"'{before.delay_levels}' give, and a repair would change them; name the messageDelayLevel of its broker "
+            "with --delay-levels"
+        )
     if target.absolute().is_relative_to(root.absolute()):
         raise StoreError(f"{target} is inside the store; name a folder outside it")
     new_folder(files, target)
@@ -104,6 +111,8 @@ def repair_store(
     aside = target / "recovered" / str(now_ms)
     layout = _without_damaged_ext(layout, report)
     _copy_rest(files, layout, target)
+    if delay_levels is not None:
+        files.replace(target / DELAY_LEVELS, DelayLevels.of(delay_levels).pack())
     progress.begin("copying the log", layout.log.end - layout.log.start)
     copy_log(files, layout, target / COMMIT_LOG)
     progress.end()
@@ -120,7 +129,7 @@ def _make_from_log(
     aside: Path,
     report: RepairReport,
     utc_offset_ms: Callable[[int], int],
-    delay_levels: str,
+    delay_levels: str | None,
     progress: ProgressListener,
 ) -> dict[str, int]:
     """Repair the copied log, write queues, index and checkpoint; return the number of queues that each topic needs."""

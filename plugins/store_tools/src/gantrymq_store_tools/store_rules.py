@@ -8,10 +8,10 @@ from gantrymq.errors import FormatError
 from gantrymq.formats.config import read_topics_file
 from gantrymq.formats.config.consumer_offsets import LIGHT_CONSUMER_OFFSETS
 from gantrymq.formats.record import read_record
-from gantrymq.formats.tags_code import DEFAULT_DELAY_LEVELS, parse_delay_levels
 from gantrymq.model.names import LMQ_PREFIX, SYSTEM_TOPICS
 from gantrymq.model.properties import TAGS
 from gantrymq.world.files import Files
+from gantrymq_store_files.delay_levels import DelayLevels, read_delay_levels
 from gantrymq_store_files.dropped_topics import DROPPED_TOPICS, read_dropped_topics
 from gantrymq_store_files.index import ENTRY, IndexLayout, read_header
 from gantrymq_store_files.index_hash import index_hash
@@ -20,13 +20,15 @@ from gantrymq_store_tools.log_reader import LogReader
 from gantrymq_store_tools.open_files import OpenFiles
 from gantrymq_store_tools.record_entries import EntryRules
 
-__all__ = ["has_tag_keys", "known_topics", "rules_of"]
+__all__ = ["delay_levels_of", "has_tag_keys", "known_topics", "rules_of"]
 
 SAMPLE = 256
 
 
-def rules_of(files: Files, layout: Layout, delay_levels: str = DEFAULT_DELAY_LEVELS) -> EntryRules:
-    """Return the rules for rebuilding, from topics.json, the queue folders and droppedTopics.json.
+def rules_of(files: Files, layout: Layout, delay_levels: str | None = None) -> EntryRules:
+    """Return the rules for rebuilding, from topics.json, the queue folders, droppedTopics.json and delayLevels.json.
+
+    *delay_levels* replaces the levels of delayLevels.json.
 
     Raises:
         ConfigError: *delay_levels* is malformed.
@@ -37,11 +39,25 @@ def rules_of(files: Files, layout: Layout, delay_levels: str = DEFAULT_DELAY_LEV
         batch |= {name for name, topic in topics.topics.items() if topic.has_batch_queues}
     light = any(queue.topic.startswith(LMQ_PREFIX) for queue in layout.queues)
     return EntryRules(
-        delay_levels_ms=parse_delay_levels(delay_levels),
+        delay_levels=delay_levels_of(files, layout.root, delay_levels) or DelayLevels.of(),
         batch_topics=frozenset(batch),
         light_queues=light or files.stat(layout.root / "config" / LIGHT_CONSUMER_OFFSETS) is not None,
         dropped=_dropped(files, layout.root / DROPPED_TOPICS),
     )
+
+
+def delay_levels_of(files: Files, root: Path, given: str | None) -> DelayLevels | None:
+    """Return the delay levels *given*, else those recorded in the store *root*; None if neither exists.
+
+    Raises:
+        ConfigError: *given* is malformed.
+    """
+    if given is not None:
+        return DelayLevels.of(given)
+    try:
+        return read_delay_levels(files, root)
+    except (OSError, FormatError):
+        return None
 
 
 def known_topics(files: Files, layout: Layout) -> frozenset[str] | None:

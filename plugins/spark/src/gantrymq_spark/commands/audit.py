@@ -10,6 +10,7 @@ from gantrymq.commands.output import FilledPath, output_option, print_json, prin
 from gantrymq.errors import ConfigError, GantryError
 from gantrymq_spark.commands.inputs import input_options, moment_ms
 from gantrymq_spark.commands.spark import job_session, spark_options
+from gantrymq_store_tools.commands.options import levels_option
 
 if TYPE_CHECKING:
     from gantrymq_spark.jobs.audit_summary import Summary
@@ -64,6 +65,7 @@ def _duration(ctx: click.Context, parameter: click.Parameter, text: str) -> int:
     metavar="TIME",
     help="Check pending messages as of that time, for example for a copy of a store. [default: now]",
 )
+@levels_option
 @spark_options
 @output_option
 @click.pass_context
@@ -75,6 +77,7 @@ def audit(
     late: int,
     open_ms: int,
     as_of: str | None,
+    delay_levels: str | None,
     master: str | None,
     conf: dict[str, str],
     output: str,
@@ -95,7 +98,7 @@ def audit(
         refuse(given)
         folder = None if report is None else folder_for(report)
         with job_session("audit", master, conf) as session:
-            audited = audit(session, given, limits)
+            audited = audit(session, given, limits, delay_levels=delay_levels)
             found = summary_of(audited)
             if folder is not None:
                 write_findings(audited.findings, folder / "findings.parquet")

@@ -37,7 +37,7 @@ def rebuild(
     root: Path,
     target: Path | None,
     log_folders: tuple[Path, ...],
-    delay_levels: str,
+    delay_levels: str | None,
     queues: bool,
     index: bool,
     slots: int | None,

@@ -25,6 +25,7 @@ import pyarrow.compute as pc
 from gantrymq.errors import ConfigError
 from gantrymq.model.names import DLQ_PREFIX, HALF_TOPIC, OP_TOPIC, SCHEDULE_TOPIC, TIMER_TOPIC
 from gantrymq.model.properties import REAL_TOPIC
+from gantrymq.world.real import RealFiles
 from gantrymq_spark.damage import Damage
 from gantrymq_spark.jobs.audit_digest import DIGEST_SCHEMA, HOUR_SCHEMA, Digest, digest_columns, digest_of_ranges
 from gantrymq_spark.jobs.audit_findings import AuditFinding
@@ -33,9 +34,13 @@ from gantrymq_spark.jobs.audit_messages import KEY_ORDER, KEY_SCHEMA, dead_lette
 from gantrymq_spark.jobs.audit_pending import PENDING_COLUMNS, TIMER_DELETE, delay_findings, transaction_findings
 from gantrymq_spark.jobs.audit_queues import COST, COSTS_SHOWN, RUN_ORDER, RUN_SCHEMA, damage_finding, walk_runs
 from gantrymq_spark.jobs.inputs import Input, messages
+from gantrymq_store_files.delay_levels import DelayLevels
+from gantrymq_store_tools.store_rules import delay_levels_of
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
+
+    from gantrymq_spark.store_options import StoreOptions
 
 __all__ = ["FINDING_SCHEMA", "AuditResult", "Limits", "audit", "refuse"]
 
@@ -88,8 +93,10 @@ class AuditResult:
             frame.unpersist()
 
 
-def audit(spark: SparkSession, given: Input, limits: Limits) -> AuditResult:
+def audit(spark: SparkSession, given: Input, limits: Limits, *, delay_levels: str | None = None) -> AuditResult:
     """Check all messages of *given*.
+
+    *delay_levels* is the broker's messageDelayLevel; by default as recorded in the store, else RocketMQ's default.
 
     Raises:
         ConfigError: *given* is invalid.
@@ -101,6 +108,7 @@ def audit(spark: SparkSession, given: Input, limits: Limits) -> AuditResult:
     from pyspark.sql.pandas.types import from_arrow_schema
 
     refuse(given)
+    levels = _delay_levels(given, delay_levels)
     digest = _digest_of(given)
     rows = _digested(spark, given, digest, from_arrow_schema(DIGEST_SCHEMA)).persist(StorageLevel.DISK_ONLY)
     damages = _damages(rows)
@@ -109,7 +117,7 @@ def audit(spark: SparkSession, given: Input, limits: Limits) -> AuditResult:
         _queues(rows, damages),
         _keys(rows),
         _crc(rows),
-        *_owed(rows, given, limits, _log_start(hours)),
+        *_owed(rows, given, limits, levels, _log_start(hours)),
     ]
     queues = _queue_ends(rows, hours)
     lags, more, unknown = _groups(given, queues)
@@ -125,7 +133,9 @@ def audit(spark: SparkSession, given: Input, limits: Limits) -> AuditResult:
     findings = found.where(sql.col("check") != COST).unionByName(added)
     names = ["brokerName", "topic", "queueId", "hour"]
     summed = hours.groupBy(*names).agg(sql.sum("messages").alias("messages"), sql.sum("bytes").alias("bytes"))
-    return AuditResult(findings, summed, tuple(lags), (*_unknown(given), *unknown), (rows, found))
+    return AuditResult(
+        findings, summed, tuple(lags), (*_unknown(given), *_assumed(rows, given, levels), *unknown), (rows, found)
+    )
 
 
 def refuse(given: Input) -> None:
@@ -150,6 +160,29 @@ def _unknown(given: Input) -> tuple[str, ...]:
     return _NO_LOG
 
 
+def _delay_levels(given: Input, text: str | None) -> DelayLevels | None:
+    if given.store is None:
+        if text is not None:
+            raise ConfigError("delay levels are for the delayed messages of a store; give --delay-levels with --store")
+        return None
+    return delay_levels_of(RealFiles(), _store_options(given).path, text)
+
+
+def _assumed(rows: DataFrame, given: Input, levels: DelayLevels | None) -> tuple[str, ...]:
+    """Return what was assumed about the delays of a store that does not record them."""
+    from pyspark.sql import functions as sql
+
+    if given.store is None or levels is not None:
+        return ()
+    delayed = rows.where((sql.col("kind") == "delay") & (sql.col("topic") == SCHEDULE_TOPIC))
+    if delayed.isEmpty():
+        return ()
+    return (
+        "delay.late, delay.lost: the store does not record the broker's messageDelayLevel, and RocketMQ's default was "
+        "assumed; if the broker has another, give --delay-levels",
+    )
+
+
 # --- one pass over the messages -------------------------------------------------------------------------------------
 
 
@@ -170,10 +203,9 @@ def _digested(spark: SparkSession, given: Input, digest: Digest, schema: Any) ->
                 "brokerName", "topic", "queueId", "commitLogOffset", "queueOffset"
             )
         return frame.mapInArrow(digest, schema)
-    from gantrymq_spark.store_options import read_store_options
     from gantrymq_spark.store_reading import plan_read
 
-    options = read_store_options({**given.options, "path": given.store}, source="gantrymq.store", known=_STORE_OPTIONS)
+    options = _store_options(given)
     parts = plan_read(options)
 
     def work(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -181,6 +213,13 @@ def _digested(spark: SparkSession, given: Input, digest: Digest, schema: Any) ->
             yield from digest_of_ranges(options, [parts[number] for number in batch["id"].to_pylist()], digest)
 
     return spark.range(0, len(parts), 1, max(1, len(parts))).mapInArrow(work, schema)
+
+
+def _store_options(given: Input) -> StoreOptions:
+    from gantrymq_spark.store_options import read_store_options
+
+    texts = {**given.options, "path": given.store or ""}
+    return read_store_options(texts, source="gantrymq.store", known=_STORE_OPTIONS)
 
 
 def _of_kind(rows: DataFrame, kind: str, schema: pa.Schema) -> DataFrame:
@@ -251,7 +290,7 @@ def _crc(rows: DataFrame) -> DataFrame:
     )
 
 
-def _owed(rows: DataFrame, given: Input, limits: Limits, log_start: int) -> list[DataFrame]:
+def _owed(rows: DataFrame, given: Input, limits: Limits, levels: DelayLevels | None, log_start: int) -> list[DataFrame]:
     """Return findings of transactions and delayed messages; a share has all messages of one transaction or delay."""
     from pyspark.sql import functions as sql
 
@@ -272,7 +311,7 @@ def _owed(rows: DataFrame, given: Input, limits: Limits, log_start: int) -> list
     text = sql.coalesce(deletes, sql.concat_ws("+", sql.when(pending_delay, real).otherwise(sql.col("topic")), key))
 
     def look_at_delays(table: pa.Table) -> pa.Table:
-        return _table(delay_findings(_plain(table), limits.now_ms, tolerance_ms=limits.late_ms))
+        return _table(delay_findings(_plain(table), limits.now_ms, tolerance_ms=limits.late_ms, levels=levels))
 
     transactions = _of_kind(rows, "transaction", pending)
     if given.until_ms is not None:
@@ -343,12 +382,9 @@ def _groups(given: Input, queues: list[Any]) -> tuple[list[GroupLag], list[Audit
     if given.store is not None:
         if given.until_ms is not None:
             return [], [], ("lag: with --until the ends of queues are not known",)
-        from gantrymq_spark.store_options import read_store_options
-
-        options = read_store_options({"path": given.store}, source="gantrymq.store", known=_STORE_OPTIONS)
         ends = {(row["topic"], row["queueId"]): row["end"] for row in queues}
         broker = queues[0]["brokerName"] if queues else ""
-        lags, problem = lags_of_store(options.path, ends, broker)
+        lags, problem = lags_of_store(_store_options(given).path, ends, broker)
         return lags, [], () if problem is None else (problem,)
     said = asyncio.run(live_groups(given.namesrv, given.topics, given.pattern))
     return said.lags, said.dead_letters, ()

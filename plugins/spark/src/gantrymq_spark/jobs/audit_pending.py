@@ -18,17 +18,16 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Sequence
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from gantrymq.formats.tags_code import DEFAULT_DELAY_LEVELS, parse_delay_levels
 from gantrymq.model.names import CHECK_MAX_TIME_TOPIC, HALF_TOPIC, OP_TOPIC, SCHEDULE_TOPIC, TIMER_TOPIC
 from gantrymq.model.properties import REAL_TOPIC, TIMER_OUT_MS
 from gantrymq.model.sys_flag import TRANSACTION_COMMIT, TRANSACTION_MASK
 from gantrymq_spark.jobs.audit_findings import AuditFinding
+from gantrymq_store_files.delay_levels import DelayLevels
 
 __all__ = ["PENDING_COLUMNS", "delay_findings", "transaction_findings"]
 
@@ -108,7 +107,7 @@ def delay_findings(
     now_ms: int,
     *,
     tolerance_ms: int = 2_000,
-    levels_ms: Sequence[int] = parse_delay_levels(DEFAULT_DELAY_LEVELS),
+    levels: DelayLevels | None = None,
 ) -> list[AuditFinding]:
     """Return delayed messages that were delivered late, or are due and were not delivered.
 
@@ -116,8 +115,9 @@ def delay_findings(
         messages: one broker's delayed and delivered messages, with `PENDING_COLUMNS`; others are ignored.
         now_ms: time at which *messages* were read.
         tolerance_ms: maximum delay after the due time.
-        levels_ms: delay of each level, from level 1 on.
+        levels: delays of the levels; by default RocketMQ's.
     """
+    levels = levels or DelayLevels.of()
     delayed = _rows(messages.filter(pc.is_in(messages["topic"], pa.array([SCHEDULE_TOPIC, TIMER_TOPIC]))))
     recalled = {key for row in delayed if (key := dict(row["properties"]).get(TIMER_DELETE))}
     waiting: dict[tuple[Any, ...], dict[object, tuple[int, _Row]]] = defaultdict(dict)
@@ -129,6 +129,7 @@ def delay_findings(
         if row["topic"] == TIMER_TOPIC:  # a rolled message is there again
             due_ms, copy = int(properties[TIMER_OUT_MS]), ("timer", properties[TIMER_OUT_MS])
         else:
+            levels_ms = levels.at(row["commitLogOffset"])
             level = min(max(row["queueId"], 0), len(levels_ms) - 1)
             due_ms, copy = _ms(row["storeTimestamp"]) + levels_ms[level], ("level", row["commitLogOffset"])
         waiting[_identity(topic, row)].setdefault(copy, (due_ms, row))

@@ -19,7 +19,6 @@ import attrs
 
 from gantrymq.errors import StoreError
 from gantrymq.formats.store_folders import BATCH_QUEUES, INDEX, QUEUES
-from gantrymq.formats.tags_code import DEFAULT_DELAY_LEVELS
 from gantrymq.world.files import Files
 from gantrymq_spark.jobs.rebuild_plan import (
     RANGE_BYTES,
@@ -40,7 +39,7 @@ from gantrymq_store_tools.log_reader import LogReader
 from gantrymq_store_tools.open_files import OpenFiles
 from gantrymq_store_tools.part_file import PartHead
 from gantrymq_store_tools.rebuild import in_order
-from gantrymq_store_tools.rebuild_store import RebuildReport, present_index_layout
+from gantrymq_store_tools.rebuild_store import RebuildReport, changed_due_times, present_index_layout
 from gantrymq_store_tools.store_rules import has_tag_keys, rules_of
 from gantrymq_store_tools.target_files import same_bytes
 
@@ -105,7 +104,7 @@ def rebuild(
     shares: int = 8,
     range_bytes: int = RANGE_BYTES,
     log_folders: Sequence[Path] = (),
-    delay_levels: str = DEFAULT_DELAY_LEVELS,
+    delay_levels: str | None = None,
     index_layout: IndexLayout | None = None,
     tag_keys: bool | None = None,
     progress: ProgressListener = no_progress,
@@ -154,6 +153,8 @@ def rebuild(
     files.sync_dir(target)
     remove_folder(files, plan.scratch)
     _compare(files, layout, target, done)
+    if done.queues is not None:
+        done.queues.findings += changed_due_times(files, layout, target, delay_levels)
     return done
 
 
@@ -161,7 +162,7 @@ def _plan(
     files: Files,
     layout: Layout,
     scratch: Path,
-    delay_levels: str,
+    delay_levels: str | None,
     index_layout: IndexLayout | None,
     tag_keys: bool | None,
     queues: bool,

@@ -5,9 +5,11 @@ Source of the order: apache/rocketmq store/.../DefaultMessageStore.java (load).
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import attrs
 
-from gantrymq.errors import StoreError
+from gantrymq.errors import FormatError, StoreError
 from gantrymq.interfaces import RecoveryReport
 from gantrymq.world import is_disk_full
 from gantrymq_storage_mmap.checkpoint.saved_point import SavedPoint, read_point, write_point
@@ -20,6 +22,7 @@ from gantrymq_storage_mmap.queues.loading import QueueLoader
 from gantrymq_storage_mmap.recovery.recovery import Recovery
 from gantrymq_storage_mmap.truncation import clear_after_end, cut_log_files
 from gantrymq_store_files.checkpoint import CHECKPOINT_BYTES, Checkpoint, decode_checkpoint, encode_checkpoint
+from gantrymq_store_files.delay_levels import DELAY_LEVELS, DelayLevels, read_delay_levels
 
 
 @attrs.frozen
@@ -37,6 +40,7 @@ class StoreOpening(StoreParts):
     """The parts of a store, and the loading of its files."""
 
     _given_up = False  # whether the start was cancelled
+    _levels: DelayLevels | None = None  # as recorded in the store's folder
 
     def _open(self) -> OpenedStore:
         """Load and recover. Runs in a thread; nothing else uses the store meanwhile."""
@@ -65,6 +69,7 @@ class StoreOpening(StoreParts):
             self._queues,
             self._dropped,
             options,
+            self._recorded_levels(notes.append).newest_ms,
             self._checkpointer.make_durable_now,
             self._report,
             self._progress,
@@ -87,6 +92,7 @@ class StoreOpening(StoreParts):
         report = recovery.run(clean, checkpoint, saved, loader.newest)
         self._dropped.cut(report.log_end)
         self._log.recovered(report.log_end, recovery.last_timestamp, recovery.log_start)
+        self._note_levels(report.log_end)
         if self._log.current is not None:
             self._log.current.file.allocate(options.log_file_bytes)  # files of a Java broker are sparse
         self._publisher.recovered(report.log_end, recovery.last_timestamp, recovery.newest)
@@ -130,6 +136,29 @@ class StoreOpening(StoreParts):
             and saved.file_bytes == self._queues.file_bytes
             and log.min_offset <= saved.offset <= (log.files[-1].end if log.files else log.min_offset)
         )
+
+    def _recorded_levels(self, report: Callable[[str], object]) -> DelayLevels:
+        """Return the delay levels of the stored messages; the setting if they are not recorded."""
+        try:
+            self._levels = read_delay_levels(self._files, self._root)
+        except FormatError as problem:
+            self._levels = None
+            report(f"{problem}; it is rewritten")
+        return self._levels or DelayLevels.of(self._options.delay_levels)
+
+    def _note_levels(self, log_end: int) -> None:
+        """Record that messages from *log_end* on have the delay levels of the setting. Blocks."""
+        setting, before = self._options.delay_levels, self._levels
+        if before is None:
+            self._levels = DelayLevels.of(setting)
+        else:
+            self._levels = before.with_setting(setting, log_end, self._log.min_offset)
+        if self._levels == before:
+            return
+        try:
+            self._files.replace(self._root / DELAY_LEVELS, self._levels.pack())
+        except OSError as error:
+            self._report(f"{self._root / DELAY_LEVELS} cannot be written, the next start tries again: {error}")
 
     def _mark_open(self) -> None:
         """Create ``abort``, which exists while the store is open; on a full disk without the (unused) process id."""

@@ -24,7 +24,7 @@ ConsumeQueue.java (recover, truncateDirtyLogicFiles, correctMinOffset).
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import attrs
@@ -70,6 +70,7 @@ class Recovery:
     _queues: QueueTable  # as loaded
     _dropped: DroppedTopics  # records of deleted topics
     _options: Options
+    _delay_levels_ms: Sequence[int]  # of the messages that are stored
     _make_durable: Callable[[], object]  # writes and syncs the tails of queues
     _report: Callable[[str], object]  # called with each note
     _report_progress: Callable[[str], object]  # called with a line each second while the log is read
@@ -264,7 +265,7 @@ class Recovery:
     def _read(self, replay: Replay, start: int, known: tuple[int, int]) -> None:
         """Replay all records from *start* on. *known*: log offset and size of a record that existed at a clean stop."""
         options = self._options
-        walk = LogEntries(self._source, start, delay_levels_ms=options.delay_levels_ms, check_crc=options.check_crc)
+        walk = LogEntries(self._source, start, delay_levels_ms=self._delay_levels_ms, check_crc=options.check_crc)
         progress = self._progress(start)
         pending: list[LogDamage] = []  # holes, once a record is found after them
         self.log_start = start
@@ -323,7 +324,7 @@ class Recovery:
         *searched*: no checkpoint gives the ends of the queues.
         """
         queues, end = self._queues, self._end
-        repair = QueueRepair(self._log, self._dropped, self._options.delay_levels_ms)
+        repair = QueueRepair(self._log, self._dropped, self._delay_levels_ms)
         holes: list[QueueHole] = []
         segmented_files: list[ConsumeQueue | BatchQueue] = [*queues.by_name.values(), *queues.batch.values()]
         for view in map(RepairView, segmented_files):

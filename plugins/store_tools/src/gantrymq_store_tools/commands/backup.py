@@ -12,7 +12,7 @@ import click
 
 from gantrymq.commands.output import FilledPath, output_option, print_json, say
 from gantrymq.errors import StoreError
-from gantrymq_store_tools.commands.findings_table import show_findings
+from gantrymq_store_tools.commands.findings_table import repair_advice, show_findings
 from gantrymq_store_tools.commands.options import levels_option, log_option
 from gantrymq_store_tools.commands.paced import Paced
 from gantrymq_store_tools.commands.progress_bar import progress_bar
@@ -48,7 +48,7 @@ def backup(
     mb_per_second: float | None,
     no_check: bool,
     log_folders: tuple[Path, ...],
-    delay_levels: str,
+    delay_levels: str | None,
     output: str,
 ) -> None:
     """Copy a store into the new folder DIR, while a broker has it open or not, and check the copy.
@@ -80,7 +80,8 @@ def backup(
         show_findings(damages)
         click.echo(f"{target}: {_extent(report.manifest)}")
         if damages:
-            say(f"the store was damaged before; after a restore, repair it with: gantrymq store repair {root}")
+            advice = repair_advice(damages, root)
+            say(advice if report.only_due_times else f"the store was damaged before; after a restore, {advice}")
     ctx.exit(1 if report.damaged else 0)
 
 

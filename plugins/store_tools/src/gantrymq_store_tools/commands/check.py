@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from gantrymq.commands.output import output_option, print_json, say
-from gantrymq_store_tools.commands.findings_table import show_findings
+from gantrymq_store_tools.commands.findings_table import repair_advice, show_findings
 from gantrymq_store_tools.commands.in_use import IN_USE, in_use
 from gantrymq_store_tools.commands.options import folder_argument, levels_option, log_option
 from gantrymq_store_tools.commands.progress_bar import progress_bar
@@ -27,9 +27,12 @@ if TYPE_CHECKING:
 @output_option
 @click.pass_context
 def check(
-    ctx: click.Context, root: Path, log_folders: tuple[Path, ...], delay_levels: str, no_crc: bool, output: str
+    ctx: click.Context, root: Path, log_folders: tuple[Path, ...], delay_levels: str | None, no_crc: bool, output: str
 ) -> None:
     """Read a whole store and compare everything in it with its commit log. Writes nothing.
+
+    Due times of delayed messages are compared with the broker's delay levels. Give --delay-levels if they are not
+    recorded in the store, as in one of a Java broker, and not RocketMQ's default.
 
     Exit code 0: nothing is wrong; findings that a killed broker leaves and the next start repairs are in parentheses.
     1: damage was found and is listed. 3: a broker has the store open, and nothing is wrong up to its checkpoint; the
@@ -71,13 +74,18 @@ def _show(root: Path, report: CheckReport) -> None:
         f"{counted(report.index_files, 'index file')}"
     )
     if report.damaged:
-        stop = "after its broker has stopped, " if report.in_use else ""
-        say(f"{stop}make a repaired copy with: gantrymq store repair {root}")
+        stop = "after its broker has stopped, " if report.in_use and not report.only_due_times else ""
+        say(f"{stop}{repair_advice(report.findings, root)}")
     elif report.in_use:
         say("to check the whole store, stop the broker and check again")
 
 
 def _verdict(report: CheckReport) -> str:
+    if report.only_due_times:
+        return (
+            f"sound except for {counted(report.due_times, 'due time')} of delayed messages, which the delay levels "
+            f"'{report.delay_levels}' do not explain"
+        )
     damages = sum(finding.damage for finding in report.findings)
     if report.in_use:
         place = f"log offset {report.vouched_to} (checkpoint)"

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from pathlib import Path
 
 import click
 
 from gantrymq.commands.output import print_table, say
-from gantrymq_store_tools.findings import Finding, counted
+from gantrymq_store_tools.findings import Finding, counted, due_times, only_due_times
 from gantrymq_store_tools.rebuild_store import RebuildReport
 
-__all__ = ["show_findings", "show_rebuilt"]
+__all__ = ["repair_advice", "show_findings", "show_rebuilt"]
 
 MAX_ROWS = 200  # the JSON output has all findings
 
@@ -32,6 +33,17 @@ def show_findings(findings: Sequence[Finding]) -> None:
     print_table(["Kind", "Where", "Place", "Extent", "What"], rows)
     if len(findings) > MAX_ROWS:
         say(f"{len(findings) - MAX_ROWS} more; --output json has all of them")
+
+
+def repair_advice(findings: Sequence[Finding], root: Path) -> str:
+    """Return what to do about damage of the store *root*: a repaired copy, unless only due times are unexpected."""
+    if only_due_times(findings):
+        return (
+            "name the messageDelayLevel of its broker: gantrymq store check --delay-levels '1s 5s ...' "
+            f"{root}; a repair with other levels would change the due times"
+        )
+    levels = "--delay-levels '<messageDelayLevel of its broker>' " if due_times(findings) else ""
+    return f"make a repaired copy with: gantrymq store repair {levels}{root}"
 
 
 def show_rebuilt(report: RebuildReport, what: str) -> None:

@@ -10,7 +10,6 @@ import click
 
 from gantrymq.commands.output import FilledPath
 from gantrymq.commands.times import read_time_ms
-from gantrymq.formats.tags_code import DEFAULT_DELAY_LEVELS
 
 if TYPE_CHECKING:
     from gantrymq_store_files.index import IndexLayout
@@ -29,9 +28,8 @@ log_option = click.option(
 )
 levels_option = click.option(
     "--delay-levels",
-    default=DEFAULT_DELAY_LEVELS,
     metavar="TEXT",
-    help="The broker's messageDelayLevel if it is not the default.",
+    help="The broker's messageDelayLevel; by default as recorded in the store, else RocketMQ's default.",
 )
 target_option = click.option(
     "--to", "target", type=FilledPath(path_type=Path), metavar="DIR", help="Target folder; by default next to DIR."

@@ -36,7 +36,7 @@ def rebuild_queues(
     root: Path,
     target: Path | None,
     log_folders: tuple[Path, ...],
-    delay_levels: str,
+    delay_levels: str | None,
     output: str,
 ) -> None:
     """Rebuild consume queues from the commit log, in a folder next to the store.

@@ -25,7 +25,7 @@ def repair(
     root: Path,
     target: Path | None,
     log_folders: tuple[Path, ...],
-    delay_levels: str,
+    delay_levels: str | None,
     output: str,
 ) -> None:
     """Check a store and, if anything is wrong, make a repaired copy next to it. The store itself is not changed.
