@@ -88,13 +88,9 @@ def test_online_members_and_their_subscriptions(online, command):
 
 
 def test_progress_adds_up_what_is_behind(server, online, command):
-    assert command("group", "progress", "-g", "CG") == {
-        "group": "CG",
-        "behind": 0,
-        "queues": [],
-        "without_master": [],
-        "from_slaves": [],
-    }
+    found = command("group", "progress", "-g", "CG")
+    assert (found["behind"], found["deleted"], found["without_master"]) == (0, 0, [])
+    assert [(each["topic"], each["committed"]) for each in found["queues"]] == [("T", 0)] * 2
     for _ in range(4):
         server.send("T", b"body")
     server.call(server.broker.offsets.commit, "CG", Queue("T", 0), 1)
@@ -115,15 +111,32 @@ def test_progress_of_a_deleted_group_shows_the_offsets_that_are_left(server, onl
     assert [each["topic"] for each in command("group", "progress", "-g", "CG")["queues"]] == ["T", "T"]
 
 
-def test_progress_on_another_topic_says_where_the_group_has_committed(server, online):
+def test_progress_on_another_topic_says_what_the_group_reads(server, online):
     def said(*words):
         done = CliRunner().invoke(main, ["group", "progress", "-g", "CG", *words, "-n", server.namesrv])
         return done.stderr or done.stdout.splitlines(keepends=True)[-1]
 
-    assert said() == said("-t", "T") == "CG has committed nothing yet\n"
-    server.call(server.broker.offsets.commit, "CG", Queue("T", 0), 0)
-    assert said("-t", "T") == "CG is 0 messages behind\n"
-    assert said("-t", "Other") == "CG has committed nothing on topic Other; it has on T\n"
+    assert said() == said("-t", "T") == "CG is 0 messages behind\n"
+    assert said("-t", "Other") == "CG does not read topic Other; it reads T\n"
+    server.call(server.broker.groups.require, "New")
+    assert said("-g", "New") == "New has committed nothing yet\n"
+
+
+def test_offsets_of_one_topic_are_deleted_when_no_member_reads_it(server, online, command):
+    for topic, group in (("T", "CG"), ("Left", "CG"), ("T", "Gone")):
+        server.create_topic(topic, 2)
+        server.call(server.broker.groups.require, group)
+        server.call(server.broker.offsets.commit, group, Queue(topic, 1), 0)
+    assert "online members of group CG read topic T" in command(
+        "group", "delete-offsets", "-g", "CG", "-t", "T", code=1
+    )
+    for group, topic in (("CG", "Left"), ("Gone", "T")):
+        found = command("group", "delete-offsets", "-g", group, "-t", topic)
+        assert found == {"group": group, "topic": topic, "brokers": {server.broker_address: [1]}}
+        again = command("group", "delete-offsets", "-g", group, "-t", topic, code=1)
+        assert f"group {group} has no offsets on topic {topic}" in again
+    assert server.call(server.broker.offsets.topics_of, "CG") == ["T"]
+    assert server.call(server.broker.offsets.committed, "CG", Queue("T", 1)) == 0
 
 
 @pytest.mark.parametrize("name", ["TOOLS_CONSUMER", "CID_RMQ_SYS_anything"])

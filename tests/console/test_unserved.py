@@ -6,7 +6,7 @@ import pytest
 from console_members import commit, join, produce
 from polling import wait_until
 
-from gantrymq.client.admin import QueueTimes, RequestNotServed
+from gantrymq.client.admin import RequestNotServed
 from gantrymq.errors import BrokerRefused
 from gantrymq.remoting.codes import ResponseCode
 from gantrymq_console.data import clients, group, groups, table, topics
@@ -108,7 +108,7 @@ def test_subscribed_topics_without_offsets_count_and_broadcasting_is_unknown(pla
     assert (rows["New"]["lag"], rows["Wide"]["lag"], rows["Wide"]["model"]) == ("1", None, "BROADCASTING")
 
 
-def test_a_name_of_a_topic_that_is_no_group_and_times_of_1970_are_left_out(plain, monkeypatch):
+def test_a_name_of_a_topic_that_is_no_group_is_left_out(plain, monkeypatch):
     asked = type(plain.client.admin).groups_of_topic
 
     async def like_5_3_3(admin, address, topic):
@@ -116,9 +116,6 @@ def test_a_name_of_a_topic_that_is_no_group_and_times_of_1970_are_left_out(plain
 
     monkeypatch.setattr(type(plain.client.admin), "groups_of_topic", like_5_3_3)
     assert [each["group"] for each in plain.api("/topics/Orders/groups")["data"]["groups"]] == ["A", "B", "C"]
-    now_ms = plain.running.cluster.world.clock.now_ms()
-    assert groups.latest([QueueTimes(-1, -1, -1, now_ms)], now_ms) is None
-    assert groups.latest([QueueTimes(1, 1, 1, 5), QueueTimes(1, 1, 1, 7)], now_ms) == 7
 
 
 def test_clients_are_found_group_by_group(plain):

@@ -250,9 +250,10 @@ def test_a_console_reads_topics_groups_and_connections_without_requests():
         assert second.updated_ms == stored[1]
         await broker.messages.pull(PullRequest("CG", "T", 1, 0), client)
         broker.offsets.commit("CG", Queue("T", 1), 1)
-        unread, read = [each async for each in broker.offsets.progress("CG", topic)]
-        assert (unread.committed, unread.next_pull, unread.consumed_ms) == (None, -1, 0)
-        assert (read.committed, read.max_offset, read.next_pull, read.consumed_ms) == (1, 2, 2, stored[0])
+        unread, read = [broker.lags.queue("CG", Queue("T", queue_id)) for queue_id in range(2)]
+        assert (unread.committed, unread.behind) == (None, 0)
+        assert (read.committed, read.bounds.max_offset, read.begin, read.behind) == (1, 2, 1, 1)
+        assert await broker.lags.stored_ms(Queue("T", 1), read.begin) == stored[1]
         assert (broker.offsets.topics_of("CG"), broker.offsets.groups_of("T")) == (["T"], ["CG"])
         (found,) = [each for each in broker.clients.connections() if each.connection is client]
         assert (found.client_id, found.language, found.since_ms) == ("client", "OTHER", began)

@@ -14,13 +14,25 @@ PULL = attrs.evolve(PUSH, consume_type="CONSUME_ACTIVELY")
 CASTING = attrs.evolve(PUSH, message_model="BROADCASTING")
 GROUP = GroupFacts("CG", (PUSH,))
 TOPIC = TopicFacts("T", read_queues=4)
-READ = QueueFacts(TOPIC, 0, max_offset=10, committed=4, next_pull=6, pulled_ms_ago=100, pulled_by="c1")
+READ = QueueFacts(
+    TOPIC, 0, max_offset=10, committed=4, begin=4, behind=6, next_pull=6, pulled_ms_ago=100, pulled_by="c1"
+)
+OUT = {"next_pull": 10, "oldest_ms_ago": 20_000}  # everything was handed out and is not committed
+END = {"committed": 10, "begin": 10, "behind": 0}
 TOLD = Told("custom-filters-suspended", "T", "filter X of group CG on topic T is suspended; ask: gantrymq plugins")
 DIFFERENT = Conflict(Kind.SUBSCRIPTIONS, "they differ", "T")
 
 
-MENDS = ("gantrymq ", "mqadmin ", "request 353", "let it pull", "wait for it to pull again")
-BY_ITSELF = ("reading", "up-to-date", "popped", "lock-of-a-dead-client", "reset-pending", "owner-left")  # no trouble
+MENDS = ("gantrymq ", "request 353", "let it pull", "wait for it to pull again")
+BY_ITSELF = (
+    "reading",
+    "up-to-date",
+    "popped",
+    "lock-of-a-dead-client",
+    "reset-pending",
+    "owner-left",
+    "broadcasting",
+)  # no trouble
 
 
 def group(**more):
@@ -71,14 +83,25 @@ def queue(**more):
             "'TagA' matched none of 9 messages",
         ),
         (GROUP, attrs.evolve(topic(popped=True), next_pull=-1), "popped", "6 messages are before it"),
-        (GROUP, attrs.evolve(topic(popped=True), next_pull=-1, committed=10), "up-to-date", "pops and is at the end"),
+        (GROUP, attrs.evolve(topic(popped=True), next_pull=-1, **END), "up-to-date", "pops and is at the end"),
         (GROUP, queue(next_pull=-1), "not-owned", "broker's start (1 member online)"),
         (group(members=(PULL,)), queue(next_pull=-1), "not-pulled", "never asked for this queue"),
         (GROUP, queue(pulled_by="c9", puller_online=False), "owner-left", "c9 pulled it last, 0 s ago, and is gone"),
         (GROUP, queue(pulled_ms_ago=60_000), "paused", "c1 last pulled 60 s ago: it is suspended"),
         (group(members=(PULL,)), queue(pulled_ms_ago=7_200_000), "paused", "c1 pulls itself, and last asked 2 h ago"),
-        (GROUP, queue(committed=10), "up-to-date", "at the end (10): nothing new has come"),
-        (GROUP, queue(next_pull=10, held_by=("c1",)), "not-committed", "are with c1"),
+        (GROUP, queue(**END), "up-to-date", "at the end (10): nothing new has come"),
+        (GROUP, queue(held_by=("c1",), **OUT), "not-committed", "are with c1"),
+        (GROUP, queue(held_by=("c1",), next_pull=10), "not-committed", "are with c1"),
+        (GROUP, queue(held_by=("c1",), locked_by="c1", **OUT), "order-stuck", "keeps failing at offset 4"),
+        (GROUP, queue(locked_by="c1", **OUT), "order-stuck", "which was stored 20 s ago; 6 messages wait"),
+        (group(members=(CASTING,)), queue(behind=None), "broadcasting", "c1 pulled it last, 0 s ago, up to 6"),
+        (group(members=(CASTING,)), queue(behind=None, held_by=("c1",)), "broadcasting", "c1 waits for messages at 6"),
+        (
+            group(members=(CASTING,)),
+            queue(behind=None, next_pull=-1, pulled_ms_ago=None),
+            "broadcasting",
+            "none has pulled it since the broker's start",
+        ),
     ],
 )
 def test_each_reason_has_its_word_and_its_sentence(of_group, of_queue, word, part):
@@ -101,6 +124,8 @@ def test_what_stops_everything_is_told_before_what_would_follow_from_it():
         queue(pulled_ms_ago=59_999),
         queue(locked_by="c1"),
         queue(held_by=("c1",), pulled_ms_ago=600_000),
+        queue(held_by=("c1",), next_pull=10, oldest_ms_ago=14_000),  # members commit every 5 s
+        queue(held_by=("c1",), locked_by="c1", next_pull=10, oldest_ms_ago=14_000),
     ],
 )
 def test_no_reason_is_made_up(fine):
@@ -134,10 +159,20 @@ def test_members_that_own_no_queue_are_named():
 def test_retries_and_dead_letters():
     found = list(
         explain_group(
-            group(retry_waiting=3, retry_waiting_more=True, retry_due_ms=6000, retry_behind=1, dead_letters=2), (), 1000
+            group(
+                retry_waiting=3,
+                retry_waiting_more=True,
+                retry_due_ms=6000,
+                retry_behind=1,
+                dead_letters=2,
+                deleted=11,
+            ),
+            (),
+            1000,
         )
     )
-    assert [each.word for each in found] == ["retry-waiting", "retry-behind", "dead-letters"]
+    assert [each.word for each in found] == ["retry-waiting", "retry-behind", "deleted-unread", "dead-letters"]
+    assert found.pop(2).sentence.startswith("11 messages were deleted before the group read them: ")
     assert found[0].sentence == "at least 3 messages wait for another try of the group, the next is due in 5 s"
     assert found[1].sentence.startswith("1 message is to be tried again now, on the retry topics of CG")
     assert found[2].sentence.startswith("2 messages are on %DLQ%CG")
@@ -166,25 +201,34 @@ def test_the_owner_is_the_waiting_member_then_the_lock_holder_then_the_last_pull
 
 
 def test_a_queue_without_messages_asks_for_no_member():
-    found = explain_queue(group(members=()), queue(committed=10))
+    found = explain_queue(group(members=()), queue(**END))
     assert found == ("nobody-online", "no member is online, and the group is at the end (10)")
 
 
 def test_numbers_and_their_verbs_agree():
     """No sentence says "1 messages", "1 message wait" or "0 messages wait"."""
-    one, end = {"committed": 9, "next_pull": 9}, {"committed": 10, "next_pull": 10}
+    one, end = {"committed": 9, "begin": 9, "behind": 1, "next_pull": 9}, {**END, "next_pull": 10}
     queues = [attrs.evolve(READ, **{**of, **more}) for of in (one, end) for more in MORE]
     queues += [attrs.evolve(each, topic=attrs.evolve(TOPIC, **of)) for each in queues for of in OF_TOPIC]
     groups = [GROUP, group(members=()), group(members=(PULL,)), group(members=(PUSH, PUSH))]
     few = attrs.evolve(TOPIC, read_queues=1)
-    of_groups = [group(members=members, retry_waiting=1, retry_behind=1, dead_letters=1) for members in MEMBERS]
+    of_groups = [
+        group(members=members, retry_waiting=1, retry_behind=1, dead_letters=1, deleted=1) for members in MEMBERS
+    ]
     said = {explain_queue(each, every).sentence for each in groups for every in queues}
     said |= {each.sentence for every in of_groups for each in explain_group(every, (few,), 1000)}
     assert len(said) > 15
-    wrong = re.compile(r"\b1 (messages|members|queues|read queues)\b|\b1 message (wait|are)\b|\b0 messages\b")
+    wrong = re.compile(r"\b1 (messages|members|queues|read queues)\b|\b1 message (wait|are|were)\b|\b0 messages\b")
     assert [each for each in said if wrong.search(each)] == []
 
 
-MORE = ({}, {"held_by": ("c1",), "next_pull": 10}, {"next_pull": -1}, {"pulled_ms_ago": 99_000}, {"checked": 1})
+MORE = (
+    {},
+    {"held_by": ("c1",), **OUT},
+    {"locked_by": "c1", **OUT},
+    {"next_pull": -1},
+    {"pulled_ms_ago": 99_000},
+    {"checked": 1},
+)
 OF_TOPIC = ({"popped": True}, {"expression": "TagA"}, {"read_queues": 1})
 MEMBERS = ((), (PUSH,), (PUSH, MemberFacts("c2", "x:1")))

@@ -160,7 +160,10 @@ def test_a_queue_from_never_pulled_to_up_to_date(beside):
         held = asyncio.ensure_future(one.pull(0, 3, wait_ms=20_000))
         await cluster.world.clock.sleep(1)
         _, queues = await one.explain()
-        assert (queues["T", 0]["reason"], queues["T", 0]["held"]) == ("not-committed", ["one"])
+        assert (queues["T", 0]["reason"], queues["T", 0]["held"]) == ("reading", ["one"])
+        await cluster.world.clock.sleep(10)
+        _, queues = await one.explain()
+        assert queues["T", 0]["reason"] == "not-committed"
         await held
         await one.pull(0, 3, commit=3)
         _, queues = await one.explain()

@@ -5,6 +5,8 @@ import json
 
 import pytest
 
+from gantrymq.broker.consuming import lags
+from gantrymq.broker.consuming.lags import GroupLags
 from gantrymq.formats.tags_code import delay_levels_of
 from gantrymq.model.group import GroupConfig
 from gantrymq.model.queue import Queue
@@ -49,6 +51,7 @@ def test_a_group_is_shown_with_what_it_has_to_do(beside):
             "members": 1,
             "model": "CLUSTERING",
             "behind": 0,
+            "deleted": 0,
             "late_ms": 0,
             "retry_behind": 0,
             "retry_waiting": 0,
@@ -346,13 +349,13 @@ def test_a_computation_that_the_stop_interrupts_is_refused(beside, monkeypatch):
 
 def test_a_message_is_read_once_while_nothing_moves(beside, monkeypatch):
     read = []
-    stored = group_rows.stored_ms_of
+    stored = GroupLags.stored_ms
 
-    async def counted(broker, queue, offset):
+    async def counted(lags, queue, offset):
         read.append((queue, offset))
-        return await stored(broker, queue, offset)
+        return await stored(lags, queue, offset)
 
-    monkeypatch.setattr(group_rows, "stored_ms_of", counted)
+    monkeypatch.setattr(GroupLags, "stored_ms", counted)
 
     async def work(cluster, client_of):
         topic(cluster, queues=2)
@@ -563,7 +566,7 @@ def test_the_loop_runs_between_queues(beside, monkeypatch):
             done.append(self)
             await super().item_done()
 
-    for module in (group_rows, topic_rows):
+    for module in (lags, topic_rows):
         monkeypatch.setattr(module, "TimeSlices", Counted)
 
     async def work(cluster, client_of):

@@ -5,8 +5,6 @@ from types import SimpleNamespace
 
 import pytest
 
-from gantrymq.errors import StoreError
-from gantrymq.formats.record import encode_record
 from gantrymq_metrics import oldest_messages
 from gantrymq_metrics.oldest_messages import OldestMessages
 
@@ -23,22 +21,12 @@ class Broker:
     """A broker with store times of 1000 ms times the queue offset; `asked` records the reads."""
 
     def __init__(self):
-        self.world, self.messages = SimpleNamespace(clock=Clock()), self
+        self.world, self.lags = SimpleNamespace(clock=Clock()), self
         self.asked, self.broken = [], set()
 
-    async def get(self, queue, queue_offset, limit):
+    async def stored_ms(self, queue, queue_offset):
         self.asked.append((queue.queue_id, queue_offset))
-        if queue.queue_id in self.broken:
-            raise StoreError("the disk failed")
-        stored = encode_record(
-            topic="T",
-            queue_id=0,
-            body=b"",
-            properties=b"",
-            queue_offset=queue_offset,
-            store_timestamp=queue_offset * 1000,
-        )
-        return SimpleNamespace(count=1, buffers=[stored])
+        return None if queue.queue_id in self.broken else queue_offset * 1000
 
 
 @pytest.fixture

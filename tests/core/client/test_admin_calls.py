@@ -102,6 +102,15 @@ def test_progress_of_every_group(answered):
     assert asked.ext == {"isOrder": "false"}
 
 
+@pytest.mark.parametrize(("behind", "lag"), [("2", 2), ("null", None)])
+def test_the_lag_is_that_of_the_broker_if_it_reports_one(answered, behind, lag):
+    stats = b'{"behind":%s,"brokerOffset":9,"consumerOffset":4,"deletedUnread":3}' % behind.encode()
+    found, _ = answered(
+        208, b'{"offsetTable":{' + QUEUE + b":" + stats + b"}}", lambda admin: admin.group_progress(A, "G")
+    )
+    assert [(each.lag, each.deleted) for each in found.values()] == [(lag, 3)]
+
+
 def test_times_of_a_group(answered):
     body = (
         b'{"consumeTimeSpanSet":[{"consumeTimeStamp":20,"delayTime":-3,"maxTimeStamp":30,"minTimeStamp":10,'
@@ -109,6 +118,9 @@ def test_times_of_a_group(answered):
     )
     found, _ = answered(303, body, lambda admin: admin.group_times(A, "G", "T"))
     assert found == {MessageQueue("T", "a", 1): QueueTimes(10, 30, 20, 0)}
+    body = body.replace(b"-3", b"1795892985001")  # RocketMQ: now minus the -1 of a message that is gone
+    found, _ = answered(303, body, lambda admin: admin.group_times(A, "G", "T"))
+    assert [each.late_ms for each in found.values()] == [None]
 
 
 def test_a_counter_and_entries_of_a_queue(answered):

@@ -25,6 +25,7 @@ class BrokerFacade:
         self.bit_maps, self.clean_start = parts.bit_maps, parts.clean_start
         self.messages = parts.messages
         self.topics, self.groups, self.offsets = parts.topics, parts.groups, parts.offset_commits
+        self.lags = parts.lags
         self.clients, self.locks = parts.clients, parts.locks
         self.held_pulls, self.filters = parts.held_pulls, parts.filters
         self.registration, self.access = parts.registration, parts.access

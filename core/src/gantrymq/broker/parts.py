@@ -15,6 +15,7 @@ import attrs
 
 from gantrymq.broker.consuming.filters import Filters
 from gantrymq.broker.consuming.held_pulls import HeldPulls
+from gantrymq.broker.consuming.lags import GroupLags
 from gantrymq.broker.consuming.offset_commits import OffsetCommits
 from gantrymq.broker.consuming.pull import Pulls
 from gantrymq.broker.consuming.query import view_message
@@ -90,6 +91,7 @@ class Parts:
         self.topics, self.groups, self.offsets = tables.topics, tables.groups, tables.offsets
         self.clients, self.locks, self.stats, self.access = tables.clients, tables.locks, tables.stats, tables.access
         self.offset_commits, self.dispatchers = resources.offset_commits, resources.dispatchers
+        self.lags = GroupLags(store, tables, world.clock)
         self.clean_start, self.started_ms = resources.clean_start, world.clock.now_ms()
         self.sliced_responses = SlicedResponses(world.clock)
         name_servers = name_servers_of(settings)

@@ -8,7 +8,7 @@ from gantrymq.interfaces.allocation import AllocationStrategy
 from gantrymq.interfaces.broker import Broker
 from gantrymq.interfaces.client_channel import ClientChannel
 from gantrymq.interfaces.clients import ClientConnection, Clients, ConsumerHeartbeat, Heartbeat, OnlineClient
-from gantrymq.interfaces.consuming import Filters, HeldPulls, Offsets, QueueLocks, QueueProgress
+from gantrymq.interfaces.consuming import Filters, HeldPulls, Offsets, QueueLocks
 from gantrymq.interfaces.dispatch import DispatchEntry, Dispatcher
 from gantrymq.interfaces.extension_points import Gate, Interceptor, Service
 from gantrymq.interfaces.filtering import (
@@ -19,6 +19,7 @@ from gantrymq.interfaces.filtering import (
     PropertiesFilter,
     SliceFilter,
 )
+from gantrymq.interfaces.lags import Backlog, GroupLag, LagReading, Lags, QueueLag
 from gantrymq.interfaces.log import LogRange, RawLog, Segment
 from gantrymq.interfaces.messages import Messages, QueueStatistics
 from gantrymq.interfaces.metrics import (
@@ -88,6 +89,7 @@ __all__ = [
     "Authorizer",
     "AuthorizerContext",
     "AuthorizerRegistry",
+    "Backlog",
     "BitMaps",
     "BoundaryType",
     "Bounds",
@@ -116,12 +118,15 @@ __all__ = [
     "GetLimit",
     "GetResult",
     "GetStatus",
+    "GroupLag",
     "Groups",
     "Heartbeat",
     "HeldPulls",
     "Interceptor",
     "InterceptorRegistry",
     "InvisibleTime",
+    "LagReading",
+    "Lags",
     "LastPull",
     "LogRange",
     "MessageFilter",
@@ -151,8 +156,8 @@ __all__ = [
     "PutResult",
     "PutStatus",
     "QueryResult",
+    "QueueLag",
     "QueueLocks",
-    "QueueProgress",
     "QueueStatistics",
     "QueueTargets",
     "RawLog",

@@ -11,6 +11,7 @@ from gantrymq.interfaces.allocation import AllocationStrategy
 from gantrymq.interfaces.clients import Clients
 from gantrymq.interfaces.consuming import Filters, HeldPulls, Offsets, QueueLocks
 from gantrymq.interfaces.filtering import BitMaps
+from gantrymq.interfaces.lags import Lags
 from gantrymq.interfaces.messages import Messages
 from gantrymq.interfaces.metrics import Metrics
 from gantrymq.interfaces.registration import Registration
@@ -68,6 +69,10 @@ class Broker(Protocol):
     @property
     def offsets(self) -> Offsets:
         """Committed offsets of groups, and their last pulls."""
+
+    @property
+    def lags(self) -> Lags:
+        """Messages that groups have not consumed."""
 
     @property
     def clients(self) -> Clients:

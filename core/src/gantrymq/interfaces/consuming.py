@@ -2,27 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
-from typing import Any, NamedTuple, Protocol
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, Protocol
 
 from gantrymq.interfaces.client_channel import ClientChannel
 from gantrymq.interfaces.filtering import FilterType, MessageFilter
 from gantrymq.interfaces.pulling import LastPull
 from gantrymq.model.queue import MessageQueue, Queue
 from gantrymq.model.subscription import Subscription
-from gantrymq.model.topic import TopicConfig
 
-__all__ = ["Filters", "HeldPulls", "Offsets", "QueueLocks", "QueueProgress"]
-
-
-class QueueProgress(NamedTuple):
-    """Progress of a group in one queue."""
-
-    queue: Queue
-    committed: int | None  # the next offset to consume, None if the group has none
-    max_offset: int  # of the queue
-    next_pull: int  # next offset to pull, -1 if the group has not pulled since the broker's start
-    consumed_ms: int  # store time of the last consumed message, 0 if there is none
+__all__ = ["Filters", "HeldPulls", "Offsets", "QueueLocks"]
 
 
 class Offsets(Protocol):
@@ -42,6 +31,13 @@ class Offsets(Protocol):
             ServiceNotAvailable: the offset file could not be written for too long.
         """
 
+    def forget(self, group: str, topic: str) -> Mapping[int, int]:
+        """Remove the committed queue offsets of a group for a topic, and return them by queue id.
+
+        The group begins again as a new one there. They are gone from the disk after at most
+        ``flushConsumerOffsetInterval``.
+        """
+
     def on_committed(self, callback: Callable[[str, Queue, int], Any]) -> Callable[[], None]:
         """Call *callback* with group, queue and queue offset after each commit. Return a function that ends this.
 
@@ -50,12 +46,6 @@ class Offsets(Protocol):
 
     def last_pull(self, group: str, queue: Queue) -> LastPull:
         """Return the last pull of a queue by a group; read-only."""
-
-    def progress(self, group: str, topic: TopicConfig, queues: int | None = None) -> AsyncIterator[QueueProgress]:
-        """Iterate over the first *queues* queues of a topic, None: its read queues.
-
-        The caller yields to the loop now and then (`gantrymq.world.time_slices`).
-        """
 
     def topics_of(self, group: str) -> Sequence[str]:
         """Return the topics with committed offsets of a group."""

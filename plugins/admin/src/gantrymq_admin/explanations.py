@@ -85,12 +85,13 @@ class QueueExplanation:
     max_offset: int
     held: tuple[str, ...]  # clients of the pulls that wait for messages
     hit_rate: float | None  # fraction of the evaluated messages that matched
-    behind: int  # messages not consumed yet
+    behind: int | None  # messages not consumed yet
     lag_ms: int | None  # age of the oldest of them
     locked_by: str | None
     reset_to: int | None
     reason: str  # a stable word
     sentence: str
+    deleted: int = 0  # messages that were deleted before the group consumed them
 
 
 @attrs.frozen
@@ -101,14 +102,15 @@ class GroupExplanation:
     group: str
     system: bool  # whether it is a group of the broker
     policy: str  # consumerConflictPolicy
-    behind: int  # messages not consumed yet
-    lag_ms: int  # age of the oldest of them
+    behind: int | None  # messages not consumed yet; None: not known
+    lag_ms: int | None  # age of the oldest of them
     members: tuple[Member, ...]
     conflicts: tuple[Conflict, ...]
     retry: Retries
     dead_letters: int
     diagnosis: tuple[Reason, ...]
     queues: tuple[QueueExplanation, ...]
+    deleted: int = 0  # messages that were deleted before the group consumed them
 
 
 async def explain_group(admin: Admin, address: str, group: str, topic: str | None = None) -> GroupExplanation:
@@ -141,12 +143,23 @@ async def _copying(admin: Admin, address: str) -> list[Reason]:
 
 
 def _explained(found: Mapping[str, Any]) -> GroupExplanation:
+    queues = tuple(_queue(each) for each in found["queues"])
+    unknown: dict[str, None] = {}
+    if any(each.behind is None for each in queues):
+        unknown = {"behind": None, "lag_ms": None}
     return read(
         GroupExplanation,
         found,
+        **unknown,
         members=tuple(read(Member, each, topics=texts(each["topics"])) for each in found["members"]),
         conflicts=tuple(read(Conflict, each) for each in found["conflicts"]),
         retry=read(Retries, found["retry"]),
         diagnosis=tuple(read(Reason, each) for each in found["diagnosis"]),
-        queues=tuple(read(QueueExplanation, each, held=texts(each["held"])) for each in found["queues"]),
+        queues=queues,
     )
+
+
+def _queue(found: Mapping[str, Any]) -> QueueExplanation:
+    """Return a queue. Brokers report a lag that is not known as 0 with an unknown age."""
+    queue = read(QueueExplanation, found, held=texts(found["held"]))
+    return attrs.evolve(queue, behind=None) if not queue.behind and queue.lag_ms is None else queue

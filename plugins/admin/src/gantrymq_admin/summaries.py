@@ -66,11 +66,18 @@ class GroupSummary:
     model: str | None  # CLUSTERING, BROADCASTING or POP; None: no member is online
     behind: int  # messages not consumed yet, without retry topics
     late_ms: int | None  # age of the oldest of them, 0 without one; None: not known, see below
-    # With nothing behind, None means that the lag is not known: offline, without offsets, and it may broadcast.
+    # With nothing behind, None means that the lag is not known: members broadcast, or the group is offline, without
+    # offsets, and may broadcast.
     retry_behind: int  # messages on retry topics, not consumed yet
     retry_waiting: int  # messages that wait for another try
     dead_letters: int
     consumed_per_s: float  # messages delivered, over the last minute
+    deleted: int = 0  # messages that were deleted before the group consumed them
+
+    @property
+    def lag(self) -> int | None:
+        """The number of messages not consumed yet; None: not known."""
+        return None if self.late_ms is None and not self.behind else self.behind
 
 
 @attrs.frozen

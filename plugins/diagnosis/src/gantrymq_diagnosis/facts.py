@@ -43,6 +43,7 @@ class GroupFacts:
     retry_waiting_more: bool = False  # whether there may be more than were counted
     retry_due_ms: int | None = None  # when the next of them is due, wall time
     dead_letters: int = 0  # messages on the dead letter topic
+    deleted: int = 0  # messages that were deleted before the group consumed them
     told: tuple[Told, ...] = ()  # by plugins
     slave_of: str | None = None  # the master's address, empty if it is not known; None: this broker is a master
     slave_reads: bool = False  # slaveReadEnable
@@ -70,6 +71,9 @@ class QueueFacts:
     min_offset: int = 0
     max_offset: int = 0
     committed: int | None = None
+    begin: int = 0  # the first message that the group has not consumed, of those that exist
+    behind: int | None = 0  # messages the group has not consumed; None: not known, its members keep their offsets
+    deleted: int = 0  # messages that were deleted before the group consumed them
     next_pull: int = -1  # -1: no pull since the start of the broker
     pulled_ms_ago: int | None = None
     pulled_by: str = ""  # client id, else address
@@ -81,16 +85,6 @@ class QueueFacts:
     locked_by: str | None = None
     holder_online: bool = True
     oldest_ms_ago: int | None = None  # age of the oldest message the group has not consumed
-
-    @property
-    def begin(self) -> int:
-        """The offset at which the group continues."""
-        return max(self.committed or 0, self.min_offset)
-
-    @property
-    def behind(self) -> int:
-        """The number of messages the group has not consumed."""
-        return max(0, self.max_offset - self.begin)
 
     @property
     def hit_rate(self) -> float | None:

@@ -10,9 +10,7 @@ from typing import Final, NamedTuple
 
 import attrs
 
-from gantrymq.errors import GantryError
-from gantrymq.formats.record import read_record
-from gantrymq.interfaces import Broker, GetLimit, OnlineClient
+from gantrymq.interfaces import Broker, LagReading, OnlineClient
 from gantrymq.model.hosts import format_address
 from gantrymq.model.names import DLQ_PREFIX, RETRY_PREFIX, pop_retry_topics, retry_topic
 from gantrymq.model.queue import MessageQueue, Queue
@@ -29,10 +27,8 @@ __all__ = [
     "FIGURES_TOGETHER",
     "POPS",
     "Facts",
-    "behind",
     "gather",
-    "kept",
-    "stored_ms_of",
+    "retry_behind",
 ]
 
 QUEUES_TOGETHER: Final = 16  # queues between pauses
@@ -55,7 +51,6 @@ async def gather(broker: Broker, watch: Watch, modes: PopModes, group: str, only
     online = broker.clients.consumers(group)
     says = {each.connection: watch.says(group, each.connection) for each in online}
     names = {each.connection.peer: each.client_id for each in online}
-    broadcasting = any(each is not None and each.message_model == BROADCASTING for each in says.values())
     committed = await _committed(broker, group)
     wanted = {topic for each in says.values() if each is not None for topic in each.wants}
     names_of_topics = {topic for topic in {*committed, *wanted} if not topic.startswith((RETRY_PREFIX, DLQ_PREFIX))}
@@ -72,7 +67,7 @@ async def gather(broker: Broker, watch: Watch, modes: PopModes, group: str, only
         topics.append(topic)
         for queue_id in sorted({*range(topic.read_queues), *committed.get(name, ())}):
             queue = Queue(name, queue_id)
-            fact = await _queue(broker, group, topic, queue, committed.get(name, {}), names, broadcasting)
+            fact = await _queue(broker, group, topic, queue, names)
             queues.append(fact)
             for reader in (*fact.held_by, fact.pulled_by):
                 if reader in reads:
@@ -80,7 +75,7 @@ async def gather(broker: Broker, watch: Watch, modes: PopModes, group: str, only
             await slices.item_done()
     members = [_member(each, watch, group, frozenset(reads[each.client_id])) for each in online]
     return Facts(
-        await _group(broker, watch, group, online, members, {*committed, *names_of_topics}),
+        await _group(broker, watch, group, online, members, queues),
         tuple(topics),
         tuple(queues),
         broker.world.clock.now_ms(),
@@ -130,22 +125,20 @@ async def _queue(
     group: str,
     topic: TopicFacts,
     queue: Queue,
-    committed: Mapping[int, int],
     names: Mapping[tuple[str, int], str],
-    broadcasting: bool,
 ) -> QueueFacts:
-    clock, bounds, last = broker.world.clock, broker.store.bounds(queue), broker.offsets.last_pull(group, queue)
+    clock, lag, last = broker.world.clock, broker.lags.queue(group, queue), broker.offsets.last_pull(group, queue)
     holder = broker.locks.holder(group, MessageQueue(queue.topic, broker.registration.broker_name, queue.queue_id))
     pulled = last.next_offset >= 0
-    begin = committed.get(queue.queue_id)
-    if begin is None and broadcasting and pulled:
-        begin = last.next_offset  # broadcasting members keep their offsets
     fact = QueueFacts(
         topic,
         queue.queue_id,
-        min_offset=bounds.min_offset,
-        max_offset=bounds.max_offset,
-        committed=begin,
+        min_offset=lag.bounds.min_offset,
+        max_offset=lag.bounds.max_offset,
+        committed=lag.committed,
+        begin=lag.begin,
+        behind=lag.behind,
+        deleted=lag.deleted,
         next_pull=last.next_offset,
         pulled_ms_ago=round((clock.monotonic() - last.at) * 1000) if pulled else None,
         pulled_by="" if last.by is None else names.get(last.by, format_address(*last.by)),
@@ -161,7 +154,7 @@ async def _queue(
     )
     if not fact.behind:
         return fact
-    stored_ms = await stored_ms_of(broker, queue, fact.begin)
+    stored_ms = await broker.lags.stored_ms(queue, lag.begin)
     return attrs.evolve(fact, oldest_ms_ago=None if stored_ms is None else max(0, clock.now_ms() - stored_ms))
 
 
@@ -178,12 +171,12 @@ async def _group(
     group: str,
     online: Iterable[OnlineClient],
     members: Iterable[MemberFacts],
-    topics: Iterable[str],
+    queues: Iterable[QueueFacts],
 ) -> GroupFacts:
     config = broker.groups.get(group)
     waiting, more = await waiting_retries(broker)
     retries = waiting.get(retry_topic(group), WaitingRetries())
-    retry_topics = [retry_topic(group), *(each for topic in topics for each in pop_retry_topics(group, topic))]
+    reading = broker.lags.reading(QUEUES_TOGETHER)
     return GroupFacts(
         group,
         tuple(members),
@@ -191,15 +184,22 @@ async def _group(
         consume_enable=config is None or config.consume_enable,
         consume_broadcast_enable=config is None or config.consume_broadcast_enable,
         broker_readable=bool(broker.settings.number("brokerPermission") & PERM_READ),
-        retry_behind=sum(behind(broker, group, each) for each in retry_topics),
+        retry_behind=await retry_behind(reading, group, broker.lags.topics(group)),
         retry_waiting=retries.count,
         retry_waiting_more=more,
         retry_due_ms=retries.due_ms,
-        dead_letters=kept(broker, DLQ_PREFIX + group),
+        dead_letters=(await reading.backlog(DLQ_PREFIX + group)).messages,
+        deleted=sum(each.deleted for each in queues),
         told=await _told(broker, group),
         slave_of=None if broker.role.current is Role.MASTER else broker.registration.master_address,
         slave_reads=broker.settings.flag("slaveReadEnable"),
     )
+
+
+async def retry_behind(reading: LagReading, group: str, topics: Iterable[str]) -> int:
+    """Return the number of messages that a group has not consumed on its retry topics and those of *topics*."""
+    retries = [retry_topic(group), *(each for topic in topics for each in pop_retry_topics(group, topic))]
+    return sum([(await reading.of(group, each)).behind or 0 for each in retries])
 
 
 async def _told(broker: Broker, group: str) -> tuple[Told, ...]:
@@ -213,31 +213,3 @@ async def _told(broker: Broker, group: str) -> tuple[Told, ...]:
                 found.append(Told(word, named.get("topic", ""), sentence))
         await slices.item_done()
     return tuple(sorted(found))
-
-
-def behind(broker: Broker, group: str, topic: str) -> int:
-    """Return the lag of a group on a topic in messages."""
-    config = broker.topics.get(topic)
-    count = 0
-    for queue in (Queue(topic, queue_id) for queue_id in range(0 if config is None else config.read_queues)):
-        bounds = broker.store.bounds(queue)
-        count += max(0, bounds.max_offset - max(broker.offsets.committed(group, queue) or 0, bounds.min_offset))
-    return count
-
-
-def kept(broker: Broker, topic: str) -> int:
-    """Return the number of messages on a topic."""
-    config = broker.topics.get(topic)
-    found = [
-        broker.store.bounds(Queue(topic, queue_id)) for queue_id in range(0 if config is None else config.read_queues)
-    ]
-    return sum(bounds.max_offset - bounds.min_offset for bounds in found)
-
-
-async def stored_ms_of(broker: Broker, queue: Queue, queue_offset: int) -> int | None:
-    """Return the store time of one message, None if it cannot be read."""
-    try:
-        found = await broker.messages.get(queue, queue_offset, GetLimit(1))
-        return read_record(found.buffers[0]).store_timestamp if found.count else None
-    except GantryError:
-        return None

@@ -7,18 +7,18 @@ they are sorted by it; times that were read for the previous table are not read 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from itertools import islice
 from typing import Any, Final
 
 import attrs
 
-from gantrymq.interfaces import Broker
+from gantrymq.interfaces import Broker, GroupLag, LagReading
 from gantrymq.model import names
-from gantrymq.model.names import DLQ_PREFIX, RETRY_PREFIX, pop_retry_topics, retry_topic
+from gantrymq.model.names import DLQ_PREFIX, retry_topic
 from gantrymq.model.queue import Queue
 from gantrymq.world.time_slices import TimeSlices
-from gantrymq_diagnosis.gather import BROADCASTING, POPS, behind, kept, stored_ms_of
+from gantrymq_diagnosis.gather import BROADCASTING, POPS, retry_behind
 from gantrymq_diagnosis.pop_modes import POP, PopModes
 from gantrymq_diagnosis.waiting_retries import WaitingRetries, waiting_retries
 from gantrymq_diagnosis.watch import Watch
@@ -41,7 +41,8 @@ class GroupRow:
     consume_enable: bool
     members: int
     model: str | None  # CLUSTERING, BROADCASTING or POP; None: no member is online that says it
-    behind: int = 0  # messages not consumed yet, without retry topics
+    behind: int | None = 0  # messages not consumed yet, without retry topics; None: not known
+    deleted: int = 0  # messages that were deleted before the group consumed them
     places: tuple[Place, ...] = ()  # first message not consumed of each queue with a lag, until `late_ms` is known
     late_ms: int | None = 0  # age of the oldest message not consumed, 0 without one; None: not known
     retry_behind: int = 0
@@ -62,7 +63,8 @@ class GroupRow:
             "consume_enable": self.consume_enable,
             "members": self.members,
             "model": self.model,
-            "behind": self.behind,
+            "behind": self.behind or 0,  # 0 with an unknown age: not known
+            "deleted": self.deleted,
             "late_ms": self.late_ms,
             "retry_behind": self.retry_behind,
             "retry_waiting": self.retry_waiting,
@@ -106,7 +108,7 @@ class StoredTimes:
         found = self.known(place)
         if found is None:  # unreadable ones may have become readable
             topic, queue_id, queue_offset = place
-            found = await stored_ms_of(self._broker, Queue(topic, queue_id), queue_offset)
+            found = await self._broker.lags.stored_ms(Queue(topic, queue_id), queue_offset)
             if found is not None and len(self._now) < MAX_TIMES:
                 self._now[place] = found
         return found
@@ -118,16 +120,17 @@ async def group_table(broker: Broker, watch: Watch, modes: PopModes) -> GroupTab
     pop_groups = set[str]()
     for groups in (await modes.groups()).values():
         pop_groups |= groups
-    lags = _Lags(broker)
+    reading, slices = broker.lags.reading(QUEUES_TOGETHER), TimeSlices(broker.world.clock, QUEUES_TOGETHER)
     rows = list[GroupRow]()
     for name in sorted(broker.groups.view):
         config = broker.groups.get(name)
         if config is not None:  # not deleted meanwhile
-            row = await _row(broker, watch, name, name in pop_groups, waiting, lags)
+            row = await _row(broker, watch, name, name in pop_groups, waiting, reading)
             row.consume_enable = config.consume_enable
             if config.consume_broadcast_enable and not row.members and not broker.offsets.topics_of(name):
                 row.late_ms = None  # it may broadcast: its members keep their offsets
             rows.append(row)
+        await slices.item_done()
     return GroupTable(rows, broker.world.clock.now_ms(), more)
 
 
@@ -154,93 +157,38 @@ async def _row(
     group: str,
     popped: bool,
     waiting: Mapping[str, WaitingRetries],
-    lags: _Lags,
+    reading: LagReading,
 ) -> GroupRow:
     online = broker.clients.consumers(group)
     says = [said for each in online if (said := watch.says(group, each.connection)) is not None]
-    broadcasting = any(each.message_model == BROADCASTING for each in says)
     model = says[-1].message_model if says else None
     if popped or any(each.consume_type == POPS for each in says):
         model = POP
-    elif broadcasting:
+    elif any(each.message_model == BROADCASTING for each in says):
         model = BROADCASTING
     system = group in names.SYSTEM_GROUPS or names.is_system_group(group)
     row = GroupRow(group, system, True, len(online), model)
-    wanted = {topic for each in says for topic in each.wants}
-    places = list[Place]()
-    for topic in {**dict.fromkeys(broker.offsets.topics_of(group)), **dict.fromkeys(wanted)}:
+    places, topics = list[Place](), broker.lags.topics(group)
+    for topic in {*topics, *broker.offsets.topics_of(group)}:
         row.per_s += broker.metrics.got_per_s(topic, group)
-        if not topic.startswith((RETRY_PREFIX, DLQ_PREFIX)):
-            row.behind += await lags.add(group, topic, broadcasting, places)
-            row.retry_behind += sum(behind(broker, group, each) for each in pop_retry_topics(group, topic))
+    for topic in topics:
+        lag = await reading.of(group, topic)
+        row.behind = None if row.behind is None or lag.behind is None else row.behind + lag.behind
+        row.deleted += lag.deleted
+        places += _places(lag)
     row.places = tuple(places)
-    row.retry_behind += behind(broker, group, retry_topic(group))
+    if row.behind is None:
+        row.late_ms, row.places = None, ()
+    row.retry_behind = await retry_behind(reading, group, topics)
     row.retry_waiting = waiting.get(retry_topic(group), WaitingRetries()).count
-    row.dead_letters = kept(broker, DLQ_PREFIX + group)
-    await lags.slices.item_done()
+    row.dead_letters = (await reading.backlog(DLQ_PREFIX + group)).messages
     return row
 
 
-@attrs.frozen
-class _Queues:
-    """The queues with messages of one topic."""
-
-    read_queues: int
-    bounds: Mapping[int, tuple[int, int]]  # first offset and end; the garbage collector ignores such tuples
-    kept: int  # messages in the read queues
-    firsts: Sequence[Place]  # first message of each read queue
-
-
-class _Lags:
-    """Lags of groups on topics; the bounds of a topic's queues are read once for all groups."""
-
-    def __init__(self, broker: Broker) -> None:
-        self._broker = broker
-        self._topics: dict[str, _Queues] = {}
-        self.slices = TimeSlices(broker.world.clock, QUEUES_TOGETHER)
-
-    async def add(self, group: str, topic: str, broadcasting: bool, places: list[Place]) -> int:
-        """Return the lag of a group on one topic, and add the places of its oldest messages."""
-        queues = await self._queues(topic)
-        committed = self._broker.offsets.of_group(topic, group)
-        if broadcasting:  # its members keep their offsets
-            committed = dict(committed)
-            for queue_id in range(queues.read_queues):
-                next_offset = self._broker.offsets.last_pull(group, Queue(topic, queue_id)).next_offset
-                if next_offset >= 0:
-                    committed.setdefault(queue_id, next_offset)
-                await self.slices.item_done()
-        count, unread = queues.kept, len(queues.firsts)  # unread: queues without an offset of the group
-        for queue_id, queue_offset in committed.items():
-            bounds = queues.bounds.get(queue_id)
-            if bounds is not None:
-                min_offset, max_offset = bounds
-                if queue_id < queues.read_queues:
-                    count, unread = count - (max_offset - min_offset), unread - 1
-                begin = max(queue_offset, min_offset)
-                if max_offset > begin:
-                    count += max_offset - begin
-                    places.append((topic, queue_id, begin))
-            await self.slices.item_done()
-        if unread:
-            places += islice((each for each in queues.firsts if each[1] not in committed), MAX_FIRSTS)
-        return count
-
-    async def _queues(self, topic: str) -> _Queues:
-        known = self._topics.get(topic)
-        if known is not None:
-            return known
-        config = self._broker.topics.get(topic)
-        read_queues, all_queues = (0, 0) if config is None else (config.read_queues, config.write_queues)
-        found: dict[int, tuple[int, int]] = {}
-        firsts, kept_messages = list[Place](), 0
-        for queue_id in range(max(read_queues, all_queues)):
-            min_offset, max_offset = self._broker.store.bounds(Queue(topic, queue_id))
-            if max_offset > min_offset:
-                found[queue_id] = (min_offset, max_offset)
-                if queue_id < read_queues:
-                    firsts.append((topic, queue_id, min_offset))
-                    kept_messages += max_offset - min_offset
-            await self.slices.item_done()
-        known = self._topics[topic] = _Queues(read_queues, found, kept_messages, firsts)
-        return known
+def _places(lag: GroupLag) -> Iterator[Place]:
+    """Return the first unread message of each queue; of at most MAX_FIRSTS queues without a commit."""
+    yield from ((lag.topic, queue_id, begin) for queue_id, begin in lag.unread.items())
+    if lag.fresh:
+        begins, ends = lag.backlog.begins, lag.backlog.ends
+        fresh = (each for each, end in ends.items() if begins[each] < end and each not in lag.committed)
+        yield from ((lag.topic, each, begins[each]) for each in islice(fresh, MAX_FIRSTS))

@@ -18,6 +18,7 @@ from gantrymq_diagnosis.facts import GroupFacts, MemberFacts, QueueFacts, TopicF
 __all__ = ["PAUSED_MS", "Diagnosis", "explain_group", "explain_queue"]
 
 PAUSED_MS: Final = 60_000  # a pull is held for up to 30 s, and flow control retries every 50 ms
+COMMITS_MS: Final = 15_000  # three commit intervals of RocketMQ's clients (persistConsumerOffsetInterval)
 BROADCASTING = "BROADCASTING"
 PULLS_ITSELF = "CONSUME_ACTIVELY"
 
@@ -76,6 +77,14 @@ def explain_group(group: GroupFacts, topics: Sequence[TopicFacts], now_ms: int) 
             "retry-behind",
             f"{_messages(group.retry_behind, 'are')} to be tried again now, on the retry topics of {group.group}; see: "
             f"gantrymq group progress {group.group}",
+        )
+    if group.deleted:
+        them = "it" if group.deleted == 1 else "them"
+        yield Diagnosis(
+            "deleted-unread",
+            f"{_messages(group.deleted, 'were')} deleted before the group read {them}: {group.group} is further behind "
+            "than messages are kept; add members, or keep messages longer with: gantrymq broker config set "
+            "fileReservedTime=HOURS",
         )
     if group.dead_letters:
         yield Diagnosis(
@@ -207,8 +216,8 @@ def _not_subscribed(group: GroupFacts, queue: QueueFacts) -> Diagnosis | None:
         return None
     return Diagnosis(
         "not-subscribed",
-        f"no member subscribes to topic {queue.topic.topic} any more; subscribe to it in every member, and see what "
-        f"they read with: gantrymq group clients {group.group}",
+        f"no member subscribes to topic {queue.topic.topic} any more, so its messages are no lag; subscribe to it in "
+        f"every member, or delete its offsets with: gantrymq group delete-offsets {group.group} -t {queue.topic.topic}",
     )
 
 
@@ -245,6 +254,20 @@ def _reset(group: GroupFacts, queue: QueueFacts) -> Diagnosis | None:
     if queue.reset is None:
         return None
     return Diagnosis("reset-pending", f"its offset was reset to {queue.reset}, which the next pull receives")
+
+
+def _broadcasting(group: GroupFacts, queue: QueueFacts) -> Diagnosis | None:
+    if queue.behind is not None:
+        return None
+    last = "none has pulled it since the broker's start"
+    if queue.held_by:
+        last = f"{queue.held_by[0]} waits for messages at {queue.next_pull}"
+    elif queue.pulled_ms_ago is not None:
+        last = f"{queue.pulled_by} pulled it last, {_span(queue.pulled_ms_ago)} ago, up to {queue.next_pull}"
+    return Diagnosis(
+        "broadcasting",
+        "members broadcast: each reads all queues and keeps its offsets itself, so the lag is not known here; " + last,
+    )
 
 
 def _popped(group: GroupFacts, queue: QueueFacts) -> Diagnosis | None:
@@ -308,21 +331,31 @@ def _paused(group: GroupFacts, queue: QueueFacts) -> Diagnosis | None:
     return Diagnosis(
         "paused",
         f"{queue.pulled_by} last pulled {_span(ago)} ago: {reads}it is suspended, hangs, or holds as many messages as "
-        f"it may (1000 a queue, pullThresholdForQueue); {_messages(queue.behind, 'wait')}; ask it what it does with: "
-        f"mqadmin consumerStatus -g {group.group} -i {queue.pulled_by}",
+        f"it may (1000 a queue, pullThresholdForQueue); {_messages(queue.behind, 'wait')}; see its log, and where "
+        f"it runs with: gantrymq group clients {group.group}",
     )
 
 
 def _at_the_end(group: GroupFacts, queue: QueueFacts) -> Diagnosis | None:
     if queue.behind == 0:
         return Diagnosis("up-to-date", f"the group is at the end ({queue.max_offset}): nothing new has come")
-    if queue.held_by and queue.next_pull >= queue.max_offset:
+    if queue.next_pull < queue.max_offset or not (queue.held_by or queue.locked_by):
+        return None
+    if queue.oldest_ms_ago is not None and queue.oldest_ms_ago < COMMITS_MS:
+        return None  # members commit every few seconds
+    if queue.locked_by:
         return Diagnosis(
-            "not-committed",
-            f"all was handed out; {_messages(queue.behind, 'are')} with {queue.held_by[0]}, which has not committed; "
-            f"ask it what it does with: mqadmin consumerStatus -g {group.group} -i {queue.held_by[0]}",
+            "order-stuck",
+            f"{queue.locked_by} reads it in order and keeps failing at offset {queue.begin}, or has not finished that "
+            f"message, which was stored {_span(queue.oldest_ms_ago)} ago; {_messages(queue.behind, 'wait')}; see its "
+            f"log, or skip the message with: gantrymq group reset {group.group} -t "
+            f"{queue.topic.topic} -q {queue.queue_id} --to {queue.begin + 1}",
         )
-    return None
+    return Diagnosis(
+        "not-committed",
+        f"all was handed out; {_messages(queue.behind, 'are')} with {queue.held_by[0]}, which has not committed; "
+        f"see its log, and where it runs with: gantrymq group clients {group.group}",
+    )
 
 
 _RULES: tuple[_Rule, ...] = (
@@ -339,6 +372,7 @@ _RULES: tuple[_Rule, ...] = (
     _reset,
     _different,
     _no_match,
+    _broadcasting,
     _popped,
     _read_at_the_master,
     _never_pulled,
@@ -356,10 +390,10 @@ def _count(count: int, noun: str) -> str:
     return f"1 {noun}" if count == 1 else f"{count} {noun}s"
 
 
-def _messages(count: int, verb: str = "") -> str:
+def _messages(count: int | None, verb: str = "") -> str:
     """Format a number of messages with *verb* ("are", "wait") in the singular or plural."""
     if count == 1 and verb:
-        verb = "is" if verb == "are" else f"{verb}s"
+        verb = {"are": "is", "were": "was"}.get(verb, f"{verb}s")
     number = _count(count, "message") if count else "no messages"
     return f"{number} {verb}".rstrip()
 

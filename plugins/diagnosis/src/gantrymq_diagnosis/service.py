@@ -25,10 +25,11 @@ from gantrymq_diagnosis.shown import as_json, queue_json
 from gantrymq_diagnosis.summaries import Summaries
 from gantrymq_diagnosis.watch import Watch
 
-__all__ = ["EXPLAIN_GROUP", "SHOWN_FIGURES", "DiagnosisService"]
+__all__ = ["DELETE_OFFSETS", "EXPLAIN_GROUP", "SHOWN_FIGURES", "DiagnosisService"]
 
 EXPLAIN_GROUP: Final = 65021  # request codes of GantryMQ; ext: consumerGroup, and optionally topic
 SHOWN_FIGURES: Final = 65022  # metrics of plugins
+DELETE_OFFSETS: Final = 65027  # ext: consumerGroup and topic
 QUEUES_TOGETHER: Final = 50  # queues between pauses
 MOST_SENTENCES: Final = 100  # rows of one metric
 
@@ -152,6 +153,32 @@ class DiagnosisService:
             await slices.item_done()
         head = json.dumps({**shown, "system": names.is_system_group(group)})
         return response_to(asked, 0, None, None, f'{head[:-1]}, "queues": [{", ".join(parts)}]}}'.encode())
+
+    @serves(DELETE_OFFSETS, action=Action.UPDATE, topic="topic", group="consumerGroup")
+    def delete_offsets(self, asked: Command, connection: Connection) -> Command:
+        """65027: delete the committed offsets of a group for one topic; return them by queue id.
+
+        Raises:
+            RequestRefused: code 1, no group or topic is named, an online member reads the topic, or this is no master.
+        """
+        broker = self._broker
+        if broker is None:
+            raise _stopping()
+        group, topic = ((asked.ext or {}).get(each, "") for each in ("consumerGroup", "topic"))
+        if not group or not topic:
+            raise RequestRefused(1, "DELETE_OFFSETS (65027): consumerGroup or topic is missing; name both")
+        if broker.role.current is not Role.MASTER:
+            master = broker.registration.master_address
+            raise RequestRefused(1, f"this broker is a slave; delete offsets at its master, {master or 'missing now'}")
+        if broker.clients.consumers(group) and broker.lags.follows(group, topic):
+            raise RequestRefused(
+                1,
+                f"online members of group {group} read topic {topic} and would commit again; stop them, or take the "
+                f"topic out of their subscriptions, and list them with: gantrymq group clients {group}",
+            )
+        found = broker.offsets.forget(group, topic)
+        log.info("deleted the offsets of group %s on topic %s: %s", group, topic, dict(found))
+        return response_to(asked, 0, None, None, json.dumps({"queues": sorted(found)}).encode())
 
 
 def _stopping() -> RequestRefused:

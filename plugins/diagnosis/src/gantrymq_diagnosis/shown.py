@@ -12,13 +12,13 @@ from gantrymq_diagnosis.sentences import explain_group, explain_queue
 def as_json(broker: str, policy: str, facts: Facts) -> dict[str, Any]:
     """Return everything except the queues; `queue_json` returns each of them."""
     group = facts.group
-    behind = sum(each.behind for each in facts.queues)
     late = [each.oldest_ms_ago for each in facts.queues if each.oldest_ms_ago is not None]
     return {
         "broker": broker,
         "group": group.group,
         "policy": policy,
-        "behind": behind,
+        "behind": sum(each.behind or 0 for each in facts.queues),
+        "deleted": group.deleted,
         "lag_ms": max(late, default=0),
         "members": [
             {
@@ -63,8 +63,9 @@ def queue_json(group: GroupFacts, queue: QueueFacts) -> dict[str, Any]:
         "max_offset": queue.max_offset,
         "held": list(queue.held_by),
         "hit_rate": None if rate is None else round(rate, 4),
-        "behind": queue.behind,
-        "lag_ms": queue.oldest_ms_ago if queue.behind else 0,
+        "behind": queue.behind or 0,  # 0 with an unknown age: not known
+        "deleted": queue.deleted,
+        "lag_ms": queue.oldest_ms_ago if queue.behind or queue.behind is None else 0,
         "locked_by": queue.locked_by,
         "reset_to": queue.reset,
         "reason": found.word,

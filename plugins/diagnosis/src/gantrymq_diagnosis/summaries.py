@@ -63,7 +63,7 @@ GROUP_COLUMNS: Final[Mapping[str, Callable[[GroupRow], Any]]] = {
     "rate": lambda row: round(row.per_s, 3),
 }
 GROUP_SORTS: Final[Mapping[str, Callable[[GroupRow], Any]]] = {
-    "behind": attrgetter("behind"),
+    "behind": lambda row: 0.5 if row.behind is None else row.behind,  # unknown: before groups that are not behind
     LATE: lambda row: 0.5 if row.late_ms is None else row.late_ms,  # unknown: before groups that are not behind
     NAME: attrgetter("name"),
 }

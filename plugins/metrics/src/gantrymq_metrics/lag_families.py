@@ -29,7 +29,7 @@ def lag_families(make: MetricBuilder, snapshot: MetricsSnapshot) -> Iterator[Fam
         "rocketmq_group_get_latency_by_storetime",
         "Milliseconds since the oldest unconsumed message was stored.",
         _TOPIC_AND_GROUP,
-        (((each.topic, each.group), each.lag_ms) for each in snapshot.lags),
+        (((each.topic, each.group), each.lag_ms) for each in _known(snapshot)),
         as_exporter=True,
     )
     for name, text, retried in (
@@ -37,7 +37,9 @@ def lag_families(make: MetricBuilder, snapshot: MetricsSnapshot) -> Iterator[Fam
         ("rocketmq_group_retrydiff", "Consumer lag in messages on the group's retry topic.", True),
     ):
         diffs = (
-            _diff(snapshot, each.group, each.topic, each.lag) for each in snapshot.lags if _retried(each) == retried
+            _diff(snapshot, each.group, each.topic, each.lag or 0)
+            for each in _known(snapshot)
+            if _retried(each) == retried
         )
         yield make.gauge(name, text, _DIFF_LABELS, diffs, as_exporter=True)
     yield make.gauge(
@@ -69,7 +71,7 @@ def lag_families(make: MetricBuilder, snapshot: MetricsSnapshot) -> Iterator[Fam
         "rocketmq_consumer_lag_messages",
         "Consumer lag in messages.",
         _LAG_LABELS,
-        ((_lag_labels(snapshot, each), each.lag) for each in _own(snapshot)),
+        ((_lag_labels(snapshot, each), each.lag or 0) for each in _own(snapshot)),
     )
     yield make.gauge(
         "rocketmq_consumer_lag_latency",
@@ -91,6 +93,12 @@ def lag_families(make: MetricBuilder, snapshot: MetricsSnapshot) -> Iterator[Fam
             ((topic, group, _system(snapshot, topic, group)), count)
             for (topic, group), count in snapshot.figures.dead_letters.items()
         ],
+    )
+    yield make.counter(
+        "gantrymq_group_deleted_unread_messages_total",
+        "Messages that were deleted before the group consumed them.",
+        _TOPIC_AND_GROUP,
+        (((each.topic, each.group), each.deleted) for each in _known(snapshot)),
     )
     yield make.gauge(
         "gantrymq_queue_lag_messages",
@@ -114,17 +122,21 @@ def _in_flight(snapshot: MetricsSnapshot) -> Iterator[Sample]:
 
 def _by_queue(snapshot: MetricsSnapshot) -> Iterator[Sample]:
     """Return the lag of single queues, and of all others of the same topic and group together."""
-    for each in snapshot.lags:
+    for each in _known(snapshot):
         pair = each.topic, each.group
         shown = snapshot.queue_lags.get(pair, {})
         for queue_id, lag in shown.items():
             yield (*pair, str(queue_id)), lag
-        if others := each.lag - sum(shown.values()):
+        if others := (each.lag or 0) - sum(shown.values()):
             yield (*pair, OTHER_QUEUES), others
 
 
+def _known(snapshot: MetricsSnapshot) -> Iterator[ConsumerLag]:
+    return (each for each in snapshot.lags if each.lag is not None)
+
+
 def _own(snapshot: MetricsSnapshot) -> Iterator[ConsumerLag]:
-    return (each for each in snapshot.lags if not _retried(each))
+    return (each for each in _known(snapshot) if not _retried(each))
 
 
 def _retried(lag: ConsumerLag) -> bool:

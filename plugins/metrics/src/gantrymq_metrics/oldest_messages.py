@@ -10,9 +10,7 @@ from collections.abc import Mapping
 from itertools import chain
 from typing import Final
 
-from gantrymq.errors import GantryError
-from gantrymq.formats.record import read_record
-from gantrymq.interfaces import Broker, GetLimit
+from gantrymq.interfaces import Broker
 from gantrymq.model.queue import Queue
 from gantrymq.world.time_slices import TimeSlices
 
@@ -69,7 +67,7 @@ class OldestMessages:
             known = self._known[pair]
             for queue_id in queue_ids[:left]:
                 queue_offset = wanted[pair][queue_id]
-                stored_ms = await _stored_ms(broker, Queue(pair[0], queue_id), queue_offset)
+                stored_ms = await broker.lags.stored_ms(Queue(pair[0], queue_id), queue_offset)
                 if stored_ms is None:
                     known.offsets.pop(queue_id, None)
                     known.stored_ms.pop(queue_id, None)
@@ -83,12 +81,3 @@ class OldestMessages:
                 return waiting
             left -= len(queue_ids)
         return {}
-
-
-async def _stored_ms(broker: Broker, queue: Queue, queue_offset: int) -> int | None:
-    """Return the store time of one message, None if it cannot be read."""
-    try:
-        found = await broker.messages.get(queue, queue_offset, GetLimit(1))
-        return read_record(found.buffers[0]).store_timestamp if found.count else None
-    except GantryError:
-        return None

@@ -8,10 +8,9 @@ import attrs
 
 from gantrymq.interfaces import Broker, BrokerMetrics, MetricFamily, StoreState
 from gantrymq.model.names import DLQ_PREFIX
-from gantrymq.model.queue import Queue
 from gantrymq.world import DiskUsage
 from gantrymq.world.time_slices import TimeSlices
-from gantrymq_metrics.group_lags import QUEUES_TOGETHER, Backlog, ConsumerLag, GroupLags, group_exists
+from gantrymq_metrics.group_lags import QUEUES_TOGETHER, ConsumerLag, DeletedUnread, GroupLags, group_exists
 from gantrymq_metrics.oldest_messages import OldestMessages, Pair
 from gantrymq_metrics.queue_lags import QueueLags
 from gantrymq_metrics.send_times import Histogram, SendTimes
@@ -28,6 +27,7 @@ class ScrapeMemory:
     def __init__(self) -> None:
         self.oldest = OldestMessages()
         self.queue_lags: Mapping[Pair, Mapping[int, int]] = {}
+        self.deleted = DeletedUnread()
 
 
 @attrs.frozen
@@ -71,25 +71,16 @@ async def take_snapshot(broker: Broker, send_times: SendTimes, memory: ScrapeMem
         await slices.item_done()
     ends: dict[str, int] = {}
     dead_letters: dict[str, int] = {}
-    backlogs: dict[str, Backlog] = {}
+    reading = broker.lags.reading(QUEUES_TOGETHER)
     for topic in tuple(broker.topics.view):
-        config = broker.topics.get(topic)
-        if config is None:
-            continue  # deleted meanwhile
-        backlog = backlogs[topic] = Backlog(topic, config.read_queues)
-        kept = end = 0
-        for queue_id in range(max(config.read_queues, config.write_queues)):
-            bounds = broker.store.bounds(Queue(topic, queue_id))
-            kept += bounds.max_offset - bounds.min_offset
-            end += bounds.max_offset
-            backlog.add(queue_id, bounds)
-            await slices.item_done()
-        if end:
-            ends[topic] = end
+        backlog = await reading.backlog(topic)
+        if backlog.end:
+            ends[topic] = backlog.end
             if topic.startswith(DLQ_PREFIX):
-                dead_letters[topic.removeprefix(DLQ_PREFIX)] = kept
+                dead_letters[topic.removeprefix(DLQ_PREFIX)] = backlog.kept
+        await slices.item_done()
     queue_lags = QueueLags(broker.settings.number(QUEUE_LAG_LIMIT), memory.queue_lags)
-    lags = await GroupLags(broker, memory.oldest, queue_lags).read(backlogs)
+    lags = await GroupLags(broker, memory.oldest, queue_lags, memory.deleted).read(reading)
     memory.queue_lags = queue_lags.by_pair()
     return MetricsSnapshot(
         figures=broker.metrics.snapshot(),

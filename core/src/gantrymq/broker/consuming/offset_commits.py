@@ -7,16 +7,14 @@ queue has grown to that offset. Here such a commit is refused.
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable
+from collections.abc import Callable
 
-from gantrymq.broker.consuming.query import store_time_at
 from gantrymq.broker.counted_plugins import Listeners
 from gantrymq.broker.tables import Tables
 from gantrymq.errors import GroupNotExist, InvalidParameter, QueryNotFound, ServiceNotAvailable, TopicNotExist
-from gantrymq.interfaces import LastPull, MessageStore, QueueProgress
+from gantrymq.interfaces import LastPull, MessageStore
 from gantrymq.model.names import LMQ_PREFIX
 from gantrymq.model.queue import Queue
-from gantrymq.model.topic import TopicConfig
 
 
 class OffsetCommits:
@@ -73,16 +71,6 @@ class OffsetCommits:
         """Return the last pull of the queue by the group; read-only."""
         return self._offsets.last_pull(group, queue)
 
-    async def progress(self, group: str, topic: TopicConfig, queues: int | None = None) -> AsyncIterator[QueueProgress]:
-        """Iterate over the progress of a group in the queues of a topic."""
-        for queue_id in range(topic.read_queues if queues is None else queues):
-            queue = Queue(topic.name, queue_id)
-            committed = self._offsets.committed(group, queue)
-            stored_ms = await store_time_at(self._store, queue, committed - 1) if committed and committed > 0 else 0
-            max_offset = self._store.bounds(queue).max_offset
-            next_pull = self._offsets.last_pull(group, queue).next_offset
-            yield QueueProgress(queue, committed, max_offset, next_pull, max(0, stored_ms))
-
     def topics_of(self, group: str) -> list[str]:
         """Return the topics with committed offsets of a group."""
         return self._offsets.topics_of(group)
@@ -102,6 +90,10 @@ class OffsetCommits:
     def on_committed(self, callback: Callable[[str, Queue, int], object]) -> Callable[[], None]:
         """Call *callback* with group, queue and queue offset after each commit."""
         return self._committed.add(callback)
+
+    def forget(self, group: str, topic: str) -> dict[int, int]:
+        """Remove the committed offsets of a group for a topic, and return them by queue id."""
+        return self._offsets.forget(group, topic)
 
     def commit_of_client(self, group: str, queue: Queue, queue_offset: int) -> None:
         """Store an offset that a client commits with a request of its own.

@@ -221,6 +221,19 @@ class ConsumerOffsets:
                 if not table:
                     del tables[topic]
 
+    def forget(self, group: str, topic: str) -> dict[int, int]:
+        """Remove the committed offsets of *group* for *topic*, with its pulls and resets there. Return the offsets."""
+        key = topic + AT + group
+        found = self._table.get(key, {})
+        if found:
+            self._drop([key])
+        kept: list[dict[str, dict[_Place, Any]]] = [self._pulled, self._resets]
+        for tables in kept:
+            table = {place: each for place, each in tables.pop(topic, {}).items() if place[0] != group}
+            if table:
+                tables[topic] = table
+        return found
+
     def topics_of(self, group: str) -> list[str]:
         """Return the topics with committed offsets of a group."""
         return [key.partition(AT)[0] for key in self._keys_of_group.get(group, ())]

@@ -11,12 +11,11 @@ from typing import Any
 
 import attrs
 
-from gantrymq.broker.consuming.query import store_time_at
 from gantrymq.broker.parts import Parts
 from gantrymq.broker.wire.paging import ITEMS_TOGETHER
 from gantrymq.broker.wire.responses import ok, queue_texts
 from gantrymq.errors import TopicNotExist
-from gantrymq.interfaces import QueueProgress
+from gantrymq.interfaces import QueueLag
 from gantrymq.loose_json import Entries, Items, RawJson
 from gantrymq.model.access import Action, Requirement, requirements
 from gantrymq.model.queue import Queue
@@ -80,7 +79,7 @@ class ProgressRequests:
         self._groups = parts.groups
         self._clients = parts.clients
         self._offsets = parts.offsets
-        self._offset_commits = parts.offset_commits
+        self._lags = parts.lags
         self._stats = parts.stats
 
     @serves(RequestCode.GET_CONSUME_STATS, access=_group_and_topics)
@@ -102,8 +101,9 @@ class ProgressRequests:
 
     async def _rows(self, group: str, topics: Iterable[TopicConfig]) -> AsyncGenerator[tuple[RawJson, RawJson], None]:
         for topic in topics:
-            async for key, progress in self._queues(group, topic, topic.read_queues):
-                yield key, _text(progress, max(progress.committed or 0, progress.next_pull))
+            async for row in self._queues(group, topic, topic.read_queues):
+                next_pull = self._offsets.last_pull(group, Queue(topic.name, row.queue_id)).next_offset
+                yield row.key, row.text(max(row.committed, next_pull))
 
     @serves(RequestCode.GET_BROKER_CONSUME_STATS, action=Action.GET)
     async def of_all(self, asked: Command, connection: Connection) -> Command:
@@ -136,11 +136,10 @@ class ProgressRequests:
     async def _rows_without_pulls(
         self, group: str, topic: TopicConfig, totals: _Totals
     ) -> AsyncGenerator[tuple[RawJson, RawJson], None]:
-        async for key, progress in self._queues(group, topic, topic.write_queues):
-            consumed = max(0, progress.committed or 0)
-            totals.behind += progress.max_offset - consumed
-            totals.consumed += consumed
-            yield key, _text(progress, 0)
+        async for row in self._queues(group, topic, topic.write_queues):
+            totals.behind += row.max_offset - row.committed
+            totals.consumed += row.committed
+            yield row.key, row.text(0)
 
     @serves(RequestCode.QUERY_CONSUME_TIME_SPAN, action=Action.GET, topic="topic", group="group")
     async def time_span(self, asked: Command, connection: Connection) -> Command:
@@ -155,16 +154,15 @@ class ProgressRequests:
         text_of = queue_texts(topic.name, self._identity.broker_name)
         for queue_id in range(topic.write_queues):
             queue = Queue(topic.name, queue_id)
-            bounds = self._store.bounds(queue)
-            committed = self._offsets.committed(group, queue)
-            earliest = await store_time_at(self._store, queue, bounds.min_offset)
-            consumed = earliest
+            lag = self._lags.queue(group, queue)
+            bounds, committed = lag.bounds, lag.committed
+            earliest = consumed = await self._stored_ms(queue, bounds.min_offset)
             if committed is not None and committed > 0:
-                consumed = await store_time_at(self._store, queue, committed - 1)
+                consumed = await self._stored_ms(queue, committed - 1)
             delay = 0
-            if (committed or 0) < bounds.max_offset:
-                delay = self._clock.now_ms() - await store_time_at(self._store, queue, committed or 0)
-            newest = await store_time_at(self._store, queue, bounds.max_offset - 1)
+            if lag.behind:
+                delay = max(0, self._clock.now_ms() - await self._stored_ms(queue, lag.begin))
+            newest = await self._stored_ms(queue, bounds.max_offset - 1)
             yield RawJson(
                 f'{{"consumeTimeStamp":{consumed},"delayTime":{delay},"maxTimeStamp":{newest},'
                 f'"messageQueue":{text_of(queue_id)},"minTimeStamp":{earliest}}}'
@@ -209,18 +207,22 @@ class ProgressRequests:
 
     def _followed(self, group: str, name: str) -> TopicConfig | None:
         """Return the topic, or None if it does not exist or the online group no longer subscribes to it."""
-        online = self._clients.consumer_group(group)
-        if online is not None and online.subscriptions and name not in online.subscriptions:
-            return None
-        return self._topics.get(name)
+        return self._topics.get(name) if self._lags.follows(group, name) else None
 
-    async def _queues(
-        self, group: str, topic: TopicConfig, count: int
-    ) -> AsyncGenerator[tuple[RawJson, QueueProgress], None]:
-        """Yield the first *count* queues of a topic, as JSON, with the group's progress."""
+    async def _queues(self, group: str, topic: TopicConfig, count: int) -> AsyncGenerator[_Row, None]:
+        """Yield the progress of a group in the first *count* queues of a topic."""
         text_of = queue_texts(topic.name, self._identity.broker_name)
-        async for progress in self._offset_commits.progress(group, topic, count):
-            yield text_of(progress.queue.queue_id), progress
+        for queue_id in range(count):
+            queue = Queue(topic.name, queue_id)
+            lag = self._lags.queue(group, queue)
+            committed = max(0, lag.committed or 0)
+            stored_ms = await self._stored_ms(queue, committed - 1) if committed else 0
+            yield _Row(text_of(queue_id), queue_id, lag.bounds.max_offset, committed, max(0, stored_ms), lag)
+
+    async def _stored_ms(self, queue: Queue, queue_offset: int) -> int:
+        """Return the store time of a message, -1 if it cannot be read."""
+        found = await self._lags.stored_ms(queue, queue_offset)
+        return -1 if found is None else found
 
 
 @attrs.define
@@ -231,9 +233,21 @@ class _Totals:
     consumed: int = 0
 
 
-def _text(progress: QueueProgress, pulled: int) -> RawJson:
-    """Return the JSON object of 208 and 317."""
-    return RawJson(
-        f'{{"brokerOffset":{progress.max_offset},"consumerOffset":{max(0, progress.committed or 0)},'
-        f'"lastTimestamp":{progress.consumed_ms},"pullOffset":{pulled}}}'
-    )
+@attrs.frozen
+class _Row:
+    """One queue in the answers to 208 and 317."""
+
+    key: RawJson
+    queue_id: int
+    max_offset: int
+    committed: int  # 0 without a commit
+    consumed_ms: int
+    lag: QueueLag
+
+    def text(self, pulled: int) -> RawJson:
+        """Return the JSON object: that of RocketMQ, and the lag as every tool of ours reports it."""
+        behind = "null" if self.lag.behind is None else self.lag.behind
+        return RawJson(
+            f'{{"behind":{behind},"brokerOffset":{self.max_offset},"consumerOffset":{self.committed},'
+            f'"deletedUnread":{self.lag.deleted},"lastTimestamp":{self.consumed_ms},"pullOffset":{pulled}}}'
+        )

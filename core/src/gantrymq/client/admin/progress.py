@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from functools import partial
-from typing import Any
+from typing import Any, Final
 
 import attrs
 
@@ -22,6 +22,8 @@ from gantrymq.remoting.headers.groups import (
     QueryConsumeTimeSpanRequest,
 )
 
+UNREAD_MS: Final = 10**12  # 31 years: the delay of a message whose store time could not be read
+
 
 @attrs.frozen
 class QueueProgress:
@@ -31,10 +33,11 @@ class QueueProgress:
     committed: int  # 0 without a commit
     pulled: int  # at least *committed*
     last_stored_ms: int  # store time of the last message consumed, 0 without one
+    lag: int | None = attrs.field()  # messages not consumed yet; None: not known, because members keep their offsets
+    deleted: int | None = None  # messages deleted before the group consumed them; None: the broker does not report it
 
-    @property
-    def lag(self) -> int:
-        """Number of messages not consumed yet; 0 if an older broker let the group commit beyond the end."""
+    @lag.default
+    def _lag(self) -> int:
         return max(0, self.max_offset - self.committed)
 
 
@@ -45,7 +48,7 @@ class QueueTimes:
     oldest_ms: int
     newest_ms: int
     consumed_ms: int  # of the last message that the group committed
-    late_ms: int  # age of the group's next message; 0 if it has consumed everything
+    late_ms: int | None  # age of the group's next message; 0 if it has consumed everything; None: not known
 
 
 class ProgressCalls(AdminRequests):
@@ -95,21 +98,32 @@ def _times(topic: str, members: Mapping[Any, Any]) -> dict[MessageQueue, QueueTi
             int(each.get("minTimeStamp") or -1),
             int(each.get("maxTimeStamp") or -1),
             int(each.get("consumeTimeStamp") or -1),
-            max(0, int(each.get("delayTime") or 0)),
+            _late_ms(int(each.get("delayTime") or 0)),
         )
         for each in members.get("consumeTimeSpanSet") or ()
     }
     return dict(sorted(found.items()))
 
 
+def _late_ms(delay: int) -> int | None:
+    """Return the age of a message. RocketMQ subtracts a store time of -1 or 0 from now if it cannot read one."""
+    return None if delay > UNREAD_MS else max(0, delay)
+
+
 def _progress(members: Mapping[Any, Any]) -> dict[MessageQueue, QueueProgress]:
     found = {
-        MessageQueue.from_json(object_key(key)): QueueProgress(
-            int(stats["brokerOffset"]),
-            int(stats["consumerOffset"]),
-            int(stats.get("pullOffset") or stats["consumerOffset"]),  # 4.9 has none
-            int(stats.get("lastTimestamp") or 0),
-        )
+        MessageQueue.from_json(object_key(key)): _queue_progress(stats)
         for key, stats in (members.get("offsetTable") or {}).items()
     }
     return dict(sorted(found.items()))
+
+
+def _queue_progress(stats: Mapping[str, Any]) -> QueueProgress:
+    end, committed = int(stats["brokerOffset"]), int(stats["consumerOffset"])
+    pulled = int(stats.get("pullOffset") or committed)  # 4.9 has none
+    stored_ms = int(stats.get("lastTimestamp") or 0)
+    if "behind" not in stats:  # RocketMQ's broker, or an older one, which lets a group commit beyond the end
+        return QueueProgress(end, committed, pulled, stored_ms)
+    behind = stats["behind"]
+    lag = None if behind is None else int(behind)
+    return QueueProgress(end, committed, pulled, stored_ms, lag, int(stats["deletedUnread"]))

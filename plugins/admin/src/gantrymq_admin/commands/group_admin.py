@@ -9,12 +9,19 @@ import click
 
 from gantrymq.client import Admin
 from gantrymq.commands.output import print_json, print_table, say
-from gantrymq.errors import BrokerRefused, ConsumerNotOnline, GroupNotExist, InvalidParameter
+from gantrymq.errors import ConsumerNotOnline, GroupNotExist, InvalidParameter, QueryNotFound
 from gantrymq.model import names
 from gantrymq.model.group import GroupConfig
-from gantrymq.model.queue import MessageQueue
-from gantrymq_admin.commands.options import admin_command, brokers_of, group_named, readable_brokers, where_options
+from gantrymq_admin.commands.options import (
+    admin_command,
+    brokers_of,
+    group_named,
+    readable_brokers,
+    served_by,
+    where_options,
+)
 from gantrymq_admin.commands.sorted_lists import by_options, list_groups_by
+from gantrymq_admin.progress import ages_of, delete_offsets, progress_of
 from gantrymq_admin.summaries import GroupOrder
 
 
@@ -131,6 +138,30 @@ async def delete(
     click.echo(f"deleted {name} at {', '.join(brokers)}")
 
 
+@click.command("delete-offsets")
+@group_named()
+@click.option("-t", "--topic", required=True, metavar="NAME", help="The topic.")
+@where_options
+@admin_command
+async def delete_topic_offsets(
+    admin: Admin, name: str, topic: str, cluster: str | None, broker: str | None, output: str
+) -> None:
+    """Delete the offsets of a group on one topic, such as one that its members do not read any more.
+
+    Refused while online members subscribe to the topic. A member that subscribes to it later starts as in a new group.
+    """
+    deleted = {}
+    for address in await brokers_of(admin, cluster, broker):
+        with served_by("gantrymq-diagnosis", address, "does not delete offsets of one topic"):
+            deleted[address] = list(await delete_offsets(admin, address, name, topic))
+    if not any(deleted.values()):
+        raise QueryNotFound(f"group {name} has no offsets on topic {topic}; see: gantrymq group progress {name}")
+    if output == "json":
+        print_json({"group": name, "topic": topic, "brokers": deleted})
+        return
+    click.echo(f"deleted the offsets of {name} on {topic} at {', '.join(at for at, ids in deleted.items() if ids)}")
+
+
 @click.command()
 @group_named()
 @where_options
@@ -163,23 +194,36 @@ async def progress(
     asked = await readable_brokers(admin, cluster, broker)
     found = await _progress(admin, asked.addresses, name)
     queues = [queue for queue in found if topic is None or queue["topic"] == topic]
-    behind = sum(queue["behind"] for queue in queues)
+    unknown = any(queue["behind"] is None for queue in queues)
+    behind = None if unknown else sum(queue["behind"] for queue in queues)
+    deleted = sum(queue["deleted"] or 0 for queue in queues)
     if output == "json":
-        print_json({"group": name, "behind": behind, "queues": queues, **asked.to_json()})
+        print_json({"group": name, "behind": behind, "deleted": deleted, "queues": queues, **asked.to_json()})
         return
     print_table(
         ["Topic", "Broker", "Queue", "Max offset", "Committed", "Behind", "Late", "Pulled"],
         [
-            (q["topic"], q["broker"], q["queue"], q["max_offset"], q["committed"], q["behind"], _late(q), q["pulled"])
+            (q["topic"], q["broker"], q["queue"], q["max_offset"], q["committed"], _behind(q), _late(q), q["pulled"])
             for q in queues
         ],
     )
-    if queues:
+    if deleted:
+        click.echo(
+            f"{deleted} message{' was' if deleted == 1 else 's were'} deleted before {name} read "
+            f"{'it' if deleted == 1 else 'them'}"
+        )
+    if unknown:
+        click.echo(f"the members of {name} broadcast and keep their offsets, so its lag is not known")
+    elif queues:
         click.echo(f"{name} is {'at least ' if asked.left_out else ''}{behind} messages behind")
     elif found:
-        say(f"{name} has committed nothing on topic {topic}; it has on {', '.join({q['topic']: 0 for q in found})}")
+        say(f"{name} does not read topic {topic}; it reads {', '.join({q['topic']: 0 for q in found})}")
     else:
         say(f"{name} has committed nothing yet")
+
+
+def _behind(queue: dict[str, Any]) -> object:
+    return "-" if queue["behind"] is None else queue["behind"]
 
 
 def _late(queue: dict[str, Any]) -> str:
@@ -242,9 +286,8 @@ async def _clients(admin: Admin, addresses: Sequence[str], name: str) -> dict[st
 async def _progress(admin: Admin, addresses: Sequence[str], name: str) -> list[dict[str, Any]]:
     queues = []
     for address in addresses:
-        progress = await admin.group_progress(address, name)
-        behind = {queue.topic for queue, found in progress.items() if found.lag}
-        late = {topic: await _late_of(admin, address, name, topic) for topic in sorted(behind)}
+        progress = await progress_of(admin, address, name, await admin.consumer_connections(address, name))
+        ages = await ages_of(admin, address, name, progress)
         queues += [
             {
                 "topic": queue.topic,
@@ -255,22 +298,14 @@ async def _progress(admin: Admin, addresses: Sequence[str], name: str) -> list[d
                 "behind": found.lag,
                 "pulled": found.pulled,
                 "last_stored_ms": found.last_stored_ms,
-                "late_ms": late[queue.topic].get(queue) if found.lag else 0,
+                "late_ms": ages[queue],
+                "deleted": found.deleted,
             }
             for queue, found in progress.items()
         ]
     if not queues and not await _known(admin, addresses, name):  # a deleted group may have offsets left
         raise _no_group(name)
     return queues
-
-
-async def _late_of(admin: Admin, address: str, name: str, topic: str) -> dict[MessageQueue, int]:
-    """Return None if the broker does not report it."""
-    try:
-        times = await admin.group_times(address, name, topic)
-    except BrokerRefused:
-        return {}
-    return {queue: found.late_ms for queue, found in times.items()}
 
 
 async def _known(admin: Admin, addresses: Sequence[str], name: str) -> list[str]:

@@ -51,7 +51,7 @@ async def explain(
             click.echo(f"{each.broker}: {said.sentence}")
         members = len(each.members)
         click.echo(
-            f"{each.broker}: {members} {'member' if members == 1 else 'members'}, {each.behind} behind, "
+            f"{each.broker}: {members} {'member' if members == 1 else 'members'}, {_count(each.behind)} behind, "
             f"{each.retry.waiting + each.retry.behind} to be tried again, {each.dead_letters} dead letters"
         )
 
@@ -66,10 +66,14 @@ def _row(broker: str, queue: QueueExplanation) -> tuple[object, ...]:
         "-" if queue.committed is None else queue.committed,
         len(queue.held),
         "-" if queue.hit_rate is None else f"{queue.hit_rate:.0%}",
-        queue.behind,
+        "-" if queue.behind is None else queue.behind,
         _seconds(queue.lag_ms),
         queue.sentence,
     )
+
+
+def _count(behind: int | None) -> str:
+    return "an unknown number" if behind is None else str(behind)
 
 
 def _seconds(ms: int | None, behind: str = "") -> str:

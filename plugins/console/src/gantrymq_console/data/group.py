@@ -15,9 +15,9 @@ from gantrymq.model import names
 from gantrymq.model.group import GroupConfig
 from gantrymq.remoting.codes import ResponseCode
 from gantrymq_admin.explanations import GroupExplanation, QueueExplanation, explain_group
+from gantrymq_admin.progress import ages_of, is_broadcasting, oldest_age, progress_of
 from gantrymq_console.data.asking import Asking, or_none
 from gantrymq_console.data.cluster import Cluster
-from gantrymq_console.data.groups import is_broadcasting, latest, progress_of
 from gantrymq_console.data.routes import readers_of
 from gantrymq_console.data.stated import COUNT, values_of
 from gantrymq_console.web.values import Long
@@ -36,10 +36,11 @@ __all__ = [
     "queues_of",
 ]
 
-FINE: Final = frozenset({"reading", "up-to-date", "popped"})  # reasons that name no problem
+FINE: Final = frozenset({"reading", "up-to-date", "popped", "broadcasting"})  # reasons that name no problem
 MOST_TIMES: Final = 16  # topics whose times are asked for
 SHOWN: Final = 50  # findings, and topics, of the first tab
 WORSE_FIRST: Final = ("group-disabled", "nobody-online")
+NEUTRAL: Final = frozenset({"reset-pending", "not-subscribed"})  # of queues
 
 
 @attrs.frozen
@@ -65,7 +66,7 @@ class QueueState:
     owner: str | None
     committed: Long | None
     max_offset: Long
-    behind: Long
+    behind: Long | None
     lag_ms: int | None
     last_pull_ms_ago: int | None
     reason: str  # empty: the broker does not tell
@@ -88,6 +89,7 @@ class GroupHead:
     partial: bool = False  # whether a broker has not told: the sums are of the others
     may_broadcast: bool = False
     """Whether brokers have no offset and no member of it, and permit it to broadcast: then members keep the offsets."""
+    deleted: Long | None = None  # messages that were deleted before the group read them
     pops: bool = False  # whether members pop: what was handed out and is not acknowledged is not in the lag
 
 
@@ -109,7 +111,7 @@ class TopicLag:
 
     topic: str
     queues: int
-    behind: Long
+    behind: Long | None
     lag_ms: int | None
     partial: bool = False  # whether a broker has not told: the sums are of the others
 
@@ -134,6 +136,7 @@ class BrokerFacts:
     config: GroupConfig | None
     retries: int | None
     dead_letters: int | None
+    deleted: int  # messages that were deleted before the group read them
 
 
 @attrs.frozen
@@ -171,19 +174,20 @@ def head_of(facts: GroupFacts) -> GroupHead:
     known = bool(parts) and not blind and not may_broadcast
     retries = [part.retries for part in parts]
     dead = [part.dead_letters for part in parts]
-    late = [queue.lag_ms for queue in queues if queue.behind]
+    lag = _sum_of([queue.behind for queue in queues])
     return GroupHead(
         facts.name,
         facts.name in names.SYSTEM_GROUPS or names.is_system_group(facts.name),
         max((len(part.online.clients) if part.online else 0 for part in parts), default=0) or (None if partial else 0),
-        Long(sum(queue.behind for queue in queues)) if known else None,
-        None if not known or None in late else max((each for each in late if each is not None), default=0),
+        lag if known else None,
+        oldest_age(queue.lag_ms for queue in queues) if known and lag is not None else None,
         Long(sum(each or 0 for each in retries)) if parts and None not in retries else None,
         Long(sum(each or 0 for each in dead)) if parts and None not in dead else None,
         all(each.consume_enable for each in configs) if configs else None,
         tuple(sorted({queue.topic for queue in queues if not queue.topic.startswith(names.RETRY_PREFIX)})),
         partial,
         may_broadcast,
+        Long(sum(part.deleted for part in parts)) if parts else None,
         any(part.online is not None and part.online.consume_type == "CONSUME_POP" for part in parts),
     )
 
@@ -217,7 +221,7 @@ def overview_of(facts: GroupFacts) -> GroupOverview:
 def queues_of(facts: GroupFacts, topic: str, start: int, rows: int) -> GroupQueues:
     """Return a page of the queues of a group, those with the largest lag first."""
     queues = [queue for part in facts.brokers.values() for queue in part.queues if topic in ("", queue.topic)]
-    queues.sort(key=lambda each: (-each.behind, each.topic, each.broker, each.queue))
+    queues.sort(key=lambda each: (-(each.behind or 0), each.topic, each.broker, each.queue))
     return GroupQueues(head_of(facts), start, len(queues), tuple(queues[start : start + rows]))
 
 
@@ -234,7 +238,7 @@ async def _facts(cluster: Cluster, broker: str, address: str, group: str) -> Bro
     online, config = await asyncio.gather(admin.consumer_connections(address, group), _config(cluster, address, group))
     queues = tuple(_explained(broker, each) for each in explained.queues)
     retries = explained.retry.behind + explained.retry.waiting
-    return BrokerFacts(explained, queues, online, config, retries, explained.dead_letters)
+    return BrokerFacts(explained, queues, online, config, retries, explained.dead_letters, explained.deleted)
 
 
 async def _facts_without_explanation(cluster: Cluster, broker: str, address: str, group: str) -> BrokerFacts | None:
@@ -245,13 +249,7 @@ async def _facts_without_explanation(cluster: Cluster, broker: str, address: str
         return None
     online = await admin.consumer_connections(address, group)
     progress = await progress_of(admin, address, group, online)
-    topics = sorted({queue.topic for queue, each in progress.items() if each.lag})
-    now = cluster.world.clock.now_ms()
-    times = {
-        queue: latest([each], now)
-        for topic in topics[:MOST_TIMES]
-        for queue, each in (await admin.group_times(address, group, topic)).items()
-    }
+    ages = await ages_of(admin, address, group, progress, MOST_TIMES)
     queues = tuple(
         QueueState(
             queue.topic,
@@ -260,8 +258,8 @@ async def _facts_without_explanation(cluster: Cluster, broker: str, address: str
             None,
             Long(each.committed),
             Long(each.max_offset),
-            Long(each.lag),
-            times.get(queue) if each.lag else 0,
+            None if each.lag is None else Long(each.lag),
+            ages[queue],
             None,
             "",
             "",
@@ -269,8 +267,9 @@ async def _facts_without_explanation(cluster: Cluster, broker: str, address: str
         for queue, each in progress.items()
         if not queue.topic.startswith(names.RETRY_PREFIX)
     )
-    retries = sum(each.lag for queue, each in progress.items() if queue.topic.startswith(names.RETRY_PREFIX))
-    return BrokerFacts(None, queues, online, config, retries, await _dead_letters(admin, address, group))
+    retries = sum(each.lag or 0 for queue, each in progress.items() if queue.topic.startswith(names.RETRY_PREFIX))
+    deleted = sum(each.deleted or 0 for each in progress.values())
+    return BrokerFacts(None, queues, online, config, retries, await _dead_letters(admin, address, group), deleted)
 
 
 async def _dead_letters(admin: Admin, address: str, group: str) -> int | None:
@@ -297,8 +296,8 @@ def _explained(broker: str, each: QueueExplanation) -> QueueState:
         each.owner,
         None if each.committed is None else Long(each.committed),
         Long(each.max_offset),
-        Long(each.behind),
-        each.lag_ms if each.behind else 0,
+        None if each.behind is None else Long(each.behind),
+        each.lag_ms if each.behind != 0 else 0,
         each.last_pull_ms_ago,
         each.reason,
         each.sentence,
@@ -326,9 +325,10 @@ def _of_same(group: Sequence[tuple[str, QueueExplanation, Mapping[str, str | int
     for broker, each, _ in group:
         ids.setdefault(broker, []).append(each.queue)
     queues = tuple((broker, _ranges(found)) for broker, found in ids.items())
-    sentence = first.sentence if len({each.sentence for _, each, _ in group}) == 1 else ""
+    same = len({each.sentence for _, each, _ in group}) == 1 and (len(group) == 1 or COUNT not in values)
+    sentence = first.sentence if same else ""  # not with the count of one queue of several
     where = f"{first.topic}, {'; '.join(' '.join(each) for each in queues)}"
-    return Finding(first.reason, sentence, where, first.reason != "reset-pending", values, first.topic, queues)
+    return Finding(first.reason, sentence, where, first.reason not in NEUTRAL, values, first.topic, queues)
 
 
 def _own_findings(broker: str, part: BrokerFacts, head: GroupHead) -> list[Finding]:
@@ -340,6 +340,8 @@ def _own_findings(broker: str, part: BrokerFacts, head: GroupHead) -> list[Findi
         found.append(Finding("nobody-online", "", broker, bool(head.lag)))
     if part.retries:
         found.append(Finding("retry-behind", "", broker, False))
+    if part.deleted:
+        found.append(Finding("deleted-unread", "", broker, True, {COUNT: part.deleted}))
     if part.dead_letters:
         found.append(Finding("dead-letters", "", broker, True))
     return found
@@ -359,10 +361,14 @@ def _by_topic(facts: GroupFacts) -> tuple[TopicLag, ...]:
             topics.setdefault(queue.topic, []).append(queue)
     found = []
     for topic, queues in topics.items():
-        late = [queue.lag_ms for queue in queues if queue.behind]
-        lag_ms = None if None in late else max((each for each in late if each is not None), default=0)
-        found.append(TopicLag(topic, len(queues), Long(sum(queue.behind for queue in queues)), lag_ms, partial))
-    return tuple(sorted(found, key=lambda each: (-each.behind, each.topic)))
+        lag_ms = oldest_age(queue.lag_ms for queue in queues)
+        found.append(TopicLag(topic, len(queues), _sum_of([queue.behind for queue in queues]), lag_ms, partial))
+    return tuple(sorted(found, key=lambda each: (-(each.behind or 0), each.topic)))
+
+
+def _sum_of(lags: Sequence[int | None]) -> Long | None:
+    known = [each for each in lags if each is not None]
+    return Long(sum(known)) if len(known) == len(lags) else None
 
 
 def _ranges(ids: Sequence[int]) -> str:

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection
 from functools import partial
 from typing import Final
 
 import attrs
 
 from gantrymq.client import Admin
-from gantrymq.client.admin import GroupClients, QueueProgress, QueueTimes
 from gantrymq.model import names
 from gantrymq.model.group import GroupConfig
-from gantrymq.model.queue import MessageQueue
+from gantrymq_admin.progress import MOST_TOPICS, ages_of, is_broadcasting, lag_sum, oldest_age, progress_of
 from gantrymq_admin.summaries import MAX_ROWS, group_column, group_summaries
 from gantrymq_console.data.asking import Asking
 from gantrymq_console.data.cluster import Cluster
@@ -30,15 +29,11 @@ __all__ = [
     "group_list",
     "group_tables",
     "groups_at",
-    "is_broadcasting",
     "is_system",
-    "latest",
     "latest_groups",
-    "progress_of",
 ]
 
 NAMES_AGE_S: Final = 30.0
-MOST_TIMES: Final = 8  # topics of a group whose times are asked for
 KINDS: Final = ("user", "all")
 NOT_ALL_TELL: Final = ("dead_letters", "per_s")  # fields of rows that brokers without summaries do not tell
 LAG: Final = Column("behind", "lag", total)
@@ -178,38 +173,6 @@ async def group_tables(cluster: Cluster) -> Tables[GroupPart]:
     return await tables_of(cluster, "groups", served, partial(_ask, cluster))
 
 
-async def progress_of(
-    admin: Admin, address: str, group: str, online: GroupClients | None
-) -> dict[MessageQueue, QueueProgress]:
-    """Return the progress of a group, also on topics that its members subscribe to and have committed nothing for.
-
-    RocketMQ's brokers leave these out unless they are named. Members that broadcast keep their offsets themselves, so
-    nothing is known of them.
-    """
-    found = await admin.group_progress(address, group)
-    if online is None or is_broadcasting(online):
-        return found
-    known = {queue.topic for queue in found}
-    wanted = [each.topic for each in online.subscriptions if not each.topic.startswith(names.RETRY_PREFIX)]
-    for topic in [each for each in wanted if each not in known][:MOST_TIMES]:
-        found |= await admin.group_progress(address, group, topic)
-    return found
-
-
-def is_broadcasting(online: GroupClients | None) -> bool:
-    """Return whether the members of a group broadcast."""
-    return online is not None and online.message_model == "BROADCASTING"
-
-
-def latest(times: Iterable[QueueTimes], now_ms: int) -> int | None:
-    """Return the age of the oldest message that a group has not consumed, None if a broker could not read its time.
-
-    RocketMQ's brokers return the age of a message of 1970 then.
-    """
-    ages = [each.late_ms for each in times]
-    return None if any(age > now_ms // 2 for age in ages) else max(ages, default=None)
-
-
 def is_system(group: str) -> bool:
     """Return whether brokers create the group themselves."""
     return group in names.SYSTEM_GROUPS or names.is_system_group(group)
@@ -222,7 +185,7 @@ async def _summaries(admin: Admin, address: str, names: Collection[str]) -> tupl
         each.group: GroupPart(
             each.members,
             each.model,
-            None if each.late_ms is None and not each.behind else each.behind,
+            each.lag,
             each.late_ms,
             False,
             each.retry_behind + each.retry_waiting,
@@ -243,17 +206,12 @@ async def _ask(cluster: Cluster, address: str, group: str) -> GroupPart:
     admin, now = cluster.admin, cluster.world.clock.now_ms()
     online = await admin.consumer_connections(address, group)
     progress = await progress_of(admin, address, group, online)
-    own = [each for queue, each in progress.items() if not queue.topic.startswith(names.RETRY_PREFIX)]
-    behind = [each for each in own if each.lag]
-    topics = sorted(
-        {queue.topic for queue, each in progress.items() if each.lag and not queue.topic.startswith(names.RETRY_PREFIX)}
-    )
-    exact = len(topics) <= MOST_TIMES
-    late_ms: int | None = 0
-    if behind and exact:
-        times = [each for topic in topics for each in (await admin.group_times(address, group, topic)).values()]
-        late_ms = latest(times, now)
-    elif behind:
+    own = {queue: each for queue, each in progress.items() if not queue.topic.startswith(names.RETRY_PREFIX)}
+    behind = [each for each in own.values() if each.lag]
+    exact = len({queue.topic for queue, each in own.items() if each.lag}) <= MOST_TOPICS
+    if exact:
+        late_ms = oldest_age((await ages_of(admin, address, group, own)).values())
+    else:
         stored = [each.last_stored_ms for each in behind]
         late_ms = max(0, now - min(stored)) if all(stored) else None
     blank = not own and is_broadcasting(online)
@@ -263,10 +221,10 @@ async def _ask(cluster: Cluster, address: str, group: str) -> GroupPart:
     return GroupPart(
         members=len(online.clients) if online is not None else 0,
         model=_model(online.consume_type, online.message_model) if online is not None else None,
-        lag=None if blank else sum(each.lag for each in own),
+        lag=None if blank else lag_sum(own.values()),
         late_ms=None if blank else late_ms,
         late_at_most=bool(behind) and not exact,
-        retries=sum(each.lag for queue, each in progress.items() if queue.topic.startswith(names.RETRY_PREFIX)),
+        retries=sum(each.lag or 0 for queue, each in progress.items() if queue not in own),
         dead_letters=None,
         per_s=None,
     )

@@ -20,6 +20,10 @@ PATTERNS: Final = {
     "owner-left": r"(?P<client>\S+) pulled it last, ",
     "paused": r"(?P<client>\S+) (?:last pulled|pulls itself, and last asked) ",
     "not-committed": rf"all was handed out; {_COUNT} (?:is|are) with (?P<client>\S+), which",
+    "order-stuck": (
+        rf"(?P<client>\S+) reads it in order and keeps failing at offset (?P<offset>\d+), .* ago; {_COUNT} waits?; see "
+    ),
+    "deleted-unread": rf"{_COUNT} (?:was|were) deleted before the group read ",
     "retry-waiting": rf"{_COUNT} waits? for another try",
     "retry-behind": rf"{_COUNT} (?:is|are) to be tried again now",
     "dead-letters": rf"{_COUNT} (?:is|are) on %DLQ%",

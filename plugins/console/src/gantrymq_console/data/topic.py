@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
 from typing import Final
 
 import attrs
@@ -14,9 +13,9 @@ from gantrymq.errors import BrokerRefused
 from gantrymq.model.queue import MessageQueue
 from gantrymq.model.topic import TopicConfig
 from gantrymq.remoting.codes import ResponseCode
+from gantrymq_admin.progress import ages_of, lag_sum, oldest_age, progress_of
 from gantrymq_console.data.asking import Asking, or_none
 from gantrymq_console.data.cluster import Cluster
-from gantrymq_console.data.groups import latest
 from gantrymq_console.data.routes import route_of
 from gantrymq_console.data.table import limited
 from gantrymq_console.data.topics import TYPES, groups_of, kind_by_name, own_topics, put_rate
@@ -243,24 +242,20 @@ async def topic_groups(cluster: Cluster, asking: Asking, topic: str, start: int,
     page = groups[start : start + rows]
     readers: list[Reader] = []
     clients: dict[tuple[str, str, str], ReaderClient] = {}
-    parts: dict[str, list[tuple[int, int, int | None]]] = {group: [] for group in page}
+    parts: dict[str, list[tuple[int, int | None, int | None]]] = {group: [] for group in page}
 
     async def ask(at: str, group: str) -> None:
-        progress, online, times = await asyncio.gather(
-            admin.group_progress(at, group, topic),
-            admin.consumer_connections(at, group),
-            admin.group_times(at, group, topic),
-        )
+        online = await admin.consumer_connections(at, group)
+        progress = await progress_of(admin, at, group, online, topic)
+        late = oldest_age((await ages_of(admin, at, group, progress)).values())
         for each in online.clients if online is not None else ():
             wanted = next((one.expression for one in online.subscriptions if one.topic == topic), "") if online else ""
             member = ReaderClient(
                 group, each.client_id, each.address, each.language, version_name(each.version), wanted
             )
             clients[group, each.client_id, each.address.rpartition(":")[0]] = member
-        behind = [each for queue, each in times.items() if queue in progress and progress[queue].lag]
-        late = latest(behind, cluster.world.clock.now_ms()) if behind else 0
         members = len(online.clients) if online is not None else 0
-        parts[group].append((members, sum(each.lag for each in progress.values()), late))
+        parts[group].append((members, lag_sum(progress.values()), late))
 
     async def ask_all(at: str) -> None:
         await limited(page, lambda group: ask(at, group))
@@ -268,13 +263,13 @@ async def topic_groups(cluster: Cluster, asking: Asking, topic: str, start: int,
     await asking.all({name: ask_all(at) for name, at in masters.items()})
     for group in page:
         done = parts[group]
-        partial = len(done) < len(masters) or is_partial
+        partial, lags = len(done) < len(masters) or is_partial, [each[1] for each in done if each[1] is not None]
         readers.append(
             Reader(
                 group,
                 max((each[0] for each in done), default=0) or (None if partial else 0),
-                Long(sum(each[1] for each in done)) if done else None,
-                _latest_of([each[2] for each in done]),
+                Long(sum(lags)) if done and len(lags) == len(done) else None,
+                oldest_age(each[2] for each in done) if done else None,
                 partial,
             )
         )
@@ -331,11 +326,6 @@ async def present_config(cluster: Cluster, address: str, topic: str) -> TopicCon
         if problem.response_code in (ResponseCode.TOPIC_NOT_EXIST, ResponseCode.REQUEST_CODE_NOT_SUPPORTED):
             return None
         raise
-
-
-def _latest_of(ages: Sequence[int | None]) -> int | None:
-    known = [age for age in ages if age is not None]
-    return max(known) if known and len(known) == len(ages) else None
 
 
 async def _stats(cluster: Cluster, address: str, topic: str) -> Stats:

@@ -1,0 +1,138 @@
+"""Progress of a consumer group at one broker, with the same lag whether the broker reports it or not.
+
+Brokers of GantryMQ report the lag of each queue. For others it is computed here in the same way: clamped to the
+messages that exist, and not known of a group that broadcasts, because its members keep their offsets.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any, Final, cast
+
+import attrs
+
+from gantrymq.client import Admin
+from gantrymq.client.admin import GroupClients, QueueProgress
+from gantrymq.errors import BrokerRefused
+from gantrymq.model.names import RETRY_PREFIX
+from gantrymq.model.queue import MessageQueue
+from gantrymq.remoting.codes import RequestCode
+from gantrymq.remoting.headers.base import Header, header_of
+
+__all__ = ["MOST_TOPICS", "ages_of", "delete_offsets", "is_broadcasting", "lag_sum", "oldest_age", "progress_of"]
+
+MOST_TOPICS: Final = 8  # topics of a group that are asked for one by one
+DELETE_OFFSETS: Final = cast(RequestCode, 65027)
+
+
+@header_of(DELETE_OFFSETS)
+class DeleteOffsetsRequest(Header):
+    """Delete the committed offsets of a group for one topic."""
+
+    consumer_group: str
+    topic: str
+
+
+def is_broadcasting(online: GroupClients | None) -> bool:
+    """Return whether the members of a group broadcast."""
+    return online is not None and online.message_model == "BROADCASTING"
+
+
+async def progress_of(
+    admin: Admin, address: str, group: str, online: GroupClients | None, topic: str | None = None
+) -> dict[MessageQueue, QueueProgress]:
+    """Return the progress of a group, also on topics that its members subscribe to and have committed nothing for.
+
+    Brokers leave these out unless they are named.
+
+    Args:
+        admin: started.
+        address: ip:port of the broker.
+        group: its name.
+        online: its members at this broker.
+        topic: only this topic.
+    """
+    found = await admin.group_progress(address, group, topic)
+    broadcasting = is_broadcasting(online)
+    if online is not None and topic is None and not broadcasting:
+        known = {queue.topic for queue in found}
+        wanted = [each.topic for each in online.subscriptions if not each.topic.startswith(RETRY_PREFIX)]
+        for name in [each for each in wanted if each not in known][:MOST_TOPICS]:
+            found |= await admin.group_progress(address, group, name)
+    foreign = [queue for queue, each in found.items() if each.deleted is None and each.lag]
+    if broadcasting:
+        found |= {queue: attrs.evolve(found[queue], lag=None) for queue in foreign if not _is_retry(queue)}
+        return found
+    for name in sorted({queue.topic for queue in foreign})[:MOST_TOPICS]:
+        found |= await _clamped(admin, address, name, {queue: found[queue] for queue in foreign if queue.topic == name})
+    return found
+
+
+async def ages_of(
+    admin: Admin, address: str, group: str, progress: dict[MessageQueue, QueueProgress], most: int | None = None
+) -> dict[MessageQueue, int | None]:
+    """Return the age of the oldest message of each queue that the group has not consumed; None: not known.
+
+    Queues without a lag have the age 0. *most*: number of topics to ask for; the others are not known.
+    """
+    found: dict[MessageQueue, int | None] = {queue: None if each.lag is None else 0 for queue, each in progress.items()}
+    behind = {queue for queue, each in progress.items() if each.lag}
+    found |= dict.fromkeys(behind)
+    for topic in sorted({queue.topic for queue in behind})[:most]:
+        try:
+            times = await admin.group_times(address, group, topic)
+        except BrokerRefused:
+            continue
+        found |= {queue: each.late_ms for queue, each in times.items() if queue in behind}
+    return found
+
+
+async def delete_offsets(admin: Admin, address: str, group: str, topic: str) -> tuple[int, ...]:
+    """Delete the committed offsets of a group for one topic at a master, and return the queues that had one.
+
+    Raises:
+        RequestNotServed: it is a broker of RocketMQ, or lacks gantrymq-diagnosis.
+        BrokerRefused: online members read the topic, or it is a slave.
+        AnswerUnreadable, ConnectFailed, ConnectionLost, CallTimeout: no usable response.
+    """
+    header, what = DeleteOffsetsRequest(consumer_group=group, topic=topic), f"offsets of group {group}"
+    return await admin.request_parsed(address, DELETE_OFFSETS, _queues, header, what=what)
+
+
+def _queues(found: Mapping[str, Any]) -> tuple[int, ...]:
+    return tuple(int(each) for each in found["queues"])
+
+
+def lag_sum(progress: Iterable[QueueProgress]) -> int | None:
+    """Return the sum of lags, None if one is not known."""
+    lags = [each.lag for each in progress]
+    known = [each for each in lags if each is not None]
+    return sum(known) if len(known) == len(lags) else None
+
+
+def oldest_age(ages: Iterable[int | None]) -> int | None:
+    """Return the largest age, 0 without any, None if one is not known."""
+    every = list(ages)
+    known = [each for each in every if each is not None]
+    return max(known, default=0) if len(known) == len(every) else None
+
+
+async def _clamped(
+    admin: Admin, address: str, topic: str, progress: dict[MessageQueue, QueueProgress]
+) -> dict[MessageQueue, QueueProgress]:
+    """Return *progress* on a topic with lags that count only messages that exist."""
+    try:
+        stats = await admin.topic_stats(address, topic)
+    except BrokerRefused:  # deleted meanwhile
+        return progress
+    found = dict(progress)
+    for queue, each in progress.items():
+        first = stats[queue].min_offset if queue in stats else 0
+        if each.committed < first:
+            deleted = first - each.committed if each.committed else 0  # 0: perhaps no commit
+            found[queue] = attrs.evolve(each, lag=max(0, each.max_offset - first), deleted=deleted)
+    return found
+
+
+def _is_retry(queue: MessageQueue) -> bool:
+    return queue.topic.startswith(RETRY_PREFIX)
