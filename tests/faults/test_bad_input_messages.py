@@ -89,16 +89,23 @@ def test_bi34_a_body_over_4_mib(refuses):
 OURS = "MSG_REGION\1DefaultRegion\2TRACE_ON\1true\2CLUSTER\1DefaultCluster\2"
 
 
-def test_bi35_properties_over_30720_bytes(broker, row):
-    most = 30720 - len(OURS + "UNIQ_KEY\1u\2K\1\2")
+def test_bi35_properties_over_30867_bytes(broker, row):
+    most = 30867 - len(OURS + "UNIQ_KEY\1u\2K\1\2")
     with broker.peer() as peer:
         for length in (most + 1, 32767, 40000):
             answer = peer.send("T", b"x", "K\1" + "v" * length + "\2UNIQ_KEY\1u\2")
-            row.check(answer.remark, answer.code, size=30720 + length - most)
+            row.check(answer.remark, answer.code, size=30867 + length - most)
         own = "MY_RETRY_TOPIC\1T\2"  # not RocketMQ's RETRY_TOPIC, whose messages may use the reserved space
         answer = peer.send("T", b"x", own + "K\1" + "v" * most + "\2UNIQ_KEY\1u\2")
-        row.check(answer.remark, answer.code, size=30720 + len(own))
+        row.check(answer.remark, answer.code, size=30867 + len(own))
         assert peer.send("T", b"x", "K\1" + "v" * most + "\2UNIQ_KEY\1u\2").code == 0
+
+
+def test_a_property_of_10240_chinese_characters_is_accepted(broker):
+    """As RocketMQ's own tests send it."""
+    unique = "UNIQ_KEY\1" + "0" * 32 + "\2WAIT\1true\2"
+    with broker.peer() as peer:
+        assert peer.send("T", b"x", "key\1" + "\u4e2d" * 10240 + "\2" + unique).code == 0
 
 
 def test_bi36_a_delay_level(refuses):
@@ -153,7 +160,7 @@ def test_bi241_a_batch_with_a_message_that_cannot_be_stored(broker, row, bad):
 @pytest.mark.parametrize("attributes", ["", "+queue.type=BatchCQ"], ids=["ordinary", "inner"])
 def test_a_batch_with_a_message_without_room_is_refused_as_a_whole(broker, rows, attributes):
     topic = "Inner" if attributes else "Single"
-    most = 30720 - (0 if attributes else len(OURS + "UNIQ_KEY\1u\2"))
+    most = 30867 - (0 if attributes else len(OURS + "UNIQ_KEY\1u\2"))
     ext = {**HEAD, "b": topic, "m": "true", "i": "UNIQ_KEY\1u\2"}
     with broker.peer() as peer:
         assert peer.create_topic(topic, attributes=attributes).code == 0
@@ -161,7 +168,7 @@ def test_a_batch_with_a_message_without_room_is_refused_as_a_whole(broker, rows,
             lengths = [most + (number == bad) for number in range(3)]
             entries = [BatchEntry(0, b"%d" % bad, b"K\1%b\2" % (b"v" * (length - 3))) for length in lengths]
             answer = peer.ask(RequestCode.SEND_BATCH_MESSAGE, ext, encode_batch(entries))
-            why = rows["BI-35"].filled(size=30721)
+            why = rows["BI-35"].filled(size=30868)
             rows["BI-241"].check(answer.remark, answer.code, number=bad + 1, count=3, why=why)
         entries[2] = entries[1]
         assert peer.ask(RequestCode.SEND_BATCH_MESSAGE, ext, encode_batch(entries)).code == 0

@@ -66,7 +66,7 @@ TABLE = (
         "at most 32,767 bytes, with those that the broker adds on arrival. A message of that size can neither be "
         "retried nor become a dead letter; a half message of that size is rewritten endlessly, and later ones are not "
         "checked",
-        "at most 30,720 bytes (code 13): 2,047 are reserved for properties that a retry, a delay, a transaction check "
+        "at most 30,867 bytes (code 13): 1,900 are reserved for properties that a retry, a delay, a transaction check "
         "or pop adds later",
         "tests/core/broker/test_sending_back.py::"
         "test_a_message_with_as_many_properties_as_are_accepted_is_retried_and_dead_lettered",

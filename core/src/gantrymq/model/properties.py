@@ -41,7 +41,7 @@ INNER_MULTI_DISPATCH = "INNER_MULTI_DISPATCH"
 INNER_MULTI_QUEUE_OFFSET = "INNER_MULTI_QUEUE_OFFSET"
 
 MAX_BYTES = 32767  # a record has a signed 16-bit length field for the text
-LATER_BYTES = 2047  # of these, reserved when a message is accepted
+LATER_BYTES = 1900  # of these, reserved when a message is accepted
 """Reserved for properties added later by transaction checks, timers, retries, consumers' copies, pop, inner batches and
 Java brokers on the same store. According to ``tests/core/model/test_properties_room.py`` these are at most 1,513 bytes,
 plus `LIGHT_QUEUE_BYTES` for each light queue. The rest is for interceptors.
