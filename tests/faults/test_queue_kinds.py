@@ -73,6 +73,6 @@ def test_what_names_light_queues_keeps_room_for_its_offsets_there_while_it_waits
         refused = waiting(25_000)
         size = int(refused.remark.partition("have ")[2].partition(" ")[0])
         assert (refused.code, size > 25_000 + 300 * 20) == (13, True)
-        assert waiting(25_000 - (size - 30_720)).code == 0
-        assert waiting(25_000 - (size - 30_721)).code == 13
+        assert waiting(25_000 - (size - 30_867)).code == 0
+        assert waiting(25_000 - (size - 30_868)).code == 13
     broker.close()
