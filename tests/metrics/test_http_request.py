@@ -27,7 +27,7 @@ def test_a_head_may_come_in_any_pieces():
     ("head", "status"),
     [
         (b"POST /metrics HTTP/1.1\r\n\r\n", 405),
-        (b"HEAD /metrics HTTP/1.1\r\n\r\n", 405),
+        (b"head /metrics HTTP/1.1\r\n\r\n", 405),
         (b"GET /metrics\r\n\r\n", 400),
         (b"\x16\x03\x01 what is\r\n\r\n", 400),
         (b"GET /metrics SPDY/3\r\n\r\n", 400),
@@ -48,4 +48,12 @@ def test_a_response_says_its_length_and_closes():
 
 
 def test_a_wrong_method_is_told_the_right_one():
-    assert b"\r\nAllow: GET\r\n" in encode_response(refuse(405, "no"))
+    assert b"\r\nAllow: GET, HEAD\r\n" in encode_response(refuse(405, "no"))
+
+
+def test_head_gets_the_head_of_the_response_to_get_alone():
+    head = RequestHead()
+    assert head.feed(b"HEAD /healthz?full HTTP/1.1\r\n\r\n") == "/healthz"
+    response = HttpResponse(200, b"ok\n", more=(b"more",))
+    assert encode_response(response, head_only=head.head_only) == encode_response(response).removesuffix(b"ok\n")
+    assert not RequestHead().head_only

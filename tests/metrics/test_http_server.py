@@ -51,6 +51,19 @@ def test_pages_are_found_by_path(http, path, status, body):
     assert answer.body.startswith(body)
 
 
+@pytest.mark.parametrize(("path", "length"), [("/hello", b"5"), ("/long", b"3000000")])
+def test_head_gets_no_body_but_its_length(http, path, length):
+    async def ask(world, address):
+        transport, client = await world.network.connect(*address, http.Client)
+        transport.write(f"HEAD {path} HTTP/1.1\r\n\r\n".encode())
+        await client.closed
+        return client.got
+
+    head, _, body = served(ask).partition(b"\r\n\r\n")
+    assert (head.startswith(b"HTTP/1.1 200 OK\r\n"), body) == (True, b"")
+    assert b"Content-Length: " + length + b"\r\n" in head
+
+
 def test_a_long_page_waits_for_a_slow_reader(http):
     async def read_slowly(world, address):
         transport, client = await world.network.connect(*address, http.Client)

@@ -1,8 +1,8 @@
 """The subset of HTTP/1.1 that a scraper needs: parses a request head, encodes a response. No socket, no clock.
 
-Every response closes its connection. Request bodies are not read, as they have no meaning for GET.
+Every response closes its connection. Request bodies are not read, as they have no meaning for GET and HEAD.
 
-Source: RFC 9112 (2.2, 3), RFC 9110 (9.1, 10.2.1, 15.5).
+Source: RFC 9112 (2.2, 3), RFC 9110 (9.1, 9.3.2, 10.2.1, 15.5).
 """
 
 from __future__ import annotations
@@ -41,10 +41,15 @@ def refuse(status: int, sentence: str) -> HttpResponse:
 
 
 class RequestHead:
-    """Parser of one request head."""
+    """Parser of one request head.
+
+    Attributes:
+        head_only: the method is HEAD: the response is sent without its body.
+    """
 
     def __init__(self) -> None:
         self._gathered = bytearray()
+        self.head_only = False
 
     def feed(self, data: bytes) -> str | HttpResponse | None:
         """Add received bytes.
@@ -62,13 +67,14 @@ class RequestHead:
         words = bytes(self._gathered[:end]).split(b"\r\n", 1)[0].split(b" ")
         if len(words) != 3 or not words[2].startswith(b"HTTP/1."):
             return refuse(400, "this is not an HTTP/1.1 request")
-        if words[0] != b"GET":
-            return refuse(405, "only GET is served here")
+        if words[0] not in (b"GET", b"HEAD"):
+            return refuse(405, "only GET and HEAD are served here")
+        self.head_only = words[0] == b"HEAD"
         return words[1].split(b"?", 1)[0].decode("latin-1")
 
 
-def encode_response(response: HttpResponse) -> bytes:
-    """Encode head and body of a response, without `more`."""
+def encode_response(response: HttpResponse, *, head_only: bool = False) -> bytes:
+    """Encode head and body of a response, without `more`; without the body with *head_only*."""
     lines = [
         f"HTTP/1.1 {response.status} {_REASONS[response.status]}",
         f"Content-Type: {response.content_type}",
@@ -77,5 +83,6 @@ def encode_response(response: HttpResponse) -> bytes:
         "Cache-Control: no-store",
     ]
     if response.status == 405:
-        lines.append("Allow: GET")
-    return "\r\n".join([*lines, "", ""]).encode("latin-1") + response.body
+        lines.append("Allow: GET, HEAD")
+    head = "\r\n".join([*lines, "", ""]).encode("latin-1")
+    return head if head_only else head + response.body

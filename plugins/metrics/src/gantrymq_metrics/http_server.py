@@ -123,7 +123,7 @@ class HttpConnection(asyncio.Protocol):
         except Exception:
             log.exception("a page could not be made")
             response = refuse(500, "this page could not be made; the broker's log says why")
-        if response.more:
+        if response.more and not self._head.head_only:
             await self._answer_long(response)
         else:
             self._answer(response)
@@ -141,5 +141,5 @@ class HttpConnection(asyncio.Protocol):
     def _answer(self, response: HttpResponse) -> None:
         self._answered = True
         if self._transport is not None and not self._transport.is_closing():
-            self._transport.write(encode_response(response))
+            self._transport.write(encode_response(response, head_only=self._head.head_only))
             self._transport.close()
