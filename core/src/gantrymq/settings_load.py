@@ -132,6 +132,37 @@ def build_settings(schema: Iterable[Setting], layers: Sequence[Layer]) -> Loaded
     return Loaded(settings, tuple(notes))
 
 
+def runtime_changes(settings: Settings, given: Mapping[str, str], where: str, server: str, file: str) -> dict[str, str]:
+    """Return the settings in *given* that a running server can change; keys of RocketMQ without effect are left out.
+
+    Args:
+        given: texts by key; nothing is changed here.
+        where: the request, for errors.
+        server: "broker" or "name server", for errors.
+        file: its settings file, for errors.
+
+    Raises:
+        ConfigError: a key is unknown, read at the start only, or needs a feature that is not implemented, or a value is
+            invalid.
+    """
+    found: dict[str, str] = {}
+    for key, value in given.items():
+        setting = settings.schema.get(key)
+        if setting is None:
+            if (problem := refusal(key, value)) is not None:
+                raise ConfigError(f"{where}: {key}={value}: {problem}")
+            if is_rocketmq_key(key):
+                continue
+            lists = f"gantrymq {server.replace(' ', '')} config get lists all settings"
+            raise ConfigError(f"{key} is not a setting of this {server}{nearest(key, settings.schema)}; {lists}")
+        # Before the value, because correcting it would not help; what is not built says so instead.
+        if not setting.runtime and setting.not_built is None:
+            raise ConfigError(f"{key} is read at the start only; set it in {file} and start the {server} again")
+        setting.parse(value, where)
+        found[key] = value
+    return found
+
+
 def _known(settings: Settings, key: str) -> bool:
     return key in settings.schema or key in NOT_BUILT or is_rocketmq_key(key)
 

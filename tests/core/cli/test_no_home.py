@@ -47,8 +47,7 @@ def test_a_path_below_the_home_folder_is_refused():
 
 @needs_name_server
 def test_a_name_server_needs_no_home_if_its_files_are_given():
-    files = {"kvConfigPath": "/data/kv.json", "configStorePath": "/data/n.properties"}
-    settings = name_server_settings(real_world(), arguments(**files)).settings
+    settings = name_server_settings(real_world(), arguments(kvConfigPath="/data/kv.json")).settings
     assert settings.text("kvConfigPath") == "/data/kv.json"
     with pytest.raises(ConfigError, match=f"^kvConfigPath has no default {REASON}; --set kvConfigPath=PATH sets it$"):
         name_server_settings(real_world(), arguments())

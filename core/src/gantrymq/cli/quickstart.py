@@ -84,7 +84,6 @@ def _servers(root: Path) -> Servers:
         listenPort=0,
         listeners="",
         kvConfigPath=root / "namesrv" / "kvConfig.json",
-        configStorePath=root / "namesrv" / "namesrv.properties",
     )
     broker = broker_settings(world, ServerArguments("quickstart", pairs=of_broker))
     for key in free_port_keys(broker.plugins.config):

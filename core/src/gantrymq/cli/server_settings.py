@@ -113,7 +113,7 @@ def name_server_settings(
         arguments = attrs.evolve(arguments, options={**shared, **arguments.options})
     defaults = {"configStorePath": str(arguments.file.absolute())} if arguments.file is not None else {}
     settings, notes = build_settings(schema, _layers(world, arguments, defaults, schema, NAME_SERVER_CLOSED))
-    _check_filled(settings, "kvConfigPath", "configStorePath")
+    _check_filled(settings, "kvConfigPath")
     settings.flags = {key: flag for key, (flag, _) in arguments.options.items()}
     return NameServerSettings(settings, kind, notes)
 

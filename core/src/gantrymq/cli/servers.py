@@ -154,10 +154,7 @@ def start(
                 "listeners": ("--namesrv-listeners", namesrv_listeners),
                 "bindAddress": ("the broker's bindAddress", of_broker.settings.text("bindAddress")),
             },
-            defaults={
-                "kvConfigPath": str(root / "namesrv" / "kvConfig.json"),
-                "configStorePath": str(root / "namesrv" / "namesrv.properties"),
-            },
+            defaults={"kvConfigPath": str(root / "namesrv" / "kvConfig.json")},
         ),
         beside=of_broker.settings,
     )

@@ -41,8 +41,8 @@ class NameServerKind(Protocol):
     def settings(self) -> Sequence[Setting]:
         """Return the declarations of all its settings.
 
-        The commands set the following ones, so they are required: ``bindAddress`` and ``listenPort``; ``kvConfigPath``
-        and ``configStorePath``, the files for the key-value configuration and for settings changed at runtime;
+        The commands set the following ones, so they are required: ``bindAddress`` and ``listenPort``; ``kvConfigPath``,
+        the file for the key-value configuration; ``configStorePath``, which shows the file of ``-c``;
         `gantrymq.remoting.listeners.LISTENERS_SETTING`; and `gantrymq.remoting.admission.ADMISSION_SETTINGS` (TLS,
         proxies), which ``gantrymq start`` passes to both servers.
         """

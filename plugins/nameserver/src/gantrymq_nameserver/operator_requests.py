@@ -6,11 +6,14 @@ updateConfig, getConfig).
 
 from __future__ import annotations
 
+import logging
+from typing import Final
+
 from gantrymq.config import Settings
-from gantrymq.errors import QueryNotFound
+from gantrymq.errors import NoPermission, QueryNotFound
 from gantrymq.loose_json import Entries
 from gantrymq.remoting.bodies import properties_of
-from gantrymq.remoting.codes import RequestCode
+from gantrymq.remoting.codes import RequestCode, request_name
 from gantrymq.remoting.command import Command, response_to
 from gantrymq.remoting.headers.nameserver import (
     GetKvConfigResponse,
@@ -21,9 +24,14 @@ from gantrymq.remoting.headers.nameserver import (
 from gantrymq.remoting.serving import serves
 from gantrymq.remoting.sliced_responses import SlicedResponses
 from gantrymq.settings_file import properties_text
+from gantrymq.settings_load import runtime_changes
 from gantrymq.world import World
-from gantrymq_nameserver import runtime_config
 from gantrymq_nameserver.kv import KvConfig
+
+log = logging.getLogger(__name__)
+
+ALWAYS_BLACK_LISTED: Final = frozenset({"configBlackList", "configStorePath", "kvConfigPath", "rocketmqHome"})
+TLS_PREFIX: Final = "tls."  # black-listed as well, including undeclared keys
 
 
 class OperatorRequests:
@@ -64,9 +72,22 @@ class OperatorRequests:
         return await self._sliced(request, connection, {"table": Entries(table.items())})
 
     @serves(RequestCode.UPDATE_NAMESRV_CONFIG)
-    async def _update_settings(self, request: Command, connection: object) -> Command:
-        if request.payload:
-            await runtime_config.update(self._world, self._settings, properties_of(request))
+    def _update_settings(self, request: Command, connection: object) -> Command:
+        """318: change runtime settings until the server stops; all are checked before the first is changed.
+
+        A Java name server writes them to its settings file as well.
+        """
+        where, settings, given = request_name(request.code), self._settings, properties_of(request)
+        black = ALWAYS_BLACK_LISTED.union(settings.text("configBlackList").split(";"))
+        black |= {key for key, setting in settings.schema.items() if setting.local}
+        if refused := sorted(key for key in given if key in black or key.startswith(TLS_PREFIX)):
+            raise NoPermission(f"Can not update config in black list: {', '.join(refused)}")
+        used = runtime_changes(settings, given, where, "name server", "namesrv.conf")
+        if unused := ", ".join(sorted(given.keys() - used.keys())):
+            log.warning("%s: %s of RocketMQ have no effect here", where, unused)
+        for key, value in used.items():
+            settings.set(key, value, where)
+            log.warning("%s set %s=%s until it stops; to keep it, put it in namesrv.conf", where, key, value)
         return response_to(request)
 
     @serves(RequestCode.GET_NAMESRV_CONFIG)

@@ -53,7 +53,7 @@ def _files(folder: Path | None) -> list[Setting]:
         Setting.text(
             "configStorePath",
             path("namesrv.properties"),
-            "file that settings changed at runtime are written to; the file given with -c replaces it",
+            "only shown: settings changed at runtime are lost when the name server stops",
         ),
         Setting.text(
             "configBlackList",
@@ -141,7 +141,7 @@ def _not_built() -> list[Setting]:
     controller = "an embedded controller is not built; leave it false and run Java's controller as a process of its own"
     return [
         Setting.flag("clusterTest", False, "not built", not_built=lambda v: cluster_test if v else None),
-        Setting.text("productEnvName", "center", "used by clusterTest only; only shown"),
+        Setting.text("productEnvName", "center", "used by clusterTest only; only shown", runtime=True),
         Setting.flag("enableControllerInNamesrv", False, "not built", not_built=lambda v: controller if v else None),
     ]
 
@@ -173,4 +173,5 @@ def _unused() -> list[Setting]:
 
 
 def _shown(key: str, kind: Kind, default: Value) -> Setting:
-    return Setting(key, kind, default, "threads or buffers of the Java server; only shown, one event loop serves all")
+    text = "threads or buffers of the Java server; only shown, one event loop serves all"
+    return Setting(key, kind, default, text, runtime=True)

@@ -14,7 +14,7 @@ import math
 from gantrymq.broker.parts import Parts
 from gantrymq.broker.wire.responses import ok
 from gantrymq.config import Value
-from gantrymq.errors import ConfigError, NoPermission
+from gantrymq.errors import NoPermission
 from gantrymq.loose_json import dumps
 from gantrymq.model.access import Action
 from gantrymq.model.data_version import DataVersion
@@ -24,8 +24,7 @@ from gantrymq.remoting.command import Command
 from gantrymq.remoting.connection import Connection
 from gantrymq.remoting.serving import serves
 from gantrymq.settings_file import properties_text
-from gantrymq.settings_known import is_rocketmq_key, refusal
-from gantrymq.settings_load import nearest
+from gantrymq.settings_load import runtime_changes
 
 log = logging.getLogger(__name__)
 
@@ -55,7 +54,7 @@ class ConfigRequests:
         refused = sorted(black & given.keys())
         if refused:
             raise NoPermission(f"Can not update config in black list: {', '.join(refused)}")
-        used = {key: value for key, value in given.items() if self._checked(key, value, where)}
+        used = runtime_changes(self._settings, given, where, "broker", "broker.conf")
         if unused := ", ".join(sorted(given.keys() - used.keys())):
             log.warning("%s of %s: %s of RocketMQ have no effect here", where, connection.address, unused)
         for key, value in used.items():
@@ -82,18 +81,3 @@ class ConfigRequests:
         }
         text = properties_text(dict(sorted(values.items())))
         return ok(asked, {"version": dumps(self._version.to_json()).decode()}, text.encode())
-
-    def _checked(self, key: str, value: str, where: str) -> bool:
-        """Return whether *key* has an effect here. Raises ConfigError if it cannot be set to *value*."""
-        setting = self._settings.schema.get(key)
-        if setting is None:
-            if (problem := refusal(key, value)) is not None:
-                raise ConfigError(f"{where}: {key}={value}: {problem}")
-            if is_rocketmq_key(key):
-                return False
-            meant = nearest(key, self._settings.schema)
-            raise ConfigError(f"{key} is not a setting of this broker{meant}; gantrymq config lists all settings")
-        if not setting.runtime:  # checked first, because correcting the value would not help
-            raise ConfigError(f"{key} is read at the start only; set it in broker.conf and start the broker again")
-        setting.parse(value, where)
-        return True
