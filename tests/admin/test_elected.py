@@ -204,6 +204,16 @@ def test_a_fenced_master():
 LOST = "the engine has lost its data: it knows epochs up to 0, and this broker knows epoch 3"
 
 
+def test_members_without_a_connection_may_take_over_and_may_have_more():
+    """After a power cut they may refuse to follow a master that lacks acknowledged messages."""
+    few = {"problem": FEW.format(1), "least_copies": 2, "in_sync": (1, 2, 3), "confirmed": 700}
+    text = said(master(**few), slave(2, problem="the master lacks"), slave(3, unelectable="damaged"))
+    assert "the set has confirmed the log up to offset 700; the 300 bytes after that are not shown to cons" in text
+    assert "How much broker id 2 and 3 has is not known without a connection." in text and "Every member" not in text
+    assert "If broker id 1 failed, broker id 2 would take over within 9 s." in text and "nobody" not in text
+    assert "If broker id 2 failed" not in text
+
+
 def test_an_engine_without_its_data_is_named_with_what_ends_it():
     fenced = master(connected(2), data_lost=LOST, problem=f"this master is fenced: {LOST}")
     text = said(fenced, slave(2, data_lost=LOST))

@@ -151,7 +151,10 @@ class Group:
                 )
             )
 
-        await self.until(whole, "whole set", 60)
+        try:
+            await self.until(whole, "whole set", 60)
+        except AssertionError as error:
+            raise AssertionError(f"{error}: {self.explain()}") from error
         return self.master
 
     def explain(self):

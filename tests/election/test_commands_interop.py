@@ -200,6 +200,48 @@ def lose_data_and_recover(running, cluster, server, data):
     return one, two
 
 
+def test_after_a_power_cut_the_member_with_the_longest_log_is_elected(running, tmp_path):
+    settings = {"minInSyncReplicas": "2", "flushDiskType": "ASYNC_FLUSH", "flushIntervalCommitLog": "8000"}
+    cluster = Cluster(running, tmp_path, {**etcd(running, tmp_path), **settings})
+    one, two = cluster.start("one"), cluster.start("two")
+    wait_for_set(one, [1, 2])
+    three = cluster.start("three")
+    wait_for_set(one, [1, 2, 3])
+    create_topic(cluster.namesrv, "Orders", queues=1)
+    for number in range(100):
+        assert request(one.broker_address, 10, HEADER, b"%d" % number + bytes(500))[0]["code"] == 0
+    whole = {name: store_of(tmp_path, name).read_bytes().rstrip(b"\0") for name in ("one", "two", "three")}
+    assert len(set(whole.values())) == 1
+    for each in (one, two, three):
+        each.kill()
+    cut(tmp_path, "one", len(whole["one"]) - 30_000)
+    cut(tmp_path, "two", len(whole["two"]) - 10_000)
+    one = cluster.start("one")
+    wait_until(lambda: "for broker id 2, 3, or until a person" in election(one)["problem"], "reason", 40, one.tail)
+    assert "until a person elects one with" in cluster.sentences()
+    two, three = cluster.start("two"), cluster.start("three")
+    wait_until(lambda: cluster.run("status").exit_code == 0, "a healthy set", 40, lambda: cluster.sentences())
+    for name, each in (("one", one), ("two", two), ("three", three)):
+        kept = store_of(tmp_path, name).read_bytes()[: len(whole[name])]
+        assert kept == whole[name], each.tail()
+
+
+def store_of(tmp_path, name):
+    """The first file of a broker's log."""
+    return tmp_path / name / "store" / "commitlog" / "00000000000000000000"
+
+
+def cut(tmp_path, name, size):
+    """Zero a log after *size* bytes, as a disk does that did not get them; the queues are newer than the log."""
+    with store_of(tmp_path, name).open("r+b") as file:
+        file.seek(size)
+        file.write(bytes(store_of(tmp_path, name).stat().st_size - size))
+    for each in ("consumequeue", "index"):
+        shutil.rmtree(tmp_path / name / "store" / each, ignore_errors=True)
+    for each in (("checkpoint",), ("plugins", "replication", "confirmed")):
+        tmp_path.joinpath(name, "store", *each).unlink(missing_ok=True)
+
+
 @pytest.mark.long
 def test_a_java_broker_in_the_set(running, tmp_path):
     [found] = start_controllers(running, tmp_path, 1)

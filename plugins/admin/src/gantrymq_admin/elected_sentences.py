@@ -157,12 +157,19 @@ def _confirmed(found: ElectedSet) -> Iterator[str]:
     if master is None or master.election is None:
         return
     end = master.ha.max_offset if master.ha is not None else 0
-    rest = end - master.election.confirmed
-    if rest > 0:
-        seen = " Consumers do not see them, and this master has acknowledged none of them."
-        seen = "" if master.election.fencing == "rocketmq" else seen
-        have = f"Every member has the log up to offset {master.election.confirmed}"
-        yield f"{have}; {rest} bytes more are not confirmed.{seen}"
+    confirmed, waits = master.election.confirmed, master.election.fencing != "rocketmq"
+    rest = end - confirmed
+    connected = _connected(found)
+    missing = [each for each in found.in_sync if each != master.id and each not in connected]
+    if missing and waits:
+        unseen = f"; the {rest} bytes after that are not shown to consumers" if rest > 0 else ""
+        yield (
+            f"As far as the master knows, the set has confirmed the log up to offset {confirmed}{unseen}. "
+            f"How much broker id {_all(missing)} has is not known without a connection."
+        )
+    elif rest > 0:
+        seen = " Consumers do not see them, and this master has acknowledged none of them." if waits else ""
+        yield f"Every member has the log up to offset {confirmed}; {rest} bytes more are not confirmed.{seen}"
     else:
         yield f"Every member of the set has the whole log, up to offset {end}."
 
@@ -204,7 +211,7 @@ def _failures(found: ElectedSet) -> Iterator[str]:
             "Its own settings say whether it waits for the set (allAckInSyncStateSet)."
         )
         return
-    for each in others:
+    for each in (each for each in others if each in _connected(found)):
         then = (
             f"refused, because minInSyncReplicas={least} asks for more copies"
             if len(found.in_sync) - 1 < least
@@ -247,11 +254,13 @@ def _fenced(master: ElectedBroker) -> bool:
 
 
 def _ready(found: ElectedSet, broker_id: int) -> bool:
-    """Return whether a member could take over now, as the master says, or else the controller."""
+    """Return whether a member of the set could take over now, with or without a connection to the master."""
     broker = found.by_id(broker_id)
-    if found.master is not None and found.master.election is not None:
-        return broker_id in _connected(found) and (broker is None or not broker.silent)
-    return broker is not None and not broker.silent and broker.alive is not False
+    if broker is None:
+        return broker_id in _connected(found)
+    if broker.silent or broker.alive is False:
+        return False
+    return broker.election is None or not (broker.election.apart or broker.election.unelectable)
 
 
 def _refusals(found: ElectedSet) -> Iterator[str]:

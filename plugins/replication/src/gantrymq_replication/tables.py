@@ -67,7 +67,11 @@ LOOK_S: Final = 0.1  # between two looks whether an elected master is followed
 PAGE: Final = 2000  # entries of one answer, RocketMQ's limit
 TURNS: Final = 3  # attempts to read the pages of a table that changes meanwhile
 TOGETHER: Final = 200  # groups to limit the offsets of without yielding
-_ABSENT: Final = (ResponseCode.REQUEST_CODE_NOT_SUPPORTED, ResponseCode.SYSTEM_ERROR)
+_ABSENT: Final = (
+    ResponseCode.REQUEST_CODE_NOT_SUPPORTED,
+    ResponseCode.SYSTEM_ERROR,
+    ResponseCode.SERVICE_NOT_AVAILABLE,
+)
 
 
 class TablesService:
@@ -312,7 +316,11 @@ class TablesService:
         return await ask(self._client, master, code, CALL_S, ext)
 
     async def _optional(self, master: str, code: RequestCode) -> bytes | None:
-        """Return the answer, None from a master without this table."""
+        """Return the answer, None from a master without this table.
+
+        A service that has it does not run yet on an elected master whose log is not confirmed. That needs this slave in
+        the in-sync set, so it cannot be waited for; the next round copies the table.
+        """
         try:
             return await self._ask(master, code)
         except BrokerRefused as refusal:

@@ -46,12 +46,13 @@ class ElectedCopy:
         rules: ElectionSettings,
         streams: HaStreams,
         lacks_tables: Callable[[], bool],
+        electable: Callable[[], bool],
         news: Callable[[], None],
     ) -> None:
-        """*lacks_tables*: whether this broker has no tables of a master yet; *news*: called when the logs are equal, or
-        more is confirmed."""
+        """*lacks_tables*: whether this broker has no tables of a master yet; *electable*: whether it may be the master;
+        *news*: called when the logs are equal, or more is confirmed."""
         self._broker, self._clock, self._log, self._ha, self._rules = broker, broker.world.clock, own, ha, rules
-        self._streams, self._lacks_tables, self._news = streams, lacks_tables, news
+        self._streams, self._lacks_tables, self._electable, self._news = streams, lacks_tables, electable, news
         self.problem = ""  # why this broker does not follow its master
         self.ha_address = ""  # of the master
         self._questions, self._told = Questions(broker), asyncio.Event()
@@ -131,8 +132,11 @@ class ElectedCopy:
         learner = self._rules.learner or waits
         hello = SlaveHandshake(own_id, self._ha.from_last_file, learner, tells_tables=not learner)
         asked, last_message = self._questions, partial(self._questions.message_at, master.address)
-        least = master.epoch if self._rules.engine == ETCD or await asked.is_ours(master.address) else 0
-        self._following = Following(self._broker, self._log, self._ha, hello, least, self._followed, last_message)
+        ours = self._rules.engine == ETCD or await asked.is_ours(master.address)
+        self._following = Following(
+            *(self._broker, self._log, self._ha, hello, master.epoch if ours else 0, self._followed, last_message),
+            may_lead=ours and self._electable(),
+        )
         parts = [self._following.run(self._streams, address)]
         if waits:
             parts.append(self._tables_copied())

@@ -22,7 +22,7 @@ from gantrymq_replication.overlap import OVERLAP_BYTES, last_record_start, read_
 from gantrymq_replication.protocol import Refused, keep_records
 from gantrymq_replication.slave_log import last_message
 
-__all__ = ["ElectedLog"]
+__all__ = ["ElectedLog", "MasterLacks"]
 
 FILE: Final = "confirmed"
 COPY: Final = (
@@ -36,6 +36,10 @@ THEN: Final = (
 
 def _keep(log_offset: int) -> str:
     return keep_records(log_offset, THEN)
+
+
+class MasterLacks(Refused):
+    """The master's log ends before what an in-sync set confirmed of this one."""
 
 
 class ElectedLog:
@@ -67,6 +71,8 @@ class ElectedLog:
             )
         self.confirmed = min(self._read_confirmed(), self.end)  # while another broker is the master
         self._kept = self.confirmed
+        # Whether it has all that it had in the in-sync set: a power cut takes what was not on the disk.
+        self.whole = self.durable or not keeps_confirmed or broker.clean_start
 
     @property
     def compares(self) -> bool:
@@ -159,6 +165,7 @@ class ElectedLog:
         """Cut the log to the last point where it is equal to the log of *master*, durably, and return that point.
 
         Raises:
+            MasterLacks: the log is confirmed beyond the end of the master's.
             Refused: there is no such point, or the log is confirmed beyond it.
         """
         low, end = self.range
@@ -172,7 +179,7 @@ class ElectedLog:
                 f"of brokers, or the master has deleted that part. {_keep(low)}"
             )
         if self._keeps and point < self.confirmed:
-            raise Refused(
+            raise (MasterLacks if self.confirmed > master.end else Refused)(
                 f"the master's log is equal to this one up to {point} only, but the in-sync set confirmed "
                 f"{self.confirmed}: "
                 f"the master lacks acknowledged messages. {_keep(point)}"

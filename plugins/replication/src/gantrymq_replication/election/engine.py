@@ -53,6 +53,7 @@ class Progress(NamedTuple):
     end: int  # log offset; what is surely on the disk, if acknowledgements wait for that
     confirmed: int
     electable: bool = True  # whether it may be elected now
+    whole: bool = True  # False: an unclean stop may have taken acknowledged messages from it
 
 
 NOTHING: Final = Progress(-1, 0, 0)

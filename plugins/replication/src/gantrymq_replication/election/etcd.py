@@ -1,7 +1,8 @@
 """The engine on etcd. Keys of one broker name, below ``/gantry/<cluster>/<broker>/``:
 
     ids/next       the next id
-    members/<id>   {"address", "haAddress", "epoch", "end", "priority"}, with the member's lease
+    members/<id>   {"address", "haAddress", "epoch", "end", "priority", "confirmed", "electable", "whole"}, with the
+                   member's lease
     state          {"master", "epoch", "set", "setEpoch", "clean", "successor"}
     master         {"id", "epoch"}, with the master's lease
 
@@ -15,6 +16,9 @@ compares its last revision and, except in an election, that `master` has the wri
     alter      the set, setEpoch + 1
 
 So at most one broker writes in an epoch, and another one can be elected only after the master's lease has ended.
+After an unclean stop without SYNC_FLUSH a member's log is not whole: it waits for minInSyncReplicas members of the set,
+and for each of them with a longer log, because one may have acknowledged messages that it has lost.
+
 `clean` is false while the only member of the set has acknowledged messages that are perhaps not on its disk: then it is
 not elected after a crash, before a person says so.
 """
@@ -56,6 +60,7 @@ log = logging.getLogger("gantrymq.replication")
 
 IDS: Final = 5  # attempts to take an id that others take as well
 OLDEST: Final = (3, 4)
+LATE_S: Final = 0.5  # etcd looks for ended leases at such intervals
 RANK_S: Final = 0.5  # a member waits for each one with a longer log
 
 
@@ -146,6 +151,7 @@ class EtcdEngine:
         self._id = 0
         self._lease = 0  # of the master: perhaps ours
         self._member_lease = 0
+        self._opened_at = 0.0  # monotonic; when this process began to take part
         self._seen: _State | None = None  # what was read last
         self._doubted = -1  # number of the set that a request without an answer may have replaced
         self._told = b""  # the member's record as it was written last
@@ -166,6 +172,7 @@ class EtcdEngine:
                 raise EngineRefused(str(error)) from error
             self._id = await self._new_id() if granted is None else await self._taken(granted.broker_id)
         if self._watching is None:
+            self._opened_at = self._clock.monotonic()
             await self._tell(progress)  # so that no other process uses the id from now on
             keys = [self._base + "master", self._base + "state"]
             self._watching = asyncio.ensure_future(self._etcd.watch(keys, self._changed))
@@ -291,6 +298,9 @@ class EtcdEngine:
                 "epoch": progress.epoch,
                 "end": progress.end,
                 "priority": rules.priority,
+                "confirmed": progress.confirmed,
+                "electable": progress.electable,
+                "whole": progress.whole,
             }
         ).encode()
         if not self._member_lease or not await self._etcd.keep_alive(self._member_lease):
@@ -374,7 +384,7 @@ class EtcdEngine:
                     "its data' in the documentation of elected masters"
                 )
             return 0
-        if problem := self._not_clean(state, self._id):
+        if problem := self._not_clean(state, self._id) or self._not_whole(state, self._id):
             raise EngineRefused(problem)
         members = state.in_sync
 
@@ -403,6 +413,29 @@ class EtcdEngine:
                 f"broker id {broker_id} was alone in its in-sync set and did not stop cleanly, so that messages may be "
                 "lost: a person must elect it, with 'gantrymq cluster promote --unclean'"
             )
+        return ""
+
+    def _not_whole(self, state: _State, broker_id: int) -> str:
+        """Return why the log of a member may lack acknowledged messages that others have; empty if it does not."""
+        own = state.members[broker_id]
+        if own.get("whole", True) or state.value.get("successor") == broker_id:
+            return ""
+        others = {each: state.members[each] for each in state.in_sync & state.members.keys() - {broker_id}}
+        least, end = min(self._rules.least_copies, len(state.in_sync)), own["end"]
+        why = f"broker id {broker_id} did not stop cleanly, so that its log may lack acknowledged messages: "
+        if self._clock.monotonic() < self._opened_at + self._rules.member_s + LATE_S:
+            return f"{why}it waits {self._rules.member_s} s, in which etcd forgets the members that are gone"
+        if len(others) + 1 < least:
+            missing = listed(state.in_sync - state.members.keys())
+            return (
+                f"{why}it waits until {least} members of the in-sync set can compare their logs, for broker id "
+                f"{missing}, or until a person elects one with 'gantrymq cluster promote --unclean'"
+            )
+        for each, record in sorted(others.items()):
+            if (confirmed := record.get("confirmed", 0)) > end:
+                return f"{why}it ends at {end}, and broker id {each} has confirmed ones up to {confirmed}"
+            if record.get("electable", True) and (record["epoch"], record["end"]) > (own["epoch"], end):
+                return f"{why}it ends at {end}, and broker id {each}, whose log is longer, is elected first"
         return ""
 
     async def alter(self, epoch: int, change: Alter) -> tuple[frozenset[int], int]:
@@ -460,7 +493,7 @@ class EtcdEngine:
         if unclean:
             epoch = max(epoch, state.epoch, *(each["epoch"] for each in state.members.values()))
             value |= {"epoch": epoch, "set": [broker_id], "setEpoch": state.set_epoch + 1, "clean": True}
-        elif problem := self._not_clean(state, broker_id):
+        elif problem := self._not_clean(state, broker_id) or self._not_whole(state, broker_id):
             raise EngineRefused(problem)
         key = self._base + "state"
         txn = Txn(

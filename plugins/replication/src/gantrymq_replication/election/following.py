@@ -5,6 +5,8 @@ from __future__ import annotations
 import itertools
 import logging
 from collections.abc import Awaitable, Callable, Iterable, Sequence
+from contextlib import suppress
+from typing import Final
 
 from gantrymq.interfaces import Broker
 from gantrymq.model.hosts import parse_address
@@ -12,7 +14,7 @@ from gantrymq_replication.appending import LogAppending
 from gantrymq_replication.copying import first_ended
 from gantrymq_replication.election.auto_switch import HandshakeAnswer, Piece, SlaveHandshake, SlaveSide
 from gantrymq_replication.election.comparing import Comparison
-from gantrymq_replication.election.elected_log import ElectedLog
+from gantrymq_replication.election.elected_log import ElectedLog, MasterLacks
 from gantrymq_replication.election.epochs import Epoch
 from gantrymq_replication.link import Link
 from gantrymq_replication.protocol import Refused
@@ -24,6 +26,8 @@ from gantrymq_replication.traffic import Traffic
 __all__ = ["Following"]
 
 log = logging.getLogger("gantrymq.replication")
+
+PROOF_S: Final = 1.0  # for the master to take a report of what it lacks
 
 
 class Following:
@@ -38,13 +42,18 @@ class Following:
         least_epoch: int,
         moved: Callable[[], None],
         message_at: Callable[[int], Awaitable[bytes | None]],
+        *,
+        may_lead: bool,
     ) -> None:
-        """*moved* is called when more is confirmed; *message_at* asks the master for a message, by log offset."""
+        """*moved* is called when more is confirmed; *message_at* asks the master for a message, by log offset.
+
+        *may_lead*: the master is one of GantryMQ, and this broker may take over from it.
+        """
         self.following = False  # the logs fit
         self.traffic = Traffic()
         self.read_at_ms = 0
         self._broker, self._log, self._rules, self._moved = broker, elected, rules, moved
-        self._message_at = message_at
+        self._message_at, self._may_lead = message_at, may_lead
         self._side = SlaveSide(slave, least_epoch)
         self._master: HandshakeAnswer | None = None
         self._compared: Comparison | None = None  # while the logs are being compared
@@ -126,7 +135,12 @@ class Following:
         compared = self._log.comparison(master)
         if compared is None:
             before = self._log.end
-            end = await self._log.fit(master)
+            try:
+                end = await self._log.fit(master)
+            except MasterLacks:
+                if self._may_lead:
+                    await self._prove()
+                raise
             if end < before:
                 log.warning("this log was cut from %d to %d, which the master does not have", before, end)
             if (compared := self._log.unconfirmed(master)) is not None:
@@ -141,6 +155,15 @@ class Following:
         else:
             await self._ask_last(master, compared)
             self._side.follow(await self._adopt(compared))
+
+    async def _prove(self) -> None:
+        """Report what is confirmed, which the master lacks: it lets this broker take over, or closes the connection."""
+        self._link.write(self._side.report(self._log.confirmed))
+        limit = self._broker.world.clock.call_later(PROOF_S, self._link.abort)
+        with suppress(OSError):
+            while await self._link.read():
+                pass
+        limit.cancel()
 
     async def _follow(self, end: int) -> None:
         assert self._master is not None
@@ -201,6 +224,9 @@ class Following:
         if data := [each.data for each in pieces if each.data]:
             start = next(each.log_offset for each in pieces if each.data)
             self._appending.append(start, data, self._silence.heard_at)
-        if (confirmed := pieces[-1].confirm_offset) > self._log.confirmed:
+        confirmed = pieces[-1].confirm_offset
+        if not self._log.whole and self._master is not None:
+            self._log.whole = self._appending.end >= max(self._master.end, confirmed)
+        if confirmed > self._log.confirmed:
             self._log.confirm(min(confirmed, self._appending.end))
             self._moved()

@@ -163,10 +163,18 @@ class Election:
         if machine.held or machine.data_lost:
             raise EngineRefused(machine.held or machine.data_lost)
         successor = _successor(machine.set, self.own_id, broker_id)
-        machine.held = f"this master hands over to broker id {successor}"
+        before = self._copied(machine, successor) if waits else None
+        await self._pass_on(machine, successor, f"this master hands over to broker id {successor}", before, leaves)
+        return successor
+
+    async def _pass_on(
+        self, machine: Machine, successor: int, held: str, before: Awaitable[None] | None, leaves: bool = False
+    ) -> None:
+        """Do *before*, and then let *successor* be the master; refuse messages meanwhile, for the reason *held*."""
+        machine.held = held
         try:
-            if waits:
-                await self._copied(machine, successor)
+            if before is not None:
+                await before
             await self._engine.hand_over(machine.epoch, successor, leaves=leaves)
         except EngineRefused:
             raise
@@ -178,7 +186,31 @@ class Election:
             self.do(machine.handed_over(self._clock.monotonic()))
         finally:
             machine.held = ""
-        return successor
+
+    def give_way(self, broker_id: int) -> None:
+        """Let a broker that has confirmed messages which this master lacks be the master instead.
+
+        Not if enough copies are in sync: then messages are acknowledged that the other one lacks.
+        """
+        machine = self.machine
+        if machine is not None and machine.set is not None and not (machine.set.enough or machine.held):
+            self._run(self._give_way(machine, machine.set, broker_id))
+
+    async def _give_way(self, machine: Machine, held: SyncSet, broker_id: int) -> None:
+        reason = f"broker id {broker_id} has acknowledged messages that this master lacks"
+        try:
+            # Controllers elect from the set, which is the master alone after an election.
+            enter = self._entered(machine, held, broker_id) if held.members == {self.own_id} else None
+            await self._pass_on(machine, broker_id, f"{reason}, and takes over", enter)
+        except EngineError as error:
+            log.warning("%s, but it does not take over: %s", reason, error)
+        else:
+            log.warning("%s: it takes over", reason)
+
+    async def _entered(self, machine: Machine, held: SyncSet, broker_id: int) -> None:
+        epoch = machine.epoch
+        members, set_epoch = await self._engine.alter(epoch, Alter(0, held.set_epoch, held.members | {broker_id}))
+        self.do(machine.altered(epoch, members, set_epoch, self._clock.monotonic()))
 
     async def _copied(self, machine: Machine, successor: int) -> None:
         """Return when the *successor* has all, and the set, if messages can be acknowledged."""

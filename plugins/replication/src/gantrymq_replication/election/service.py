@@ -218,7 +218,8 @@ class ElectionService:
         strict = self._rules.all_in_sync
         self._log = ElectedLog(broker, raw, self._rules.epochs, keeps_confirmed=strict)
         copy = self._copy = ElectedCopy(
-            *(broker, self._log, self._ha, self._rules, self._streams, self._lacks_tables, self._copy_news)
+            *(broker, self._log, self._ha, self._rules, self._streams),
+            *(self._lacks_tables, self._electable, self._copy_news),
         )
         for folder in {self._rules.epochs.parent, self._rules.identity.parent}:
             broker.world.files.make_dirs(folder)
@@ -305,7 +306,7 @@ class ElectionService:
         """Return how far the log is. See `Host.progress`."""
         machine, log = self.machine, self._log
         electable = self._rules.learner or machine is None or not machine.unelectable
-        return Progress(log.epochs.last_epoch, log.surely, self.confirmed, electable)
+        return Progress(log.epochs.last_epoch, log.surely, self.confirmed, electable, log.whole)
 
     def log_end(self) -> int:
         """Return the end of the log. See `Host.log_end`."""
@@ -430,6 +431,7 @@ class ElectionService:
             self._log.confirm(self._log.surely)  # nobody else has to have it; services begin with all that they know
             self._show()
         self.copies.begin()
+        self._log.whole = True  # what it lacks is not part of the log any more
         confirmed, self._leads = self._log.confirmed, True
         await self._broker.role.change(Role.MASTER, epoch)
         self._register(0)
@@ -486,6 +488,9 @@ class ElectionService:
     def _lacks_tables(self) -> bool:
         return not (self._epoch or self.has_tables())
 
+    def _electable(self) -> bool:
+        return self.machine is not None and not self.machine.unelectable
+
     def _copy_news(self) -> None:
         """Take news of the master: the logs are equal, or more is confirmed."""
         machine, whole = self.machine, self._log.end >= self._log.needed
@@ -537,6 +542,11 @@ class ElectionService:
             self.tables_saved(self.copies.number)
             self.away.came(slave.broker_id)
             election.do(machine.connected(slave.broker_id, acked, slave.learner, self.now, tables))
+
+    def surpassed(self, slave: SlaveHandshake) -> None:
+        """Let a slave that has confirmed more than this master has take over. See `serving.Elected`."""
+        if self.election is not None:
+            self.election.give_way(slave.broker_id)
 
     def reported(self, slave: SlaveHandshake, acked: int) -> None:
         """Take a report."""

@@ -45,6 +45,9 @@ class Elected(Protocol):
     def connected(self, serving: SlaveServing, slave: SlaveHandshake, acked: int) -> None:
         """Count a slave whose log is equal to this one up to *acked*."""
 
+    def surpassed(self, slave: SlaveHandshake) -> None:
+        """Take that *slave* has confirmed more than this log has. Only slaves of GantryMQ report that."""
+
     def reported(self, slave: SlaveHandshake, acked: int) -> None:
         """Take a report."""
 
@@ -160,6 +163,12 @@ class SlaveServing:
 
     def _begin(self) -> None:
         assert self.side.slave is not None
+        if self.side.acked > self._log.end:
+            self._elected.surpassed(self.side.slave)
+            raise Refused(
+                f"broker id {self.side.slave.broker_id} has a log that an in-sync set confirmed up to "
+                f"{self.side.acked}, and this master's ends at {self._log.end}"
+            )
         self.side.begin(self._log.range, self._last_file())
         log.info("slave %s, broker id %d, has this log up to %d", self.address, self.side.slave[0], self.side.acked)
         self._begun = True
