@@ -2,7 +2,11 @@
 
 import ast
 import json
+import os
+import subprocess
+import sys
 import tomllib
+from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
@@ -10,6 +14,8 @@ from click.testing import CliRunner
 from gantrymq.errors import ConfigError, InvalidParameter
 from gantrymq_kit.projects.command import plugin
 from gantrymq_kit.projects.generate import KINDS, project, word_of
+
+ROOT = Path(__file__).resolve().parents[2]
 
 
 def new(*words):
@@ -30,6 +36,26 @@ def test_every_file_is_filled_in_and_reads(kind):
     assert described["project"]["entry-points"]["gantrymq"] == {"json_body": "gantrymq_json_body.plugin"}
     assert made["src/gantrymq_json_body/py.typed"] == ""
     assert {"README.md", "src/gantrymq_json_body/__init__.py", "src/gantrymq_json_body/plugin.py"} < set(made)
+
+
+@pytest.mark.parametrize("settings", ["a new project", "docs/plugins/template/pyproject.toml"])
+def test_warnings_of_other_pytest_plugins_do_not_stop_the_tests(settings, tmp_path):
+    """pytest-asyncio warns when it is configured."""
+    text = (
+        project("filter", "colour")["pyproject.toml"] if settings == "a new project" else (ROOT / settings).read_text()
+    )
+    (tmp_path / "pyproject.toml").write_text(text)
+    (tmp_path / "tests").mkdir()
+    (tmp_path / "tests" / "test_nothing.py").write_text("def test_nothing(): pass\n")
+    (tmp_path / "warner.py").write_text(
+        "import warnings, pytest\n"
+        "def pytest_configure(config):\n"
+        "    warnings.warn(pytest.PytestDeprecationWarning('an option is unset'))\n"
+    )
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "warner", "-p", "no:cacheprovider"]
+    environ = {**os.environ, "PYTHONPATH": str(tmp_path)}
+    done = subprocess.run(command, cwd=tmp_path, env=environ, capture_output=True, text=True, check=False)
+    assert (done.returncode, "1 passed" in done.stdout) == (0, True), done.stdout + done.stderr
 
 
 def test_the_command_writes_them(tmp_path):

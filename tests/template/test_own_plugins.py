@@ -12,7 +12,13 @@ pytestmark = [
     pytest.mark.skipif(sys.platform == "win32", reason="signals of POSIX"),
 ]
 
-PLUGINS = {**shown(), "plain": ("filter", {}), "dealt": ("allocation", {}), "guarded": ("authorizer", {})}
+PLUGINS = {
+    **shown(),
+    "plain": ("filter", {}),
+    "dealt": ("allocation", {}),
+    "guarded": ("authorizer", {}),
+    "timed": ("store", {}),
+}
 TOOLS = ("mypy>=1.10", "regex>=2023.6", "types-regex>=2023.6")
 
 
@@ -42,6 +48,9 @@ def test_it_is_installed_by_pip_and_its_tests_and_types_are_right(kit, tools, tm
     assert kit.run("python", "-m", "mypy", cwd=project).startswith("Success")
     plugins = json.loads(kit.run("gantrymq", "plugins", "--output", "json"))["plugins"]
     (registers,) = [each["registers"] for each in plugins if each["name"] == name]
-    own = ["setting guarded.userFile", "authorizer guarded"] if kind == "authorizer" else [f"{kind} {name.upper()}"]
-    assert registers == own
+    own = {
+        "authorizer": ["setting guarded.userFile", "authorizer guarded"],
+        "store": ["setting timed.slowMs", "store timed"],
+    }
+    assert registers == own.get(kind, [f"{kind} {name.upper()}"])
     assert not kit.pip("uninstall", "-y", project.name)
