@@ -11,7 +11,7 @@ from gantrymq.errors import BrokerRefused, ClientError
 from gantrymq_admin.commands import cluster_masters
 from gantrymq_admin.commands.cluster_masters import _change, _elect
 from gantrymq_admin.copies import Answer, copies_of
-from gantrymq_admin.elected import ChangedMaster, ElectedBroker, ElectedSet, _named
+from gantrymq_admin.elected import ChangedMaster, ElectedBroker, ElectedSet, _named, forget_broker
 from gantrymq_admin.elected_sentences import accepting, explained
 
 STATE = ElectionState(
@@ -144,7 +144,7 @@ def test_nothing_is_predicted_while_no_controller_leads():
         (ElectedBroker(id=3, address="a:3", silent="nobody listens"), "it does not answer: nobody listens"),
         (
             ElectedBroker(id=3, address="a:3", registered=False, alive=False),
-            "it is known to the controller only; mqadmin",
+            "it is known to the controller only; 'gantrymq",
         ),
         (slave(3, learner=True), "it is a learner (asyncLearner=true), and never will be"),
         (slave(3, apart="the identity is another's"), "it takes no part in the election: the identity is another's"),
@@ -191,6 +191,7 @@ def test_a_least_number_of_copies_that_can_never_be_met():
 def test_a_broker_that_is_away_is_named():
     text = said(master(connected(2), away_since_ms={3: 1_800_000_000_000, 2: 1_800_000_000_000}), slave(2))
     assert "Broker id 3 is away: the master has had no connection of it since 2027-01-15" in text
+    assert "'gantrymq cluster forget broker-a 3' removes it if it is gone for good." in text
     assert "Broker id 2 is away" not in text
 
 
@@ -277,7 +278,7 @@ def test_a_master_of_rocketmq_is_known_from_the_controller():
     assert (found.master_id, found.epoch, found.in_sync) == (1, 4, (1, 2))
     assert "Broker id 2 (a:2) still knows broker id 1 as the master of epoch 3." in text
     assert "The in-sync set (number 9) is 1, 2." in text
-    assert "mqadmin cleanBrokerMetadata forgets one that is gone for good" in text
+    assert "it is known to the controller only; 'gantrymq cluster forget' removes one that is gone for good" in text
     assert "If broker id 1 failed, broker id 2 would take over at once" in text and "which may lack what only" in text
     assert "The master, a broker of RocketMQ, goes on if the controllers fail" in text
     assert "Whether messages are accepted is not known: the master is RocketMQ's, which does not say so." in text
@@ -394,3 +395,47 @@ def test_a_new_master_is_waited_for_otherwise(changed):
     assert 0 < seconds < 1 and code == 0 and "and accepts messages; that took" in text
     seconds, code, text = changed(healthy, few)
     assert seconds >= 15 and code == 1 and f"does not accept messages yet ({FEW.format(1)}); that took 15." in text
+
+
+class Members:
+    """The calls of `Admin` that forget a broker."""
+
+    timeout_s = 5.0
+
+    def __init__(self):
+        self.calls = []
+
+    async def request_parsed(self, address, code, parse, header, *, what):
+        self.calls.append((address, header.to_ext()))
+        return parse({"brokerId": header.broker_id, "epoch": 3})
+
+    async def clean_broker_metadata(self, *args):
+        self.calls.append(args)
+
+
+def test_the_master_or_else_the_controller_forgets_a_broker():
+    admin = Members()
+    asyncio.run(forget_broker(admin, of(master(connected(2)), slave(2)), 3))
+    ((address, sent),) = admin.calls
+    assert (address, sent["act"], sent["brokerId"]) == ("a:1", "forget", "3")
+
+    known = BrokerSet(
+        broker="broker-a",
+        master=1,
+        master_address="a:1",
+        epoch=4,
+        in_sync_epoch=9,
+        in_sync=(SetMember(1, "a:1", True), SetMember(2, "a:2", True)),
+        others=(SetMember(3, "a:3", False),),
+    )
+    java = of(ElectedBroker(id=1, address="a:1", end=1000, alive=True), controllers=("c:1",), leader="c:1", known=known)
+    admin = Members()
+    asyncio.run(forget_broker(admin, java, 3))
+    assert admin.calls == [("c:1", "C", "broker-a", [3])]
+    with pytest.raises(ClientError, match="broker id 2 is in the in-sync set of broker-a"):
+        asyncio.run(forget_broker(admin, java, 2))
+    with pytest.raises(ClientError, match="only the master of broker-a can forget a broker, and it is not there"):
+        asyncio.run(forget_broker(admin, of(slave(2, master=None)), 3))
+    silent = _named([ElectedBroker(id=None, address="a:1", silent="no answer within 5 s"), slave(2)])
+    with pytest.raises(ClientError, match="and it does not answer: no answer within 5 s"):
+        asyncio.run(forget_broker(admin, of(*silent), 3))

@@ -168,7 +168,7 @@ def test_controllers_lose_their_data_under_a_running_set(running, tmp_path):
     cluster = Cluster(running, tmp_path, {"controllerAddr": server.address})
     one, two = lose_data_and_recover(running, cluster, server, tmp_path / "store0")
     said = cluster.sentences()
-    assert "Broker id 1 (" in said and "mqadmin cleanBrokerMetadata" not in said
+    assert "Broker id 1 (" in said and "known to the controller only" not in said
     three = cluster.start("three")  # the next id, 3, was applied for to raise the epochs
     wait_for_set(one, [1, 2, 4])
     one.stop()

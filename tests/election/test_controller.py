@@ -436,3 +436,16 @@ def test_a_controller_knows_the_ids_of_its_sets():
             await controllers.engine.has(2)
 
     simulate(main, answers={1006: members(True, "127.0.0.2:20911")})
+
+
+def test_a_controller_forgets_a_broker_that_is_not_alive():
+    async def main(controllers, peer):
+        await controllers.open()
+        await controllers.engine.forget(2)
+        (asked,) = peer.of(1011)
+        assert asked.ext["brokerControllerIdsToClean"] == "2" and asked.ext["isCleanLivingBroker"] == "false"
+        peer.answers[1011] = Command(2009, remark="Broker 2 is alive")
+        with pytest.raises(EngineRefused, match="2009 Broker 2 is alive"):
+            await controllers.engine.forget(2)
+
+    simulate(main, answers={1011: Command(0)})

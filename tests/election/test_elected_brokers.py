@@ -14,7 +14,9 @@ from ha_pairs import end, ha_address, log_of, put
 from gantrymq.errors import RequestRefused, ServiceNotAvailable
 from gantrymq.model.queue import Queue
 from gantrymq.model.role import Role
+from gantrymq_replication.election.asking import Questions
 from gantrymq_replication.election.auto_switch import SlaveHandshake, SlaveSide
+from gantrymq_replication.election.engine import EngineRefused
 from gantrymq_replication.election.identity import IdentityFiles
 from gantrymq_replication.election.status import election_state
 from gantrymq_replication.ha_listener import MOST_SLAVES
@@ -190,20 +192,82 @@ def test_an_elected_master_counts_connections_that_it_refuses(run, monkeypatch, 
     assert len(refused) == 1
 
 
-def test_a_master_tells_which_slaves_it_misses(run):
+@pytest.fixture
+def killed(monkeypatch):
+    """Let brokers that are stopped end without a word, as if they were killed."""
+
+    async def stops(self, address, broker_id):
+        pass
+
+    monkeypatch.setattr(Questions, "stops", stops)
+
+
+def away(cluster):
+    """The ids of the brokers that a master misses."""
+    return [each["brokerId"] for each in election_state(elected(cluster))["away"]]
+
+
+def test_a_broker_that_is_stopped_is_not_missed(run):
+    async def main(brokers):
+        one, two = await two_in_sync(brokers)
+        await two.stop()
+        await brokers.until(lambda: members(one) == {1}, "set of one")
+        assert away(one) == []
+        two = await brokers.start("two")
+        await brokers.until(lambda: members(one) == {1, 2}, "set of two")
+        await one.stop()
+        await brokers.until(lambda: leads(two), "successor")
+        await brokers.pair.world.clock.sleep(5)
+        assert away(two) == []
+        one = await brokers.start("one")
+        await brokers.until(lambda: members(two) == {1, 2}, "set of two")
+        await elected(two)._port.end_all("the test")
+        assert away(two) == [1]  # it has not said that it stops since it came back
+
+    run(main)
+
+
+def test_a_broker_that_is_gone_for_good_is_forgotten(run, killed):
+    async def main(brokers):
+        one, two = await two_in_sync(brokers)
+
+        async def refusal(broker_id, master=one):
+            with pytest.raises(EngineRefused) as refused:
+                await elected(master).forget(broker_id)
+            return str(refused.value)
+
+        assert "broker id 2 is in the in-sync set 1, 2, which needs it" in await refusal(2)
+        assert "broker id 1 is in the in-sync set" in await refusal(1)
+        assert "no broker of this set has the id 3" in await refusal(3)
+        assert "this broker is not the master" in await refusal(1, two)
+        learner = await brokers.start("learner", asyncLearner=True)
+        await brokers.until(lambda: len(elected(one).slaves) == 2, "learner")
+        assert "broker id 3 is connected to this master: stop it first" in await refusal(3)
+        brokers.clients["learner"].down = True  # so that its record stays
+        await learner.stop()
+        await brokers.until(lambda: away(one) == [3], "loss")
+        assert "broker id 3 is alive in etcd: stop it, and try again 10 s later" in await refusal(3)
+        await brokers.pair.world.clock.sleep(10)
+        await elected(one).forget(3)
+        assert away(one) == []
+
+    run(main)
+
+
+def test_a_master_tells_which_slaves_it_misses(run, killed):
     async def main(brokers):
         one, two = await two_in_sync(brokers)
         assert election_state(elected(one))["away"] == []
         await two.stop()
         await brokers.until(lambda: members(one) == {1}, "set of one")
-        [away] = election_state(elected(one))["away"]
-        assert away == {"brokerId": 2, "timestamp": pytest.approx(one.world.clock.now_ms(), abs=30_000)}
+        [missed] = election_state(elected(one))["away"]
+        assert missed == {"brokerId": 2, "timestamp": pytest.approx(one.world.clock.now_ms(), abs=30_000)}
         two = await brokers.start("two")
         await brokers.until(lambda: members(one) == {1, 2}, "set of two")
         assert election_state(elected(one))["away"] == []
         await one.stop()
         await brokers.until(lambda: leads(two), "successor")
-        assert [each["brokerId"] for each in election_state(elected(two))["away"]] == [1]
+        assert away(two) == [1]
 
     run(main)
 

@@ -87,7 +87,7 @@ def test_a_handover_that_cannot_be_is_refused_and_the_master_goes_on(run):
                 "broker id 7 is not a connected member of the in-sync set; able to take over: none",
             ),
             ("promote", {"brokerId": 1}, "broker id 1 is the master in etcd"),
-            ("promote", {}, "act is handover or demote, or promote with a brokerId"),
+            ("promote", {}, "act is handover or demote, or promote or forget with a brokerId"),
         ):
             with pytest.raises(RequestRefused, match=sentence):
                 await ask(one, act, **more)
@@ -215,5 +215,21 @@ def test_promote_elects_a_broker_that_did_not_stop_cleanly_only_if_told_so(run):
         assert (answer["brokerId"], answer["epoch"]) == (2, 2)
         await brokers.until(lambda: leads(two), "master")
         assert await send(two) == 0
+
+    run(main)
+
+
+def test_a_broker_is_forgotten_by_request(run, monkeypatch):
+    async def main(brokers):
+        one, two = await two_in_sync(brokers)
+        with pytest.raises(RequestRefused, match="broker id 2 is in the in-sync set 1, 2, which needs it") as refused:
+            await ask(one, "forget", brokerId=2)
+        assert refused.value.response_code == 1
+        elected(two)._copy.stops = lambda *_: asyncio.sleep(0)  # as if it was killed
+        await two.stop()
+        await brokers.until(lambda: members(one) == {1}, "set of one")
+        assert [each["brokerId"] for each in election_state(elected(one))["away"]] == [2]
+        assert await ask(one, "forget", brokerId=2) == {"brokerId": 2, "epoch": 1}
+        assert election_state(elected(one))["away"] == []
 
     run(main)

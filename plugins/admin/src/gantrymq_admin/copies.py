@@ -32,6 +32,7 @@ TWO_MASTERS: Final = (
     "two brokers are registered with id 0: clients use the one that registered last, and miss what the other one stores"
 )
 NOT_CONNECTED: Final = "the master has no connection of it"
+FORGET: Final = "'gantrymq cluster forget' removes it if it is gone for good"
 STILL_CONNECTED: Final = "the master still has a connection of it, so that sends may wait for it until that ends"
 
 
@@ -189,7 +190,7 @@ def _away(master: Answer | None, answers: Sequence[Answer], now_ms: int) -> list
             address=f"broker id {broker_id}",
             end=None,
             following=False,
-            problem=f"{problem} {local_time(at_ms)}",
+            problem=f"{problem} {local_time(at_ms)}; {FORGET}",
             elected_id=broker_id,
         )
         for broker_id, at_ms in master.election.away_since_ms.items()

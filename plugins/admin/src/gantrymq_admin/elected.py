@@ -24,7 +24,15 @@ from gantrymq.remoting.codes import RequestCode
 from gantrymq.remoting.headers.base import Header, Int64, header_of
 from gantrymq_admin.answers import read
 
-__all__ = ["ChangedMaster", "ElectedBroker", "ElectedSet", "ask_set", "change_master", "leading_controller"]
+__all__ = [
+    "ChangedMaster",
+    "ElectedBroker",
+    "ElectedSet",
+    "ask_set",
+    "change_master",
+    "forget_broker",
+    "leading_controller",
+]
 
 CHANGE_MASTER: Final = cast(RequestCode, 65031)
 MASTER_ID: Final = 0
@@ -146,6 +154,28 @@ async def change_master(
 def _changed(members: dict[Any, Any]) -> ChangedMaster:
     found = {"broker_id": members["brokerId"], "refused_ms": members.get("refusedMillis"), "epoch": members["epoch"]}
     return read(ChangedMaster, found)
+
+
+async def forget_broker(admin: Admin, found: ElectedSet, broker_id: int) -> None:
+    """Let the engine and the master of a set forget a broker that is gone for good.
+
+    Raises:
+        ClientError: there is no master that answers.
+        BrokerRefused: the broker is alive, in the in-sync set, or unknown; the sentence says which.
+        RequestNotServed, ConnectFailed, ConnectionLost, CallTimeout: no usable response.
+    """
+    master = found.master
+    if master is None or master.silent:
+        why = f"does not answer: {master.silent}" if master is not None else "is not there"
+        raise ClientError(f"only the master of {found.broker} can forget a broker, and it {why}")
+    if master.election is not None:
+        await change_master(admin, master.address, "forget", broker_id)
+    elif not found.leader:
+        raise ClientError(found.engine_problem)
+    elif broker_id in found.in_sync:
+        raise ClientError(f"broker id {broker_id} is in the in-sync set of {found.broker}: it must leave that first")
+    else:  # RocketMQ's master remembers none
+        await admin.clean_broker_metadata(found.leader, found.cluster, found.broker, [broker_id])
 
 
 async def ask_set(admin: Admin, name: BrokerAddresses, controllers: Iterable[str] = ()) -> ElectedSet | None:

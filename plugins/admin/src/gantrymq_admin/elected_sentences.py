@@ -96,7 +96,10 @@ def _members(found: ElectedSet) -> Iterator[str]:
     away = found.master.election.away_since_ms if found.master is not None and found.master.election is not None else {}
     for broker_id, at_ms in away.items():
         if found.by_id(broker_id) is None and broker_id not in found.in_sync:
-            yield f"Broker id {broker_id} is away: the master has had no connection of it since {local_time(at_ms)}."
+            yield (
+                f"Broker id {broker_id} is away: the master has had no connection of it since {local_time(at_ms)}. "
+                f"'gantrymq cluster forget {found.broker} {broker_id}' removes it if it is gone for good."
+            )
 
 
 def why_out(found: ElectedSet, broker: ElectedBroker) -> str:
@@ -106,7 +109,7 @@ def why_out(found: ElectedSet, broker: ElectedBroker) -> str:
     if not broker.registered:
         if broker.alive:
             return "the controller hears of it, but it is not registered with the name servers yet"
-        return "it is known to the controller only; mqadmin cleanBrokerMetadata forgets one that is gone for good"
+        return "it is known to the controller only; 'gantrymq cluster forget' removes one that is gone for good"
     state = broker.election
     if state is not None:
         if state.apart:

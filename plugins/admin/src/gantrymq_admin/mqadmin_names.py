@@ -146,7 +146,7 @@ SAME: Mapping[str, Same] = {
 ELSEWHERE: Mapping[str, str] = {
     "brokerConsumeStats": "gantrymq group progress -g GROUP says how far a group is",
     "checkMsgSendRT": "gantrymq bench produce measures it",
-    "cleanBrokerMetadata": "mqadmin's own command asks RocketMQ's controllers, and clears our brokers there",
+    "cleanBrokerMetadata": "gantrymq cluster forget removes one broker; mqadmin's own command also clears whole sets",
     "clusterRT": "gantrymq bench produce measures it",
     "electMaster": "gantrymq cluster promote does it, and gantrymq cluster handover a planned change",
     "exportConfigs": "gantrymq broker config get --output json has the settings",

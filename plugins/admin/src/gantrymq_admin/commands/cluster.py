@@ -17,7 +17,7 @@ from gantrymq.commands.times import local_time
 from gantrymq.errors import ClientError, GantryError
 from gantrymq_admin.commands.cluster_definitions import export, import_
 from gantrymq_admin.commands.cluster_explain import explain
-from gantrymq_admin.commands.cluster_masters import demote, handover, promote
+from gantrymq_admin.commands.cluster_masters import demote, forget, handover, promote
 from gantrymq_admin.commands.cluster_plan import plan
 from gantrymq_admin.commands.cluster_status import status
 from gantrymq_admin.commands.options import admin_command
@@ -76,7 +76,7 @@ def _run(ctx: click.Context, /, **options: Any) -> None:
 
 cluster = CommandGroup(
     "cluster",
-    commands=[demote, explain, export, handover, import_, plan, promote, status],
+    commands=[demote, explain, export, forget, handover, import_, plan, promote, status],
     params=list(show.params),
     callback=_run,
     invoke_without_command=True,

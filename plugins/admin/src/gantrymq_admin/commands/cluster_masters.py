@@ -1,4 +1,4 @@
-"""``gantrymq cluster handover``, ``promote`` and ``demote``: change the master of a set by hand."""
+"""``gantrymq cluster handover``, ``promote``, ``demote`` and ``forget``: change the master or the members of a set."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from gantrymq.errors import BrokerRefused, ClientError, GantryError
 from gantrymq.world.real import RealClock
 from gantrymq_admin.commands.cluster_explain import controller_option, names_of
 from gantrymq_admin.commands.options import admin_command, broker_named
-from gantrymq_admin.elected import ElectedBroker, ElectedSet, ask_set, change_master
+from gantrymq_admin.elected import ElectedBroker, ElectedSet, ask_set, change_master, forget_broker
 from gantrymq_admin.elected_sentences import accepting, lacks_copies, listed
 
-__all__ = ["demote", "handover", "promote"]
+__all__ = ["demote", "forget", "handover", "promote"]
 
 ACCEPTS_S: Final = 15.0  # for the new master to accept messages
 LOOK_S: Final = 0.05
@@ -96,6 +96,25 @@ async def promote(admin: Admin, name: str, to: str, unclean: bool, controller: s
         _warn_of_loss(found, wanted)
     work = change_master(admin, wanted.address, "promote", wanted.id, unclean=unclean, epoch=found.epoch)
     await _change(admin, found, work, output, wanted.id, unclean=unclean)
+
+
+@click.command()
+@click.argument("name", metavar="BROKER_NAME")
+@click.argument("broker_id", metavar="ID", type=click.IntRange(min=1))
+@controller_option
+@admin_command
+async def forget(admin: Admin, name: str, broker_id: int, controller: str | None, output: str) -> None:
+    """Forget the broker with this ID, which is gone for good, so that no status misses it.
+
+    It must be stopped, and not be in the in-sync set. RocketMQ's controllers forget it, too: if it comes back there, it
+    must join as a new broker.
+    """
+    found = await _set(admin, name, controller)
+    await forget_broker(admin, found, broker_id)
+    if output == "json":
+        print_json({"cluster": found.cluster, "broker": found.broker, "forgotten": broker_id})
+    else:
+        click.echo(f"{name}: broker id {broker_id} is forgotten")
 
 
 # --- before -----------------------------------------------------------------------------------------------------------

@@ -6,11 +6,14 @@ its log did not grow since the epoch before.
 
 Which message it has at a log offset, if it does not send its log from there: RocketMQ's master, whose epoch list begins
 where elections began.
+
+And a request (65037) that says that this broker stops, so that the master does not miss it: {"brokerId": 2}.
 """
 
 from __future__ import annotations
 
-from typing import Final
+from contextlib import suppress
+from typing import Final, cast
 
 from gantrymq.errors import ClientError, GantryError
 from gantrymq.interfaces import Broker
@@ -20,9 +23,11 @@ from gantrymq.remoting.codes import RequestCode, ResponseCode
 from gantrymq.remoting.command import request
 from gantrymq.remoting.tls_settings import client_of
 
-__all__ = ["Questions"]
+__all__ = ["BROKER_STOPS", "Questions"]
 
+BROKER_STOPS: Final = cast(RequestCode, 65037)  # GantryMQ's own
 CALL_S: Final = 2.0
+STOPS_S: Final = 1.0  # for the answer to it, at the stop of this broker
 
 
 class Questions:
@@ -65,3 +70,8 @@ class Questions:
         except ClientError as error:
             raise ConnectionError(f"it does not answer at its broker port: {error}") from error
         return bytes(answer.payload) if answer.code == ResponseCode.SUCCESS else None
+
+    async def stops(self, address: str, broker_id: int) -> None:
+        """Say to the master at *address* that this broker stops. RocketMQ's master does not know the request."""
+        with suppress(ClientError):
+            await self._client.call(address, request(BROKER_STOPS, {"brokerId": str(broker_id)}), STOPS_S)

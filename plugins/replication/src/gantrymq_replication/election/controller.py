@@ -388,16 +388,10 @@ class ControllerEngine:
 
         With isCleanLivingBroker they would forget the whole set.
         """
-        header = CleanBrokerDataRequest(
-            cluster_name=self._rules.cluster,
-            broker_name=self._rules.broker,
-            broker_controller_ids_to_clean=str(broker_id),
-            invoke_time=self._clock.now_ms(),
-        )
         until = self._clock.monotonic() + CLEAN_S
         while True:
             try:
-                await self._ask(RequestCode.CLEAN_BROKER_DATA, header)
+                await self.forget(broker_id)
             except _Refused as error:
                 if self._clock.monotonic() > until:
                     log.warning("the controllers keep broker id %d, which is no broker's: %s", broker_id, error)
@@ -405,6 +399,16 @@ class ControllerEngine:
                 await self._clock.sleep(CLEAN_AGAIN_S)
             else:
                 return
+
+    async def forget(self, broker_id: int) -> None:
+        """Let the controllers forget an id whose broker is not alive. See `Engine.forget`."""
+        header = CleanBrokerDataRequest(
+            cluster_name=self._rules.cluster,
+            broker_name=self._rules.broker,
+            broker_controller_ids_to_clean=str(broker_id),
+            invoke_time=self._clock.now_ms(),
+        )
+        await self._ask(RequestCode.CLEAN_BROKER_DATA, header)
 
     async def resign(self) -> None:
         """Close the connections: the controller elects another master at once."""

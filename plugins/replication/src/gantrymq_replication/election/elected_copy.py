@@ -100,6 +100,10 @@ class ElectedCopy:
             await asyncio.wait([self._task])
             self._task = None
 
+    async def stops(self, master: str, own_id: int) -> None:
+        """Say to the master at the broker address *master* that this broker stops."""
+        await self._questions.stops(master, own_id)
+
     async def close(self) -> None:
         """Close the connection for questions; call it after `end`."""
         await self._questions.close()

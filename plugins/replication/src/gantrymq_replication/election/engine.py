@@ -95,6 +95,9 @@ class Engine(Protocol):
     async def has(self, broker_id: int) -> bool:
         """Return whether a broker of this set was given *broker_id*; it need not be alive."""
 
+    async def forget(self, broker_id: int) -> None:
+        """Forget a broker that `has` knows, and that is gone for good; `EngineRefused` if it is alive."""
+
     async def alter(self, epoch: int, change: Alter) -> tuple[frozenset[int], int]:
         """Replace the in-sync set as the master of *epoch*; return the new set and its set epoch."""
 

@@ -220,6 +220,12 @@ class EtcdEngine:
         """Return whether *broker_id* was given to a broker of this set. See `Engine.has`."""
         return 0 < broker_id < (await self._next_id())[0] or broker_id in (await self._read()).members
 
+    async def forget(self, broker_id: int) -> None:
+        """Check that etcd keeps nothing of *broker_id*, whose record ends with its lease. See `Engine.forget`."""
+        if broker_id in (await self._read()).members:
+            after = f"and try again {self._rules.member_s} s later"
+            raise EngineRefused(f"broker id {broker_id} is alive in etcd: stop it, {after}")
+
     async def hand_over(self, epoch: int, broker_id: int, *, leaves: bool = False) -> None:
         """Delete `master`, and name the broker that others wait for. See `Engine.hand_over`."""
         state = await self._read()

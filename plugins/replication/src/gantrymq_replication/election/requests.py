@@ -3,7 +3,8 @@
     act         handover   of the master: refuse messages until the set has all, then let another member be elected
                 demote     of the master: the same at once, without waiting for the set
                 promote    without a master: let a broker be elected, see `Engine.admit`
-    brokerId    that is to be the master; not needed for handover and demote
+                forget     of the master: forget a broker that is gone for good, see `ElectionService.forget`
+    brokerId    that is to be the master, or to be forgotten; not needed for handover and demote
     unclean     promote: it may lack acknowledged messages
     epoch       promote: the newest epoch that a broker knows, see `Engine.admit`
 
@@ -12,7 +13,9 @@ with its lease. So the request goes to brokers, which need no more rights at the
 comes when there is another master, as far as this broker knows.
 
 Responses: JSON with brokerId and epoch of the new master, and refusedMillis, for how long this broker refused messages
-before it knew that there is another one.
+before it knew that there is another one; for forget the brokerId, and the present epoch.
+
+Request 65037 (`asking`): a broker that stops says so to its master, also the last master to the next one.
 """
 
 from __future__ import annotations
@@ -28,6 +31,7 @@ from gantrymq.remoting.connection import Connection
 from gantrymq.remoting.headers.base import Header, Int64, header_of
 from gantrymq.remoting.serving import serves
 from gantrymq.world import Clock
+from gantrymq_replication.election.asking import BROKER_STOPS
 from gantrymq_replication.election.engine import EngineError
 from gantrymq_replication.election.machine import Machine
 from gantrymq_replication.election.service import ElectionService
@@ -48,6 +52,13 @@ class ChangeMasterRequest(Header):
     broker_id: Int64 | None = None
     unclean: bool = False
     epoch: Int64 | None = None
+
+
+@header_of(BROKER_STOPS)
+class BrokerStopsRequest(Header):
+    """See `asking`."""
+
+    broker_id: Int64
 
 
 class ElectionRequests:
@@ -72,12 +83,22 @@ class ElectionRequests:
             raise RequestRefused(1, service.election.problem if service.election is not None else FIXED)
         epoch, began = machine.epoch, service.now
         try:
+            if wish.act == "forget" and wish.broker_id is not None:
+                await service.forget(wish.broker_id)
+                return _answer(asked, {"brokerId": wish.broker_id, "epoch": epoch})
             await self._change(wish, machine)
         except EngineError as error:
             raise RequestRefused(1, str(error)) from error
         found = await self._seen(machine, epoch, service.clock)
-        body = {**found, "refusedMillis": round(1000 * (service.now - began))}
-        return response_to(asked, 0, None, None, json.dumps(body, separators=(",", ":")).encode())
+        return _answer(asked, {**found, "refusedMillis": round(1000 * (service.now - began))})
+
+    @serves(BROKER_STOPS, action=Action.UPDATE)
+    def broker_stops(self, asked: Command, connection: Connection) -> Command:
+        """65037: take that a broker stops."""
+        if not self._election.enabled:
+            raise RequestRefused(1, FIXED)
+        self._election.stops(BrokerStopsRequest.from_ext(asked.ext).broker_id)
+        return response_to(asked)
 
     async def _change(self, wish: ChangeMasterRequest, machine: Machine) -> None:
         election, engine = self._election.election, self._election.engine
@@ -91,7 +112,7 @@ class ElectionRequests:
                 raise RequestRefused(1, machine.data_lost)
             await engine.admit(wish.broker_id, unclean=wish.unclean, epoch=max(machine.epoch, wish.epoch or 0))
         else:
-            raise RequestRefused(1, "65031: act is handover or demote, or promote with a brokerId")
+            raise RequestRefused(1, "65031: act is handover or demote, or promote or forget with a brokerId")
 
     async def _seen(self, machine: Machine, epoch: int, clock: Clock) -> dict[str, Any]:
         """Wait for the master of a later epoch."""
@@ -104,3 +125,7 @@ class ElectionRequests:
                 )
             await clock.sleep(LOOK_S)
         return {"brokerId": machine.master, "epoch": machine.epoch}
+
+
+def _answer(asked: Command, body: dict[str, Any]) -> Command:
+    return response_to(asked, 0, None, None, json.dumps(body, separators=(",", ":")).encode())

@@ -53,23 +53,39 @@ class Seen:
 class Away:
     """The brokers that a master could have as slaves, and that are not connected.
 
-    They have been slaves, or were the master before, or in the in-sync set at the election.
+    They have been slaves, or were the master before, or in the in-sync set at the election. One that says that it
+    stops is not missed.
     """
 
     def __init__(self) -> None:
         self.since_ms: dict[int, int] = {}  # wall time, by broker id
+        self._stopping = set[int]()  # ids of brokers that said so, and may still be connected
 
     def begin(self, others: Iterable[int], now_ms: int) -> None:
         """Begin as the master; none of the *others* is connected yet."""
-        self.since_ms = dict.fromkeys(others, now_ms)
+        self.since_ms = dict.fromkeys(set(others) - self._stopping, now_ms)
+        self._stopping.clear()
 
     def came(self, broker_id: int) -> None:
         """Note that a slave is connected."""
+        self._stopping.discard(broker_id)
+        self.since_ms.pop(broker_id, None)
+
+    def stops(self, broker_id: int) -> None:
+        """Note that a slave, or the last master, is stopped by its operator."""
+        self._stopping.add(broker_id)
+        self.since_ms.pop(broker_id, None)
+
+    def forget(self, broker_id: int) -> None:
+        """Miss a slave no more."""
         self.since_ms.pop(broker_id, None)
 
     def gone(self, broker_id: int, now_ms: int) -> None:
         """Note that a slave is not connected any more."""
-        self.since_ms[broker_id] = now_ms
+        if broker_id in self._stopping:
+            self._stopping.discard(broker_id)
+        else:
+            self.since_ms[broker_id] = now_ms
 
 
 def _has_master(machine: Machine | None, now: float) -> bool:

@@ -28,7 +28,7 @@ from gantrymq_replication.election.auto_switch import SlaveHandshake
 from gantrymq_replication.election.controller import ControllerEngine
 from gantrymq_replication.election.elected_copy import ElectedCopy
 from gantrymq_replication.election.elected_log import ElectedLog
-from gantrymq_replication.election.engine import Engine, Progress
+from gantrymq_replication.election.engine import Engine, EngineRefused, Progress, listed
 from gantrymq_replication.election.engines import make_engine
 from gantrymq_replication.election.etcd_access import etcd_access
 from gantrymq_replication.election.etcd_client import EtcdClient
@@ -277,6 +277,7 @@ class ElectionService:
         await self._set_has_all()
         self._note_confirmed()
         await self.election.stop(resign=True)
+        await self._tell_master()
         self._leads = self._serving = False
         self._gate.release()
         self.copies.look()
@@ -294,6 +295,14 @@ class ElectionService:
         if self._identity_lock is not None:
             self._identity_lock.release()
         self.election = None
+
+    async def _tell_master(self) -> None:
+        """Say to the master that this broker stops, so that it does not count as lost."""
+        machine, election = self.machine, self.election
+        if machine is None or election is None or self._copy is None or machine.master is None or machine.own:
+            return
+        if machine.standing.address:
+            await self._copy.stops(machine.standing.address, election.own_id)
 
     async def _set_has_all(self) -> None:
         until = self._clock.monotonic() + LAST_S
@@ -560,6 +569,38 @@ class ElectionService:
         if election is not None and machine is not None:
             self.away.gone(slave.broker_id, self._clock.now_ms())
             election.do(machine.gone(slave.broker_id, self._clock.monotonic()))
+
+    def stops(self, broker_id: int) -> None:
+        """Take that another broker of the set is stopped by its operator."""
+        machine = self.machine
+        members = machine.standing.members if machine is not None else frozenset[int]()
+        if broker_id in members | self._followed_ids | self._ids | self.away.since_ms.keys():
+            self.away.stops(broker_id)
+
+    async def forget(self, broker_id: int) -> None:
+        """Forget a slave that is gone for good, at the engine too, so that no status misses it.
+
+        Raises:
+            EngineError: this broker is not the master; *broker_id* is alive, in the in-sync set, or the id of no broker
+                of the set; or the engine refuses or does not answer.
+        """
+        machine, engine = self.machine, self._engine
+        if machine is None or engine is None or machine.set is None or not machine.is_master:
+            raise EngineRefused("this broker is not the master")
+        if broker_id in machine.set.counted:
+            raise EngineRefused(
+                f"broker id {broker_id} is in the in-sync set {listed(machine.set.members)}, which needs it: it leaves "
+                f"the set when it is stopped and {self._rules.least_copies} others are in sync (minInSyncReplicas)"
+            )
+        if broker_id in machine.set.followers:
+            raise EngineRefused(f"broker id {broker_id} is connected to this master: stop it first")
+        if await engine.has(broker_id):
+            await engine.forget(broker_id)
+        elif broker_id not in self.away.since_ms:
+            raise EngineRefused(f"no broker of this set has the id {broker_id}")
+        self.away.forget(broker_id)
+        self._ids.discard(broker_id)
+        log.info("broker id %d is forgotten", broker_id)
 
     @property
     def tables_everywhere(self) -> int:
