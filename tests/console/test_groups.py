@@ -196,6 +196,42 @@ def test_a_wrong_tag_is_one_reason_with_its_values_in_both_languages(late, monke
         assert page.link(link[language]).endswith("/topics/Orders/messages")
 
 
+COUNTED = "all was handed out; 1 message is with c1, which has not committed; see its log"
+STUCK = (
+    "c1 reads it in order and keeps failing at offset 3, or has not finished that message, which was stored 20 s ago; "
+    "7 messages wait; see its log, or skip the message with: gantrymq group reset Late -t Orders -q 0 --to 4"
+)
+
+
+def test_the_count_of_several_queues_is_shown_without_the_sentence_of_one(late, monkeypatch):
+    join(late, "Late", "c1", "Orders")
+    real = group.explain_group
+
+    async def counted(*given):
+        found = await real(*given)
+        queues = [attrs.evolve(each, reason="not-committed", sentence=COUNTED) for each in found.queues]
+        return attrs.evolve(found, queues=tuple(queues))
+
+    monkeypatch.setattr(group, "explain_group", counted)
+    page = late.get("/groups/Late").text
+    assert "c1 has not committed 2 of them" in page and "1 message is with c1" not in page
+
+
+@pytest.mark.parametrize(("language", "told"), [("en", "keeps failing at offset 3"), ("zh", "停留在位点 3")])
+def test_a_queue_that_is_stuck_in_order_names_the_offset(late, monkeypatch, language, told):
+    real = group.explain_group
+
+    async def stuck(*given):
+        found = await real(*given)
+        queues = [attrs.evolve(found.queues[0], reason="order-stuck", sentence=STUCK), *found.queues[1:]]
+        return attrs.evolve(found, queues=tuple(queues))
+
+    monkeypatch.setattr(group, "explain_group", stuck)
+    with Visitor(late.running, language=language) as reader:
+        assert f"c1 {'' if language == 'zh' else 'reads in order and '}" in (text := reader.get("/groups/Late").text)
+        assert told in text
+
+
 def test_a_pending_reset_is_no_fault(late, monkeypatch):
     join(late, "Late", "c1", "Orders")
     real = group.explain_group

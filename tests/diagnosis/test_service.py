@@ -177,6 +177,68 @@ def test_a_queue_from_never_pulled_to_up_to_date(beside):
     beside(work)
 
 
+def test_an_ordered_queue_that_does_not_get_past_a_message(beside):
+    async def work(cluster, client_of):
+        await topic(cluster)
+        one = client_of("one")
+        await one.join()
+        for number in range(5):
+            await cluster.put("T", b"%d" % number)
+        cluster.broker.locks.lock("CG", "one", [MessageQueue("T", "broker-a", 0)])
+        await one.pull(0, 0, commit=3)
+        reasons = []
+        for _ in range(3):
+            held = asyncio.ensure_future(one.pull(0, 5, wait_ms=10_000))
+            await cluster.world.clock.sleep(9)
+            cluster.broker.locks.lock("CG", "one", [MessageQueue("T", "broker-a", 0)])
+            _, queues = await one.explain()
+            reasons.append(queues["T", 0]["reason"])
+            await held
+        assert reasons == ["reading", "order-stuck", "order-stuck"]
+        assert "one reads it in order and keeps failing at offset 3" in queues["T", 0]["sentence"]
+
+    beside(work)
+
+
+def test_a_group_that_broadcasts_gets_no_advice_for_clustering(beside):
+    async def work(cluster, client_of):
+        await topic(cluster)
+        one, two = client_of("one"), client_of("two")
+        for each in (one, two):
+            await each.join(messageModel="BROADCASTING")
+        for number in range(8):
+            await cluster.put("T", b"x", queue_id=number % 4)
+        cluster.broker.offsets.commit("CG", Queue("T", 0), 1)
+        await one.pull(0, 0)
+        found, queues = await one.explain()
+        assert {each["reason"] for each in queues.values()} == {"broadcasting"}
+        assert (found["diagnosis"], found["behind"], queues["T", 0]["lag_ms"]) == ([], 0, None)
+        assert "one pulled it last, 0 s ago, up to 2" in queues["T", 0]["sentence"]
+
+    beside(work)
+
+
+def test_a_topic_that_members_left_is_no_lag(beside):
+    async def work(cluster, client_of):
+        await topic(cluster)
+        await cluster.create_topic("U", 1)
+        one = client_of("one")
+        await one.join(topic="U")
+        await cluster.put("T", b"x")
+        cluster.broker.offsets.commit("CG", Queue("T", 0), 0)
+        found, queues = await one.explain()
+        assert (found["behind"], queues["T", 0]["reason"], queues["T", 0]["behind"]) == (0, "not-subscribed", 0)
+        assert "gantrymq group delete-offsets CG -t T" in queues["T", 0]["sentence"]
+        refused = await one.ask(65027, {"consumerGroup": "CG", "topic": "U"})
+        assert (refused.code, "online members of group CG read topic U" in refused.remark) == (1, True)
+        assert (await one.ask(65027, {"consumerGroup": "CG"})).code == 1
+        assert (await one.ask(65027, {"consumerGroup": "CG", "topic": "T"})).payload == b'{"queues": [0]}'
+        assert ("T", 0) not in (await one.explain())[1]
+        assert cluster.server.tables.offsets.dirty
+
+    beside(work)
+
+
 def test_a_tag_without_messages(beside):
     async def work(cluster, client_of):
         await topic(cluster)

@@ -84,6 +84,23 @@ def test_groups_without_commits_in_most_queues_are_as_late_as_the_oldest_message
     assert [figures("rocketmq_group_diff", group=group) for group in ("one", "two", "all")] == [2, 2, 0]
 
 
+def test_unread_messages_that_are_deleted_are_counted_once(beside, scrape, monkeypatch):
+    name, first = "gantrymq_group_deleted_unread_messages_total", [0]
+
+    async def count(cluster, service):
+        await fill(cluster, "Orders", (20,))
+        store, real = cluster.store, cluster.store.bounds
+        monkeypatch.setattr(store, "bounds", lambda queue: real(queue)._replace(min_offset=first[0]))
+        seen = []
+        for minimum, committed in ((0, 2), (5, 2), (5, 2), (7, 2), (7, 10), (12, 10), (12, 20), (12, 3), (14, 20)):
+            first[0] = minimum
+            commit(cluster, "readers", Queue("Orders", 0), committed)
+            seen.append((await scrape(cluster, service))(name, group="readers", topic="Orders"))
+        return seen
+
+    assert beside(count) == [0, 3, 3, 5, 5, 7, 7, 7, 7]
+
+
 def labelled(figures, label, name):
     """Names of all samples with this label value."""
     return {each.name for each in figures.samples if each.labels.get(label) == name}

@@ -9,13 +9,14 @@ from gantrymq_testing.cluster import Cluster
 
 
 @contextmanager
-def slave_without_master(running, root, *, copied):
+def slave_without_master(running, root, *, copied, settings=None):
     """Start a slave of the broker of *running*, and stop the master after ``copied(slave.broker)``. Provide the slave.
 
-    *running* is a `RunningBroker` whose store has a raw log.
+    *running* is a `RunningBroker` whose store has a raw log, *settings* are more of the slave.
     """
     master = running.cluster
     settings = {
+        **(settings or {}),
         "store": "mmap",
         "brokerName": running.call(lambda: master.broker.registration.broker_name),
         "brokerRole": "SLAVE",
