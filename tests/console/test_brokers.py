@@ -239,7 +239,7 @@ def test_only_an_admin_may_change_a_broker(gantrymq_broker):
             page = visitor.get(f"/brokers/{broker['name']}{path}")
             assert page.status == 200
             assert not [each for each in page.forms if each.method == "post" and "/brokers/" in each.action]
-        for path in ("permission", "clean", "settings/defaultQueryMaxNum"):
+        for path in ("permission", "clean", "forget", "settings/defaultQueryMaxNum"):
             assert visitor.request("POST", f"/brokers/{broker['name']}/{path}", data={}).status_code == 403
 
 
@@ -301,6 +301,38 @@ def test_an_elected_master_is_shown_with_its_epoch_and_its_set(visitor, name, mo
     assert (shown["epoch"], shown["elected_id"], shown["in_sync_set"]) == (7, 3, [1, 3])
     (problem,) = visitor.api("/")["data"]["problems"]
     assert (problem["word"], problem["sentence"]) == ("refuses", "this master is fenced")
+
+
+def test_a_broker_that_is_gone_is_forgotten(visitor, name, monkeypatch):
+    asked = []
+
+    async def copies(_admin, addresses, _now_ms, _rivals):
+        elected = {"epoch": 7, "elected_id": 3, "in_sync_set": (3,)}
+        master = Copy(role="master", id=0, address=addresses[0], end=9, in_sync_copies=1, wanted_copies=1, **elected)
+        gone = "the master has no connection of it since today"
+        away = Copy(role="slave", id=None, address="broker id 2", end=None, following=False, problem=gone, elected_id=2)
+        return [master, *([] if asked else [away])]
+
+    async def forget(_admin, found, member):
+        asked.append((found, member))
+
+    async def elected(_cluster, broker):
+        return broker
+
+    monkeypatch.setattr(copies_data, "ask_copies", copies)
+    monkeypatch.setattr(brokers_page, "forget_broker", forget)
+    visitor.cluster.forget()
+    page = visitor.get(f"/brokers/{name}")
+    preview = visitor.submit(page, f"/brokers/{name}/forget")
+    assert f"gantrymq cluster forget {name} 2" in preview.text and "forgets broker id 2" in preview.text
+    refused = visitor.confirm(preview)  # the real broker's role is fixed
+    assert "is fixed by settings, not elected" in refused.text and not asked
+    monkeypatch.setattr(brokers_page, "elected_set", elected)
+    done = visitor.confirm(visitor.submit(visitor.get(f"/brokers/{name}"), f"/brokers/{name}/forget"))
+    assert asked == [(name, 2)]
+    assert f"Broker id 2 of {name} is forgotten." in done.text and "Forget this broker" not in done.text
+    wrong = visitor.submit(page, f"/brokers/{name}/forget", member="x")
+    assert "x is no id of a broker in an elected set" in wrong.text
 
 
 def test_a_broker_that_tells_nonsense_of_its_slaves_is_still_shown(visitor, name, monkeypatch):

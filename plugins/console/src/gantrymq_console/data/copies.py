@@ -7,10 +7,11 @@ from typing import Final
 import attrs
 
 from gantrymq_admin.copies import Copy, ask_copies
+from gantrymq_admin.elected import ElectedSet, ask_set
 from gantrymq_console.data.cluster import Cluster
 from gantrymq_console.web.values import Long
 
-__all__ = ["CopyRow", "copies_of_name"]
+__all__ = ["CopyRow", "copies_of_name", "elected_set"]
 
 AGE_S: Final = 5.0
 
@@ -47,6 +48,13 @@ async def copies_of_name(cluster: Cluster, name: str) -> tuple[CopyRow, ...]:
         each.role == "master" and (each.wanted_copies or 1) < 2 and each.epoch is None for each in found
     )
     return () if alone else tuple(_row(each) for each in found)
+
+
+async def elected_set(cluster: Cluster, name: str) -> ElectedSet | None:
+    """Return the set of a broker name as it is now; None if its roles are fixed, or no broker has the name."""
+    found = (await cluster.admin.clusters()).brokers
+    addresses = next((each for each in found if each.name == name), None)
+    return None if addresses is None else await ask_set(cluster.admin, addresses)
 
 
 def _row(copy: Copy) -> CopyRow:

@@ -7,11 +7,12 @@ from collections.abc import Mapping
 import attrs
 
 from gantrymq.client.admin import CLEANINGS
+from gantrymq_admin.elected import forget_broker
 from gantrymq_admin.figures import Figure
 from gantrymq_console.access.users import Role
 from gantrymq_console.data.asking import Asking
 from gantrymq_console.data.brokers import BrokerState, accepts_sends, figures_of, overview, runtime_info, state_of
-from gantrymq_console.data.copies import CopyRow, copies_of_name
+from gantrymq_console.data.copies import CopyRow, copies_of_name, elected_set
 from gantrymq_console.pages import broker_settings
 from gantrymq_console.pages.broker_settings import named
 from gantrymq_console.web.pages import Action, BadInput, Form, Outcome, Page, Part, Preview, View
@@ -52,6 +53,14 @@ class CleanPreview:
     what: str
     log_bytes: Long | None
     disk_used: float | None
+
+
+@attrs.frozen
+class ForgetPreview:
+    """A broker of an elected set that is gone for good."""
+
+    broker: str
+    member: int  # its id in the set
 
 
 async def broker_list(visit: Visit) -> View:
@@ -150,6 +159,34 @@ def _cleaning(form: Form) -> str:
     return what
 
 
+# --- forgetting ---
+
+
+async def forget_preview(visit: Visit, form: Form) -> Preview:
+    """Return which broker of an elected set is to be forgotten."""
+    at, member = await named(visit, ""), _member(form)
+    command = f"cluster forget {at.name} {member}"
+    return Preview("broker_forget.html", ForgetPreview(at.name, member), command, at.name, f"forget broker id {member}")
+
+
+async def forget(visit: Visit, form: Form) -> Outcome:
+    """Let the master of an elected set forget a broker."""
+    at, member = await named(visit, ""), _member(form)
+    found = await elected_set(visit.cluster, at.name)
+    if found is None:
+        raise BadInput("brokers.not_elected", name=at.name)
+    await forget_broker(visit.cluster.admin, found, member)
+    visit.cluster.forget(("copies", at.name))
+    return Outcome("brokers.forgotten", {"name": at.name, "member": member}, f"brokers/{at.name}")
+
+
+def _member(form: Form) -> int:
+    text = form.get("member", "")
+    if not (text.isascii() and text.isdecimal() and len(text) < 19 and int(text)):
+        raise BadInput("brokers.no_member", value=text[:40])
+    return int(text)
+
+
 PART = Part(
     "brokers",
     pages=(
@@ -167,6 +204,7 @@ PART = Part(
             fields=("id", "to"),
         ),
         Action("/brokers/{broker}/clean", "brokers.clean", Role.ADMIN, clean, clean_preview, fields=("id", "what")),
+        Action("/brokers/{broker}/forget", "brokers.forget", Role.ADMIN, forget, forget_preview, fields=("member",)),
         *broker_settings.ACTIONS,
     ),
 )
