@@ -241,6 +241,12 @@ def test_topic_route_and_status(gantrymq):
     assert "Max offset" in gantrymq("topic", "status", "-t", "T").stdout
 
 
+@pytest.mark.parametrize("stdin", [b"", b"\r\n\n"])
+def test_a_send_without_a_line_on_stdin_fails(gantrymq, stdin):
+    done = gantrymq("message", "send", "-t", "T", code=1, stdin=stdin)
+    assert done.stderr == "gantrymq: nothing was sent: stdin has no line with a message; --body gives one\n"
+
+
 def test_message_send_then_pull(gantrymq):
     words = ("-t", "T", "--queue", "1", "--output", "json")
     sent = documents(gantrymq("message", "send", *words, "--body", "hällo", "--tags", "A", "--property", "x=y=z"))

@@ -55,3 +55,13 @@ def test_no_plugin_is_no_error(installed):
     installed()
     result = invoke()
     assert (result.exit_code, result.stdout) == (0, "No plugin is installed.\n")
+
+
+def test_rows_stay_short_in_a_pipe(installed):
+    handlers = tuple(f"handler for request code {code}" for code in range(300, 330))
+    names = tuple(f"allocation MACHINE_ROOM_NEARBY-{number}" for number in range(20))
+    installed(PluginInfo("large", "gantrymq-large", "1.0", PluginState.LOADED, (*names, *handlers, "setting a")))
+    result = invoke()
+    assert max(len(line) for line in result.stdout.splitlines()) < 140
+    words = " ".join(result.stdout.split())
+    assert words.endswith("allocation MACHINE_ROOM_NEARBY-19, 30 requests, 1 setting")

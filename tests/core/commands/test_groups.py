@@ -47,6 +47,32 @@ def test_a_misspelt_command_is_told_what_may_have_been_meant(name):
     assert f"No such command '{name}'. Did you mean listen?" in done.stderr
 
 
+@click.group(cls=CommandGroup)
+def things():
+    """Things."""
+
+
+for each in ("clients", "create", "delete", "list", "reset", "status"):
+    things.command(each)(lambda: None)
+
+
+@pytest.mark.parametrize(
+    ("name", "meant"),
+    [
+        ("describe", "status"),
+        ("describe-all", "status"),
+        ("reset-offset", "reset"),
+        ("ls", "list"),
+        ("rm", "delete"),
+        ("members", "clients"),
+        ("lists", "list"),
+    ],
+)
+def test_names_of_other_tools_are_told_the_command_here(name, meant):
+    done = CliRunner().invoke(things, [name])
+    assert f"No such command '{name}'. Did you mean {meant}?" in done.stderr
+
+
 def test_nothing_is_suggested_where_nothing_is_near():
     done = invoke("xyz")
     assert (done.exit_code, "Did you mean" in done.stderr) == (2, False)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from difflib import get_close_matches
+from typing import Final
 
 import click
 from click.shell_completion import CompletionItem
@@ -10,6 +12,27 @@ from click.shell_completion import CompletionItem
 __all__ = ["CommandGroup"]
 
 WHOLE = 10_000  # characters; click would truncate a command's sentence to the terminal's width
+
+_ALL_OF_ONE: Final = ("status", "view", "explain", "get")
+SYNONYMS: Final[Mapping[str, tuple[str, ...]]] = {
+    "add": ("create",),
+    "consume": ("pull", "tail"),
+    "consumer": ("group",),
+    "consumers": ("clients", "group"),
+    "describe": _ALL_OF_ONE,
+    "info": _ALL_OF_ONE,
+    "lag": ("progress",),
+    "ls": ("list",),
+    "members": ("clients",),
+    "produce": ("send", "message"),
+    "publish": ("send", "message"),
+    "read": ("pull", "tail"),
+    "remove": ("delete",),
+    "rm": ("delete",),
+    "show": _ALL_OF_ONE,
+    "subscribe": ("tail",),
+}
+"""Names of other tools for commands, up to the first hyphen; those that a group has are suggested."""
 
 
 class CommandGroup(click.Group):
@@ -42,7 +65,9 @@ class CommandGroup(click.Group):
             if args[0].startswith("-"):
                 raise
             known = [name for name, _ in self.purposes(ctx)]
-            near = get_close_matches(args[0], known, 3)
+            near = [name for name in SYNONYMS.get(args[0].partition("-")[0], ()) if name in known]
+            near = near or [name for name in known if args[0].startswith((f"{name}-", f"{name}s"))]
+            near = near or get_close_matches(args[0], known, 3)
             meant = f" Did you mean {' or '.join(near)}?" if near else ""
             if args[1:] and args[1] in known:
                 meant = f" The command comes before the name: {ctx.command_path} {args[1]} {args[0]}"

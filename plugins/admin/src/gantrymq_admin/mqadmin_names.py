@@ -148,6 +148,7 @@ ELSEWHERE: Mapping[str, str] = {
     "checkMsgSendRT": "gantrymq bench produce measures it",
     "cleanBrokerMetadata": "gantrymq cluster forget removes one broker; mqadmin's own command also clears whole sets",
     "clusterRT": "gantrymq bench produce measures it",
+    "consumer": "gantrymq group list shows the groups of consumers, and gantrymq group clients the consumers of one",
     "electMaster": "gantrymq cluster promote does it, and gantrymq cluster handover a planned change",
     "exportConfigs": "gantrymq broker config get --output json has the settings",
     "exportMetadata": "gantrymq cluster export writes topics and groups, in a format of its own",
@@ -167,7 +168,6 @@ ELSEWHERE: Mapping[str, str] = {
 }
 
 NOTHING = (
-    "consumer",
     "consumerStatus",
     "deleteKvConfig",
     "dumpCompactionLog",

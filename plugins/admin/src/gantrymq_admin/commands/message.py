@@ -6,6 +6,7 @@ import asyncio
 import sys
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterable, Sequence
 from contextlib import aclosing
+from itertools import chain
 from typing import Any
 
 import click
@@ -280,10 +281,14 @@ async def _send(
     messages: Iterable[Message],
     show: Callable[[SendResult], None],
 ) -> None:
+    messages = iter(messages)
+    first = next(messages, None)
+    if first is None:
+        raise ClientError("nothing was sent: stdin has no line with a message; --body gives one")
     async with Client(namesrv) as client, client.producer(group) as producer:
         chosen = _pick(await producer.queues(topic), queue)[0] if queue is not None else None
         less_safe = 0
-        for one in messages:
+        for one in chain([first], messages):
             sent = await producer.send(one, queue=chosen)
             show(sent)
             less_safe += sent.status is not SendStatus.SEND_OK
