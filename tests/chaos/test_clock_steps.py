@@ -1,16 +1,19 @@
 """The wall clock of a name server and broker steps a day ahead, a day back, and four days ahead under their clients.
 
 Durations (locks, held pulls, registrations) are measured on the monotonic clock and are not affected. Store times never
-decrease within a log. Retention uses the wall clock. docs/operations/resource-limits.md has the table.
+decrease within a log, except of delayed messages. Retention, delays, invisible times and checks of transactions use the
+wall clock. docs/operations/resource-limits.md has the table.
 """
 
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -21,7 +24,7 @@ from harness import gantrymq, route_of
 from harness.probe import request
 from polling import until
 
-from gantrymq.client import Client, PullStatus
+from gantrymq.client import Client, PullStatus, ReconsumeLater, TransactionState
 from gantrymq.client.message import Message, ReceivedMessage
 from gantrymq.model.topic import TopicConfig
 
@@ -30,8 +33,15 @@ SENDS = 20
 SCAN_MS = 100
 SCANS_S = 1.0  # ten scans for silent brokers
 HOLD_S, LATE_S = 1.5, 10.0
+HOUR_S = 3600
+TRIES = 3
 LOCK_BATCH_MQ = 41
-SETTINGS = {**FREE_PORT, "scanNotActiveBrokerInterval": SCAN_MS}
+SETTINGS = {
+    **FREE_PORT,
+    "scanNotActiveBrokerInterval": SCAN_MS,
+    "transactionTimeOut": 1000,
+    "transactionCheckInterval": 500,
+}
 NEAR_MS = 60_000
 LOG_FILES = 6
 KEPT = 2  # the newest one and the one created in advance
@@ -209,6 +219,94 @@ def test_held_pulls_wait_as_long_as_they_were_asked_to(clock: SteppedClock, tmp_
     with serving(clock, tmp_path) as server:
         asyncio.run(server.make_topic())
         asyncio.run(work(server))
+
+
+@pytest.mark.parametrize(
+    ("before", "after"), [(0, HOUR_S), (HOUR_S, 0), (0, -HOUR_S)], ids=["ahead", "corrected", "back"]
+)
+def test_what_waits_comes_in_time_after_a_step(clock: SteppedClock, tmp_path: Path, before: int, after: int) -> None:
+    """Delay levels, timers, retries, and checks of transactions, all begun after the step."""
+    arrived: dict[bytes, list[float]] = {}
+
+    def seen(body: bytes) -> int:
+        arrived.setdefault(body, []).append(time.monotonic())
+        return len(arrived[body])
+
+    async def handle(message: ReceivedMessage) -> None:
+        if seen(message.body) <= TRIES and message.body == b"retry":
+            raise ReconsumeLater(1)
+
+    def check(message: ReceivedMessage) -> TransactionState:
+        seen(b"check")
+        return TransactionState.COMMIT
+
+    async def work(server: Server) -> float:
+        async with (
+            Client(server.namesrv) as client,
+            client.transaction_producer("stepped", check) as producer,
+            client.consumer("stepped-waiting", TOPIC, consume_from="first") as consumer,
+        ):
+            clock.step_to(before)
+            await producer.send(Message(TOPIC, b"before", delay_ms=HOUR_S * 1000))
+            await producer.send(Message(TOPIC, b"before"))
+            running = asyncio.create_task(consumer.run(handle))
+            await until(lambda: b"before" in arrived, "the first message", LATE_S)
+            clock.step_to(after)
+            begun = time.monotonic()
+            await producer.send(Message(TOPIC, b"level", delay_level=1))
+            await producer.send(Message(TOPIC, b"timer", delay_ms=1500))
+            await producer.send(Message(TOPIC, b"retry"))
+            async with producer.transaction(Message(TOPIC, b"decided")) as transaction:
+                transaction.state = TransactionState.UNKNOWN
+            await until(
+                lambda: len(arrived.get(b"retry", ())) > TRIES and arrived.keys() >= {b"level", b"timer", b"decided"},
+                "all messages",
+                3 * LATE_S,
+                lambda: f"{arrived}",
+            )
+            running.cancel()
+            with contextlib.suppress(asyncio.CancelledError):
+                await running
+        return begun
+
+    with serving(clock, tmp_path) as server:
+        asyncio.run(server.make_topic())
+        begun = asyncio.run(work(server))
+    assert 1.0 <= arrived[b"level"][0] - begun < 1.0 + LATE_S
+    assert 1.5 <= arrived[b"timer"][0] - begun < 1.5 + LATE_S
+    tries = arrived[b"retry"]
+    assert len(tries) == TRIES + 1
+    assert all(1.0 <= later - earlier < 1.0 + LATE_S for earlier, later in pairwise(tries))
+    assert arrived[b"check"][0] - begun < LATE_S
+    if after == 0:  # the age of a half message is counted from the clock of its producer
+        assert arrived[b"check"][0] - begun > 1.0
+    assert len(arrived[b"level"]) == len(arrived[b"timer"]) == len(arrived[b"decided"]) == 1
+    assert gantrymq(tmp_path, "store", "check", str(tmp_path / "store"))["findings"] == []
+
+
+@pytest.mark.parametrize(("before", "after"), [(-HOUR_S, 0), (0, -HOUR_S)], ids=["ahead", "back"])
+@pytest.mark.parametrize("orderly", [False, True], ids=["at random", "orderly"])
+def test_an_invisible_time_is_over_at_an_ahead_step_and_begins_again_at_a_step_back(
+    clock: SteppedClock, tmp_path: Path, before: int, after: int, orderly: bool
+) -> None:
+    async def work(server: Server) -> float:
+        options = {"invisible_s": HOLD_S * 2, "poll_s": 1, "consume_from": "first", "orderly": orderly}
+        async with Client(server.namesrv) as client, client.pop_consumer("stepped-pop", TOPIC, **options) as consumer:
+            (message,) = await consumer.pop(poll_s=LATE_S)
+            clock.step_to(after)
+            begun = time.monotonic()
+            while not (again := await consumer.pop()):
+                assert time.monotonic() - begun < 2 * LATE_S
+            assert [each.body for each in again] == [message.body]
+            await consumer.ack(*again)
+            return time.monotonic() - begun
+
+    with serving(clock, tmp_path) as server:
+        clock.step_to(before)
+        asyncio.run(server.make_topic())
+        asyncio.run(server.send(1))
+        waited_s = asyncio.run(work(server))
+    assert (waited_s >= HOLD_S * 2) == (after < before)
 
 
 def test_how_long_a_group_is_behind_is_off_by_the_step(clock: SteppedClock, tmp_path: Path) -> None:

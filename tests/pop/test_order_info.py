@@ -33,6 +33,14 @@ def test_a_queue_is_free_when_the_time_is_over_or_the_same_attempt_asks():
     assert table.blocked_until_ms(KEY, "two", 1100) == 5000
 
 
+def test_after_the_clock_was_set_back_a_queue_is_blocked_for_the_invisible_time():
+    table = OrderTable()
+    table.popped(KEY, None, 3_600_000, 1000, [4, 5])
+    assert table.blocked_until_ms(KEY, None, 200) == 1200
+    assert table.blocked_until_ms(KEY, None, 1199) == 1200
+    assert table.blocked_until_ms(KEY, None, 1200) is None
+
+
 def test_what_is_acknowledged_for_another_pop_changes_nothing():
     table = table_of([4, 5])
     assert table.acknowledged(KEY, 4, 99) is None

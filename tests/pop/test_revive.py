@@ -5,7 +5,7 @@ from collections import Counter
 
 import pytest
 
-from gantrymq_pop.checkpoints import Acknowledgement, Checkpoint, CheckpointKey, ReviveRecord
+from gantrymq_pop.checkpoints import Acknowledgement, Checkpoint, CheckpointKey, ReviveRecord, retry_checkpoint
 from gantrymq_pop.revive import FAR, ReviveQueue
 
 
@@ -40,6 +40,21 @@ def test_what_could_not_be_revived_is_due_again():
     (pending,) = queue.due(10, 8)
     queue.again(pending)
     assert queue.due(10, 8) == [pending]
+
+
+@pytest.mark.parametrize("fed_after", [False, True], ids=["meanwhile", "after a start"])
+def test_after_the_clock_was_set_back_the_invisible_time_counts_from_there(fed_after):
+    queue, hour_ms = ReviveQueue(0), 3_600_000
+    ahead, failed = checkpoint(0, hour_ms, 500), checkpoint(2, hour_ms, 500)
+    failed = retry_checkpoint(failed, 3, hour_ms + 500)
+    for offset, each in enumerate((ahead, failed)):
+        queue.feed(offset, ours(each), 1000 if fed_after else hour_ms)
+    assert queue.due(1000, 8) == []
+    assert queue.next_due_ms() == 1500
+    (pending,) = queue.due(1500, 8)
+    assert pending.checkpoint is ahead
+    assert queue.due(10_999, 8) == []
+    assert [each.checkpoint for each in queue.due(11_000, 8)] == [failed]
 
 
 def test_acknowledgements_that_come_through_a_timer_are_waited_for():

@@ -40,6 +40,20 @@ def test_one_whose_other_copies_cannot_be_read_holds_up_no_other(monkeypatch, ca
     assert "the undecided message at queue offset 1 stays until the next round: the index cannot be read" in caplog.text
 
 
+def test_after_the_clock_was_set_back_messages_are_checked_as_before():
+    async def main(desk, service):
+        producer = await join(desk.peer())
+        desk.clock._start_us += 3_600_000_000
+        await half(desk, 0)
+        await desk.clock.sleep(1)
+        desk.clock._start_us -= 3_600_000_000
+        await half(desk, 1)
+        await desk.clock.sleep(31)
+        assert sorted(asked_of(producer)) == ["ID0", "ID1"]
+
+    run_with_plugin(main)
+
+
 def test_one_that_cannot_be_read_holds_up_no_other(monkeypatch, caplog):
     real = half_checker.read_these
 

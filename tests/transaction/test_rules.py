@@ -19,10 +19,9 @@ OWN_TIME = {"CHECK_IMMUNITY_TIME_IN_SECONDS": "40"}
         ({"born_ms": NOW - 6_000}, Verdict.STOP),
         ({"born_ms": NOW - 6_001}, Verdict.ASK),
         ({"born_ms": NOW + 1}, Verdict.ASK),  # its producer's clock is ahead
-        ({"stored_ms": NOW}, Verdict.STOP),
         ({"checks": 14}, Verdict.ASK),
         ({"checks": 15}, Verdict.GIVE_UP),
-        ({"checks": 15, "stored_ms": NOW, "reachable": False}, Verdict.GIVE_UP),
+        ({"checks": 15, "reachable": False}, Verdict.GIVE_UP),
         ({"born_ms": NOW - 500_001}, Verdict.GIVE_UP),
         ({"own": OWN_TIME, "born_ms": NOW - 40_000}, Verdict.WAIT),
         ({"own": OWN_TIME, "born_ms": NOW - 40_000, "crowded": True}, Verdict.CARRY),
@@ -36,7 +35,6 @@ def test_verdicts(change, verdict):
     facts = {
         "own": {},
         "born_ms": NOW - 10_000,
-        "stored_ms": NOW - 10_000,
         "now_ms": NOW,
         "checks": 0,
         "reachable": True,

@@ -78,6 +78,14 @@ class Checkpoint:
         """Time at which unacknowledged messages are redelivered."""
         return self.key.pop_time + self.invisible_ms
 
+    def due_by(self, now_ms: int) -> int:
+        """Return `due_ms`, or the end of the whole invisible time from *now_ms* on if that is earlier.
+
+        It is earlier if the clock was set back since the pop.
+        """
+        longest_ms = self.invisible_ms if not self.tries else _back_off_ms(self.tries - 1)
+        return min(self.due_ms, now_ms + longest_ms)
+
 
 class Acknowledgement(NamedTuple):
     """Acknowledged messages of one checkpoint."""
@@ -141,9 +149,13 @@ def delayed_until(message: StoreMessage, due_ms: int) -> StoreMessage:
 
 def retry_checkpoint(checkpoint: Checkpoint, offset: int, now_ms: int) -> Checkpoint:
     """Return a checkpoint for one message of *checkpoint* that could not be revived, due after a back-off time."""
-    wait_s = TRY_AGAIN_S[min(checkpoint.tries, len(TRY_AGAIN_S) - 1)]
     key = checkpoint.key._replace(start_offset=offset)
-    return Checkpoint(key, now_ms + wait_s * 1000 - key.pop_time, (offset,), checkpoint.tries + 1, again=True)
+    invisible_ms = now_ms + _back_off_ms(checkpoint.tries) - key.pop_time
+    return Checkpoint(key, invisible_ms, (offset,), checkpoint.tries + 1, again=True)
+
+
+def _back_off_ms(tries: int) -> int:
+    return TRY_AGAIN_S[min(tries, len(TRY_AGAIN_S) - 1)] * 1000
 
 
 @lru_cache(maxsize=1024)

@@ -50,9 +50,16 @@ class OrderInfo:
         return [offset for place, offset in enumerate(self.offsets) if not self.bits >> place & 1]
 
     def free_at_ms(self, now_ms: int) -> int | None:
-        """Return when the first unacknowledged invisible message becomes visible; None if no message is invisible."""
+        """Return when the first unacknowledged invisible message becomes visible; None if no message is invisible.
+
+        If the clock was set back since the pop, the invisible time counts from the first call after that.
+        """
+        due_ms = self.pop_time + self.invisible_ms
+        if now_ms < self.pop_time:
+            latest_ms = now_ms + self.invisible_ms
+            self.visible_at |= {each: min(self.visible_at.get(each, due_ms), latest_ms) for each in self.open()}
         for offset in self.open():
-            at = self.visible_at.get(offset, self.pop_time + self.invisible_ms)
+            at = self.visible_at.get(offset, due_ms)
             if now_ms < at:
                 return at
         return None

@@ -40,6 +40,7 @@ class PendingCheckpoint:
         "by_timer",
         "checkpoint",
         "counted",
+        "due_ms",
         "finished",
         "left",
         "log_offset",
@@ -48,8 +49,11 @@ class PendingCheckpoint:
         "settling",
     )
 
-    def __init__(self, checkpoint: Checkpoint, queue_offset: int, by_timer: bool, log_offset: int | None) -> None:
+    def __init__(
+        self, checkpoint: Checkpoint, queue_offset: int, by_timer: bool, log_offset: int | None, due_ms: int
+    ) -> None:
         self.checkpoint = checkpoint
+        self.due_ms = due_ms
         self.log_offset = log_offset  # its messages have lower log offsets; None: unknown
         self.queue_offset = queue_offset  # of the checkpoint in the revive log
         self.by_timer = by_timer
@@ -84,6 +88,7 @@ class ReviveQueue:
         ] = []  # a heap; finished ones stay in it until they are popped
         self._timer_ms = 0  # the latest time that a timer is known to have delivered up to
         self._timer_seen_ms = 0  # when that was
+        self._now_ms = 0  # time of the last call
 
     def __len__(self) -> int:
         """Return the number of pending checkpoints."""
@@ -102,12 +107,14 @@ class ReviveQueue:
         """Add the entry at `next_offset`."""
         assert queue_offset == self.next_offset, f"entry {queue_offset} where {self.next_offset} comes next"
         self.next_offset += 1
+        self._follow_clock(now_ms)
         if record.by_timer:
             self._timer_ms = max(self._timer_ms, record.deliver_ms)
             self._timer_seen_ms = now_ms
         entry = record.entry
         if isinstance(entry, Checkpoint):
-            self._add(PendingCheckpoint(entry, queue_offset, record.by_timer, record.log_offset))
+            due_ms = entry.due_by(now_ms)
+            self._add(PendingCheckpoint(entry, queue_offset, record.by_timer, record.log_offset, due_ms))
         elif isinstance(entry, Acknowledgement):
             self.acknowledge(entry)
 
@@ -126,7 +133,7 @@ class ReviveQueue:
             self._count(before)
         self._by_key[key] = pending
         self._in_order.append(pending)
-        heapq.heappush(self._due, (pending.checkpoint.due_ms, pending.queue_offset, pending))
+        heapq.heappush(self._due, (pending.due_ms, pending.queue_offset, pending))
         if not pending.left:
             self.finished(pending)
         self._count(pending)
@@ -146,6 +153,7 @@ class ReviveQueue:
 
         A checkpoint with an acknowledgement that is being stored is not returned until that write is finished.
         """
+        self._follow_clock(now_ms)
         found: list[PendingCheckpoint] = []
         waiting: list[tuple[int, int, PendingCheckpoint]] = []
         while self._due and self._due[0][0] <= now_ms and len(found) < most:
@@ -162,10 +170,22 @@ class ReviveQueue:
             heapq.heappush(self._due, entry)
         return found
 
+    def _follow_clock(self, now_ms: int) -> None:
+        """Count invisible times that began later than *now_ms* from there, if the clock was set back."""
+        before_ms, self._now_ms = self._now_ms, now_ms
+        if now_ms >= before_ms:
+            return
+        self._timer_ms, self._timer_seen_ms = min(self._timer_ms, now_ms), min(self._timer_seen_ms, now_ms)
+        pending = [entry[2] for entry in self._due if not entry[2].finished]
+        for each in pending:
+            each.due_ms = min(each.due_ms, each.checkpoint.due_by(now_ms))
+        self._due = [(each.due_ms, each.queue_offset, each) for each in pending]
+        heapq.heapify(self._due)
+
     def _timer_passed(self, pending: PendingCheckpoint, now_ms: int) -> bool:
         silent = now_ms - self._timer_seen_ms > SILENT_MS
         passed_ms = now_ms if silent else self._timer_ms
-        return passed_ms - pending.checkpoint.due_ms > MARGIN_MS
+        return passed_ms - pending.due_ms > MARGIN_MS
 
     def next_due_ms(self) -> int | None:
         """Return the earliest due time, None without checkpoints."""
@@ -180,7 +200,7 @@ class ReviveQueue:
             self.finished(pending)
         self._count(pending)
         if not pending.finished:
-            heapq.heappush(self._due, (pending.checkpoint.due_ms, pending.queue_offset, pending))
+            heapq.heappush(self._due, (pending.due_ms, pending.queue_offset, pending))
 
     def finished(self, pending: PendingCheckpoint) -> None:
         """Remove a checkpoint: all its messages are acknowledged or redelivered."""

@@ -208,7 +208,6 @@ class HalfChecker:
         return judge_check(
             own,
             born_ms=half.born_timestamp,
-            stored_ms=half.store_timestamp,
             now_ms=now_ms,
             checks=self._checks(half),
             reachable=self._producer(own) is not None and real_queue(own) is not None,

@@ -158,7 +158,6 @@ def judge_check(
     own: Mapping[str, str],
     *,
     born_ms: int,
-    stored_ms: int,
     now_ms: int,
     checks: int,
     reachable: bool,
@@ -170,7 +169,6 @@ def judge_check(
     Args:
         own: properties of the message.
         born_ms: by its producer's clock.
-        stored_ms: by the broker's clock.
         now_ms: when the round began.
         checks: number of checks that were sent.
         reachable: whether a producer of its group is connected.
@@ -180,8 +178,6 @@ def judge_check(
     age_ms = now_ms - born_ms
     if checks >= rules.most_checks or age_ms > rules.keep_ms:
         return Verdict.GIVE_UP
-    if stored_ms >= now_ms:
-        return Verdict.STOP
     if 0 <= age_ms <= immunity_ms_of(own, rules.timeout_ms):
         if own.get(IMMUNITY) is None:
             return Verdict.STOP
