@@ -52,6 +52,17 @@ def test_a_message_that_waits_is_found_by_its_topic_and_unique_id(visitor):
         assert "This is a delayed message" in page.text
 
 
+def test_a_message_that_waits_offers_only_what_can_be_done_with_it(visitor):
+    for options in ({"delay_ms": 3_600_000}, {"delay_level": 10}):
+        sent = visitor.running.send("Orders", b"later", **options)
+        page = wait_until(lambda sent=sent: found(visitor, sent.message_id), "the message", 30)
+        assert not [form for form in page.forms if form.action.endswith("/again")]
+        assert "brokers and clients write to this system topic themselves" in page.text
+        draft = visitor.get(page.link("Edit a copy and send it to Orders now"))
+        assert "later</textarea>" in draft.response.text
+        assert "Sent as" in visitor.submit(draft, "/send", body="now").text
+
+
 def found(visitor, message_id):
     page = visitor.get(f"/messages/{message_id}?topic=Orders")
     return page if page.status == 200 else None

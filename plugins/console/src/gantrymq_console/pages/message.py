@@ -11,12 +11,14 @@ from starlette.responses import Response, StreamingResponse
 
 from gantrymq.client.message import ReceivedMessage
 from gantrymq.errors import NoMessageFound
+from gantrymq.model.properties import REAL_TOPIC
 from gantrymq_admin.consumption import Consumption, Reason, Verdict, consumers_of
 from gantrymq_admin.consumption.as_json import as_json
 from gantrymq_admin.consumption.sentences import missing_sentence
 from gantrymq_console.access.users import Role
 from gantrymq_console.data import bodies, messages
 from gantrymq_console.data.asking import Asking, Missing
+from gantrymq_console.data.topics import kind_by_name, own_topics
 from gantrymq_console.pages.evidence import SIGNS, Evidence, evidence
 from gantrymq_console.pages.timeline import Moment, timeline
 from gantrymq_console.web.pages import Download, Page, Part, View
@@ -52,6 +54,7 @@ class MessagePage:
     form: str
     whole: bool
     may_send: bool
+    send_to: str  # topic that copies can be sent to; empty if there is none
     consumers: Mapping[str, Any]
     timeline: Sequence[Moment]
     consumption: Consumption = attrs.field(metadata={"json": False})
@@ -99,6 +102,7 @@ async def show(visit: Visit) -> View:
         form,
         whole,
         visit.may(Role.OPERATOR),
+        await _send_to(visit, facts),
         as_json(consumption),
         timeline(facts, consumption.trace),
         consumption,
@@ -115,6 +119,16 @@ async def _moved(visit: Visit, message: ReceivedMessage) -> tuple[str, str]:
     """Return the address in the offset id of a message, and that of its broker, if they differ; else empty texts."""
     now = (await visit.cluster.masters()).get(message.broker_name)
     return (message.store_host, now) if now not in (None, message.store_host) else ("", "")
+
+
+async def _send_to(visit: Visit, facts: messages.MessageFacts) -> str:
+    """Return the topic of a message, or the one that a message in a system topic waits for; empty if it is not known.
+
+    Nothing can be sent to system topics.
+    """
+    own = await own_topics(visit.cluster)
+    topics = (facts.topic, facts.system_properties.get(REAL_TOPIC, ""))
+    return next((topic for topic in topics if topic and kind_by_name(topic, own) != "system"), "")
 
 
 async def _body(visit: Visit, message: ReceivedMessage, form: str, most: int) -> bodies.Body:
