@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import tracemalloc
 
 import pytest
@@ -27,6 +28,31 @@ def test_values_are_kept_for_an_hour_in_order():
     assert times[0] == 5 * EVERY_S * 1000 and times == sorted(times)
     assert values[:3] == [5, None, 7] and values[-1] is None
     assert series.values("topic", "other", "in") is None
+
+
+def test_a_pause_is_a_gap_of_its_length():
+    series = Series()
+    for at_s in (0, 10, 20, 1100, 1110):  # nobody looked for 18 minutes
+        series.begin(at_s * 1000)
+        series.put("topic", "T", "in", 1.0)
+    assert series.times() == [0, 10_000, 20_000, 30_000, 1_100_000, 1_110_000]
+    values = series.values("topic", "T", "in")
+    assert values == [1.0, 1.0, 1.0, None, 1.0, 1.0]
+    image = sparkline(values, series.times(), "x")
+    lines = re.findall(r'points="([^"]*)"', image)
+    assert [[float(point.split(",")[0]) for point in line.split()] for line in lines] == [
+        [0.0, 3.2, 6.5],
+        [356.8, 360.0],
+    ]
+
+
+def test_samples_before_the_last_hour_are_not_shown():
+    series = Series()
+    for at_s in (0, 10, 7200, 7210):
+        series.begin(at_s * 1000)
+        series.put("topic", "T", "in", at_s)
+    assert series.times() == [7_200_000, 7_210_000]
+    assert series.values("topic", "T", "in") == [7200, 7210]
 
 
 def test_a_series_that_does_not_move_gets_no_ring():
@@ -65,9 +91,9 @@ def test_the_memory_of_a_series_is_not_more_than_is_counted():
 
 
 def test_an_image_has_gaps_and_no_style():
-    image = sparkline([1, None, 2, 3], '<"label">')
+    image = sparkline([1, None, 2, 3], [0, 10, 20, 30], '<"label">')
     assert image.count("<polyline") == 2 and "style" not in image and "&lt;&#34;label" in image
-    assert "<polyline" not in sparkline([], "x") and "NaN" not in sparkline([0, 0], "x")
+    assert "<polyline" not in sparkline([], [], "x") and "NaN" not in sparkline([0, 0], [5, 5], "x")
 
 
 @pytest.fixture

@@ -15,6 +15,7 @@ __all__ = ["EVERY_S", "KEPT", "MOST_BYTES", "Series"]
 
 EVERY_S: Final = 10
 KEPT: Final = 360  # samples: an hour
+GAP_MS: Final = 3 * EVERY_S * 1000  # between two samples: sampling paused, and what happened in between is unknown
 MOST_BYTES: Final = 16 * 1024 * 1024
 SERIES_BYTES: Final = 4 * KEPT + 400  # with the objects around the numbers, measured with tracemalloc
 
@@ -40,7 +41,16 @@ class Series:
         return len(self._rings) * SERIES_BYTES
 
     def begin(self, now_ms: int) -> None:
-        """Begin the sample of *now_ms*, in which everything is unknown yet."""
+        """Begin the sample of *now_ms*, in which everything is unknown yet.
+
+        After a pause there is an empty sample before it, so that no curve crosses the pause.
+        """
+        newest_ms = self._times[(self.taken - 1) % KEPT]
+        if self.taken and now_ms - newest_ms > GAP_MS:
+            self._begin(newest_ms + EVERY_S * 1000)
+        self._begin(now_ms)
+
+    def _begin(self, now_ms: int) -> None:
         place = self.taken % KEPT
         self._times[place] = now_ms
         self.taken += 1
@@ -68,7 +78,7 @@ class Series:
         ring[(self.taken - 1) % KEPT] = value
 
     def times(self) -> list[int]:
-        """Return the times of all samples, wall ms, the oldest first."""
+        """Return the times of all samples of the last hour, wall ms, the oldest first."""
         return [self._times[place] for place in self._places()]
 
     def values(self, kind: str, name: str, word: str) -> list[float | None] | None:
@@ -84,4 +94,5 @@ class Series:
 
     def _places(self) -> Iterator[int]:
         first = max(0, self.taken - KEPT)
-        return (number % KEPT for number in range(first, self.taken))
+        begin_ms = self._times[(self.taken - 1) % KEPT] - KEPT * EVERY_S * 1000
+        return (number % KEPT for number in range(first, self.taken) if self._times[number % KEPT] > begin_ms)

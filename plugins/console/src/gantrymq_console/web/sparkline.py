@@ -13,20 +13,22 @@ WIDTH: Final = 360
 HEIGHT: Final = 48
 
 
-def sparkline(values: Sequence[float | None], label: str) -> Markup:
+def sparkline(values: Sequence[float | None], times: Sequence[int], label: str) -> Markup:
     """Return an image of *values* from 0 to their maximum; gaps stay gaps.
 
     Args:
-        values: in equal steps of time, the oldest first; None: unknown.
+        values: the oldest first; None: unknown.
+        times: of the values, in any unit.
         label: what a screen reader says instead.
     """
     known = [each for each in values if each is not None]
     top = max([*known, 0.0]) or 1.0
-    step = WIDTH / max(1, len(values) - 1)
+    begin = min(times, default=0)
+    scale = WIDTH / max(1, max(times, default=0) - begin)
     lines, line = [], list[str]()
-    for number, value in enumerate([*values, None]):
+    for at, value in [*zip(times, values, strict=False), (begin, None)]:
         if value is not None:
-            line.append(f"{number * step:.1f},{(HEIGHT - 1) - (HEIGHT - 2) * value / top:.1f}")
+            line.append(f"{(at - begin) * scale:.1f},{(HEIGHT - 1) - (HEIGHT - 2) * value / top:.1f}")
         elif line:
             lines.append(Markup('<polyline points="{}"/>').format(" ".join(line if len(line) > 1 else line * 2)))
             line = []
