@@ -286,6 +286,42 @@ def test_dead_letters_of_the_last_hour_are_sent_again(visitor):
     assert f"{LETTERS} sent and 0 failed" in visitor.text
 
 
+BROKEN_WORDS = """[...document.querySelectorAll(".scroll td, .scroll tbody th")].flatMap((cell) => {
+  const found = [], range = document.createRange();
+  const walker = document.createTreeWalker(cell, NodeFilter.SHOW_TEXT);
+  for (let node = walker.nextNode(); node; node = walker.nextNode()) {
+    for (const word of node.data.matchAll(/[\\w.:@#%]+/g)) {
+      range.setStart(node, word.index);
+      range.setEnd(node, word.index + word[0].length);
+      const lines = new Set([...range.getClientRects()].map((each) => Math.round(each.top)));
+      if (lines.size > 1 && word[0].length < 40) found.push(word[0]);
+    }
+  }
+  return found;
+})"""
+
+
+@pytest.mark.parametrize("size", ["wide", "tablet"])
+def test_lists_break_no_addresses_numbers_and_names(visitor, site, size):
+    """One long client id must not take the room of the others."""
+    client = Client(site.namesrv, instance_name="x" * 600)
+
+    async def join():
+        await client.start()
+        await client.producer("long").send(Message("Orders", b"long"))
+
+    site.run(join())
+    try:
+        visitor.page.set_viewport_size(dict(zip(("width", "height"), SIZES[size], strict=True)))
+        for path in ("topics", "groups", "brokers", "groups/onlookers/members", "topics/Orders/messages", "clients"):
+            visitor.page.goto(site.url + path)
+            assert visitor.page.evaluate(BROKEN_WORDS) == [], path
+        heights = "[...document.querySelectorAll('tbody tr')].map((each) => each.offsetHeight)"
+        assert "xxxx" in visitor.text and max(visitor.page.evaluate(heights)) < 160
+    finally:
+        site.run(client.close())
+
+
 def test_a_topic_is_made_and_a_message_arrives(visitor, site):
     name = f"Made{abs(hash(site.url)) % 10**6}"
     visitor.link("Topics")
