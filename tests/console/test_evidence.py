@@ -70,6 +70,11 @@ def holding(first):
             Reason.FILTERED,
             "filtered_tag",
         ),
+        (
+            {**PASSED, "fit": Fit.DIFFERS, "subscription": Subscription("T", "a > 1", "SQL92")},
+            Reason.FILTERED,
+            "filtered_properties",
+        ),
         (PASSED, Reason.PASSED, "passed"),
         ({**BEHIND, "positions": (MemberPosition("c1", 42, 0, 0, 0, False),)}, Reason.PASSED, "passed_member"),
         ({**PASSED, "pops": True}, Reason.POPPED, "popped"),

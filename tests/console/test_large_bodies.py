@@ -58,6 +58,13 @@ def test_the_message_page_shows_a_part_and_the_download_has_all(visitor, large):
     assert visitor.request("GET", f"/messages/{large.offset_id}/body").content == bytes(LARGE)
 
 
+def test_a_body_that_grows_too_large_is_refused_before_its_download(visitor, large, monkeypatch):
+    monkeypatch.setattr("gantrymq.formats.compression.MAX_BODY_BYTES", MIB)
+    refused = visitor.request("GET", f"/api/v1/messages/{large.message_id}/body?topic=Orders")
+    assert refused.status_code == 400 and "grows beyond 1048576 bytes" in refused.json()["error"]
+    assert visitor.get(f"/messages/{large.message_id}?topic=Orders").status == 200
+
+
 def test_an_export_has_whole_bodies(visitor, large):
     lines = visitor.request("GET", "/topics/Orders/messages/export?format=jsonl&most=2").text.splitlines()
     assert [len(json.loads(each)["body"]) for each in lines[:2]] == [LARGE, LARGE]

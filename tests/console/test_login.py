@@ -60,6 +60,13 @@ def test_nothing_is_served_without_log_in(door):
     assert door.visitor.get("/nothing").url.startswith(f"{BASE}/login")
 
 
+def test_probes_need_no_log_in(door):
+    for method in ("GET", "HEAD"):
+        found = door.visitor.request(method, "/healthz", headers={"Host": "10.0.0.7:8088"})
+        assert found.status_code == 200, method
+    assert door.visitor.request("GET", "/healthz").json() == {"healthy": True}
+
+
 @pytest.mark.parametrize(("name", "password"), [("ann", "wrong"), ("nobody", PASSWORD), ("", ""), ("<b>", "x" * 3000)])
 def test_a_wrong_name_or_password_is_one_and_the_same_sentence(door, name, password):
     page = door.log_in(name, password)

@@ -161,6 +161,13 @@ def test_the_search_finds_clients(visitor):
     assert "No connected client" in visitor.get("/search?q=host-8").text
 
 
+def test_events_of_one_millisecond_are_in_the_order_in_which_they_happen():
+    facts = SimpleNamespace(broker="broker-a", store_host="", stored_ms=1000, born_ms=1000, born_host="h")
+    assert [each.key for each in timeline(facts, ())] == ["message.line.born", "message.line.stored"]
+    sent = Traced(Pub(1000, "", "shop", "T", "id", None, None, "", 1, 1, MessageType.NORMAL, None, True), "h")
+    assert [each.key for each in timeline(facts, (sent,))] == ["message.line.sent", "message.line.stored"]
+
+
 def test_what_happened_to_a_traced_message(visitor):
     running = visitor.running
     running.create_topic("Orders", 1)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from gantrymq.commands.times import local_time
+from gantrymq.model.subscription import TAG
 from gantrymq_admin.consumption.facts import MessageFacts, Missing, Stage
 from gantrymq_admin.consumption.verdicts import Reason, Verdict
 
@@ -105,11 +106,12 @@ def _failed(_message: MessageFacts, found: Verdict) -> str:
 def _filtered(message: MessageFacts, found: Verdict) -> str:
     subscription = found.facts.subscription
     assert subscription is not None
-    tag = f"tag {message.tags!r}" if message.tags else "no tag"
+    tag = f" (tag {message.tags!r})" if message.tags else " (no tag)"
+    what = f"the message{tag}" if subscription.type == TAG else "the message, by its properties,"
     text = f"{subscription.type} {subscription.expression!r}"
     since_ms = found.facts.subscribed_ms
     since = f"since {_at(since_ms)} at the latest" if since_ms is not None else "since an unknown time"
-    return f"the message ({tag}) does not match the present subscription, {text} {since}"
+    return f"{what} does not match the present subscription, {text} {since}"
 
 
 def _passed(message: MessageFacts, found: Verdict) -> str:

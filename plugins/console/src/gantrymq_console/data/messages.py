@@ -248,7 +248,12 @@ async def whole(cluster: Cluster, message: ReceivedMessage) -> ReceivedMessage:
 
 
 async def whole_parts(cluster: Cluster, message: ReceivedMessage) -> Iterator[bytes]:
-    """Return the whole body in parts, of which one at a time is decompressed. Raises as `whole`."""
+    """Return the whole body in parts, of which one at a time is decompressed.
+
+    Raises:
+        FormatError: the rest of the body is damaged, or too large when it is decompressed.
+        GantryError: as `whole`.
+    """
     if not message.is_shortened:
         return iter((message.body,))
     queue = MessageQueue(message.topic, message.broker_name, message.queue_id)
@@ -257,9 +262,17 @@ async def whole_parts(cluster: Cluster, message: ReceivedMessage) -> Iterator[by
     )
     for record in iter_records(found.records):
         if record.log_offset == message.log_offset:
-            return decompressed_parts(record.body, record.sys_flag, PART_BYTES)
+            body, sys_flag = record.body, record.sys_flag
+            await cluster.world.workers.run(_check_body, body, sys_flag)  # before the first part is sent
+            return decompressed_parts(body, sys_flag, PART_BYTES)
         break
     raise _gone(message)
+
+
+def _check_body(body: bytes | memoryview, sys_flag: int) -> None:
+    """Decompress a body and drop it. Raises FormatError."""
+    for _ in decompressed_parts(body, sys_flag, PART_BYTES):
+        pass
 
 
 def _gone(message: ReceivedMessage) -> NoMessageFound:

@@ -10,6 +10,7 @@ from typing import Any, Final
 
 import attrs
 
+from gantrymq.model.subscription import TAG
 from gantrymq_admin.consumption import MessageFacts, Reason, Stage, Verdict
 
 __all__ = ["SIGNS", "Evidence", "evidence"]
@@ -117,7 +118,10 @@ def _filtered(message: MessageFacts, found: Verdict) -> Evidence:
     subscription = found.facts.subscription
     assert subscription is not None
     expression = f"{subscription.type} {subscription.expression}"
-    key = "message.evidence.filtered_tag" if message.tags else "message.evidence.filtered"
+    by_tag = subscription.type == TAG
+    key = "message.evidence." + (
+        "filtered_properties" if not by_tag else "filtered_tag" if message.tags else "filtered"
+    )
     fields, since_ms = {"tag": message.tags or "", "expression": expression}, found.facts.subscribed_ms
     return Evidence(f"{key}_since", fields, {"time": since_ms}) if since_ms is not None else Evidence(key, fields)
 

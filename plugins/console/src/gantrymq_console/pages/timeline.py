@@ -17,6 +17,7 @@ from gantrymq_console.data.messages import MessageFacts
 __all__ = ["Moment", "timeline"]
 
 MOST: Final = 200
+ORDER: Final = ("born", "sent", "not_sent", "stored", "delivered")  # of events in one millisecond; others are later
 STATES: Final = {"COMMIT_MESSAGE": "committed", "ROLLBACK_MESSAGE": "rolled_back"}
 
 
@@ -38,8 +39,14 @@ def timeline(message: MessageFacts, trace: Sequence[Traced]) -> list[Moment]:
         found.append(Moment(message.born_ms, "message.line.born", "unknown", {"client": message.born_host}))
     groups = {each.record.request_id: each.record.group for each in trace if isinstance(each.record, SubBefore)}
     found += [_moment(each, groups) for each in trace]
-    found.sort(key=lambda each: each.time_ms if each.time_ms is not None else 2**63)
+    found.sort(key=_order)
     return found[:MOST]
+
+
+def _order(moment: Moment) -> tuple[int, int]:
+    word = moment.key.rpartition(".")[2]
+    at = moment.time_ms if moment.time_ms is not None else 2**63
+    return at, ORDER.index(word) if word in ORDER else len(ORDER)
 
 
 def _moment(traced: Traced, groups: Mapping[str, str]) -> Moment:

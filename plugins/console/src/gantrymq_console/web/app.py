@@ -32,6 +32,7 @@ __all__ = ["API", "App"]
 log = logging.getLogger(__name__)
 
 API: Final = "/api/v1"
+HEALTH: Final = "/healthz"
 Endpoint = Callable[[Request], Awaitable[Response]]
 
 
@@ -75,6 +76,9 @@ class App:
             scope["path"] = scope["path"].removeprefix(API) or "/"
             scope["raw_path"] = scope["raw_path"].removeprefix(API.encode()) or b"/"
         request = Request(scope, receive)
+        if scope["path"] == HEALTH and request.method in ("GET", "HEAD"):  # probes have no log-in, and any Host
+            await JSONResponse({"healthy": True})(scope, receive, send)
+            return
         security.note_sender(request, self.console.exposure)
         try:
             response = await self._response(request)
