@@ -130,8 +130,8 @@ def test_where_a_transfer_begins():
     assert begun(30).next_offset == 30
     assert begun(0, LogRange(20, 100)).next_offset == 20
     assert begun(0, LogRange(20, 100), SlaveHandshake(2, True, False), 60).next_offset == 60
-    for asked in (10, 101):
-        with pytest.raises(Refused, match=f"it asks for log offset {asked}, and this master's log is 20 to 100"):
+    for asked, why in ((10, "which this master has deleted: its log begins at 20"), (101, "after the end 100 of this")):
+        with pytest.raises(Refused, match=f"it asks for log offset {asked}, {why}"):
             begun(asked, LogRange(20, 100))
 
 

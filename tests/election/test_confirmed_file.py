@@ -6,7 +6,7 @@ import pytest
 
 pytest.importorskip("gantrymq_replication")
 
-from elected_brokers import LEASE_S, elected, leads, members, send, simulate_brokers, two_in_sync
+from elected_brokers import LEASE_S, clear, elected, leads, members, send, simulate_brokers, two_in_sync
 from elected_group import simulate_group
 from ha_pairs import end, put
 
@@ -41,14 +41,6 @@ def lose_tail(files, size, root="/one"):
     for folder in ("store/consumequeue", "store/index"):
         clear(files, Path(root, folder))
     files.remove(Path(root, "store/checkpoint"))
-
-
-def clear(files, folder):
-    for name in files.list(folder):
-        if files.stat(folder / name).is_dir:
-            clear(files, folder / name)
-        else:
-            files.remove(folder / name)
 
 
 def test_a_log_that_lacks_what_was_confirmed_is_not_elected(run):

@@ -8,10 +8,11 @@ import pytest
 
 pytest.importorskip("gantrymq_replication")
 
-from elected_brokers import LEASE_S, elected, leads, members, send, simulate_brokers, two_in_sync
+from elected_brokers import LEASE_S, clear, elected, leads, members, send, simulate_brokers, two_in_sync
 from ha_pairs import end, ha_address, log_of, put
 
 from gantrymq.errors import RequestRefused, ServiceNotAvailable
+from gantrymq.interfaces import Cleaning
 from gantrymq.model.queue import Queue
 from gantrymq.model.role import Role
 from gantrymq_replication.election.asking import Questions
@@ -284,6 +285,48 @@ def test_a_learner_is_never_elected_nor_waited_for(run):
         await one.stop()
         await brokers.pair.world.clock.sleep(LEASE_S + 3)
         assert learner.broker.role.current is Role.REPLICA
+
+    run(main)
+
+
+@pytest.mark.parametrize("asks", [True, False])
+def test_a_slave_that_is_older_than_the_first_file_says_so_and_asks_seldom(run, caplog, monkeypatch, asks):
+    """*asks*: the master answers where its log begins; else only the master's log has the reason."""
+    if not asks:
+        monkeypatch.setattr(Questions, "first_offset", lambda *_: asyncio.sleep(0))
+
+    async def main(brokers):
+        one, two = await two_in_sync(brokers, fileReservedTime=0)
+        await put(one, 20)
+        await brokers.until(lambda: end(one) == end(two), "equal ends")
+        await two.stop()
+        old = end(one)
+        await put(one, 600)
+        await one.store.clean(Cleaning.EXPIRED_LOG)
+        first = end(one) // 65536 * 65536
+        await brokers.until(lambda: one.store.raw_log.log_range().min_offset == first > old, "deleted files")
+        two = await brokers.start("two", fileReservedTime=0)
+        said = f"this log ends at {old}, and the master has deleted what follows: its log begins at {first}."
+        said = said if asks else "connection reset by peer"
+        await brokers.until(lambda: said in elected(two).problem, "reason")
+        before = elected(one).port.refusals.count
+        await brokers.pair.world.clock.sleep(60)
+        await put(one, 20)
+        await brokers.pair.world.clock.sleep(60)
+        assert elected(one).port.refusals.count - before < (10 if asks else 60)
+        assert said in elected(two).problem and elected(two).election.problem == ""
+        gone = [each for each in caplog.messages if each.startswith("slave ") and "is gone" in each]
+        assert len([each for each in gone if "broker id" not in each]) == 1
+        if asks:
+            assert "move everything but brokerIdentity out of its store folder" in elected(two).problem
+            await two.stop()
+            files, identity = brokers.pair.world.files, Path("/two/store/brokerIdentity")
+            kept = files.read(identity)
+            clear(files, Path("/two/store"))
+            files.replace(identity, kept)
+            two = await brokers.start("two", fileReservedTime=0)
+            await brokers.until(lambda: members(one) == {1, 2} and end(one) == end(two), "set of two")
+            assert two.store.raw_log.log_range().min_offset == first
 
     run(main)
 

@@ -77,6 +77,15 @@ async def send(cluster):
     return answer.unconfirmed.response_code if answer.unconfirmed else 0
 
 
+def clear(files, folder):
+    """Remove what is in *folder*."""
+    for name in files.list(folder):
+        if files.stat(folder / name).is_dir:
+            clear(files, folder / name)
+        else:
+            files.remove(folder / name)
+
+
 async def two_in_sync(brokers, **settings):
     one = await brokers.start("one", **settings)
     await brokers.until(lambda: elected(one).leads, "master")

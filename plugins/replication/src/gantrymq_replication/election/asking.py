@@ -4,6 +4,9 @@ Whether it is a broker of GantryMQ: that has an entry in its epoch list for each
 handshake with an older last epoch comes from a master that was replaced, and is refused. RocketMQ's master has none if
 its log did not grow since the epoch before.
 
+Where its log begins, before a slave follows that is more than a log file behind: a master closes the connection of a
+slave that asks for what it has deleted, and one of RocketMQ sends nothing.
+
 Which message it has at a log offset, if it does not send its log from there: RocketMQ's master, whose epoch list begins
 where elections began.
 
@@ -70,6 +73,23 @@ class Questions:
         except ClientError as error:
             raise ConnectionError(f"it does not answer at its broker port: {error}") from error
         return bytes(answer.payload) if answer.code == ResponseCode.SUCCESS else None
+
+    async def first_offset(self, address: str) -> int | None:
+        """Return where the log of the broker at *address* begins; None if it does not tell.
+
+        Raises:
+            ConnectionError: there is no answer.
+        """
+        try:
+            answer = await self._client.call(address, request(RequestCode.GET_BROKER_RUNTIME_INFO), CALL_S)
+            found = loads(bytes(answer.payload)) if answer.code == ResponseCode.SUCCESS else None
+        except ClientError as error:
+            raise ConnectionError(f"it does not answer at its broker port: {error}") from error
+        except GantryError:
+            return None
+        table = found.get("table") if isinstance(found, dict) else None
+        first = str(table.get("commitLogMinOffset")) if isinstance(table, dict) else ""
+        return int(first) if first.isdecimal() else None
 
     async def stops(self, address: str, broker_id: int) -> None:
         """Say to the master at *address* that this broker stops. RocketMQ's master does not know the request."""

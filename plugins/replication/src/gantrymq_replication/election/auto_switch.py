@@ -122,10 +122,12 @@ class MasterSide:
         start = self.acked
         if not start:
             start = last_file if self.slave.from_last_file else log.min_offset
-        if not log.min_offset <= start <= log.max_offset:
+        if start > log.max_offset:
+            raise Refused(f"it asks for log offset {start}, after the end {log.max_offset} of this master's log")
+        if start < log.min_offset:
             raise Refused(
-                f"it asks for log offset {start}, and this master's log is {log.min_offset} to {log.max_offset}; empty "
-                "the slave's store folder"
+                f"it asks for log offset {start}, which this master has deleted: its log begins at {log.min_offset}; "
+                "move everything but brokerIdentity out of the slave's store folder, so that it begins there"
             )
         self.next_offset = start
 

@@ -18,7 +18,7 @@ from gantrymq.world.clock import wait_set
 from gantrymq_replication.copying import first_ended
 from gantrymq_replication.election.asking import Questions
 from gantrymq_replication.election.auto_switch import SlaveHandshake
-from gantrymq_replication.election.elected_log import ElectedLog
+from gantrymq_replication.election.elected_log import ElectedLog, TooOld
 from gantrymq_replication.election.following import Following
 from gantrymq_replication.election.machine import Follow
 from gantrymq_replication.election.settings import ETCD, ElectionSettings
@@ -30,7 +30,9 @@ __all__ = ["ElectedCopy"]
 log = logging.getLogger("gantrymq.replication")
 
 PAUSE_S: Final = 0.2  # between two attempts to copy
+SOON: Final = 25  # such attempts with the same problem; then REFUSED_S between two
 REFUSED_S: Final = 5.0  # the same after logs that do not fit
+TOO_OLD_S: Final = 30.0  # the same after the master has deleted what follows this log
 ASK_S: Final = 0.5  # between two questions for the master's HA address
 TABLES_S: Final = 0.1  # between two looks whether the tables are copied
 
@@ -109,9 +111,9 @@ class ElectedCopy:
         await self._questions.close()
 
     async def _copy_always(self, master: Follow, own_id: int) -> None:
-        told = ""
+        told, tries = "", 0
         while True:
-            pause, address = PAUSE_S, master.ha_address
+            pause, address = PAUSE_S if tries < SOON else REFUSED_S, master.ha_address
             try:
                 self.ha_address = address = address or await self._address(master)
                 await self._copy(master, own_id, address)
@@ -123,11 +125,12 @@ class ElectedCopy:
                     if self.problem != told:
                         log.exception("the copy of the log failed")
                 if isinstance(error, GantryError):
-                    pause = REFUSED_S
+                    pause = TOO_OLD_S if isinstance(error, TooOld) else REFUSED_S
             else:
                 continue  # it joins the set now
+            tries += 1
             if self.problem != told:
-                told = self.problem
+                told, tries = self.problem, 0
                 log.warning("this copy does not follow: %s", told)
             await self._clock.sleep(pause)
 
@@ -139,6 +142,7 @@ class ElectedCopy:
         ours = self._rules.engine == ETCD or await asked.is_ours(master.address)
         self._following = Following(
             *(self._broker, self._log, self._ha, hello, master.epoch if ours else 0, self._followed, last_message),
+            first_offset=partial(asked.first_offset, master.address),
             may_lead=ours and self._electable(),
         )
         parts = [self._following.run(self._streams, address)]

@@ -22,7 +22,7 @@ from gantrymq_replication.overlap import OVERLAP_BYTES, last_record_start, read_
 from gantrymq_replication.protocol import Refused, keep_records
 from gantrymq_replication.slave_log import last_message
 
-__all__ = ["ElectedLog", "MasterLacks"]
+__all__ = ["ElectedLog", "MasterLacks", "TooOld"]
 
 FILE: Final = "confirmed"
 COPY: Final = (
@@ -36,6 +36,10 @@ THEN: Final = (
 
 def _keep(log_offset: int) -> str:
     return keep_records(log_offset, THEN)
+
+
+class TooOld(Refused):
+    """The master has deleted what follows this log."""
 
 
 class MasterLacks(Refused):
@@ -160,6 +164,26 @@ class ElectedLog:
 
     async def _save(self) -> None:
         await self._workers.run(self._epoch_file.save, EpochList(self.epochs.entries))
+
+    def far_behind(self, master: HandshakeAnswer) -> bool:
+        """Return whether *master* may have deleted what follows this log; the newest log file is never deleted."""
+        low, end = self.range
+        return low < end and master.end - end > self._file_bytes
+
+    def check_age(self, first: int) -> None:
+        """Check that a master whose log begins at *first* has what follows this one.
+
+        Raises:
+            TooOld: it has deleted that.
+        """
+        if first <= self.end:
+            return
+        unsure = f"; keep what you move, as nobody may have its records from {self.confirmed} on"
+        raise TooOld(
+            f"this log ends at {self.end}, and the master has deleted what follows: its log begins at {first}. To copy "
+            "the log from there, stop this broker, move everything but brokerIdentity out of its store folder, and "
+            f"start it{unsure if self._keeps and self.confirmed < self.end else ''}"
+        )
 
     async def fit(self, master: HandshakeAnswer) -> int:
         """Cut the log to the last point where it is equal to the log of *master*, durably, and return that point.

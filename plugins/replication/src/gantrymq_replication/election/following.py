@@ -43,9 +43,12 @@ class Following:
         moved: Callable[[], None],
         message_at: Callable[[int], Awaitable[bytes | None]],
         *,
+        first_offset: Callable[[], Awaitable[int | None]],
         may_lead: bool,
     ) -> None:
         """*moved* is called when more is confirmed; *message_at* asks the master for a message, by log offset.
+
+        *first_offset* asks it where its log begins, None if it does not tell.
 
         *may_lead*: the master is one of GantryMQ, and this broker may take over from it.
         """
@@ -53,7 +56,7 @@ class Following:
         self.traffic = Traffic()
         self.read_at_ms = 0
         self._broker, self._log, self._rules, self._moved = broker, elected, rules, moved
-        self._message_at, self._may_lead = message_at, may_lead
+        self._message_at, self._first_offset, self._may_lead = message_at, first_offset, may_lead
         self._side = SlaveSide(slave, least_epoch)
         self._master: HandshakeAnswer | None = None
         self._compared: Comparison | None = None  # while the logs are being compared
@@ -132,6 +135,8 @@ class Following:
 
     async def _fit(self, master: HandshakeAnswer) -> None:
         self._master = master
+        if self._log.far_behind(master) and (first := await self._first_offset()) is not None:
+            self._log.check_age(first)
         compared = self._log.comparison(master)
         if compared is None:
             before = self._log.end
