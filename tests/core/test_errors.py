@@ -18,6 +18,7 @@ REFUSAL = BrokerRefused(14, "the store is full", "127.0.0.1:10911")
 ARGUMENTS = {
     "AccessDenied": ("no permission", "127.0.0.1:10911"),
     "BrokerRefused": (14, "the store is full", "127.0.0.1:10911"),
+    "FilterRefused": (23, "the expression ends too early", "127.0.0.1:10911"),
     "NotABroker": (105, "127.0.0.1:9876", "not supported"),
     "NotANameServer": (105, "127.0.0.1:10911", "not supported"),
     "PullForbidden": (3, "the topic is not readable"),

@@ -25,9 +25,9 @@ class Client:
         connection = await self.remoting.connect(self.cluster.broker_address)
         return await connection.call(request(code, ext, body), ANSWER_S)
 
-    async def join(self, *groups, topic="T", expression="*", **fields):
+    async def join(self, *groups, topic="T", expression="*", kind="TAG", **fields):
         """A heartbeat; the answer."""
-        subscription = {"topic": topic, "subString": expression, "subVersion": 1, "expressionType": "TAG"}
+        subscription = {"topic": topic, "subString": expression, "subVersion": 1, "expressionType": kind}
         consumers = [
             {
                 "groupName": group,

@@ -65,6 +65,12 @@ def queue(**more):
         (GROUP, topic(allowed=False), "group-forbidden", "forbidden to read topic T"),
         (group(members=()), READ, "nobody-online", "6 messages wait"),
         (group(members=(CASTING,), consume_broadcast_enable=False), READ, "broadcast-disabled", "may not broadcast"),
+        (
+            GROUP,
+            topic(refused="code 23: SQL92 expression"),
+            "filter-refused",
+            "the subscription, with code 23",
+        ),
         (GROUP, topic(expression=None), "not-subscribed", "no member subscribes to topic T"),
         (
             GROUP,

@@ -55,6 +55,22 @@ def test_a_conflict_is_logged_once_and_shown(beside, caplog, kind):
     assert words in said
 
 
+@pytest.mark.parametrize(
+    ("expression", "kind", "told"), [("a >", "SQL92", "with code 23: "), ("a > 4", "SQL29", "with code 1: ")]
+)
+def test_an_expression_that_the_broker_refuses_is_told_with_its_code(beside, expression, kind, told):
+    pytest.importorskip("gantrymq_filter_sql92")
+
+    async def work(cluster, client_of):
+        await topic(cluster, 1)
+        await client_of("one").join(expression=expression, kind=kind)
+        found, _ = await client_of("x").explain()
+        (queue,) = found["queues"]
+        assert queue["reason"] == "filter-refused" and told in queue["sentence"]
+
+    beside(work)
+
+
 def test_one_client_id_on_two_connections(beside, caplog):
     async def work(cluster, client_of):
         assert (await client_of("same").join()).code == (await client_of("same").join()).code == 0

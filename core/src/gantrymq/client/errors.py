@@ -22,6 +22,7 @@ from gantrymq.remoting.codes import ResponseCode, request_name
 __all__ = [
     "AnswerUnreadable",
     "FilterRaised",
+    "FilterRefused",
     "NoNameServer",
     "NotANameServer",
     "OptionUnusable",
@@ -89,6 +90,10 @@ class AnswerUnreadable(ClientError, FormatError, RemoteProtocolError):
 
 class FilterRaised(ClientError, FilterFailed):
     """Raised if the filter of a subscription fails for a message."""
+
+
+class FilterRefused(BrokerRefused):
+    """Raised if a broker cannot evaluate the filter expression of a subscription; retrying does not help."""
 
 
 def shown_request(code: int) -> str:

@@ -58,6 +58,7 @@ class TopicFacts:
     readable: bool = True
     read_queues: int = 1
     expression: str | None = "*"  # None: no member subscribes to it
+    refused: str = ""  # code and reason with which the broker refuses the expression; empty: it does not
     allowed: bool = True  # for this group
     popped: bool = False  # whether the group pops it
 

@@ -10,11 +10,13 @@ from typing import Final, NamedTuple
 
 import attrs
 
+from gantrymq.errors import GantryError
 from gantrymq.interfaces import Broker, LagReading, OnlineClient
 from gantrymq.model.hosts import format_address
 from gantrymq.model.names import DLQ_PREFIX, RETRY_PREFIX, pop_retry_topics, retry_topic
 from gantrymq.model.queue import MessageQueue, Queue
 from gantrymq.model.role import Role
+from gantrymq.model.subscription import Subscription
 from gantrymq.model.topic import PERM_READ, TopicConfig
 from gantrymq.world.time_slices import TimeSlices
 from gantrymq_diagnosis.facts import GroupFacts, MemberFacts, QueueFacts, Told, TopicFacts
@@ -107,9 +109,19 @@ def _topic(broker: Broker, group: str, name: str, config: TopicConfig | None, po
         readable=config.readable,
         read_queues=config.read_queues,
         expression=None if subscription is None else subscription.expression,
+        refused="" if subscription is None else _refused(broker, subscription),
         allowed=broker.groups.may_read(group, name),
         popped=pops or _popped_before(broker, group, config),
     )
+
+
+def _refused(broker: Broker, subscription: Subscription) -> str:
+    """Return why the broker refuses pulls with the expression of a subscription; empty if it does not."""
+    try:
+        broker.filters.compiled(subscription)
+    except GantryError as problem:
+        return f"code {problem.response_code}: {problem}"
+    return ""
 
 
 def _popped_before(broker: Broker, group: str, topic: TopicConfig) -> bool:

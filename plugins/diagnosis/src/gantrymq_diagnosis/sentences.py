@@ -221,6 +221,16 @@ def _not_subscribed(group: GroupFacts, queue: QueueFacts) -> Diagnosis | None:
     )
 
 
+def _filter_refused(group: GroupFacts, queue: QueueFacts) -> Diagnosis | None:
+    if not queue.topic.refused:
+        return None
+    return Diagnosis(
+        "filter-refused",
+        f"the broker refuses every pull because of the subscription, with {queue.topic.refused}; correct "
+        f"the expression or its type in every member, and list them with: gantrymq group clients {group.group}",
+    )
+
+
 def _told(group: GroupFacts, queue: QueueFacts) -> Diagnosis | None:
     """Return what a plugin reports about the group on this topic."""
     for told in group.told:
@@ -367,6 +377,7 @@ _RULES: tuple[_Rule, ...] = (
     _nobody,
     _no_broadcasting,
     _not_subscribed,
+    _filter_refused,
     _told,
     _dead_lock,
     _reset,

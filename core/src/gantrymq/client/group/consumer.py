@@ -125,6 +125,7 @@ class Consumer(Part):
 
         Raises:
             NoPermission: the cluster denies access to the group.
+            BrokerRefused: a broker cannot evaluate the expression of a subscription.
         """
         run = self._running()
         return MessageIterator(run, run.in_flight, 1, None if self.settings.auto_ack else run.in_flight.unacked)
@@ -159,6 +160,7 @@ class Consumer(Part):
         Raises:
             InvalidParameter: a number is out of bounds, or *handler* is not callable or a generator function.
             NoPermission: the cluster denies access to the group.
+            BrokerRefused: a broker cannot evaluate the expression of a subscription.
             KeyboardInterrupt, SystemExit: *handler* raised it; its messages are given back.
         """
         run = self._running()
@@ -208,8 +210,16 @@ class Consumer(Part):
         return self._manual().in_flight.unacked.processing(messages)
 
     async def subscribe(self, topic: str, expression: str = ALL, expression_type: str = TAG) -> None:
-        """Consume *topic* as well, or with another expression. Raises InvalidParameter: its name is not valid."""
-        subscription = self._subscriptions[topic] = subscription_of(topic, expression, expression_type)
+        """Consume *topic* as well, or with another expression.
+
+        Raises:
+            InvalidParameter: the name of the topic is not valid.
+            BrokerRefused: a broker cannot evaluate the expression; nothing was changed.
+        """
+        subscription = subscription_of(topic, expression, expression_type)
+        if self._run is not None:
+            await self._run.check_filter(subscription)
+        self._subscriptions[topic] = subscription
         if self._run is not None:
             instance = self._started()
             self._subscriptions[topic] = attrs.evolve(subscription, version=instance.world.clock.now_ms())
@@ -252,6 +262,7 @@ class Consumer(Part):
         Raises:
             CallTimeout: that takes longer than *timeout_s* seconds.
             NoPermission: the cluster denies access to the group.
+            BrokerRefused: a broker cannot evaluate the expression of a subscription.
         """
         check_seconds(timeout_s)
         run = self._running()

@@ -25,10 +25,10 @@ from gantrymq.client.group.redelivery import Redelivery
 from gantrymq.client.group.settings import ConsumerSettings
 from gantrymq.client.tracing.hook_calls import ConsumeHookCaller
 from gantrymq.client.user_functions import notify
-from gantrymq.errors import CallTimeout
+from gantrymq.errors import CallTimeout, ClientError
 from gantrymq.interfaces import AllocationStrategy
 from gantrymq.model.queue import MessageQueue
-from gantrymq.model.subscription import Subscription
+from gantrymq.model.subscription import TAG, Subscription
 
 logger = logging.getLogger("gantrymq.client")
 
@@ -62,6 +62,7 @@ class MemberRun(GroupMember, ABC):
         Raises:
             CallTimeout: that takes longer than *timeout_s* seconds.
             NoPermission: the cluster denies access to the group.
+            BrokerRefused: a broker cannot evaluate the expression of a subscription.
         """
         balanced, deliveries = self.rebalancer.balanced, self.deliveries
         await within(self.instance.world.clock, timeout_s, balanced.wait())
@@ -69,6 +70,20 @@ class MemberRun(GroupMember, ABC):
             raise deliveries.refused
         if not balanced.is_set():
             raise CallTimeout(f"the queues of {self.group} were not shared out within {timeout_s:g} s")
+
+    async def check_filter(self, wanted: Subscription) -> None:
+        """Ask the brokers of a topic, if it has a route, whether they can evaluate the expression of *wanted*.
+
+        Raises:
+            FilterRefused: one cannot.
+        """
+        if wanted.type == TAG:
+            return
+        try:
+            queues = await self.instance.routes.readable_queues(wanted.topic)
+        except ClientError:
+            return  # the rebalance asks when there is a route
+        await self.pulls.filters.check_topic(wanted, queues)
 
     async def store(self) -> None:
         """Store the offsets of all assigned queues, except those whose broker was recently disconnected."""

@@ -40,7 +40,7 @@ class DeliveryQueue:
         self._ready: deque[ProcessQueue] = deque()
         self._waiters: deque[asyncio.Future[None]] = deque()
         self.closed = False
-        self.refused: ClientError | None = None  # set if the cluster denies access; nothing is ever delivered
+        self.refused: ClientError | None = None  # access or filter: nothing is ever delivered
 
     def offer(self, pq: ProcessQueue, *, first: bool = False) -> None:
         """Put *pq* in line if it has messages to deliver and is not in line yet; with *first* at the front."""

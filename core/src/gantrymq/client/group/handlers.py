@@ -46,6 +46,7 @@ async def run_handler(
     Raises:
         InvalidParameter: a number is out of bounds, or *handler* is not callable or a generator function.
         NoPermission: the cluster denies access to the group.
+        BrokerRefused: a broker cannot evaluate the expression of a subscription.
         KeyboardInterrupt, SystemExit: *handler* raised it; its messages are given back.
     """
     check_function(handler, f"the handler of {member.group}")

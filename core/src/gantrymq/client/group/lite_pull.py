@@ -142,6 +142,7 @@ class LitePullConsumer(Part):
 
         Raises:
             InvalidParameter: the name of the topic is not valid.
+            BrokerRefused: a broker cannot evaluate the expression; nothing was changed.
             ClientError: queues were assigned, or the client already has a consumer of the group.
             PluginAbsent: no installed plugin offers the allocation strategy.
         """
@@ -149,6 +150,7 @@ class LitePullConsumer(Part):
         run, instance = self._running(), self._started()
         if run.is_assigned:
             raise ClientError(f"the consumer of {self.group} has assigned queues; {_EITHER}")
+        await run.check_filter(subscription)
         self._subscriptions[topic] = attrs.evolve(subscription, version=instance.world.clock.now_ms())
         if run.is_subscribed:
             instance.registration.heartbeat_now()
@@ -180,13 +182,15 @@ class LitePullConsumer(Part):
             expression_type: TAG or SQL92.
 
         Raises:
-            ClientError: topics were subscribed to, or a broker does not return the start offset; nothing was changed.
+            ClientError: topics were subscribed to, a broker cannot evaluate the expression, or does not return the
+                start offset; nothing was changed.
         """
         run = self._running()
         if run.is_subscribed:
             raise ClientError(f"the consumer of {self.group} has subscribed to topics; {_EITHER}")
         unique = dict.fromkeys(_check_queues(queues))
         subscriptions = {topic: subscription_of(topic, expression, expression_type) for topic, _, _ in unique}
+        await asyncio.gather(*map(run.check_filter, subscriptions.values()))
         await run.assign(tuple(unique), subscriptions)
 
     @property
@@ -200,6 +204,7 @@ class LitePullConsumer(Part):
         Raises:
             CallTimeout: that takes longer than *timeout_s* seconds.
             NoPermission: the cluster denies access to the group.
+            BrokerRefused: a broker cannot evaluate the expression of a subscription.
         """
         check_seconds(timeout_s)
         run = self._running()

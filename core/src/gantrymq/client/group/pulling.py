@@ -11,6 +11,7 @@ from typing import Final
 
 from gantrymq.client.calls.credentials import AccessDenied
 from gantrymq.client.calls.decoding import parse_tags
+from gantrymq.client.errors import FilterRefused
 from gantrymq.client.group.membership import GroupMember
 from gantrymq.client.group.process_queue import ProcessQueue
 from gantrymq.client.reading.pull_result import PullResult, PullStatus, read_pull_reply
@@ -50,7 +51,7 @@ class QueuePuller:
             try:
                 result = await self._pull(pq)
             except GantryError as problem:
-                if isinstance(problem, AccessDenied) and pq.queue.topic not in self._admitted:
+                if isinstance(problem, AccessDenied | FilterRefused) and pq.queue.topic not in self._admitted:
                     self._member.deliveries.refuse(problem)
                     return
                 busy = isinstance(problem, BrokerRefused) and problem.response_code == ResponseCode.FLOW_CONTROL

@@ -25,6 +25,7 @@ from collections.abc import Awaitable, Callable, Iterable
 from typing import Final, NamedTuple, TypeVar
 
 from gantrymq.client.calls.credentials import AccessDenied
+from gantrymq.client.errors import FilterRefused
 from gantrymq.client.group.membership import GroupMember
 from gantrymq.client.group.process_queue import IDLE_S, ProcessQueue
 from gantrymq.client.group.queue_locks import QueueLocks
@@ -198,8 +199,10 @@ class Rebalancer:
         except NoRoute as problem:
             logger.debug("rebalance of %s: %s", self._member.group, problem)
         except GantryError as problem:
-            if isinstance(problem, AccessDenied) and not self.balanced.is_set() and topic not in self._admitted:
+            admitted = self.balanced.is_set() or topic in self._admitted
+            if isinstance(problem, AccessDenied | FilterRefused) and not admitted:
                 self._member.deliveries.refuse(problem)
+                return None
             self._member.instance.outages.failed(f"rebalance of {self._member.group}, topic {topic}", problem)
         except Exception:  # such as from an allocation strategy; the next round tries again
             logger.exception("rebalance of %s, topic %s", self._member.group, topic)
@@ -212,6 +215,8 @@ class Rebalancer:
         """
         member = self._member
         queues = sorted(await member.instance.routes.readable_queues(topic))
+        if topic not in self._admitted and (wanted := member.subscriptions.get(topic)) is not None:
+            await member.pulls.filters.check_topic(wanted, queues)  # also if this member gets no queues
         others = False
         own = set(queues)
         if not member.settings.broadcasting:

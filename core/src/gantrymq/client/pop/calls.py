@@ -23,6 +23,7 @@ from gantrymq.client.calls.rpc import CALL_TIMEOUT_S, refused, reply_header
 from gantrymq.client.connection.instance import ClientInstance
 from gantrymq.client.message import ReceivedMessage
 from gantrymq.client.pop.receipts import Receipt, ReceiptHandles
+from gantrymq.client.reading.group_pulls import FilterChecks
 from gantrymq.errors import ClientError
 from gantrymq.loose_json import dumps
 from gantrymq.model.properties import POP_CK
@@ -100,11 +101,13 @@ class PopCalls:
         self._group = group
         self._subscription = subscription
         self._tags = parse_tags(subscription.expression) if subscription.type == TAG else frozenset[str]()
+        self._filters = FilterChecks(instance, group)
         self._no_batch_ack = set[str]()  # addresses of brokers that do not support 200151
 
     async def pop(self, broker_name: str, parameters: PopParameters) -> PopResult:
         """Pop messages of any queue of the topic at one broker; each has its receipt as POP_CK."""
         address = await self._master(broker_name)
+        await self._filters.check(address, self._subscription)
         ext = {
             "consumerGroup": self._group,
             "topic": self._subscription.topic,

@@ -14,10 +14,16 @@ Source: apache/rocketmq client/.../impl/consumer/PullAPIWrapper.java.
 
 from __future__ import annotations
 
+import asyncio
+import logging
+from collections.abc import Iterable
+
+from gantrymq.client.calls.credentials import AccessDenied
 from gantrymq.client.calls.outages import UNREACHABLE
 from gantrymq.client.connection.instance import ClientInstance
+from gantrymq.client.errors import FilterRefused
 from gantrymq.client.reading.pull_result import PulledRecords, PullResult
-from gantrymq.errors import CallTimeout
+from gantrymq.errors import BrokerRefused, CallTimeout, ClientError
 from gantrymq.loose_json import dumps
 from gantrymq.model.queue import MessageQueue
 from gantrymq.model.subscription import TAG, Subscription
@@ -26,12 +32,71 @@ from gantrymq.remoting.codes import RequestCode, ResponseCode
 from gantrymq.remoting.command import Command
 from gantrymq.remoting.headers.pull import PullMessageRequest
 
+logger = logging.getLogger("gantrymq.client")
+
 PULL_TIMEOUT_S = 10.0  # in addition to the time that the broker may hold a pull
 AVOIDED_S = 10.0  # a replica that did not answer, or a slave that refuses readers
 SLAVE_PAUSE_S = 0.2  # after a slave had no messages
 ROUTE_TIMEOUT_S = 3.0
 _MAX_BYTES = 0x7FFFFFFF
 _MOST_ACCEPTED = 1024
+_NOT_NOW = frozenset(
+    {
+        ResponseCode.SYSTEM_BUSY,
+        ResponseCode.SERVICE_NOT_AVAILABLE,
+        ResponseCode.FLOW_CONTROL,
+        ResponseCode.GO_AWAY,
+    }
+)
+
+
+class FilterChecks:
+    """Asks brokers, once per expression, whether they can evaluate it; no broker is asked for tags."""
+
+    def __init__(self, instance: ClientInstance, group: str) -> None:
+        """For *group*, over the connections of *instance*."""
+        self._instance = instance
+        self._group = group
+        self._accepted: set[tuple[str, Subscription]] = set()  # with the broker's address
+
+    async def check(self, address: str, wanted: Subscription) -> None:
+        """Ask one broker.
+
+        Raises:
+            FilterRefused: it cannot evaluate the expression.
+            BrokerRefused, ConnectFailed, ConnectionLost, CallTimeout: it cannot answer now.
+        """
+        key = (address, wanted)
+        if wanted.type == TAG or key in self._accepted:
+            return
+        body = {"clientId": self._instance.client_id, "group": self._group, "subscriptionData": wanted.to_json()}
+        try:
+            await self._instance.rpc.call(address, RequestCode.CHECK_CLIENT_CONFIG, body=dumps(body))
+        except BrokerRefused as refusal:
+            if isinstance(refusal, AccessDenied) or refusal.response_code in _NOT_NOW:
+                raise
+            raise FilterRefused(refusal.response_code, refusal.remark, address) from None
+        if len(self._accepted) >= _MOST_ACCEPTED:
+            self._accepted.clear()
+        self._accepted.add(key)
+
+    async def check_topic(self, wanted: Subscription, queues: Iterable[MessageQueue]) -> None:
+        """Ask the brokers of *queues*, all of the topic. Those that do not answer are asked with the first pull.
+
+        Raises:
+            FilterRefused: one cannot evaluate the expression.
+        """
+        if wanted.type != TAG:
+            names = sorted({queue.broker_name for queue in queues})
+            await asyncio.gather(*(self._check_broker(name, wanted) for name in names))
+
+    async def _check_broker(self, broker_name: str, wanted: Subscription) -> None:
+        try:
+            await self.check(await self._instance.routes.find_broker(wanted.topic, broker_name, 0), wanted)
+        except FilterRefused:
+            raise
+        except ClientError as problem:
+            logger.debug("broker %s did not check the expression of %s: %s", broker_name, wanted.topic, problem)
 
 
 class GroupPulls:
@@ -43,7 +108,7 @@ class GroupPulls:
         self._group = group
         self._suggested: dict[MessageQueue, int] = {}  # broker id to ask next
         self._avoided: dict[str, float] = {}  # by address: until then, on the monotonic clock
-        self._accepted: set[tuple[str, Subscription]] = set()  # broker address and expression, set by `check`
+        self.filters = FilterChecks(instance, group)
 
     async def pull(
         self,
@@ -67,7 +132,7 @@ class GroupPulls:
 
         Raises:
             NoRoute: no replica of the queue's broker is known.
-            BrokerRefused: the broker cannot parse the expression.
+            FilterRefused: the broker cannot evaluate the expression.
             ConnectFailed, ConnectionLost, CallTimeout: no response.
         """
         address = await self._address(queue)
@@ -107,8 +172,7 @@ class GroupPulls:
     async def _exchange(self, address: str, header: PullMessageRequest, wanted: Subscription) -> Command:
         instance = self._instance
         await instance.registration.ensure_registered(address)
-        if wanted.type != TAG:
-            await self.check(address, wanted)
+        await self.filters.check(address, wanted)
         timeout_s = PULL_TIMEOUT_S + header.suspend_timeout_millis / 1000
         return await instance.rpc.exchange(address, RequestCode.PULL_MESSAGE, header, timeout_s=timeout_s)
 
@@ -145,14 +209,3 @@ class GroupPulls:
     def note(self, queue: MessageQueue, found: PullResult | PulledRecords) -> None:
         """Remember the replica that the broker suggested for the next pull."""
         self._suggested[queue] = found.suggested_broker_id
-
-    async def check(self, address: str, wanted: Subscription) -> None:
-        """Ask a broker, once per expression, whether it can parse it. Raises BrokerRefused with its reason."""
-        key = (address, wanted)
-        if key in self._accepted:
-            return
-        body = {"clientId": self._instance.client_id, "group": self._group, "subscriptionData": wanted.to_json()}
-        await self._instance.rpc.call(address, RequestCode.CHECK_CLIENT_CONFIG, body=dumps(body))
-        if len(self._accepted) >= _MOST_ACCEPTED:
-            self._accepted.clear()
-        self._accepted.add(key)

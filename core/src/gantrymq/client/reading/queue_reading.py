@@ -7,6 +7,7 @@ from typing import Protocol
 
 from gantrymq.client.argument_types import check_number
 from gantrymq.client.calls.outages import Outages
+from gantrymq.client.errors import FilterRefused
 from gantrymq.client.message import ReceivedMessage
 from gantrymq.client.reading.pull_result import PullResult, PullStatus
 from gantrymq.errors import BrokerRefused, ClientError, NoRoute
@@ -134,5 +135,5 @@ def _at_end(result: PullResult, asked: int) -> bool:
 def is_transient(error: ClientError) -> bool:
     """Return whether a retry of the request may succeed: the server is unreachable, busy or restarting."""
     if isinstance(error, BrokerRefused):
-        return error.response_code in _PASSING_CODES
+        return error.response_code in _PASSING_CODES and not isinstance(error, FilterRefused)
     return error.retriable or isinstance(error, NoRoute)
