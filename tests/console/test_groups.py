@@ -352,6 +352,21 @@ def test_a_reset_whose_numbers_changed_is_shown_again_instead_of_done(late):
     assert late.api("/groups/Late")["data"]["head"]["lag"] == "4"
 
 
+def test_the_offsets_of_a_topic_that_is_left_are_deleted(late):
+    late.running.create_topic("Other", 1)
+    join(late, "Late", "c1", "Orders")
+    refused = late.confirm(late.submit(late.get("/groups/Late/offsets"), "/groups/Late/delete-offsets", topic="Orders"))
+    assert "online members of group Late read topic Orders" in refused.text
+    none = late.submit(late.get("/groups/Late/offsets"), "/groups/Late/delete-offsets", topic="Other")
+    assert (none.status, "Late has no offsets on Other." in none.text) == (400, True)
+    join(late, "Late", "c1", "Other")
+    preview = late.submit(late.get("/groups/Late/offsets"), "/groups/Late/delete-offsets", topic="Orders")
+    assert "gantrymq group delete-offsets Late -t Orders" in preview.text
+    assert "will be deleted at broker-a" in preview.text
+    assert "Late has no offsets on Orders any more." in late.confirm(preview).text
+    assert late.running.call(late.running.broker.offsets.topics_of, "Late") == []
+
+
 def test_a_group_is_cloned(late):
     page = late.get("/groups/Late/offsets")
     preview = late.submit(page, "/groups/Late/clone", clone="Copy")

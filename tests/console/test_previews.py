@@ -17,6 +17,7 @@ PREVIEWS = {
     "/groups/{group}/stop": ("/groups/billing/settings", {}),
     "/groups/{group}/delete": ("/groups/billing/settings", {}),
     "/groups/{group}/clone": ("/groups/billing/offsets", {"clone": "Other"}),
+    "/groups/{group}/delete-offsets": ("/groups/billing/offsets", {"topic": "Orders"}),
     "/messages/{id}/direct": ("/messages/{id}?topic=Orders", {"group": "billing"}),
     "/brokers/{broker}/settings/{key}": ("/brokers/broker-a/settings/brokerPermission", {"value": "4"}),
     "/brokers/{broker}/permission": ("/brokers/broker-a", {}),

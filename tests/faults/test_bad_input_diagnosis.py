@@ -15,6 +15,7 @@ if find_spec("gantrymq_diagnosis") is None or find_spec("gantrymq_admin") is Non
     pytest.skip("needs gantrymq-diagnosis and gantrymq-admin", allow_module_level=True)
 
 EXPLAIN_GROUP = 65021
+DELETE_OFFSETS = 65027
 PAGES = {65023: "behind, late, name", 65024: "name, since, heard", 65025: "name, kept, put, got"}
 COLUMNS = {
     65023: "behind, late, members, retries, dead_letters, rate",
@@ -145,3 +146,10 @@ def addresses(sentence):
     """The two addresses that a sentence names, in order."""
     words = (word.strip("();,") for word in sentence.split())
     return [word for word in words if word.startswith("127.0.0.1:")]
+
+
+def test_bi376_the_offsets_of_a_topic_that_members_read(watching, row):
+    with watching.peer() as peer:
+        assert beat(peer, "reader").code == 0
+        answer = peer.ask(DELETE_OFFSETS, {"consumerGroup": "CG", "topic": "T"})
+        row.check(answer.remark, answer.code, group="CG", topic="T")

@@ -1,4 +1,4 @@
-"""Consumer groups: resetting offsets, skipping what waits, and cloning a group, each with a preview of every queue."""
+"""Consumer groups: resetting and deleting offsets, skipping what waits, and cloning a group, each with a preview."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ import attrs
 from gantrymq.client.admin import OffsetMove, OffsetReset, OffsetTarget
 from gantrymq.errors import GroupNotExist
 from gantrymq.model import names
+from gantrymq_admin.progress import delete_offsets
 from gantrymq_console.access.users import Role
 from gantrymq_console.data.group import GroupHead
 from gantrymq_console.data.groups import forget_groups
@@ -73,6 +74,15 @@ class ResetPreview:
         return tuple(sorted(self.queues, key=lambda each: not (each.skipped or each.read_again)))[:SHOWN]
 
 
+@attrs.frozen
+class OffsetDeletion:
+    """The end of a group's offsets on one topic."""
+
+    group: str
+    topic: str
+    brokers: tuple[str, ...]  # that have offsets
+
+
 async def _preview_reset(visit: Visit, form: Form) -> Preview:
     topic, target, queue = _topic(form), _target(visit, form), _queue(form)
     done = await _reset(visit, topic, target, queue, dry_run=True)
@@ -104,6 +114,27 @@ async def _run_clone(visit: Visit, form: Form) -> Outcome:
     return await _outcome(visit, "groups.was_cloned", done, _clone_name(visit, form))
 
 
+async def _preview_deletion(visit: Visit, form: Form) -> Preview:
+    group, topic = visit.names["group"], _topic(form)
+    brokers = []
+    for broker, address in (await visit.cluster.masters()).items():
+        if group in await visit.cluster.admin.groups_of_topic(address, topic):
+            brokers.append(broker)
+    if not brokers:
+        raise BadInput("groups.no_offsets_on", group=group, topic=topic)
+    command = f"group delete-offsets {quote(group)} -t {quote(topic)}"
+    data = OffsetDeletion(group, topic, tuple(sorted(brokers)))
+    return Preview("group_offsets_delete.html", data, command, group, f"deletes the offsets on {topic}")
+
+
+async def _run_deletion(visit: Visit, form: Form) -> Outcome:
+    group, topic = visit.names["group"], _topic(form)
+    for address in (await visit.cluster.masters()).values():
+        await delete_offsets(visit.cluster.admin, address, group, topic)
+    await forget_groups(visit.cluster, group)
+    return Outcome("groups.offsets_deleted", {"group": group, "topic": topic}, f"groups/{group}/offsets")
+
+
 ACTIONS: Final = (
     Action("/groups/{group}/offsets", "groups.reset", Role.OPERATOR, _run_reset, _preview_reset, fields=FIELDS),
     Action(
@@ -113,6 +144,15 @@ ACTIONS: Final = (
         _run_clone,
         _preview_clone,
         fields=("clone", "topic"),
+        page="/groups/{group}/offsets",
+    ),
+    Action(
+        "/groups/{group}/delete-offsets",
+        "groups.delete_offsets",
+        Role.OPERATOR,
+        _run_deletion,
+        _preview_deletion,
+        fields=("topic",),
         page="/groups/{group}/offsets",
     ),
 )
