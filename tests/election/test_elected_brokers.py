@@ -416,6 +416,20 @@ def test_a_slave_gets_a_place_among_silent_connections(run, caplog):
     assert len(gone) == 1 and "it reported nothing within 10 s" in gone[0]
 
 
+def test_an_http_request_counts_as_no_slave(run, caplog):
+    async def main(brokers):
+        one, _ = await two_in_sync(brokers)
+        reader, writer = await brokers.pair.connect(one)
+        writer.write(b"GET /healthz HTTP/1.1\r\n\r\n")
+        with pytest.raises(ConnectionResetError):
+            await reader.read()
+        await brokers.until(lambda: "sent an HTTP request; it is closed" in caplog.text, "closed connection")
+        assert elected(one).port.refusals.count == 0 and election_state(elected(one))["away"] == []
+
+    caplog.set_level("INFO")
+    run(main)
+
+
 @pytest.mark.parametrize(
     ("broker_id", "problem"),
     [

@@ -14,6 +14,7 @@ from gantrymq.errors import RequestError, ServerFault
 from gantrymq.loose_json import dumps, loads
 from gantrymq.remoting.codes import CURRENT_VERSION
 from gantrymq.remoting.command import Command
+from gantrymq.settings_file import parse_properties
 from gantrymq_nameserver.operator_requests import ALWAYS_BLACK_LISTED
 from gantrymq_nameserver.service import NameService
 from gantrymq_nameserver.settings import name_server_settings
@@ -358,7 +359,8 @@ def test_settings_change_until_the_server_stops(desk):
     assert not desk.settings.flag("enableTopicList")
     assert desk.ask(318, body="# comment\nenableTopicList : true\nproductEnvName=中\\u0041".encode()).code == 0
     assert desk.settings.flag("enableTopicList")
-    assert "productEnvName=中A" in desk.ask(319).payload.decode()
+    lines = {line.key: line.value for line in parse_properties(desk.ask(319).payload.decode(), "the answer")}
+    assert lines["productEnvName"] == desk.settings.text("productEnvName") == "中A"
     assert desk.ask(318).code == 0
     assert not path.exists()
 

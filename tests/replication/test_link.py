@@ -192,7 +192,7 @@ def test_links_over_sockets(loop):
             await link.deliver(lambda data: link.writelines([data, b"!"]))
             ended.set()
 
-        listener = await world.network.listen("127.0.0.1", 0, streams.accepting(serve, lambda host, problem: None))
+        listener = await world.network.listen("127.0.0.1", 0, streams.accepting(serve, print, print))
         link = await streams.connect(*listener.address)
         link.write(b"hello, you")
         answer = await link.read_exactly(6)

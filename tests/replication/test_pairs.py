@@ -661,6 +661,28 @@ def certificates(tmp_path):
     return server, client
 
 
+def test_http_requests_to_a_tls_port_count_as_no_slave(certificates, caplog):
+    server, client = certificates
+
+    async def main(pair):
+        master = await pair.master(**server)
+        reader, writer = await pair.connect(master)
+        writer.write(b"GET / HTTP/1.1\r\n\r\n")
+        with pytest.raises(ConnectionResetError):
+            await reader.read()
+        _, silent = await pair.connect(master)  # nothing is heard of it
+        refusals = service(master, MasterService).refusals
+        assert refusals.count == 0
+        await pair.until(lambda: refusals.count == 1, "end of the silent connection", 11)
+        slave = await pair.slave(master, **client("slave"))
+        await pair.equal(master, slave)
+        silent.close()
+
+    caplog.set_level("INFO")
+    simulate_pair(main)
+    assert caplog.text.count("sent an HTTP request; it is closed") == 1
+
+
 def test_a_log_is_copied_over_tls_by_those_with_a_certificate(certificates, caplog):
     server, client = certificates
 

@@ -1,7 +1,10 @@
 """Connections to the HA port that report nothing take no places of slaves."""
 
 import asyncio
+import contextlib
+from pathlib import Path
 
+import pytest
 from ha_pairs import end, following, ha_address, put, replicas, service, simulate_pair
 
 from gantrymq_replication.ha_listener import MOST_SLAVES
@@ -81,3 +84,24 @@ def test_no_slave_loses_its_place_to_another_one(monkeypatch, caplog):
     simulate_pair(main)
     refused = [each for each in caplog.records if "2 slaves are connected" in each.getMessage()]
     assert len(refused) == 1
+
+
+REQUEST = b"GET /healthz HTTP/1.1\r\nHost: a\r\n\r\n"
+
+
+@pytest.mark.parametrize("secret", [False, True])
+def test_http_requests_are_closed_and_count_as_no_slave(secret, caplog):
+    async def main(pair):
+        pair.world.files.replace(path := Path("/secret"), b"0123456789abcdef")
+        master = await pair.master(**({"haSecretPath": str(path)} if secret else {}))
+        for request in (REQUEST, REQUEST.replace(b"GET", b"HEAD"), b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"):
+            reader, writer = await pair.connect(master)
+            writer.write(request)
+            with contextlib.suppress(ConnectionResetError):
+                await reader.read()
+        await pair.until(lambda: caplog.text.count("sent an HTTP request; it is closed") == 3, "closed connections", 2)
+        port = service(master, MasterService)
+        assert port.refusals.count == 0 and port.replicas.departures.all == ()
+
+    caplog.set_level("INFO")
+    simulate_pair(main)

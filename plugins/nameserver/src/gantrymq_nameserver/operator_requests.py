@@ -87,7 +87,7 @@ class OperatorRequests:
             log.warning("%s: %s of RocketMQ have no effect here", where, unused)
         for key, value in used.items():
             settings.set(key, value, where)
-            log.warning("%s set %s=%s until it stops; to keep it, put it in namesrv.conf", where, key, value)
+            log.info("%s set %s=%s until it stops; to keep it, put it in namesrv.conf", where, key, value)
         return response_to(request)
 
     @serves(RequestCode.GET_NAMESRV_CONFIG)

@@ -88,7 +88,7 @@ class SlaveConnection:
             self._problem = self._problem or str(error)
         except Refused as error:
             self._problem = self._problem or str(error)
-            self._shared.refusals.count += 1  # `_tell` notes why
+            self._shared.refusals.count += not self._link.is_http  # `_tell` notes why
         finally:
             silence.cancel()
             first_report.cancel()
@@ -103,6 +103,9 @@ class SlaveConnection:
 
     def _tell(self) -> None:
         """Log why the connection ended, once for each host and reason."""
+        if self._link.is_http:
+            self._shared.refusals.http(self.host)
+            return
         problem = self._problem or "it closed the connection"
         departure = Departure(self.host, self._shared.sent.clock.now_ms(), problem, self._replica is not None)
         news = self._shared.replicas.departures.note(departure)

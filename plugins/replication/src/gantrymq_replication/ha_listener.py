@@ -53,6 +53,11 @@ class Refusals:
         self.refuse(host, f"{len(connections)} slaves are connected")
         return False
 
+    @staticmethod
+    def http(host: str) -> None:
+        """Log that a connection sent an HTTP request. It is not counted, because it is not one of a slave."""
+        log.info("a connection of %s to the HA port sent an HTTP request; it is closed", host)
+
     def not_secured(self, host: str, problem: str) -> None:
         """Refuse a connection without the TLS that this port asks for."""
         self.refuse(host, f"{problem}; is haTlsEnable true there?")

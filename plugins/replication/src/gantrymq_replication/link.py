@@ -11,15 +11,29 @@ import logging
 from collections.abc import Callable, Coroutine, Iterable
 from typing import Any, Final
 
+from gantrymq.errors import RemoteProtocolError
 from gantrymq.model.hosts import format_address
+from gantrymq.remoting.preamble import ProtocolKind, sniff
 
-__all__ = ["Link"]
+__all__ = ["Link", "speaks_http"]
 
 log = logging.getLogger("gantrymq.replication")
 
 MOST_BYTES: Final = 512 * 1024  # kept for the reader
 
 Connected = Callable[["Link"], Coroutine[Any, Any, None]]
+
+
+def speaks_http(first: bytes) -> bool | None:
+    """Return whether a connection that begins with the bytes *first* speaks HTTP, None if more bytes are needed.
+
+    A slave's begins with a zero byte, with TLS if it has TLS, or with random bytes if it has a secret.
+    """
+    try:
+        found = sniff(first)
+    except RemoteProtocolError:
+        return False
+    return None if found is None else found.protocol in (ProtocolKind.HTTP, ProtocolKind.HTTP2)
 
 
 class Link(asyncio.Protocol):
@@ -37,6 +51,8 @@ class Link(asyncio.Protocol):
         self._writable.set()
         self._lost: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self.transport: asyncio.Transport | None = None
+        self._first: bytes | None = None if connected is None else b""  # until they show whether the peer is a slave
+        self.is_http = False  # the peer of a listener sent an HTTP request: a health check or a scan, not a slave
 
     def address(self, of: str) -> str:
         """Return the address of the peer (``peername``) or the own one (``sockname``)."""
@@ -157,6 +173,15 @@ class Link(asyncio.Protocol):
 
     def data_received(self, data: bytes) -> None:
         """Hand over *data*, or keep it until it is read."""
+        if self._first is not None:
+            self._first += data
+            spoken = speaks_http(self._first)
+            if spoken is not None:
+                self._first = None
+            if spoken:
+                self.is_http = True
+                self.abort()
+                return
         if self._take is None:
             self._arrived += data
             self._turn.set()

@@ -112,7 +112,10 @@ class MasterService:
 
     async def _listen(self) -> None:
         assert self.refusals is not None
-        rules, accepting = self._rules, self._streams.accepting(self._accept, self.refusals.not_secured)
+        rules, accepting = (
+            self._rules,
+            self._streams.accepting(self._accept, self.refusals.not_secured, self.refusals.http),
+        )
         optional = rules.role != SYNC_MASTER and not rules.listen_port
         self._listener = await listen(self._broker, rules, accepting, optional=optional)
         if self._listener is not None:

@@ -20,7 +20,7 @@ from gantrymq.remoting.tls_transport import TlsTransport
 from gantrymq.world import Clock, Timer, World
 from gantrymq_replication.identifying import identify_master, identify_slave
 from gantrymq_replication.identity import read_secret
-from gantrymq_replication.link import Connected, Link
+from gantrymq_replication.link import Connected, Link, speaks_http
 
 __all__ = ["HaStreams", "Silence"]
 
@@ -57,9 +57,17 @@ class Silence:
 class _Secured(asyncio.Protocol):
     """Puts TLS between a new socket and *above*."""
 
-    def __init__(self, above: Link, context: ssl.SSLContext, clock: Clock, refused: NotSecured | None = None) -> None:
-        """*refused* is called without a handshake; only a server has it."""
-        self._above, self._context, self._clock, self._refused = above, context, clock, refused
+    def __init__(
+        self,
+        above: Link,
+        context: ssl.SSLContext,
+        clock: Clock,
+        refused: NotSecured | None = None,
+        http: Callable[[str], object] | None = None,
+    ) -> None:
+        """Only a server has *refused*, called without a handshake, and *http*, called for an HTTP request instead."""
+        self._above, self._context, self._clock, self._refused, self._http = above, context, clock, refused, http
+        self._first = b""  # bytes of a server's peer before the handshake
         self.settled: asyncio.Future[str | None] = asyncio.get_running_loop().create_future()
 
     def connection_made(self, transport: Any) -> None:
@@ -76,7 +84,23 @@ class _Secured(asyncio.Protocol):
             failed=lambda problem: None,
         )
         self.transport = secured
-        secured.start()
+        if self._http is None:
+            secured.start()
+
+    def data_received(self, data: bytes) -> None:
+        """Begin the handshake of a slave, whose time limit has begun; close a connection that speaks HTTP."""
+        self._first += data
+        spoken = speaks_http(self._first)
+        if spoken and self._http is not None:
+            self._http(self._host)
+            self._refused = None
+            self.transport.abort()
+        elif spoken is not None:
+            self.transport.start(self._first)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Pass on that the connection ended before its first bytes."""
+        self.transport.connection_lost(exc)
 
     def _settle(self, problem: str | None) -> None:
         if problem is None:
@@ -104,15 +128,18 @@ class HaStreams:
                 raise ConfigError(f"haTlsEnable=true: {error}") from error
             self._client = tls_client(settings).context()
 
-    def accepting(self, connected: Connected, refused: NotSecured) -> Callable[[], asyncio.BaseProtocol]:
+    def accepting(
+        self, connected: Connected, refused: NotSecured, http: Callable[[str], object]
+    ) -> Callable[[], asyncio.BaseProtocol]:
         """Return the protocols of a listener.
 
         They call *connected* for each connection, in a task, or *refused* with host and reason if there is no TLS.
+        With TLS, they call *http* with the host for a connection that speaks HTTP; without, its link has `is_http`.
         """
 
         def factory() -> asyncio.BaseProtocol:
             link = Link(connected)
-            return link if self._server is None else _Secured(link, self._server, self._world.clock, refused)
+            return link if self._server is None else _Secured(link, self._server, self._world.clock, refused, http)
 
         return factory
 

@@ -75,7 +75,7 @@ class HaPort:
         Raises:
             ConfigError: the port is taken.
         """
-        accepting = self._streams.accepting(self._accept, self.refusals.not_secured)
+        accepting = self._streams.accepting(self._accept, self.refusals.not_secured, self.refusals.http)
         self._listener = await listen(self._broker, self._rules, accepting)
 
     async def close(self) -> None:
@@ -132,5 +132,7 @@ class HaPort:
             log.log(level, "slave %s, broker id %d, is gone: %s", serving.address, serving.slave.broker_id, reason)
             if not self._same(serving):
                 self._elected.gone(serving.slave)
+        elif serving.is_http:
+            self.refusals.http(serving.host)
         elif self._serves() and self.refusals.note(serving.host, reason):
             log.warning("slave %s is gone: %s", serving.address, reason)

@@ -98,6 +98,11 @@ class SlaveServing:
         return not self._begun and not self.problem
 
     @property
+    def is_http(self) -> bool:
+        """See `Link.is_http`."""
+        return self._link.is_http
+
+    @property
     def slave(self) -> SlaveHandshake | None:
         """What the slave says of itself; None before that, and before it is counted."""
         return self.side.slave if self._begun else None
