@@ -90,7 +90,7 @@ def test_an_offset_id_is_found_after_its_broker_moved(gantrymq_broker_factory):
     running = gantrymq_broker_factory({"store": "mmap"})
     sent = [running.send("Orders", b"%d" % number) for number in range(3)]
     before = running.broker_address
-    running.restart()
+    running.restart(new_ports=True)
     after = running.broker_address
     assert after != before
     new = running.send("Orders", b"new")
