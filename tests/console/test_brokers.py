@@ -303,6 +303,27 @@ def test_an_elected_master_is_shown_with_its_epoch_and_its_set(visitor, name, mo
     assert (problem["word"], problem["sentence"]) == ("refuses", "this master is fenced")
 
 
+def test_the_list_names_copies_that_only_the_master_knows(visitor, name, monkeypatch):
+    assert "not registered" not in visitor.get("/brokers").text
+
+    async def copies(_admin, addresses, _now_ms, _rivals):
+        elected = {"epoch": 7, "elected_id": 3, "in_sync_set": (3,)}
+        master = Copy(role="master", id=0, address=addresses[0], end=9, in_sync_copies=1, wanted_copies=1, **elected)
+        gone = "the master has no connection of it since today"
+        return [
+            master,
+            Copy(role="slave", id=None, address="broker id 2", end=None, following=False, problem=gone, elected_id=2),
+        ]
+
+    monkeypatch.setattr(copies_data, "ask_copies", copies)
+    visitor.cluster.forget()
+    found = visitor.api("/brokers")["data"]
+    assert [each["name"] for each in found["brokers"]] == [name]
+    assert [(of, each["address"]) for of, each in found["unregistered"]] == [(name, "broker id 2")]
+    page = visitor.get("/brokers").text
+    assert "Slaves that are not registered" in page and "does not follow the master has no connection of it" in page
+
+
 def test_a_broker_that_is_gone_is_forgotten(visitor, name, monkeypatch):
     asked = []
 

@@ -25,6 +25,14 @@ TOPICS_AGE_S = 30.0
 
 
 @attrs.frozen
+class BrokerList:
+    """All brokers, and copies of their logs that only masters know."""
+
+    brokers: tuple[BrokerState, ...]
+    unregistered: tuple[tuple[str, CopyRow], ...]  # with the broker name: slaves that are not registered, or are lost
+
+
+@attrs.frozen
 class BrokerPage:
     """One broker."""
 
@@ -67,7 +75,11 @@ async def broker_list(visit: Visit) -> View:
     """Show all brokers."""
     asking = Asking(visit.console.world.clock)
     found = await asking.needed(overview(visit.cluster))
-    return View("brokers.html", found.value, "cluster", (), found.as_of_ms)
+    masters = {each.name for each in found.value.brokers if each.broker_id == 0 and each.registered and each.answers}
+    copies = await asking.all({name: copies_of_name(visit.cluster, name) for name in sorted(masters)})
+    unregistered = tuple((name, each) for name, rows in copies.items() for each in rows if each.broker_id is None)
+    data = BrokerList(found.value.brokers, unregistered)
+    return View("brokers.html", data, "cluster", asking.missing, found.as_of_ms)
 
 
 async def broker_page(visit: Visit) -> View:
