@@ -148,6 +148,41 @@ def test_what_was_delivered_before_the_first_saving_does_not_come_again_after_a_
     assert len(rig.delivered()) == len(rig.promises)
 
 
+@pytest.mark.parametrize("others", [True, False], ids=["with other messages", "alone"])
+def test_what_a_killed_java_broker_delivered_after_its_last_save_does_not_come_again(others):
+    """Its checkpoint does not say where its last deliveries begin in the log."""
+    read = []
+
+    async def work(rig):
+        for number in range(300):  # older, and not read again
+            rig.log.append(StoreMessage("B", number % 2, b"x" * 100, b""))
+            await rig.clock.sleep(1)
+        for number in range(40):
+            await rig.send(1000 + 200 * number)
+        await rig.send(HOUR_MS)
+        await rig.clock.sleep(2)
+        await rig.timers._save()
+        if others:
+            rig.log.append(StoreMessage("B", 0, b"x", b""))
+        await rig.clock.sleep(3.5)
+        assert 20 < len(rig.delivered()) < 40
+        await rig.kill()
+        path = ROOT / "config/timercheck"
+        saved = decode_timer_checkpoint(rig.machine.inner.read(path))
+        java = saved._replace(delivered_from=-1, in_slots=-1)
+        rig.machine.inner.replace(path, encode_timer_checkpoint(java))
+        scan = rig.log.scan
+        rig.log.scan = lambda start, end: read.append(end - start) or scan(start, end)
+        await rig.start()
+        await rig.clock.sleep(2 * 3600)
+        assert rig.log.end > 300 * 200
+
+    rig = run(8, work, timerFlushIntervalMs=60_000)
+    assert sorted(unique_id for unique_id, _ in rig.delivered()) == sorted(rig.promises)
+    assert len(read) == 1
+    assert read[0] < 30_000
+
+
 @pytest.mark.parametrize("pause_s", [0.004, 0.05, 0.3])
 def test_a_wheel_that_is_weeks_behind_delivers_once_through_kills(pause_s):
     """A rolled message in such a wheel is delivered once, however far a process got that saved nothing of it."""
@@ -200,7 +235,7 @@ def test_a_short_delay_after_idle_days_goes_straight_to_its_slot(idle_days):
 
     rig = run(2, work)
     assert [unique_id for unique_id, _ in rig.delivered()] == ["id1", "id2"]
-    assert len(rig.log.queues[TIMER_QUEUE]) == 2  # a rolled one comes there again
+    assert len(rig.log.queues_by_name[TIMER_QUEUE]) == 2  # a rolled one comes there again
 
 
 def test_a_start_after_idle_days_reads_little_of_messages_stored_by_others(monkeypatch):
@@ -300,7 +335,7 @@ def test_a_thousand_messages_whose_time_is_past_are_made_in_slices_and_come_in_o
     since, most, appends = [0], [0], []
 
     async def many(broker, queue, queue_offset, limit):
-        found = broker.log.queues[queue][queue_offset:]
+        found = broker.log.queues_by_name[queue][queue_offset:]
         end = queue_offset + len(found)
         return GetResult(GetStatus.FOUND, end, 0, end, tuple(each.raw for each in found))
 

@@ -6,6 +6,7 @@ guarantees.
 
 import asyncio
 import random
+from bisect import bisect_right
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -14,7 +15,7 @@ import attrs
 from gantrymq.config import Settings
 from gantrymq.formats.dispatch_entry import DispatchEntry
 from gantrymq.formats.record import encode_record, read_record
-from gantrymq.interfaces import Bounds, GetResult, GetStatus, PutResult, PutStatus, StoreMessage
+from gantrymq.interfaces import BoundaryType, Bounds, GetResult, GetStatus, PutResult, PutStatus, StoreMessage
 from gantrymq.model import properties as props
 from gantrymq.model.queue import Queue
 from gantrymq.model.role import Role
@@ -34,13 +35,13 @@ class RigLog:
         self.clock, self.random = clock, seeded
         self.records = []
         self.by_offset = {}
-        self.queues = {}
+        self.queues_by_name = {}
         self.end = 0
         self.durable = 0
         self.listeners = []
 
     def append(self, message):
-        queue = self.queues.setdefault(Queue(message.topic, message.queue_id), [])
+        queue = self.queues_by_name.setdefault(Queue(message.topic, message.queue_id), [])
         data = encode_record(
             topic=message.topic,
             queue_id=message.queue_id,
@@ -61,22 +62,30 @@ class RigLog:
         """Lose everything from *end* on."""
         self.records = [each for each in self.records if each.log_offset < end]
         self.by_offset = {each.log_offset: each for each in self.records}
-        self.queues = {}
+        self.queues_by_name = {}
         for each in self.records:
-            self.queues.setdefault(Queue(each.topic, each.queue_id), []).append(each)
+            self.queues_by_name.setdefault(Queue(each.topic, each.queue_id), []).append(each)
         last = self.records[-1] if self.records else None
         self.end = self.durable = 0 if last is None else last.log_offset + last.total_size
 
     # --- as a store
 
     def bounds(self, queue):
-        return Bounds(0, len(self.queues.get(queue, ())))
+        return Bounds(0, len(self.queues_by_name.get(queue, ())))
 
     def state(self):
         return SimpleNamespace(max_log_offset=self.end, min_log_offset=0)
 
     def dropped_at(self, topic):
         return 0
+
+    def queues(self):
+        return list(self.queues_by_name)
+
+    async def offset_at(self, queue, time_ms, edge):
+        assert edge is BoundaryType.UPPER
+        stored = [each.store_timestamp for each in self.queues_by_name.get(queue, ())]
+        return max(bisect_right(stored, time_ms) - 1, 0)
 
     async def flushed(self, log_offset):
         if log_offset > self.durable:
@@ -116,7 +125,7 @@ class RigBroker:
         self.messages = self
 
     async def get(self, queue, queue_offset, limit):
-        found = self.log.queues.get(queue, [])[queue_offset : queue_offset + self.log.random.randrange(1, 5)]
+        found = self.log.queues_by_name.get(queue, [])[queue_offset : queue_offset + self.log.random.randrange(1, 5)]
         end = queue_offset + len(found)
         return GetResult(GetStatus.FOUND, end, 0, end, tuple(each.raw for each in found))
 
@@ -218,5 +227,5 @@ class Rig:
 
     def delivered(self):
         """Unique id and store time of each delivery, in order."""
-        found = self.log.queues.get(Queue("A", 0), ())
+        found = self.log.queues_by_name.get(Queue("A", 0), ())
         return [(each.properties["UNIQ_KEY"], each.store_timestamp) for each in found]

@@ -13,17 +13,30 @@ from __future__ import annotations
 import logging
 from collections import Counter
 from collections.abc import Sequence
+from contextlib import suppress
+from itertools import islice
+from typing import Final
 
-from gantrymq.errors import RequestError, StoreError
-from gantrymq.interfaces import Broker, MessageStore, PutResult, PutStatus, StoreMessage
+from gantrymq.errors import FormatError, RequestError, StoreError
+from gantrymq.formats.record import iter_records
+from gantrymq.interfaces import (
+    BoundaryType,
+    Broker,
+    GetLimit,
+    MessageStore,
+    PutResult,
+    PutStatus,
+    StoreMessage,
+)
 from gantrymq_schedule.deleted_topics import DeletedTopics
-from gantrymq_schedule.timer.messages import delivery_key
+from gantrymq_schedule.timer.messages import TIMER_QUEUE, delivery_key
 
 __all__ = ["TimerDelivery"]
 
 log = logging.getLogger(__name__)
 
 RETRY_S = 0.5
+MOST_QUEUES: Final = 200  # each costs some 20 small reads
 
 
 class TimerDelivery:
@@ -41,6 +54,24 @@ class TimerDelivery:
     async def recall_from(self, log_offset: int) -> None:
         """Find the deliveries made before the start, from *log_offset* of the commit log on. Raises StoreError."""
         self.known = await self._delivered_from(log_offset)
+
+    async def recall_since(self, time_ms: int) -> None:
+        """Find the deliveries made after *time_ms*, as `recall_from` does. Raises StoreError.
+
+        The search begins at the newest message stored at or before that time, in the timer queue and some others.
+        """
+        store = self._broker.store
+        begin = store.state().min_log_offset
+        for queue in islice(dict.fromkeys((TIMER_QUEUE, *store.queues())), MOST_QUEUES):
+            offset = await store.offset_at(queue, time_ms, BoundaryType.UPPER)
+            found = await self._broker.messages.get(queue, offset, GetLimit(1))
+            with suppress(FormatError):
+                for record in (each for buffer in found.buffers for each in iter_records(buffer)):
+                    if record.store_timestamp <= time_ms:
+                        begin = max(begin, record.log_offset)
+        size = store.state().max_log_offset - begin
+        log.info("searching %d bytes of the log for timed messages that were delivered before the stop", size)
+        await self.recall_from(begin)
 
     async def _delivered_from(self, log_offset: int) -> Counter[tuple[str, ...]]:
         store = self._broker.store

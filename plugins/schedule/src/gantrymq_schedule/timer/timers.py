@@ -56,6 +56,7 @@ log = logging.getLogger(__name__)
 ACTS: Final = "this slave begins to act for its master"
 
 RETRY_S = 1.0
+JAVA_MARGIN_MS: Final = 10_000  # for a clock that was adjusted
 LOOK_S = 5.0  # interval of reading the wall clock, which may be set, while messages wait
 
 
@@ -370,6 +371,8 @@ async def _open_state(broker: Broker, damage: str) -> tuple[TimerState, TimerEnq
     delivery = TimerDelivery(broker)
     if checkpoint.delivered_from >= 0:
         await delivery.recall_from(checkpoint.delivered_from)
+    elif not damage:  # a checkpoint of a Java broker; what it delivered since is stored after the time of its slot
+        await delivery.recall_since(checkpoint.read_time_ms - JAVA_MARGIN_MS)
     clock = WheelClock(precision_ms, settings.number(keys.WINDOW), read_tick)
     slot_counts = SlotCounts(broker, files)
     await slot_counts.apply_limit(read_tick)
