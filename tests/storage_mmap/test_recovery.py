@@ -97,6 +97,24 @@ def test_a_torn_record_ends_the_log_and_its_bytes_are_kept(rig, cut_at):
     recovered(rig, check)
 
 
+def test_a_batch_that_a_crash_interrupted_leaves_its_first_messages(rig):
+    """As in RocketMQ; docs/broker/durability.md says it. An acknowledged batch looks the same with ASYNC_FLUSH."""
+    results = []
+
+    async def case(bench):
+        results.extend(await bench.add(*[message(body=b"%d" % n, same_file_as_previous=n > 0) for n in range(8)]))
+
+    rig.kill(case)
+    rig.patch(rig.log(), results[2].log_offset, bytes(results[-1].end - results[2].log_offset))
+
+    async def check(bench):
+        assert bodies(await bench.read_all(T0)) == [b"0", b"1"]
+        (more,) = await bench.add(message(body=b"more"))
+        assert (more.queue_offset, more.log_offset) == (2, results[2].log_offset)
+
+    recovered(rig, check)
+
+
 def test_a_zeroed_sector_in_the_properties_is_noticed(rig):
     async def case(bench):
         await bench.add(message(), message(properties=b"KEYS\x01" + b"k" * 3000 + b"\x02"), message())

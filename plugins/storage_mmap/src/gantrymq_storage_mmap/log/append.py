@@ -2,7 +2,7 @@
 
 A message and the next ones with `same_file_as_previous` are a group: all of them are stored in one file, as RocketMQ
 stores a client batch, or none. A group with a message that cannot be stored is refused; the other groups of the call
-are stored.
+are stored. Records do not name their group, so recovery keeps the first ones of a group that a crash interrupted.
 
 Source: apache/rocketmq store/.../CommitLog.java (asyncPutMessage, DefaultAppendMessageCallback),
 MessageExtEncoder.java.
