@@ -4,6 +4,7 @@ Placeholders are replaced: addresses of servers by those of a broker of this pro
 a stopped broker. A line fails if it is wrong usage (exit code 2) or raises; names such as UNIQUE-ID need not exist.
 """
 
+import json
 import re
 import shlex
 from importlib.util import find_spec
@@ -62,6 +63,9 @@ def test_a_documented_command_is_right(line, places, tmp_path, monkeypatch):
     server, store = places
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("NAMESRV_ADDR", server.namesrv)
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path))
+    Path("gantrymq").mkdir()
+    Path("gantrymq/contexts.json").write_text(json.dumps({"prod": {"namesrv": server.namesrv}}))
     for name in ("namesrv.conf", "broker.conf"):
         Path(name).touch()
     words = [replaced(word, server.namesrv, store) for word in shlex.split(line)[1:]]

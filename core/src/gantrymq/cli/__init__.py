@@ -19,7 +19,7 @@ from gantrymq import __version__, speedups
 from gantrymq.cli.extensible_group import ExtensibleGroup
 from gantrymq.cli.standard_streams import OutputNotWritten, prepared_streams
 from gantrymq.commands.imported import ImportedCommand
-from gantrymq.commands.output import print_json
+from gantrymq.commands.output import FilledPath, check_namesrv, print_json, set_environment
 from gantrymq.errors import BrokerRefused, ConfigError, GantryError
 
 LOADED_AT = time.perf_counter()  # start times are measured from here
@@ -33,6 +33,7 @@ COMMANDS: dict[str, ImportedCommand] = {
     "broker": ImportedCommand("gantrymq.cli.server_groups:broker", "Run or administer a broker."),
     "plugins": ImportedCommand("gantrymq.cli.plugins:plugins", "List the installed plugins and what they register."),
     "config": ImportedCommand("gantrymq.cli.config:config", "Show settings, or explain one."),
+    "context": ImportedCommand("gantrymq.cli.contexts:context", "Name clusters, for the option -c before a command."),
 }
 """Core's commands by name."""
 
@@ -41,6 +42,7 @@ ADVICE: Final = {
     "GroupNotExist": "; 'gantrymq group list' lists the groups",
     "PartialReset": ", run the command again",
     "NoNameServer": "; 'gantrymq start' starts one, -n names another",
+    "NameServerClosed": "; --tls and --tls-config set both",
     "NoRoute": "; 'gantrymq topic list' lists the topics, 'gantrymq topic create' creates one",
     "NotABroker": "; -b names a broker, 'gantrymq status' lists them",
     "NotANameServer": "; -n names the name server",
@@ -97,8 +99,25 @@ def _report_errors(ctx: click.Context) -> Iterator[None]:
     cls=MainGroup, own=COMMANDS, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100}
 )
 @click.version_option(__version__, prog_name="gantrymq", message=_VERSION)
-def main() -> None:
+@click.option("-c", "--context", metavar="NAME", help="A cluster that 'gantrymq context add' named.")
+@click.option("-n", "--namesrv", metavar="ADDR", callback=check_namesrv, help="Name servers, as for each command.")
+@click.option("--tls", is_flag=True, help="Connect with TLS, as for each command.")
+@click.option(
+    "--tls-config", type=FilledPath(dir_okay=False), metavar="FILE", help="TLS settings, as for each command."
+)
+@click.pass_context
+def main(ctx: click.Context, context: str | None, namesrv: str | None, tls: bool, tls_config: str | None) -> None:
     """A message broker with Apache RocketMQ's semantics, wire protocol and files.
 
     Begin with: gantrymq quickstart
     """
+    if context is not None:
+        from gantrymq.cli.contexts import read_context
+
+        found = read_context(context)
+        namesrv, tls = namesrv or found["namesrv"], tls or found["tls"]
+        tls_config = tls_config or found["tls_config"]
+    given = {"NAMESRV_ADDR": namesrv, "tls.enable": "true" if tls else None, "tls.config.file": tls_config}
+    for key, value in given.items():
+        if value:
+            set_environment(ctx, key, value)

@@ -61,7 +61,7 @@ def namesrv_option(command: Command) -> Command:
         "-n",
         "--namesrv",
         metavar="ADDR",
-        callback=_addresses,
+        callback=check_namesrv,
         envvar="NAMESRV_ADDR",
         default=DEFAULT_NAMESRV,
         show_default=True,
@@ -69,8 +69,9 @@ def namesrv_option(command: Command) -> Command:
     )(command)
 
 
-def _addresses(_ctx: click.Context, _parameter: click.Parameter, text: str) -> str:
-    for part in split_addresses(text):
+def check_namesrv(_ctx: click.Context, _parameter: click.Parameter, text: str | None) -> str | None:
+    """Return the value of an option for name servers. Raises click.BadParameter: one is not host:port."""
+    for part in split_addresses(text or ""):
         address = part.rpartition("/")[2]  # clients also strip "http://"
         try:
             if address:
@@ -91,11 +92,15 @@ def check_address(_context: click.Context, _option: click.Parameter, text: str |
 
 
 def _into_environment(ctx: click.Context, parameter: click.Parameter, value: str | bool | None) -> None:
-    if not value:
-        return
-    key = "tls.enable" if value is True else "tls.config.file"
+    if value:
+        key, text = ("tls.enable", "true") if value is True else ("tls.config.file", str(value))
+        set_environment(ctx, key, text)
+
+
+def set_environment(ctx: click.Context, key: str, value: str) -> None:
+    """Set a variable of this process's environment until *ctx* ends."""
     before = os.environ.get(key)
-    os.environ[key] = str(value).lower() if isinstance(value, bool) else value
+    os.environ[key] = value
 
     def undo() -> None:
         os.environ.pop(key)
