@@ -76,7 +76,10 @@ def test_a_name_server_that_enforces_it_answers_commands_with_tls_only(home):
         assert run(home, *asked, "--tls").returncode == 0
         plain = run(home, *asked)
         assert plain.returncode == 1
-        assert "the connection closed before the answer" in plain.stderr
+        assert plain.stderr == (
+            f"gantrymq: {ready['namesrv']}: the name server closed the connection before the answer; it may require "
+            "TLS, or a client certificate; --tls and --tls-config set both\n"
+        )
 
 
 @pytest.mark.parametrize("words", [("topic", "list"), ("status",)])

@@ -27,3 +27,12 @@ def test_a_client_goes_without_by_default(real_files):
 def test_a_value_that_does_not_fit_names_its_place(real_files):
     with pytest.raises(ConfigError, match=r"environment variable tls\.client\.authServer: .* neither true nor false"):
         tls_of_environment(real_files, {"tls.client.authServer": "yes"}, True)
+
+
+def test_an_unknown_key_of_the_file_is_named_with_the_nearest(real_files, tmp_path):
+    (tmp_path / "tls.properties").write_text("tls.client.authSever=true\n")
+    with pytest.raises(
+        ConfigError,
+        match=r"tls.properties.*there is no setting tls.client.authSever \(did you mean tls.client.authServer\?\)",
+    ):
+        tls_of_environment(real_files, {"tls.config.file": str(tmp_path / "tls.properties")}, True)

@@ -23,6 +23,7 @@ __all__ = [
     "AnswerUnreadable",
     "FilterRaised",
     "FilterRefused",
+    "NameServerClosed",
     "NoNameServer",
     "NotANameServer",
     "OptionUnusable",
@@ -56,6 +57,12 @@ class NoNameServer(ConnectFailed):
     def without_advice(self) -> str:
         """The message without the advice for programs."""
         return str(self).removesuffix(self.ADVICE)
+
+
+class NameServerClosed(NoNameServer):
+    """Raised if a name server closes the connection instead of answering, as one that requires TLS does."""
+
+    ADVICE = "; Client(tls=...) has both"
 
 
 class RequestRefusedAsUnknown(BrokerRefused):

@@ -25,7 +25,7 @@ from gantrymq.remoting.command import Command
 from gantrymq.remoting.signatures import ACCESS_KEY, SECURITY_TOKEN, SIGNATURE, signed_text
 from gantrymq.remoting.tls_contexts import TlsClient
 from gantrymq.remoting.tls_settings import TLS_SETTINGS, tls_client, tls_file_layer
-from gantrymq.settings_load import environment_layer, strongest
+from gantrymq.settings_load import environment_layer, nearest, strongest
 from gantrymq.world import Files
 
 ENVIRONMENT: Final = ("GANTRYMQ_ACCESS_KEY", "GANTRYMQ_SECRET_KEY", "GANTRYMQ_SECURITY_TOKEN")
@@ -115,13 +115,16 @@ def tls_of_environment(files: Files, environ: Mapping[str, str], wanted: bool | 
         wanted: whether to use TLS; None to follow ``tls.enable``.
 
     Raises:
-        ConfigError: a value is invalid, or the file cannot be read.
+        ConfigError: a value is invalid, or the file cannot be read or has an unknown key.
     """
     if wanted is False:
         return None
     environment = environment_layer(environ, TLS_SETTINGS)
     layers = [tls_file_layer(files, strongest([environment], "tls.config.file")), environment]
     settings = Settings(TLS_SETTINGS)
+    for key, entry in layers[0].entries.items():
+        if key not in settings.schema:  # ignored, a misspelt tls.client.authServer would accept any certificate
+            raise ConfigError(f"{entry.source}: there is no setting {key}{nearest(key, settings.schema)}")
     for key in settings.schema:
         if (key == "tls.enable" or key.startswith("tls.client.")) and (given := strongest(layers, key)) is not None:
             settings.set(key, given.text, given.source)

@@ -18,10 +18,10 @@ from typing import TypeVar
 
 from gantrymq.client.calls.outages import UNREACHABLE, Outages
 from gantrymq.client.calls.rpc import CALL_TIMEOUT_S, RpcClient, refused
-from gantrymq.client.errors import NoNameServer, NotANameServer
+from gantrymq.client.errors import NameServerClosed, NoNameServer, NotANameServer
 from gantrymq.client.routing.nameservers import NameServerList
 from gantrymq.client.routing.routes import BrokerAddresses, TopicRoute, parse_route
-from gantrymq.errors import ClientError, ConnectFailed, GantryError, HandshakeFailed, NoRoute
+from gantrymq.errors import ClientError, ConnectFailed, ConnectionLost, GantryError, HandshakeFailed, NoRoute
 from gantrymq.model import names
 from gantrymq.model.queue import MessageQueue
 from gantrymq.remoting.codes import RequestCode, ResponseCode
@@ -319,11 +319,15 @@ class RouteCache:
                 if isinstance(problem, HandshakeFailed):
                     advice = "check the certificates and the settings of TLS of both sides"
                     error = HandshakeFailed(f"no TLS connection to a name server: {problem}; {advice}")
+                elif isinstance(problem, ConnectionLost):
+                    known = problem.address or ", ".join(self._servers.addresses)
+                    sentence = "the name server closed the connection before the answer; it may require TLS"
+                    error = NameServerClosed(f"{known}: {sentence}, or a client certificate{NameServerClosed.ADVICE}")
                 else:
                     known = ", ".join(self._servers.addresses)
                     error = NoNameServer(f"no name server answers at {known} ({problem}){NoNameServer.ADVICE}")
                 error.address = problem.address
-                raise error from problem
+                raise error from None  # the sentence has the cause; its traceback would hide it below 60 lines
         raise AssertionError("the list of name servers is never empty")
 
     def _keep(self, topic: str, route: TopicRoute) -> None:
