@@ -16,8 +16,9 @@ from starlette.requests import Request
 from starlette.responses import PlainTextResponse
 
 from gantrymq.errors import ConfigError
+from gantrymq.remoting.certificates import RECHECK_S
 from gantrymq.world.real import real_world
-from gantrymq_console.access.certificates import RECHECK_S, Certificates
+from gantrymq_console.access.setup import https_certificates
 from gantrymq_console.web.connections import Limits
 from gantrymq_console.web.http_server import HttpServer, limits_alone, limits_in_broker
 
@@ -150,7 +151,9 @@ def test_a_response_that_is_not_read_is_given_up():
 
 @pytest.mark.parametrize("tls", [False, True], ids=["plain", "tls"])
 def test_connections_above_the_limit_are_closed_at_once(tls, tmp_path):
-    certificates = Certificates(real_world(), make_certificate(tmp_path, "a"), str(tmp_path / "a.key")) if tls else None
+    certificates = (
+        https_certificates(real_world(), make_certificate(tmp_path, "a"), str(tmp_path / "a.key")) if tls else None
+    )
 
     async def work():
         async with Site(certificates) as site:
@@ -272,7 +275,7 @@ def test_https_and_a_renewed_certificate(tmp_path):
     async def work():
         site = Site()
         files = str(tmp_path / "now.pem"), str(tmp_path / "now.key")
-        site.server = HttpServer(site.app, site.world, Certificates(site.world, *files), LIMITS)
+        site.server = HttpServer(site.app, site.world, https_certificates(site.world, *files), LIMITS)
 
         async def serial():
             context = ssl.create_default_context(cafile=str(tmp_path / "a.pem"))
@@ -312,4 +315,4 @@ def test_https_and_a_renewed_certificate(tmp_path):
 
 def test_a_certificate_that_cannot_be_used_is_one_sentence(tmp_path):
     with pytest.raises(ConfigError, match="nothing"):
-        Certificates(real_world(), str(tmp_path / "nothing.pem"))
+        https_certificates(real_world(), str(tmp_path / "nothing.pem"))

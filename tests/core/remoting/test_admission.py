@@ -6,6 +6,7 @@ from gantrymq.config import Setting, Settings
 from gantrymq.errors import RemoteProtocolError
 from gantrymq.remoting.admission import ADMISSION_SETTINGS, Admission, admission_of
 from gantrymq.remoting.preamble import ProtocolKind
+from gantrymq.world.real import RealFiles, real_world
 
 NOT_HTTP = b"\r\n\r\nThis port speaks the RocketMQ remoting protocol, not HTTP.\n"
 PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + b"\0\0\0\x04\0\0\0\0\0"  # and empty SETTINGS
@@ -31,7 +32,7 @@ METRICS = (
 )
 def test_http_is_told_where_the_figures_are(mode, values, told):
     settings = Settings([*ADMISSION_SETTINGS, *METRICS], {"tls.server.mode": mode, **values})
-    answer = admission_of(settings, lambda: 0).answer(ProtocolKind.HTTP, b"GET /")
+    answer = admission_of(settings, real_world().clock, RealFiles()).answer(ProtocolKind.HTTP, b"GET /")
     head, _, body = answer.partition(b"\r\n\r\n")
     assert head.startswith(b"HTTP/1.1 400 Bad Request\r\n")
     assert f"Content-Length: {len(body)}\r\n".encode() in head
@@ -39,7 +40,9 @@ def test_http_is_told_where_the_figures_are(mode, values, told):
 
 
 def test_http_is_told_what_shows_figures_where_no_plugin_does():
-    answer = admission_of(Settings(ADMISSION_SETTINGS), lambda: 0).answer(ProtocolKind.HTTP, b"GET /")
+    answer = admission_of(Settings(ADMISSION_SETTINGS), real_world().clock, RealFiles()).answer(
+        ProtocolKind.HTTP, b"GET /"
+    )
     told = b"Metrics for Prometheus come from a broker with the plugin gantrymq-metrics, usually at port 5557.\n"
     assert answer.endswith(NOT_HTTP + told)
 

@@ -126,7 +126,7 @@ def test_a_tls_listener_refuses_plain_connections(certificates, mode, caplog):
             "tls.server.certPath": certificates.server,
             "tls.server.keyPath": certificates.key(certificates.server),
         }
-        admission = admission_of(Settings(ADMISSION_SETTINGS, values), world.clock.now_ms)
+        admission = admission_of(Settings(ADMISSION_SETTINGS, values), world.clock, world.files)
         server = RemotingServer(world, Names(), admission=admission)
         await server.start("10.0.0.1", 10911)
         given = listeners("external=remoting+tls://10.0.0.1:10931,internal=remoting://10.0.0.1:10921")

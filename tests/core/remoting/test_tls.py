@@ -16,9 +16,9 @@ from gantrymq.remoting.command import Command, encode, request
 from gantrymq.remoting.limits import Limits
 from gantrymq.remoting.server import RemotingServer
 from gantrymq.remoting.tls_contexts import TlsClient
+from gantrymq.world.real import RealFiles, real_world
 
 LIMIT_S = 20
-NOW_MS = 1_790_000_000_000
 ASKING = b"\0\0\0\x04\x01\0\0\0\0\0\0\x03\x01\x05\0\0\0\x01\x82\x84\x86"  # SETTINGS acknowledged; GET / on stream 1
 
 
@@ -46,7 +46,8 @@ def admission(certificates, **given):
     values = {"certPath": certificates.server, "keyPath": certificates.key(certificates.server), **given}
     return admission_of(
         Settings(ADMISSION_SETTINGS, {f"tls.server.{key}": value for key, value in values.items()}),
-        lambda: NOW_MS,
+        real_world().clock,
+        RealFiles(),
     )
 
 
@@ -334,7 +335,7 @@ async def test_who_reads_nothing_is_closed_at_the_limit(certificates, serve, cap
 @in_loop
 async def test_without_a_certificate_the_hello_is_refused_with_what_to_do(serve, call, caplog):
     settings = Settings(ADMISSION_SETTINGS, {"tls.test.mode.enable": False})
-    handler = await serve(admission_of(settings, lambda: NOW_MS))
+    handler = await serve(admission_of(settings, real_world().clock, RealFiles()))
     with pytest.raises(ConnectFailed, match="closed the connection during the TLS handshake"):
         await call(handler.address, TlsClient())
     (line,) = caplog.messages
@@ -346,7 +347,7 @@ async def test_without_a_certificate_the_hello_is_refused_with_what_to_do(serve,
 @pytest.mark.skipif(not self_signed.available(), reason="the extra gantrymq[tls] is not installed")
 @in_loop
 async def test_in_test_mode_the_server_signs_its_own(serve, call, world):
-    handler = await serve(admission_of(Settings(ADMISSION_SETTINGS), lambda: NOW_MS))
+    handler = await serve(admission_of(Settings(ADMISSION_SETTINGS), real_world().clock, RealFiles()))
     assert (await call(handler.address, TlsClient())).code == 0
     pem = await asyncio.to_thread(ssl.get_server_certificate, handler.server.address)
     assert pem.startswith("-----BEGIN CERTIFICATE-----")

@@ -31,7 +31,7 @@ def server_of(world, certificates):
         "tls.server.keyPath": certificates.key(certificates.server),
     }
     return RemotingServer(
-        world, Echo(), admission=admission_of(Settings(ADMISSION_SETTINGS, values), world.clock.now_ms)
+        world, Echo(), admission=admission_of(Settings(ADMISSION_SETTINGS, values), world.clock, world.files)
     )
 
 

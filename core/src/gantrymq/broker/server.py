@@ -159,7 +159,7 @@ class BrokerServer:
         await running.catch_up()
         self._closing.append(running.close)
         router = RequestRouter()
-        admission = admission_of(settings, world.clock.now_ms)
+        admission = admission_of(settings, world.clock, world.files)
         remoting = RemotingServer(
             world, router, limits=limits_of(settings, world.descriptors()), name="broker", admission=admission
         )

@@ -17,16 +17,19 @@ from __future__ import annotations
 import datetime
 import ssl
 from collections.abc import Callable
+from functools import cache
 from typing import cast
 
 from gantrymq.config import Settings
 from gantrymq.errors import ConfigError, RemoteProtocolError
 from gantrymq.remoting import self_signed
+from gantrymq.remoting.certificates import Certificates
 from gantrymq.remoting.other_protocols import http2_goaway, http_response, requested_stream
 from gantrymq.remoting.preamble import ProtocolKind
 from gantrymq.remoting.proxies import PROXY_SETTING, TrustedProxies, trusted_proxies
 from gantrymq.remoting.tls_contexts import ClientAuth, load_chain, server_context
 from gantrymq.remoting.tls_settings import TLS_SETTINGS
+from gantrymq.world import Clock, Files
 
 __all__ = ["ADMISSION_SETTINGS", "Admission", "admission_of"]
 
@@ -46,7 +49,7 @@ class Admission:
 
     Args:
         mode: ``tls.server.mode``.
-        context: creates the server's TLS context for the first TLS client; None without a certificate.
+        context: returns the server's TLS context for a TLS client; None without a certificate.
         http: sentence about an HTTP endpoint of this server for HTTP clients; empty for none.
         proxies: peers that may send a PROXY header; loopback addresses by default.
         required_by: why enforcing refuses clients without TLS.
@@ -64,7 +67,6 @@ class Admission:
         self.proxies = proxies or TrustedProxies()
         self._http = http
         self._make = context
-        self._context: ssl.SSLContext | None = None
         self._required_by = required_by
 
     def requiring_tls(self, listener: str) -> Admission:
@@ -90,14 +92,12 @@ class Admission:
             raise RemoteProtocolError(
                 "the peer wants TLS, and tls.server.mode=disabled; let it connect without, or set permissive"
             )
-        if self._context is None:
-            if self._make is None:
-                raise RemoteProtocolError(f"the peer wants TLS, and this server has no certificate: {NO_CERTIFICATE}")
-            try:
-                self._context = self._make()
-            except (OSError, ConfigError) as error:
-                raise RemoteProtocolError(f"the peer wants TLS, and no certificate could be made: {error}") from error
-        return self._context
+        if self._make is None:
+            raise RemoteProtocolError(f"the peer wants TLS, and this server has no certificate: {NO_CERTIFICATE}")
+        try:
+            return self._make()
+        except (OSError, ConfigError) as error:
+            raise RemoteProtocolError(f"the peer wants TLS, and no certificate could be made: {error}") from error
 
     def answer(self, protocol: ProtocolKind, data: bytes) -> bytes | None:
         """Return the response to a peer of another protocol, sent before `check` closes it; empty for frames.
@@ -127,13 +127,11 @@ class Admission:
             )
 
 
-def admission_of(settings: Settings, now_ms: Callable[[], int]) -> Admission:
+def admission_of(settings: Settings, clock: Clock, files: Files) -> Admission:
     """Return the admission rules of a server with these settings (`ADMISSION_SETTINGS`).
 
-    Certificate files are read now, so that a bad file fails the start and not the first client.
-
-    Args:
-        now_ms: wall clock, ms since the epoch.
+    Certificate files are read now, so that a bad file fails the start and not the first client, and again after they
+    have changed (`remoting.certificates`).
 
     Raises:
         ConfigError: a file cannot be used, enforcing has no certificate, or a proxy address is invalid.
@@ -144,16 +142,19 @@ def admission_of(settings: Settings, now_ms: Callable[[], int]) -> Admission:
         return Admission(mode, None, http, proxies)
     if key and not cert:
         raise ConfigError(f"tls.server.keyPath={key} has no certificate: set tls.server.certPath as well")
-    context = server_context(
-        cast(ClientAuth, settings.text("tls.server.need.client.auth")),
-        settings.flag("tls.server.authClient"),
-        settings.text("tls.server.trustCertPath"),
-    )
+    trust = settings.text("tls.server.trustCertPath")
+    need, auth_client = settings.text("tls.server.need.client.auth"), settings.flag("tls.server.authClient")
     if cert:
-        load_chain(context, cert, key, settings.text("tls.server.keyPassword"), "tls.server")
-        return Admission(mode, lambda: context, http, proxies)
+
+        def load() -> ssl.SSLContext:
+            context = server_context(cast(ClientAuth, need), auth_client, trust)
+            load_chain(context, cert, key, settings.text("tls.server.keyPassword"), "tls.server")
+            return context
+
+        return Admission(mode, Certificates(files, clock, [cert, key, trust], load).context, http, proxies)
+    context = server_context(cast(ClientAuth, need), auth_client, trust)
     if settings.flag("tls.test.mode.enable") and self_signed.available():
-        return Admission(mode, lambda: _with_self_signed(context, now_ms()), http, proxies)
+        return Admission(mode, cache(lambda: _with_self_signed(context, clock.now_ms())), http, proxies)
     if mode == "enforcing":
         raise ConfigError(f"tls.server.mode=enforcing, and this server has no certificate: {NO_CERTIFICATE}")
     return Admission(mode, None, http, proxies)

@@ -8,10 +8,10 @@ from typing import Final
 from gantrymq.client import Client
 from gantrymq.interfaces import Broker
 from gantrymq.model.hosts import format_address
+from gantrymq.remoting.certificates import Certificates
 from gantrymq.world import Lock, World
 from gantrymq_console.access.audit import Audit
 from gantrymq_console.access.audit_file import FileAudit, lock_state
-from gantrymq_console.access.certificates import Certificates
 from gantrymq_console.access.setup import entrance_of_broker
 from gantrymq_console.access.users import Identities
 from gantrymq_console.alerting import Alerting

@@ -62,7 +62,7 @@ class NameServer:
         self._settings = settings
         self._listeners = listeners_of(settings)
         self.listeners: dict[str, tuple[str, int]] = {}  # addresses of the open ones besides the main one
-        self._admission = admission_of(settings, world.clock.now_ms)
+        self._admission = admission_of(settings, world.clock, world.files)
         self._notifier = Notifier(world, client_of(settings))
         self.service = NameService(world, settings, self._notifier.notify)
         limits = Limits(

@@ -119,11 +119,12 @@ class HaStreams:
         self._world = world
         path = settings.text("haSecretPath")
         self._secret = read_secret(world.files, path) if path else b""
-        self._server: ssl.SSLContext | None = None
+        self._server: Callable[[], ssl.SSLContext] | None = None
         self._client: ssl.SSLContext | None = None
         if settings.flag("haTlsEnable"):
             try:
-                self._server = admission_of(settings, world.clock.now_ms).tls_context()
+                self._server = admission_of(settings, world.clock, world.files).tls_context
+                self._server()
             except RemoteProtocolError as error:
                 raise ConfigError(f"haTlsEnable=true: {error}") from error
             self._client = tls_client(settings).context()
@@ -139,7 +140,7 @@ class HaStreams:
 
         def factory() -> asyncio.BaseProtocol:
             link = Link(connected)
-            return link if self._server is None else _Secured(link, self._server, self._world.clock, refused, http)
+            return link if self._server is None else _Secured(link, self._server(), self._world.clock, refused, http)
 
         return factory
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ssl
 from collections.abc import Callable
 from pathlib import Path
 from typing import Final
@@ -10,9 +11,10 @@ import attrs
 
 from gantrymq.errors import ConfigError
 from gantrymq.interfaces import Broker
+from gantrymq.remoting.certificates import Certificates
+from gantrymq.remoting.tls_contexts import load_chain, server_context
 from gantrymq.world import World
 from gantrymq_console.access.accounts import Accounts, ProxyUsers
-from gantrymq_console.access.certificates import Certificates
 from gantrymq_console.access.exposure import Exposure, check, is_loopback, names_of, networks_of
 from gantrymq_console.access.passwords import Checker
 from gantrymq_console.access.user_file import FileUsers
@@ -76,7 +78,9 @@ def entrance(world: World, options: EntranceOptions, announce: Callable[[str], N
     )
     certificates = None
     if options.tls_cert:
-        certificates = Certificates(world, options.tls_cert, options.tls_key or "", world.environ.get(KEY_PASSWORD, ""))
+        certificates = https_certificates(
+            world, options.tls_cert, options.tls_key or "", world.environ.get(KEY_PASSWORD, "")
+        )
     if options.no_login:
         return Entrance(Everyone(), exposure, certificates)
     proxy = None
@@ -109,9 +113,21 @@ def entrance_of_broker(broker: Broker, host: str, state: Path) -> Entrance:
     certificates = None
     if not local:
         key, password = settings.text("tls.server.keyPath"), settings.text("tls.server.keyPassword")
-        certificates = Certificates(broker.world, cert, key, password)
+        certificates = https_certificates(broker.world, cert, key, password)
     own = frozenset({broker.world.host_name.lower()} if host in ("0.0.0.0", "::") else {host.lower()})
     exposure = Exposure(own, secure=certificates is not None)
     if not with_password:
         return Entrance(Everyone(), exposure)
     return Entrance(Accounts(broker.world, users, users.user_of_token), exposure, certificates)
+
+
+def https_certificates(world: World, cert: str, key: str = "", password: str = "") -> Certificates:
+    """Return the certificates of HTTPS; without *key* the key is in the file *cert*. Raises ConfigError."""
+
+    def load() -> ssl.SSLContext:
+        context = server_context("none", False, "")
+        context.set_alpn_protocols(["http/1.1"])
+        load_chain(context, cert, key, password, "tls.server")
+        return context
+
+    return Certificates(world.files, world.clock, [cert, key], load)

@@ -15,9 +15,9 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from uvicorn.config import Config
 from uvicorn.server import ServerState
 
+from gantrymq.remoting.certificates import Certificates
 from gantrymq.remoting.limits import connections_within
 from gantrymq.world import Listener, Timer, World
-from gantrymq_console.access.certificates import Certificates
 from gantrymq_console.web.connections import Connection, ConnectionLimiter, Limits, accept_tls
 
 __all__ = ["HttpServer", "limits_alone", "limits_in_broker"]
