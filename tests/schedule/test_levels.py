@@ -350,6 +350,20 @@ def test_a_clock_that_is_set_ahead_or_back_is_noticed(gantrymq_simulation):
     gantrymq_simulation(main)
 
 
+def test_a_small_step_back_does_not_end_a_delay(gantrymq_simulation):
+    async def main(cluster):
+        clock = cluster.world.clock
+        await cluster.create_topic("T", 1)
+        await cluster.send(**delayed(b"long", 4))
+        clock._start_us -= 2_000_000
+        await clock.sleep(29.5)
+        assert await cluster.pull("T") == []
+        await clock.sleep(3)
+        assert bodies(await cluster.pull("T")) == [b"long"]
+
+    gantrymq_simulation(main)
+
+
 @pytest.mark.parametrize("store", ["memory", "mmap"])
 def test_a_delay_counts_from_the_send_after_a_clock_that_ran_ahead_was_corrected(gantrymq_simulation, store):
     async def main(cluster):

@@ -6,7 +6,7 @@ import random
 
 import pytest
 
-from gantrymq_schedule.levels.positions import APART_MS, LOOK_AGAIN_MS, LevelPositions, due_at
+from gantrymq_schedule.levels.positions import APART_MS, LOOK_AGAIN_MS, SMALL_STEP_MS, LevelPositions, due_at
 
 DELAYS = {1: 1000, 2: 5000, 3: 60_000}
 
@@ -135,5 +135,6 @@ def test_a_burst_of_several_levels_comes_in_the_order_of_its_times(seed):
 
 def test_a_clock_that_was_set_back_does_not_make_messages_wait_for_ever():
     assert due_at(100_000, 50_000, 50_000) == 100_000
-    assert due_at(100_001, 50_000, 50_000) == 50_000
-    assert due_at(100_001, 50_000, None) == 100_001
+    assert due_at(100_000 + SMALL_STEP_MS, 50_000, 50_000) == 100_000 + SMALL_STEP_MS
+    assert due_at(100_001 + SMALL_STEP_MS, 50_000, 50_000) == 50_000
+    assert due_at(100_001 + SMALL_STEP_MS, 50_000, None) == 100_001 + SMALL_STEP_MS

@@ -9,8 +9,10 @@ offset of the next message, the end of the queue, and the due time of the next m
                   the reader delivers due messages and calls `advance`
 
 No other message needs memory, however many wait. Time is wall time: a message due further ahead than its level's delay
-was stored before the clock was set back, and counts as due. A message that is not due is checked again after at most
-one second, so that a clock set forward is noticed.
+was stored before the clock was set back. By more than `SMALL_STEP_MS`, it counts as due, so that no message waits for a
+clock that was wrong; by less, it waits, because time servers set clocks back by so much, and a delay of hours must not
+end early for that. A message that is not due is checked again after at most one second, so that a clock set forward is
+noticed.
 
 Source: apache/rocketmq broker/.../schedule/ScheduleMessageService.java (correctDeliverTimestamp).
 """
@@ -23,6 +25,7 @@ from typing import Final
 import attrs
 
 LOOK_AGAIN_MS: Final = 1000
+SMALL_STEP_MS: Final = 10_000
 APART_MS: Final = 50  # messages of different levels due within this time of each other may be delivered in any order
 
 
@@ -33,7 +36,7 @@ def due_at(time_ms: int, now_ms: int, delay_ms: int | None) -> int:
         now_ms: taken after the entry was read.
         delay_ms: delay of its level; None for a level that is not configured any more.
     """
-    return now_ms if delay_ms is not None and time_ms > now_ms + delay_ms else time_ms
+    return now_ms if delay_ms is not None and time_ms > now_ms + delay_ms + SMALL_STEP_MS else time_ms
 
 
 @attrs.define
