@@ -108,3 +108,16 @@ def test_a_client_that_is_not_started_makes_nothing():
             Client().producer("P")
 
     asyncio.run(work())
+
+
+@pytest.mark.parametrize(
+    "namesrv", ["kafka://a:9092", "amqp://u:p@h:5672/v", "a:9876;nats://b:4222", "https://a/rocketmq"]
+)
+def test_a_url_of_another_protocol_is_refused_when_the_client_is_made(namesrv):
+    with pytest.raises(InvalidParameter, match=r"^namesrv is .*; expected host:port;host:port of name servers"):
+        Client(namesrv)
+
+
+@pytest.mark.parametrize("namesrv", ["a:9876", "http://a:9876", "http://a/rocketmq/nsaddr", "http://x/a:9876;b:9876"])
+def test_addresses_as_in_java_are_taken(namesrv):
+    Client(namesrv)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import ipaddress
+import re
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any, Final, Self, TypedDict, TypeVar, Unpack
 
@@ -109,6 +110,11 @@ def settings_of(owner: type, settings: type[Settings], options: Mapping[str, Any
 def _check_types(config: Any) -> None:  # a program without type checks may give anything
     if config.namesrv is not None:
         check_text("namesrv", config.namesrv)
+        if re.search(r"\b(?!http://)[a-z0-9+]+://", config.namesrv):
+            raise InvalidParameter(
+                f"namesrv is {shown(config.namesrv)}; expected host:port;host:port of name servers, or the http:// URL "
+                "of an address server"
+            )
     for name in ("namespace", "namespace_v2", "instance_name", "unit_name"):
         check_text(name, getattr(config, name))
     if not isinstance(config.vip_channel, bool):
