@@ -3,6 +3,7 @@ import pytest
 from gantrymq.config import Settings
 from gantrymq.errors import ConfigError
 from gantrymq.settings_known import BROKER_DEFAULTS
+from gantrymq.settings_load import runtime_changes
 from gantrymq_storage_mmap.retention.settings import RETENTION, hours_of, read_rules
 from gantrymq_storage_mmap.settings import SCHEMA
 
@@ -43,3 +44,12 @@ def test_a_quota_that_leaves_no_room_to_work_is_refused_at_the_start(rig):
     with pytest.raises(ConfigError, match="storeQuotaBytes=24575 is less than 3 log files take; set it to 24576"):
         rig.make(storeQuotaBytes=24_575)
     rig.make(storeQuotaBytes=24_576)
+
+
+def test_no_retention_is_taken_at_the_start_and_not_from_a_running_broker():
+    settings = Settings(SCHEMA, {"fileReservedTime": 0})
+    assert runtime_changes(settings, {"fileReservedTime": "1"}, "25", "broker", "broker.conf")
+    with pytest.raises(
+        ConfigError, match="fileReservedTime=0 is below 1, the smallest value that a running broker takes"
+    ):
+        runtime_changes(settings, {"fileReservedTime": "0"}, "25", "broker", "broker.conf")

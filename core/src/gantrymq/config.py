@@ -41,6 +41,7 @@ class SettingOptions(TypedDict, total=False):
     at_most: int | None
     not_built: Callable[[Value], str | None] | None
     runtime: bool
+    running_at_least: int | None
     secret: bool
     local: bool
 
@@ -58,6 +59,7 @@ class Setting:
     at_most: int | None = None
     not_built: Callable[[Value], str | None] | None = None  # an error for values of features that are not implemented
     runtime: bool = False  # can be changed while the server runs
+    running_at_least: int | None = None  # a lower bound for changes while the server runs, if it differs
     secret: bool = False  # never printed
     local: bool = False  # about whom a port trusts (TLS, proxies): requests can neither read nor change it
 

@@ -158,7 +158,12 @@ def runtime_changes(settings: Settings, given: Mapping[str, str], where: str, se
         # Before the value, because correcting it would not help; what is not built says so instead.
         if not setting.runtime and setting.not_built is None:
             raise ConfigError(f"{key} is read at the start only; set it in {file} and start the {server} again")
-        setting.parse(value, where)
+        least, parsed = setting.running_at_least, setting.parse(value, where)
+        if least is not None and isinstance(parsed, int) and parsed < least:
+            raise ConfigError(
+                f"{where}: {key}={parsed} is below {least}, the smallest value that a running {server} takes; set it "
+                f"in {file} and start the {server} again"
+            )
         found[key] = value
     return found
 

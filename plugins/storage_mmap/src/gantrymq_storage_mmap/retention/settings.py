@@ -56,7 +56,15 @@ def _percent(key: str, default: int, text: str) -> Setting:
 
 
 RETENTION: tuple[Setting, ...] = (
-    _number("fileReservedTime", 72, "A log file may be deleted when it was not written for this time, hours."),
+    # With 0, every message that is not in the newest file may be deleted at once: not by a slip in one request.
+    Setting.number(
+        "fileReservedTime",
+        72,
+        "A log file may be deleted when it was not written for this time, hours; at least 1 if changed at runtime.",
+        at_least=0,
+        runtime=True,
+        running_at_least=1,
+    ),
     Setting.text(
         "deleteWhen",
         "04",
