@@ -49,6 +49,23 @@ def test_a_deleted_topic_or_group_is_forgotten_alone(offsets):
     assert sorted(offsets.table) == ["U@AA"]
 
 
+def test_the_offsets_of_one_group_on_one_topic_are_forgotten_alone(offsets):
+    for group, topic in (("A", "T"), ("A", "U"), ("B", "T")):
+        offsets.commit(group, Queue(topic, 0), 5)
+        offsets.pulled(group, Queue(topic, 0), 7, 0.0, None)
+        offsets.reset(group, Queue(topic, 0), 4)
+    taken_from(offsets)
+    assert (offsets.forget("A", "T"), offsets.forget("A", "T")) == ({0: 4}, {})
+    assert sorted(offsets.table) == ["T@B", "U@A"]
+    assert taken_from(offsets) == (("T@A",), {})
+    pulls = [offsets.last_pull(*each).next_offset for each in (("A", Queue("T", 0)), ("B", Queue("T", 0)))]
+    assert pulls == [-1, 4]
+    resets = [
+        offsets.pending_reset(*each) for each in (("A", Queue("T", 0)), ("A", Queue("U", 0)), ("B", Queue("T", 0)))
+    ]
+    assert resets == [None, 4, 4]
+
+
 def test_offsets_behind_the_end_of_their_queue_are_cut_back(offsets):
     ends = {Queue("T", 0): 7, Queue("T", 1): 3}
     for queue_id, at in ((0, 7), (1, 5), (2, 9)):
