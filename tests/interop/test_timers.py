@@ -112,3 +112,21 @@ def test_a_java_broker_takes_over_what_waits_in_a_killed_broker_and_the_reverse(
         driver = Driver(JAVA, tmp_path / "third", server.namesrv)
         wait_for_all(more)
         arrivals(driver, topic, {e["msgId"] for e in (first, *due, late, more[0])})
+
+
+def test_what_a_java_broker_delivered_before_it_was_killed_does_not_come_again(tmp_path: Path, topic: str) -> None:
+    """Also not what it delivered after the last save of its progress."""
+    store = tmp_path / "store"
+    with (
+        JavaNameServer(JAVA, tmp_path / "namesrv") as namesrv,
+        JavaBroker(JAVA, tmp_path / "java", namesrv.address, store=store, settings=SETTINGS) as broker,
+    ):
+        create_topic(namesrv.address, topic, 2)
+        driver = Driver(JAVA, tmp_path / "first", namesrv.address)
+        sent = timed(driver, topic, ",".join(f"ms:{5000 + 40 * number}" for number in range(400)))
+        wait_until(lambda: len(driver.pull(topic)) > 50, "the first ones", DEADLINE_S)
+        broker.kill()
+    with GantryServer.both(tmp_path / "ours", store=store, settings=SETTINGS) as server:
+        driver = Driver(JAVA, tmp_path / "second", server.namesrv)
+        wait_for_all(sent)
+        arrivals(driver, topic, {e["msgId"] for e in sent})
