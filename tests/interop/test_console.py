@@ -286,6 +286,13 @@ def test_dead_letters_of_the_last_hour_are_sent_again(visitor):
     assert f"{LETTERS} sent and 0 failed" in visitor.text
 
 
+def test_undecided_transactions_that_a_broker_does_not_list_are_unknown(visitor, site, request):
+    visitor.page.goto(site.url + "transactions")
+    is_ours = request.node.callspec.params["site"] == "ours"
+    told = "0 transactions are undecided" if is_ours else "How many transactions are undecided is unknown"
+    assert told in visitor.text and (is_ours or "0 transactions" not in visitor.text)
+
+
 BROKEN_WORDS = """[...document.querySelectorAll(".scroll td, .scroll tbody th")].flatMap((cell) => {
   const found = [], range = document.createRange();
   const walker = document.createTreeWalker(cell, NodeFilter.SHOW_TEXT);
