@@ -142,6 +142,21 @@ class RawLogContract(StoreCases):
 
         self.drive_both(tmp_path, case)
 
+    def test_a_copy_has_the_due_times_of_a_log_whose_clock_was_set_back(self, tmp_path: Path) -> None:
+        async def case(bench: LogBench) -> None:
+            await bench.write()
+            bench.original.clock.now -= 3_600_000
+            await bench.write()
+            await bench.compare()
+            if self.durable:
+                await bench.copy.restart()
+                await bench.compare()
+            waiting, others = [await bench.copy.read_all(Queue(*each)) for each in ((SCHEDULE_TOPIC, 2), ("A", 0))]
+            assert waiting[-1].store_timestamp < waiting[0].store_timestamp
+            assert others[-1].store_timestamp >= others[0].store_timestamp
+
+        self.drive_both(tmp_path, case)
+
     def test_a_copied_record_is_visible_once_it_is_published(self, tmp_path: Path) -> None:
         async def case(bench: LogBench) -> None:
             bench.put(6)
