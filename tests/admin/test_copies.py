@@ -178,6 +178,7 @@ def test_a_slave_that_was_lost_is_shown_for_a_day():
     _, shown = copies_of([master(lost=[lost("b"), probe])], NOW_MS + 23 * 3_600_000)
     assert (shown.role, shown.id, shown.address, shown.following) == ("slave", None, "b", False)
     assert shown.problem.startswith("not registered with the name servers; the master lost the connection at ")
+    assert shown.problem.endswith("; 'gantrymq cluster forget' removes it if it is gone for good")
     assert len(copies_of([master(lost=[lost("b")])], NOW_MS + 25 * 3_600_000)) == 1
     assert len(copies_of([master(connection("b:60"), lost=[lost("b")])])) == 2
     back = master(connection("b:60"), lost=[lost("b")]), slave("c:1", local="b:60", problem="")

@@ -394,3 +394,11 @@ def test_a_fixed_master_is_not_changed(command):
     assert command("cluster", "explain") == {"sets": [], "fixed": ["broker-a"]}
     done = CliRunner().invoke(main, ["cluster", "handover"])
     assert (done.exit_code, "Give it as an argument or with -b or --broker-name" in done.stderr) == (2, True)
+
+
+@pytest.mark.skipif(find_spec("gantrymq_replication") is None, reason="needs gantrymq-replication")
+def test_a_broker_that_is_not_missed_is_not_forgotten(server, command):
+    name = command("cluster")["clusters"][0]["brokers"][0]["broker"]
+    said = command("cluster", "forget", name, "10.0.0.9", code=1)
+    assert "this broker has lost no slave at 10.0.0.9, or it is not the master" in said
+    assert "no name server knows a broker other" in command("cluster", "forget", "other", "3", code=1)

@@ -8,6 +8,7 @@ from ha_pairs import end, following, ha_address, put, replicas, service, simulat
 from gantrymq.client import Client
 from gantrymq.errors import ConnectFailed
 from gantrymq.model.group import GroupConfig
+from gantrymq_replication.slave import SlaveService
 from gantrymq_replication.tables import TablesService
 
 FEW = "copies in sync: 1, fewer than the 2 that its settings ask for"
@@ -43,7 +44,7 @@ async def slave_of(pair, master, root="slave", **settings):
     return await pair.start(root, namesrv=master.namesrv, brokerRole="SLAVE", brokerId=1, **settings)
 
 
-def test_a_slave_that_follows_and_one_that_was_stopped(run):
+def test_a_slave_that_follows_one_that_is_stopped_and_one_that_is_lost(run):
     async def work(pair, master, seen):
         slave = await slave_of(pair, master)
         await put(master, 10)
@@ -52,6 +53,14 @@ def test_a_slave_that_follows_and_one_that_was_stopped(run):
         of_master, of_slave = await seen(slave)
         assert (of_master.in_sync_copies, of_master.wanted_copies, of_master.problem) == (2, 2, None)
         assert (of_slave.following, of_slave.in_sync, of_slave.lag_bytes, of_slave.lag_s) == (True, True, 0, 0)
+        await slave.stop()
+        await pair.until(lambda: not replicas(master), "end of the slave")
+        (of_master,) = await seen()
+        assert (of_master.in_sync_copies, of_master.problem) == (1, FEW)
+
+        slave = await slave_of(pair, master)
+        await pair.until(lambda: replicas(master) and following(slave), "slave")
+        service(slave, SlaveService)._told_master.broker_address = ""  # it says nothing, as if it was killed
         await slave.stop()
         await pair.until(lambda: not replicas(master), "end of the slave")
         of_master, of_slave = await seen()

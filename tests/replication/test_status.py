@@ -11,8 +11,11 @@ from gantrymq.errors import BrokerRefused, RequestRefused, ServiceNotAvailable
 from gantrymq.interfaces import SendRequest
 from gantrymq.model.group import GroupConfig
 from gantrymq.model.topic import TopicConfig
+from gantrymq.remoting.client import RemotingClient
 from gantrymq.remoting.codes import RequestCode
-from gantrymq.remoting.command import Command
+from gantrymq.remoting.command import Command, request
+from gantrymq_replication.election.requests import CHANGE_MASTER
+from gantrymq_replication.slave import SlaveService
 from gantrymq_replication.status import StatusService
 from gantrymq_replication.traffic import Departure, Departures, Traffic
 
@@ -170,6 +173,39 @@ def test_the_rate_is_that_of_the_last_second_with_traffic():
     assert traffic.per_second(10.9) == 0
     assert traffic.per_second(11.0) == 300
     assert (traffic.per_second(12.5), traffic.total) == (0, 300)
+
+
+def test_a_slave_that_stops_is_not_lost_and_a_lost_one_is_forgotten():
+    async def main(pair):
+        master = await pair.master()
+        client = RemotingClient(pair.world)
+
+        async def forget(host):
+            asked = request(CHANGE_MASTER, {"act": "forget", "host": host})
+            answer = await client.call(master.broker.registration.address, asked)
+            return answer.code, answer.remark
+
+        async def departure(slave):
+            """The only one, after the stop of *slave*."""
+            await pair.until(lambda: following(slave) and service(slave, SlaveService).followed, "slave")
+            before = status(master)["haDepartures"]
+            if before:
+                service(slave, SlaveService)._told_master.broker_address = ""  # it says nothing, as if it was killed
+            await slave.stop()
+            await pair.until(lambda: status(master)["haDepartures"] != before, "departure")
+            (found,) = status(master)["haDepartures"]
+            return found
+
+        assert not (await departure(await pair.slave(master, namesrv=master.namesrv)))["reported"]
+        assert (await forget("127.0.0.1"))[0] == 1  # no slave is lost
+        assert (await departure(await pair.slave(master, namesrv=master.namesrv)))["reported"]
+        code, remark = await forget("10.0.0.9")
+        assert (code, remark) == (1, "this broker has lost no slave at 10.0.0.9, or it is not the master")
+        assert (await forget("127.0.0.1"))[0] == 0
+        assert status(master)["haDepartures"] == []
+        await client.close()
+
+    simulate_pair(main)
 
 
 def test_departures_are_bounded_and_say_what_is_new():

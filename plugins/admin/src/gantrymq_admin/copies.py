@@ -368,7 +368,7 @@ def _lost(master: Answer | None, hosts: Collection[str], now_ms: int) -> list[Co
             address=each.host,
             end=None,
             following=False,
-            problem=f"not registered with the name servers; {_lost_at(each)}",
+            problem=f"not registered with the name servers; {_lost_at(each)}; {FORGET}",
         )
         for each in (master.lost_slaves if master is not None else ())
         if each.reported and each.host not in hosts and now_ms - each.at_ms < LOST_MS

@@ -123,6 +123,7 @@ class ChangeMasterRequest(Header):
     broker_id: Int64 | None = None
     unclean: bool = False
     epoch: Int64 | None = None
+    host: str | None = None
 
 
 async def change_master(
@@ -133,17 +134,19 @@ async def change_master(
     *,
     unclean: bool = False,
     epoch: int | None = None,
+    host: str | None = None,
 ) -> ChangedMaster:
     """Change the master at a broker of GantryMQ: handover or demote at the master, promote at the one to promote.
 
-    With *epoch*, the newest one that a broker knows, the next one is later, whatever the engine knows.
+    Or let a master forget a slave that is gone for good: *broker_id*, or with fixed roles the one at *host*. With
+    *epoch*, the newest one that a broker knows, the next one is later, whatever the engine knows.
 
     Raises:
         RequestNotServed: it is a broker of RocketMQ, or lacks gantrymq-replication.
         BrokerRefused: code 1, with a sentence.
         AnswerUnreadable, ConnectFailed, ConnectionLost, CallTimeout: no usable response.
     """
-    header = ChangeMasterRequest(act=act, broker_id=broker_id, unclean=unclean, epoch=epoch)
+    header = ChangeMasterRequest(act=act, broker_id=broker_id, unclean=unclean, epoch=epoch, host=host)
     before, admin.timeout_s = admin.timeout_s, CHANGE_S
     try:
         return await admin.request_parsed(address, CHANGE_MASTER, _changed, header, what=f"the change at {address}")

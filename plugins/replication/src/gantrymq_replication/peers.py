@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Coroutine, Iterable
-from typing import Any, TypeVar
+from contextlib import suppress
+from typing import Any, Final, TypeVar, cast
 
-from gantrymq.errors import BrokerRefused
+from gantrymq.errors import BrokerRefused, GantryError
 from gantrymq.remoting.client import RemotingClient
 from gantrymq.remoting.codes import RequestCode
 from gantrymq.remoting.command import Command, request
 
-__all__ = ["ask", "first_of", "settings_in", "settings_lines"]
+__all__ = ["BROKER_STOPS", "ask", "first_of", "settings_in", "settings_lines", "tell_stop"]
+
+BROKER_STOPS: Final = cast(RequestCode, 65037)  # GantryMQ's own
+STOPS_S: Final = 1.0  # for the answer to it, while this broker stops
 
 Found = TypeVar("Found")
 
@@ -41,6 +45,12 @@ async def ask(
     if reply.code != 0:
         raise BrokerRefused(reply.code, reply.remark or "", address)
     return reply
+
+
+async def tell_stop(client: RemotingClient, address: str, broker_id: int) -> None:
+    """Say to the master at *address* that this broker stops (65037). RocketMQ's master does not know the request."""
+    with suppress(GantryError):
+        await ask(client, address, BROKER_STOPS, STOPS_S, {"brokerId": str(broker_id)})
 
 
 async def settings_lines(client: RemotingClient, address: str, code: RequestCode, timeout_s: float) -> list[str]:

@@ -17,6 +17,7 @@ from gantrymq_replication.settings import SCHEMA
 from gantrymq_replication.slave import SlaveService
 from gantrymq_replication.status import StatusService
 from gantrymq_replication.tables import TablesService
+from gantrymq_replication.traffic import Departures
 
 
 class _Parts:
@@ -26,14 +27,18 @@ class _Parts:
         self.gate, self.slave = ReplicaGate(), SlaveService()
         self.elected_gate = ElectedGate()
         self.election = ElectionService(self.elected_gate)
-        self.election_requests = ElectionRequests(self.election)
         self.acting = ActingService(self.slave)
         self.master = MasterService(self.gate, self.acting)
+        self.election_requests = ElectionRequests(self.election, self._departures)
         self.commits = OwnCommits()
         self.tables = TablesService(self._followed, self.commits, self._elected_id)
         self.election.on_follow = self.tables.followed_changed
         self.election.has_tables = lambda: self.tables.rounds > 0
         self.status = StatusService(self.slave, self.master, self.tables, self.acting, self.election)
+
+    def _departures(self) -> Departures | None:
+        """Return why slaves of a master with a fixed role are gone; None from other brokers."""
+        return self.master.replicas.departures if self.master.replicas is not None else None
 
     def _followed(self) -> str | None:
         """Return the broker address of the master whose tables are copied."""

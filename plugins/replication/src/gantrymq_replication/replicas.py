@@ -107,6 +107,11 @@ class Replicas:
         """Forget *replica*."""
         self._all.pop(replica, None)
 
+    def stops(self, host: str) -> None:
+        """Take that a slave at *host* stops; others than slaves are ignored."""
+        if any(each.host == host for each in self._all):
+            self.departures.stops(host)
+
     def sent(self, replica: Replica, size: int, next_offset: int, now: float) -> None:
         """Count *size* bytes sent to *replica*, which gets the log from *next_offset* on next."""
         replica.traffic.add(size, now)

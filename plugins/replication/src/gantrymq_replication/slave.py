@@ -127,6 +127,8 @@ class SlaveService:
     async def stop(self) -> None:
         """End the connection."""
         if self._task is not None:
+            if self.following:
+                await self._told_master.stops()
             self._task.cancel()
             await asyncio.wait([self._task])
             self._task = self._copying = None

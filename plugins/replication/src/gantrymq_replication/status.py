@@ -1,6 +1,7 @@
 """The state of replication, for mqadmin and `gantrymq cluster status`; the service also registers the metrics.
 
     907   the slaves of a master, or the connection of a slave, as RocketMQ tells it and with GantryMQ's own members
+    65037 a broker stops, so that no status counts it as lost: brokerId of an elected one; GantryMQ's own
     1007  epochs, which only logs of elected roles have; otherwise refused as RocketMQ does
 
 GantryMQ's own members, which RocketMQ's tools ignore:
@@ -28,10 +29,12 @@ from typing import Any
 from gantrymq.errors import RequestRefused
 from gantrymq.interfaces import Broker, MetricFamily
 from gantrymq.model.access import Action
+from gantrymq.model.hosts import format_address
 from gantrymq.model.role import Role
 from gantrymq.remoting.codes import RequestCode
 from gantrymq.remoting.command import Command, response_to
 from gantrymq.remoting.connection import Connection
+from gantrymq.remoting.headers.base import Header, Int64, header_of
 from gantrymq.remoting.serving import serves
 from gantrymq_replication.acting.service import ActingService
 from gantrymq_replication.election.metric_families import ElectedCopies, election_metrics
@@ -39,11 +42,19 @@ from gantrymq_replication.election.service import ElectionService
 from gantrymq_replication.election.status import connections, election_state, epoch_cache
 from gantrymq_replication.master import MasterService
 from gantrymq_replication.metric_families import CopyStates, FixedCopies, replication_metrics
+from gantrymq_replication.peers import BROKER_STOPS
 from gantrymq_replication.replicas import Replicas
 from gantrymq_replication.slave import SlaveService
 from gantrymq_replication.tables import TablesService
 
 __all__ = ["StatusService"]
+
+
+@header_of(BROKER_STOPS)
+class BrokerStopsRequest(Header):
+    """See the module."""
+
+    broker_id: Int64
 
 
 class StatusService:
@@ -94,6 +105,15 @@ class StatusService:
             raise RequestRefused(1, "this request only for controllerMode ")
         body = epoch_cache(self._election)
         return response_to(asked, 0, None, None, json.dumps(body, separators=(",", ":")).encode())
+
+    @serves(BROKER_STOPS, action=Action.UPDATE)
+    def broker_stops(self, asked: Command, connection: Connection) -> Command:
+        """65037: a slave stops, or the last master after it has handed over to this one."""
+        if self._election.enabled:
+            self._election.stops(BrokerStopsRequest.from_ext(asked.ext).broker_id)
+        elif (replicas := self._replicas()) is not None:
+            replicas.stops(format_address(*connection.peer).rpartition(":")[0])
+        return response_to(asked)
 
     def _of_elected(self) -> dict[str, Any]:
         election, master = self._election, self._broker.role.current is Role.MASTER

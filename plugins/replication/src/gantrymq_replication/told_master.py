@@ -21,7 +21,7 @@ from gantrymq.model.hosts import parse_address
 from gantrymq.remoting.client import RemotingClient
 from gantrymq.remoting.codes import RequestCode
 from gantrymq.remoting.tls_settings import client_of
-from gantrymq_replication.peers import settings_in, settings_lines
+from gantrymq_replication.peers import settings_in, settings_lines, tell_stop
 from gantrymq_replication.protocol import Refused
 
 __all__ = ["ToldMaster"]
@@ -44,6 +44,11 @@ class ToldMaster:
     async def close(self) -> None:
         """Close the connections."""
         await self._client.close()
+
+    async def stops(self) -> None:
+        """Say to the master that this broker stops."""
+        if self.broker_address:
+            await tell_stop(self._client, self.broker_address, self._broker.registration.broker_id)
 
     def learn(self, broker_address: str, ha_address: str) -> bool:
         """Take what a name server tells. Return whether the HA address is another one than before."""

@@ -53,6 +53,7 @@ class Departures:
 
     def __init__(self) -> None:
         self._by_host: dict[str, Departure] = {}
+        self._stopping: set[str] = set()  # hosts of slaves that said that they stop
         self.untold: set[str] = set()  # hosts whose last departure was not logged, as it was the same as before
 
     @property
@@ -62,9 +63,24 @@ class Departures:
 
     def note(self, departure: Departure) -> bool:
         """Keep *departure*; return whether the one before from this host had another reason."""
+        if departure.reported and departure.host in self._stopping:
+            self._stopping.discard(departure.host)
+            departure = attrs.evolve(departure, reported=False)  # it is not lost
         before = self._by_host.pop(departure.host, None)
         if len(self._by_host) >= MOST_HOSTS:
             self.untold.discard(oldest := next(iter(self._by_host)))
             del self._by_host[oldest]
         self._by_host[departure.host] = departure
         return before is None or before.problem != departure.problem
+
+    def stops(self, host: str) -> None:
+        """Take that a slave at *host* stops: its departure will not count as a loss."""
+        self._stopping.add(host)
+
+    def forget(self, host: str) -> bool:
+        """Forget the departure of *host*; return whether a slave was lost there."""
+        found = self._by_host.get(host)
+        if found is None or not found.reported:
+            return False
+        del self._by_host[host]
+        return True

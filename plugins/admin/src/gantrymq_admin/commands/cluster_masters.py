@@ -100,21 +100,31 @@ async def promote(admin: Admin, name: str, to: str, unclean: bool, controller: s
 
 @click.command()
 @click.argument("name", metavar="BROKER_NAME")
-@click.argument("broker_id", metavar="ID", type=click.IntRange(min=1))
+@click.argument("member", metavar="ID")
 @controller_option
 @admin_command
-async def forget(admin: Admin, name: str, broker_id: int, controller: str | None, output: str) -> None:
-    """Forget the broker with this ID, which is gone for good, so that no status misses it.
+async def forget(admin: Admin, name: str, member: str, controller: str | None, output: str) -> None:
+    """Forget a slave of BROKER_NAME that is gone for good, so that no status misses it.
 
-    It must be stopped, and not be in the in-sync set. RocketMQ's controllers forget it, too: if it comes back there, it
-    must join as a new broker.
+    ID is its id in an elected set; with fixed roles the host that cluster status shows. It must be stopped, and not be
+    in the in-sync set. RocketMQ's controllers forget it, too: if it comes back there, it must join as a new broker.
     """
-    found = await _set(admin, name, controller)
-    await forget_broker(admin, found, broker_id)
-    if output == "json":
-        print_json({"cluster": found.cluster, "broker": found.broker, "forgotten": broker_id})
+    (addresses,) = await names_of(admin, name)
+    found = await ask_set(admin, addresses, [controller] if controller else [])
+    forgotten: int | str = member
+    if found is None:
+        if (master := addresses.addresses.get(0)) is None:
+            raise ClientError(f"only the master of {name} can forget a slave, and none is registered")
+        await change_master(admin, master, "forget", host=member)
     else:
-        click.echo(f"{name}: broker id {broker_id} is forgotten")
+        if not member.isdecimal():
+            raise ClientError(f"{member!r} is no id of a broker in the set of {name}, such as 3")
+        forgotten = int(member)
+        await forget_broker(admin, found, forgotten)
+    if output == "json":
+        print_json({"cluster": addresses.cluster, "broker": name, "forgotten": forgotten})
+    else:
+        click.echo(f"{name}: {'slave' if found is None else 'broker id'} {member} is forgotten")
 
 
 # --- before -----------------------------------------------------------------------------------------------------------

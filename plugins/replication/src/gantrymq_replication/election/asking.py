@@ -10,13 +10,12 @@ slave that asks for what it has deleted, and one of RocketMQ sends nothing.
 Which message it has at a log offset, if it does not send its log from there: RocketMQ's master, whose epoch list begins
 where elections began.
 
-And a request (65037) that says that this broker stops, so that the master does not miss it: {"brokerId": 2}.
+And it says when this broker stops, so that the master does not miss it.
 """
 
 from __future__ import annotations
 
-from contextlib import suppress
-from typing import Final, cast
+from typing import Final
 
 from gantrymq.errors import ClientError, GantryError
 from gantrymq.interfaces import Broker
@@ -25,12 +24,11 @@ from gantrymq.remoting.client import RemotingClient
 from gantrymq.remoting.codes import RequestCode, ResponseCode
 from gantrymq.remoting.command import request
 from gantrymq.remoting.tls_settings import client_of
+from gantrymq_replication.peers import tell_stop
 
-__all__ = ["BROKER_STOPS", "Questions"]
+__all__ = ["Questions"]
 
-BROKER_STOPS: Final = cast(RequestCode, 65037)  # GantryMQ's own
 CALL_S: Final = 2.0
-STOPS_S: Final = 1.0  # for the answer to it, at the stop of this broker
 
 
 class Questions:
@@ -92,6 +90,5 @@ class Questions:
         return int(first) if first.isdecimal() else None
 
     async def stops(self, address: str, broker_id: int) -> None:
-        """Say to the master at *address* that this broker stops. RocketMQ's master does not know the request."""
-        with suppress(ClientError):
-            await self._client.call(address, request(BROKER_STOPS, {"brokerId": str(broker_id)}), STOPS_S)
+        """Say to the master at *address* that this broker stops."""
+        await tell_stop(self._client, address, broker_id)

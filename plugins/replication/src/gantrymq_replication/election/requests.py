@@ -6,6 +6,7 @@
                 forget     of the master: forget a broker that is gone for good, see `ElectionService.forget`
     brokerId    that is to be the master, or to be forgotten; not needed for handover and demote
     unclean     promote: it may lack acknowledged messages
+    host        forget: of a slave with a fixed role, which has no id in a set
     epoch       promote: the newest epoch that a broker knows, see `Engine.admit`
 
 Only the master can end its mastership without loss, because it must refuse messages first, and the election ends
@@ -13,14 +14,14 @@ with its lease. So the request goes to brokers, which need no more rights at the
 comes when there is another master, as far as this broker knows.
 
 Responses: JSON with brokerId and epoch of the new master, and refusedMillis, for how long this broker refused messages
-before it knew that there is another one; for forget the brokerId, and the present epoch.
-
-Request 65037 (`asking`): a broker that stops says so to its master, also the last master to the next one.
+before it knew that there is another one; for forget the brokerId, 0 of a slave with a fixed role, and the
+present epoch.
 """
 
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from typing import Any, Final, cast
 
 from gantrymq.errors import RequestRefused
@@ -31,10 +32,10 @@ from gantrymq.remoting.connection import Connection
 from gantrymq.remoting.headers.base import Header, Int64, header_of
 from gantrymq.remoting.serving import serves
 from gantrymq.world import Clock
-from gantrymq_replication.election.asking import BROKER_STOPS
 from gantrymq_replication.election.engine import EngineError
 from gantrymq_replication.election.machine import Machine
 from gantrymq_replication.election.service import ElectionService
+from gantrymq_replication.traffic import Departures
 
 __all__ = ["CHANGE_MASTER", "ElectionRequests"]
 
@@ -52,20 +53,15 @@ class ChangeMasterRequest(Header):
     broker_id: Int64 | None = None
     unclean: bool = False
     epoch: Int64 | None = None
-
-
-@header_of(BROKER_STOPS)
-class BrokerStopsRequest(Header):
-    """See `asking`."""
-
-    broker_id: Int64
+    host: str | None = None
 
 
 class ElectionRequests:
     """The handler."""
 
-    def __init__(self, election: ElectionService) -> None:
-        self._election = election
+    def __init__(self, election: ElectionService, departures: Callable[[], Departures | None] = lambda: None) -> None:
+        """*departures*: of slaves with fixed roles; None from a broker that is no master."""
+        self._election, self._departures = election, departures
 
     @serves(CHANGE_MASTER, action=Action.UPDATE)
     async def change_master(self, asked: Command, connection: Connection) -> Command:
@@ -77,6 +73,9 @@ class ElectionRequests:
         wish = ChangeMasterRequest.from_ext(asked.ext)
         service = self._election
         machine = service.machine
+        if not service.enabled and wish.act == "forget" and wish.host:
+            self._forget_host(wish.host)
+            return _answer(asked, {"brokerId": 0, "epoch": 0})
         if not service.enabled:
             raise RequestRefused(1, FIXED)
         if machine is None:
@@ -92,13 +91,10 @@ class ElectionRequests:
         found = await self._seen(machine, epoch, service.clock)
         return _answer(asked, {**found, "refusedMillis": round(1000 * (service.now - began))})
 
-    @serves(BROKER_STOPS, action=Action.UPDATE)
-    def broker_stops(self, asked: Command, connection: Connection) -> Command:
-        """65037: take that a broker stops."""
-        if not self._election.enabled:
-            raise RequestRefused(1, FIXED)
-        self._election.stops(BrokerStopsRequest.from_ext(asked.ext).broker_id)
-        return response_to(asked)
+    def _forget_host(self, host: str) -> None:
+        departures = self._departures()
+        if departures is None or not departures.forget(host):
+            raise RequestRefused(1, f"this broker has lost no slave at {host}, or it is not the master")
 
     async def _change(self, wish: ChangeMasterRequest, machine: Machine) -> None:
         election, engine = self._election.election, self._election.engine
