@@ -31,14 +31,20 @@ STOP_S: Final = 3.0  # running requests may finish within this time
 
 def limits_alone(descriptors: int, is_proxy: Callable[[str], bool]) -> Limits:
     """Return the limits of a console in its own process, which may open *descriptors* files and sockets."""
-    most = max(1, min(Limits().connections, descriptors - SPARE_DESCRIPTORS))
-    return Limits(connections=most, is_proxy=is_proxy)
+    limits = Limits()
+    most = max(1, min(limits.connections, descriptors - SPARE_DESCRIPTORS))
+    return Limits(connections=most, per_address=_per_address(limits.per_address, most), is_proxy=is_proxy)
 
 
 def limits_in_broker(descriptors: int) -> Limits:
     """Return the limits of a console in a broker's process, so that visitors take no descriptor the broker needs."""
     most = connections_within(descriptors, SHARE_IN_BROKER, CONNECTIONS_IN_BROKER)
-    return Limits(connections=most, per_address=min(PER_ADDRESS_IN_BROKER, max(1, most // 2)))
+    return Limits(connections=most, per_address=_per_address(PER_ADDRESS_IN_BROKER, most))
+
+
+def _per_address(wanted: int, connections: int) -> int:
+    """Return the limit of one address: at most half of all, so that it cannot lock the others out."""
+    return min(wanted, max(1, connections // 2))
 
 
 class HttpServer:
