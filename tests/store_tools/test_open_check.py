@@ -1,9 +1,10 @@
 """Checks of a store that a broker has open or was killed with: up to the checkpoint, and after it."""
 
 import pytest
-from small_store import START_MS
+from small_store import LOG_FILE_BYTES, START_MS, SmallStore
 
 from gantrymq.errors import StoreError
+from gantrymq.model.names import SCHEDULE_TOPIC
 from gantrymq.world.real import RealFiles
 from gantrymq_store_files.checkpoint import Checkpoint, encode_checkpoint
 from gantrymq_store_files.file_names import file_name
@@ -59,6 +60,19 @@ def test_an_open_store_is_judged_up_to_its_checkpoint_less_a_margin(left):
     assert report.vouched_to == report.log_end == left.records[VOUCHED - MARGIN][0]
     assert report.records == report.queue_entries == VOUCHED - MARGIN
     assert report.to_json()["vouched_to"] == report.vouched_to
+
+
+def test_a_delayed_message_with_an_older_time_begins_a_file_after_the_clock_was_set_back(tmp_path):
+    store = SmallStore(tmp_path)
+    for number in range(8):  # three in a file
+        delayed = {"properties": b"DELAY\x013\x02", "store_timestamp": START_MS} if number == 3 else {}
+        store.add(SCHEDULE_TOPIC if delayed else "Orders", 2 if delayed else 0, b"x" * 2500, **delayed)
+    assert store.records[3][0] == LOG_FILE_BYTES
+    store.write()
+    (tmp_path / "checkpoint").write_bytes(encode_checkpoint(Checkpoint(START_MS + 500, START_MS + 500, 0)))
+    (tmp_path / "abort").write_text("1")
+    report = killed(store)
+    assert (report.vouched_to, report.damaged) == (store.records[1][0], False)
 
 
 def test_what_a_broker_has_in_its_memory_alone_is_no_damage(left):

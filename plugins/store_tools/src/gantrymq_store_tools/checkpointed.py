@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from gantrymq.formats.record import RecordView
+from gantrymq.model.names import SCHEDULE_TOPIC
 from gantrymq.world.files import Files
 from gantrymq_store_files.checkpoint import RECOVERY_MARGIN_MS
 from gantrymq_store_files.log_walk import CHUNK_BYTES, LogWalk
@@ -36,10 +37,11 @@ def vouched_to(files: Files, layout: Layout, reader: LogReader, *, in_use: bool)
     start = reader.log.start
     for file in reader.log.files:
         first = next(_records(_walk(reader, file.start, file.start + 1, FIRST_BYTES)), None)
-        if first is not None and first.store_timestamp >= vouched_ms:
+        if first is None or first.topic == SCHEDULE_TOPIC:
+            continue  # a delayed message has the time of a clock that may have been set back
+        if first.store_timestamp >= vouched_ms:
             break
-        if first is not None:
-            start = file.start
+        start = file.start
     walk = _walk(reader, start, reader.log.end, CHUNK_BYTES)
     later = (record.log_offset for record in _records(walk) if record.store_timestamp >= vouched_ms)
     found = next(later, None)
