@@ -247,8 +247,7 @@ def explain(visitor):
 
 def listed(visitor):
     (found,) = command(visitor, "group", "list", "--by", "late", "--contains", GROUP)["brokers"][0]["groups"]
-    behind = None if found["late_ms"] is None else found["behind"]
-    return Lag(behind, found["deleted"], found["retry_behind"])
+    return Lag(found["behind"], found["deleted"], found["retry_behind"])
 
 
 def of_stats(visitor, stats):

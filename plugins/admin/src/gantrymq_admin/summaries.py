@@ -64,20 +64,14 @@ class GroupSummary:
     consume_enable: bool
     members: int
     model: str | None  # CLUSTERING, BROADCASTING or POP; None: no member is online
-    behind: int  # messages not consumed yet, without retry topics
-    late_ms: int | None  # age of the oldest of them, 0 without one; None: not known, see below
-    # With nothing behind, None means that the lag is not known: members broadcast, or the group is offline, without
-    # offsets, and may broadcast.
+    behind: int | None  # messages not consumed yet, without retry topics
+    # None: not known, because members broadcast, or the group is offline, without offsets, and may broadcast.
+    late_ms: int | None  # age of the oldest of them, 0 without one; None: not known
     retry_behind: int  # messages on retry topics, not consumed yet
     retry_waiting: int  # messages that wait for another try
     dead_letters: int
     consumed_per_s: float  # messages delivered, over the last minute
     deleted: int = 0  # messages that were deleted before the group consumed them
-
-    @property
-    def lag(self) -> int | None:
-        """The number of messages not consumed yet; None: not known."""
-        return None if self.late_ms is None and not self.behind else self.behind
 
 
 @attrs.frozen
@@ -293,7 +287,13 @@ def _body(order: str, contains: str, start: int, most: int, system: bool, names:
 
 
 def _groups(found: Mapping[str, Any]) -> GroupSummaries:
-    return read(GroupSummaries, found, groups=tuple(map(partial(read, GroupSummary), found["groups"])))
+    return read(GroupSummaries, found, groups=tuple(map(_group, found["groups"])))
+
+
+def _group(found: Mapping[str, Any]) -> GroupSummary:
+    """Return a group. Brokers report a lag that is not known as 0 with an unknown age."""
+    group = read(GroupSummary, found)
+    return attrs.evolve(group, behind=None) if not group.behind and group.late_ms is None else group
 
 
 def _connections(found: Mapping[str, Any]) -> ConnectionSummaries:

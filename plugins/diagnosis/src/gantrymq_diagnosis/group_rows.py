@@ -128,7 +128,7 @@ async def group_table(broker: Broker, watch: Watch, modes: PopModes) -> GroupTab
             row = await _row(broker, watch, name, name in pop_groups, waiting, reading)
             row.consume_enable = config.consume_enable
             if config.consume_broadcast_enable and not row.members and not broker.offsets.topics_of(name):
-                row.late_ms = None  # it may broadcast: its members keep their offsets
+                row.behind = row.late_ms = None  # it may broadcast: its members keep their offsets
             rows.append(row)
         await slices.item_done()
     return GroupTable(rows, broker.world.clock.now_ms(), more)

@@ -116,7 +116,7 @@ def _say_more(found: Mapping[str, _Page], shown: Mapping[str, int], what: str) -
 def _group_row(broker: str, group: GroupSummary) -> tuple[object, ...]:
     late = "-" if group.late_ms is None else f"{group.late_ms / 1000:.0f} s"
     again = group.retry_behind + group.retry_waiting
-    behind = "-" if group.lag is None else group.lag
+    behind = "-" if group.behind is None else group.behind
     shown = (group.members, group.model or "-", behind, late, again, group.dead_letters, group.consumed_per_s)
     return (group.group, broker, *shown)
 

@@ -185,7 +185,7 @@ async def _summaries(admin: Admin, address: str, names: Collection[str]) -> tupl
         each.group: GroupPart(
             each.members,
             each.model,
-            each.lag,
+            each.behind,
             each.late_ms,
             False,
             each.retry_behind + each.retry_waiting,
