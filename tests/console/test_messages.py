@@ -12,6 +12,7 @@ import shlex
 import attrs
 import pytest
 from click.testing import CliRunner
+from console_members import commit
 from console_visitor import Page, Visitor
 from polling import wait_until
 
@@ -552,8 +553,11 @@ def test_messages_of_an_inner_batch_are_listed_one_by_one(tmp_path):
         running.run(work())
         found = listed(visitor, rows=7)
         assert [each["excerpt"] for each in found] == [f"n-{n}" for n in range(29, -1, -1)]
+        commit(visitor, "billing", "Orders", 20)
         page = visitor.get(visitor.get("/topics/Orders/messages").link("k-15"))
         assert page.status == 200 and "n-15" in page.text
+        actions = [each.action.rpartition("/")[2] for each in page.forms if "/messages/" in each.action]
+        assert actions == ["again", "again"], "brokers deliver whole inner batches to one member only"
         assert visitor.request("GET", page.link("Download the body")).content == b"n-15"
         assert "n-15" in visitor.get(page.link("Edit a copy and send it")).text
         wrong = page.url.replace("%3A15", "%3A16")

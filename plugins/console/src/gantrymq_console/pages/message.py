@@ -12,6 +12,7 @@ from starlette.responses import Response, StreamingResponse
 from gantrymq.client.message import ReceivedMessage
 from gantrymq.errors import NoMessageFound
 from gantrymq.model.properties import REAL_TOPIC
+from gantrymq.model.sys_flag import INNER_BATCH
 from gantrymq_admin.consumption import Consumption, Reason, Verdict, consumers_of
 from gantrymq_admin.consumption.as_json import as_json
 from gantrymq_admin.consumption.sentences import missing_sentence
@@ -59,6 +60,11 @@ class MessagePage:
     timeline: Sequence[Moment]
     consumption: Consumption = attrs.field(metadata={"json": False})
     lines: Sequence[GroupLine] = attrs.field(metadata={"json": False})
+
+    @property
+    def may_deliver(self) -> bool:
+        """Whether it can be delivered to one member: brokers do that with whole inner batches only."""
+        return not self.facts.sys_flag & INNER_BATCH
 
     @property
     def by_positions(self) -> bool:
