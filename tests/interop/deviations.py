@@ -91,6 +91,19 @@ TABLE = (
         "tests/schedule/test_timer_service.py::test_what_has_no_room_for_the_times_of_its_delivery_comes_without_them",
     ),
     Deviation(
+        "a message of a delay level that waits when the clock is set back by up to 10 s",
+        "may be delivered at once, however long its delay",
+        "late by the step",
+        "tests/schedule/test_levels.py::test_a_small_step_back_does_not_end_a_delay",
+    ),
+    Deviation(
+        "timed messages that are sent after the clock was set back",
+        "delivered at once until the clock has reached its former time",
+        "delivered at their time",
+        "tests/schedule/test_timer_lives.py::"
+        "test_after_the_clock_was_set_back_new_messages_come_in_time_and_no_other_again",
+    ),
+    Deviation(
         "a delayed, timed or retried message whose topic is deleted before the message is due",
         "stored in a queue that no client can read; its files remain until cleanUnusedTopic",
         "dropped and logged, unless the topic was created again; delivered if the topic is unknown for another reason",
