@@ -7,6 +7,8 @@ import pytest
 from click.testing import CliRunner
 
 from gantrymq.cli import main
+from gantrymq.model.hosts import format_address
+from gantrymq.model.ids import parse_offset_id
 
 pytestmark = pytest.mark.skipif(find_spec("gantrymq_storage_memory") is None, reason="needs gantrymq-storage-memory")
 
@@ -93,3 +95,44 @@ def test_an_id_of_the_client_needs_the_topic(command, sent):
 
 def test_a_place_without_a_message_is_said(command, sent):
     assert "no message starts at log offset 1" in command("view", sent[0]["offset_id"][:-1] + "1", code=1)
+
+
+@pytest.fixture
+def moved(tmp_path):
+    """The offset id of a message whose broker has another address now, and the broker."""
+    pytest.importorskip("gantrymq_storage_mmap")
+    from gantrymq_testing.running_broker import RunningBroker
+
+    settings = {"store": "mmap", "listenPort": 0}
+    with RunningBroker(tmp_path / "broker", settings) as before:
+        before.create_topic("T", 1)
+        offset_id = before.send("T", b"kept", keys="k").offset_id
+    with RunningBroker(tmp_path / "broker", settings) as now:
+        assert now.broker_address != before_address(offset_id)
+        yield offset_id, now
+
+
+def before_address(offset_id):
+    return format_address(*parse_offset_id(offset_id)[:2])
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "told"),
+    [
+        (("message", "view"), 0, "kept"),
+        (("message", "consumers"), 0, "T broker-a:0 @0"),
+        (("transactions", "resume"), 1, "is no message of TRANS_CHECK_MAX_TIME_TOPIC"),
+    ],
+)
+def test_an_offset_id_is_found_after_the_broker_has_moved(moved, words, code, told):
+    offset_id, now = moved
+    done = CliRunner().invoke(main, [*words, offset_id, "-n", now.namesrv])
+    assert done.exit_code == code, done.output
+    assert told in " ".join((done.stdout + done.stderr).split())
+
+
+def test_another_record_at_the_same_place_is_not_taken_for_it(server, command, sent):
+    """An id of another broker, which had a record at the same log offset; its address is that of ours now."""
+    other = "7F000002" + sent[0]["offset_id"][8:]
+    said = command("view", other, code=1)
+    assert "b0" not in said and "127.0.0.2" in said

@@ -15,13 +15,11 @@ import attrs
 
 from gantrymq import loose_json
 from gantrymq.client import Admin
-from gantrymq.errors import InvalidParameter
-from gantrymq.model.hosts import format_address
-from gantrymq.model.ids import parse_offset_id
 from gantrymq.model.names import CHECK_MAX_TIME_TOPIC
 from gantrymq.remoting.codes import RequestCode
 from gantrymq.remoting.headers.admin import ResumeCheckHalfMessageRequest
 from gantrymq_admin.answers import read
+from gantrymq_admin.offset_ids import find_by_offset_id
 
 __all__ = [
     "MAX_PAGE",
@@ -132,15 +130,10 @@ async def resume_check(admin: Admin, offset_id: str) -> str:
     """Resume the checks of a given-up transaction. Return the address of its broker.
 
     Raises:
-        InvalidParameter: *offset_id* is malformed.
         BrokerRefused: the message is not a given-up half message (1).
-        ConnectFailed, ConnectionLost, CallTimeout: no response.
+        as `find_by_offset_id`: all other errors.
     """
-    try:
-        host, port, _ = parse_offset_id(offset_id)
-    except ValueError as problem:
-        raise InvalidParameter(str(problem)) from None
-    address = format_address(host, port)
+    address, _ = await find_by_offset_id(admin, offset_id)
     header = ResumeCheckHalfMessageRequest(topic=CHECK_MAX_TIME_TOPIC, msg_id=offset_id)
     await admin.request(address, RequestCode.RESUME_CHECK_HALF_MESSAGE, header)
     return address

@@ -15,6 +15,7 @@ from gantrymq_admin.commands.options import legal_topic
 from gantrymq_admin.consumption import Consumption, Kind, consumers_of
 from gantrymq_admin.consumption.as_json import as_json
 from gantrymq_admin.consumption.sentences import missing_sentence, sentence
+from gantrymq_admin.offset_ids import find_by_offset_id
 
 __all__ = ["consumers"]
 
@@ -76,7 +77,7 @@ def consumers(
 
 async def _message(admin: Admin, message_id: str, topic: str | None) -> ReceivedMessage:
     if is_offset_id(message_id):
-        return await admin.view_message(message_id)
+        return (await find_by_offset_id(admin, message_id))[1]
     if topic is None:
         raise click.UsageError(
             f"{message_id} is not an offset id; if it is the unique id that a client gave, name the topic: "

@@ -13,6 +13,7 @@ from gantrymq.errors import NoMessageFound
 from gantrymq.model.ids import is_offset_id
 from gantrymq_admin.commands.options import admin_command, topic_option
 from gantrymq_admin.message_shown import as_json, show
+from gantrymq_admin.offset_ids import find_by_offset_id
 
 
 @click.command()
@@ -59,10 +60,11 @@ async def query(
 async def view(admin: Admin, message_id: str, topic: str | None, output: str) -> None:
     """Print one message with all its stored fields.
 
-    ID is an offset id, which contains the broker and the position in its log, or with --topic a client's unique id.
+    ID is an offset id, which contains the broker and the position in its log, or with --topic a client's unique id. The
+    message is also found if its broker has another address now.
     """
     if is_offset_id(message_id):
-        found = await admin.view_message(message_id)
+        _, found = await find_by_offset_id(admin, message_id)
     elif topic is not None:
         found = (await admin.query_unique(topic, message_id))[0]
     else:
