@@ -136,3 +136,9 @@ def test_another_record_at_the_same_place_is_not_taken_for_it(server, command, s
     other = "7F000002" + sent[0]["offset_id"][8:]
     said = command("view", other, code=1)
     assert "b0" not in said and "127.0.0.2" in said
+
+
+def test_a_misspelt_topic_is_told_with_the_one_that_was_meant(server, command):
+    server.create_topic("Orders", 1)
+    for words in (("tail", "-t", "Ordres"), ("query", "-t", "Ordres", "--key", "k"), ("pull", "-t", "Ordres")):
+        assert "no name server knows topic Ordres (did you mean Orders?)" in command(*words, code=1)

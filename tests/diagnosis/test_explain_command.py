@@ -4,6 +4,7 @@ import json
 import time
 from importlib.util import find_spec
 
+import attrs
 import pytest
 from click.testing import CliRunner
 
@@ -102,3 +103,37 @@ def test_status_shows_what_plugins_show(server, join):
     assert "gantrymq_group_conflicts" not in CliRunner().invoke(main, words).stdout
     join("other", "TagA")
     assert "gantrymq_group_conflicts" in CliRunner().invoke(main, words).stdout
+
+
+def test_a_topic_that_another_broker_has_is_not_told_as_missing():
+    from gantrymq_admin.explanations import (
+        GroupExplanation,
+        QueueExplanation,
+        Reason,
+        Retries,
+        without_topics_of_others,
+    )
+
+    def explained(broker, topics, missing):
+        queues = [
+            QueueExplanation(
+                **{field.name: None for field in attrs.fields(QueueExplanation)} | {"topic": topic, "queue": 0}
+            )
+            for topic in topics
+        ]
+        reasons = [
+            Reason("topic-missing", f"members subscribe to topic {topic}, which this broker does not have; correct")
+            for topic in missing
+        ]
+        given = {field.name: None for field in attrs.fields(GroupExplanation)}
+        given |= {"broker": broker, "queues": tuple(queues), "diagnosis": (*reasons, Reason("nobody-online", "none"))}
+        return GroupExplanation(**given | {"retry": Retries(0, 0, False, None)})
+
+    found = without_topics_of_others({"a": explained("a", ["T"], ["U"]), "b": explained("b", [], ["T", "U"])})
+    told = {broker: [each.sentence.split()[4] for each in one.diagnosis[:-1]] for broker, one in found.items()}
+    assert told == {"a": ["U,"], "b": ["U,"]}
+    assert all(one.diagnosis[-1].reason == "nobody-online" for one in found.values())
+
+
+def test_an_unknown_group_is_told_where_to_look(explain):
+    assert "a client of which no topic exists reaches no broker" in explain("Nobody", code=1).stderr

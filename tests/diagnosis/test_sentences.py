@@ -238,3 +238,11 @@ MORE = (
 )
 OF_TOPIC = ({"popped": True}, {"expression": "TagA"}, {"read_queues": 1})
 MEMBERS = ((), (PUSH,), (PUSH, MemberFacts("c2", "x:1")))
+
+
+def test_a_missing_topic_of_members_is_told_with_the_similar_name():
+    missing = TopicFacts("Ordres", exists=False, similar="Orders", read_queues=0)
+    (found,) = explain_group(GROUP, [missing], 0)
+    assert found.word == "topic-missing"
+    assert "members subscribe to topic Ordres, which this broker does not have (did you mean Orders?)" in found.sentence
+    assert not [each for each in explain_group(group(members=()), [missing], 0) if each.word == "topic-missing"]

@@ -71,6 +71,28 @@ def test_an_expression_that_the_broker_refuses_is_told_with_its_code(beside, exp
     beside(work)
 
 
+def test_a_misspelt_topic_is_told_and_counted(beside):
+    async def work(cluster, client_of):
+        await topic(cluster, 1)
+        await topic(cluster, 1, "Orders")
+        one = client_of("one")
+        await one.join(topic="Ordres")
+        found, _ = await client_of("x").explain()
+        (reason,) = found["diagnosis"]
+        assert reason["reason"] == "topic-missing" and "(did you mean Orders?)" in reason["sentence"]
+
+        def counted():
+            return {each.name: dict(each.values) for each in cluster.broker.metrics.snapshot().plugin_metrics}[
+                "gantrymq_group_missing_topics"
+            ]
+
+        assert counted() == {("CG",): 1}
+        await topic(cluster, 1, "Ordres")
+        assert counted() == {} and not (await client_of("x").explain())[0]["diagnosis"]
+
+    beside(work)
+
+
 def test_one_client_id_on_two_connections(beside, caplog):
     async def work(cluster, client_of):
         assert (await client_of("same").join()).code == (await client_of("same").join()).code == 0
@@ -340,6 +362,7 @@ def test_more_members_than_queues(beside):
 def test_retries_and_dead_letters(beside):
     async def work(cluster, client_of):
         one = client_of("one")
+        await topic(cluster)
         await one.join()
         cluster.broker.topics.put(TopicConfig("%DLQ%CG", 1, 1))
         await cluster.put("%DLQ%CG", b"dead")
@@ -456,7 +479,7 @@ def test_what_plugins_show_is_read_alone_and_in_short_steps(beside, monkeypatch)
         beside_it.cancel()
         names = [each["name"] for each in json.loads(answer.body)["figures"]]
         assert names == sorted(names)
-        assert (len(names), read) == (101, 100)
+        assert (len(names), read) == (102, 100)
         assert most <= 4
 
     beside(work, plugins="storage_memory,filter_tag,diagnosis,nameserver")

@@ -187,6 +187,7 @@ def test_what_is_pushed_narrows_ranges():
     ("given", "words"),
     [
         ({"subscribe": "Nope"}, "topic Nope does not exist, or its brokers are not running"),
+        ({"subscribe": "t"}, r"topic t does not exist \(did you mean T\?\), or its brokers are not running"),
         ({"startingOffsets": '{"T":{"broker-a":{"0":0}}}'}, "startingOffsets names no offset for T, broker-a, queue 1"),
         ({"startingOffsets": '{"T":{"broker-a":{"9":0}}}'}, "queue 9 of T, broker-a is not among the selected queues"),
         (

@@ -6,6 +6,8 @@ Source: apache/rocketmq common/.../topic/TopicValidator.java, MixAll.java, clien
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
+from difflib import get_close_matches
 
 from gantrymq.errors import InvalidParameter
 
@@ -14,6 +16,10 @@ DLQ_PREFIX = "%DLQ%"
 LMQ_PREFIX = "%LMQ%"
 SYSTEM_TOPIC_PREFIX = "rmq_sys_"
 SYSTEM_GROUP_PREFIX = "CID_RMQ_SYS_"
+
+_MOST_TYPOS = 3  # added or missing characters of a similar name
+_MOST_COMPARED = 1000
+_LEAST_SIMILARITY = 0.75
 
 DEFAULT_TOPIC = "TBW102"  # template of automatically created topics
 SCHEDULE_TOPIC = "SCHEDULE_TOPIC_XXXX"
@@ -121,3 +127,22 @@ def _check(name: str, what: str, limit: int) -> None:
         )
     if not _LEGAL.match(name):
         raise InvalidParameter(f"the {what} name {name!r} has a character outside letters, digits, _ - % |")
+
+
+def similar_name(name: str, names: Iterable[str]) -> str:
+    """Return the most similar of *names* to a misspelt one; empty if none is similar. Upper and lower case are equal.
+
+    To be fast with 100,000 names, only those that begin or end with the same two characters are compared.
+    """
+    wanted = name.lower()
+    near: dict[str, str] = {}
+    for each in names:
+        other = each.lower()
+        if abs(len(other) - len(wanted)) > _MOST_TYPOS or each == name:
+            continue
+        if other[:2] == wanted[:2] or other[-2:] == wanted[-2:]:
+            near.setdefault(other, each)
+            if len(near) == _MOST_COMPARED:
+                break
+    found = get_close_matches(wanted, near, 1, _LEAST_SIMILARITY)
+    return near[found[0]] if found else ""

@@ -6,6 +6,7 @@ the reasons.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from contextlib import suppress
 from typing import Any, Final, cast
@@ -18,10 +19,21 @@ from gantrymq.remoting.codes import RequestCode
 from gantrymq.remoting.headers.base import Header, header_of
 from gantrymq_admin.answers import read, texts
 
-__all__ = ["Conflict", "GroupExplanation", "Member", "QueueExplanation", "Reason", "Retries", "explain_group"]
+__all__ = [
+    "Conflict",
+    "GroupExplanation",
+    "Member",
+    "QueueExplanation",
+    "Reason",
+    "Retries",
+    "explain_group",
+    "without_topics_of_others",
+]
 
 EXPLAIN_GROUP: Final = cast(RequestCode, 65021)
 ON_A_SLAVE: Final = "on-a-slave"
+TOPIC_MISSING: Final = "topic-missing"
+_MISSING: Final = re.compile(r"members subscribe to topic (\S+), which ")
 
 
 @header_of(EXPLAIN_GROUP)
@@ -128,6 +140,20 @@ async def explain_group(admin: Admin, address: str, group: str, topic: str | Non
             found, diagnosis=(found.diagnosis[0], *await _copying(admin, address), *found.diagnosis[1:])
         )
     return found
+
+
+def without_topics_of_others(found: Mapping[str, GroupExplanation]) -> dict[str, GroupExplanation]:
+    """Return the explanations of brokers without those topics that one broker lacks and another one has."""
+    there = {queue.topic for each in found.values() for queue in each.queues}
+
+    def elsewhere(reason: Reason) -> bool:
+        named = _MISSING.match(reason.sentence) if reason.reason == TOPIC_MISSING else None
+        return named is not None and named[1] in there
+
+    return {
+        key: attrs.evolve(each, diagnosis=tuple(reason for reason in each.diagnosis if not elsewhere(reason)))
+        for key, each in found.items()
+    }
 
 
 async def _copying(admin: Admin, address: str) -> list[Reason]:

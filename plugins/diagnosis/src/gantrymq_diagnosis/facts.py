@@ -55,6 +55,7 @@ class TopicFacts:
 
     topic: str
     exists: bool = True
+    similar: str = ""  # the existing topic with the most similar name, if this one does not exist; empty: none
     readable: bool = True
     read_queues: int = 1
     expression: str | None = "*"  # None: no member subscribes to it

@@ -5,7 +5,7 @@ Costs some 10 us a queue, and the reading of one message for each queue with a l
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Final, NamedTuple
 
 import attrs
@@ -13,7 +13,7 @@ import attrs
 from gantrymq.errors import GantryError
 from gantrymq.interfaces import Broker, LagReading, OnlineClient
 from gantrymq.model.hosts import format_address
-from gantrymq.model.names import DLQ_PREFIX, RETRY_PREFIX, pop_retry_topics, retry_topic
+from gantrymq.model.names import DLQ_PREFIX, RETRY_PREFIX, pop_retry_topics, retry_topic, similar_name
 from gantrymq.model.queue import MessageQueue, Queue
 from gantrymq.model.role import Role
 from gantrymq.model.subscription import Subscription
@@ -102,7 +102,7 @@ async def _committed(broker: Broker, group: str) -> dict[str, dict[int, int]]:
 
 def _topic(broker: Broker, group: str, name: str, config: TopicConfig | None, pops: bool) -> TopicFacts:
     if config is None:
-        return TopicFacts(name, exists=False, read_queues=0)
+        return TopicFacts(name, exists=False, similar=similar_name(name, _own_topics(broker)), read_queues=0)
     subscription = broker.clients.subscription(group, name)
     return TopicFacts(
         name,
@@ -113,6 +113,11 @@ def _topic(broker: Broker, group: str, name: str, config: TopicConfig | None, po
         allowed=broker.groups.may_read(group, name),
         popped=pops or _popped_before(broker, group, config),
     )
+
+
+def _own_topics(broker: Broker) -> Iterator[str]:
+    """Yield the topics of applications."""
+    return (each for each in broker.topics.view if not each.startswith("%"))
 
 
 def _refused(broker: Broker, subscription: Subscription) -> str:

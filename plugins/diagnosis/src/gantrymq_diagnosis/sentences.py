@@ -63,6 +63,7 @@ def explain_group(group: GroupFacts, topics: Sequence[TopicFacts], now_ms: int) 
     for told in group.told:
         yield Diagnosis(told.word, told.sentence)
     for topic in topics:
+        yield from _not_there(group, topic)
         yield from _idle_members(group, topic)
     if group.retry_waiting:
         more = "at least " if group.retry_waiting_more else ""
@@ -92,6 +93,18 @@ def explain_group(group: GroupFacts, topics: Sequence[TopicFacts], now_ms: int) 
             f"{_messages(group.dead_letters, 'are')} on %DLQ%{group.group}, given up after failed tries; see: "
             f"gantrymq group dlq list {group.group}",
         )
+
+
+def _not_there(group: GroupFacts, topic: TopicFacts) -> Iterator[Diagnosis]:
+    """Return that members subscribe to a topic that does not exist: it has no queue, and so no reason of a queue."""
+    if topic.exists or not group.members:
+        return
+    near = f" (did you mean {topic.similar}?)" if topic.similar else ""
+    yield Diagnosis(
+        "topic-missing",
+        f"members subscribe to topic {topic.topic}, which this broker does not have{near}; correct the name in every "
+        f"member, or create it with: gantrymq topic create -t {topic.topic}",
+    )
 
 
 def _idle_members(group: GroupFacts, topic: TopicFacts) -> Iterator[Diagnosis]:

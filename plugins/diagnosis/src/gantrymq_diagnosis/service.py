@@ -57,6 +57,7 @@ class DiagnosisService:
         broker.clients.on_heartbeat(self.heard)
         broker.clients.on_gone(self._watch.closed)
         broker.metrics.register(self._conflicts)
+        broker.metrics.register(self._missing_topics)
         self.members.start(broker)
         self.settings.start(broker)
         self._modes = modes = PopModes(broker.world, broker.root)
@@ -109,6 +110,16 @@ class DiagnosisService:
                 self._watch.settled(group)
         text = "Conflicts between members of the group; gantrymq group explain names them."
         return MetricFamily("gantrymq_group_conflicts", text, ("group",), values)
+
+    def _missing_topics(self) -> MetricFamily:
+        """Return the number of subscribed topics that this broker does not have, of each group with any."""
+        topics = {} if self._broker is None else self._broker.topics.view
+        values: dict[tuple[str, ...], float] = {}
+        for group, wanted in self._watch.wanted():
+            if count := sum(topic not in topics for topic in wanted):
+                values[(group,)] = count
+        text = "Topics that the group subscribes to and this broker does not have; gantrymq group explain names them."
+        return MetricFamily("gantrymq_group_missing_topics", text, ("group",), values)
 
     @serves(SHOWN_FIGURES, action=Action.GET)
     async def shown(self, asked: Command, connection: Connection) -> Command:

@@ -8,7 +8,7 @@ silent.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Set
+from collections.abc import Collection, Iterable, Iterator, Set
 from typing import Final
 
 import attrs
@@ -124,6 +124,13 @@ class Watch:
     def settled(self, group: str) -> None:
         """Record that the group has no conflict at the moment."""
         self._conflicting.pop(group, None)
+
+    def wanted(self) -> Iterator[tuple[str, Collection[str]]]:
+        """Yield each group that has members, with the topics that the first of them subscribes to."""
+        for group, members in self._groups.items():
+            for member in members.values():
+                yield group, member.statement.wants.keys()
+                break
 
     def says(self, group: str, connection: object) -> Statement | None:
         """Return the last statement of a member."""

@@ -112,7 +112,8 @@ class AdminRequests(Part):
             return await self.request(server, code, header)
         reply, server = await self._started().routes.request_any(code, header, self.timeout_s)
         if reply.code == ResponseCode.TOPIC_NOT_EXIST and isinstance(header, GetRouteinfoByTopicRequest):
-            raise NoRoute(f"no name server knows topic {header.topic}")
+            hint = await self._started().routes.hint(header.topic)
+            raise NoRoute(f"no name server knows topic {header.topic}{hint}")
         if reply.code != ResponseCode.SUCCESS:
             raise await self._explained(refused(reply, server), code)
         return reply

@@ -141,7 +141,10 @@ class ClientInstance:
         self.outages = Outages(world.clock)
         self.rpc = RpcClient(self._remoting, world.clock, hooks, self.outages)
         self.routes = RouteCache(
-            self.rpc, self.servers, world.clock, self.outages, changed=lambda: self.registration.broker_found()
+            *(self.rpc, self.servers, world.clock, self.outages),
+            changed=lambda: self.registration.broker_found(),
+            wrap=self.wrap_name,
+            unwrap=self.unwrap_name,
         )
         self.registration = Registration(
             known_as, self._remoting, self.rpc, self.routes, world.clock, self.job, self.outages

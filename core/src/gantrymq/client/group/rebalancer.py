@@ -93,6 +93,7 @@ class Rebalancer:
         self._timer: Timer | None = None  # starts the next round
         self._failed_rounds = 0  # incomplete rounds in a row
         self._admitted = set[str]()  # topics of which all queues of this member were taken once
+        self._missing = set[str]()  # topics of which was logged that they have no route
         self._known_ids = frozenset[str]()  # client ids of the group in the last round
         self._lost = set[str]()  # names of brokers that were disconnected and are not back
         self._returning: dict[str, set[str]] = {}  # members that may register again, by broker name
@@ -197,7 +198,7 @@ class Rebalancer:
         try:
             return await work
         except NoRoute as problem:
-            logger.debug("rebalance of %s: %s", self._member.group, problem)
+            self._log_missing(topic, problem)
         except GantryError as problem:
             admitted = self.balanced.is_set() or topic in self._admitted
             if isinstance(problem, AccessDenied | FilterRefused) and not admitted:
@@ -207,6 +208,16 @@ class Rebalancer:
         except Exception:  # such as from an allocation strategy; the next round tries again
             logger.exception("rebalance of %s, topic %s", self._member.group, topic)
         return None
+
+    def _log_missing(self, topic: str, problem: NoRoute) -> None:
+        """Log once that a topic has no route: its name may be misspelt. That of a broker which is away is an outage."""
+        member = self._member
+        known = topic in self._admitted or topic in self._missing or member.instance.outages.away
+        if known or topic == member.retry_topic:
+            logger.debug("rebalance of %s: %s", member.group, problem)
+            return
+        self._missing.add(topic)
+        logger.warning("group %s gets no messages of %s for now: %s", member.group, topic, problem)
 
     async def _allocate_topic(self, topic: str, given_up: list[MessageQueue]) -> _TopicAllocation:
         """Determine the queues of this member in *topic*, and give up the others.

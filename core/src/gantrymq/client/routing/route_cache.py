@@ -21,6 +21,7 @@ from gantrymq.client.calls.rpc import CALL_TIMEOUT_S, RpcClient, refused
 from gantrymq.client.errors import NameServerClosed, NoNameServer, NotANameServer
 from gantrymq.client.routing.nameservers import NameServerList
 from gantrymq.client.routing.routes import BrokerAddresses, TopicRoute, parse_route
+from gantrymq.client.routing.similar_topics import SimilarTopics
 from gantrymq.errors import ClientError, ConnectFailed, ConnectionLost, GantryError, HandshakeFailed, NoRoute
 from gantrymq.model import names
 from gantrymq.model.queue import MessageQueue
@@ -45,10 +46,19 @@ class RouteCache:
     """Routes by topic, addresses by broker name."""
 
     def __init__(
-        self, rpc: RpcClient, servers: NameServerList, clock: Clock, outages: Outages, changed: Callable[[], None]
+        self,
+        rpc: RpcClient,
+        servers: NameServerList,
+        clock: Clock,
+        outages: Outages,
+        changed: Callable[[], None],
+        *,
+        wrap: Callable[[str], str] = str,
+        unwrap: Callable[[str], str] = str,
     ) -> None:
-        """*changed* is called after an update that added an address."""
+        """*changed* is called after an update that added an address; *wrap* and *unwrap* are of the namespace."""
         self._rpc = rpc
+        self._similar = SimilarTopics(self.request_any, clock, wrap, unwrap)
         self._clock = clock
         self._servers = servers
         self._outages = outages
@@ -136,7 +146,7 @@ class RouteCache:
         """
         route = await self._round(lambda: self.refresh(topic, timeout_s))
         if route is None:
-            raise _no_route(topic)
+            raise await self._no_route(topic)
         queues = route.readable_queues(topic)
         if not queues:
             raise NoRoute(f"topic {topic} has no queue to read from: no broker of its route grants reading")
@@ -151,7 +161,7 @@ class RouteCache:
         """
         route = await self._round(lambda: self._ask(topic, CALL_TIMEOUT_S))
         if route is None and required:
-            raise _no_route(topic)
+            raise await self._no_route(topic)
         return route
 
     async def find_broker(self, topic: str, broker_name: str, broker_id: int | None = None) -> str:
@@ -170,7 +180,7 @@ class RouteCache:
             if found is not None:
                 return found
         if route is None:
-            raise _no_route(topic)
+            raise await self._no_route(topic)
         what = "no master" if broker_id is None else "no address"
         raise NoRoute(f"broker {broker_name} has {what} in the route of {topic}; is it running and registered?")
 
@@ -217,6 +227,18 @@ class RouteCache:
         except GantryError as problem:
             logger.info("refreshing the route of %s failed: %s", topic, problem)
 
+    async def hint(self, topic: str) -> str:
+        """Return `` (did you mean ...?)`` if a topic has a similar name to that of a missing one, or an empty text."""
+        return await self._similar.hint(topic)
+
+    async def _no_route(self, topic: str) -> NoRoute:
+        if str(topic).startswith(names.RETRY_PREFIX):
+            return NoRoute(f"no name server knows {topic}; its group has not retried a message yet")
+        return NoRoute(
+            f"no name server knows topic {topic}{await self.hint(topic)}; create it, or check that its brokers run and "
+            "are registered"
+        )
+
     async def request_any(self, code: RequestCode, header: Header | None, timeout_s: float) -> tuple[Command, str]:
         """Return the first response of a name server, with any code, and that server's address.
 
@@ -241,7 +263,7 @@ class RouteCache:
     async def _borrow(self, topic: str, default_topic: str, default_queues: int, timeout_s: float) -> None:
         route = await self._round(lambda: self._ask(default_topic, timeout_s))
         if route is None:
-            raise _no_route(topic)
+            raise await self._no_route(topic)
         self._borrowed[topic] = (default_topic, default_queues)
         self._publish[topic] = route.capped(default_queues).publish_queues(topic)
         self._keep(default_topic, route)
@@ -341,9 +363,3 @@ class RouteCache:
         self._brokers = {broker.name: broker for each in self._routes.values() for broker in each.brokers}
         if not before.issuperset(self.addresses(slaves=True)):
             self._changed()
-
-
-def _no_route(topic: str) -> NoRoute:
-    if str(topic).startswith(names.RETRY_PREFIX):
-        return NoRoute(f"no name server knows {topic}; its group has not retried a message yet")
-    return NoRoute(f"no name server knows topic {topic}; create it, or check that its brokers run and are registered")

@@ -19,7 +19,12 @@ from gantrymq_admin.commands.options import (
     served_by,
     where_options,
 )
-from gantrymq_admin.explanations import GroupExplanation, QueueExplanation, explain_group
+from gantrymq_admin.explanations import (
+    GroupExplanation,
+    QueueExplanation,
+    explain_group,
+    without_topics_of_others,
+)
 
 
 @click.command()
@@ -92,7 +97,10 @@ async def _explain(
         except BrokerRefused as problem:
             if problem.response_code != ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST:
                 raise
-            missing = f"there is no group {group}; 'gantrymq group list' lists the groups"
+            missing = (
+                f"there is no group {group}; 'gantrymq group list' lists the groups; a client of which no topic exists "
+                "reaches no broker: its log has a warning with the topic"
+            )
     if not found:
         raise GroupNotExist(missing or f"no broker of the cluster is there to explain group {group}")
-    return found
+    return without_topics_of_others(found)

@@ -14,7 +14,7 @@ from gantrymq.errors import BrokerRefused, GroupNotExist
 from gantrymq.model import names
 from gantrymq.model.group import GroupConfig
 from gantrymq.remoting.codes import ResponseCode
-from gantrymq_admin.explanations import GroupExplanation, QueueExplanation, explain_group
+from gantrymq_admin.explanations import GroupExplanation, QueueExplanation, explain_group, without_topics_of_others
 from gantrymq_admin.progress import ages_of, is_broadcasting, oldest_age, progress_of
 from gantrymq_console.data.asking import Asking, or_none
 from gantrymq_console.data.cluster import Cluster
@@ -156,10 +156,15 @@ async def group_facts(cluster: Cluster, asking: Asking, group: str) -> GroupFact
     """
     readers = await readers_of(cluster, asking)
     found = await asking.all({name: _facts(cluster, name, at, group) for name, at in readers.items()})
-    known = {name: each for name, each in found.items() if each is not None}
+    known = _without_topics_of_others({name: each for name, each in found.items() if each is not None})
     if not known and len(found) == len(readers):
         raise GroupNotExist(f"there is no group {group}")
     return GroupFacts(group, len(readers) - (len(found) - len(known)), known)
+
+
+def _without_topics_of_others(brokers: Mapping[str, BrokerFacts]) -> dict[str, BrokerFacts]:
+    told = without_topics_of_others({name: each.explained for name, each in brokers.items() if each.explained})
+    return {name: attrs.evolve(each, explained=told.get(name)) for name, each in brokers.items()}
 
 
 def head_of(facts: GroupFacts) -> GroupHead:

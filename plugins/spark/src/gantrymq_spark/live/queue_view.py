@@ -16,7 +16,7 @@ from gantrymq.client import Admin, Reader
 from gantrymq.client.admin import QueueStats
 from gantrymq.client.routing.routes import QueueGrant, TopicRoute
 from gantrymq.errors import BrokerRefused, CallTimeout, ConfigError, ConnectFailed, ConnectionLost, NoRoute
-from gantrymq.model.names import DLQ_PREFIX, RETRY_PREFIX, is_system_topic
+from gantrymq.model.names import DLQ_PREFIX, RETRY_PREFIX, is_system_topic, similar_name
 from gantrymq.model.queue import MessageQueue
 from gantrymq.model.topic import PERM_READ
 from gantrymq.remoting.codes import RequestCode, ResponseCode
@@ -53,8 +53,10 @@ class QueueView:
         routes = await self._routes()
         missing = sorted(topic for topic, route in routes.items() if route is None)
         if missing:
+            near = similar_name(missing[0], await self._admin.topics())
+            meant = f" (did you mean {near}?)" if near else ""
             raise ConfigError(
-                f"topic {missing[0]} does not exist, or its brokers are not running; "
+                f"topic {missing[0]} does not exist{meant}, or its brokers are not running; "
                 f"gantrymq topic list -n {';'.join(self._admin.name_servers)} shows the existing ones"
             )
         if not routes:
