@@ -14,11 +14,11 @@ from gantrymq.model.queue import MessageQueue
 from gantrymq.model.topic import TopicConfig
 from gantrymq.remoting.codes import ResponseCode
 from gantrymq_admin.progress import ages_of, lag_sum, oldest_age, progress_of
-from gantrymq_console.data.asking import Asking, or_none
+from gantrymq_console.data.asking import Asking
 from gantrymq_console.data.cluster import Cluster
 from gantrymq_console.data.routes import route_of
 from gantrymq_console.data.table import limited
-from gantrymq_console.data.topics import TYPES, groups_of, kind_by_name, own_topics, put_rate
+from gantrymq_console.data.topics import TYPES, groups_of, kind_by_name, own_topics, put_rate, stats_at
 from gantrymq_console.data.versions import version_name
 from gantrymq_console.web.values import Long
 
@@ -182,7 +182,7 @@ async def topic_head(cluster: Cluster, asking: Asking, topic: str) -> tuple[Topi
     kind = kind_by_name(topic, await asking.needed(own_topics(cluster)))
     masters, is_partial = _masters(route), bool(asking.missing)
     found, rates, configs = await asyncio.gather(
-        asking.all({name: _stats(cluster, at, topic) for name, at in masters.items()}, FIRST),
+        asking.all({name: stats_at(cluster.admin, at, topic) for name, at in masters.items()}, FIRST),
         asking.all({name: put_rate(cluster.admin, at, topic) for name, at in masters.items()}, FIRST),
         asking.all({name: present_config(cluster, at, topic) for name, at in masters.items()}, FIRST),
     )
@@ -326,11 +326,6 @@ async def present_config(cluster: Cluster, address: str, topic: str) -> TopicCon
         if problem.response_code in (ResponseCode.TOPIC_NOT_EXIST, ResponseCode.REQUEST_CODE_NOT_SUPPORTED):
             return None
         raise
-
-
-async def _stats(cluster: Cluster, address: str, topic: str) -> Stats:
-    # The name servers will learn that it has no such topic.
-    return await or_none(cluster.admin.topic_stats(address, topic), ResponseCode.TOPIC_NOT_EXIST) or {}
 
 
 def _masters(route: TopicRoute) -> dict[str, str]:

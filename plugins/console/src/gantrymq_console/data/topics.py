@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Collection
+from collections.abc import Awaitable, Collection, Mapping
 from functools import partial
 from typing import Final, TypeVar
 
 import attrs
 
 from gantrymq.client import Admin
+from gantrymq.client.admin import QueueStats
 from gantrymq.errors import BrokerRefused
 from gantrymq.model import names
+from gantrymq.model.queue import MessageQueue
 from gantrymq.model.topic import TopicConfig
 from gantrymq.remoting.codes import ResponseCode
 from gantrymq_admin.summaries import MAX_ROWS, topic_column, topic_summaries
@@ -56,8 +58,8 @@ class TopicPart:
     """A topic at one broker; None: unknown."""
 
     message_type: str | None
-    queues: int
-    messages: int
+    queues: int | None
+    messages: int | None
     newest_ms: int | None
     in_per_s: float | None
     out_per_s: float | None
@@ -189,19 +191,19 @@ async def _ask(cluster: Cluster, address: str, topic: str) -> TopicPart | None:
     """Return what a broker without summaries knows about a topic, None without the topic."""
     admin = cluster.admin
     stats, groups, config, rate = await asyncio.gather(
-        or_none(admin.topic_stats(address, topic), ResponseCode.TOPIC_NOT_EXIST),
+        _unless_refused(stats_at(admin, address, topic)),
         _unless_refused(groups_of(cluster, address, topic)),
         _config(cluster, address, topic),
         _unless_refused(put_rate(admin, address, topic)),
     )
-    if stats is None:
+    if stats == {}:
         return None
-    newest = max((each.updated_ms for each in stats.values()), default=0)
+    known = stats or {}
     return TopicPart(
         config.attributes.get("message.type", "") if config is not None else None,
-        config.read_queues if config is not None else len(stats),
-        sum(each.count for each in stats.values()),
-        newest or None,
+        config.read_queues if config is not None else len(known) or None,
+        sum(each.count for each in known.values()) if known else None,
+        max((each.updated_ms for each in known.values()), default=0) or None,
         rate,
         None,
         len(groups) if groups is not None else None,
@@ -222,6 +224,12 @@ async def _unless_refused(asked: Awaitable[Got]) -> Got | None:
         return await asked
     except BrokerRefused:
         return None
+
+
+async def stats_at(admin: Admin, address: str, topic: str) -> Mapping[MessageQueue, QueueStats]:
+    """Return the offsets of the queues of a topic at one broker; without the topic there are none."""
+    # The name servers will learn that it has no such topic.
+    return await or_none(admin.topic_stats(address, topic), ResponseCode.TOPIC_NOT_EXIST) or {}
 
 
 async def put_rate(admin: Admin, address: str, topic: str) -> float:
@@ -246,7 +254,7 @@ def _row(name: str, kind: str, tables: Tables[TopicPart]) -> TopicRow:
         name,
         kind,
         values["queues"],
-        Long(values["messages"]),
+        None if values["messages"] is None else Long(values["messages"]),
         values["newest_ms"],
         values["in_per_s"],
         values["out_per_s"],
