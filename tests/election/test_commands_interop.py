@@ -200,25 +200,38 @@ def lose_data_and_recover(running, cluster, server, data):
     return one, two
 
 
-def test_after_a_power_cut_the_member_with_the_longest_log_is_elected(running, tmp_path):
+@pytest.mark.parametrize("kind", ["etcd", "controller"])
+@pytest.mark.parametrize("decided", [False, pytest.param(True, marks=pytest.mark.long)])
+def test_after_a_power_cut_the_member_with_the_longest_log_is_elected(running, tmp_path, kind, decided):
+    """*decided*: a person elects the first one instead."""
     settings = {"minInSyncReplicas": "2", "flushDiskType": "ASYNC_FLUSH", "flushIntervalCommitLog": "8000"}
-    cluster = Cluster(running, tmp_path, {**etcd(running, tmp_path), **settings})
-    one, two = cluster.start("one"), cluster.start("two")
-    wait_for_set(one, [1, 2])
+    if kind == "etcd":
+        [server] = start_etcd(running, tmp_path, 1)
+        settings |= {"electionEngine": "etcd", "etcdEndpoints": server.endpoint, "etcdLeaseSeconds": 3}
+    else:
+        [server] = start_controllers(running, tmp_path, 1)
+        settings |= {"controllerAddr": server.address}
+    cluster = Cluster(running, tmp_path, settings)
+    one, two = cluster.two()
     three = cluster.start("three")
     wait_for_set(one, [1, 2, 3])
-    create_topic(cluster.namesrv, "Orders", queues=1)
     for number in range(100):
         assert request(one.broker_address, 10, HEADER, b"%d" % number + bytes(500))[0]["code"] == 0
     whole = {name: store_of(tmp_path, name).read_bytes().rstrip(b"\0") for name in ("one", "two", "three")}
     assert len(set(whole.values())) == 1
-    for each in (one, two, three):
+    for each in (server, one, two, three):
         each.kill()
+    running(server.again())
     cut(tmp_path, "one", len(whole["one"]) - 30_000)
     cut(tmp_path, "two", len(whole["two"]) - 10_000)
     one = cluster.start("one")
     wait_until(lambda: "for broker id 2, 3, or until a person" in election(one)["problem"], "reason", 40, one.tail)
     assert "until a person elects one with" in cluster.sentences()
+    if decided:
+        done = cluster.run("promote", "broker-a", "1", "--unclean")
+        assert "is the master" in done.output or '"to":1' in done.output, done.output
+        assert election(one)["master"] == 1 and "minInSyncReplicas=2" in election(one)["problem"]
+        return
     two, three = cluster.start("two"), cluster.start("three")
     wait_until(lambda: cluster.run("status").exit_code == 0, "a healthy set", 40, lambda: cluster.sentences())
     for name, each in (("one", one), ("two", two), ("three", three)):

@@ -2,7 +2,9 @@
 
 import base64
 import json
+import re
 
+import attrs
 import pytest
 
 pytest.importorskip("gantrymq_replication")
@@ -378,7 +380,7 @@ class WithoutData:
     def elect(self, asked):
         wanted = int(asked.ext["brokerId"])
         if wanted == self.master:
-            return Command(2011)
+            return Command(2011, ext=self.standing().ext)
         self.master, self.epoch = wanted, self.epoch + 1
         self.elected.append(wanted)
         return self.standing()
@@ -408,8 +410,6 @@ def test_a_controller_without_its_data_elects_in_an_epoch_after_those_of_the_log
         assert set(lost.elected) == {2, 2 + (1 << 32)}
         answer = await controllers.engine.renew(has)
         assert (answer.standing.master, answer.standing.epoch) == (2, known + 1)
-        with pytest.raises(EngineRefused, match="elect, not brokers"):
-            await controllers.engine.admit(2, unclean=True, epoch=known)
 
     simulate(main)
 
@@ -449,3 +449,51 @@ def test_a_controller_forgets_a_broker_that_is_not_alive():
             await controllers.engine.forget(2)
 
     simulate(main, answers={1011: Command(0)})
+
+
+LOGS = {"two": (4, 150), "three": (5, 90)}
+
+
+@pytest.mark.parametrize(
+    ("least", "silent", "own", "why"),
+    [
+        (
+            2,
+            ("two", "three"),
+            (5, 100),
+            "it waits until 2 members of the .* for broker id 2, 3, or until a",
+        ),
+        (1, ("two", "three"), (5, 100), ""),
+        (2, ("two",), (5, 90), ""),
+        (2, ("two",), (5, 89), "it ends at 89, and broker id 3, whose log is longer, is elected first"),
+        (3, ("two",), (5, 100), "it waits until 3 members .* for broker id 2, or"),
+        (3, (), (5, 100), ""),
+        (3, (), (4, 200), "broker id 3, whose log is longer"),
+    ],
+)
+def test_a_log_that_is_not_whole_is_compared_with_those_of_the_set(least, silent, own, why):
+    async def main(controllers, peer):
+        engine = controllers.engine
+        engine._rules = attrs.evolve(engine._rules, least_copies=least)
+        assert await controllers.open() == 1
+        await controllers.world.clock.sleep(11)
+        members = [{"brokerId": 1, "brokerAddress": "one:1"}]
+        peers = []
+        for number, name in enumerate(LOGS, 2):
+            members.append({"brokerId": number, "brokerAddress": f"{name}:1", "alive": False})
+            if name not in silent:
+                peers.append(member := await Peer(controllers.world, name, 1).start())
+                epoch, last = LOGS[name]
+                body = {"epochList": [{"epoch": epoch}], "maxOffset": last}
+                member.answers[1007] = Command(0, body=json.dumps(body).encode())
+        outside = [{"brokerId": 9, "brokerAddress": "nine:1"}]
+        table = {"broker-a": {"inSyncReplicas": members, "notInSyncReplicas": outside}}
+        peer.answers[1006] = Command(0, body=json.dumps({"replicasInfoTable": table}).encode())
+        said = await engine.not_whole(Progress(*own, 0, whole=False))
+        assert re.search(why, said) if why else said == ""
+        await engine.admit(1, unclean=True, epoch=1)
+        assert await engine.not_whole(Progress(*own, 0, whole=False)) == "", "a person has decided"
+        for each in peers:
+            await each.stop()
+
+    simulate(main)

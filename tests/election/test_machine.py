@@ -286,3 +286,13 @@ def test_a_slave_says_that_its_engine_has_lost_its_data():
     assert Elect() not in found.tick(10.0)
     found.learned(standing(2, 5), 10.0, 10.1)
     assert not found.data_lost and "this broker is a slave" in found.problem(10.1)
+
+
+def test_a_named_broker_that_must_not_be_the_master_stands_down_once():
+    found = machine()
+    found.unelectable = "its log is not compared yet"
+    found.tick(0.0)
+    assert found.learned(standing(OWN, 3), 0.0, 0.0) == [StandDown("its log is not compared yet")]
+    assert found.learned(standing(OWN, 3), 1.0, 1.0) == []
+    found.unelectable = ""
+    assert found.learned(standing(OWN, 3), 2.0, 2.0) == [BecomeMaster(3)]

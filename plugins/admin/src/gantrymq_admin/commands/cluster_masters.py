@@ -182,15 +182,17 @@ def _warn_of_loss(found: ElectedSet, wanted: ElectedBroker) -> None:
 async def _elect(admin: Admin, found: ElectedSet, wanted: ElectedBroker, *, unclean: bool) -> None:
     """Ask the controller; with *unclean* it may elect brokers outside of in-sync sets for that moment.
 
-    One that has lost its data needs the broker's help, see `change_master`.
+    One that has lost its data needs the broker's help, see `change_master`, as does one that does not hear of a broker
+    which waits to be compared after an unclean stop.
     """
     assert wanted.id is not None
+    waits = unclean and wanted.alive is False and wanted.election is not None
     before = "false"
     if unclean:
         before = (await admin.controller_settings(found.leader)).get(UNCLEAN, "false")
         await admin.change_controller_settings(found.leader, {UNCLEAN: "true"})
     try:
-        if found.data_lost:
+        if found.data_lost or waits:
             await change_master(admin, wanted.address, "promote", wanted.id, unclean=True, epoch=found.epoch)
         else:
             await admin.elect_master(found.leader, found.cluster, found.broker, wanted.id)

@@ -50,6 +50,7 @@ from gantrymq_replication.election.controller_headers import (
     NextIdResponse,
     RegisterRequest,
     ReplicaInfoRequest,
+    log_end,
     read_set,
     replicas_of,
     write_set,
@@ -63,6 +64,9 @@ from gantrymq_replication.election.engine import (
     OnLost,
     OnNews,
     Progress,
+    longer,
+    not_clean,
+    waits_for,
 )
 from gantrymq_replication.election.identity import Identity, IdentityFiles, in_use
 from gantrymq_replication.election.machine import Standing
@@ -88,6 +92,7 @@ class ControllerRules:
     broker: str
     address: str  # of this broker for clients, and for the controller's requests
     identity: Path  # storePathBrokerIdentity
+    least_copies: int = 1  # minInSyncReplicas
     heartbeat_s: float = 10.0  # controllerHeartBeatTimeoutMills
     priority: int = 0x7FFFFFFF  # brokerElectionPriority; the lowest wins among equal logs
     call_s: float = 3.0
@@ -107,6 +112,8 @@ class ControllerEngine:
         self._files = IdentityFiles(world.files, rules.identity, rules.cluster, rules.broker)
         self._leader = ""
         self._id = 0
+        self._opened_at = 0.0  # monotonic; when this process began to take part
+        self._admitted = False  # a person has decided that it may be elected, although its log may not be whole
         self._forgotten = False  # the controllers did not know this broker's set, although its log has epochs
         self._on_news: OnNews | None = None
         self._on_lost: OnLost | None = None
@@ -128,6 +135,7 @@ class ControllerEngine:
             except StoreDamaged as error:
                 raise EngineRefused(str(error)) from error
         await self._join(progress)
+        self._opened_at = self._clock.monotonic()
         return self._id
 
     async def _identity(self) -> int:
@@ -158,24 +166,24 @@ class ControllerEngine:
         """
         rules = self._rules
         try:
-            found = await self._replicas(broker_id)
+            found = await self._replicas()
         except EngineError:
             return  # it knows no such set, or fails: then `_register` does, too
-        for each in found:
+        for each in (each for each in found if each.get("brokerId") == broker_id):
             if each.get("alive") is True and each.get("brokerAddress") != rules.address:
                 raise EngineRefused(in_use(broker_id, str(each.get("brokerAddress")), rules.identity))
 
-    async def _replicas(self, broker_id: int) -> list[Mapping[str, Any]]:
+    async def _replicas(self, *, in_sync: bool = False) -> list[Mapping[str, Any]]:
         broker = self._rules.broker
         answer = await self._ask(RequestCode.CONTROLLER_GET_SYNC_STATE_DATA, None, json.dumps([broker]).encode())
         try:
-            return replicas_of(answer.payload, broker, broker_id)
+            return replicas_of(answer.payload, broker, in_sync=in_sync)
         except FormatError as error:
             raise EngineUnreachable(f"the controller {self._leader} sent no readable answer: {error}") from error
 
     async def has(self, broker_id: int) -> bool:
         """Return whether a broker of this set has *broker_id*. See `Engine.has`."""
-        return bool(await self._replicas(broker_id))
+        return any(each.get("brokerId") == broker_id for each in await self._replicas())
 
     async def _apply(self, identity: Identity) -> None:
         application = ApplyIdRequest(
@@ -312,6 +320,37 @@ class ControllerEngine:
             raise
         return Answer(_standing(MasterHeader.from_ext(answer.ext), answer.payload), asked_at)
 
+    async def not_whole(self, progress: Progress) -> str:
+        """Compare this broker's log with those of the other members of the set. See `Engine.not_whole`.
+
+        The controller has no heartbeat of members that wait as well, so they are asked themselves (1007).
+        """
+        if self._admitted:
+            return ""
+        members = await self._replicas(in_sync=True)
+        others = {int(each["brokerId"]): str(each.get("brokerAddress")) for each in members if "brokerId" in each}
+        if others.pop(self._id, None) is None:
+            return ""  # it is not elected
+        found = await asyncio.gather(*(self._log_of(each) for each in others.values()))
+        logs = {broker_id: ends for broker_id, ends in zip(others, found, strict=True) if ends is not None}
+        why, least = not_clean(self._id), min(self._rules.least_copies, len(others) + 1)
+        if len(logs) < len(others) and self._clock.monotonic() < self._opened_at + self.lease_s:
+            return f"{why}it waits {self.lease_s:g} s for the other members of the in-sync set"
+        if len(logs) + 1 < least:
+            return why + waits_for(least, others.keys() - logs.keys())
+        for broker_id, ends in sorted(logs.items()):
+            if ends > (progress.epoch, progress.end):
+                return why + longer(progress.end, broker_id)
+        return ""
+
+    async def _log_of(self, address: str) -> tuple[int, int] | None:
+        """Return the last epoch and the end of the log of the broker at *address*; None if it does not answer."""
+        try:
+            answer = await self._client.call(address, request(RequestCode.GET_BROKER_EPOCH_CACHE), self._rules.call_s)
+            return log_end(answer.payload) if answer.code == ResponseCode.SUCCESS else None
+        except GantryError:
+            return None
+
     async def alter(self, epoch: int, change: Alter) -> tuple[frozenset[int], int]:
         """Ask for another in-sync set. See `Engine.alter`."""
         header = AlterRequest(
@@ -336,7 +375,7 @@ class ControllerEngine:
             designate_elect=True,
             invoke_time=self._clock.now_ms(),
         )
-        answer = await self._ask(RequestCode.CONTROLLER_ELECT_MASTER, header)
+        answer = await self._ask(RequestCode.CONTROLLER_ELECT_MASTER, header, ok=(ControllerCode.MASTER_STILL_EXIST,))
         return _standing(MasterHeader.from_ext(answer.ext), answer.payload)
 
     def role_changed(self, command: Command) -> None:
@@ -353,17 +392,23 @@ class ControllerEngine:
             self._on_news(None)
 
     async def admit(self, broker_id: int, *, unclean: bool, epoch: int = 0) -> None:
-        """Have controllers that have lost their data elect this broker in an epoch after *epoch*. See `Engine.admit`.
+        """Have the controllers elect this broker, also while its log is not whole. See `Engine.admit`.
 
+        If they have lost their data, it is elected in an epoch after *epoch*.
         A controller adds 1 to its epoch in each election of another broker, so this broker and an id that is no
         broker's are elected by turns; brokers take no notice of the older epochs. The controllers need
         enableElectUncleanMaster=true meanwhile. All else they decide by themselves (1002).
         """
         standing = await self._replica_info()
-        if broker_id != self._id or not unclean or (standing is not None and standing.epoch >= epoch):
+        if broker_id != self._id or not unclean:
             raise EngineRefused(
                 f"the controllers {', '.join(self._rules.addresses)} elect, not brokers: ask one of them"
             )
+        if standing is not None and standing.epoch >= epoch:
+            self._admitted = True
+            await self._ask(RequestCode.BROKER_HEARTBEAT, self._beat_of(self._id, NOTHING))
+            await self._designate(self._id)
+            return
         await self._rejoin()
         standing, other = standing or Standing(None, 0, frozenset(), 0), self._id + NO_BROKERS
         await self._apply(self._own_application(other))

@@ -30,6 +30,7 @@ __all__ = [
     "NextIdResponse",
     "RegisterRequest",
     "ReplicaInfoRequest",
+    "log_end",
     "read_set",
     "replicas_of",
     "write_set",
@@ -172,16 +173,26 @@ def read_set(body: bytes) -> tuple[frozenset[int], int | None]:
     return frozenset(members), number if type(number) is int else None
 
 
-def replicas_of(body: bytes, broker: str, broker_id: int) -> list[Mapping[str, Any]]:
-    """Return what an answer to 1006 says of *broker_id*: one entry, or none if the controller knows no such broker."""
+def replicas_of(body: bytes, broker: str, *, in_sync: bool = False) -> list[Mapping[str, Any]]:
+    """Return the brokers of a set, or its in-sync set, from an answer to 1006; none without the set."""
     found = loose_json.loads(body)
     sets = found.get("replicasInfoTable") if isinstance(found, dict) else None
     members = sets.get(broker) if isinstance(sets, dict) else None
     if not isinstance(members, dict):
         return []
-    return [
-        each
-        for key in ("inSyncReplicas", "notInSyncReplicas")
-        for each in members.get(key) or ()
-        if isinstance(each, dict) and each.get("brokerId") == broker_id
-    ]
+    keys = ("inSyncReplicas",) if in_sync else ("inSyncReplicas", "notInSyncReplicas")
+    return [each for key in keys for each in members.get(key) or () if isinstance(each, dict)]
+
+
+def log_end(body: bytes) -> tuple[int, int]:
+    """Return the last epoch and the end of a log, from an answer to 1007.
+
+    Raises:
+        FormatError: it is no such answer.
+    """
+    found = loose_json.loads(body)
+    epochs, end = (found.get("epochList"), found.get("maxOffset")) if isinstance(found, dict) else (None, None)
+    if not isinstance(epochs, list) or type(end) is not int:
+        raise FormatError("the answer has no epochList and maxOffset")
+    last = epochs[-1].get("epoch") if epochs and isinstance(epochs[-1], dict) else -1
+    return last if type(last) is int else -1, end

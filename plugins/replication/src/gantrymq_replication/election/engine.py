@@ -23,6 +23,9 @@ __all__ = [
     "OnNews",
     "Progress",
     "listed",
+    "longer",
+    "not_clean",
+    "waits_for",
 ]
 
 OnNews = Callable[[Standing | None], None]
@@ -32,6 +35,24 @@ OnLost = Callable[[str], None]
 def listed(broker_ids: Iterable[int]) -> str:
     """Return broker ids for a sentence, as in ``1, 3``; "none" without one."""
     return ", ".join(map(str, sorted(broker_ids))) or "none"
+
+
+def not_clean(broker_id: int) -> str:
+    """Return the beginning of the sentence why a broker with a log that is not whole is not elected."""
+    return f"broker id {broker_id} did not stop cleanly, so that its log may lack acknowledged messages: "
+
+
+def waits_for(least: int, missing: Iterable[int]) -> str:
+    """Return its end, if fewer than *least* members of the set are there because of the *missing* ones."""
+    return (
+        f"it waits until {least} members of the in-sync set can compare their logs, for broker id {listed(missing)}, "
+        "or until a person elects one with 'gantrymq cluster promote --unclean'"
+    )
+
+
+def longer(end: int, broker_id: int) -> str:
+    """Return its end, if a living member has a longer log than this one, which ends at *end*."""
+    return f"it ends at {end}, and broker id {broker_id}, whose log is longer, is elected first"
 
 
 class EngineError(GantryError):
@@ -97,6 +118,12 @@ class Engine(Protocol):
 
     async def forget(self, broker_id: int) -> None:
         """Forget a broker that `has` knows, and that is gone for good; `EngineRefused` if it is alive."""
+
+    async def not_whole(self, progress: Progress) -> str:
+        """Return why this broker must not be elected yet, as its log may lack acknowledged messages; empty if it may.
+
+        Asked for a log that is not whole, until it is. An engine that looks at that in `elect` returns nothing.
+        """
 
     async def alter(self, epoch: int, change: Alter) -> tuple[frozenset[int], int]:
         """Replace the in-sync set as the master of *epoch*; return the new set and its set epoch."""

@@ -38,6 +38,7 @@ def make_engine(broker: Broker, rules: ElectionSettings, etcd: Etcd | None, *, d
         broker=registration.broker_name,
         address=registration.address,
         identity=rules.identity,
+        least_copies=rules.least_copies,
         heartbeat_s=rules.heartbeat_s,
         priority=rules.priority,
     )

@@ -48,6 +48,9 @@ from gantrymq_replication.election.engine import (
     OnNews,
     Progress,
     listed,
+    longer,
+    not_clean,
+    waits_for,
 )
 from gantrymq_replication.election.etcd_client import Etcd, KeyValue, Txn
 from gantrymq_replication.election.identity import IdentityFiles, in_use
@@ -421,6 +424,10 @@ class EtcdEngine:
             )
         return ""
 
+    async def not_whole(self, progress: Progress) -> str:
+        """Leave it to `elect`. See `Engine.not_whole`."""
+        return ""
+
     def _not_whole(self, state: _State, broker_id: int) -> str:
         """Return why the log of a member may lack acknowledged messages that others have; empty if it does not."""
         own = state.members[broker_id]
@@ -428,20 +435,16 @@ class EtcdEngine:
             return ""
         others = {each: state.members[each] for each in state.in_sync & state.members.keys() - {broker_id}}
         least, end = min(self._rules.least_copies, len(state.in_sync)), own["end"]
-        why = f"broker id {broker_id} did not stop cleanly, so that its log may lack acknowledged messages: "
+        why = not_clean(broker_id)
         if self._clock.monotonic() < self._opened_at + self._rules.member_s + LATE_S:
             return f"{why}it waits {self._rules.member_s} s, in which etcd forgets the members that are gone"
         if len(others) + 1 < least:
-            missing = listed(state.in_sync - state.members.keys())
-            return (
-                f"{why}it waits until {least} members of the in-sync set can compare their logs, for broker id "
-                f"{missing}, or until a person elects one with 'gantrymq cluster promote --unclean'"
-            )
+            return why + waits_for(least, state.in_sync - state.members.keys())
         for each, record in sorted(others.items()):
             if (confirmed := record.get("confirmed", 0)) > end:
                 return f"{why}it ends at {end}, and broker id {each} has confirmed ones up to {confirmed}"
             if record.get("electable", True) and (record["epoch"], record["end"]) > (own["epoch"], end):
-                return f"{why}it ends at {end}, and broker id {each}, whose log is longer, is elected first"
+                return why + longer(end, each)
         return ""
 
     async def alter(self, epoch: int, change: Alter) -> tuple[frozenset[int], int]:

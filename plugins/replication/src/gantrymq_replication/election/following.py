@@ -230,8 +230,9 @@ class Following:
             start = next(each.log_offset for each in pieces if each.data)
             self._appending.append(start, data, self._silence.heard_at)
         confirmed = pieces[-1].confirm_offset
+        completed = False
         if not self._log.whole and self._master is not None:
-            self._log.whole = self._appending.end >= max(self._master.end, confirmed)
-        if confirmed > self._log.confirmed:
+            completed = self._log.whole = self._appending.end >= max(self._master.end, confirmed)
+        if completed or confirmed > self._log.confirmed:
             self._log.confirm(min(confirmed, self._appending.end))
             self._moved()

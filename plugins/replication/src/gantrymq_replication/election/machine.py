@@ -203,6 +203,11 @@ class Machine:
         return self._known
 
     @property
+    def own_id(self) -> int:
+        """The id of this broker."""
+        return self._rules.own_id
+
+    @property
     def own(self) -> bool:
         """Whether this broker is named as the master; it may not be ready."""
         return self.master == self._rules.own_id
@@ -312,6 +317,7 @@ class Machine:
         self._deadline, self._lost_at = NEVER, now
 
     def _changed(self, standing: Standing) -> list[Decision]:
+        told = self._role is _Role.NONE and self._problem == self.unelectable
         decisions = self._stop_serving(f"epoch {standing.epoch} has begun")
         self._deadline = NEVER
         if standing.master is None:
@@ -320,7 +326,7 @@ class Machine:
         if standing.master == self._rules.own_id:
             if self.unelectable:
                 self._role, self.set, self._problem = _Role.NONE, None, self.unelectable
-                return [*decisions, StandDown(self.unelectable)]
+                return decisions if told else [*decisions, StandDown(self.unelectable)]
             self._role, self.set = _Role.BECOMING, None
             self._served = standing.epoch
             self._problem = f"this broker is becoming the master of epoch {standing.epoch}"

@@ -88,7 +88,7 @@ class ElectionRequests:
             await self._change(wish, machine)
         except EngineError as error:
             raise RequestRefused(1, str(error)) from error
-        found = await self._seen(machine, epoch, service.clock)
+        found = await self._seen(machine, epoch, service.clock, own=wish.broker_id == machine.own_id)
         return _answer(asked, {**found, "refusedMillis": round(1000 * (service.now - began))})
 
     def _forget_host(self, host: str) -> None:
@@ -102,6 +102,8 @@ class ElectionRequests:
         if wish.act in ("handover", "demote"):
             await election.hand_over(wish.broker_id, waits=wish.act == "handover")
         elif wish.act == "promote" and wish.broker_id is not None:
+            if wish.broker_id == election.own_id and wish.unclean:
+                election.take_as_whole()
             if wish.broker_id == election.own_id and machine.unelectable:
                 raise RequestRefused(1, f"broker id {wish.broker_id} must not be the master: {machine.unelectable}")
             if machine.data_lost and not wish.unclean:
@@ -110,10 +112,10 @@ class ElectionRequests:
         else:
             raise RequestRefused(1, "65031: act is handover or demote, or promote or forget with a brokerId")
 
-    async def _seen(self, machine: Machine, epoch: int, clock: Clock) -> dict[str, Any]:
-        """Wait for the master of a later epoch."""
+    async def _seen(self, machine: Machine, epoch: int, clock: Clock, *, own: bool) -> dict[str, Any]:
+        """Wait for the master of a later epoch; *own*: this broker is to be it, and may have been named before."""
         until = clock.monotonic() + SEEN_S
-        while machine.epoch <= epoch or machine.master is None:
+        while (machine.epoch <= epoch or machine.master is None) and not (own and machine.is_master):
             if clock.monotonic() > until:
                 raise RequestRefused(
                     1,

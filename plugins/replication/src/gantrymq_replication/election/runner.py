@@ -21,6 +21,7 @@ from gantrymq_replication.election.engine import (
     EngineUnreachable,
     Progress,
     listed,
+    not_clean,
 )
 from gantrymq_replication.election.machine import (
     Alter,
@@ -115,6 +116,8 @@ class Election:
         self._next: RoleChange | None = None
         self._changed = asyncio.Event()
         self._known: tuple[int, int | None] = (0, None)  # epoch and master
+        self._compared = ""  # why the log of this broker may not be whole
+        self._declines: dict[int, str] = {}  # what the log says of members that do not take over
         self._data_lost = ""  # what the log says of it
         self.known_since_ms = 0  # wall time since which this broker knows them; 0: it knows none
 
@@ -267,6 +270,9 @@ class Election:
         epoch, now = self._host.progress().epoch, self._clock.monotonic()
         machine = self.machine = Machine(role_rules, self._rules.set_rules(own_id), now, epoch)
         machine.unelectable = self._unelectable
+        if not machine.unelectable and not self._host.progress().whole:
+            machine.unelectable = f"{not_clean(own_id)}they are compared"
+            self._run(self._compare(machine))
         self._run(self._change_roles(machine))
         while True:
             try:
@@ -276,6 +282,30 @@ class Election:
                 log.exception("a look at the election failed")
                 await self._clock.sleep(AGAIN_S)
             await self._clock.sleep(TICK_S)
+
+    async def _compare(self, machine: Machine) -> None:
+        """Let this broker be elected when the engine allows it, unless it follows a master before."""
+        told = self._compared = machine.unelectable
+        while machine.unelectable == told:
+            try:
+                told = await self._engine.not_whole(self._host.progress())
+            except EngineError as error:
+                told = not_clean(self.own_id) + str(error)
+            except Exception:  # it would never be elected
+                log.exception("the logs of the set cannot be compared")
+            if machine.unelectable != self._compared:
+                return
+            if told != self._compared:
+                log.warning("%s", told or "the log of this broker is compared with those of the set: it may be elected")
+            machine.unelectable = self._compared = told
+            if not told:
+                return
+            await self._clock.sleep(AGAIN_S)
+
+    def take_as_whole(self) -> None:
+        """Let this broker be elected although its log may not be whole, because a person has decided so."""
+        if self.machine is not None and self._compared and self.machine.unelectable == self._compared:
+            self.machine.unelectable = ""
 
     # --- decisions ---------------------------------------------------------------------------------------------------
 
@@ -394,7 +424,9 @@ class Election:
             try:
                 await self._engine.hand_over(machine.epoch, other)
             except EngineError as error:
-                log.info("broker id %d does not take over: %s", other, error)
+                if self._declines.get(other) != (told := _sentence(error)):
+                    self._declines[other] = told
+                    log.info("broker id %d does not take over: %s", other, told)
             except Exception:  # the role is tried again
                 log.exception("broker id %d does not take over", other)
             else:

@@ -502,7 +502,7 @@ class ElectionService:
 
     def _copy_news(self) -> None:
         """Take news of the master: the logs are equal, or more is confirmed."""
-        machine, whole = self.machine, self._log.end >= self._log.needed
+        machine, whole = self.machine, self._log.whole and self._log.end >= self._log.needed
         if machine is not None and machine.unelectable and whole and not self._rules.learner:
             machine.unelectable = ""
         self._show()
