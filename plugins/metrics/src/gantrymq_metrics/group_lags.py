@@ -120,7 +120,10 @@ class GroupLags:
 
     async def _pairs(self) -> dict[Pair, None]:
         """Return the topics and groups with a commit, and those of subscriptions."""
-        found = dict.fromkeys(pair for pair, _ in self._broker.metrics.committed())
+        found: dict[Pair, None] = {}
+        for pair, _ in self._broker.metrics.committed():
+            found[pair] = None
+            await self._slices.item_done()
         for group in tuple(self._broker.groups.view):
             if self._broker.clients.consumers(group):
                 found.update(dict.fromkeys((topic, group) for topic in self._broker.lags.topics(group)))
