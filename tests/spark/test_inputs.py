@@ -6,9 +6,19 @@ pytest.importorskip("pyspark")
 pytest.importorskip("gantrymq_storage_mmap")
 pytest.importorskip("gantrymq_filter_tag")
 
+import attrs
+
+from gantrymq.client import Message
 from gantrymq.errors import ConfigError
+from gantrymq.interfaces import StoreMessage
+from gantrymq.model.sys_flag import COMPRESSED, TRANSACTION_COMMIT
+from gantrymq.model.topic import TopicConfig
 from gantrymq_spark import register
+from gantrymq_spark.jobs.archive import archive
+from gantrymq_spark.jobs.audit import Limits, audit
 from gantrymq_spark.jobs.inputs import Input, messages
+from gantrymq_spark.jobs.query import Search, query
+from gantrymq_spark.jobs.stats import STATS_COLUMNS, stats
 from gantrymq_testing.running_broker import RunningBroker
 
 pytestmark = pytest.mark.spark
@@ -59,6 +69,75 @@ def test_times_and_patterns(spark, inputs):
     wanted = sum(since <= time < until for time in times)
     for given in inputs(topics=("Orders",), since_ms=since, until_ms=until):
         assert len(rows(spark, given)) == wanted
+
+
+@pytest.fixture(scope="module")
+def kinds(broker, spark, tmp_path_factory):
+    """The three inputs with messages of every kind in the topics Kinds and Inner, and a message of a system topic."""
+    register(spark)
+    broker.create_topic("Kinds", 2)
+    broker.call(broker.broker.topics.put, TopicConfig("Inner", 1, 1, attributes={"queue.type": "BatchCQ"}))
+    broker.create_topic("Compressed", 1)
+
+    async def send():
+        async with broker.producer(compress_over_bytes=1000) as producer:
+            await producer.send(Message("Kinds", b"plain"))
+            await producer.send(Message("Kinds", b"all", tags="t", keys=["k1", "k2"], properties={"a": "1"}))
+            await producer.send(Message("Kinds", b"long " * 1000, tags="t"))
+            await producer.send_batch([Message("Kinds", b"%d" % n, tags="t", keys=f"b{n}") for n in range(3)])
+            for size in (10, 2000):  # the second is compressed as a whole
+                await producer.send_batch([Message("Inner", b"%d" % n * size, keys=f"i{n}") for n in range(5)])
+        put, half = broker.broker.messages.put, "RMQ_SYS_TRANS_HALF_TOPIC"
+        await put(StoreMessage("Kinds", 0, b"committed", b"", sys_flag=TRANSACTION_COMMIT, prepared_offset=17))
+        await put(StoreMessage("Kinds", 1, b"not compressed", b"", sys_flag=COMPRESSED))
+        await put(StoreMessage("Kinds", 1, b"retried", b"RECONSUME_TIME\x012\x02", reconsume_times=2))
+        await put(StoreMessage(half, 0, b"half", b""))
+
+    broker.run(send())
+    folder = str(tmp_path_factory.mktemp("archive"))
+    name = broker.settings.text("brokerName")
+    store = Input(store=str(broker.settings.text("storePathRootDir")), options={"brokerName": name})
+    archive(spark, store, folder)
+    live = Input(namesrv=broker.namesrv, topics=("Kinds", "Inner"))
+    return live, attrs.evolve(store, topics=live.topics), Input(archive=folder, topics=live.topics), store, folder
+
+
+def test_every_kind_of_message_has_the_same_rows_in_every_input(spark, kinds):
+    live, store, kept, whole, folder = kinds
+    order = ("topic", "queueId", "queueOffset")
+    expected = messages(spark, live).orderBy(*order).collect()
+    assert len(expected) == 19
+    for given in (store, kept):
+        assert messages(spark, given).orderBy(*order).collect() == expected
+    everything = [
+        messages(spark, given).orderBy("brokerName", *order).collect() for given in (whole, Input(archive=folder))
+    ]
+    assert everything[0] == everything[1]
+    assert not any(row.topic.startswith("RMQ_SYS") for row in everything[0])
+    by_option = attrs.evolve(whole, options={**whole.options, "systemtopics": "true"})
+    assert messages(spark, by_option).where("topic like 'RMQ_SYS%'").count() == 1
+
+
+def test_jobs_count_and_find_the_messages_of_inner_batches(spark, kinds):
+    from gantrymq_spark.jobs.replay import rows_to_replay
+
+    found = []
+    for given in kinds[:3]:
+        inner = attrs.evolve(given, topics=("Inner",))
+        stated = stats(messages(spark, inner, STATS_COLUMNS))
+        total = [row.messages for row in stated.topics.collect()]
+        (one,) = query(
+            spark, inner, Search(key="i3", condition="length(body) > 100"), ("body", "queueOffset")
+        ).collect()
+        replayed = rows_to_replay(spark, inner).count()
+        audited = audit(spark, inner, Limits(0))
+        sums = audited.hours.groupBy("topic").agg({"messages": "sum", "bytes": "sum"}).collect()
+        faults = audited.findings.where("fault").count()
+        audited.close()
+        found.append((total, bytes(one.body), one.queueOffset, replayed, sums, faults))
+    assert found[0][:4] == ([10], b"3" * 2000, 8, 10)
+    assert found[0][5] == 0
+    assert found == found[:1] * 3
 
 
 @pytest.mark.parametrize(

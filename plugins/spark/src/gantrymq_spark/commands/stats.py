@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import attrs
 import click
 
 from gantrymq.commands.output import FilledPath, output_option, print_json, print_table, say
@@ -47,6 +48,8 @@ def stats(
     with job_session("stats", master, conf) as session:
         from pyspark import StorageLevel
 
+        if system_topics and given.store is not None:
+            given = attrs.evolve(given, options={"systemTopics": "true", **given.options})
         frame = messages(session, given, columns)
         kept = (frame if system_topics else without_system_topics(frame)).persist(StorageLevel.DISK_ONLY)
         found = stats_summary(stats(kept, step, property_name), step, top)

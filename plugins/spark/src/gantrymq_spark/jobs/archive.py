@@ -27,7 +27,7 @@ from gantrymq_spark.jobs.archive_layout import STAGING, ArchivedFile, QueueProgr
 from gantrymq_spark.jobs.archive_manifest import Archive
 from gantrymq_spark.jobs.archive_plan import ArchiveRange, next_ranges, refuse_unnamed
 from gantrymq_spark.jobs.archive_write import FILE_BYTES, rows_in_ranges, staged_files
-from gantrymq_spark.jobs.inputs import Input, messages
+from gantrymq_spark.jobs.inputs import Input, messages, store_texts
 from gantrymq_spark.jobs.live_ranges import live_bounds, live_ranges
 from gantrymq_spark.store_options import read_store_options
 from gantrymq_spark.store_reading import plan_read
@@ -131,10 +131,8 @@ def _of_topics(spark: SparkSession, given: Input, held: Archive, report: Archive
 def _of_store(spark: SparkSession, given: Input, held: Archive, report: ArchiveReport, most: int) -> None:
     from pyspark.sql import functions as sql
 
-    ours = {"systemTopics": "false", "unwrapBatches": "true", "bodyProblems": "keep"}
-    options = {"path": str(given.store), **ours, **given.options}
-    given = attrs.evolve(given, options={name: text for name, text in options.items() if name != "path"})
-    read = read_store_options(options, source="gantrymq.store")
+    given = attrs.evolve(given, options={"systemTopics": "false", "bodyProblems": "keep", **given.options})
+    read = read_store_options({"path": str(given.store), **store_texts(given)}, source="gantrymq.store")
     broker_name = read.broker_name or ""
     refuse_unnamed(held.state, [broker_name], report.folder)
     parts = plan_read(read)

@@ -32,6 +32,7 @@ from gantrymq.model.names import (
 )
 from gantrymq.model.properties import REAL_TOPIC
 from gantrymq.model.sys_flag import TRANSACTION_COMMIT, TRANSACTION_MASK
+from gantrymq_spark.batches import batch_of
 from gantrymq_spark.columns import COLUMNS
 from gantrymq_spark.damage import damage_batch, damage_schema
 from gantrymq_spark.jobs.audit_messages import CRC_COLUMNS, KEY_COLUMNS, KEY_SCHEMA, crc_findings, key_places
@@ -87,20 +88,34 @@ class Digest:
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Yield rows of `DIGEST_SCHEMA` for messages with `digest_columns`."""
         for batch in batches:
-            table = pa.Table.from_batches([batch])
-            if self.since_us is not None:
-                table = table.filter(pc.greater_equal(table["storeTimestamp"].cast(pa.int64()), self.since_us))
-            if self.pending:
-                yield from _rows("transaction", table.filter(_of_transactions(table)))
-                yield from _rows("delay", table.filter(_of_delays(table)))
-            table = self._taken(table)
-            if not table.num_rows:
-                continue
-            yield from _rows("run", queue_runs(table))
-            yield from _rows("key", key_places(table))
-            yield from _rows("hour", _hours(table))
-            if self.bodies:
-                yield from _rows("crc", _crc(table))
+            yield from self.rows(batch, batch)
+
+    def rows(self, stored: pa.RecordBatch, delivered: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
+        """Yield rows of `DIGEST_SCHEMA`.
+
+        Args:
+            stored: messages as they are stored, for what concerns records.
+            delivered: the same messages with inner batches split, for what is counted by message.
+        """
+        table = self._since(pa.Table.from_batches([stored]))
+        if self.pending:
+            yield from _rows("transaction", table.filter(_of_transactions(table)))
+            yield from _rows("delay", table.filter(_of_delays(table)))
+        table = self._taken(table)
+        if not table.num_rows:
+            return
+        yield from _rows("run", queue_runs(table))
+        if self.bodies:
+            yield from _rows("crc", _crc(table))
+        if delivered is not stored:
+            table = self._taken(self._since(pa.Table.from_batches([delivered])))
+        yield from _rows("key", key_places(table))
+        yield from _rows("hour", _hours(table))
+
+    def _since(self, table: pa.Table) -> pa.Table:
+        if self.since_us is None:
+            return table
+        return table.filter(pc.greater_equal(table["storeTimestamp"].cast(pa.int64()), self.since_us))
 
     def _taken(self, table: pa.Table) -> pa.Table:
         if self.until_us is not None:
@@ -132,9 +147,10 @@ def digest_of_ranges(options: StoreOptions, parts: Sequence[StoreRange], digest:
     shown = attrs.evolve(options, stored_bodies=True).row_options(digest_columns(digest))
     for part in parts:
         scan = LogScan(RealFiles(), part, check_crc=False)
-        batches = scan.batches(shown)
-        while (batch := with_store_errors(options.path, lambda given=batches: next(given, None))) is not None:  # type: ignore[misc]
-            yield from digest([batch])
+        runs = scan.runs()
+        while (records := with_store_errors(options.path, lambda given=runs: next(given, None))) is not None:  # type: ignore[misc]
+            stored, messages = batch_of(records, shown), records.unwrapped()
+            yield from digest.rows(stored, stored if messages is records else batch_of(messages, shown))
         yield from _rows("damage", pa.Table.from_batches([damage_batch(scan.damages)]))
 
 

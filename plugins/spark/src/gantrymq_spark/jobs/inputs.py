@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from gantrymq_spark.jobs.archive_layout import ArchiveState
 
-__all__ = ["Input", "live_texts", "messages", "row_condition"]
+__all__ = ["Input", "live_texts", "messages", "row_condition", "store_texts"]
 
 T = TypeVar("T")
 FILTERED = ("topic", "tags", "storeTimestamp", "properties")  # columns that conditions use
@@ -90,7 +90,7 @@ def messages(
     if given.store is None:
         return spark.read.format("gantrymq").options(**live_texts(given)).option("columns", ",".join(names)).load()
     needed = [*names, *(each for each in FILTERED if each not in names)] if _narrows(given) else list(names)
-    reader = spark.read.format("gantrymq.store").options(**given.options).option("columns", ",".join(needed))
+    reader = spark.read.format("gantrymq.store").options(**store_texts(given)).option("columns", ",".join(needed))
     return reader.load(given.store).where(row_condition(given)).select(*names)
 
 
@@ -136,6 +136,12 @@ def live_texts(given: Input) -> dict[str, str]:
         "sql92": given.sql92,
     }
     return {**{name: str(value) for name, value in said.items() if value is not None}, **given.options}
+
+
+def store_texts(given: Input) -> dict[str, str]:
+    """Return the options of the store source: messages as consumers receive them; system topics only if named."""
+    systems = {} if given.topics else {"systemTopics": "false"}
+    return {"unwrapBatches": "true", **systems, **given.options}
 
 
 def _narrows(given: Input) -> bool:

@@ -53,12 +53,10 @@ class ReplayPlan:
 def rows_to_replay(spark: SparkSession, given: Input) -> DataFrame:
     """Return the messages as rows for the sink, with their ids in ``sinkId``.
 
-    For a store without topic names, the broker's own topics are excluded. Raises as `messages`.
+    Raises as `messages`.
     """
     from pyspark.sql import functions as sql
 
-    if given.store is not None and not given.topics and given.pattern is None:
-        given = attrs.evolve(given, options={"systemTopics": "false", **given.options})
     rows = messages(spark, given, _COLUMNS).withColumn("brokerName", sql.coalesce("brokerName", sql.lit("")))
     return rows.withColumn("sinkId", sql.concat_ws("/", *_QUEUE, "queueOffset"))
 
