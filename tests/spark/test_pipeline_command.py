@@ -140,6 +140,28 @@ def test_wrong_usage_is_found_before_spark_starts(monkeypatch, arguments, says):
     assert (done.exit_code, says in " ".join(done.stderr.split())) == (2, True), done.stderr
 
 
+@pytest.mark.parametrize(
+    ("arguments", "code"),
+    [
+        (["archive", "{store}/archive", "--store", "{store}"], 1),
+        (["archive", "{store}", "--topic", "T"], 1),
+        (["archive", "{store}/..", "--store", "{store}"], 1),
+        (["query", "--topic", "T", "--to", "{store}/rows"], 1),
+        (["stats", "--topic", "T", "--report", "{store}/report"], 1),
+        (["audit", "--store", "{store}", "--report", "{store}/config"], 2),
+    ],
+)
+def test_output_into_a_store_is_refused_before_spark_starts(monkeypatch, tmp_path, arguments, code):
+    monkeypatch.setitem(sys.modules, "gantrymq_spark.session", None)
+    store = tmp_path / "store"
+    for name in ("commitlog", "consumequeue", "config"):
+        (store / name).mkdir(parents=True)
+    before = sorted(tmp_path.rglob("*"))
+    done = run("pipeline", *(word.format(store=store) for word in arguments))
+    assert (done.exit_code, "name a folder outside it" in " ".join(done.stderr.split())) == (code, True), done.stderr
+    assert sorted(tmp_path.rglob("*")) == before
+
+
 @click.command()
 @input_options
 @spark_options

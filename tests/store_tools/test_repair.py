@@ -10,6 +10,7 @@ from gantrymq_store_files.log_walk import scan
 from gantrymq_store_tools.layout import find_layout
 from gantrymq_store_tools.log_reader import LogReader
 from gantrymq_store_tools.repair import repair_store
+from gantrymq_store_tools.target_files import refuse_store_folder
 
 
 def repaired(small, tmp_path):
@@ -153,6 +154,26 @@ def test_a_copy_that_is_there_or_inside_the_store_is_refused(small, tmp_path):
         repair_store(small.files, small.root, tmp_path / "copy", 77, lambda time_ms: 0)
     with pytest.raises(StoreError, match="inside the store"):
         repair_store(small.files, small.root, small.root / "copy", 77, lambda time_ms: 0)
+
+
+def test_folders_of_stores_are_refused_for_output(small, tmp_path):
+    for folder in ("archive", "commitlog/archive", "consumequeue/Orders/0", "", "config/a/b"):
+        with pytest.raises(StoreError, match="is inside the store"):
+            refuse_store_folder(small.files, small.root / folder)
+    for folder in (tmp_path, tmp_path.parent):
+        with pytest.raises(StoreError, match="contains the store"):
+            refuse_store_folder(small.files, folder, small.root)
+        refuse_store_folder(small.files, folder)
+    (tmp_path / "link").symlink_to(small.root)
+    with pytest.raises(StoreError, match="is inside the store"):
+        refuse_store_folder(small.files, tmp_path / "link" / "archive")
+    with pytest.raises(StoreError, match="contains the store"):
+        refuse_store_folder(small.files, tmp_path, tmp_path / "link")
+    (tmp_path / "other" / "commitlog").mkdir(parents=True)  # the log of a store in another folder
+    refuse_store_folder(small.files, tmp_path / "other" / "archive", small.root)
+    (tmp_path / "other" / "lock").touch()  # of a new store
+    with pytest.raises(StoreError, match="is inside the store"):
+        refuse_store_folder(small.files, tmp_path / "other" / "archive")
 
 
 def test_large_damage_is_filled_by_several_records(tmp_path, monkeypatch):

@@ -38,7 +38,7 @@ from gantrymq_store_tools.open_files import OpenFiles
 from gantrymq_store_tools.queue_write import QueueWriter
 from gantrymq_store_tools.rebuild_store import present_index_layout
 from gantrymq_store_tools.store_rules import has_tag_keys, rules_of
-from gantrymq_store_tools.target_files import copy_file, new_folder
+from gantrymq_store_tools.target_files import copy_file, new_folder, refuse_store_folder
 
 __all__ = ["RepairReport", "repair_store"]
 
@@ -103,8 +103,7 @@ def repair_store(
             f"'{before.delay_levels}' give, and a repair would change them; name the messageDelayLevel of its broker "
             "with --delay-levels"
         )
-    if target.absolute().is_relative_to(root.absolute()):
-        raise StoreError(f"{target} is inside the store; name a folder outside it")
+    refuse_store_folder(files, target, root)
     new_folder(files, target)
     report = RepairReport(root, target, before)
     layout = find_layout(files, root, log_folders)

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Iterable
+from contextlib import suppress
 from pathlib import Path
 
 from gantrymq.errors import StoreError
+from gantrymq.formats.store_folders import COMMIT_LOG, QUEUES
 from gantrymq.world.files import File, Files
-from gantrymq_store_files.file_names import file_name, pieces
+from gantrymq_store_files.file_names import file_name, file_start, pieces
 
-__all__ = ["TargetFiles", "copy_file", "new_folder", "same_bytes"]
+__all__ = ["TargetFiles", "copy_file", "new_folder", "refuse_store_folder", "same_bytes"]
 
+IN_STORES = frozenset({"abort", "checkpoint", "lock", QUEUES})  # beside commitlog
 MAX_OPEN = 64
 CHUNK_BYTES = 1024 * 1024
 _ZEROS = bytes(CHUNK_BYTES)
@@ -26,6 +29,33 @@ def new_folder(files: Files, folder: Path) -> None:
     if files.stat(folder) is not None:
         raise StoreError(f"{folder} already exists; move it away, or name another folder with --to")
     files.make_dirs(folder)
+
+
+def refuse_store_folder(files: Files, target: Path, root: Path | None = None) -> None:
+    """Refuse a folder for output that is in a store, whether or not a broker has it open, or that contains *root*.
+
+    Args:
+        target: the folder; it need not exist.
+        root: the store that is read, if any.
+
+    Raises:
+        StoreError: *target* is, or is in, the folder of a store or of a commit log, or contains *root*.
+    """
+    whole = target.absolute().resolve()
+    if root is not None and root.absolute().resolve().is_relative_to(whole):
+        raise StoreError(f"{target} contains the store {root}; name a folder outside it")
+    for folder in (whole, *whole.parents):
+        if _is_of_store(files, folder):
+            raise StoreError(f"{target} is inside the store {folder}; name a folder outside it")
+
+
+def _is_of_store(files: Files, folder: Path) -> bool:
+    with suppress(OSError):  # of another user
+        names = files.list(folder)
+        return (COMMIT_LOG in names and not IN_STORES.isdisjoint(names)) or any(
+            file_start(name) is not None for name in names
+        )
+    return False
 
 
 class TargetFiles:

@@ -25,11 +25,12 @@ def archive(folder: str, given: Input, master: str | None, conf: dict[str, str],
     next one continues. The broker's retention may delete archived messages.
     """
     from gantrymq_spark.jobs.archive import archive as work
-    from gantrymq_spark.jobs.archive import refuse
+    from gantrymq_spark.jobs.archive import refuse, refuse_folder
 
     check_input(given)
     with usage_errors():
         refuse(given)
+    refuse_folder(given, folder)
     with job_session("archive", master, conf) as session:
         report = work(session, given, folder)
     if output == "json":

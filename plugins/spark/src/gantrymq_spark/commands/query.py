@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import json
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import attrs
@@ -14,6 +15,7 @@ from gantrymq_spark.commands.inputs import check_input, input_options, usage_err
 from gantrymq_spark.commands.spark import job_session, spark_options
 from gantrymq_spark.jobs.inputs import Input
 from gantrymq_store_tools.findings import counted
+from gantrymq_store_tools.target_files import refuse_store_folder
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -74,10 +76,13 @@ def query(
     output: str,
 ) -> None:
     """Find messages of live topics (--topic), of a store (--store), or of an archive (--archive)."""
+    from gantrymq.world.real import RealFiles
     from gantrymq_spark.jobs.query import Search, refuse_live
     from gantrymq_spark.jobs.query import query as work
 
     check_input(given)
+    if target is not None:
+        refuse_store_folder(RealFiles(), Path(target))
     if live:
         with usage_errors():
             refuse_live(given)

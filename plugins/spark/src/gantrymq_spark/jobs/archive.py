@@ -31,6 +31,7 @@ from gantrymq_spark.jobs.inputs import Input, messages, store_texts
 from gantrymq_spark.jobs.live_ranges import live_bounds, live_ranges
 from gantrymq_spark.store_options import read_store_options
 from gantrymq_spark.store_reading import plan_read
+from gantrymq_store_tools.target_files import refuse_store_folder
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -78,12 +79,14 @@ def archive(spark: SparkSession, given: Input, folder: str, *, commit_messages: 
 
     Raises:
         ConfigError: *given* is invalid.
-        StoreError: a topic was deleted and recreated, a store cannot be read, or its broker's name is missing.
+        StoreError: *folder* is in a store or contains it; a topic was deleted and recreated, a store cannot be read,
+            or its broker's name is missing.
         StoreLocked: another run is writing to the archive.
         ClientError: brokers do not respond.
         OSError: the archive cannot be written.
     """
     refuse(given)
+    refuse_folder(given, folder)
     report = ArchiveReport(folder)
     with Archive(RealFiles(), Path(folder)) as held:
         (_of_store if given.store is not None else _of_topics)(spark, given, held, report, commit_messages)
@@ -102,6 +105,12 @@ def refuse(given: Input) -> None:
             raise ConfigError(
                 f"an archive has whole queues, so that runs can continue it; remove {option}, which query supports"
             )
+
+
+def refuse_folder(given: Input, folder: str) -> None:
+    """Raise StoreError if *folder* is in a store or contains the store of *given*."""
+    options = None if given.store is None else read_store_options({"path": given.store}, source="gantrymq.store")
+    refuse_store_folder(RealFiles(), Path(folder), None if options is None else options.path)
 
 
 def _of_topics(spark: SparkSession, given: Input, held: Archive, report: ArchiveReport, most: int) -> None:

@@ -9,7 +9,9 @@ from typing import Any
 import attrs
 
 from gantrymq.errors import ConfigError
+from gantrymq.world.real import RealFiles
 from gantrymq_spark.report.texts import decimals
+from gantrymq_store_tools.target_files import refuse_store_folder
 
 
 @attrs.frozen
@@ -48,8 +50,10 @@ def folder_for(text: str) -> Path:
 
     Raises:
         ConfigError: it cannot be created or written.
+        StoreError: it is inside a store.
     """
     folder = Path(text)
+    refuse_store_folder(RealFiles(), folder)
     try:
         folder.mkdir(parents=True, exist_ok=True)
         probe = folder / ".gantrymq-report"
