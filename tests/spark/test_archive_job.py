@@ -13,6 +13,7 @@ from gantrymq.errors import ConfigError, StoreError
 from gantrymq.interfaces.store import StoreMessage
 from gantrymq.model.names import is_system_topic
 from gantrymq.model.sys_flag import COMPRESSED, COMPRESSION_LZ4
+from gantrymq_spark.columns import COLUMNS
 from gantrymq_spark.jobs.archive import archive
 from gantrymq_spark.jobs.archive_read import read_archive
 from gantrymq_spark.jobs.inputs import Input, messages
@@ -90,8 +91,10 @@ def test_a_body_that_cannot_be_decompressed_is_told_and_kept(session, broker, tm
         assert (bytes(good.body), good.bodyProblem, good.sysFlag) == (b"good", None, 0)
         assert (bad.body, bad.sysFlag) == (None, flags)
         assert "is not an LZ4 frame" in bad.bodyProblem
-    kept = session.read.parquet(folder).where("bodyProblem is not null").collect()
+    files = session.read.option("recursiveFileLookup", "true").parquet(folder)  # as docs/spark/archive.md says
+    kept = files.where("bodyProblem is not null and topic = 'Bad'").collect()
     assert [bytes(row.body) for row in kept] == [b"no frame of LZ4"]
+    assert files.columns == list(COLUMNS)
     for given in (live, stored):
         failing = attrs.evolve(given, options={"bodyProblems": "fail"})
         with pytest.raises(

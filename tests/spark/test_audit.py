@@ -136,6 +136,23 @@ def test_fault_7_damage_of_the_log_is_one_finding_with_the_offsets_it_cost(plant
     assert f"it cost queue offset {offset} of queue Orders/0" in finding.text
 
 
+def test_damage_counts_the_queue_offsets_that_it_cost(planted):
+    offset = planted.store.next["Orders", 0]
+    place = planted.add(body=b"first")
+    planted.add(body=b"second")
+    bill = planted.store.next["Bills", 1]
+    planted.add("Bills", 1)
+    planted.orders()
+    end = planted.store.records[-10][0]
+    planted.store.write()
+    planted.store.spoil_log(place, bytes(end - place))
+    planted.store.write = lambda: None
+    assert findings_of(planted) == [("log.damaged", "", -1, 3)]
+    (finding,) = audited(planted.store.root, planted.store.last_ms)
+    cost = f"{bill} of queue Bills/1, {offset} to {offset + 1} of queue Orders/0"
+    assert finding.text.endswith(f"; it cost queue offsets {cost}")
+
+
 def test_fault_8_a_transaction_that_nobody_has_ended(planted):
     _, offset = planted.half("T9")
     planted.orders()

@@ -13,10 +13,12 @@ pytest.importorskip("gantrymq_storage_mmap")
 pytest.importorskip("gantrymq_filter_tag")
 
 from planted_store import Planted
+from small_store import START_MS
 
 from gantrymq_spark.jobs.archive import archive
 from gantrymq_spark.jobs.audit import Limits, audit
 from gantrymq_spark.jobs.inputs import Input
+from gantrymq_spark.report.texts import moment
 from gantrymq_store_files.delay_levels import DELAY_LEVELS, DelayLevels
 from gantrymq_testing.running_broker import RunningBroker
 
@@ -104,7 +106,11 @@ def test_the_command_audit(session, run, root, tmp_path):
     assert (said["faults"], said["messages"], list(said["checks"])) == (1, 60, ["lag"])
     assert [(each["check"], each["count"]) for each in said["findings"]] == [("lag", 29)]
     assert session.read.parquet(str(tmp_path / "report" / "findings.parquet")).count() == 1
-    assert "group g is 29 messages behind in Orders/0" in (tmp_path / "report" / "report.html").read_text()
+    report = (tmp_path / "report" / "report.html").read_text()
+    assert "group g is 29 messages behind in Orders/0" in report
+    times = [moment(ms * 1000) for ms in (START_MS, START_MS + 59 * 500)]
+    assert f"{times[0]} to {times[1]}<" in report
+    assert f">messages in an hour, {times[0][:14]}00 UTC<" in report  # one hour: bars, not lines
 
 
 def test_the_command_stats(run, root, tmp_path):

@@ -112,6 +112,14 @@ def test_wrong_usage(arguments, says):
     assert says in " ".join(done.stderr.split())
 
 
+def test_help_lists_the_options_that_a_job_takes():
+    refused = {"archive": ("--archive", "--since", "--until", "--tags", "--sql92"), "audit": ("--tags", "--sql92")}
+    for job in ("archive", "audit", "query", "replay", "stats"):
+        text = run("pipeline", job, "--help").stdout
+        for option in ("--topic", "--store", *refused["archive"]):
+            assert (f"  {option} " in text) is (option not in refused.get(job, ())), (job, option)
+
+
 REPLAY = ["replay", "--to-topic", "Again"]
 
 
@@ -128,6 +136,11 @@ REPLAY = ["replay", "--to-topic", "Again"]
         (["stats", "--topic", "T", "--option", "starts=1"], "has no option starts"),
         (["query", "--topic", "T", "--live"], "name one with --archive"),
         (["query", "--archive", "x", "--live"], "--live needs topics"),
+        *(
+            ([*words, "--since", "-10m", "--until", "-20m"], "--since must be the earlier time")
+            for words in (["query", "--topic", "T"], ["stats", "--store", "x"], ["audit", "--archive", "x"])
+        ),
+        (["query", "--topic", "T", "--since", "1000", "--until", "1000"], "between --since (1970-01-01 00:00:01 UTC)"),
         (["archive", "x", "--archive", "y"], "an archive is written from live topics or a store"),
         (["archive", "x", "--topic", "T", "--tags", "a"], "remove --tags"),
         ([*REPLAY, "--store", "x"], "give --to-namesrv or -n, or set NAMESRV_ADDR"),

@@ -15,7 +15,7 @@ from gantrymq_spark.jobs.stats_summary import StatsSummary
 from gantrymq_spark.report.charts import MAX_BARS, STEP_SECONDS, bars, lines
 from gantrymq_spark.report.page import Page, Section, Table, write_page
 from gantrymq_spark.report.stats_page import stats_page
-from gantrymq_spark.report.texts import decimals
+from gantrymq_spark.report.texts import decimals, span
 from gantrymq_store_tools.findings import counted
 
 NAMES = ["a$x_1$/0", r"$\frac$", "<b>&", "%DLQ%g", "_under", "主题", "x" * 200]
@@ -110,11 +110,33 @@ def labels_of(chart):
     return re.findall(r"<text[^>]*>([^<]*)<", chart)
 
 
-@pytest.mark.parametrize("step", sorted(STEP_SECONDS))
-def test_the_time_axis_of_one_point_is_a_few_steps_long(step):
-    at = datetime(2026, 1, 3, 12, tzinfo=UTC)
-    chart = lines({"Orders": [(int(at.timestamp()) * 1_000_000, 1)]}, "messages", STEP_SECONDS[step])
-    assert not any(label.startswith(("2024", "2025", "2027", "2028")) for label in labels_of(chart)), labels_of(chart)
+def test_points_of_one_time_are_bars_with_the_time_in_the_title():
+    at = int(datetime(2026, 1, 3, 12, tzinfo=UTC).timestamp()) * 1_000_000
+    texts = labels_of(lines({"Orders": [(at, 1)], "Bills": [(at, 2)], "none": []}, "messages in an hour", 3600))
+    assert "messages in an hour, 2026-01-03 12:00 UTC" in texts
+    assert {"Orders", "Bills"} <= {*texts}
+    assert not any(label.startswith("20") for label in texts)
+
+
+def test_a_time_span_is_told_once_if_it_has_one_second():
+    assert span(1_000_000, 1_999_999) == "at 1970-01-01 00:00:01 UTC"
+    assert span(1_000_000, 2_000_000) == "1970-01-01 00:00:01 UTC to 1970-01-01 00:00:02 UTC"
+
+
+def test_bars_of_bytes_are_in_the_order_of_bytes():
+    topics = [{"topic": f"T{n}", "messages": 9 - n, "bytes": size} for n, size in enumerate((10, 30, 20))]
+    counts = dict.fromkeys(("topics", "queues", "tags", "keys", "producers"), 3)
+    figures = StatsSummary(topics[0], topics, [], [], [], [], None, counts, "hour", {}, [])
+    (section,) = (each for each in stats_page(Input(store="/s"), figures, None).sections if each.title == "Topics")
+    assert [text for text in labels_of(section.chart) if text.startswith("T")] == ["T0", "T2", "T1"]  # from below
+    assert [row[0] for row in section.table.rows] == ["T0", "T1", "T2"]
+
+
+def test_cells_of_tables_do_not_break_inside_words(tmp_path):
+    write_page(tmp_path / "page.html", Page("p", "v", True, [], []))
+    style = (tmp_path / "page.html").read_text().partition("</style>")[0]
+    assert "anywhere" not in style and "break-all" not in style
+    assert re.search(r"td \{ overflow-wrap: break-word; max-width: \d+rem; \}", style)  # long names still break
 
 
 def test_axes_count_in_whole_messages_and_write_large_numbers_short():

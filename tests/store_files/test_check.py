@@ -77,7 +77,7 @@ def test_a_record_whose_end_was_not_written_is_torn(cut_at):
         (changed(record(), 90, b"L"), "the body's CRC is"),
         (changed(record(), 95, b"\0"), "the topic is 'T"),
         (record(topic=""), "the topic is ''"),
-        (record(properties=b"KEYS\x01\xff\xfe\x02"), "not UTF-8"),
+        (record(properties=b"KEYS\x01\xff\xfe\x02"), "byte 5 of the properties is not UTF-8"),
         (record(properties=b"KEYS\x01" + bytes(512) + b"\x02"), "zero bytes where text belongs"),
         (changed(record(), 3, b"\xff"), "total size"),
     ],

@@ -118,7 +118,7 @@ def changed(position, data):
         (changed(86, b"\xff"), "body length 65285 does not fit"),
         (changed(93, b"\xff"), "topic length 255 does not fit"),
         (changed(103, b"\xff\xff"), "properties length -1 where 41"),
-        (changed(94, b"\xff"), "the topic is not UTF-8"),
+        (changed(94, b"\xff"), "byte 0 of the topic is not UTF-8"),
         (changed(39, b"\x30"), "body length|topic length|properties length"),
     ],
 )

@@ -223,7 +223,7 @@ def read_record(buf: Buffer, position: int = 0) -> RecordView:
     try:
         view.topic = str(raw[topic_at:length_at], "utf-8")
     except UnicodeDecodeError as problem:
-        raise FormatError(f"record at {position}: the topic is not UTF-8: {problem}") from None
+        raise FormatError(f"record at {position}: byte {problem.start} of the topic is not UTF-8") from None
     view.raw = raw
     (
         view.total_size,

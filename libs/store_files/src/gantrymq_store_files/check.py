@@ -200,7 +200,7 @@ def properties_problem(text: bytes) -> str | None:
         try:
             text.decode("utf-8", "surrogatepass")
         except UnicodeDecodeError as problem:
-            return f"the properties are not UTF-8: {problem}"
+            return f"byte {problem.start} of the properties is not UTF-8"
     if b"\0" in text and (text[-1] == 0 or _ZERO_SECTOR in text):
         return "the properties hold zero bytes where text belongs"
     return None

@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 
 from gantrymq.commands.output import FilledPath, output_option, print_json, say
-from gantrymq_spark.commands.inputs import check_input, input_options, usage_errors
+from gantrymq_spark.commands.inputs import check_input, input_options_without, usage_errors
 from gantrymq_spark.commands.spark import job_session, spark_options
 from gantrymq_spark.jobs.inputs import Input
 from gantrymq_store_tools.findings import counted
@@ -15,7 +15,7 @@ SHOWN = 10  # maximum number of queues with losses in the output
 
 @click.command()
 @click.argument("folder", type=FilledPath())
-@input_options
+@input_options_without("archive", "since_ms", "until_ms", "tags", "sql92")
 @spark_options
 @output_option
 def archive(folder: str, given: Input, master: str | None, conf: dict[str, str], output: str) -> None:

@@ -8,7 +8,7 @@ import click
 
 from gantrymq.commands.output import FilledPath, output_option, print_json, print_table, say
 from gantrymq.errors import ConfigError, GantryError
-from gantrymq_spark.commands.inputs import input_options, moment_ms
+from gantrymq_spark.commands.inputs import input_options_without, moment_ms
 from gantrymq_spark.commands.spark import job_session, spark_options
 from gantrymq_store_tools.commands.options import levels_option
 
@@ -31,7 +31,7 @@ def _duration(ctx: click.Context, parameter: click.Parameter, text: str) -> int:
 
 
 @click.command()
-@input_options
+@input_options_without("tags", "sql92")
 @click.option(
     "--report",
     type=FilledPath(),

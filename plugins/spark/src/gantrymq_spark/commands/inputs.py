@@ -18,53 +18,75 @@ from gantrymq_spark.live.times import relative_ms
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
+
+def _option(name: str, *words: str, **more: Any) -> tuple[str, Callable[[bool], Callable[[Command], Command]]]:
+    return name, lambda hidden: click.option(*words, name, hidden=hidden, **more)
+
+
 _OPTIONS = (
-    click.option("--topic", "topics", multiple=True, metavar="NAME", help="A topic; may be repeated."),
-    click.option("--topic-pattern", "pattern", metavar="REGEX", help="Topics whose whole name matches."),
-    click.option(
+    _option("topics", "--topic", multiple=True, metavar="NAME", help="A topic; may be repeated."),
+    _option("pattern", "--topic-pattern", metavar="REGEX", help="Topics whose whole name matches."),
+    _option(
+        "namesrv",
         "-n",
         "--namesrv",
         envvar="NAMESRV_ADDR",
         help=f"Name servers of live topics, host:port;host:port; else $NAMESRV_ADDR, then {DEFAULT_NAMESRV}.",
     ),
-    click.option(
+    _option(
+        "store",
         "--store",
         type=FilledPath(),
         metavar="FOLDER",
         help="A store's folder (storePathRootDir) instead of live topics.",
     ),
-    click.option(
-        "--archive", type=FilledPath(), metavar="FOLDER", help="An archive written by `gantrymq pipeline archive`."
+    _option(
+        "archive",
+        "--archive",
+        type=FilledPath(),
+        metavar="FOLDER",
+        help="An archive written by `gantrymq pipeline archive`.",
     ),
-    click.option("--since", "since_ms", metavar="TIME", help="Stored at or after: ms, '2026-11-21 10:00', or -10m."),
-    click.option("--until", "until_ms", metavar="TIME", help="Stored before."),
-    click.option("--tags", metavar="TAGS", help="TagA || TagB."),
-    click.option("--sql92", metavar="EXPRESSION", help="A condition over properties, as in subscriptions."),
-    click.option("--option", "options", multiple=True, metavar="KEY=VALUE", help="An additional option of the source."),
+    _option("since_ms", "--since", metavar="TIME", help="Stored at or after: ms, '2026-11-21 10:00', or -10m."),
+    _option("until_ms", "--until", metavar="TIME", help="Stored before."),
+    _option("tags", "--tags", metavar="TAGS", help="TagA || TagB."),
+    _option("sql92", "--sql92", metavar="EXPRESSION", help="A condition over properties, as in subscriptions."),
+    _option("options", "--option", multiple=True, metavar="KEY=VALUE", help="An additional option of the source."),
 )
 
 
-def input_options(command: Command) -> Command:
-    """Add the options; the command receives them as ``given``, an `Input`."""
+def input_options_without(*refused: str) -> Callable[[Command], Command]:
+    """Return a decorator that adds the options; the command receives them as ``given``, an `Input`.
 
-    @functools.wraps(command)
-    def taking(*args: Any, **values: Any) -> Any:
-        own = {name: values.pop(name) for name in ("topics", "pattern", "namesrv", "store", "archive", "tags", "sql92")}
-        if own["store"] is None and own["archive"] is None:
-            own["namesrv"] = own["namesrv"] or DEFAULT_NAMESRV
-        now_ms = RealClock().now_ms()
-        since, until = values.pop("since_ms"), values.pop("until_ms")
-        given = Input(
-            **own,
-            since_ms=None if since is None else moment_ms("--since", since, now_ms),
-            until_ms=None if until is None else moment_ms("--until", until, now_ms),
-            options=_pairs(values.pop("options")),
-        )
-        return command(*args, given=given, **values)
+    The help does not list the options *refused*, which the command refuses with a sentence.
+    """
 
-    for option in reversed(_OPTIONS):
-        taking = option(taking)
-    return taking  # type: ignore[return-value]
+    def decorated(command: Command) -> Command:
+        @functools.wraps(command)
+        def taking(*args: Any, **values: Any) -> Any:
+            own = {
+                name: values.pop(name) for name in ("topics", "pattern", "namesrv", "store", "archive", "tags", "sql92")
+            }
+            if own["store"] is None and own["archive"] is None:
+                own["namesrv"] = own["namesrv"] or DEFAULT_NAMESRV
+            now_ms = RealClock().now_ms()
+            since, until = values.pop("since_ms"), values.pop("until_ms")
+            given = Input(
+                **own,
+                since_ms=None if since is None else moment_ms("--since", since, now_ms),
+                until_ms=None if until is None else moment_ms("--until", until, now_ms),
+                options=_pairs(values.pop("options")),
+            )
+            return command(*args, given=given, **values)
+
+        for name, option in reversed(_OPTIONS):
+            taking = option(name in refused)(taking)
+        return taking  # type: ignore[return-value]
+
+    return decorated
+
+
+input_options = input_options_without()
 
 
 @contextmanager

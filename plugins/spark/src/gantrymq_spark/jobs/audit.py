@@ -32,7 +32,15 @@ from gantrymq_spark.jobs.audit_findings import AuditFinding
 from gantrymq_spark.jobs.audit_lag import GroupLag, lag_finding, lags_of_store, live_groups
 from gantrymq_spark.jobs.audit_messages import KEY_ORDER, KEY_SCHEMA, dead_letter, repeated_keys
 from gantrymq_spark.jobs.audit_pending import PENDING_COLUMNS, TIMER_DELETE, delay_findings, transaction_findings
-from gantrymq_spark.jobs.audit_queues import COST, COSTS_SHOWN, RUN_ORDER, RUN_SCHEMA, damage_finding, walk_runs
+from gantrymq_spark.jobs.audit_queues import (
+    COST,
+    COSTS_SHOWN,
+    RUN_ORDER,
+    RUN_SCHEMA,
+    DamageCost,
+    damage_finding,
+    walk_runs,
+)
 from gantrymq_spark.jobs.inputs import Input, messages
 from gantrymq_store_files.delay_levels import DelayLevels
 from gantrymq_store_tools.store_rules import delay_levels_of
@@ -82,7 +90,7 @@ class AuditResult:
     """The findings, and statistics of the messages."""
 
     findings: DataFrame  # FINDING_SCHEMA
-    hours: DataFrame  # HOUR_SCHEMA without the last two: messages and bytes of each queue and hour
+    hours: DataFrame  # of HOUR_SCHEMA without queueOffset and commitLogOffset, for each queue and hour
     lags: tuple[GroupLag, ...]
     unknown: tuple[str, ...]  # sentences: checks that this input does not support
     _kept: tuple[DataFrame, ...]
@@ -128,11 +136,13 @@ def audit(spark: SparkSession, given: Input, limits: Limits, *, delay_levels: st
         found = found.unionByName(part)
     found = found.persist(StorageLevel.DISK_ONLY)
     costs = _costs(found) if damages else {}
-    more += [damage_finding(damage, *costs.get(damage.log_offset, ([], 0))) for damage in damages]
+    more += [damage_finding(damage, costs.get(damage.log_offset, DamageCost())) for damage in damages]
     added = spark.createDataFrame(_table(more), from_arrow_schema(FINDING_SCHEMA))
     findings = found.where(sql.col("check") != COST).unionByName(added)
     names = ["brokerName", "topic", "queueId", "hour"]
-    summed = hours.groupBy(*names).agg(sql.sum("messages").alias("messages"), sql.sum("bytes").alias("bytes"))
+    amounts = [sql.sum(name).alias(name) for name in ("messages", "bytes")]
+    times = [sql.min("firstTime").alias("firstTime"), sql.max("lastTime").alias("lastTime")]
+    summed = hours.groupBy(*names).agg(*amounts, *times)
     return AuditResult(
         findings, summed, tuple(lags), (*_unknown(given), *_assumed(rows, given, levels), *unknown), (rows, found)
     )
@@ -367,13 +377,14 @@ def _plain(table: pa.Table) -> pa.Table:
     return table.select(PENDING_COLUMNS)
 
 
-def _costs(found: DataFrame) -> dict[int, tuple[list[str], int]]:
-    """Return by log offset of a damage: some of its costs, and their number."""
+def _costs(found: DataFrame) -> dict[int, DamageCost]:
+    """Return costs by log offset of the damage."""
     from pyspark.sql import functions as sql
 
     texts = sql.slice(sql.sort_array(sql.collect_list("text")), 1, COSTS_SHOWN)
-    rows = found.where(sql.col("check") == COST).groupBy("commitLogOffset").agg(texts.alias("texts"), sql.count("*"))
-    return {row[0]: (row[1], row[2]) for row in rows.collect()}
+    sums = texts, sql.count("*"), sql.sum("count")
+    rows = found.where(sql.col("check") == COST).groupBy("commitLogOffset").agg(*sums)
+    return {row[0]: DamageCost(row[1], row[2], row[3]) for row in rows.collect()}
 
 
 def _groups(given: Input, queues: list[Any]) -> tuple[list[GroupLag], list[AuditFinding], tuple[str, ...]]:

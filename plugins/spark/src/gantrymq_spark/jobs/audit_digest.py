@@ -4,7 +4,7 @@
 |---|---|
 | `run` | a run of `audit_queues` |
 | `key` | a position of a unique key, of `audit_messages` |
-| `hour` | messages and bytes of a queue in one hour, the first queue offset, and the first log offset |
+| `hour` | messages and bytes of a queue in one hour, the first queue offset and log offset, the first and last time |
 | `transaction`, `delay` | a message that `audit_pending` needs |
 | `crc` | a finding about a body |
 | `damage` | a range of the log without a sound record; only of stores |
@@ -56,6 +56,8 @@ HOUR_SCHEMA = pa.schema(
         ("bytes", pa.int64()),
         ("queueOffset", pa.int64()),  # smallest
         ("commitLogOffset", pa.int64()),  # smallest
+        ("firstTime", pa.int64()),  # us, store times; 0 for messages without one
+        ("lastTime", pa.int64()),
     ]
 )
 _CRC_SCHEMA = pa.schema([*((name, COLUMNS[name]) for name in CRC_COLUMNS[:5]), ("text", pa.string())])
@@ -197,17 +199,23 @@ def _hours(table: pa.Table) -> pa.Table:
         {
             **{name: table[name] for name in ("brokerName", "topic", "queueId", "queueOffset", "commitLogOffset")},
             "hour": pa.array(times // HOUR_US * HOUR_US),
+            "time": pa.array(times),
             "storeSize": table["storeSize"],
         }
     )
     sums = rows.group_by(["brokerName", "topic", "queueId", "hour"]).aggregate(
-        [("queueOffset", "count"), ("storeSize", "sum"), ("queueOffset", "min"), ("commitLogOffset", "min")]
+        [
+            *(("queueOffset", "count"), ("storeSize", "sum"), ("queueOffset", "min"), ("commitLogOffset", "min")),
+            *(("time", "min"), ("time", "max")),
+        ]
     )
     names = {
         "queueOffset_count": "messages",
         "storeSize_sum": "bytes",
         "queueOffset_min": "queueOffset",
         "commitLogOffset_min": "commitLogOffset",
+        "time_min": "firstTime",
+        "time_max": "lastTime",
     }
     return sums.rename_columns([names.get(name, name) for name in sums.column_names])
 

@@ -40,6 +40,7 @@ __all__ = [
     "RUN_COLUMNS",
     "RUN_ORDER",
     "RUN_SCHEMA",
+    "DamageCost",
     "damage_finding",
     "queue_findings",
     "queue_runs",
@@ -122,10 +123,11 @@ def queue_findings(runs: pa.Table | Iterable[pa.Table], damages: Sequence[Damage
     table = pa.concat_tables(tables or [RUN_SCHEMA.empty_table()])
     filled = table.set_column(0, "brokerName", pc.fill_null(table["brokerName"], ""))
     found: list[AuditFinding] = []
-    costs: dict[int, list[str]] = defaultdict(list)
+    costs: dict[int, DamageCost] = defaultdict(DamageCost)
     for each in walk_runs([filled.sort_by([(name, "ascending") for name in RUN_ORDER])], damages):
         if each.check == COST:
-            costs[each.log_offset].append(each.text)
+            cost = costs[each.log_offset]
+            costs[each.log_offset] = DamageCost([*cost.texts, each.text], cost.ranges + 1, cost.offsets + each.count)
         else:
             found.append(each)
     return found + [damage_finding(damage, costs[damage.log_offset]) for damage in damages]
@@ -155,15 +157,24 @@ def walk_runs(runs: Iterable[pa.Table], damages: Sequence[Damage] = ()) -> Itera
                 yield queue.finding("queue.gap", text, hole.first, hole.after_log, count)
 
 
-def damage_finding(damage: Damage, costs: Sequence[str], count: int | None = None) -> AuditFinding:
-    """Return the finding for one damage; *count* is the total number of costs if *costs* are not all."""
-    count = len(costs) if count is None else count
-    more = f", and {count - COSTS_SHOWN} more" if count > COSTS_SHOWN else ""
-    lost = f"; it cost queue offset {', '.join(costs[:COSTS_SHOWN])}{more}" if costs else ""
+@attrs.frozen
+class DamageCost:
+    """The queue offsets that one damage of the log cost."""
+
+    texts: Sequence[str] = ()  # of some of the ranges
+    ranges: int = 0
+    offsets: int = 0
+
+
+def damage_finding(damage: Damage, cost: DamageCost) -> AuditFinding:
+    """Return the finding for one damage."""
+    more = f", and {cost.ranges - COSTS_SHOWN} more" if cost.ranges > COSTS_SHOWN else ""
+    offsets = "queue offset" if cost.offsets == 1 else "queue offsets"
+    lost = f"; it cost {offsets} {', '.join(cost.texts[:COSTS_SHOWN])}{more}" if cost.texts else ""
     text = (
         f"{counted(damage.size, 'byte')} at log offset {damage.log_offset} hold no sound record: {damage.problem}{lost}"
     )
-    return AuditFinding("log.damaged", text, log_offset=damage.log_offset, count=count, fault=damage.damage)
+    return AuditFinding("log.damaged", text, log_offset=damage.log_offset, count=cost.offsets, fault=damage.damage)
 
 
 @attrs.frozen

@@ -57,7 +57,7 @@ class Summary:
     bytes: int
     queues: int
     topics: int
-    first_us: int  # the hour of the first message, 0 for none
+    first_us: int  # store times of the first and the last message, 0 for none
     last_us: int
     step: str  # hour or day
     per_step: dict[str, list[tuple[int, float]]]  # by topic, the largest first: time (us), messages
@@ -113,7 +113,9 @@ def summary_of(audited: AuditResult) -> Summary:
         sql.count("*"),
         sql.count_distinct("topic"),
     ).collect()[0]
-    span = hours.where("hour > 0").agg(sql.min("hour"), sql.max("hour"), sql.count_distinct("hour")).collect()[0]
+    span = (
+        hours.where("hour > 0").agg(sql.min("firstTime"), sql.max("lastTime"), sql.count_distinct("hour")).collect()[0]
+    )
     step, per_step = _over_time(hours, span[2])
     largest = per_queue.orderBy(sql.desc("messages"), "queue").limit(QUEUES).collect()
     return Summary(

@@ -6,6 +6,7 @@ Brokers and sources apply the filters they support; Spark applies the rest, so t
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, TypeVar
 
 import attrs
@@ -46,7 +47,7 @@ class Input:
         return self.store is None and self.archive is None
 
     def check(self) -> None:
-        """Raise ConfigError unless exactly one source is given."""
+        """Raise ConfigError unless exactly one source, and a time range that can have messages, are given."""
         if self.store is not None and self.archive is not None:
             raise ConfigError("a store and an archive are given; give one of --store and --archive")
         if self.live and not self.topics and self.pattern is None:
@@ -55,6 +56,12 @@ class Input:
             )
         if self.topics and self.pattern is not None:
             raise ConfigError("topics and a pattern are given; give --topic or --topic-pattern")
+        if self.since_ms is not None and self.until_ms is not None and self.since_ms >= self.until_ms:
+            since, until = (datetime.fromtimestamp(ms / 1000, UTC) for ms in (self.since_ms, self.until_ms))
+            raise ConfigError(
+                f"no message can be stored between --since ({since:%Y-%m-%d %H:%M:%S} UTC) and --until "
+                f"({until:%Y-%m-%d %H:%M:%S} UTC); --since must be the earlier time"
+            )
 
     def check_filters(self) -> None:
         """Raises ConfigError: tags that cannot be read."""

@@ -7,7 +7,7 @@ from gantrymq_spark.jobs.audit_summary import ADVICE, PER_CHECK, Summary
 from gantrymq_spark.jobs.inputs import Input
 from gantrymq_spark.report.charts import MAX_BARS, STEP_SECONDS, bars, lines
 from gantrymq_spark.report.page import Page, Section, Table
-from gantrymq_spark.report.texts import moment, source_of, verdict_of, with_article
+from gantrymq_spark.report.texts import moment, source_of, span, verdict_of, with_article
 from gantrymq_store_tools.findings import counted
 
 
@@ -19,7 +19,7 @@ def audit_page(given: Input, limits: Limits, found: Summary) -> Page:
         ("Looked at", source_of(given)),
         ("Judged as of", moment(limits.now_ms * 1000)),
         ("Messages", amount),
-        ("Stored", f"{moment(found.first_us)} to {moment(found.last_us)} (hours)" if found.first_us else "at no time"),
+        ("Stored", span(found.first_us, found.last_us) if found.first_us else "at no time"),
         (
             "Limits",
             f"lag {counted(limits.lag, 'message')} of a queue; delayed messages {limits.late_ms:,} ms late; half "

@@ -39,6 +39,8 @@ def bars(names: Sequence[str], values: Sequence[float], unit: str) -> str:
 def lines(series: Mapping[str, Sequence[tuple[int, float]]], unit: str, step_s: int) -> str:
     """Lines over time, broken where steps have no point; at most `MAX_LINES`, of the first. Empty without points.
 
+    If all points have the same time, which is no line, the chart has a bar for each series, and the time in its title.
+
     Args:
         series: by name, points of a time (us since 1970, UTC) and a value, in the order of time.
         unit: of the values.
@@ -47,14 +49,15 @@ def lines(series: Mapping[str, Sequence[tuple[int, float]]], unit: str, step_s: 
     drawn = [(name, points) for name, points in series.items() if points][:MAX_LINES]
     if not drawn:
         return ""
+    times = {time for _, points in drawn for time, _ in points}
+    if len(times) == 1:
+        at = datetime.fromtimestamp(times.pop() // 1_000_000, UTC)
+        values = [points[0][1] for _, points in drawn]
+        return bars([name for name, _ in drawn], values, f"{unit}, {at:%Y-%m-%d %H:%M} UTC")
     figure, axes = _figure(2.8, unit)
     for number, (_, points) in enumerate(drawn):
-        times, values = _broken(points, step_s * 1_000_000)
-        axes.plot(times, values, label=str(number), linewidth=1.4, marker=".", markersize=4)
+        axes.plot(*_broken(points, step_s * 1_000_000), label=str(number), linewidth=1.4, marker=".", markersize=4)
     axes.set_ylim(bottom=0)
-    first = min(points[0][0] for _, points in drawn) // 1_000_000
-    if first == max(points[-1][0] for _, points in drawn) // 1_000_000:  # else a single time gets an axis of years
-        axes.set_xlim(*(datetime.fromtimestamp(first + steps * step_s, UTC) for steps in (-2, 2)))
     axes.grid(alpha=0.3)
     _mark(axes.yaxis, [value for _, points in drawn for _, value in points])
     legend = axes.legend(fontsize=7, loc="upper left", bbox_to_anchor=(1.01, 1), frameon=False)

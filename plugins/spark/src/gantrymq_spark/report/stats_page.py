@@ -67,8 +67,9 @@ def stats_page(given: Input, found: StatsSummary, property_name: str | None) -> 
         points = counted(sum(map(len, found.rates.values())), "point")
         are = "is" if found.left_out == 1 else "are"
         over.append(f"The chart has the newest {points}; {counted(found.left_out, 'older point')} {are} left out.")
+    by_size = sorted(found.topics, key=lambda row: -row["bytes"])
     charts = {
-        "Topics": bars([row["topic"] for row in found.topics], [row["bytes"] for row in found.topics], "bytes"),
+        "Topics": bars([row["topic"] for row in by_size], [row["bytes"] for row in by_size], "bytes"),
         "Queues": bars(
             [f"{row['topic']}/{row['queueId']}" for row in found.queues],
             [row["messages"] for row in found.queues],

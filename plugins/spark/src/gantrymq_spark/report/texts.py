@@ -31,6 +31,12 @@ def moment(time_us: int) -> str:
     return datetime.fromtimestamp(time_us // 1_000_000, UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
 
 
+def span(first_us: int, last_us: int) -> str:
+    """Format the time from *first_us* to *last_us* in UTC, to the second."""
+    first, last = moment(first_us), moment(last_us)
+    return f"at {first}" if first == last else f"{first} to {last}"
+
+
 def source_of(given: Input) -> str:
     """Describe the messages that *given* selects."""
     if given.store is not None:
