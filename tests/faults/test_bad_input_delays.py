@@ -1,11 +1,14 @@
 """Invalid delay levels, unreadable saved offsets, and queries of pending messages."""
 
 import pytest
+from click.testing import CliRunner
 
 pytest.importorskip("gantrymq_schedule")
 
 from faulty_broker import FAST, start_broker
 
+from gantrymq.cli import main
+from gantrymq.formats.tags_code import DEFAULT_DELAY_LEVELS
 from gantrymq_schedule.pending import PENDING
 
 PLUGINS = FAST["plugins"] + ",schedule"
@@ -69,3 +72,18 @@ def test_bi163_a_broker_that_cannot_tell_what_is_pending(gantrymq_broker_factory
     done = CliRunner().invoke(main, ["message", "pending", "-n", running.cluster.namesrv])
     sentence = str(done.exception) if done.stderr == "" else done.stderr.strip().removeprefix("gantrymq: ")
     row.check(sentence, f"exit {done.exit_code}", address=running.cluster.broker_address)
+
+
+def test_bi377_a_repair_with_unknown_delay_levels(row, tmp_path):
+    store, levels = tmp_path / "store", "20m 1h"
+    running = start_broker(store, plugins=PLUGINS, messageDelayLevel=levels)
+    with running.peer() as peer:
+        assert peer.send("Delayed", b"x", "DELAY\x011\x02").code == 0
+    running.close()
+    (store / "delayLevels.json").unlink()
+    done = CliRunner().invoke(main, ["store", "repair", str(store)])
+    said = done.stderr.removeprefix("gantrymq: ")
+    row.check(said, f"exit {done.exit_code}", count="1 delayed message", root=store, levels=DEFAULT_DELAY_LEVELS)
+    assert not (tmp_path / "store.repaired").exists()
+    for command in ("check", "repair"):
+        assert CliRunner().invoke(main, ["store", command, str(store), "--delay-levels", levels]).exit_code == 0

@@ -2,10 +2,13 @@
 
 import asyncio
 import datetime
+import sys
 from importlib.util import find_spec
 
 import pytest
+from click.testing import CliRunner
 
+from gantrymq.cli import main
 from gantrymq.errors import ConfigError, FormatError
 from gantrymq.formats.record import encode_record
 from gantrymq.model.sys_flag import COMPRESSED
@@ -115,3 +118,20 @@ def test_bi271_a_result_that_can_never_be_published(row):
     error = asyncio.run(work())
     row.check(str(error), "raises", group="billing", topic="Invoices", why=error.__cause__)
     assert handled == [1, 2]
+
+
+@needs_spark
+def test_bi378_output_inside_a_store(row, tmp_path, monkeypatch):
+    monkeypatch.setitem(sys.modules, "gantrymq_spark.session", None)
+    store = tmp_path / "store"
+    for name in ("commitlog", "consumequeue"):
+        (store / name).mkdir(parents=True)
+    folder = store / "out"
+    for words in (
+        ("archive", folder, "--store", store),
+        ("query", "--topic", "T", "--to", folder),
+        ("stats", "--topic", "T", "--report", folder),
+    ):
+        done = CliRunner().invoke(main, ["pipeline", *map(str, words)])
+        row.check(done.stderr.removeprefix("gantrymq: "), f"exit {done.exit_code}", folder=folder, store=store)
+        assert not folder.exists()

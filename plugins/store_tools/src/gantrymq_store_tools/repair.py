@@ -99,8 +99,8 @@ def repair_store(
         return RepairReport(root, None, before)
     if before.due_times and delay_levels is None:
         raise StoreError(
-            f"{counted(before.due_times, 'delayed message')} of {root} have other due times than the delay levels "
-            f"'{before.delay_levels}' give, and a repair would change them; name the messageDelayLevel of its broker "
+            f"the due times of {counted(before.due_times, 'delayed message')} in {root} are not those of the delay "
+            f"levels '{before.delay_levels}', and a repair would change them; name the messageDelayLevel of its broker "
             "with --delay-levels"
         )
     refuse_store_folder(files, target, root)
