@@ -119,12 +119,13 @@ class Resend:
                 self._pops[origin] = self._target == "group" and await self._exists(origin)
         new = await self._not_sent_before(letters)
         ready = [(letter, message) for letter in new if (message := self._message(letter)) is not None]
-        if ready and not self._tried:
-            await self._send(ready[:1])
-            if not self.failed:
-                await self._look_for_return(ready[0][0])
+        while ready and not self._tried:
+            first, *ready = ready
+            before = self.sent
+            await self._send([first])
+            if self.sent > before:
+                await self._look_for_return(first[0])
                 self._tried = True
-            ready = ready[1:]
         await self._send(ready)
         for letter in letters:
             self.next_offset[letter.broker_name] = letter.queue_offset + 1
