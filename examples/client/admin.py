@@ -25,7 +25,7 @@ async def main() -> None:
         reset = await admin.skip_messages("archive", "Invoices")
         print(f"archive skips {reset.skipped} messages")
         progress = await admin.group_progress(broker, "archive", "Invoices")
-        print(f"archive has a lag of {sum(each.lag for each in progress.values())}")
+        print(f"archive has a lag of {sum(each.lag or 0 for each in progress.values())}")
 
         for message in await admin.query_message("Invoices", "number3"):
             print(f"found {message.body.decode()} by its key")

@@ -21,6 +21,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import math
 from collections.abc import Awaitable, Callable, Iterable
 from typing import Final, NamedTuple, TypeVar
 
@@ -50,6 +51,7 @@ FINISH_S: Final = 0.5  # for in-flight messages of a queue that is given up
 RELEASE_WAIT_S: Final = 0.75  # until other members have given up the queues that we take
 REGAIN_WAIT_S: Final = 1.25  # the same for an unconfirmed queue; Java's members rebalance at most once a second
 MEMBER_RETURN_S: Final = 10.0  # for members to register again at a reconnected broker
+MISSING_S: Final = 5.0  # without a route, before that is logged
 BROKER_AWAY_S: Final = 1.0  # between rounds while a broker is disconnected
 _MAX_POSTPONED: Final = 20  # rounds in a row that take no queues because the members changed meanwhile
 FORCED_UNLOCK_S: Final = 20.0  # since the last lock; then a queue is given up despite in-flight messages
@@ -93,7 +95,7 @@ class Rebalancer:
         self._timer: Timer | None = None  # starts the next round
         self._failed_rounds = 0  # incomplete rounds in a row
         self._admitted = set[str]()  # topics of which all queues of this member were taken once
-        self._missing = set[str]()  # topics of which was logged that they have no route
+        self._missing: dict[str, float] = {}  # topics without a route: since when; `math.inf` if that was logged
         self._known_ids = frozenset[str]()  # client ids of the group in the last round
         self._lost = set[str]()  # names of brokers that were disconnected and are not back
         self._returning: dict[str, set[str]] = {}  # members that may register again, by broker name
@@ -210,13 +212,18 @@ class Rebalancer:
         return None
 
     def _log_missing(self, topic: str, problem: NoRoute) -> None:
-        """Log once that a topic has no route: its name may be misspelt. That of a broker which is away is an outage."""
+        """Log once that a topic still has no route after `MISSING_S`: its name may be misspelt.
+
+        A producer may create it meanwhile, and a broker that is away is logged as an outage.
+        """
         member = self._member
-        known = topic in self._admitted or topic in self._missing or member.instance.outages.away
-        if known or topic == member.retry_topic:
+        now = member.instance.world.clock.monotonic()
+        since = self._missing.setdefault(topic, now)
+        known = topic in self._admitted or topic == member.retry_topic or member.instance.outages.away
+        if known or now - since < MISSING_S:
             logger.debug("rebalance of %s: %s", member.group, problem)
             return
-        self._missing.add(topic)
+        self._missing[topic] = math.inf
         logger.warning("group %s gets no messages of %s for now: %s", member.group, topic, problem)
 
     async def _allocate_topic(self, topic: str, given_up: list[MessageQueue]) -> _TopicAllocation:
