@@ -11,7 +11,7 @@ from gantrymq.errors import BrokerRefused, ClientError
 from gantrymq_admin.commands import cluster_masters
 from gantrymq_admin.commands.cluster_masters import _change, _elect
 from gantrymq_admin.copies import Answer, copies_of
-from gantrymq_admin.elected import ChangedMaster, ElectedBroker, ElectedSet, _named, forget_broker
+from gantrymq_admin.elected import ChangedMaster, ElectedBroker, ElectedSet, _merged, _named, forget_broker
 from gantrymq_admin.elected_sentences import accepting, explained
 
 STATE = ElectionState(
@@ -439,3 +439,20 @@ def test_the_master_or_else_the_controller_forgets_a_broker():
     silent = _named([ElectedBroker(id=None, address="a:1", silent="no answer within 5 s"), slave(2)])
     with pytest.raises(ClientError, match="and it does not answer: no answer within 5 s"):
         asyncio.run(forget_broker(admin, of(*silent), 3))
+
+
+def test_a_replaced_broker_at_the_same_address_is_not_taken_for_the_one_before():
+    known = BrokerSet(
+        broker="broker-a",
+        master=1,
+        master_address="a:1",
+        epoch=3,
+        in_sync_epoch=9,
+        in_sync=(SetMember(1, "a:1", True), SetMember(3, "a:2", True)),
+        others=(SetMember(2, "a:2", False),),
+    )
+    java = ElectedBroker(id=None, address="a:2", end=1000)
+    for new in (attrs.evolve(slave(3), address="a:2"), java):
+        one, two, three = _merged([master(connected(3)), new], known)
+        assert (one.id, two.id, two.registered, two.alive) == (1, 2, False, False)
+        assert (three.id, three.registered, three.alive, three.end) == (3, True, True, 1000)

@@ -155,6 +155,27 @@ def test_a_person_elects_a_broker_that_lacks_messages(running, tmp_path, engine)
     assert "Broker id 1 (" in (said := cluster.sentences()) and "is not in the set: it does not follow: master" in said
 
 
+@pytest.mark.parametrize("engine", [controller, etcd])
+def test_a_replaced_broker_is_forgotten(running, tmp_path, engine):
+    cluster = Cluster(running, tmp_path, engine(running, tmp_path))
+    one, two = cluster.two()
+    port = two.broker_address.rpartition(":")[2]
+    two.kill()
+    wait_for_set(one, [1])
+    assert "no broker of this set has the id 7" in cluster.command("forget", "broker-a", "7", code=1)
+    assert "broker id 1 is in the in-sync set 1" in cluster.command("forget", "broker-a", "1", code=1)
+    three = cluster.start("new", listenPort=port)
+    wait_for_set(one, [1, 3])
+    assert "Broker id 2 " in cluster.sentences()
+    assert cluster.run("status").exit_code == 1
+    wait_until(lambda: cluster.run("forget", "broker-a", "2").exit_code == 0, "the engine to miss it", 20)
+    assert "Broker id 2 " not in cluster.sentences()
+    wait_until(lambda: cluster.run("status").exit_code == 0, "a healthy set", 20)
+    three.stop()  # planned: not missed
+    wait_for_set(one, [1])
+    wait_until(lambda: cluster.run("status").exit_code == 0, "a healthy set", 20)
+
+
 def test_etcd_loses_its_data_under_a_running_set(running, tmp_path):
     [server] = start_etcd(running, tmp_path, 1)
     settings = {"electionEngine": "etcd", "etcdEndpoints": server.endpoint, "etcdLeaseSeconds": 3}

@@ -281,14 +281,19 @@ def _named(brokers: Iterable[ElectedBroker]) -> list[ElectedBroker]:
 
 def _merged(brokers: Iterable[ElectedBroker], known: BrokerSet | None) -> tuple[ElectedBroker, ...]:
     """Add what the controller knows: ids of brokers that do not tell them, life signs, and further brokers."""
-    members = {each.address: each for each in known.members} if known is not None else {}
+    members = {each.broker_id: each for each in known.members} if known is not None else {}
+    at = {each.address: each for each in sorted(members.values(), key=lambda each: each.alive)}  # a living one, if any
     found = []
     for each in brokers:
-        member = members.pop(each.address, None)
-        found.append(attrs.evolve(each, id=member.broker_id, alive=member.alive) if member is not None else each)
+        told = each.election is not None and each.id is not None
+        member = members.get(each.id or 0) if told else at.get(each.address)
+        if member is not None:
+            members.pop(member.broker_id, None)
+            each = attrs.evolve(each, id=member.broker_id, alive=member.alive)
+        found.append(each)
     found += [
-        ElectedBroker(id=each.broker_id, address=address, registered=False, alive=each.alive)
-        for address, each in members.items()
+        ElectedBroker(id=each.broker_id, address=each.address, registered=False, alive=each.alive)
+        for each in members.values()
     ]
     return tuple(sorted(found, key=_by_id))
 

@@ -75,7 +75,7 @@ class StatusService:
         self._election = election
 
     async def start(self, broker: Broker) -> None:
-        """Register the metrics."""
+        """Register the metrics, and wait for the id in the election: this service is the last one to start."""
         self._broker, self._clock = broker, broker.world.clock
         copies: CopyStates = FixedCopies(broker, self._replicas, self._slave, self._master)
         more: list[Callable[[], MetricFamily]] = []
@@ -83,6 +83,8 @@ class StatusService:
             copies, more = ElectedCopies(self._election), election_metrics(self._election)
         for read in (*replication_metrics(copies, self._tables), *more):
             broker.metrics.register(read)
+        if self._election.enabled:
+            await self._election.settle_id()
 
     async def stop(self) -> None:
         """Do nothing: the metrics go with the service."""

@@ -54,6 +54,7 @@ log = logging.getLogger("gantrymq.replication")
 LAST_S: Final = 2.0  # for the in-sync set to get the rest of the log, at the stop
 LOOK_S: Final = 0.01  # between two looks whether all is confirmed
 NAMED_S: Final = 0.3  # for the next master to be registered, before this broker is not at its place
+CONFIRM_S: Final = 2.0  # for the engine to confirm the id, at the start
 KEEP_S: Final = 1.0  # between two updates of the kept confirm offset
 UNKNOWN_S: Final = 10.0  # between two questions for an id that no broker has
 MOST_UNKNOWN: Final = 64
@@ -409,6 +410,18 @@ class ElectionService:
     def _register(self, broker_id: int) -> None:
         self._registers = True
         self._broker.registration.change(broker_id=broker_id, held="")
+
+    async def settle_id(self) -> None:
+        """Wait until the engine has confirmed the id, refused it or not answered, `CONFIRM_S` at most, and register.
+
+        So a broker is registered when its start ends. Its other services must have started, because it may be elected.
+        """
+        until = self.now + CONFIRM_S
+        while (election := self.election) is not None and self.now < until:
+            if election.own_id or election.refused or election.unreachable:
+                break
+            await self._clock.sleep(LOOK_S)
+        self._look_at_id()
 
     def _look_at_id(self) -> None:
         """Register this broker as soon as it has an id; until then let the registration say what it waits for.
