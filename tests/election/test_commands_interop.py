@@ -164,7 +164,7 @@ def test_a_replaced_broker_is_forgotten(running, tmp_path, engine):
     wait_for_set(one, [1])
     assert "no broker of this set has the id 7" in cluster.command("forget", "broker-a", "7", code=1)
     assert "broker id 1 is in the in-sync set 1" in cluster.command("forget", "broker-a", "1", code=1)
-    three = cluster.start("new", listenPort=port)
+    three = cluster.start("new", listenPort=port, haListenPort=str(free_port()))
     wait_for_set(one, [1, 3])
     assert "Broker id 2 " in cluster.sentences()
     assert cluster.run("status").exit_code == 1

@@ -431,7 +431,7 @@ def full(brokers, file):
 
 
 def test_bi366_another_protocol_at_the_ha_port(closed):
-    closed(b"GET / HTTP/1.1\r\n\r\n", bytes=b"GET / HT")
+    closed(b"SSH-2.0-OpenSSH_9.2\r\n", bytes=b"SSH-2.0-")
 
 
 def test_bi367_a_slave_with_a_fixed_role(closed):
