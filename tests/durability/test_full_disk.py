@@ -20,8 +20,8 @@ from durability_rig.pages import FREE_PORT, Pages
 from durability_rig.small_disks import SmallDisk, small_disk
 from polling import until
 
-from gantrymq.cli.repeated_lines import MOST
 from gantrymq.client import Client, Message, Producer, Reader, SendFailed
+from gantrymq.commands.repeated_lines import MOST
 from gantrymq.errors import BrokerRefused
 from gantrymq.model.queue import MessageQueue
 from gantrymq.model.topic import TopicConfig

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import atexit
 import gc
 import logging
 import logging.handlers
@@ -12,8 +11,8 @@ from typing import Any, TypeVar
 
 import click
 
-from gantrymq.cli.repeated_lines import RepeatedLines
 from gantrymq.commands.output import FilledPath
+from gantrymq.commands.repeated_lines import bound_repeated_lines
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -81,7 +80,7 @@ class PrefixedFormatter(logging.Formatter):
 def set_up_logs(level: str, file: str | None, prefix: str = "") -> None:
     """Log to stderr, or to *file*, which is opened again after log rotation; each line starts with *prefix*.
 
-    Repeated lines are bounded (`gantrymq.cli.repeated_lines`).
+    Repeated lines are bounded (`gantrymq.commands.repeated_lines`).
 
     Raises:
         click.BadParameter: the file cannot be opened.
@@ -95,9 +94,7 @@ def set_up_logs(level: str, file: str | None, prefix: str = "") -> None:
         except OSError as problem:
             raise click.BadParameter(f"cannot open {file}: {problem.strerror}", param_hint="--log-file") from problem
     handler.setFormatter(PrefixedFormatter(prefix) if prefix else logging.Formatter(LOG_FORMAT))
-    repeated = RepeatedLines(handler)
-    handler.addFilter(repeated)
-    atexit.register(repeated.close)
+    bound_repeated_lines(handler)
     root = logging.getLogger()
     for old in root.handlers[:]:
         root.removeHandler(old)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import logging
 import os
 from typing import Any
 
@@ -10,6 +11,7 @@ import click
 
 from gantrymq.commands.groups import CommandGroup
 from gantrymq.commands.output import FilledPath, namesrv_option, output_option, print_json, say
+from gantrymq.commands.repeated_lines import bound_repeated_lines
 from gantrymq.commands.run import run, stop_requested
 from gantrymq.errors import ConfigError
 from gantrymq.model.hosts import parse_address
@@ -110,6 +112,8 @@ def console(ctx: click.Context, /, *, namesrv: str, output: str, **given: Any) -
     if ctx.invoked_subcommand is None:
         os.umask(0o027)  # the audit log is for its owner and group
         raise_descriptor_limit()
+        if logging.lastResort is not None:  # the handler of warnings, as this command sets up no other
+            bound_repeated_lines(logging.lastResort)
         run(_serve(namesrv, given, output))
 
 

@@ -5,7 +5,7 @@ import logging
 
 import pytest
 
-from gantrymq.cli.repeated_lines import MOST, WINDOW_S, RepeatedLines
+from gantrymq.commands.repeated_lines import MOST, WINDOW_S, RepeatedLines
 
 
 class Log:

@@ -9,12 +9,22 @@ DEBUG are not limited.
 
 from __future__ import annotations
 
+import atexit
 import logging
 from dataclasses import dataclass, field
 from typing import Final
 
+__all__ = ["RepeatedLines", "bound_repeated_lines"]
+
 MOST: Final = 20  # records of one call in a window
 WINDOW_S: Final = 60.0
+
+
+def bound_repeated_lines(handler: logging.Handler) -> None:
+    """Bound the records of *handler*, and write the last counts at the end of the process."""
+    repeated = RepeatedLines(handler)
+    handler.addFilter(repeated)
+    atexit.register(repeated.close)
 
 
 @dataclass(slots=True)
