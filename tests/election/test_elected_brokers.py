@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import json
 from pathlib import Path
 
 import pytest
@@ -9,18 +10,21 @@ import pytest
 pytest.importorskip("gantrymq_replication")
 
 from elected_brokers import LEASE_S, clear, elected, leads, members, send, simulate_brokers, two_in_sync
-from ha_pairs import end, ha_address, log_of, put
+from ha_pairs import end, ha_address, log_of, put, service
 
 from gantrymq.errors import RequestRefused, ServiceNotAvailable
 from gantrymq.interfaces import Cleaning
 from gantrymq.model.queue import Queue
 from gantrymq.model.role import Role
+from gantrymq.remoting.codes import RequestCode
+from gantrymq.remoting.command import Command
 from gantrymq_replication.election.asking import Questions
 from gantrymq_replication.election.auto_switch import SlaveHandshake, SlaveSide
 from gantrymq_replication.election.engine import EngineRefused
 from gantrymq_replication.election.identity import IdentityFiles
 from gantrymq_replication.election.status import election_state
 from gantrymq_replication.ha_listener import MOST_SLAVES
+from gantrymq_replication.status import StatusService
 
 
 @pytest.fixture
@@ -270,6 +274,25 @@ def test_a_master_tells_which_slaves_it_misses(run, killed):
         await one.stop()
         await brokers.until(lambda: leads(two), "successor")
         assert away(two) == [1]
+
+    run(main)
+
+
+def follow_problem(cluster):
+    """Why a broker does not follow a master, as request 907 says it."""
+    asked = Command(RequestCode.GET_BROKER_HA_STATUS)
+    found = json.loads(service(cluster, StatusService).status(asked, None).payload)
+    return found["haClientRuntimeInfo"]["problem"]
+
+
+def test_a_broker_without_a_master_does_not_say_that_it_follows(run):
+    async def main(brokers):
+        learner = await brokers.start("learner", asyncLearner=True)
+        await brokers.until(lambda: elected(learner).machine is not None, "id")
+        assert "this broker is a learner" in follow_problem(learner)
+        one = await brokers.start("one")
+        await brokers.until(lambda: leads(one) and elected(learner).followed is not None, "master")
+        assert follow_problem(one) == follow_problem(learner) == ""
 
     run(main)
 
