@@ -130,6 +130,31 @@ def test_a_start_that_fails_leaves_no_thread(gantrymq_broker_factory):
     assert [each for each in threading.enumerate() if each not in before] == []
 
 
+def test_a_test_waits_for_messages_of_a_topic_that_does_not_exist_yet(gantrymq_broker):
+    sending = threading.Timer(0.1, lambda: [gantrymq_broker.send("Later", body, tags="A") for body in (b"one", b"two")])
+    sending.start()
+    assert sorted(bodies(gantrymq_broker.wait_for("Later", 2))) == [b"one", b"two"]
+    sending.join()
+    assert gantrymq_broker.wait_for("Later", 0, expression="B") == []
+
+
+def test_a_wait_that_ends_tells_what_there_is(gantrymq_broker):
+    with pytest.raises(TimeoutError, match=r"^0 of 1 messages are in Never after 0.05 s: none$"):
+        gantrymq_broker.wait_for("Never", timeout_s=0.05)
+    gantrymq_broker.send("Orders", b"one")
+    with pytest.raises(TimeoutError, match=r"^1 of 3 messages are in Orders after 0 s: b'one'$"):
+        gantrymq_broker.wait_for("Orders", 3, timeout_s=0)
+
+
+def test_a_simulated_wait_takes_no_time(gantrymq_simulation):
+    async def work(cluster):
+        await cluster.create_topic("Orders", 1)
+        cluster.world.clock.call_later(3600, lambda: asyncio.ensure_future(cluster.send("Orders", b"one")))
+        return bodies(await cluster.wait_for("Orders", timeout_s=7200))
+
+    assert gantrymq_simulation(work) == [b"one"]
+
+
 def test_a_stopped_broker_says_so(gantrymq_broker):
     gantrymq_broker.stop()
     gantrymq_broker.stop()

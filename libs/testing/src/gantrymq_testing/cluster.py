@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import AsyncIterator, Iterable, Mapping
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -38,6 +38,9 @@ LOG_FILE_BYTES = 1024 * 1024
 QUEUE_FILE_BYTES = 20 * 1000  # 1,000 entries
 ROUTE_S = 10.0  # time limit for the name server to know a topic
 ROUTE_STEP_S = 0.01
+WAIT_S = 10.0  # default time limit of `Cluster.wait_for`
+WAIT_STEP_S = 0.02  # and a tenth of the time so far, because simulated waits may take hours
+SHOWN = 5  # messages in the error of `Cluster.wait_for`
 SOURCE = "gantrymq_testing"
 
 GivenPlugin = Any  # a module or object with hooks, or a pair of name and one
@@ -246,6 +249,29 @@ class Cluster:
                     assert result.next_offset > offset, f"{result.status} at offset {offset} of {queue}"
                     offset = result.next_offset
         return found
+
+    async def wait_for(
+        self, topic: str, count: int = 1, timeout_s: float = WAIT_S, expression: str = ALL, expression_type: str = TAG
+    ) -> list[ReceivedMessage]:
+        """Return the messages of *topic* as `pull`, as soon as there are *count*; the topic need not exist before.
+
+        Raises:
+            TimeoutError: there are fewer after *timeout_s* seconds; the error tells which ones.
+            as `pull`: everything else.
+        """
+        clock = self.world.clock
+        begun = clock.monotonic()
+        while True:
+            found: list[ReceivedMessage] = []
+            with suppress(NoRoute):
+                found = await self.pull(topic, expression, expression_type)
+            if len(found) >= count:
+                return found
+            waited = clock.monotonic() - begun
+            if waited >= timeout_s:
+                bodies = ", ".join(repr(message.body) for message in found[:SHOWN]) or "none"
+                raise TimeoutError(f"{len(found)} of {count} messages are in {topic} after {timeout_s:g} s: {bodies}")
+            await clock.sleep(min(max(WAIT_STEP_S, waited / 10), timeout_s - waited))
 
 
 def named(plugin: GivenPlugin) -> tuple[str, Any]:

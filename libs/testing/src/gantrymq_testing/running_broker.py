@@ -21,7 +21,7 @@ from gantrymq.config import Settings, Value
 from gantrymq.interfaces import Broker, MessageStore, PutResult, RecoveryReport
 from gantrymq.model.subscription import ALL, TAG
 from gantrymq.world.real import real_world
-from gantrymq_testing.cluster import Cluster, GivenPlugin
+from gantrymq_testing.cluster import WAIT_S, Cluster, GivenPlugin
 
 T = TypeVar("T")
 
@@ -162,6 +162,16 @@ class RunningBroker:
     def pull(self, topic: str, expression: str = ALL, expression_type: str = TAG) -> list[ReceivedMessage]:
         """Return every message of *topic* that matches *expression*, queue by queue."""
         return self.run(self.cluster.pull(topic, expression, expression_type))
+
+    def wait_for(
+        self, topic: str, count: int = 1, timeout_s: float = WAIT_S, expression: str = ALL, expression_type: str = TAG
+    ) -> list[ReceivedMessage]:
+        """Return the messages of *topic* as soon as there are *count*, at most 60 s; see `Cluster.wait_for`.
+
+        Raises:
+            TimeoutError: there are fewer after *timeout_s* seconds; the error tells which ones.
+        """
+        return self.run(self.cluster.wait_for(topic, count, timeout_s, expression, expression_type))
 
     def _running_loop(self, give_up: Callable[[], object]) -> asyncio.AbstractEventLoop:
         if self._loop is None or threading.current_thread() is self._thread:
