@@ -149,6 +149,47 @@ def finished(name, namesrv, folder=None):
     return said.splitlines()
 
 
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_a_service_stops_on_a_signal(servers, number):
+    with example("client/stopping", servers.namesrv) as running:
+        try:
+            assert running.stdout.readline() == "a task\n"
+            running.send_signal(number)
+            said, errors = running.communicate(timeout=END_S)
+        finally:
+            running.kill()
+    assert (running.returncode, said, errors) == (0, "stopped\n", "")
+
+
+def test_a_web_application_sends_what_is_posted(servers):
+    pytest.importorskip("starlette")
+    pytest.importorskip("httpx")
+    program = (
+        "from starlette.testclient import TestClient; from web_app import app\n"
+        "with TestClient(app) as web: print(web.post('/orders', content=b'one').json()['status'])"
+    )
+    environ = {"PATH": os.environ["PATH"], "HOME": "/", "NAMESRV_ADDR": servers.namesrv}
+    done = subprocess.run(
+        [sys.executable, "-c", program], cwd=ROOT / "examples/client", env=environ, capture_output=True, text=True
+    )
+    assert (done.returncode, done.stdout) == (0, "SEND_OK\n"), done.stderr
+
+
+def test_each_process_of_a_web_server_has_a_producer(servers):
+    assert finished("client/web_worker", servers.namesrv) == ["SEND_OK"]
+    program = (
+        "import os, web_worker\n"
+        "child = os.fork()\n"
+        "print(web_worker.producer().send(web_worker.Message('Signups', b'bob')).status.name, flush=True)\n"
+        "if child: os.waitpid(child, 0)\n"
+    )
+    environ = {"PATH": os.environ["PATH"], "HOME": "/", "NAMESRV_ADDR": servers.namesrv}
+    done = subprocess.run(
+        [sys.executable, "-c", program], cwd=ROOT / "examples/client", env=environ, capture_output=True, text=True
+    )
+    assert (done.returncode, done.stdout) == (0, "SEND_OK\n" * 2), done.stderr
+
+
 def interrupted(name, namesrv, lines):
     """Run a program of examples/ until it has printed a number of lines, then press Ctrl-C; return the lines."""
     with example(name, namesrv) as running:
