@@ -95,3 +95,22 @@ def test_a_kind_of_exception_has_one_traceback_in_a_window(log):
         traced = any("Traceback" in line for line in log.lines()[before:])
         assert traced == (str(problem) != "b")
     assert "ERROR the step failed: OSError: b" in log.lines()
+
+
+class Unreadable(Exception):
+    def __str__(self):
+        raise ValueError
+
+
+def test_records_that_cannot_be_formatted_do_not_raise_in_the_caller(log, monkeypatch):
+    monkeypatch.setattr(logging, "raiseExceptions", False)  # the handler would print what the filter leaves to it
+    for _ in range(MOST + 2):
+        log.logger.warning("disk is %d %% full", "not")
+    for _ in range(MOST + 2):
+        try:
+            raise Unreadable
+        except Unreadable as error:
+            log.logger.warning("broken", exc_info=error)
+    log.repeated.close()
+    assert "WARNING 2 more lines like this, the last: disk is %d %% full" in log.lines()
+    assert "WARNING broken: Unreadable: (its text cannot be read)" in log.lines()

@@ -73,13 +73,13 @@ class RepeatedLines(logging.Filter):
     def _shorten(self, record: logging.LogRecord, window: _Window) -> None:
         error = record.exc_info[1] if record.exc_info else None
         if error is not None and type(error) in window.traced:
-            record.msg, record.args = f"{record.getMessage()}: {type(error).__name__}: {error}", ()
+            record.msg, record.args = f"{_text_of(record)}: {type(error).__name__}: {_shown(error)}", ()
             record.exc_info = record.exc_text = None
         elif error is not None:
             window.traced.add(type(error))
         if window.count == MOST:
             note = f"further lines like this are counted until {WINDOW_S:.0f} s after the first"
-            record.msg, record.args = f"{record.getMessage()} ({note})", ()
+            record.msg, record.args = f"{_text_of(record)} ({note})", ()
 
     def _end(self, now_s: float | None) -> None:
         """End the windows that are over at *now_s*; None ends all."""
@@ -91,6 +91,21 @@ class RepeatedLines(logging.Filter):
             if window.newest is not None:
                 last = window.newest
                 text = "%d more lines like this, the last: %s"
-                values = (window.count - MOST, last.getMessage())
+                values = (window.count - MOST, _text_of(last))
                 total = logging.LogRecord(last.name, last.levelno, last.pathname, last.lineno, text, values, None)
                 self._handler.emit(total)
+
+
+def _text_of(record: logging.LogRecord) -> str:
+    """Return the text of *record*; its template if the values do not fit, because a ``log`` call never raises."""
+    try:
+        return record.getMessage()
+    except Exception:
+        return str(record.msg)
+
+
+def _shown(error: BaseException) -> str:
+    try:
+        return str(error)
+    except Exception:
+        return "(its text cannot be read)"
