@@ -103,7 +103,8 @@ def repair_store(
             f"levels '{before.delay_levels}', and a repair would change them; name the messageDelayLevel of its broker "
             "with --delay-levels"
         )
-    refuse_store_folder(files, target, root)
+    if files.stat(target) is None:  # else it is refused in any case, even if it is an earlier copy
+        refuse_store_folder(files, target, root)
     new_folder(files, target)
     report = RepairReport(root, target, before)
     layout = find_layout(files, root, log_folders)
