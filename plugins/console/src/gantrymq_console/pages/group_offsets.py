@@ -116,10 +116,7 @@ async def _run_clone(visit: Visit, form: Form) -> Outcome:
 
 async def _preview_deletion(visit: Visit, form: Form) -> Preview:
     group, topic = visit.names["group"], _topic(form)
-    brokers = []
-    for broker, address in (await visit.cluster.masters()).items():
-        if group in await visit.cluster.admin.groups_of_topic(address, topic):
-            brokers.append(broker)
+    brokers = await _brokers_with_offsets(visit, group, topic)
     if not brokers:
         raise BadInput("groups.no_offsets_on", group=group, topic=topic)
     command = f"group delete-offsets {quote(group)} -t {quote(topic)}"
@@ -129,10 +126,17 @@ async def _preview_deletion(visit: Visit, form: Form) -> Preview:
 
 async def _run_deletion(visit: Visit, form: Form) -> Outcome:
     group, topic = visit.names["group"], _topic(form)
-    for address in (await visit.cluster.masters()).values():
+    for address in (await _brokers_with_offsets(visit, group, topic)).values():
         await delete_offsets(visit.cluster.admin, address, group, topic)
     await forget_groups(visit.cluster, group)
     return Outcome("groups.offsets_deleted", {"group": group, "topic": topic}, f"groups/{group}/offsets")
+
+
+async def _brokers_with_offsets(visit: Visit, group: str, topic: str) -> dict[str, str]:
+    """Return the addresses of the brokers that know the group on the topic; others may be RocketMQ's."""
+    admin = visit.cluster.admin
+    masters = (await visit.cluster.masters()).items()
+    return {name: address for name, address in masters if group in await admin.groups_of_topic(address, topic)}
 
 
 ACTIONS: Final = (
