@@ -9,6 +9,7 @@ import pytest
 
 PROGRAM = """
 import os
+import subprocess
 import sys
 import click
 from gantrymq.cli import MainGroup, main
@@ -28,6 +29,9 @@ def command(what, output):
         say("done")
         sys.stdout.flush()
         sys.stderr.flush()
+    elif what == "child":
+        child = "import os; print(all(map(os.fstat, range(3))))"
+        subprocess.run([sys.executable, "-c", child], stdout=open(os.environ["ANSWER"], "w"), check=True)
     elif what == "table":
         print_table(("a", "b"), [("one", "two")] * 1000)
     elif what == "json":
@@ -51,6 +55,13 @@ def run_in_shell(what, redirection, **environ):
         check=False,
         env={**os.environ, **environ},
     )
+
+
+@pytest.mark.parametrize("closed", ["2>&-", "<&- >&- 2>&-"])
+def test_processes_that_a_command_starts_have_all_streams(tmp_path, closed):
+    done = run_in_shell("child", closed, ANSWER=str(tmp_path / "answer"))
+    assert done.returncode == 0, done
+    assert (tmp_path / "answer").read_text() == "True\n"
 
 
 @pytest.mark.parametrize("closed", ["<&-", ">&-", "2>&-", ">&- 2>&-", "<&- >&- 2>&-"])

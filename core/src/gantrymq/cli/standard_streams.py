@@ -22,7 +22,7 @@ class OutputNotWritten(GantryError):
 
 
 class _Output(io.TextIOWrapper):
-    """stdout with errors of writes as `OutputNotWritten`, except that of a pipe whose reader has left."""
+    """stdout that raises `OutputNotWritten` for failed writes, except to a pipe whose reader has left."""
 
     def write(self, text: str, /) -> int:
         """Write or buffer *text*."""
@@ -82,7 +82,9 @@ def _open_closed() -> None:
         try:
             os.fstat(descriptor)
         except OSError:
-            os.open(os.devnull, os.O_RDWR)  # gets the lowest free number
+            os.set_inheritable(
+                os.open(os.devnull, os.O_RDWR), True
+            )  # gets the lowest free number; child processes need it too
             stream = open(descriptor, mode, encoding="utf-8", closefd=False)  # noqa: SIM115
             setattr(sys, name, stream)
             setattr(sys, f"__{name}__", stream)
