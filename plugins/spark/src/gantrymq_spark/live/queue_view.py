@@ -9,13 +9,22 @@ from __future__ import annotations
 import asyncio
 import re
 from collections.abc import Collection, Iterable, Mapping
+from contextlib import suppress
 
 import attrs
 
 from gantrymq.client import Admin, Reader
 from gantrymq.client.admin import QueueStats
 from gantrymq.client.routing.routes import QueueGrant, TopicRoute
-from gantrymq.errors import BrokerRefused, CallTimeout, ConfigError, ConnectFailed, ConnectionLost, NoRoute
+from gantrymq.errors import (
+    BrokerRefused,
+    CallTimeout,
+    ClientError,
+    ConfigError,
+    ConnectFailed,
+    ConnectionLost,
+    NoRoute,
+)
 from gantrymq.model.names import DLQ_PREFIX, RETRY_PREFIX, is_system_topic, similar_name
 from gantrymq.model.queue import MessageQueue
 from gantrymq.model.topic import PERM_READ
@@ -53,7 +62,10 @@ class QueueView:
         routes = await self._routes()
         missing = sorted(topic for topic, route in routes.items() if route is None)
         if missing:
-            near = similar_name(missing[0], await self._admin.topics())
+            known: Iterable[str] = ()
+            with suppress(ClientError):  # such as a missing permission; the error is the same
+                known = await self._admin.topics()
+            near = similar_name(missing[0], known)
             meant = f" (did you mean {near}?)" if near else ""
             raise ConfigError(
                 f"topic {missing[0]} does not exist{meant}, or its brokers are not running; "
