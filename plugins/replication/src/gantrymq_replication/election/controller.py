@@ -195,7 +195,7 @@ class ControllerEngine:
         await self._ask(RequestCode.CONTROLLER_APPLY_BROKER_ID, application)
 
     async def _join(self, progress: Progress) -> None:
-        """Register, unless controllers have lost their data, which this broker's log has epochs of.
+        """Register, unless the controllers have lost their data: they do not know the set, but this log has epochs.
 
         Raises:
             EngineRefused: this broker is unknown, for another reason.
@@ -437,9 +437,11 @@ class ControllerEngine:
         while True:
             try:
                 await self.forget(broker_id)
-            except _Refused as error:
+            except EngineError as error:  # or it does not answer: the election itself has succeeded
                 if self._clock.monotonic() > until:
-                    log.warning("the controllers keep broker id %d, which is no broker's: %s", broker_id, error)
+                    log.warning(
+                        "the controllers still list broker id %d, which belongs to no broker: %s", broker_id, error
+                    )
                     return
                 await self._clock.sleep(CLEAN_AGAIN_S)
             else:
