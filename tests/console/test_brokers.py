@@ -345,7 +345,7 @@ def test_a_broker_that_is_gone_is_forgotten(visitor, name, monkeypatch):
     visitor.cluster.forget()
     page = visitor.get(f"/brokers/{name}")
     preview = visitor.submit(page, f"/brokers/{name}/forget")
-    assert f"gantrymq cluster forget {name} 2" in preview.text and "forgets broker id 2" in preview.text
+    assert f"gantrymq cluster forget {name} 2" in preview.text and "will forget broker id 2" in preview.text
     refused = visitor.confirm(preview)  # the real broker's role is fixed
     assert "is fixed by settings, not elected" in refused.text and not asked
     monkeypatch.setattr(brokers_page, "elected_set", elected)

@@ -125,7 +125,8 @@ def test_a_broker_that_lists_no_transactions_has_an_unknown_number_of_them(visit
     found = visitor.api("/transactions")["data"]["found"]
     assert (found["undecided"], found["partial"], found["unlisted"]) == ("2", True, ["java"])
     assert (
-        "At least 2 transactions are undecided: not every broker tells its number." in visitor.get("/transactions").text
+        "At least 2 transactions are undecided: not every broker reports its number."
+        in visitor.get("/transactions").text
     )
     del masters["broker-a"]
     found = visitor.api("/transactions")["data"]["found"]

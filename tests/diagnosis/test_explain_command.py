@@ -136,4 +136,4 @@ def test_a_topic_that_another_broker_has_is_not_told_as_missing():
 
 
 def test_an_unknown_group_is_told_where_to_look(explain):
-    assert "a client of which no topic exists reaches no broker" in explain("Nobody", code=1).stderr
+    assert "a client whose topics do not exist connects to no broker" in explain("Nobody", code=1).stderr

@@ -1,7 +1,7 @@
 """``gantrymq context``: named clusters for ``gantrymq -c NAME ...``, each with name servers and TLS settings.
 
-They are in ``gantrymq/contexts.json`` of $XDG_CONFIG_HOME or ~/.config, a JSON object by name. It has no secrets: the
-file that a context names has those of TLS.
+They are in ``gantrymq/contexts.json`` of $XDG_CONFIG_HOME or ~/.config, a JSON object by name. It has no secrets: TLS
+keys and passwords are in the file that a context names.
 """
 
 from __future__ import annotations

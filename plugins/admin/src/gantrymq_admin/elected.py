@@ -79,7 +79,7 @@ class ElectedSet:
 
     @property
     def data_lost(self) -> str:
-        """That the engine has lost its data, as a broker says; empty if none does."""
+        """The sentence of a broker that says that the engine has lost its data; empty if none says so."""
         return next((each.election.data_lost for each in self.brokers if each.election and each.election.data_lost), "")
 
     @property
@@ -138,8 +138,8 @@ async def change_master(
 ) -> ChangedMaster:
     """Change the master at a broker of GantryMQ: handover or demote at the master, promote at the one to promote.
 
-    Or let a master forget a slave that is gone for good: *broker_id*, or with fixed roles the one at *host*. With
-    *epoch*, the newest one that a broker knows, the next one is later, whatever the engine knows.
+    Or make a master forget a slave that is gone for good: *broker_id*, or with fixed roles the slave at *host*. *epoch*
+    is the newest epoch that a broker knows: the next one is later, even if the engine has lost its data.
 
     Raises:
         RequestNotServed: it is a broker of RocketMQ, or lacks gantrymq-replication.
@@ -160,7 +160,7 @@ def _changed(members: dict[Any, Any]) -> ChangedMaster:
 
 
 async def forget_broker(admin: Admin, found: ElectedSet, broker_id: int) -> None:
-    """Let the engine and the master of a set forget a broker that is gone for good.
+    """Make the engine and the master of a set forget a broker that is gone for good.
 
     Raises:
         ClientError: there is no master that answers.

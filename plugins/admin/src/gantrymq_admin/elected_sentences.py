@@ -235,10 +235,10 @@ def _failures(found: ElectedSet) -> Iterator[str]:
 
 
 def _without_data(found: ElectedSet) -> Iterator[str]:
-    """Say what ends it that the engine has lost its data."""
+    """Yield what can be done after the engine has lost its data."""
     yield f"No broker of {found.broker} can be elected now: {found.data_lost}."
     if accepting(found):
-        yield "Messages are accepted, as the master goes on with its fencing, but nobody can take over from it."
+        yield "Messages are accepted, because the fencing of the master allows it, but no other broker can take over."
     elif found.master is None or found.master.election is not None:
         yield "Messages are refused now. Those that are stored are safe."
     able = [each for each in found.brokers if each.id is not None and each.election and not each.election.unelectable]

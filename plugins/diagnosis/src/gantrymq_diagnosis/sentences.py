@@ -96,7 +96,7 @@ def explain_group(group: GroupFacts, topics: Sequence[TopicFacts], now_ms: int) 
 
 
 def _not_there(group: GroupFacts, topic: TopicFacts) -> Iterator[Diagnosis]:
-    """Return that members subscribe to a topic that does not exist: it has no queue, and so no reason of a queue."""
+    """Yield the reason of members of a topic that does not exist: it has no queue that could show a reason."""
     if topic.exists or not group.members:
         return
     near = f" (did you mean {topic.similar}?)" if topic.similar else ""

@@ -55,8 +55,8 @@ class Refusals:
 
     @staticmethod
     def http(host: str) -> None:
-        """Log that a connection sent an HTTP request. It is not counted, because it is not one of a slave."""
-        log.info("a connection of %s to the HA port sent an HTTP request; it is closed", host)
+        """Log that a connection sent an HTTP request. It is not counted, because the peer is no slave."""
+        log.info("a connection from %s to the HA port sent an HTTP request; it is closed", host)
 
     def not_secured(self, host: str, problem: str) -> None:
         """Refuse a connection without the TLS that this port asks for."""

@@ -48,7 +48,7 @@ async def ask(
 
 
 async def tell_stop(client: RemotingClient, address: str, broker_id: int) -> None:
-    """Say to the master at *address* that this broker stops (65037). RocketMQ's master does not know the request."""
+    """Inform the master at *address* that this broker stops (65037). RocketMQ's master does not know the request."""
     with suppress(GantryError):
         await ask(client, address, BROKER_STOPS, STOPS_S, {"brokerId": str(broker_id)})
 

@@ -108,7 +108,7 @@ class Replicas:
         self._all.pop(replica, None)
 
     def stops(self, host: str) -> None:
-        """Take that a slave at *host* stops; others than slaves are ignored."""
+        """Note that a slave at *host* stops; hosts without a slave are ignored."""
         if any(each.host == host for each in self._all):
             self.departures.stops(host)
 

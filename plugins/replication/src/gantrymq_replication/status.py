@@ -1,7 +1,7 @@
 """The state of replication, for mqadmin and `gantrymq cluster status`; the service also registers the metrics.
 
     907   the slaves of a master, or the connection of a slave, as RocketMQ tells it and with GantryMQ's own members
-    65037 a broker stops, so that no status counts it as lost: brokerId of an elected one; GantryMQ's own
+    65037 from a broker that stops, so that no status counts it as lost: brokerId of an elected one; GantryMQ's own
     1007  epochs, which only logs of elected roles have; otherwise refused as RocketMQ does
 
 GantryMQ's own members, which RocketMQ's tools ignore:

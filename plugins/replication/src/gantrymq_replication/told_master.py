@@ -46,7 +46,7 @@ class ToldMaster:
         await self._client.close()
 
     async def stops(self) -> None:
-        """Say to the master that this broker stops."""
+        """Inform the master that this broker stops."""
         if self.broker_address:
             await tell_stop(self._client, self.broker_address, self._broker.registration.broker_id)
 

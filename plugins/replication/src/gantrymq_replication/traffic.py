@@ -74,7 +74,7 @@ class Departures:
         return before is None or before.problem != departure.problem
 
     def stops(self, host: str) -> None:
-        """Take that a slave at *host* stops: its departure will not count as a loss."""
+        """Note that a slave at *host* stops: its departure will not count as a loss."""
         self._stopping.add(host)
 
     def forget(self, host: str) -> bool:

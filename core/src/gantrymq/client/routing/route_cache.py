@@ -228,7 +228,7 @@ class RouteCache:
             logger.info("refreshing the route of %s failed: %s", topic, problem)
 
     async def hint(self, topic: str) -> str:
-        """Return `` (did you mean ...?)`` if a topic has a similar name to that of a missing one, or an empty text."""
+        """Return `` (did you mean ...?)`` with the name most similar to a missing topic; empty without one."""
         return await self._similar.hint(topic)
 
     async def _no_route(self, topic: str) -> NoRoute:

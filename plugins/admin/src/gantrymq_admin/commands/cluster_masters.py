@@ -72,7 +72,7 @@ async def promote(admin: Admin, name: str, to: str, unclean: bool, controller: s
     With controllers at once, also instead of a master that lives, like mqadmin's electMaster. With etcd only while
     there is no master. Members of the in-sync set have all that was acknowledged; with --unclean any other broker is
     elected, and its log counts from then on: acknowledged messages that it lacks are lost. If the engine has lost its
-    data, --unclean elects the broker in an epoch after all that the brokers know.
+    data, --unclean elects the broker in an epoch after all epochs that the brokers know.
     """
     found = await _set(admin, name, controller)
     wanted = _member(found, to)
@@ -104,7 +104,7 @@ async def promote(admin: Admin, name: str, to: str, unclean: bool, controller: s
 @controller_option
 @admin_command
 async def forget(admin: Admin, name: str, member: str, controller: str | None, output: str) -> None:
-    """Forget a slave of BROKER_NAME that is gone for good, so that no status misses it.
+    """Forget a slave of BROKER_NAME that is gone for good, so that cluster status does not report it as lost.
 
     ID is its id in an elected set; with fixed roles the host that cluster status shows. It must be stopped, and not be
     in the in-sync set. RocketMQ's controllers forget it, too: if it comes back there, it must join as a new broker.
@@ -182,8 +182,8 @@ def _warn_of_loss(found: ElectedSet, wanted: ElectedBroker) -> None:
 async def _elect(admin: Admin, found: ElectedSet, wanted: ElectedBroker, *, unclean: bool) -> None:
     """Ask the controller; with *unclean* it may elect brokers outside of in-sync sets for that moment.
 
-    One that has lost its data needs the broker's help, see `change_master`, as does one that does not hear of a broker
-    which waits to be compared after an unclean stop.
+    The broker itself is asked (`change_master`) if the controllers have lost their data, or get no heartbeats of it
+    because it waits for the comparison of logs after an unclean stop.
     """
     assert wanted.id is not None
     waits = unclean and wanted.alive is False and wanted.election is not None

@@ -98,8 +98,8 @@ async def _explain(
             if problem.response_code != ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST:
                 raise
             missing = (
-                f"there is no group {group}; 'gantrymq group list' lists the groups; a client of which no topic exists "
-                "reaches no broker: its log has a warning with the topic"
+                f"there is no group {group}; 'gantrymq group list' lists the groups; a client whose topics do not "
+                "exist connects to no broker: its log has a warning that names the topic"
             )
     if not found:
         raise GroupNotExist(missing or f"no broker of the cluster is there to explain group {group}")

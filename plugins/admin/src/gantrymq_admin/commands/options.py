@@ -190,7 +190,7 @@ async def readable_brokers(admin: Admin, cluster: str | None, broker: str | None
         admin: for the requests.
         cluster: name of the cluster; None for the only one.
         broker: the address that was given with -b.
-        acting: ask only slaves that act for their master; others deliver no delayed messages, and do not tell them.
+        acting: ask only slaves that act for their master; others do not deliver delayed messages, and cannot list them.
 
     Raises:
         click.UsageError: both are given.
@@ -217,7 +217,7 @@ async def readable_brokers(admin: Admin, cluster: str | None, broker: str | None
 
 
 def _only(cluster: str | None, broker: str | None) -> list[str]:
-    """Return the broker that is given with -b. Raises click.UsageError: so is a cluster."""
+    """Return the broker that is given with -b. Raises click.UsageError: a cluster is given, too."""
     if cluster and broker:
         raise click.UsageError("give -c or -b, not both")
     return [broker] if broker else []

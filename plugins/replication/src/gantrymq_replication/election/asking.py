@@ -10,7 +10,7 @@ slave that asks for what it has deleted, and one of RocketMQ sends nothing.
 Which message it has at a log offset, if it does not send its log from there: RocketMQ's master, whose epoch list begins
 where elections began.
 
-And it says when this broker stops, so that the master does not miss it.
+It also informs the master when this broker stops, so that it does not count as lost.
 """
 
 from __future__ import annotations
@@ -73,7 +73,7 @@ class Questions:
         return bytes(answer.payload) if answer.code == ResponseCode.SUCCESS else None
 
     async def first_offset(self, address: str) -> int | None:
-        """Return where the log of the broker at *address* begins; None if it does not tell.
+        """Return where the log of the broker at *address* begins; None if the answer does not contain it.
 
         Raises:
             ConnectionError: there is no answer.
@@ -90,5 +90,5 @@ class Questions:
         return int(first) if first.isdecimal() else None
 
     async def stops(self, address: str, broker_id: int) -> None:
-        """Say to the master at *address* that this broker stops."""
+        """Inform the master at *address* that this broker stops."""
         await tell_stop(self._client, address, broker_id)

@@ -103,7 +103,7 @@ class ElectedCopy:
             self._task = None
 
     async def stops(self, master: str, own_id: int) -> None:
-        """Say to the master at the broker address *master* that this broker stops."""
+        """Inform the master at the broker address *master* that this broker stops."""
         await self._questions.stops(master, own_id)
 
     async def close(self) -> None:

@@ -178,7 +178,7 @@ class ElectedLog:
         """
         if first <= self.end:
             return
-        unsure = f"; keep what you move, as nobody may have its records from {self.confirmed} on"
+        unsure = f"; keep what you move: its records from {self.confirmed} on may exist nowhere else"
         raise TooOld(
             f"this log ends at {self.end}, and the master has deleted what follows: its log begins at {first}. To copy "
             "the log from there, stop this broker, move everything but brokerIdentity out of its store folder, and "

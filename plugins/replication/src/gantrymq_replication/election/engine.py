@@ -38,12 +38,12 @@ def listed(broker_ids: Iterable[int]) -> str:
 
 
 def not_clean(broker_id: int) -> str:
-    """Return the beginning of the sentence why a broker with a log that is not whole is not elected."""
+    """Return the beginning of the sentence that says why a broker whose log is not whole is not elected."""
     return f"broker id {broker_id} did not stop cleanly, so that its log may lack acknowledged messages: "
 
 
 def waits_for(least: int, missing: Iterable[int]) -> str:
-    """Return its end, if fewer than *least* members of the set are there because of the *missing* ones."""
+    """Return the end of that sentence if fewer than *least* members of the set are there; *missing* are not."""
     return (
         f"it waits until {least} members of the in-sync set can compare their logs, for broker id {listed(missing)}, "
         "or until a person elects one with 'gantrymq cluster promote --unclean'"
@@ -51,7 +51,7 @@ def waits_for(least: int, missing: Iterable[int]) -> str:
 
 
 def longer(end: int, broker_id: int) -> str:
-    """Return its end, if a living member has a longer log than this one, which ends at *end*."""
+    """Return the end of that sentence if a living member has a longer log than this broker, whose log ends at *end*."""
     return f"it ends at {end}, and broker id {broker_id}, whose log is longer, is elected first"
 
 

@@ -48,9 +48,8 @@ class Following:
     ) -> None:
         """*moved* is called when more is confirmed; *message_at* asks the master for a message, by log offset.
 
-        *first_offset* asks it where its log begins, None if it does not tell.
-
-        *may_lead*: the master is one of GantryMQ, and this broker may take over from it.
+        *first_offset* asks it where its log begins; None if the answer does not contain it. *may_lead*: the master is a
+        broker of GantryMQ, and this broker may take over from it.
         """
         self.following = False  # the logs fit
         self.traffic = Traffic()

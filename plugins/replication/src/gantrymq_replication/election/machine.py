@@ -305,7 +305,7 @@ class Machine:
         return decisions + self._look(now)
 
     def _without_data(self, epoch: int, now: float) -> None:
-        """Take that the engine knows epochs up to *epoch* only: its promise that this master is the only one is void.
+        """Note that the engine knows epochs up to *epoch* only, so its promise that there is no other master is void.
 
         A new set of brokers would get the epochs of this one again.
         """

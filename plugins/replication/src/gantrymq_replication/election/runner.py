@@ -296,7 +296,9 @@ class Election:
             if machine.unelectable != self._compared:
                 return
             if told != self._compared:
-                log.warning("%s", told or "the log of this broker is compared with those of the set: it may be elected")
+                log.warning(
+                    "%s", told or "this broker may be elected: its log was compared with the other logs of the set"
+                )
             machine.unelectable = self._compared = told
             if not told:
                 return

@@ -53,8 +53,8 @@ class Seen:
 class Away:
     """The brokers that a master could have as slaves, and that are not connected.
 
-    They have been slaves, or were the master before, or in the in-sync set at the election. One that says that it
-    stops is not missed.
+    They have been slaves, or were the master before, or in the in-sync set at the election. One that announced
+    its stop does not count.
     """
 
     def __init__(self) -> None:
@@ -77,7 +77,7 @@ class Away:
         self.since_ms.pop(broker_id, None)
 
     def forget(self, broker_id: int) -> None:
-        """Miss a slave no more."""
+        """Stop reporting a slave as away."""
         self.since_ms.pop(broker_id, None)
 
     def gone(self, broker_id: int, now_ms: int) -> None:

@@ -298,7 +298,7 @@ class ElectionService:
         self.election = None
 
     async def _tell_master(self) -> None:
-        """Say to the master that this broker stops, so that it does not count as lost."""
+        """Inform the master that this broker stops, so that it does not count as lost."""
         machine, election = self.machine, self.election
         if machine is None or election is None or self._copy is None or machine.master is None or machine.own:
             return
@@ -566,7 +566,7 @@ class ElectionService:
             election.do(machine.connected(slave.broker_id, acked, slave.learner, self.now, tables))
 
     def surpassed(self, slave: SlaveHandshake) -> None:
-        """Let a slave that has confirmed more than this master has take over. See `serving.Elected`."""
+        """Hand over to a slave that has confirmed more than this master has. See `serving.Elected`."""
         if self.election is not None:
             self.election.give_way(slave.broker_id)
 
@@ -584,14 +584,14 @@ class ElectionService:
             election.do(machine.gone(slave.broker_id, self._clock.monotonic()))
 
     def stops(self, broker_id: int) -> None:
-        """Take that another broker of the set is stopped by its operator."""
+        """Note that another broker of the set stops, so that it does not count as lost."""
         machine = self.machine
         members = machine.standing.members if machine is not None else frozenset[int]()
         if broker_id in members | self._followed_ids | self._ids | self.away.since_ms.keys():
             self.away.stops(broker_id)
 
     async def forget(self, broker_id: int) -> None:
-        """Forget a slave that is gone for good, at the engine too, so that no status misses it.
+        """Forget a slave that is gone for good, at the engine too, so that no status reports it as lost.
 
         Raises:
             EngineError: this broker is not the master; *broker_id* is alive, in the in-sync set, or the id of no broker

@@ -46,7 +46,7 @@ class Elected(Protocol):
         """Count a slave whose log is equal to this one up to *acked*."""
 
     def surpassed(self, slave: SlaveHandshake) -> None:
-        """Take that *slave* has confirmed more than this log has. Only slaves of GantryMQ report that."""
+        """Handle a report that *slave* has confirmed more than this log has. Only slaves of GantryMQ send it."""
 
     def reported(self, slave: SlaveHandshake, acked: int) -> None:
         """Take a report."""
