@@ -1,5 +1,6 @@
 """Timers in a whole broker, on a virtual clock."""
 
+import asyncio
 import json
 
 import pytest
@@ -14,8 +15,10 @@ from gantrymq.model.queue import Queue
 from gantrymq.model.topic import TopicConfig
 from gantrymq.remoting.client import RemotingClient
 from gantrymq.remoting.command import request
+from gantrymq_schedule.timer.checkpoint_files import TimerCheckpointFiles
 from gantrymq_schedule.timer.messages import TIMER_QUEUE
 from gantrymq_schedule.timer.recall import decode_handle
+from gantrymq_schedule.timer.timers import Timers
 from gantrymq_store_files.timer_checkpoint import decode_timer_checkpoint
 
 RECALL = 370
@@ -294,3 +297,27 @@ def test_a_recall_that_was_not_confirmed_is_answered_as_a_send_is(gantrymq_simul
     else:
         assert code == 1
         assert recall.remark.startswith("recall failed: ")
+
+
+def test_a_start_that_is_cancelled_while_it_saves_can_be_stopped_and_repeated(gantrymq_simulation, monkeypatch):
+    async def main(cluster):
+        service = cluster.broker.service("schedule")
+        await service.stop()
+        TimerCheckpointFiles(cluster.world.files, cluster.broker.root).forget()
+        saving = asyncio.Event()
+
+        async def save(self):
+            saving.set()
+            await asyncio.Event().wait()
+
+        with monkeypatch.context() as patched:
+            patched.setattr(Timers, "_save", save)
+            starting = asyncio.ensure_future(service.start(cluster.broker))
+            await saving.wait()
+            starting.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await starting
+        await service.start(cluster.broker)
+        assert service.timers.enabled
+
+    gantrymq_simulation(main, settings={"store": "mmap"})

@@ -108,10 +108,14 @@ class Timers:
             raise StoreError(
                 f"the timed messages that wait cannot be read: {error}; start again when the disk works"
             ) from error
-        self.broker, self._running, self._damage = broker, True, ""
         self._create_workers()
         if self._state.checkpoint_files.checkpoint.delivered_from < 0:
-            await self._save()  # after a kill before the first save it would be unknown where deliveries began
+            try:
+                await self._save()  # after a kill before the first save it would be unknown where deliveries began
+            except BaseException:
+                self._state.files.close()
+                raise
+        self.broker, self._running, self._damage = broker, True, ""
         self._stop_hearing = broker.messages.on_arrival(self._arrived, TIMER_QUEUE)
         self._stop_hearing_deletions = broker.topics.on_deleted(self._forget)
         loop = asyncio.get_running_loop()
