@@ -256,7 +256,7 @@ class Cluster:
         """Return the messages of *topic* as `pull`, as soon as there are *count*; the topic need not exist before.
 
         Raises:
-            TimeoutError: there are fewer after *timeout_s* seconds; the error tells which ones.
+            TimeoutError: there are fewer after *timeout_s* seconds; the text has their bodies.
             as `pull`: everything else.
         """
         clock = self.world.clock

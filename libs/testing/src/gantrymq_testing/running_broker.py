@@ -169,7 +169,7 @@ class RunningBroker:
         """Return the messages of *topic* as soon as there are *count*, at most 60 s; see `Cluster.wait_for`.
 
         Raises:
-            TimeoutError: there are fewer after *timeout_s* seconds; the error tells which ones.
+            TimeoutError: there are fewer after *timeout_s* seconds; the text has their bodies.
         """
         return self.run(self.cluster.wait_for(topic, count, timeout_s, expression, expression_type))
 

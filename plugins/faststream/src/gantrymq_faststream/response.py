@@ -48,7 +48,7 @@ class GantryPublishCommand(BatchPublishCommand):
         options: of each message.
         timeout_s: of the send, or of a request until its answer.
         question: the request that this answers; None for any other message.
-        no_message: whether a batch is empty, which a body of None does not tell.
+        no_message: whether a batch is empty; a body of None may also be its only message.
     """
 
     def __init__(
