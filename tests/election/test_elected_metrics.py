@@ -86,3 +86,19 @@ def test_a_broker_that_does_not_follow_and_one_without_an_engine(run):
         assert "etcd does not answer" in family(other, R + "not_following").sentences[()]
 
     run(main)
+
+
+def test_a_slave_knows_when_it_last_heard_a_master_that_is_gone(run):
+    async def main(brokers):
+        one, two = await two_in_sync(brokers, minInSyncReplicas=2)
+        await put(one, 20)
+        await brokers.until(lambda: elected(two).followed and end(one) == end(two), "copy")
+        clock = brokers.pair.world.clock
+        brokers.etcd.down = True  # nobody is elected
+        stopped_ms = clock.now_ms()
+        await one.stop()
+        await clock.sleep(30)
+        assert elected(two).connection is None and elected(two).followed is None
+        assert stopped_ms - 10_000 < elected(two).read_at_ms <= stopped_ms + 1000
+
+    run(main)
