@@ -55,6 +55,12 @@ def test_a_context_names_the_cluster_of_a_command(asking, tmp_path):
     assert invoke("ask") == "127.0.0.1:9876"
 
 
+def test_the_next_command_quotes_a_name_of_two_words():
+    assert invoke("context", "add", "my lab", "-n", "a:9876").endswith("gantrymq -c 'my lab' status")
+    again = invoke("context", "add", "my lab", "-n", "a:9876", code=1)
+    assert again.endswith("remove it first with: gantrymq context remove 'my lab'")
+
+
 def test_options_override_a_context_and_the_environment(asking, monkeypatch):
     invoke("context", "add", "prod", "-n", "a:9876")
     monkeypatch.setenv("NAMESRV_ADDR", "e:9876")
@@ -86,6 +92,8 @@ def test_an_unknown_context_is_wrong_usage_with_the_nearest_name(asking):
     [
         (("prod", "-n", "b:9876"), 1, "context prod exists; remove it first with: gantrymq context remove prod"),
         (("test", "-n", "nothing"), 2, "Invalid value for '-n'"),
+        (("test", "-n", ""), 1, "-n: '' names no server; write host:port;host:port"),
+        (("test", "-n", ";"), 1, "-n: ';' names no server"),
         (("test",), 2, "Missing option '-n'"),
         (("", "-n", "b:9876"), 1, "'' cannot name a context"),
         (("test", "-n", "b:9876", "--tls-config", "/no/file"), 1, "does not exist"),

@@ -7,6 +7,7 @@ keys and passwords are in the file that a context names.
 from __future__ import annotations
 
 import os
+import shlex
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TypedDict
@@ -14,6 +15,7 @@ from typing import TypedDict
 import click
 
 from gantrymq import strict_json
+from gantrymq.client.routing.nameservers import parse_namesrv
 from gantrymq.commands.groups import CommandGroup
 from gantrymq.commands.output import FilledPath, check_namesrv, output_option, print_json, print_table, say
 from gantrymq.config import NO_HOME, home_folder
@@ -62,12 +64,13 @@ def add(name: str, namesrv: str, tls: bool, tls_config: str | None, output: str)
     if not name or name.startswith("-") or not name.isprintable():
         raise InvalidParameter(f"{name!r} cannot name a context; take a word such as prod")
     if name in contexts:
-        raise ConfigError(f"context {name} exists; remove it first with: gantrymq context remove {name}")
+        raise ConfigError(f"context {name} exists; remove it first with: gantrymq context remove {shlex.quote(name)}")
+    parse_namesrv(namesrv, "-n")
     if tls_config and RealFiles().stat(Path(tls_config)) is None:
         raise ConfigError(f"{tls_config} does not exist; --tls-config names a file")
     added = Context(namesrv=namesrv, tls=tls, tls_config=str(Path(tls_config).absolute()) if tls_config else "")
     _write({**contexts, name: added})
-    _done(output, name, f"added; use it with: gantrymq -c {name} status")
+    _done(output, name, f"added; use it with: gantrymq -c {shlex.quote(name)} status")
 
 
 @context.command("list")
@@ -133,7 +136,10 @@ def _checked(path: Path, name: str, each: object) -> Context:
         namesrv, tls, tls_config = each.get("namesrv"), each.get("tls", False), each.get("tls_config", "")
         if isinstance(namesrv, str) and namesrv and isinstance(tls, bool) and isinstance(tls_config, str):
             return Context(namesrv=namesrv, tls=tls, tls_config=tls_config)
-    raise ConfigError(f'{path}: context {name} is not {{"namesrv": "host:port", "tls": false, "tls_config": ""}}')
+    raise ConfigError(
+        f'{path}: context {name} is not {{"namesrv": "host:port", "tls": false, "tls_config": ""}}; correct the file, '
+        "or delete it to remove all contexts"
+    )
 
 
 def _write(contexts: Mapping[str, Context]) -> None:
