@@ -493,3 +493,12 @@ def test_a_group_without_offsets_may_be_one_that_broadcasts(visitor):
     sent = visitor.running.send("Orders", b"x")
     assert "cannot be known" in visitor.get(f"/messages/{sent.message_id}?topic=Orders").text
     assert "only while one is connected" in visitor.get("/topics/Orders/groups").text
+
+
+def test_a_misspelt_topic_of_members_is_a_finding(visitor):
+    pytest.importorskip("gantrymq_diagnosis")
+    visitor.running.create_topic("Orders", 1)
+    join(visitor, "billing", "c1", "Ordres")
+    (finding,) = visitor.api("/groups/billing")["data"]["findings"]
+    assert finding["reason"] == "topic-missing" and finding["bad"]
+    assert "topic Ordres, which this broker does not have (did you mean Orders?)" in visitor.get("/groups/billing").text
