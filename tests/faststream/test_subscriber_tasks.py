@@ -85,6 +85,43 @@ def test_a_subscriber_whose_consumer_is_gone_says_so(namesrv, topic, caplog):
     assert f"the consumer of group_{topic} was closed; its subscriber stopped receiving messages" in caplog.text
 
 
+def test_a_subscriber_whose_filter_the_broker_refuses_says_so(namesrv, topic, caplog):
+    logger = logging.getLogger(f"test_{topic}")
+    broker = GantryBroker(namesrv, logger=logger)
+
+    @broker.subscriber(topic, group=f"group_{topic}", expression="a > 4", expression_type="SQL29")
+    async def bill(order: int): ...
+
+    async def main():
+        async with broker:
+            await broker.publish(1, topic)
+            await broker.start()
+            (subscriber,) = broker.subscribers
+            await until(lambda: not subscriber.tasks, "end of the tasks", END_S)
+
+    with caplog.at_level(logging.DEBUG, logger.name):
+        asyncio.run(main())
+    assert f"the subscriber of group_{topic} stopped receiving messages: 127.0.0.1" in caplog.text
+    assert "answered code 1: the broker does not support consumer to filter message by SQL29" in caplog.text
+
+
+def test_a_subscriber_of_a_misspelt_topic_warns(namesrv, topic, caplog):
+    broker = GantryBroker(namesrv)
+
+    @broker.subscriber(topic[:-1] + "_", group=f"group_{topic}")
+    async def bill(order: int): ...
+
+    async def main():
+        async with broker:
+            await broker.publish(1, topic)
+            await broker.start()
+            await until(lambda: "did you mean" in caplog.text, "warning", END_S)
+
+    with caplog.at_level(logging.WARNING, "gantrymq.client"):
+        asyncio.run(main())
+    assert f"(did you mean {topic}?)" in caplog.text
+
+
 def test_an_answer_that_cannot_be_delivered_does_not_call_the_handler_again(namesrv, topic, caplog):
     """The asker of a request has left."""
     logger = logging.getLogger(f"test_{topic}")
