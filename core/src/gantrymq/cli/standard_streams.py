@@ -82,9 +82,8 @@ def _open_closed() -> None:
         try:
             os.fstat(descriptor)
         except OSError:
-            os.set_inheritable(
-                os.open(os.devnull, os.O_RDWR), True
-            )  # gets the lowest free number; child processes need it too
+            # It gets the lowest free number. Processes that the command starts need it, too.
+            os.set_inheritable(os.open(os.devnull, os.O_RDWR), True)
             stream = open(descriptor, mode, encoding="utf-8", closefd=False)  # noqa: SIM115
             setattr(sys, name, stream)
             setattr(sys, f"__{name}__", stream)
