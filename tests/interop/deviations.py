@@ -50,6 +50,20 @@ TABLE = (
         "tests/core/config/test_settings_load.py::test_a_file_without_a_known_key_is_refused",
     ),
     Deviation(
+        "settings of a running name server (318)",
+        "all keys are accepted, and the settings file is rewritten with all settings; some act at the next start",
+        "unknown keys and keys that are read at the start only are refused (code 1); a change lasts until the name "
+        "server stops",
+        "tests/nameserver/test_service.py::test_settings_that_may_not_change_change_nothing",
+    ),
+    Deviation(
+        "`fileReservedTime=0` for a running broker (25)",
+        "accepted: all messages outside the newest file may be deleted at once",
+        "refused (code 1); a settings file may have it",
+        "tests/storage_mmap/test_retention_settings.py::"
+        "test_no_retention_is_taken_at_the_start_and_not_from_a_running_broker",
+    ),
+    Deviation(
         "a transaction check that a broker may not have sent before it was killed",
         "is counted",
         "is not counted: producers receive `transactionCheckMax` checks",

@@ -119,7 +119,7 @@ class GroupLags:
         return lags
 
     async def _pairs(self) -> dict[Pair, None]:
-        """Return the topics and groups with a commit, and those of subscriptions."""
+        """Return the pairs of topic and group with a commit or an online subscription."""
         found: dict[Pair, None] = {}
         for pair, _ in self._broker.metrics.committed():
             found[pair] = None

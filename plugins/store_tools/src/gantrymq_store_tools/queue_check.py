@@ -179,7 +179,7 @@ class QueueCheck:
 
     def _wrong_code(self, queue: Queue, queue_offset: int, got: int, code: int, place: int) -> None:
         if queue.topic == SCHEDULE_TOPIC:
-            text = f"the due time is {got}, that of the delay level is {code}"
+            text = f"the due time is {got}, but its delay level gives {code}"
             self._add("due_time", queue, queue_offset, text)  # a kill leaves no wrong due times
         else:
             self._add("code", queue, queue_offset, f"the tags code is {got}, the record's is {code}", names=place)

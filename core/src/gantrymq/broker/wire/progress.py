@@ -245,7 +245,7 @@ class _Row:
     lag: QueueLag
 
     def text(self, pulled: int) -> RawJson:
-        """Return the JSON object: that of RocketMQ, and the lag as every tool of ours reports it."""
+        """Return the JSON object: RocketMQ's members, and the lag that all our tools report."""
         behind = "null" if self.lag.behind is None else self.lag.behind
         return RawJson(
             f'{{"behind":{behind},"brokerOffset":{self.max_offset},"consumerOffset":{self.committed},'
