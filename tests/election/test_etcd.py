@@ -145,6 +145,44 @@ def test_a_master_hands_over_to_the_broker_that_it_names():
     simulate(main)
 
 
+def test_a_lonely_master_gives_way_to_a_broker_with_more():
+    async def main(brokers):
+        one = await brokers.start("one", least_copies=2)
+        await brokers.until(lambda: one.role == "master", "master")
+        two = await brokers.start("two", least_copies=2)
+        await brokers.until(lambda: two.role == "slave", "slave")
+        assert brokers.state()["set"] == [1], "as controllers have it after each election"
+        one.election.give_way(2)
+        assert not one.machine.may_accept(one.now)
+        await brokers.until(lambda: two.role == "master" and one.role == "slave", "change")
+        assert brokers.state()["epoch"] == 2 and brokers.state()["set"] == [1, 2]
+
+    simulate(main)
+
+
+def test_a_master_of_a_set_gives_way_to_members_only_and_never_while_it_acknowledges(caplog):
+    async def main(brokers):
+        one = await brokers.start("one", least_copies=2)
+        await brokers.until(lambda: one.role == "master", "master")
+        two = await brokers.start("two", least_copies=2)
+        await brokers.joined(one, two)
+        three = await brokers.start("three", least_copies=2)
+        await brokers.until(lambda: three.role == "slave", "slave")
+        one.append()
+        one.election.give_way(3)
+        await brokers.world.clock.sleep(1)
+        assert one.machine.may_accept(one.now) and "takes over" not in caplog.text
+        one.lose(two)
+        one.election.give_way(3)
+        await brokers.until(lambda: "it does not take over" in caplog.text, "refusal")
+        assert "broker id 3 cannot be the master; members of the in-sync set are 2" in caplog.text
+        assert one.role == "master" and not one.machine.held
+        one.copies(two)
+        assert one.machine.may_accept(one.now)
+
+    simulate(main)
+
+
 def test_the_longest_log_of_the_set_is_elected():
     async def main(brokers):
         one = await brokers.start("one")
