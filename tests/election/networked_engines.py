@@ -300,11 +300,11 @@ class ControllerModel:
         return self._standing() if self._checks else Command(ControllerCode.BROKER_METADATA_NOT_EXIST)
 
     def _sets(self, asked, connection):
-        members = [
-            {"brokerId": each, "brokerAddress": address, "alive": each in self._alive}
-            for each, address in self._addresses.items()
-        ]
-        return Command(0, body=json.dumps({"replicasInfoTable": {"broker-a": {"inSyncReplicas": members}}}).encode())
+        found = {"inSyncReplicas": [], "notInSyncReplicas": []}
+        for each, address in self._addresses.items():
+            kind = "inSyncReplicas" if each in self.members else "notInSyncReplicas"
+            found[kind].append({"brokerId": each, "brokerAddress": address, "alive": each in self._alive})
+        return Command(0, body=json.dumps({"replicasInfoTable": {"broker-a": found}}).encode())
 
     def _elect(self, asked, connection):
         header = ElectRequest.from_ext(asked.ext)

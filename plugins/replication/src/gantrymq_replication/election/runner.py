@@ -271,7 +271,7 @@ class Election:
         machine = self.machine = Machine(role_rules, self._rules.set_rules(own_id), now, epoch)
         machine.unelectable = self._unelectable
         if not machine.unelectable and not self._host.progress().whole:
-            machine.unelectable = f"{not_clean(own_id)}they are compared"
+            machine.unelectable = f"{not_clean(own_id)}its log is compared with those of the in-sync set first"
             self._run(self._compare(machine))
         self._run(self._change_roles(machine))
         while True:
@@ -295,10 +295,8 @@ class Election:
                 log.exception("the logs of the set cannot be compared")
             if machine.unelectable != self._compared:
                 return
-            if told != self._compared:
-                log.warning(
-                    "%s", told or "this broker may be elected: its log was compared with the other logs of the set"
-                )
+            if told and told != self._compared:
+                log.warning("%s", told)
             machine.unelectable = self._compared = told
             if not told:
                 return
