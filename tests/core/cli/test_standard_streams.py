@@ -33,7 +33,7 @@ def command(what, output):
         child = "import os; print(all(map(os.fstat, range(3))))"
         subprocess.run([sys.executable, "-c", child], stdout=open(os.environ["ANSWER"], "w"), check=True)
     elif what == "table":
-        print_table(("a", "b"), [("one", "two")] * 1000)
+        print_table(("a", "b"), [("one", "two")] * 20_000)  # more than a pipe buffers
     elif what == "json":
         print_json({"body": "caf\\u00e9 \\U0001f600"})
     else:
