@@ -50,7 +50,7 @@ def command(server):
 def dead(server):
     """``dead(count)`` makes dead letters of group CG, the first with body ``b0``."""
 
-    def make(count, group="CG"):
+    def make(count, group="CG", failure=None):
         async def work():
             sent = []
             async with server.producer() as producer:
@@ -62,7 +62,11 @@ def dead(server):
                 await admin.request(server.broker_address, RequestCode.HEART_BEAT, body=body)
                 for each in sent:
                     back = ConsumerSendMsgBackRequest(
-                        offset=int(each.offset_id[16:], 16), group=group, delay_level=-1, origin_topic="T"
+                        offset=int(each.offset_id[16:], 16),
+                        group=group,
+                        delay_level=-1,
+                        origin_topic="T",
+                        failure=failure,
                     )
                     await admin.request(server.broker_address, RequestCode.CONSUMER_SEND_MSG_BACK, back)
                 await admin.route(f"%DLQ%{group}")  # the name server knows it
@@ -98,6 +102,15 @@ def test_letters_are_counted_and_the_oldest_listed_with_their_reason(command, de
     assert len(first["origin_message_id"]) == 32
     assert [each["queue_offset"] for each in command("list", "--from-offset", "3")["letters"]] == [3, 4]
     assert command("list", "--max", "0")["letters"] == []
+
+
+def test_the_exception_of_the_consumer_is_shown_and_not_sent_again(server, command, dead):
+    dead(1, failure="ValueError: no amount")
+    (letter,) = command("list")["letters"]
+    assert letter["why"] == "failed 1 time and was sent back; ValueError: no amount"
+    command("resend", "0", "--to", "topic")
+    sent = [message for message in server.pull("T") if "DLQ_RESENT_FROM" in message.properties]
+    assert [message.properties.get("CONSUME_FAILURE") for message in sent] == [None]
 
 
 def test_lines_for_people(server, dead):

@@ -221,6 +221,7 @@ def test_a_failed_message_comes_again_later_and_is_a_dead_letter_in_the_end():
             pauses = [after[2] - before[2] for before, after in itertools.pairwise(tries)]
             assert [round(pause) for pause in pauses] == [10, 30, 60]
             assert await dead_letters(cluster) == [0]
+            assert await failures(cluster) == ["RuntimeError: no"]
 
     simulate_cluster(work)
 
@@ -247,6 +248,67 @@ def test_a_handler_says_when_a_message_is_to_come_again(level, after_s):
     simulate_cluster(work)
 
 
+async def failures(cluster, group="billing"):
+    """CONSUME_FAILURE of the dead letters of a group."""
+    async with Client(cluster.namesrv, world=cluster.world) as client, client.reader(group="letters") as reader:
+        (queue,) = await reader.queues(f"%DLQ%{group}")
+        return [message.properties.get("CONSUME_FAILURE") for message in (await reader.pull(queue, 0)).messages]
+
+
+@pytest.mark.parametrize("orderly", [False, True])
+@pytest.mark.parametrize(
+    ("options", "shown"),
+    [
+        ({}, "ValueError: the amount of order 0 is negative"),
+        ({"failure_chars": 15}, "ValueError: the"),
+        ({"failure_chars": 0}, None),
+    ],
+)
+def test_a_dead_letter_has_the_exception_of_the_last_try(orderly, options, shown):
+    async def work(cluster):
+        await cluster.create_topic(TOPIC)
+        await sent(cluster, 1)
+        done = asyncio.Event()
+        async with consumer(cluster, orderly=orderly, max_tries=1, **options) as member:
+
+            async def handle(message):
+                if message.reconsume_times:
+                    done.set()
+                    raise ValueError(f"the amount of order\n{message.body.decode()} is negative")
+                raise KeyError("the first try")
+
+            running = asyncio.create_task(member.run(handle))
+            await done.wait()
+            await cluster.world.clock.sleep(2)
+            assert await failures(cluster) == [shown]
+            running.cancel()
+
+    simulate_cluster(work)
+
+
+@pytest.mark.parametrize(
+    ("cause", "shown"), [(None, "rejected with delay level -1"), (KeyError("id"), "KeyError: 'id'")]
+)
+def test_a_dead_letter_of_a_handler_s_choice_says_so(cause, shown):
+    async def work(cluster):
+        await cluster.create_topic(TOPIC)
+        await sent(cluster, 1)
+        done = asyncio.Event()
+        async with consumer(cluster) as member:
+
+            async def handle(message):
+                done.set()
+                raise ReconsumeLater(-1) from cause
+
+            running = asyncio.create_task(member.run(handle))
+            await done.wait()
+            await cluster.world.clock.sleep(2)
+            assert await failures(cluster) == [shown]
+            running.cancel()
+
+    simulate_cluster(work)
+
+
 def test_a_message_below_level_zero_is_a_dead_letter_at_once():
     async def work(cluster):
         await cluster.create_topic(TOPIC)
@@ -257,6 +319,7 @@ def test_a_message_below_level_zero_is_a_dead_letter_at_once():
                 break
             await cluster.world.clock.sleep(1)
             assert await dead_letters(cluster) == [0]
+            assert await failures(cluster) == ["rejected with delay level -1"]
 
     simulate_cluster(work)
 

@@ -114,6 +114,27 @@ def test_what_the_client_asks_for_counts_and_the_first_topic_and_id_stay(delayin
     delaying(main)
 
 
+@pytest.mark.parametrize(
+    ("failure", "level", "kept"),
+    [
+        ("ValueError: no\x01\x02\namount", -1, "ValueError: no   amount"),
+        ("ValueError", 1, None),
+        ("\x02", -1, None),
+        ("x" * 32_000, -1, None),  # no room
+    ],
+)
+def test_a_dead_letter_keeps_the_failure_that_its_consumer_sends(delaying, failure, level, kept):
+    async def main(desk):
+        await desk.heartbeat("CG")
+        record = await sent(desk, properties=text(mine="y" * 1000))
+        assert (await back(desk, record.log_offset, level, failure=failure)).code == 0
+        await desk.clock.sleep(2)
+        (copy,) = await read(desk, DEAD if level < 0 else RETRY)
+        assert (copy.properties.get("CONSUME_FAILURE"), len(copy.properties["mine"])) == (kept, 1000)
+
+    delaying(main)
+
+
 def test_sixteen_tries_and_then_a_dead_letter_on_time(delaying, schedule):
     async def main(desk):
         await desk.heartbeat("CG")

@@ -56,6 +56,7 @@ class SendBackRequest(NamedTuple):
     unit_mode: bool = False
     client_version: int = 479  # protocol version of the client
     principal: Principal | None = None  # the sender; None: the broker itself, not checked
+    failure: str | None = None  # exception of the consumer, for a dead letter
 
 
 class RecallRequest(NamedTuple):

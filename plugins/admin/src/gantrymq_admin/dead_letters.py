@@ -60,6 +60,7 @@ _OF_THE_FAILURE = (
     props.TIMER_OUT_MS,
     props.REAL_TOPIC,
     props.REAL_QUEUE_ID,
+    props.CONSUME_FAILURE,
     "RECONSUME_TIME",
     "MAX_RECONSUME_TIMES",
     "CONSUME_START_TIME",
@@ -141,10 +142,12 @@ def pop_retry_topic(group: str, topic: str) -> str:
 def why(letter: ReceivedMessage) -> str:
     """Return the reason of the failure, as far as the record has it."""
     times = f"failed {letter.reconsume_times} time{'' if letter.reconsume_times == 1 else 's'}"
-    return {
+    sentence = {
         "0": f"{times} and was sent back",
         "-1": f"{times} in order, or where sending back did not work, and was sent by its consumer",
     }.get(letter.properties.get(props.DELAY, ""), f"{times}; put here by something else than a broker")
+    failure = letter.properties.get(props.CONSUME_FAILURE)
+    return f"{sentence}; {failure}" if failure else sentence
 
 
 def place_of(letter: ReceivedMessage) -> str:

@@ -104,6 +104,8 @@ class SendingBack:
             topic = self._topics.create_retry(retry, group.retry_queues, unit=asked.unit_mode)
             queue_id = self._random(max(1, min(group.retry_queues, topic.read_queues)))
         own = own_properties(record, level or 0)
+        if level is None and asked.failure:
+            _add_failure(own, asked.failure)
         message = self._interceptors.apply(copy_of(record, topic, queue_id, own, self._store_host), own)
         result = await self._put(message, topic, level)
         self._stats.sent_back.add(f"{own[props.RETRY_TOPIC]}@{group.name}", 1, 0)
@@ -132,6 +134,14 @@ def own_properties(record: RecordView, level: int) -> dict[str, str]:
     own[props.DELAY] = str(level)
     own.setdefault(props.ORIGIN_MESSAGE_ID, offset_id(bytes(record.store_host), record.log_offset))
     return own
+
+
+def _add_failure(own: dict[str, str], failure: str) -> None:
+    """Add the exception of the consumer, on one line, if there is room for it."""
+    text = "".join(each if each.isprintable() else " " for each in failure).strip()
+    with_it = {**own, props.CONSUME_FAILURE: text}
+    if text and len(props.encode(with_it)) <= props.MAX_SENT_BYTES:
+        own.update(with_it)
 
 
 def copy_of(

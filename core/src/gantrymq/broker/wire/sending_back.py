@@ -34,6 +34,7 @@ class SendingBackRequests:
                 header.unit_mode,
                 asked.version,
                 connection.principal,
+                header.failure,
             )
         )
         return ok(asked)

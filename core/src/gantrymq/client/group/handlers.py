@@ -130,7 +130,7 @@ class _HandlerRun:
                     if consumed is not None:
                         consumed = await await_result(consumed, self._name)
                 except ReconsumeLater as later:
-                    await holder.failed(later.delay_level)
+                    await holder.failed(later.delay_level, cause=later.__cause__)
                 except BaseException as error:
                     if not self._is_failure(error, task):
                         raise

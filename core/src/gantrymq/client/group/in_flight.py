@@ -66,14 +66,15 @@ class DeliveryHolder:
             self.delivery = Delivery(delivery.process_queue, delivery.messages[:count])
             self._in_flight.give_back(Delivery(delivery.process_queue, delivery.messages[count:]))
 
-    async def failed(self, level: int, error: BaseException | None = None) -> None:
-        """Redeliver the messages; *error* is the exception of the handler, if there was one."""
+    async def failed(self, level: int, error: BaseException | None = None, cause: BaseException | None = None) -> None:
+        """Redeliver the messages; *error* is the exception of the handler, *cause* that of its `ReconsumeLater`."""
         delivery = self.delivery
         if delivery is not None:
             self._release()
-            remark = None if error is None else f"{type(error).__name__}: {error}"
+            remark = None if error is None else _described(error)
+            failure = remark if cause is None else _described(cause)
             try:
-                await self._in_flight.failed(delivery.process_queue, delivery.messages, level, remark)
+                await self._in_flight.failed(delivery.process_queue, delivery.messages, level, remark, failure)
             except asyncio.CancelledError:
                 self._in_flight.give_back(delivery)
                 raise
@@ -119,9 +120,9 @@ class _HookedDeliveryHolder(DeliveryHolder):
                 context.consumed += count
         super().done(count)
 
-    async def failed(self, level: int, error: BaseException | None = None) -> None:
+    async def failed(self, level: int, error: BaseException | None = None, cause: BaseException | None = None) -> None:
         self._after(ConsumeOutcome.FAILED if error is None else ConsumeOutcome.EXCEPTION, error)
-        await super().failed(level, error)
+        await super().failed(level, error, cause)
 
     def give_back(self) -> None:
         self._after(ConsumeOutcome.GIVEN_BACK)
@@ -131,6 +132,10 @@ class _HookedDeliveryHolder(DeliveryHolder):
         context, self._context = self._context, None
         if context is not None:
             self._hooks.after(context, outcome, error)
+
+
+def _described(error: BaseException) -> str:
+    return f"{type(error).__name__}: {error}"
 
 
 class InFlight:
@@ -187,9 +192,14 @@ class InFlight:
         return count
 
     async def failed(
-        self, pq: ProcessQueue, messages: Sequence[ReceivedMessage], level: int, remark: str | None = None
+        self,
+        pq: ProcessQueue,
+        messages: Sequence[ReceivedMessage],
+        level: int,
+        remark: str | None = None,
+        failure: str | None = None,
     ) -> None:
-        """Redeliver messages of *pq* that were not consumed."""
+        """Redeliver messages of *pq* that were not consumed; *failure* is for their dead letters."""
         if id(pq) in self._direct_consumptions:
             self._settle_direct(pq, "CR_THROW_EXCEPTION" if remark else "CR_LATER", remark)
             return
@@ -199,7 +209,7 @@ class InFlight:
         window.failed += len(messages)
         window.spent_s += (now - since) * len(messages)
         for message in messages:
-            await self._redelivery.failed(pq, message, level)
+            await self._redelivery.failed(pq, message, level, failure)
 
     def give_back(self, delivery: Delivery) -> None:
         """Return in-flight messages to their process queue."""

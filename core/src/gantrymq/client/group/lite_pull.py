@@ -79,7 +79,7 @@ class LitePullConsumer(Part):
         """
         super().__init__()
         names.check_group(group)
-        for name in ("auto_ack", "orderly", "max_tries", "consume_timeout_s", "suspend_s"):
+        for name in ("auto_ack", "orderly", "max_tries", "consume_timeout_s", "failure_chars", "suspend_s"):
             if name in settings:
                 raise InvalidParameter(
                     f"{name} is not an option of a lite pull consumer, whose application decides on it"

@@ -84,16 +84,26 @@ class Redelivery:
         """Send no more messages."""
         self._sender.end()
 
-    async def failed(self, pq: ProcessQueue, message: ReceivedMessage, level: int) -> None:
-        """Redeliver a message of *pq*. Raises nothing; does nothing once the queue was given up."""
+    async def failed(self, pq: ProcessQueue, message: ReceivedMessage, level: int, failure: str | None = None) -> None:
+        """Redeliver a message of *pq*. Raises nothing; does nothing once the queue was given up.
+
+        Args:
+            pq: its process queue.
+            message: the message.
+            level: delay level of the next try.
+            failure: class and text of the exception, for a dead letter.
+        """
+        if failure is None and level < 0:
+            failure = f"rejected with delay level {level}"
+        failure = (failure or "")[: self._settings.failure_chars] or None
         if pq.dropped or not pq.holds(message):
             return
         if self._settings.orderly:
-            await self._retry_in_order(pq, message)
+            await self._retry_in_order(pq, message, failure)
         elif self._settings.broadcasting:
             logger.warning("message %s of %s was not consumed; it is not delivered again", message.message_id, pq.queue)
             pq.finish([message])
-        elif await self._send_back(message, level):
+        elif await self._send_back(message, level, failure):
             pq.finish([message])
         else:
             message.reconsume_times += 1
@@ -109,8 +119,8 @@ class Redelivery:
         pq.give_back([message])
         self._deliveries.offer(pq)
 
-    async def _retry_in_order(self, pq: ProcessQueue, message: ReceivedMessage) -> None:
-        if message.reconsume_times >= self._settings.tries and await self._send_copy(message):
+    async def _retry_in_order(self, pq: ProcessQueue, message: ReceivedMessage, failure: str | None) -> None:
+        if message.reconsume_times >= self._settings.tries and await self._send_copy(message, failure):
             pq.finish([message])
             self._deliveries.offer(pq)
             return
@@ -119,7 +129,7 @@ class Redelivery:
         pq.give_back([message])
         self._instance.world.clock.call_later(self._settings.suspend_s, lambda: self._retry_here(pq, message))
 
-    async def _send_back(self, message: ReceivedMessage, level: int) -> bool:
+    async def _send_back(self, message: ReceivedMessage, level: int, failure: str | None = None) -> bool:
         """Send the message back to its broker, or a copy if that fails. Return False if both fail."""
         header = ConsumerSendMsgBackRequest(
             offset=message.log_offset,
@@ -129,6 +139,7 @@ class Redelivery:
             origin_topic=message.topic,
             unit_mode=self._unit_mode,
             max_reconsume_times=self._settings.tries,
+            failure=failure,
         )
         try:
             address = await self._instance.routes.find_broker(message.topic, message.broker_name)
@@ -136,14 +147,14 @@ class Redelivery:
             await self._instance.rpc.call(address, code, header, timeout_s=OFFSET_CALL_TIMEOUT_S)
         except GantryError as problem:
             self._instance.outages.failed(f"sending back messages of {message.topic} for {self._group}", problem)
-            return await self._send_copy(message)
+            return await self._send_copy(message, failure)
         return True
 
-    async def _send_copy(self, message: ReceivedMessage) -> bool:
+    async def _send_copy(self, message: ReceivedMessage, failure: str | None) -> bool:
         """Send a copy to the retry topic of the group, where the broker counts tries as for messages sent back."""
         if message.body_problem:
             return False
-        copy = retry_copy(message, self._group, self._settings.tries)
+        copy = retry_copy(message, self._group, self._settings.tries, failure)
         submission = Submission(copy.topic, len(copy.body), lambda: prepare(copy, self._instance.ids.next))
         try:
             await self._sender.send(submission, None, SEND_TIMEOUT_S, RetryPolicy(attempts=3))
@@ -153,9 +164,11 @@ class Redelivery:
         return True
 
 
-def retry_copy(message: ReceivedMessage, group: str, tries: int) -> Message:
-    """Return the copy of *message* that is sent to the retry topic."""
+def retry_copy(message: ReceivedMessage, group: str, tries: int, failure: str | None = None) -> Message:
+    """Return the copy of *message* that is sent to the retry topic, with the *failure* if it will be a dead letter."""
     properties, system_properties = split_properties(message.properties)
+    if failure and message.reconsume_times >= tries:
+        properties[names.CONSUME_FAILURE] = "".join(each if each.isprintable() else " " for each in failure)
     system_properties.pop(names.TRAN_MSG, None)
     system_properties.setdefault(names.ORIGIN_MESSAGE_ID, message.message_id)
     system_properties[names.RETRY_TOPIC] = message.topic

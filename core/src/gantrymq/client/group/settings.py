@@ -100,6 +100,9 @@ class ConsumerSettings:
     consume_timeout_s: float = attrs.field(default=900.0, validator=number_from(1, 86400))
     """Seconds that a message may be in flight before it is sent back; 1 to 86400. Not for orderly consumers."""
 
+    failure_chars: int = attrs.field(default=200, validator=number_from(0, 2000))
+    """Characters of a handler's exception, class and text, that dead letters have in CONSUME_FAILURE; 0 to 2000."""
+
     suspend_s: float = attrs.field(default=1.0, validator=number_from(0.01, 30))
     """Seconds that a queue of an orderly consumer waits after a failed message; 0.01 to 30."""
 
@@ -160,6 +163,7 @@ class ConsumerOptions(InstrumentationOptions, total=False):
     max_topic_mib: int | None
     max_tries: int | None
     consume_timeout_s: float
+    failure_chars: int
     suspend_s: float
     commit_every_s: float
     rebalance_every_s: float

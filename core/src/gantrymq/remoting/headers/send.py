@@ -79,6 +79,7 @@ class ConsumerSendMsgBackRequest(RequestHeader):
     origin_topic: str | None = None
     unit_mode: bool = False
     max_reconsume_times: Int32 | None = None
+    failure: str | None = None  # ours: exception of the consumer; other brokers ignore it
 
 
 _LETTERS: Final = tuple(
