@@ -18,7 +18,7 @@ from ha_pairs import end, ha_address, put, simulate_pair
 from scripted_cluster import Peer
 
 from gantrymq.errors import ConfigError, RequestRefused, ServiceNotAvailable, StoreDamaged
-from gantrymq.interfaces import SendRequest
+from gantrymq.interfaces import Cleaning, SendRequest
 from gantrymq.remoting.command import Command
 from gantrymq.world.real import real_world
 from gantrymq_replication.election import service as service_module
@@ -532,3 +532,37 @@ def test_bi374_an_identity_file_of_another_broker_on_this_machine(stopped, run):
 
 def test_bi375_a_slave_with_an_id_that_no_broker_has(closed):
     closed(handshake(7), struct.pack(">iq", 2, 0), id=7)
+
+
+def test_bi379_a_member_that_did_not_stop_cleanly(row, run):
+    async def main(brokers):
+        settings = {"minInSyncReplicas": 2, "flushDiskType": "ASYNC_FLUSH"}
+        one, two = await two_in_sync(brokers, **settings)
+        await two.stop()
+        await one.stop()
+        brokers.pair.world.files.replace(Path("/one/store/abort"), b"1")  # as a kill leaves it
+        one = await brokers.start("one", **settings)
+        await brokers.pair.world.clock.sleep(30)
+        return await refusal(one)
+
+    refused = run(main)
+    row.check(str(refused), refused.response_code, id=1, least=2, missing=2)
+
+
+def test_bi380_a_slave_that_is_older_than_the_first_file_of_its_master(row, run):
+    async def main(brokers):
+        one, two = await two_in_sync(brokers, fileReservedTime=0)
+        await put(one, 20)
+        await brokers.until(lambda: end(one) == end(two) == elected(two).confirmed, "equal logs")
+        await two.stop()
+        old = end(one)
+        await put(one, 600)
+        await one.store.clean(Cleaning.EXPIRED_LOG)
+        first = end(one) // 65536 * 65536
+        await brokers.until(lambda: one.store.raw_log.log_range().min_offset == first, "deleted files")
+        two = await brokers.start("two", fileReservedTime=0)
+        await brokers.until(lambda: "has deleted what follows" in elected(two).problem, "refusal")
+        return elected(two).problem, ha_address(one), old, first
+
+    seen, address, old, first = run(main)
+    row.check(seen, "starts", address=address, end=old, first=first)
