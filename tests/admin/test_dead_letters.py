@@ -284,7 +284,7 @@ def test_what_was_sent_again_is_left_out_and_shown(server, command, dead, target
     assert text.exit_code == 0
 
 
-def test_at_most_so_many_letters_that_were_not_sent_before(command, dead):
+def test_the_maximum_counts_only_letters_that_were_not_sent_before(command, dead):
     dead(5)
     assert command("resend", "0", "1")["resent"] == 2
     for most, resent, at in (("2", 2, 4), ("2", 1, 5)):

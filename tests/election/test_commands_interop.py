@@ -212,12 +212,10 @@ def lose_data_and_recover(running, cluster, server, data):
     assert said in cluster.command("handover", "broker-a", code=1)
     assert said in cluster.command("demote", "broker-a", code=1)
     assert said in cluster.command("promote", "broker-a", "1", code=1)
-    began = time.monotonic()
     assert cluster.command("promote", "broker-a", "1", "--unclean")["epoch"] == 2
     assert request(one.broker_address, 10, HEADER, b"again")[0]["code"] == 0
     wait_for_set(one, [1, 2], 30)
     wait_until(lambda: cluster.run("status").exit_code == 0, "a healthy state", 30, one.tail)
-    print("healthy after", time.monotonic() - began)
     return one, two
 
 
