@@ -804,3 +804,39 @@ def test_batches_of_an_iterator_are_sent():
 def test_a_setting_out_of_bounds_is_named(given, said):
     with pytest.raises(InvalidParameter, match=said):
         Consumer("g", "T", **given)
+
+
+class Unreadable(Exception):
+    """An exception without a text."""
+
+    def __str__(self):
+        raise ValueError
+
+
+@pytest.mark.parametrize(
+    ("error", "shown"),
+    [
+        (FileNotFoundError(2, "gone", "caf\udce9"), "FileNotFoundError: [Errno 2] gone: 'caf\\udce9'"),
+        (ValueError("caf\udce9"), "ValueError: caf?"),
+        (Unreadable(), "Unreadable: (its text cannot be read)"),
+    ],
+)
+@pytest.mark.parametrize("orderly", [False, True])
+def test_an_exception_whose_text_cannot_be_sent_ends_in_a_dead_letter(orderly, error, shown):
+    async def work(cluster):
+        await cluster.create_topic(TOPIC)
+        await sent(cluster, 1)
+        tries = []
+        async with consumer(cluster, orderly=orderly, max_tries=1) as member:
+
+            async def handle(message):
+                tries.append(message.reconsume_times)
+                raise error
+
+            running = asyncio.create_task(member.run(handle))
+            await cluster.world.clock.sleep(60)
+            assert tries == [0, 1]
+            assert await failures(cluster) == [shown]
+            running.cancel()
+
+    simulate_cluster(work)

@@ -135,7 +135,12 @@ class _HookedDeliveryHolder(DeliveryHolder):
 
 
 def _described(error: BaseException) -> str:
-    return f"{type(error).__name__}: {error}"
+    """Return class and text of an application's exception, in characters that can be sent."""
+    try:
+        text = str(error)
+    except Exception:
+        text = "(its text cannot be read)"
+    return f"{type(error).__name__}: {text}".encode(errors="replace").decode()
 
 
 class InFlight:
