@@ -264,6 +264,7 @@ def test_a_master_says_that_its_engine_has_lost_its_data(fencing):
     found.failed("etcd does not answer: nothing listens there", 1.0)
     found.learned(standing(None, 0, ()), 0.5, 1.1)
     assert found.data_lost.startswith("the engine has lost its data: it knows epochs up to 0, and this broker knows")
+    assert "'gantrymq cluster explain' names the command that ends that" in found.data_lost
     assert found.leased(1.1) == (fencing is Fencing.ROCKETMQ), "the promise to a master is void with the data"
     if fencing is Fencing.STRICT:
         assert found.problem(1.1) == f"this master is fenced: {found.data_lost}"

@@ -169,7 +169,7 @@ def _layers(
     """Return the layers in order of increasing precedence; the environment is at index 3.
 
     The command's layer sets bindAddress to the loopback address, unless brokerIP1 is an address that other machines can
-    reach. *closed* is shown to the operator as the source of that value.
+    reach. The source of that value is brokerIP1 if it is set, otherwise *closed*.
     """
     lines = read_settings_file(world.files, arguments.file) if arguments.file is not None else []
     given = {key: Given(str(value), flag) for key, (flag, value) in arguments.options.items() if value is not None}
@@ -184,7 +184,8 @@ def _layers(
     advertised = strongest(layers, "brokerIP1")
     address = "" if advertised is None else advertised.text.strip()
     if (not address or is_loopback(address)) and "bindAddress" not in layers[0].entries:
-        layers[0] = layers[0]._replace(entries={**layers[0].entries, "bindAddress": Given(LOOPBACK, closed)})
+        given_by = f"brokerIP1={address}" if address else closed
+        layers[0] = layers[0]._replace(entries={**layers[0].entries, "bindAddress": Given(LOOPBACK, given_by)})
     return [tls_file_layer(world.files, strongest(layers, "tls.config.file")), *layers]
 
 

@@ -78,7 +78,7 @@ async def promote(admin: Admin, name: str, to: str, unclean: bool, controller: s
     wanted = _member(found, to)
     assert wanted.id is not None
     if found.data_lost and not unclean:
-        raise ClientError(f"{found.data_lost}; 'gantrymq cluster explain' names the broker with the longest log")
+        raise ClientError(found.data_lost)
     if found.controllers:
         if not found.leader:
             raise ClientError(found.engine_problem)

@@ -389,8 +389,8 @@ class EtcdEngine:
             if (newest := max((each["epoch"] for each in state.members.values()), default=0)) > 0:
                 raise EngineRefused(
                     f"etcd has lost its data about {self._rules.broker}: it knows no epoch, and a log has records of "
-                    f"epoch {newest}. 'gantrymq cluster promote --unclean' ends that, see 'When the engine has lost "
-                    "its data' in the documentation of elected masters"
+                    f"epoch {newest}. 'gantrymq cluster explain' names the command that ends that, see 'When the "
+                    "engine has lost its data' in the documentation of elected masters"
                 )
             return 0
         if problem := self._not_clean(state, self._id) or self._not_whole(state, self._id):

@@ -311,8 +311,8 @@ class Machine:
         """
         self.data_lost = self._problem = (
             f"the engine has lost its data: it knows epochs up to {epoch}, and this broker knows epoch {self.epoch} "
-            "(or this broker belongs to another set). 'gantrymq cluster promote --unclean' ends that, see 'When the "
-            "engine has lost its data' in the documentation of elected masters"
+            "(or this broker belongs to another set). 'gantrymq cluster explain' names the command that ends that, see "
+            "'When the engine has lost its data' in the documentation of elected masters"
         )
         self._deadline, self._lost_at = NEVER, now
 
