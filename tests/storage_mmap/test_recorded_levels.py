@@ -1,5 +1,7 @@
 """delayLevels.json: the store records the delay levels of its messages, for tools that work without a broker."""
 
+import pytest
+
 from gantrymq.formats.tags_code import parse_delay_levels
 from gantrymq.interfaces import StoreMessage
 from gantrymq.model.names import SCHEDULE_TOPIC
@@ -73,9 +75,10 @@ def test_levels_of_removed_records_are_forgotten(rig):
     assert levels.with_setting(SECOND, 0, 0) == DelayLevels.of(SECOND)
 
 
-def test_a_file_that_cannot_be_read_or_written_is_reported(rig):
+@pytest.mark.parametrize("content", [b"?", b"[" * 100_000, b'{"0":"x"}', b"{}"])
+def test_a_file_that_cannot_be_read_or_written_is_reported(rig, content):
     delayed(rig, FIRST)
-    (rig.root / DELAY_LEVELS).write_bytes(b"?")
+    (rig.root / DELAY_LEVELS).write_bytes(content)
     delayed(rig, SECOND)
     assert any("delayLevels.json is not a JSON object" in each and "rewritten" in each for each in rig.said)
     assert recorded(rig) == DelayLevels.of(SECOND)

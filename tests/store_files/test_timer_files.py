@@ -88,7 +88,9 @@ def test_metrics_are_json_without_spaces():
     assert TimerMetrics.decode(text) == metrics
 
 
-@pytest.mark.parametrize("data", [b"", b"[]", b'{"timingCount":{"A":{}}}', b'{"timingCount":[1]}', b"\xff"])
+@pytest.mark.parametrize(
+    "data", [b"", b"[]", b'{"timingCount":{"A":{}}}', b'{"timingCount":[1]}', b"\xff", b"[" * 9999]
+)
 def test_metrics_that_are_none_are_refused(data):
     with pytest.raises(FormatError, match="timermetrics"):
         TimerMetrics.decode(data)

@@ -18,6 +18,7 @@ from pathlib import Path
 
 import attrs
 
+from gantrymq import strict_json
 from gantrymq.errors import ConfigError, FormatError
 from gantrymq.formats.tags_code import DEFAULT_DELAY_LEVELS, parse_delay_levels
 from gantrymq.world.files import Files
@@ -83,7 +84,7 @@ def read_delay_levels(files: Files, root: Path) -> DelayLevels | None:
     except FileNotFoundError:
         return None
     try:
-        found = {int(start): str(text) for start, text in json.loads(content).items()}
+        found = {int(start): str(text) for start, text in strict_json.loads(content).items()}
         if not found or sorted(found) != list(found):
             raise ValueError("log offsets must be ascending")
         return DelayLevels(tuple(found), tuple(found.values()))

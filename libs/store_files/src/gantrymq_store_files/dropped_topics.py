@@ -33,5 +33,5 @@ def read_dropped_topics(text: bytes) -> dict[str, int]:
     """
     try:
         return {str(topic): int(offset) for topic, offset in json.loads(text).items()}
-    except (ValueError, OverflowError, TypeError, AttributeError) as problem:
+    except (ValueError, OverflowError, TypeError, AttributeError, RecursionError) as problem:
         raise FormatError(f"not a JSON object of log offsets by topic ({problem})") from problem

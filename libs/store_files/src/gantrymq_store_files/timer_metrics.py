@@ -71,5 +71,5 @@ class TimerMetrics:
                 for name, each in members.get("timingCount", {}).items()
             }
             return cls(DataVersion.from_json(members.get("dataVersion")), topics)
-        except (ValueError, TypeError, KeyError, AttributeError) as error:
+        except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
             raise FormatError(f"timermetrics: {error!r}; expected the JSON of RocketMQ's timer metrics") from error
