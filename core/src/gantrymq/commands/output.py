@@ -162,7 +162,7 @@ def _print_long_table(columns: Sequence[str], cells: Sequence[Sequence[str]]) ->
     widths = [max(map(len, column)) for column in zip(columns, *cells, strict=True)]
     line = " " + "   ".join(f"{{:{width}}}" for width in widths) + " "
     full = sum(widths) + 3 * len(widths) - 1
-    rule = "\N{BOX DRAWINGS LIGHT HORIZONTAL}" if sys.stdout.encoding.lower().startswith("utf") else "-"
+    rule = "\N{BOX DRAWINGS LIGHT HORIZONTAL}" if (sys.stdout.encoding or "utf-8").lower().startswith("utf") else "-"
     head = (" " * full, line.format(*columns), f" {rule * (full - 2)} ")
     sys.stdout.writelines(f"{each}\n" for each in (*head, *(line.format(*row) for row in cells), " " * full))
 
