@@ -120,6 +120,9 @@ def test_progress_on_another_topic_says_what_the_group_reads(server, online):
     assert said("-t", "Other") == "CG does not read topic Other; it reads T\n"
     server.call(server.broker.groups.require, "New")
     assert said("-g", "New") == "New has committed nothing yet\n"
+    for words in (("-g", "New"), ("-g", "CG", "-t", "Other")):
+        found = CliRunner().invoke(main, ["group", "progress", *words, "-n", server.namesrv, "--output", "json"])
+        assert json.loads(found.stdout)["behind"] is None
 
 
 def test_offsets_of_one_topic_are_deleted_when_no_member_reads_it(server, online, command):

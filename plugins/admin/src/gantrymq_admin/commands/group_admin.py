@@ -195,7 +195,7 @@ async def progress(
     found = await _progress(admin, asked.addresses, name)
     queues = [queue for queue in found if topic is None or queue["topic"] == topic]
     unknown = any(queue["behind"] is None for queue in queues)
-    behind = None if unknown else sum(queue["behind"] for queue in queues)
+    behind = sum(queue["behind"] for queue in queues) if queues and not unknown else None
     deleted = sum(queue["deleted"] or 0 for queue in queues)
     if output == "json":
         print_json({"group": name, "behind": behind, "deleted": deleted, "queues": queues, **asked.to_json()})
