@@ -9,6 +9,7 @@ from click.testing import CliRunner
 
 from gantrymq.cli import MainGroup, main
 from gantrymq.commands.output import namesrv_option
+from gantrymq.world.real import RealFiles
 
 
 @pytest.fixture(autouse=True)
@@ -112,3 +113,19 @@ def test_a_damaged_file_is_named(config, text):
     config.parent.mkdir()
     config.write_text(text)
     assert str(config) in invoke("context", "list", code=1)
+
+
+@pytest.mark.parametrize("words", [("add", "test", "-n", "b:9876"), ("remove", "prod")])
+def test_two_commands_do_not_lose_changes_of_each_other(config, words):
+    invoke("context", "add", "prod", "-n", "a:9876")
+    before = config.read_bytes()
+    lock = RealFiles().lock_folder(config.parent)
+    try:
+        assert invoke("context", *words, code=1) == (
+            f"gantrymq: {config} is being changed by another command; repeat this one"
+        )
+    finally:
+        lock.release()
+    assert config.read_bytes() == before
+    invoke("context", *words)
+    assert config.read_bytes() != before

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import os
 import shlex
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TypedDict
 
@@ -36,7 +37,10 @@ class Context(TypedDict):
 
 def read_context(name: str) -> Context:
     """Return the context *name*. Raises ConfigError: it does not exist, or the file cannot be read."""
-    contexts = _read()
+    return _named(_read(), name)
+
+
+def _named(contexts: Mapping[str, Context], name: str) -> Context:
     if name not in contexts:
         raise ConfigError(
             f"--context: there is no context {name}{nearest(name, contexts)}; 'gantrymq context list' lists them, "
@@ -60,16 +64,17 @@ def context() -> None:
 @output_option
 def add(name: str, namesrv: str, tls: bool, tls_config: str | None, output: str) -> None:
     """Add the context NAME."""
-    contexts = _read()
     if not name or name.startswith("-") or not name.isprintable():
         raise InvalidParameter(f"{name!r} cannot name a context; take a word such as prod")
-    if name in contexts:
-        raise ConfigError(f"context {name} exists; remove it first with: gantrymq context remove {shlex.quote(name)}")
     parse_namesrv(namesrv, "-n")
     if tls_config and RealFiles().stat(Path(tls_config)) is None:
         raise ConfigError(f"{tls_config} does not exist; --tls-config names a file")
     added = Context(namesrv=namesrv, tls=tls, tls_config=str(Path(tls_config).absolute()) if tls_config else "")
-    _write({**contexts, name: added})
+    with _changing() as contexts:
+        if name in contexts:
+            hint = f"remove it first with: gantrymq context remove {shlex.quote(name)}"
+            raise ConfigError(f"context {name} exists; {hint}")
+        contexts[name] = added
     _done(output, name, f"added; use it with: gantrymq -c {shlex.quote(name)} status")
 
 
@@ -92,8 +97,9 @@ def list_(output: str) -> None:
 @output_option
 def remove(name: str, output: str) -> None:
     """Remove the context NAME."""
-    read_context(name)
-    _write({each: found for each, found in _read().items() if each != name})
+    with _changing() as contexts:
+        _named(contexts, name)
+        del contexts[name]
     _done(output, name, "removed")
 
 
@@ -142,10 +148,22 @@ def _checked(path: Path, name: str, each: object) -> Context:
     )
 
 
-def _write(contexts: Mapping[str, Context]) -> None:
+@contextmanager
+def _changing() -> Iterator[dict[str, Context]]:
+    """Return all contexts, and write them at the end; no other process changes them meanwhile."""
     path, files = _path(), RealFiles()
     try:
         files.make_dirs(path.parent)
-        files.replace(path, strict_json.dumps(dict(contexts)))
+        lock = files.lock_folder(path.parent)
     except OSError as problem:
         raise ConfigError(f"{path}: {problem.strerror or problem}") from problem
+    if lock is None:
+        raise ConfigError(f"{path} is being changed by another command; repeat this one")
+    try:
+        contexts = _read()
+        yield contexts
+        files.replace(path, strict_json.dumps(contexts))
+    except OSError as problem:
+        raise ConfigError(f"{path}: {problem.strerror or problem}") from problem
+    finally:
+        lock.release()
