@@ -13,7 +13,9 @@ from gantrymq.loose_json import dumps
 from gantrymq.model.queue import Queue
 from gantrymq.remoting.codes import RequestCode
 from gantrymq.remoting.headers.nameserver import RegisterBrokerRequest
+from gantrymq_admin.commands import group_admin
 from gantrymq_admin.commands.status import _show
+from gantrymq_admin.progress import progress_of
 
 pytestmark = pytest.mark.skipif(find_spec("gantrymq_storage_memory") is None, reason="needs gantrymq-storage-memory")
 
@@ -99,6 +101,16 @@ def test_progress_adds_up_what_is_behind(server, online, command):
     assert [(each["queue"], each["committed"]) for each in found["queues"]] == [(0, 1), (1, 0)]
     assert found["queues"][0]["last_stored_ms"] > 0
     assert command("group", "progress", "-g", "CG", "-t", "Other")["queues"] == []
+
+
+def test_deleted_messages_that_a_broker_does_not_report_are_not_counted_as_0(server, online, command, monkeypatch):
+    async def of_rocketmq(*asked):
+        return {each: attrs.evolve(found, deleted=None) for each, found in (await progress_of(*asked)).items()}
+
+    monkeypatch.setattr(group_admin, "progress_of", of_rocketmq)
+    for _ in range(2):
+        server.send("T", b"body")
+    assert command("group", "progress", "-g", "CG")["deleted"] is None
 
 
 def test_progress_of_an_unknown_group_is_an_error(command):

@@ -128,8 +128,10 @@ async def _clamped(
     found = dict(progress)
     for queue, each in progress.items():
         first = stats[queue].min_offset if queue in stats else 0
-        if each.committed < first:
-            deleted = first - each.committed if each.committed else 0  # 0: perhaps no commit
+        if each.committed >= first:
+            found[queue] = attrs.evolve(each, deleted=0)
+        else:
+            deleted = first - each.committed if each.committed else None  # 0 may mean that there is no commit
             found[queue] = attrs.evolve(each, lag=max(0, each.max_offset - first), deleted=deleted)
     return found
 

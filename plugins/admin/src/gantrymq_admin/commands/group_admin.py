@@ -197,8 +197,10 @@ async def progress(
     unknown = any(queue["behind"] is None for queue in queues)
     behind = sum(queue["behind"] for queue in queues) if queues and not unknown else None
     deleted = sum(queue["deleted"] or 0 for queue in queues)
+    all_deleted = all(queue["behind"] == 0 or queue["deleted"] is not None for queue in queues)
     if output == "json":
-        print_json({"group": name, "behind": behind, "deleted": deleted, "queues": queues, **asked.to_json()})
+        shown = {"behind": behind, "deleted": deleted if all_deleted else None}
+        print_json({"group": name, **shown, "queues": queues, **asked.to_json()})
         return
     print_table(
         ["Topic", "Broker", "Queue", "Max offset", "Committed", "Behind", "Late", "Pulled"],
@@ -208,10 +210,9 @@ async def progress(
         ],
     )
     if deleted:
-        click.echo(
-            f"{deleted} message{' was' if deleted == 1 else 's were'} deleted before {name} read "
-            f"{'it' if deleted == 1 else 'them'}"
-        )
+        at_least = "" if all_deleted else "at least "
+        was, them = ("message was", "it") if deleted == 1 else ("messages were", "them")
+        click.echo(f"{at_least}{deleted} {was} deleted before {name} read {them}")
     if unknown:
         click.echo(f"the members of {name} broadcast and keep their offsets, so its lag is not known")
     elif queues:
