@@ -149,7 +149,7 @@ async def delete_topic_offsets(
     """Delete the offsets of a group on one topic, such as one that its members do not read any more.
 
     Refused while online members subscribe to the topic. A member that subscribes to it later starts as in a new group.
-    Pop consumers of gantrymq.client are no members: stop them first, or they consume messages again.
+    Pop consumers of gantrymq.client do not register as members: stop them first, or they will consume messages again.
     """
     deleted = {}
     for address in await brokers_of(admin, cluster, broker):
