@@ -6,10 +6,10 @@ import pytest
 from small_store import INDEX
 
 from gantrymq.errors import StoreError
-from gantrymq_store_files.index import IndexHeader, IndexLayout
+from gantrymq_store_files.index import IndexHeader, IndexLayout, write_header
 from gantrymq_store_files.index_table import IndexTable
 from gantrymq_store_tools.index_layout import find_index_layout, usual_layout
-from gantrymq_store_tools.layout import find_layout
+from gantrymq_store_tools.layout import StoreFile, find_layout
 from gantrymq_store_tools.numpy_index_table import NumpyIndexTable
 from gantrymq_store_tools.open_files import OpenFiles
 from gantrymq_store_tools.range_part import IndexKeys
@@ -67,6 +67,23 @@ def test_slots_and_entries_are_found_from_the_files(small, tmp_path, layout):
     (tmp_path / "made" / "commitlog" / f"{0:020d}").write_bytes(bytes(10))
     found = find_layout(small.files, tmp_path / "made")
     assert find_index_layout(found.index, OpenFiles(small.files)) == layout
+
+
+def test_an_index_of_the_first_message_only_is_not_searched_for_zeros(small, tmp_path):
+    """A store that a broker has just opened: the header is on disk, and of the entries nothing."""
+
+    class Counted(OpenFiles):
+        reads = 0
+
+        def read(self, path, position, length):
+            self.reads += 1
+            return super().read(path, position, length)
+
+    path = tmp_path / "20261128000000000"
+    path.write_bytes(write_header(IndexHeader(1, 1, 0, 0, 1, 3)) + bytes(84_000))
+    opened = Counted(small.files)
+    assert find_index_layout([StoreFile(path, 0, 84_040)], opened) is None
+    assert opened.reads < 20
 
 
 def test_rocketmq_s_own_proportion_is_known():

@@ -44,7 +44,7 @@ def _candidates(file: StoreFile, open_files: OpenFiles) -> Iterator[IndexLayout]
         return
     header = read_header(open_files.read(file.path, 0, HEADER_BYTES))
     last = header.index_count - 1
-    if last < 1:
+    if last < 1 or header.end_offset == 0:  # zeros are everywhere in a new file, and searching them takes minutes
         return
     wanted = header.end_offset.to_bytes(8, "big", signed=True)
     for at in range(HEADER_BYTES, file.size, CHUNK_BYTES):
