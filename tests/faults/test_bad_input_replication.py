@@ -117,7 +117,7 @@ async def served(pair, data, *, ends=False):
 
 
 def test_bi291_another_protocol_at_the_ha_port(closed):
-    closed(lambda last: [b"GET / HTTP/1.1\r\n\r\n"], lambda last: {"bytes": b"GET / HT"})
+    closed(lambda last: [b"SSH-2.0-Go\r\n"], lambda last: {"bytes": b"SSH-2.0-"})
 
 
 def test_bi292_a_report_after_the_end_of_the_log(closed):

@@ -133,8 +133,11 @@ def names(beside, scrape, monkeypatch):
             Client(cluster.namesrv, world=cluster.world, instance_name="two") as two,
             one.consumer("members", "Orders") as consumer,
             two.consumer("members", "Bills"),
+            Client(cluster.namesrv, world=cluster.world, instance_name="three") as three,
+            three.consumer("lost", {"Orders": "*", "Ordres": "*"}),
         ):
             await consumer.wait_assigned()
+            await cluster.world.clock.sleep(1)
             fail(cluster.broker.metrics._parts, monkeypatch)
             running = await scrape(cluster, service)
         await cluster.store.stop()

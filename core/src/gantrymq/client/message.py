@@ -5,7 +5,7 @@ TAGS, WAIT and the delays; the other ones record the history of one message (ori
 on another one. A sharding key (__SHARDINGKEY) belongs to the application.
 
 Sources: apache/rocketmq common/.../message/Message.java, MessageExt.java, MessageConst.java (STRING_HASH_SET, and
-properties that brokers add).
+properties that brokers add). CONSUME_FAILURE is GantryMQ's own.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _RESERVED_NAMES: Final = """
     INNER_MULTI_DISPATCH INNER_MULTI_QUEUE_OFFSET TIMER_DELAY_MS TIMER_DELAY_SEC TIMER_DELIVER_MS TIMER_ENQUEUE_MS
     TIMER_DEQUEUE_MS TIMER_ROLL_TIMES TIMER_OUT_MS TIMER_DEL_UNIQKEY TIMER_DELAY_LEVEL __BORNHOST BORN_TIMESTAMP
     DLQ_ORIGIN_TOPIC DLQ_ORIGIN_MESSAGE_ID __CRC32# __transactionId__ CHECK_IMMUNITY_TIME_IN_SECONDS
-    TRANSACTION_CHECK_TIMES PROPERTY_FORWARD_QUEUE_ID REDIRECT TRACE_CONTEXT
+    TRANSACTION_CHECK_TIMES PROPERTY_FORWARD_QUEUE_ID REDIRECT TRACE_CONTEXT CONSUME_FAILURE
 """
 RESERVED: Final = frozenset(_RESERVED_NAMES.split())
 

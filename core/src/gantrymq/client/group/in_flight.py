@@ -140,7 +140,8 @@ def _described(error: BaseException) -> str:
         text = str(error)
     except Exception:
         text = "(its text cannot be read)"
-    return f"{type(error).__name__}: {text}".encode(errors="replace").decode()
+    name = type(error).__name__
+    return f"{name}: {text}".encode(errors="replace").decode() if text else name
 
 
 class InFlight:
