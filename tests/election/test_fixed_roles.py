@@ -282,6 +282,7 @@ async def joins_after_a_kill(brokers, one, store, number):
         await pair.world.clock.sleep(0.01)
     killed = not process.alive
     process.kill()
+    starting.cancel()  # a start that waits for its id waits for ever in a killed process
     await asyncio.gather(starting, return_exceptions=True)
     await brokers.until(lambda: members(one) == {1}, "set of one")
     two = await brokers.start("two")
