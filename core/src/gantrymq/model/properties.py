@@ -80,3 +80,8 @@ def encode_text(properties: Mapping[str, str]) -> str:
 def encode(properties: Mapping[str, str]) -> bytes:
     """Encode properties as UTF-8. The caller checks the length against MAX_BYTES."""
     return encode_text(properties).encode("utf-8", "surrogatepass")
+
+
+def on_one_line(text: str) -> str:
+    """Return *text* as the value of a property: a space for each character that is not printable, such as 0x01."""
+    return "".join(each if each.isprintable() else " " for each in text)

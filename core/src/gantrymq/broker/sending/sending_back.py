@@ -138,7 +138,7 @@ def own_properties(record: RecordView, level: int) -> dict[str, str]:
 
 def _add_failure(own: dict[str, str], failure: str) -> None:
     """Add the exception of the consumer, on one line, if there is room for it."""
-    text = "".join(each if each.isprintable() else " " for each in failure).strip()
+    text = props.on_one_line(failure).strip()
     with_it = {**own, props.CONSUME_FAILURE: text}
     if text and len(props.encode(with_it)) <= props.MAX_SENT_BYTES:
         own.update(with_it)

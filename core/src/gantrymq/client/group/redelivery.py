@@ -168,7 +168,7 @@ def retry_copy(message: ReceivedMessage, group: str, tries: int, failure: str | 
     """Return the copy of *message* that is sent to the retry topic, with the *failure* if it will be a dead letter."""
     properties, system_properties = split_properties(message.properties)
     if failure and message.reconsume_times >= tries:
-        system_properties[names.CONSUME_FAILURE] = "".join(each if each.isprintable() else " " for each in failure)
+        system_properties[names.CONSUME_FAILURE] = names.on_one_line(failure)
     system_properties.pop(names.TRAN_MSG, None)
     system_properties.setdefault(names.ORIGIN_MESSAGE_ID, message.message_id)
     system_properties[names.RETRY_TOPIC] = message.topic
