@@ -75,5 +75,5 @@ def tox_after_run_commands(tox_env: ToxEnv, exit_code: int, outcomes: list[Outco
     if tox_env.name == environments.quick()[-1] and PASSED.issuperset(environments.quick()):
         print(
             "The fast tests passed. `tox run -m full` runs the rest: other Pythons, core and each plugin alone, slow\n"
-            "tests, sanitizers, the plugin template, Spark, official clients and servers."
+            "tests, sanitizers, plugin projects, Spark, official clients and servers."
         )

@@ -1,4 +1,4 @@
-"""A fresh virtual environment with wheels of core, contract tests, the plugins that those need, and the template.
+"""A fresh virtual environment with wheels of core, contract tests, and the plugins that those need.
 
 It has no other distribution of ours. The wheels are built from a copy of just these folders, so other files of the tree
 cannot affect them.
@@ -22,7 +22,7 @@ if str(Path(__file__).parent) not in sys.path:  # makes `import own_plugins` wor
 
 ROOT = Path(__file__).resolve().parents[2]
 PLUGINS = ("admin", "filter_tag", "kit", "nameserver", "storage_mmap")
-TREES = ("core", "libs/testing", "libs/store_files", *(f"plugins/{word}" for word in PLUGINS), "docs/plugins/template")
+TREES = ("core", "libs/testing", "libs/store_files", *(f"plugins/{word}" for word in PLUGINS))
 CLIENT = Path(__file__).with_name("client.py")
 DEADLINE_S = 60
 LEFT_OUT = ("NAMESRV_ADDR", "PYTHONPATH", "VIRTUAL_ENV")
@@ -31,9 +31,8 @@ LEFT_OUT = ("NAMESRV_ADDR", "PYTHONPATH", "VIRTUAL_ENV")
 class Kit:
     """The virtual environment."""
 
-    def __init__(self, folder, trees):
+    def __init__(self, folder):
         self.folder = folder
-        self.trees = trees
         self.programs = folder / "venv" / ("Scripts" if sys.platform == "win32" else "bin")
         self.environ = {key: value for key, value in os.environ.items() if key not in LEFT_OUT}
         self.environ["HOME"] = str(folder)
@@ -54,6 +53,18 @@ class Kit:
     def pip(self, *words):
         """Run pip on the environment; return its last lines if it failed."""
         return pip("--python", self.folder / "venv", *words)
+
+    def install(self, project):
+        """Install a project in editable mode, with what builds it if this environment has it."""
+        built_here = ["--no-build-isolation"] if find_spec("hatchling") is not None else []
+        if built_here:
+            assert not self.pip("install", "hatchling", "editables")
+        assert not self.pip("install", "--no-deps", *built_here, "-e", project)
+
+    def new_project(self, kind, name, folder):
+        """Run ``gantrymq plugin new`` in *folder*; return the project's folder."""
+        said = self.run("gantrymq", "plugin", "new", kind, name, "--output", "json", cwd=folder)
+        return folder / json.loads(said)["folder"]
 
     def client(self, namesrv, *words):
         """Send a request to a broker through the client script; return the answer."""
@@ -103,7 +114,7 @@ def kit(tmp_path_factory):
     assert not problem, problem
     problem = pip(*into, "install", "--no-index", *sorted((folder / "wheels").glob("*.whl")))
     assert not problem, problem
-    return Kit(folder, dict(zip(TREES, trees, strict=True)))
+    return Kit(folder)
 
 
 @pytest.fixture

@@ -2,7 +2,6 @@
 
 import json
 import sys
-from importlib.util import find_spec
 
 import pytest
 from own_plugins import complete, shown
@@ -16,6 +15,7 @@ PLUGINS = {
     **shown(),
     "plain": ("filter", {}),
     "dealt": ("allocation", {}),
+    "counted": ("dispatcher", {}),
     "guarded": ("authorizer", {}),
     "timed": ("store", {}),
 }
@@ -37,19 +37,16 @@ def test_the_page_shows_three_whole_plugins():
 @pytest.mark.parametrize("name", sorted(PLUGINS))
 def test_it_is_installed_by_pip_and_its_tests_and_types_are_right(kit, tools, tmp_path, name):
     kind, files = PLUGINS[name]
-    said = kit.run("gantrymq", "plugin", "new", kind, name, "--output", "json", cwd=tmp_path)
-    project = tmp_path / json.loads(said)["folder"]
+    project = kit.new_project(kind, name, tmp_path)
     complete(project, files)
-    built_here = ["--no-build-isolation"] if find_spec("hatchling") is not None else []
-    if built_here:
-        assert not kit.pip("install", "hatchling", "editables")
-    assert not kit.pip("install", "--no-deps", *built_here, "-e", project)
+    kit.install(project)
     assert " passed" in kit.run("python", "-m", "pytest", "-q", "-p", "no:cacheprovider", cwd=project)
     assert kit.run("python", "-m", "mypy", cwd=project).startswith("Success")
     plugins = json.loads(kit.run("gantrymq", "plugins", "--output", "json"))["plugins"]
     (registers,) = [each["registers"] for each in plugins if each["name"] == name]
     own = {
         "authorizer": ["setting guarded.userFile", "authorizer guarded"],
+        "dispatcher": ["dispatcher counted"],
         "store": ["setting timed.slowMs", "store timed"],
     }
     assert registers == own.get(kind, [f"{kind} {name.upper()}"])

@@ -32,7 +32,6 @@ class Tree:
         for module in ("", *floors()):
             self.write(f"core/src/gantrymq/{module}/__init__.py", "")
         self.write("libs/speedups/src/gantrymq_speedups/__init__.py", "")
-        self.write("docs/plugins/template/src/gantrymq_example/__init__.py", "")
 
     def write(self, name, text):
         path = self.folder / name

@@ -27,7 +27,7 @@ def plugin() -> None:
 @click.option("--into", type=FilledPath(path_type=Path), help="The project's folder; gantrymq-NAME by default.")
 @output_option
 def new(kind: str, name: str, into: Path | None, output: str) -> None:
-    """Create a project for a filter type, an allocation strategy, an authorizer or a store NAME.
+    """Create a project for a filter type, allocation strategy, dispatcher, authorizer or store NAME.
 
     It is tested, typed and installable. The project works unchanged; replace the example code, and run its tests.
     """

@@ -17,7 +17,7 @@ from gantrymq.errors import InvalidParameter
 
 __all__ = ["KINDS", "project", "word_of"]
 
-KINDS: Final = ("filter", "allocation", "authorizer", "store")
+KINDS: Final = ("filter", "allocation", "dispatcher", "authorizer", "store")
 MOST_LETTERS: Final = 40
 _WORD: Final = re.compile(r"[a-z][a-z0-9]*(_[a-z0-9]+)*")
 

@@ -1,1 +1,0 @@
-"""A GantryMQ plugin to copy: a filter type, an allocation strategy and a dispatcher."""
