@@ -27,7 +27,7 @@ if find_spec("gantrymq_storage_mmap") is None or find_spec("gantrymq_filter_tag"
 
 @pytest.fixture(scope="session")
 def rows() -> dict[str, Row]:
-    """The table of docs/operations/bad-input.md."""
+    """The rows of bad_input.toml."""
     return read_rows()
 
 
