@@ -17,6 +17,7 @@ from polling import wait_until
 from gantrymq.client import Client as AsyncClient
 from gantrymq.client import MessageQueue, OffsetTarget, ReconsumeLater, TopicConfig, TransactionState
 from gantrymq.client.sync import Client, Message
+from gantrymq.client.sync import portal as portal_module
 from gantrymq.client.sync.parts import run_check_in_thread
 from gantrymq.errors import CallTimeout, ClientError, InvalidParameter, NoRoute
 
@@ -606,6 +607,7 @@ def test_one_that_is_forgotten_warns_and_ends_its_thread(namesrv):
 FORK = """
 import os, sys
 from gantrymq.client.sync import Client, Message
+from gantrymq.client.sync import portal as portal_module
 with Client(sys.argv[1]) as client:
     producer = client.producer("forkers")
     producer.send(Message("Forked", b"before"))
@@ -667,6 +669,51 @@ def test_after_a_fork_one_sentence_says_what_to_do(namesrv):
     assert (forking.returncode, errors, lines[1:]) == (0, "", ["True", "True"])
     assert lines[0].startswith("ClientError this client was started in process ")
     assert lines[0].endswith("create a Client in each process, after the fork")
+
+
+def lines_of_call(portal, work, interrupted_at=0):
+    """Call *portal*, interrupted before a line of its code or asyncio's, counted from 1. Return the number of lines."""
+    files = {portal_module.__file__, asyncio.base_events.__file__, asyncio.selector_events.__file__}
+    lines = 0
+
+    def at_line(frame, event, argument):
+        nonlocal lines
+        if event == "line":
+            lines += 1
+            if lines == interrupted_at:
+                sys.settrace(None)
+                raise KeyboardInterrupt
+        return at_line
+
+    before = sys.gettrace()
+    sys.settrace(lambda frame, event, argument: at_line if frame.f_code.co_filename in files else None)
+    try:
+        portal.call(work)
+    finally:
+        sys.settrace(before)
+    return lines
+
+
+async def wait_for_ever():
+    await asyncio.wait_for(asyncio.Event().wait(), DEADLINE_S)
+
+
+async def until_other_tasks_end():
+    while len(asyncio.all_tasks()) > 2:  # noqa: ASYNC110 - the loop's own task and this one remain
+        await asyncio.sleep(0)
+
+
+def test_ctrl_c_at_any_line_of_a_call_leaves_a_client_that_answers():
+    portal = portal_module.Portal()
+    try:
+        lines = lines_of_call(portal, until_other_tasks_end)
+        for line in range(1, lines + 1):
+            with pytest.raises(KeyboardInterrupt):
+                lines_of_call(portal, wait_for_ever, interrupted_at=line)
+            portal.submit(until_other_tasks_end).result(DEADLINE_S)  # the interrupted work was cancelled
+    finally:
+        portal.stop()
+    assert lines > 20
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="sends SIGINT")

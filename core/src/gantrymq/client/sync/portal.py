@@ -48,8 +48,12 @@ class Portal:
         self._settled_with: BaseException | None = None  # the last KeyboardInterrupt or SystemExit that a caller got
         self._unraised: BaseException | None = None  # one of these while no thread waited; the next call raises it
         self._thread = threading.Thread(target=self._main, name="gantrymq-client", daemon=True)
-        self._thread.start()
-        self._started_event.wait()
+        try:
+            self._thread.start()
+            self._started_event.wait()
+        except BaseException:  # a signal handler raised
+            self.call_soon(self._stopping.set)
+            raise
 
     def call(self, work: Callable[[], Coroutine[Any, Any, T]]) -> T:
         """Run *work* in the loop and wait for its result; if the wait is interrupted, the work is cancelled.
@@ -58,11 +62,13 @@ class Portal:
             ClientError: the calling thread must not wait, or the loop has stopped.
             errors of *work*.
         """
-        future = self.submit(work)
+        future: Future[T] | None = None
         try:
+            future = self.submit(work)
             return wait_result(future)
         except BaseException:
-            future.cancel()
+            if future is not None:
+                future.cancel()
             raise
 
     def submit(self, work: Callable[[], Coroutine[Any, Any, T]]) -> Future[T]:
@@ -96,10 +102,14 @@ class Portal:
 
         self._futures.add(future)
         future.add_done_callback(self._futures.discard)
-        self.call_soon(start)
-        if self._ended:  # the loop ended before it could start the work
+        try:
+            self.call_soon(start)
+            if self._ended:  # the loop ended before it could start the work
+                future.cancel()
+            return future
+        except BaseException:  # a signal handler raised, for example KeyboardInterrupt
             future.cancel()
-        return future
+            raise
 
     def call_sync(self, step: Callable[[], T]) -> T:
         """As `call`, for a function that does not wait."""
@@ -117,12 +127,21 @@ class Portal:
         if self.is_of_another_process:
             return
         self._callbacks.append(step)
-        if not self._woken:
+        if self._woken:
+            return
+        try:
             self._woken = True
-            try:
-                self._loop.call_soon_threadsafe(self._run_callbacks)
-            except RuntimeError:  # the loop is closed
-                return
+            self._wake()
+        except BaseException:  # a signal handler raised, perhaps before the wake-up, on which other threads rely too
+            self._woken = False
+            self._wake()
+            raise
+
+    def _wake(self) -> None:
+        try:
+            self._loop.call_soon_threadsafe(self._run_callbacks)
+        except RuntimeError:  # the loop is closed
+            return
 
     def check_caller(self) -> None:
         """Check that the calling thread may wait for the loop.
