@@ -35,7 +35,6 @@ GOOD = (
     "group explain -g CG",
     "group reset -g CG -t T --to earliest",
     "group clone -s CG -g Copy",
-    "group plan CG -t T --add-member c1",
     "topic status T",
     "topic status -t T",
     "topic route T",

@@ -15,7 +15,6 @@ from scripted_cluster import Cluster, record
 
 from gantrymq.cli import main
 from gantrymq.commands.run import run
-from gantrymq.plugins import Plugins
 from gantrymq.remoting.codes import RequestCode
 from gantrymq.remoting.command import Command
 from gantrymq.world.real import real_world
@@ -161,58 +160,6 @@ def test_cluster_status_fails_if_a_copy_lacks_something(gantrymq, servers):
 def test_topic_list_leaves_out_what_brokers_and_groups_made(gantrymq):
     assert gantrymq("topic", "list").stdout.split() == ["T"]
     assert documents(gantrymq("topic", "list", "--all", "--output", "json"))[0]["topics"][-1] == "rmq_sys_x"
-
-
-class FirstReadsAll:
-    name = "FIRST"
-
-    def __init__(self, settings):
-        pass
-
-    def allocate(self, group, client_id, queues, client_ids):
-        return list(queues) if client_id == client_ids[0] else []
-
-
-@pytest.fixture
-def plan(gantrymq, servers, monkeypatch):
-    found = Plugins(allocations={"FIRST": FirstReadsAll})
-    monkeypatch.setattr("gantrymq.client.group.allocation.load_plugins", lambda **options: found)
-
-    def run(*words, online=(), code=0):
-        members = Command(0, body=json.dumps({"consumerIdList": online}).encode())
-        nobody = Command(1, remark="no consumer for this group, G")
-        servers.cluster.brokers["a"].answers[RequestCode.GET_CONSUMER_LIST_BY_GROUP] = members if online else nobody
-        return gantrymq("group", "plan", "--strategy", "FIRST", "--output", "json", *words, code=code)
-
-    return run
-
-
-def test_group_plan_asks_for_queues_and_members(plan):
-    (found,) = documents(plan("-g", "G", "-t", "T", "--add-member", "c0", online=["c2", "c1", "c2"]))
-    assert (found["group"], found["queues"]) == ("G", 2)
-    assert [m["member"] for m in found["members"]] == ["c0", "c1", "c2"]
-    assert [(m["broker"], m["queue"], m["from"], m["to"]) for m in found["moves"]] == [
-        ("a", 0, ["c1"], ["c0"]),
-        ("a", 1, ["c1"], ["c0"]),
-    ]
-
-
-def test_group_plan_takes_queues_or_members_as_given(plan, servers):
-    (found,) = documents(plan("-g", "G", "-t", "T", "--queues", "a:9", online=["c1"]))
-    assert found["queues"] == 9
-    (found,) = documents(plan("-t", "T", "--members", "c7"))
-    assert [len(m["after"]) for m in found["members"]] == [2]
-    assert len(servers.cluster.brokers["a"].of(RequestCode.GET_CONSUMER_LIST_BY_GROUP)) == 1
-
-
-def test_group_plan_without_members_needs_added_ones(plan):
-    assert "no member of group G is online" in plan("-g", "G", "-t", "T", code=1).stderr
-    (found,) = documents(plan("-g", "G", "-t", "T", "--add-member", "c1"))
-    assert [move["from"] for move in found["moves"]] == [[], []]
-
-
-def test_group_plan_of_an_unknown_topic_is_a_sentence(plan):
-    assert "no name server knows topic Nope" in plan("-g", "G", "-t", "Nope", code=1).stderr
 
 
 def test_topic_create_goes_to_the_masters(gantrymq, servers):

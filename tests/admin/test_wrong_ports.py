@@ -25,7 +25,6 @@ OF_NAME_SERVERS = (
     "group explain CG",
     "group reset CG -t T --to earliest",
     "group clone CG Copy",
-    "group plan CG -t T",
     "group dlq list CG",
     "group dlq show CG 0",
     "group dlq resend CG 0",

@@ -302,16 +302,6 @@ def test_a_member_that_does_not_answer_or_is_gone_is_an_error_in_words(late):
         assert viewer.get("/groups/Late/member?id=c1&stacks=yes").status == 403
 
 
-def test_the_plan_for_other_numbers_of_members(late):
-    pytest.importorskip("gantrymq_allocate")
-    twin = late.api("/groups/Late/plan?members=3")["data"]
-    assert (twin["topic"], twin["online"], twin["members"], twin["queues"]) == ("Orders", 0, 3, 2)
-    assert [each["queues_after"] for each in twin["shares"]] == [1, 1, 0]
-    assert "would get nothing" in late.get("/groups/Late/plan?members=3").text
-    assert "Nobody would read" in late.get("/groups/Late/plan").text
-    assert late.get("/groups/Late/plan?members=1&strategy=NONE").status == 400
-
-
 def test_offsets_are_reset_after_a_preview(late):
     page = late.get("/groups/Late/offsets")
     preview = late.submit(page_with(page, 0), "/groups/Late/offsets", target="first", queue="0")

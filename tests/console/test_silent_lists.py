@@ -53,7 +53,6 @@ def silent(visitor, monkeypatch):
         "/groups/billing",
         "/groups/billing/queues",
         "/groups/billing/members",
-        "/groups/billing/plan",
         "/groups/billing/settings",
         "/clients",
         "/delayed",

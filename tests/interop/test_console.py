@@ -55,7 +55,6 @@ STATES = (
     "groups/billing",
     "groups/billing/queues",
     "groups/billing/members",
-    "groups/billing/plan",
     "groups/billing/offsets",
     "groups/billing/settings",
     "groups/billing/dlq",

@@ -84,7 +84,6 @@ _CLEAN = "b/brokerAddr:-b c/cluster:-c"
 
 SAME: Mapping[str, Same] = {
     "addWritePerm": Same("broker write-perm add", "b/brokerName:@"),
-    "allocateMQ": Same("group plan", "t/topic:-t i/ipList:--members"),
     "brokerStatus": Same("cluster --output json", "c/clusterName:-c"),
     "cleanExpiredCQ": Same("broker clean queues", _CLEAN),
     "cleanUnusedTopic": Same("broker clean topics", _CLEAN),
@@ -168,6 +167,7 @@ ELSEWHERE: Mapping[str, str] = {
 }
 
 NOTHING = (
+    "allocateMQ",
     "consumerStatus",
     "deleteKvConfig",
     "dumpCompactionLog",

@@ -325,8 +325,8 @@ def _never_pulled(group: GroupFacts, queue: QueueFacts) -> Diagnosis | None:
     return Diagnosis(
         "not-owned",
         f"no member has pulled it since the broker's start ({_count(len(group.members), 'member')} online); queues are "
-        f"shared out anew every 20 s, else its owner hangs: find it with gantrymq group plan {group.group}, and "
-        "restart it",
+        f"rebalanced every 20 s; if this lasts, its owner hangs: restart it (gantrymq group clients {group.group} "
+        "lists the members)",
     )
 
 

@@ -8,7 +8,6 @@ from gantrymq.commands.groups import CommandGroup
 from gantrymq_admin.commands.group_admin import clients, create, delete, delete_topic_offsets, list_groups, progress
 from gantrymq_admin.commands.group_dlq import dlq
 from gantrymq_admin.commands.group_explain import explain
-from gantrymq_admin.commands.group_plan import plan
 from gantrymq_admin.commands.group_reset import clone, reset
 
 
@@ -17,5 +16,5 @@ def group() -> None:
     """List, create, delete, show and explain consumer groups; show dead letters; reset and delete offsets."""
 
 
-for command in (list_groups, create, delete, clients, progress, explain, plan, dlq, reset, clone, delete_topic_offsets):
+for command in (list_groups, create, delete, clients, progress, explain, dlq, reset, clone, delete_topic_offsets):
     group.add_command(command)

@@ -1,4 +1,4 @@
-"""Consumer groups: the list, and one group with findings, queues, members, plan and settings."""
+"""Consumer groups: the list, and one group with findings, queues, members and settings."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Final
 
 from gantrymq.errors import GroupNotExist
 from gantrymq_console.access.users import Role
-from gantrymq_console.data import group, groups, members, plan
+from gantrymq_console.data import group, groups, members
 from gantrymq_console.data.asking import Asking
 from gantrymq_console.pages import group_changes, group_offsets
 from gantrymq_console.web.pages import Forbidden, NotFound, Page, Part, View
@@ -16,8 +16,6 @@ from gantrymq_console.web.visit import Visit
 __all__ = ["PART"]
 
 NAV: Final = "groups"
-MOST_PLANNED: Final = 10_000  # members
-MOST_NAMED: Final = 8  # members that the command names
 
 
 async def group_list(visit: Visit) -> View:
@@ -65,22 +63,6 @@ async def member(visit: Visit) -> View:
     return View("group_member.html", data, f"group clients {quote(name)}", asking.missing, title=client_id)
 
 
-async def group_plan(visit: Visit) -> View:
-    """Show which member reads which queue, now and with another number of members."""
-    asking, name = Asking(visit.console.world.clock), visit.names["group"]
-    wanted = visit.number("members", -1, at_most=MOST_PLANNED)
-    strategy = visit.text("strategy", "AVG")
-    data = await plan.plan_of(
-        visit.cluster, await _facts(visit, asking), visit.text("topic"), wanted if wanted >= 0 else None, strategy
-    )
-    changes = [f" --add-member {each.member}" for each in data.shares if each.change == "joins"]
-    changes += [f" --remove-member {quote(each.member)}" for each in data.shares if each.change == "leaves"]
-    command = ""
-    if data.topic and len(changes) <= MOST_NAMED:
-        command = f"group plan {quote(name)} -t {quote(data.topic)} --strategy {quote(strategy)}{''.join(changes)}"
-    return View("group_plan.html", data, command, asking.missing, title=name)
-
-
 async def settings(visit: Visit) -> View:
     """Show the settings of a group at each broker, with forms to change and to delete it."""
     asking, name = Asking(visit.console.world.clock), visit.names["group"]
@@ -113,7 +95,6 @@ PART = Part(
         Page("/groups/{group}/queues", "groups.queues_title", Role.VIEWER, queues, nav=NAV),
         Page("/groups/{group}/members", "groups.members_title", Role.VIEWER, group_members, nav=NAV),
         Page("/groups/{group}/member", "groups.member_title", Role.VIEWER, member, refresh_s=None, nav=NAV),
-        Page("/groups/{group}/plan", "groups.plan_title", Role.VIEWER, group_plan, refresh_s=None, nav=NAV),
         Page("/groups/{group}/offsets", "groups.offsets_title", Role.OPERATOR, offsets, refresh_s=None, nav=NAV),
         Page("/groups/{group}/settings", "groups.settings_title", Role.VIEWER, settings, refresh_s=None, nav=NAV),
     ),
