@@ -95,7 +95,7 @@ class Filters:
         self._characters = 0
 
     def guard_with(self, guard: Guard) -> None:
-        """Let *guard* compile new subscriptions, see `gantrymq.interfaces.Broker.guard_filters`."""
+        """Compile new subscriptions with *guard*, see `gantrymq.interfaces.consuming.Filters.guard_with`."""
         self._guard = guard
         self._kept.clear()
         self._characters = 0

@@ -134,7 +134,7 @@ def forget_topics(cluster: Cluster, *changed: str) -> None:
 
 
 def kind_by_name(name: str, own: frozenset[str]) -> str:
-    """Return the kind that the name alone tells; *own*: topics of the cluster itself, see `_own_topics`."""
+    """Return the kind of topic *name*; *own* are the topics of the cluster itself, see `own_topics`."""
     if name.startswith(names.RETRY_PREFIX):
         return "retry"
     if name.startswith(names.DLQ_PREFIX):
