@@ -1,4 +1,4 @@
-"""A web console: what a cluster holds, who consumed a message, and why a group receives nothing.
+"""A web console: the contents of a cluster, who consumed a message, and why a group receives nothing.
 
     data         queries to the cluster, without HTTP: caches, deadlines, results of each page
     pages        one module for each part of the console: addresses, forms, actions

@@ -1,4 +1,4 @@
-"""Alerts by webhook: looks at the cluster every 10 s, whoever looks, and tells what began and what ended.
+"""Alerts by webhook: checks the cluster every 10 s, also without visitors, and sends alerts that began or ended.
 
 The body is JSON::
 
@@ -51,7 +51,7 @@ class Alerting:
         await self._webhook.close()
 
     async def look(self) -> None:
-        """Look at the cluster once and send what changed."""
+        """Check the cluster once and send the alerts that changed."""
         console = self._console
         found = await attention(console.cluster, console.history)
         told = self._alerts.update(found.value, dict(console.history.growing()), console.world.clock.now_ms())

@@ -1,1 +1,1 @@
-"""Who a visitor is, and what the visitor may do."""
+"""Identity and permissions of visitors."""

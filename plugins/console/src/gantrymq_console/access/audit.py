@@ -48,7 +48,7 @@ class Audit(Protocol):
         """Append an entry durably. Raises AuditUnwritable."""
 
     async def find(self, text: str, start: int, count: int) -> tuple[list[Entry], int]:
-        """Return entries that contain *text*, the newest first, and the number of all of them.
+        """Return entries that contain *text*, the newest first, and their total number.
 
         A change is one entry: its attempt is left out if its result is known.
         """
@@ -68,7 +68,7 @@ class MemoryAudit:
         self.entries = [*self.entries[-999:], entry]
 
     async def find(self, text: str, start: int, count: int) -> tuple[list[Entry], int]:
-        """Return entries that contain *text*, the newest first, and the number of all of them."""
+        """Return entries that contain *text*, the newest first, and their total number."""
         ended = {each.request_id for each in self.entries if each.result}
         known = [each for each in self.entries if each.result or each.request_id not in ended]
         found = [each for each in reversed(known) if each.contains(text)]

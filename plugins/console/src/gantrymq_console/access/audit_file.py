@@ -67,7 +67,7 @@ class FileAudit:
                 raise AuditUnwritable(f"the audit log {self._path} cannot be written: {reason}") from problem
 
     async def find(self, text: str, start: int, count: int) -> tuple[list[Entry], int]:
-        """Return entries that contain *text*, the newest first, and the number of all of them."""
+        """Return entries that contain *text*, the newest first, and their total number."""
         async with self._writing:
             return await self._workers.run(self._find, text, start, count)
 

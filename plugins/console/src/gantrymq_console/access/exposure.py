@@ -102,7 +102,7 @@ def check(
         proxies: trusted proxies.
 
     Raises:
-        ConfigError: the console would be open to others; the sentence says what to add.
+        ConfigError: the console would be open to others; the sentence names the option to add.
     """
     if user_header and not proxies:
         raise ConfigError(

@@ -42,7 +42,7 @@ class Attempts:
         return wait_s
 
     def succeeded(self, *keys: str) -> None:
-        """Take the attempt back. Earlier failures still count."""
+        """Do not count this attempt as a failure. Earlier failures still count."""
         for key in keys:
             times = self._times.get(key, [])
             if times:
@@ -89,7 +89,7 @@ class Rates:
 
 
 def network_of(address: str) -> str:
-    """Return what counts as one visitor's address: an IPv4 address, or a /64 network of IPv6."""
+    """Return the network that counts as one visitor: an IPv4 address, or a /64 network of IPv6."""
     try:
         found = ipaddress.ip_address(address.partition("%")[0])
     except ValueError:

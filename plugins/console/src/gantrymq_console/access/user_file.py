@@ -120,7 +120,7 @@ def write(files: Files, folder: Path, table: UserTable) -> None:
 
 
 def token_digest(token: str) -> str:
-    """Return what the file holds of a token. A token is 256 random bits, so a fast digest is enough."""
+    """Return the digest of a token that the file stores. A token is 256 random bits, so a fast digest is enough."""
     return hashlib.sha256(token.encode("utf-8", "surrogatepass")).hexdigest()
 
 
@@ -138,7 +138,7 @@ class FileUsers:
 
     @property
     def table(self) -> UserTable:
-        """The content of the file now. If the file became unusable, nobody is known until it is mended."""
+        """The content of the file now. While the file is unusable, no user is known."""
         now_s = self._world.clock.monotonic()
         if now_s - self._checked_s >= RECHECK_S:
             self._checked_s = now_s
@@ -163,7 +163,7 @@ class FileUsers:
         return await self._checker.matches(password, found.password if found is not None else "")
 
     def user_of_token(self, token: str) -> User | None:
-        """Return the user that a token stands for, or None if it is unknown or has ended."""
+        """Return the user of a token, or None if the token is unknown or has expired."""
         name = self._tokens.get(token_digest(token)) if self.table else None
         if name is None or self._table.tokens[name].until_ms <= self._world.clock.now_ms():
             return None

@@ -14,7 +14,7 @@ __all__ = ["Account", "Everyone", "Identities", "Role", "User", "Users"]
 
 
 class Role(enum.IntEnum):
-    """What a user may do. Each role includes those before it."""
+    """The permissions of a user. Each role includes those before it."""
 
     VIEWER = 1  # everything except message bodies
     READER = 2  # also message bodies
@@ -41,21 +41,21 @@ class User:
 
     name: str
     role: Role
-    session: str = ""  # what limits of one session count by; empty for a visitor without limits
+    session: str = ""  # key of the limits of one session; empty for a visitor without limits
     by_browser: bool = True  # whether a browser sends the credentials by itself, so that forms need a token
 
 
 class Account(NamedTuple):
-    """What `Users` know of a name."""
+    """The role of a user, and the version of its credentials."""
 
     role: str  # the word of a `Role`
     version: str  # changes when sessions of the user have to end, such as with the password
 
 
 class Users(Protocol):
-    """Names, passwords and roles, such as those of a cluster's access control.
+    """Names, passwords and roles, for example from a cluster's access control.
 
-    Sessions, tokens, limits and the log-in page are the console's. Implementations need not import the console: an
+    The console has its own sessions, tokens, limits and log-in page. Implementations need not import the console: an
     account is any pair of the role's word and a version.
     """
 

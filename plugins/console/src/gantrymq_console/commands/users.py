@@ -53,8 +53,8 @@ def user() -> None:
 def add(name: str, role: str, no_password: bool, state: str | None) -> None:
     """Add a user, or change the role of one.
 
-    The password is read from $GANTRYMQ_CONSOLE_PASSWORD, else asked for on a terminal, else the first line of stdin. A
-    user who exists keeps the password.
+    The password is read from $GANTRYMQ_CONSOLE_PASSWORD or, without it, asked for on a terminal or read from the first
+    line of stdin. An existing user keeps the password.
     """
     check_name(name)
     with changed_table(state) as table:

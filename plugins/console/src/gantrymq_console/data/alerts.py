@@ -18,7 +18,7 @@ __all__ = ["Alert", "Alerts", "Thresholds"]
 
 SEEN: Final = 2
 MISSING: Final = 3
-MOST: Final = 1000  # alerts at once; further ones are not told
+MOST: Final = 1000  # alerts at once; further ones are not sent
 KINDS: Final = {
     "gone": "broker_gone",
     "silent": "broker_gone",
@@ -63,17 +63,17 @@ class _State:
 
 
 class Alerts:
-    """Remembers which alerts fire, so that each is told once."""
+    """Remembers which alerts fire, so that each is sent once."""
 
     def __init__(self, thresholds: Thresholds) -> None:
         self._thresholds = thresholds
         self._states: dict[str, _State] = {}
 
     def update(self, found: Attention, dead_letters: dict[str, Any], now_ms: int) -> list[Alert]:
-        """Return the alerts to tell after a new look at the cluster.
+        """Return the alerts to send after a new check of the cluster.
 
         Args:
-            found: the look.
+            found: the result of the check.
             dead_letters: new dead letters of each group within the last hour.
             now_ms: wall time.
         """

@@ -1,4 +1,4 @@
-"""What needs an operator's attention, for the home page and for alerts."""
+"""Problems that need an operator's attention, for the home page and for alerts."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class Problem:
     level: str  # bad, warn
     subject: str  # name of the broker, name server or group
     fields: Mapping[str, Any] = attrs.field(factory=dict)
-    link: tuple[str, ...] = ()  # segments of the page that tells more
+    link: tuple[str, ...] = ()  # segments of the page with details
     since_ms: int | None = None  # when it was well for the last time; the begin of the count of dead letters
     sentence: str = ""  # in the server's words
     cause: str = ""  # name of the cause, if a store refuses messages
@@ -46,22 +46,22 @@ class Problem:
 
 @attrs.frozen
 class Attention:
-    """What is wrong, the worst first, and the facts that it was found in."""
+    """Problems of the cluster, the worst first, and the facts that they were found in."""
 
     problems: tuple[Problem, ...]
     brokers: Overview
     name_servers: NameServers
     groups: tuple[GroupRow, ...]  # the ten furthest behind in time
-    late: tuple[GroupRow, ...] = attrs.field(metadata={"json": False})  # more of them, for alerts
+    late: tuple[GroupRow, ...] = attrs.field(metadata={"json": False})  # more rows, for alerts
     groups_unknown: int | None  # groups of which nothing is known yet; None: it is not known which groups there are
     in_per_s: float | None
     out_per_s: float | None
     missing: tuple[Missing, ...]
-    partial: bool = False  # whether a broker has not told: the rates are those of the others
+    partial: bool = False  # whether a broker did not answer; the rates exclude it
 
 
 async def attention(cluster: Cluster, history: History) -> Aged[Attention]:
-    """Look at the whole cluster, at most every 5 s. Does not fail: what does not answer is a problem itself."""
+    """Check the whole cluster, at most every 5 s. Does not fail: a missing answer is a problem itself."""
     return await cluster.shared("attention", AGE_S, lambda: _attention(cluster, history))
 
 
@@ -120,7 +120,7 @@ async def _brokers(cluster: Cluster) -> Overview:
 
 
 async def _groups(cluster: Cluster) -> tuple[tuple[GroupRow, ...], int | None, tuple[Missing, ...]]:
-    """Return the groups furthest behind, the number of unknown ones, and what is missing."""
+    """Return the groups furthest behind, the number of unknown ones, and the failed requests."""
 
     async def ask() -> tuple[tuple[GroupRow, ...], int, tuple[Missing, ...]]:
         asking = Asking(cluster.world.clock, DEADLINE_S)

@@ -28,11 +28,11 @@ class Body:
     size: Long  # bytes of the body, or of its beginning if *is_shortened*
     shown: Long  # bytes of *text*'s source
     is_shortened: bool = False  # whether the rest of the body was not decompressed
-    problem: str = ""  # why it differs from what was sent
+    problem: str = ""  # why it differs from the sent body
 
 
 def body_of(data: bytes, problem: str, form: str, most_bytes: int = SHOWN_BYTES, *, is_shortened: bool = False) -> Body:
-    """Return *data* in a form of `FORMS`; "auto" selects JSON, else text, else hexadecimal digits.
+    """Return *data* in a form of `FORMS`; "auto" selects JSON, text or hexadecimal digits, the first that fits.
 
     A form that does not fit is replaced: JSON that is malformed, nested too deep, or cut off at the limit by text, text
     that is not UTF-8 by hexadecimal digits. With *is_shortened*, *data* is the beginning of a body.

@@ -29,7 +29,7 @@ __all__ = [
 ]
 
 AGE_S: Final = 5.0
-DEADLINE_S: Final = 2.0  # shorter than that of a page, so that an overview with a silent broker is still shown
+DEADLINE_S: Final = 2.0  # shorter than the deadline of a page, so that an overview with a silent broker is still shown
 NAMES_S: Final = 1.4  # before the brokers known so far are asked, because no name server answers
 DISK_WARNING: Final = 0.75  # diskMaxUsedSpaceRatio: brokers delete old messages from here on
 DISK_FULL: Final = 0.9  # brokers refuse messages at about this
@@ -82,7 +82,7 @@ class BrokerState:
 
     @property
     def disk_word(self) -> str:
-        """State of the disk: good, warn, bad, unknown; bad while the store refuses messages because of it."""
+        """State of the disk: good, warn, bad, unknown; bad while the store refuses messages for lack of space."""
         return "bad" if self.refusal_cause in DISK_CAUSES else self.fill_word
 
     @property
@@ -139,7 +139,7 @@ async def figures_of(cluster: Cluster, address: str) -> tuple[Figure, ...] | Non
 
 @attrs.define
 class _Known:
-    """What the console remembers of a broker."""
+    """Values of a broker that the console remembers."""
 
     broker: BrokerAddress
     answered_ms: int | None = None
@@ -159,7 +159,7 @@ async def _overview(cluster: Cluster) -> Overview:
     for address, broker in present.items():
         known.setdefault(address, _Known(broker)).broker = broker
     for address in known.keys() - present.keys():
-        del known[address]  # it came back under another address, or is gone for long
+        del known[address]  # it has another address now, or has been gone for long
     masters = {each.broker.name for each in known.values() if each.broker.broker_id == 0}
     got, sends = await asyncio.gather(
         asking.all({address: runtime_info(cluster, address) for address in known}),

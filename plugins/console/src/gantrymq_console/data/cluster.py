@@ -1,7 +1,7 @@
 """A cluster as the console sees it: one client, and answers that all visitors share.
 
-A shared answer is refreshed only while somebody looks: when it is asked for and older than its age. Concurrent visitors
-wait for the same request.
+A shared answer is refreshed only on demand: when a visitor asks for it and it is older than its age. Concurrent
+visitors wait for the same request.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ class Cluster:
         self.client = client
         self.world = world
         self._shared: dict[Hashable, _Shared] = {}
-        self.kept: dict[str, Any] = {}  # what parts of the console know about the cluster, by their names
+        self.kept: dict[str, Any] = {}  # values that parts of the console keep, by name
         self._background: dict[Hashable, asyncio.Future[Any]] = {}
         self._readers: dict[int, Reader] = {}
         self.known: dict[tuple[str, int], BrokerAddress] = {}  # now or lately, and masters of slaves
@@ -121,14 +121,14 @@ class Cluster:
         return cast("Aged[Got]", await asyncio.shield(found.task))
 
     def keep_on(self, key: Hashable, work: Callable[[], Awaitable[Any]]) -> None:
-        """Run *work* in the background, unless that of the same *key* still runs; `close` cancels it."""
+        """Run *work* in the background, unless work of the same *key* still runs; `close` cancels it."""
         running = self._background.get(key)
         if running is None or running.done():
             task = self._background[key] = asyncio.ensure_future(work())
             task.add_done_callback(retrieve)
 
     def forget(self, *keys: Hashable) -> None:
-        """Drop shared answers that a change made wrong; all of them without *keys*."""
+        """Drop shared answers that a change made wrong; without *keys*, all."""
         for key in keys or list(self._shared):
             self._shared.pop(key, None)
 
@@ -157,7 +157,7 @@ class Cluster:
 
         They are missed as long as they were registered, at least `BRIEF_S` and at most `KNOWN_S`.
 
-        Also those of slaves that are registered; the address is no address if it has never been known.
+        Includes the masters of registered slaves; the address is a placeholder if it was never known.
         """
         registered = {each.name for each in await self.brokers() if each.broker_id == 0}
         known = (each for each in self.known.values() if each.broker_id == 0)

@@ -1,6 +1,6 @@
 """Dead letters of a group: the newest ones, their causes, and sending them again one by one.
 
-Only rows are kept of what is read, not bodies.
+Of the letters that were read, only rows are kept, not bodies.
 """
 
 from __future__ import annotations
@@ -124,7 +124,8 @@ async def letters_of(cluster: Cluster, group: str, since_ms: int) -> Letters:
 async def resend(cluster: Cluster, producer: Producer | None, selection: Selection, job: Job[Progress]) -> None:
     """Send the selected letters again, each on its own so that one failure does not stop the others.
 
-    Without a producer nothing is sent, and the progress tells what would be. Ends early if the job is asked to stop.
+    Without a producer nothing is sent, and the progress counts the letters that would be sent. Ends early if the job is
+    asked to stop.
     """
     progress = job.progress
     search = None if selection.once_more else Resent(cluster.admin, selection.group)

@@ -39,7 +39,7 @@ class Everywhere:
 
 
 class Stop(Protocol):
-    """Tells whether the user stopped the search."""
+    """Reports whether the user stopped the search."""
 
     stop_asked: bool
 

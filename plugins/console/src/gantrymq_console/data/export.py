@@ -31,7 +31,7 @@ BYTES_PER_S: Final = 8 * 1024 * 1024
 ROUND_S: Final = 10.0
 SMALL: Final = HEAD_BYTES  # larger bodies are read again when it is their turn
 WHOLE_BYTES: Final = 4 * 1024 * 1024  # of a compressed body; a larger one is shortened
-PART_BYTES: Final = 256 * 1024  # given to the server at a time, which copies what it cannot send at once
+PART_BYTES: Final = 256 * 1024  # given to the server at a time, because it copies bytes that it cannot send at once
 COLUMNS: Final = (
     "topic", "broker", "queue", "queue_offset", "message_id", "offset_id", "tags", "keys", "born_ms", "born_host",
     "stored_ms", "store_host", "reconsume_times", "flag", "sys_flag", "properties", "body", "body_base64",
@@ -106,8 +106,8 @@ async def of_key(
         cluster: where they are.
         wanted: their topic and times.
         key: one of their keys, or their unique id.
-        first: the newest of them; the pages after it are read when it is their turn.
-        missing: what lacks in *first*.
+        first: the newest of them; later pages are read one by one.
+        missing: the failed requests of *first*.
         form: of the file.
         most: number of messages.
     """

@@ -69,13 +69,13 @@ class QueueState:
     behind: Long | None
     lag_ms: int | None
     last_pull_ms_ago: int | None
-    reason: str  # empty: the broker does not tell
+    reason: str  # empty: the broker does not report it
     sentence: str
 
 
 @attrs.frozen
 class GroupHead:
-    """What is above the tabs of a group; None: unknown."""
+    """Figures above the tabs of a group; None: unknown."""
 
     name: str
     system: bool
@@ -86,11 +86,11 @@ class GroupHead:
     dead_letters: Long | None
     enabled: bool | None
     topics: tuple[str, ...]  # without retry topics
-    partial: bool = False  # whether a broker has not told: the sums are of the others
+    partial: bool = False  # whether a broker did not answer; the sums exclude it
     may_broadcast: bool = False
-    """Whether brokers have no offset and no member of it, and permit it to broadcast: then members keep the offsets."""
+    """Whether brokers have no offset and no member of the group, and permit it to broadcast (members keep offsets)."""
     deleted: Long | None = None  # messages that were deleted before the group read them
-    pops: bool = False  # whether members pop: what was handed out and is not acknowledged is not in the lag
+    pops: bool = False  # whether members pop: popped messages without an acknowledgement are not in the lag
 
 
 @attrs.frozen
@@ -113,7 +113,7 @@ class TopicLag:
     queues: int
     behind: Long | None
     lag_ms: int | None
-    partial: bool = False  # whether a broker has not told: the sums are of the others
+    partial: bool = False  # whether a broker did not answer; the sums exclude it
 
 
 @attrs.frozen
@@ -128,7 +128,7 @@ class GroupQueues:
 
 @attrs.frozen
 class BrokerFacts:
-    """What one broker knows about a group."""
+    """Facts of one broker about a group."""
 
     explained: GroupExplanation | None  # None: the broker does not explain groups
     queues: tuple[QueueState, ...]
@@ -141,7 +141,7 @@ class BrokerFacts:
 
 @attrs.frozen
 class GroupFacts:
-    """What all brokers know about a group."""
+    """Facts of all brokers about a group."""
 
     name: str
     asked: int  # number of brokers that were asked
@@ -149,7 +149,7 @@ class GroupFacts:
 
 
 async def group_facts(cluster: Cluster, asking: Asking, group: str) -> GroupFacts:
-    """Return what brokers know about a group; those that do not know it are left out.
+    """Return the facts of brokers about a group; brokers without the group are left out.
 
     Raises:
         GroupNotExist: all brokers answered, and none knows it.
@@ -247,7 +247,7 @@ async def _facts(cluster: Cluster, broker: str, address: str, group: str) -> Bro
 
 
 async def _facts_without_explanation(cluster: Cluster, broker: str, address: str, group: str) -> BrokerFacts | None:
-    """Return what a broker of RocketMQ knows: offsets, times and members."""
+    """Return the facts of a broker of RocketMQ: offsets, times and members."""
     admin = cluster.admin
     config = (await admin.groups(address)).get(group)  # asking for one group would make some brokers create it
     if config is None:
@@ -337,7 +337,7 @@ def _of_same(group: Sequence[tuple[str, QueueExplanation, Mapping[str, str | int
 
 
 def _own_findings(broker: str, part: BrokerFacts, head: GroupHead) -> list[Finding]:
-    """Return what follows from the offsets and members alone."""
+    """Return the findings that follow from the offsets and members alone."""
     found = []
     if part.config is not None and not part.config.consume_enable:
         found.append(Finding("group-disabled", "", broker, True))

@@ -1,4 +1,4 @@
-"""The last hour of rates, lags and disk use, sampled while somebody looks or an alert has to be watched for."""
+"""The last hour of rates, lags and disk use, sampled while visitors use the console or alerts are configured."""
 
 from __future__ import annotations
 
@@ -35,8 +35,8 @@ KINDS: Final = {
 }
 """Kinds of subjects with the words of their series."""
 
-UNSEEN_S: Final = 60.0  # sampling pauses when nobody looked for so long
-NOW_MS: Final = 30_000  # age up to which a value is shown as that of now
+UNSEEN_S: Final = 60.0  # sampling pauses after this time without a visitor
+NOW_MS: Final = 30_000  # age up to which a value is shown as the present one
 MOST_WATCHED: Final = 20  # names that brokers without summaries are asked for in each sample
 
 Rates: TypeAlias = "tuple[float | None, float | None]"  # of a topic, in and out; None if it is not known
@@ -71,7 +71,7 @@ class HistoryData:
         return all(len(each.known) < 2 for each in self.curves)
 
     def is_now(self, curve: Curve, now_ms: int) -> bool:
-        """Return whether the last value of *curve* is that of now."""
+        """Return whether the last value of *curve* is the present one."""
         return curve.last_ms is not None and now_ms - curve.last_ms <= NOW_MS
 
 
@@ -90,7 +90,7 @@ class History:
         self._watched: OrderedDict[tuple[str, str], None] = OrderedDict()
         self._as_of: dict[tuple[str, str], int] = {}  # of the rows that the last sample was made of
         self._growing: tuple[int, dict[str, Long]] = 0, {}  # as of a sample
-        self.always = False  # whether to sample also if nobody looks
+        self.always = False  # whether to sample also without visitors
         self.on_sample: Callable[[], None] = lambda: None
 
     def look(self, kind: str = "cluster", name: str = "") -> HistoryData:

@@ -1,4 +1,4 @@
-"""Members of a consumer group: addresses, versions, subscriptions, and the state that one of them reports."""
+"""Members of a consumer group: addresses, versions, subscriptions, and the state that one member reports."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class Member:
     language: str
     version: str  # of the protocol
     brokers: tuple[str, ...]
-    reads: tuple[str, ...]  # topics whose queues it reads, as far as brokers tell
+    reads: tuple[str, ...]  # topics whose queues it reads, as far as brokers report it
 
 
 @attrs.frozen
@@ -59,7 +59,7 @@ class GroupMembers:
     from_where: str
     subscriptions: tuple[Wanted, ...]
     conflicts: tuple[Clash, ...]
-    conflicts_known: bool  # False: a broker does not tell
+    conflicts_known: bool  # False: a broker does not report it
     start: int
     total: int
     members: tuple[Member, ...]
@@ -83,7 +83,7 @@ class HeldQueue:
 
 @attrs.frozen
 class TopicRate:
-    """What a member does with a topic, over the last minute; failures over the last hour."""
+    """Rates of a member for a topic, over the last minute; failures over the last hour."""
 
     topic: str
     pull_ms: float
@@ -96,7 +96,7 @@ class TopicRate:
 
 @attrs.frozen
 class MemberState:
-    """What one member says about itself."""
+    """The running information of one member."""
 
     group: str
     client_id: str

@@ -1,4 +1,4 @@
-"""One message: where it is found by its id, and everything that is recorded of it."""
+"""One message: lookup by its ids, and all facts that are recorded about it."""
 
 from __future__ import annotations
 
@@ -58,11 +58,11 @@ class MessageFacts:
     sys_flag: int
     user_properties: Mapping[str, str]
     system_properties: Mapping[str, str]
-    group: str  # the group of a retry or dead letter; else empty
+    group: str  # the group of a retry or dead letter; empty for other messages
 
 
 def facts_of(message: ReceivedMessage) -> MessageFacts:
-    """Return what is recorded of *message*."""
+    """Return the recorded facts of *message*."""
     return MessageFacts(
         message.topic,
         message.properties.get("UNIQ_KEY", ""),

@@ -13,7 +13,7 @@ from gantrymq_console.data.cluster import Aged, Cluster
 __all__ = ["NameServerState", "NameServers", "kv_values", "name_servers"]
 
 AGE_S: Final = 5.0
-DEADLINE_S: Final = 2.0  # shorter than that of a page, so that the others are still shown
+DEADLINE_S: Final = 2.0  # shorter than the deadline of a page, so that the others are still shown
 MOST_NAMED: Final = 10  # topics that a server lacks
 
 
@@ -27,7 +27,7 @@ class NameServerState:
     brokers: tuple[str, ...] = ()  # "name:id at address", sorted
     topics: int = 0
     lacks_brokers: tuple[str, ...] = ()  # which another name server knows
-    lacks_topics: tuple[str, ...] = ()  # the first of them
+    lacks_topics: tuple[str, ...] = ()  # the first ones
     lacks: int = 0  # number of topics that another name server knows
 
 

@@ -65,7 +65,7 @@ class Pace:
 
 
 class Walk(Generic[Row]):
-    """Reads a topic backwards; `looked`, `read_bytes` and `reached_ms` tell how far it is."""
+    """Reads a topic backwards; `looked`, `read_bytes` and `reached_ms` are its progress."""
 
     def __init__(
         self,
@@ -157,7 +157,7 @@ class Walk(Generic[Row]):
             self._reading.add(queue, each.min_offset, high, each.updated_ms, size)
 
     async def more(self, round_s: float = ROUND_S) -> list[Row]:
-        """Read a slice of the queues whose messages may be the newest, and return what is in order now."""
+        """Read a slice of the queues that may have the newest messages. Return the messages whose order is final."""
         asking = Asking(self._clock, round_s)
         slices = self._reading.reads(AT_ONCE)
         answers = await asking.all(slices)

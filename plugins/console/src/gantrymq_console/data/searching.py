@@ -25,7 +25,7 @@ ROUND_S: Final = 5.0
 
 @attrs.define
 class Search:
-    """What a search looks for, and how far it is."""
+    """The condition of a search, and its progress."""
 
     text: str
     wanted: Wanted
@@ -41,7 +41,7 @@ class Search:
 
 
 class Stop(Protocol):
-    """Tells whether the user stopped the search."""
+    """Reports whether the user stopped the search."""
 
     stop_asked: bool
 

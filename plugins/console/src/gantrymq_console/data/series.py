@@ -1,6 +1,6 @@
 """Numbers of the last hour in memory: one value each 10 s for each series, as 32-bit floats.
 
-A series that did not move for longest is dropped when all of them together need more than 16 MiB.
+When all series together need more than 16 MiB, the one unchanged for longest is dropped.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ __all__ = ["EVERY_S", "KEPT", "MOST_BYTES", "Series"]
 
 EVERY_S: Final = 10
 KEPT: Final = 360  # samples: an hour
-GAP_MS: Final = 3 * EVERY_S * 1000  # between two samples: sampling paused, and what happened in between is unknown
+GAP_MS: Final = 3 * EVERY_S * 1000  # between two samples: sampling paused, and values in between are unknown
 MOST_BYTES: Final = 16 * 1024 * 1024
 SERIES_BYTES: Final = 4 * KEPT + 400  # with the objects around the numbers, measured with tracemalloc
 

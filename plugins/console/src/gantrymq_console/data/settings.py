@@ -23,7 +23,7 @@ OF_COMMANDS: Final = (
     "bindAddress is not set",
     "the name server of this process",
 )
-"""Starts of the sources of values that commands set because nobody else did."""
+"""Starts of the sources of values that commands set if no user did."""
 COMPUTED: Final = "the filter bit map"  # source of a value that follows from other settings
 AT_RUN_TIME: Final = "UPDATE_BROKER_CONFIG"  # start of the source of a value that a request set
 
@@ -35,7 +35,7 @@ class SettingRow:
     key: str
     value: str
     default: str | None  # None: not known
-    differs: bool | None  # whether somebody set another value than the default; None: not known
+    differs: bool | None  # whether a user set another value than the default; None: not known
     origin: str  # default, request (gone at restart), command, computed, given (by a file, an option ...), unknown
     source: str  # in the broker's words
     help: str  # in English, empty if not known

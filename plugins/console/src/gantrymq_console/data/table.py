@@ -1,9 +1,9 @@
-"""Rows about many topics or groups: summaries of brokers that serve them, else rows that are asked for one by one.
+"""Rows about many topics or groups: summaries of brokers, or rows that are requested one by one.
 
 A broker of GantryMQ returns one value of all rows, by which they are put in order, and then the rows that are shown.
 Other brokers are asked name by name: the rows of the page that is shown at once, the others slowly in the background
 while the list is looked at. A row says when it was asked for; a table says how many names it knows nothing about,
-because the order of the rows is that of the known ones only.
+because only the known rows are in order.
 """
 
 from __future__ import annotations
@@ -93,10 +93,10 @@ class Column:
 
     word: str  # at brokers that serve summaries
     attribute: str  # of rows
-    combine: Callable[[Any, Any], Any]  # makes one value of those of two brokers
+    combine: Callable[[Any, Any], Any]  # combines the values of two brokers
 
     def of(self, parts: Iterable[Any]) -> Any:
-        """Return the value of a name, made of the rows that brokers have of it, of which there must be one."""
+        """Return the value of a name, combined from the rows of brokers; at least one broker must have a row."""
         return reduce(self.combine, (getattr(each, self.attribute) for each in parts))
 
 
@@ -146,10 +146,10 @@ class BrokerTable(Generic[Row]):
         return self._not_served_ms is not None
 
     async def column(self, column: Column, everything: Collection[str] = ()) -> Aged[Mapping[str, Any]]:
-        """Return a value of all rows by name, at most `COLUMN_AGE_S` older than what the broker computed.
+        """Return a value of all rows by name, at most `COLUMN_AGE_S` older than the broker's.
 
-        A broker without summaries is asked for *everything* at once if that is little, else in the background; the
-        values are those known so far.
+        A broker without summaries is asked for *everything*: at once if there are few names, otherwise in the
+        background; then the values are the ones known so far.
         """
         if self._served is not None and self._is_served():
             make = partial(self._served.column, self.address, column.word)
@@ -164,7 +164,7 @@ class BrokerTable(Generic[Row]):
         return Aged({name: getattr(row.value, column.attribute) for name, row in rows.items()}, oldest_ms)
 
     async def refresh(self, names: Collection[str], everything: Collection[str] = ()) -> None:
-        """Ask for those of *names* whose rows are older than `AGE_S`.
+        """Request the rows of *names* that are older than `AGE_S`.
 
         A broker without summaries is asked for *everything* in the background.
         """
@@ -308,7 +308,7 @@ class Tables(Generic[Row]):
         return [Aged(each.value, each.as_of_ms) for each in found if each.value is not None]
 
     def partial(self, name: str) -> bool:
-        """Return whether a broker has not told what it knows about *name*, so that sums are too small."""
+        """Return whether a broker did not answer about *name*, so that sums are too small."""
         return bool(self._silent) or not all(table.tells(name) for table in self.brokers.values())
 
     def unknown(self, names: Collection[str]) -> int:

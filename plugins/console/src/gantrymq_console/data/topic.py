@@ -46,7 +46,7 @@ MOST_CLIENTS: Final = 200  # of a topic's groups on one page
 
 @attrs.frozen
 class TopicHead:
-    """What is above the tabs of a topic."""
+    """Figures above the tabs of a topic."""
 
     name: str
     kind: str
@@ -55,7 +55,7 @@ class TopicHead:
     newest_ms: int | None
     in_per_s: float | None
     brokers: tuple[str, ...]
-    partial: bool = False  # whether a broker has not told: the sums are of the others
+    partial: bool = False  # whether a broker did not answer; the sums exclude it
 
 
 @attrs.frozen
@@ -73,7 +73,7 @@ class QueueRow:
 
 @attrs.frozen
 class BrokerRoute:
-    """A topic at one broker, as name servers tell clients."""
+    """A topic at one broker, as in the route that name servers return to clients."""
 
     broker: str
     cluster: str
@@ -104,7 +104,7 @@ class Reader:
     members: int | None
     lag: Long | None
     late_ms: int | None  # age of the oldest message that it has not consumed
-    partial: bool = False  # whether a broker has not told: the sums are of the others
+    partial: bool = False  # whether a broker did not answer; the sums exclude it
 
 
 @attrs.frozen
@@ -128,7 +128,7 @@ class TopicGroups:
     total: int
     groups: tuple[Reader, ...]
     clients: tuple[ReaderClient, ...]  # of the groups on this page
-    partial: bool = False  # whether a broker has not told its groups
+    partial: bool = False  # whether a broker did not list its groups
 
 
 @attrs.frozen
@@ -144,7 +144,10 @@ class Sender:
 
 @attrs.frozen
 class TopicProducers:
-    """The tab with the producers: those connected to the topic's brokers, because no broker knows who sends to what."""
+    """The tab with the producers: all that are connected to the topic's brokers.
+
+    Brokers do not know which producer sends to which topic.
+    """
 
     head: TopicHead
     start: int
@@ -162,7 +165,7 @@ class BrokerSettings:
     perm: int
     order: bool
     attributes: dict[str, str]
-    complete: bool  # False: the broker is older than 5.0, and tells only the number of queues
+    complete: bool  # False: the broker is older than 5.0, and reports only the number of queues
 
 
 @attrs.frozen
@@ -329,7 +332,7 @@ async def present_config(cluster: Cluster, address: str, topic: str) -> TopicCon
 
 
 def _masters(route: TopicRoute) -> dict[str, str]:
-    """Return the addresses to ask about a topic: masters, or what there is while one is gone."""
+    """Return the addresses to ask about a topic: masters, or a slave of each missing master."""
     found = {broker.name: broker.readable() for broker in route.brokers}
     return {name: address for name, address in found.items() if address is not None}
 

@@ -1,4 +1,4 @@
-"""What creating, changing or deleting a topic would do."""
+"""Previews of creating, changing and deleting a topic."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class TopicDeletion:
     groups: tuple[tuple[str, int | None, Long | None], ...]  # name, members, unread messages
     groups_total: int
     unread: Long | None
-    partial: bool = False  # whether a broker has not told: there may be more groups
+    partial: bool = False  # whether a broker did not answer: there may be more groups
     gone: tuple[str, ...] = ()  # brokers that the deletion does not reach, which keep the topic if they have it
 
 
@@ -60,7 +60,7 @@ async def masters_of(cluster: Cluster, named: str) -> dict[str, str]:
 
 
 async def change_of(admin: Admin, masters: dict[str, str], wanted: TopicConfig) -> TopicChange:
-    """Return what would change at *masters* if the topic became *wanted*; its attributes begin with ``+`` or ``-``."""
+    """Return the changes at *masters* that make the topic *wanted*; its attributes begin with ``+`` or ``-``."""
     brokers = []
     first_write: int | None = None
     new = True
@@ -85,7 +85,7 @@ async def change_of(admin: Admin, masters: dict[str, str], wanted: TopicConfig) 
 
 
 async def deletion_of(cluster: Cluster, asking: Asking, topic: str) -> TopicDeletion:
-    """Return what would be lost with a topic. Raises NoRoute."""
+    """Return the data that would be lost with a topic. Raises NoRoute."""
     found = await topic_groups(cluster, asking, topic, 0, 200)
     listed = tuple((each.group, each.members, None if each.partial else each.lag) for each in found.groups)
     lags = [lag for _, _, lag in listed]

@@ -67,7 +67,7 @@ class Waiting:
 
 @attrs.frozen
 class LevelQueue:
-    """A queue of SCHEDULE_TOPIC_XXXX at a broker that does not list what waits: all that can be known."""
+    """A queue of SCHEDULE_TOPIC_XXXX, all that is known at a broker that does not list pending messages."""
 
     broker: str
     level: int
@@ -77,13 +77,13 @@ class LevelQueue:
 
 @attrs.frozen
 class Delayed:
-    """What waits at all brokers, the soonest first."""
+    """Pending messages of all brokers, the soonest first."""
 
     sources: Sequence[Source]
     messages: Sequence[Waiting]
     next_place: str  # of the next page of one broker's source; empty after the last, or if several were asked
     level_queues: Sequence[LevelQueue]
-    unlisted: Sequence[str]  # brokers that do not list what waits
+    unlisted: Sequence[str]  # brokers that do not list pending messages
 
 
 async def delayed_of(
@@ -134,7 +134,7 @@ async def delayed_of(
 
 
 async def _page(cluster: Cluster, address: str, source: str, place: str, topic: str, most: int) -> PendingPage | None:
-    """Return a page of a source; None if the broker does not list what waits. A missing source is empty."""
+    """Return a page of a source; None if the broker does not list pending messages. A missing source is empty."""
     try:
         return await pending_page(
             cluster.admin, address, source, place=place or None, most=min(most, MAX_PAGE), topic=topic or None

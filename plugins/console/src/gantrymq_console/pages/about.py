@@ -1,4 +1,4 @@
-"""What this console is made of, and what each broker can answer."""
+"""Versions of this console's parts, and the requests that each broker serves."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ class AboutPage:
 
 
 async def about(visit: Visit) -> View:
-    """Show what the console is made of."""
+    """Show the versions of the console's parts and the capabilities of brokers."""
     asking = Asking(visit.console.world.clock)
     masters = await asking.one("brokers", visit.cluster.masters()) or {}
     probes = {

@@ -1,4 +1,4 @@
-"""The audit log: who changed what, and who read bodies of messages."""
+"""The audit log: changes, and reads of message bodies, with their users."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Brokers: the list, one broker, and what an administrator may do to it."""
+"""Brokers: the list, one broker, and the actions of administrators."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ class BrokerPage:
 
 @attrs.frozen
 class PermissionPreview:
-    """What closing or opening a broker for writing does."""
+    """Preview of closing or opening a broker for writing."""
 
     broker: str
     close: bool
@@ -55,7 +55,7 @@ class PermissionPreview:
 
 @attrs.frozen
 class CleanPreview:
-    """What a clean-up would begin with."""
+    """Preview of a clean-up: the state before it."""
 
     broker: str
     what: str
@@ -106,7 +106,7 @@ async def broker_page(visit: Visit) -> View:
 
 
 async def permission_preview(visit: Visit, form: Form) -> Preview:
-    """Return what closing or opening the broker of the path does."""
+    """Return a preview of closing or opening the broker of the path."""
     at = await named(visit, form.get("id", ""))
     close = _closes(form)
     cluster = visit.cluster
@@ -147,7 +147,7 @@ def _closes(form: Form) -> bool:
 
 
 async def clean_preview(visit: Visit, form: Form) -> Preview:
-    """Return what a clean-up deletes, and the present size of the log."""
+    """Return a preview of a clean-up, with the present size of the log."""
     at = await named(visit, form.get("id", ""))
     what = _cleaning(form)
     state = state_of(at, (await runtime_info(visit.cluster, at.address)).value)
@@ -182,7 +182,7 @@ async def forget_preview(visit: Visit, form: Form) -> Preview:
 
 
 async def forget(visit: Visit, form: Form) -> Outcome:
-    """Let the master of an elected set forget a broker."""
+    """Remove a broker from an elected set, by its master."""
     at, member = await named(visit, ""), _member(form)
     found = await elected_set(visit.cluster, at.name)
     if found is None:

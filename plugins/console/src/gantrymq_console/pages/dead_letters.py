@@ -43,7 +43,7 @@ class LettersPage:
     start: int
     known: int  # letters that can be paged through
     letters: Sequence[Letter]
-    sent_again: Mapping[str, int] | None  # when, by place, for those of `letters` that were; None: unknown
+    sent_again: Mapping[str, int] | None  # time by place, for letters that were sent again; None: unknown
     may_send: bool
 
 
@@ -89,7 +89,7 @@ async def _head(visit: Visit, asking: Asking) -> GroupHead | None:
 
 @attrs.frozen
 class ResendPreview:
-    """What sending again would do."""
+    """Preview of sending letters again."""
 
     group: str
     target: str

@@ -141,7 +141,7 @@ async def _change(change: str, visit: Visit, form: Form) -> Outcome:
     (facts, gone), masters = await _facts(visit), await visit.cluster.masters()
     for broker, part in facts.brokers.items():
         if part.config is not None and broker in masters:
-            wanted = attrs.evolve(_wanted(change, form, part.config), attributes={})  # none of them is to change
+            wanted = attrs.evolve(_wanted(change, form, part.config), attributes={})  # no value changes
             await visit.cluster.admin.create_group(masters[broker], wanted)
     await forget_groups(visit.cluster, facts.name)
     key = {"settings": "groups.changed", "stop": "groups.stopped", "allow": "groups.allowed"}[change]
@@ -189,7 +189,7 @@ ACTIONS: Final = (
 
 
 async def _facts(visit: Visit) -> tuple[GroupFacts, tuple[str, ...]]:
-    """Return what is known about the group of the address, which must not be a system group, and the brokers gone.
+    """Return the facts of the group of the address, which must not be a system group, and the missing brokers.
 
     Raises:
         NotFound, BadInput: there is no such group, or it is a system group, or a registered broker does not answer, or

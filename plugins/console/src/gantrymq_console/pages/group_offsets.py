@@ -1,4 +1,4 @@
-"""Consumer groups: resetting and deleting offsets, skipping what waits, and cloning a group, each with a preview."""
+"""Changes of offsets, each with a preview: reset, deletion, skipping waiting messages, cloning a group."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ class QueueMove:
 
 @attrs.frozen
 class ResetPreview:
-    """What a reset or a clone would do."""
+    """Preview of a reset or a clone."""
 
     group: str
     source: str  # of a clone
@@ -221,7 +221,7 @@ def _move(topic: str, move: OffsetMove) -> QueueMove:
 
 
 def _steady(done: tuple[OffsetReset, ...], target: OffsetTarget) -> list[object]:
-    """Return what has to be the same at the confirmation.
+    """Return the values that must not change before the confirmation.
 
     While members consume, and producers send, the numbers of a queue move all the time. So its present offset counts
     only if no member is online, and its end does not count if it is the target.

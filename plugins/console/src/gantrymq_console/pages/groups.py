@@ -54,7 +54,7 @@ async def group_members(visit: Visit) -> View:
 
 
 async def member(visit: Visit) -> View:
-    """Show what one member says about itself, with thread stacks for operators."""
+    """Show the running information of one member, with thread stacks for operators."""
     asking, name = Asking(visit.console.world.clock), visit.names["group"]
     client_id, stacks = visit.text("id"), visit.text("stacks") == "yes"
     if stacks and not visit.may(Role.OPERATOR):
@@ -79,7 +79,7 @@ async def offsets(visit: Visit) -> View:
 
 
 async def _facts(visit: Visit, asking: Asking) -> group.GroupFacts:
-    """Return what brokers know about the group of the address. Raises NotFound."""
+    """Return the facts of brokers about the group of the address. Raises NotFound."""
     try:
         return await group.group_facts(visit.cluster, asking, visit.names["group"])
     except GroupNotExist:

@@ -1,4 +1,4 @@
-"""The home page: what is wrong, rates, the groups furthest behind, disks."""
+"""The home page: problems, rates, the groups furthest behind, disks."""
 
 from __future__ import annotations
 

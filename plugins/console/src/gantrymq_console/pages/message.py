@@ -46,10 +46,10 @@ class MessagePage:
 
     facts: messages.MessageFacts
     is_offset_id: bool  # whether the id of the address is the offset id
-    named_address: str  # the address in the offset id, if the broker of the message has another one now; else empty
+    named_address: str  # the address in the offset id, if the broker has another one now
     address: str  # of the broker now
     same_id: int  # other messages with the same unique id
-    number: int  # which of them this is, from 0
+    number: int  # index of this one, from 0
     at: str  # broker:queue:offset, if no id finds it
     body: bodies.Body | None  # None if the user's role does not permit to read it
     form: str
@@ -68,7 +68,7 @@ class MessagePage:
 
     @property
     def by_positions(self) -> bool:
-        """Whether a verdict follows from offsets alone, so that a message trace would tell more."""
+        """Whether a verdict follows from offsets alone, so that a message trace would help."""
         return any(each.verdict.reason in BY_POSITIONS for each in self.lines)
 
 
@@ -122,7 +122,7 @@ async def show(visit: Visit) -> View:
 
 
 async def _moved(visit: Visit, message: ReceivedMessage) -> tuple[str, str]:
-    """Return the address in the offset id of a message, and that of its broker, if they differ; else empty texts."""
+    """Return the address in the offset id of a message and the address of its broker; empty texts if they are equal."""
     now = (await visit.cluster.masters()).get(message.broker_name)
     return (message.store_host, now) if now not in (None, message.store_host) else ("", "")
 

@@ -102,7 +102,7 @@ def command_of(asked: Asked, wanted: Wanted, found: Listing, rows: int) -> str:
 
     Args:
         asked: the form.
-        wanted: what it selects, from the place where the page before ended.
+        wanted: its selection, from the place where the page before ended.
         found: the page.
         rows: of a whole page.
     """

@@ -26,7 +26,7 @@ MOST_RUNNING: Final = 4
 
 @attrs.frozen
 class SearchPage:
-    """A search, and a page of what it has found."""
+    """A search, and one page of its results."""
 
     topic: str
     job: str

@@ -1,4 +1,4 @@
-"""Why a message was not sent, as the pages of its topic and brokers tell it."""
+"""Why a message was not sent, for the pages of its topic and brokers."""
 
 from __future__ import annotations
 

@@ -24,7 +24,7 @@ MOST_RUNNING: Final = 4
 
 @attrs.frozen
 class Price:
-    """What the search would cost."""
+    """Preview of the search: its cost."""
 
     query: str
     topics: int
@@ -51,7 +51,7 @@ class EverywherePage:
 
 
 async def preview(visit: Visit, form: Form) -> Preview:
-    """Return what the search would cost."""
+    """Return the cost of the search."""
     query = form.get("q", "").strip()
     if not query:
         raise BadInput("search.nothing")

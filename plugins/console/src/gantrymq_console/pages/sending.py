@@ -74,7 +74,7 @@ def _copied(topic: str, message: ReceivedMessage) -> Draft:
 
 @attrs.frozen
 class SendData:
-    """What sending the form would store."""
+    """Preview of sending the form: the message to be stored."""
 
     topic: str
     queue: str  # broker:id; empty for any
@@ -133,7 +133,7 @@ async def send(visit: Visit, form: Form) -> Outcome:
 
 @attrs.frozen
 class AgainData:
-    """What sending a message again would do."""
+    """Preview of sending a message again."""
 
     topic: str  # that it is sent to
     group: str  # the only group that receives it; empty for all groups of the topic
@@ -168,7 +168,7 @@ async def send_again(visit: Visit, form: Form) -> Outcome:
 
 
 async def _check_target(visit: Visit, topic: str) -> None:
-    """Raise BadInput for a topic that servers or clients write to themselves, such as that of message traces."""
+    """Raise BadInput for a topic that servers or clients write to themselves, such as the topic of message traces."""
     if kind_by_name(topic, await own_topics(visit.cluster)) == "system":
         raise BadInput("sending.system_topic", topic=topic)
 
@@ -184,7 +184,7 @@ def _again(message: ReceivedMessage, group: str) -> Message:
 
 @attrs.frozen
 class DirectData:
-    """What a delivery to one member would do."""
+    """Preview of a delivery to one member."""
 
     group: str
     client: str
@@ -198,7 +198,7 @@ async def preview_direct(visit: Visit, form: Form) -> Preview:
 
 
 async def consume_directly(visit: Visit, form: Form) -> Outcome:
-    """Have one member consume the message now, and report what it did."""
+    """Have one member consume the message now, and show the result."""
     message = await _of_form(visit, form)
     group, client = _needed(form, "group"), form.get("client", "").strip()
     if message.sys_flag & INNER_BATCH:

@@ -1,6 +1,6 @@
-"""What happened to a message, in the order of time: from its record and from the message trace. Pure.
+"""Events of a message, in the order of time: from its record and from the message trace. Pure.
 
-Times in a trace are those of the client that wrote it.
+Times in a trace are from the clock of the client that wrote it.
 """
 
 from __future__ import annotations

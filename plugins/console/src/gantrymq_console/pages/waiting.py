@@ -1,4 +1,4 @@
-"""What is not delivered yet: delayed and timed messages, and undecided transactions."""
+"""Undelivered messages: delayed and timed messages, and undecided transactions."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class DelayedPage:
 
 
 async def delayed(visit: Visit) -> View:
-    """Show what waits, the soonest first."""
+    """Show the pending messages, the soonest first."""
     asking = Asking(visit.console.world.clock)
     broker, source, topic = visit.text("broker"), visit.text("source"), visit.text("topic")
     found = await waiting.delayed_of(
@@ -56,7 +56,7 @@ async def delayed(visit: Visit) -> View:
 
 @attrs.frozen
 class RecallData:
-    """What a recall would do."""
+    """Preview of a recall."""
 
     topic: str
     keys: str
@@ -81,7 +81,7 @@ async def recall(visit: Visit, form: Form) -> Outcome:
 async def _recall(visit: Visit, form: Form) -> RecallData:
     offset_id, broker = form.get("id", ""), form.get("broker", "")
     message = await messages.by_offset_id(visit.cluster, offset_id)
-    if message is None:  # a recall goes to the broker by its name
+    if message is None:  # a recall is sent to the broker by its name
         moved = await messages.elsewhere(visit.cluster, Asking(visit.console.world.clock), offset_id)
         message = moved[0] if len(moved) == 1 else None
     if message is None:
@@ -159,7 +159,7 @@ async def transaction(visit: Visit) -> View:
 
 
 async def preview_resume(visit: Visit, form: Form) -> Preview:
-    """Return what resuming the checks means."""
+    """Return a preview of resuming the checks."""
     offset_id = form.get("id", "")
     if await messages.by_offset_id(visit.cluster, offset_id) is None:
         raise NotFound("waiting.gone")

@@ -1,7 +1,7 @@
 """The ASGI application.
 
 app          builds the application from the parts in `gantrymq_console.pages`
-pages        what a part declares: pages and actions, with the role that each needs
+pages        declarations of a part: pages and actions, with the role that each needs
 visit        one request: user, language, parameters, links
 actions      the steps of every change: preview, confirmation, audit, result
 render       HTML from templates, JSON from the same data

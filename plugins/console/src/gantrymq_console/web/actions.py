@@ -51,7 +51,7 @@ class ConfirmData:
     confirm: Confirm
     name: str
     back: str  # the page that the form was on
-    cancel: str  # the same, with a parameter for what was filled in
+    cancel: str  # the same, with a parameter for the values of the form
 
 
 class Actions:
@@ -111,7 +111,7 @@ class Actions:
         return outcome if user == visit.user.name else None
 
     def kept(self, visit: Visit) -> Mapping[str, str] | None:
-        """Return what the user had filled in on this page before the preview was cancelled."""
+        """Return the values that the user entered on this page before cancelling the preview."""
         user, path, form = self._kept.get(visit.text(KEPT), ("", "", None))
         return form if (user, path) == (visit.user.name, visit.path) else None
 

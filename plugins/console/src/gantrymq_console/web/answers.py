@@ -50,9 +50,9 @@ class Failure:
     status: int
     sentence: str  # a text of the console, or if *word* is set the words of a server or client
     code: int | None = None  # response code of a refusal
-    word: str = ""  # the texts ``errors.<word>`` and ``errors.do_<word>`` say what happened and what to do
+    word: str = ""  # the texts ``errors.<word>`` and ``errors.do_<word>`` describe the error and the remedy
     place: str = ""  # address of the server
-    links: tuple[tuple[str, ...], ...] = ()  # segments of pages that tell more
+    links: tuple[tuple[str, ...], ...] = ()  # segments of pages with details
     words: str = ""  # of a server, behind the sentence
     cause: str = ""  # name of the cause, if a store refuses messages
 

@@ -138,7 +138,7 @@ class App:
             if download.bodies:
                 await self.console.record_read(visit, download.name, " ".join(visit.names.values()))
             response = await download.make(visit)
-            response.headers["X-Accel-Buffering"] = "no"  # nginx sends on what it gets, and writes no file for it
+            response.headers["X-Accel-Buffering"] = "no"  # nginx forwards the response at once, without a file
             return response
 
         return self._endpoint(download.role, make)

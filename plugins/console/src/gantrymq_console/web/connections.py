@@ -38,7 +38,7 @@ class Limits:
     """Limits of connections."""
 
     connections: int = 1000  # further ones are closed at once
-    per_address: int = 100  # of the connections: those of one peer's address
+    per_address: int = 100  # connections of one peer's address
     is_proxy: Callable[[str], bool] = _never  # addresses without the limit per address, as many visitors share them
     keep_alive_s: int = 15  # between two requests
     head_s: float = 10.0  # from the first byte, or the connection, to the end of the head; also of the TLS handshake
@@ -82,7 +82,7 @@ class ConnectionLimiter:
 
 
 class _Joined:
-    """A transport that sends together what is written in one step of the loop: head and body of a response.
+    """A transport that sends all writes of one step of the loop together, such as head and body of a response.
 
     A write to the network takes longer than everything else for a small response.
     """
@@ -103,7 +103,7 @@ class _Joined:
             self._send()
 
     def close(self) -> None:
-        """Send what is left, and close."""
+        """Send the pending bytes, and close."""
         self._send()
         self._transport.close()
 
@@ -126,7 +126,7 @@ class Connection(H11Protocol):
         self._limiter = limiter
         self._tls = tls
         self._begun = False  # after the TLS handshake
-        self._stage = ""  # what the peer is sending: "head", "body", or nothing
+        self._stage = ""  # part that the peer is sending: "head", "body", or nothing
         self._reading: Timer | None = None
         self._writing: Timer | None = None
 
@@ -173,7 +173,7 @@ class Connection(H11Protocol):
             self._writing.cancel()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Cancel the limits and what runs for the peer. Also called if the TLS handshake failed."""
+        """Cancel the limits and the tasks of the peer. Also called if the TLS handshake failed."""
         self._set_stage("")
         if self._writing is not None:
             self._writing.cancel()
@@ -183,7 +183,7 @@ class Connection(H11Protocol):
             self.connections.discard(self)
 
     def _watch(self) -> None:
-        """Limit the time of what the peer is sending now. Bytes that trickle in do not extend it."""
+        """Limit the time of the part that the peer is sending now. Bytes that trickle in do not extend it."""
         idle = self.cycle is not None and not self.conn.trailing_data[0]
         state = self.conn.their_state
         self._set_stage("head" if state is h11.IDLE and not idle else "body" if state is h11.SEND_BODY else "")

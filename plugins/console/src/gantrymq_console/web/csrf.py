@@ -1,6 +1,6 @@
 """Ids of browsers, and the tokens that prove that a form was made by this console for this browser.
 
-A browser gets a random id in a cookie. After a log-in the id is that of the session, a new one. The token is a MAC of
+A browser gets a random id in a cookie. A log-in replaces it by the new id of the session. The token is a MAC of
 the id: it counts for one session, and nothing is stored for visitors who are not logged in.
 """
 

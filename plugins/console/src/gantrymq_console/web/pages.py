@@ -1,4 +1,4 @@
-"""What a part of the console declares: pages, and the actions that change something.
+"""Declarations of a part of the console: pages, and the actions that change something.
 
 A page's function returns a `View`: a template, and data from which both the HTML and the JSON twin below ``/api/v1``
 are made. An action is a POST; `gantrymq_console.web.actions` runs the steps that all actions share.
@@ -42,7 +42,7 @@ SHARED_S: Final = 5.0
 
 
 class BadInput(Exception):
-    """A form or a parameter has a value that cannot be used; the text says which and what is expected.
+    """A form or a parameter has a value that cannot be used; the text names it and the expected values.
 
     Args:
         key: of the text.
@@ -68,7 +68,7 @@ class NotAccepted(BadInput):
 
     Args:
         key: of the text.
-        links: segments of the pages that tell more; the second segment names the broker or topic.
+        links: segments of the pages with details; the second segment names the broker or topic.
         words: of the server, in English.
         cause: name of the cause, if a store refuses messages.
         fields: of the text.
@@ -88,7 +88,7 @@ class Forbidden(BadInput):
 
 
 class SeeOther(Exception):
-    """Another page shows what was asked for.
+    """Another page has the requested data.
 
     Args:
         segments: of its path, as for `Visit.link`.
@@ -106,9 +106,9 @@ class View:
     """The result of a page."""
 
     template: str  # a file of templates/
-    data: Any  # an attrs object; the template gets it as ``data``, the JSON twin is made of it
+    data: Any  # an attrs object; the template gets it as ``data``, the JSON twin is made from it
     command: str = ""  # the gantrymq command that shows the same, without -n
-    missing: Sequence[Missing] = ()  # what could not be asked; shown above the page
+    missing: Sequence[Missing] = ()  # requests that failed; shown above the page
     as_of_ms: int | None = None  # age of the oldest cached data; None for now
     title: str = ""  # replaces the page's title; data of the cluster, such as a topic's name
     status: int = 200
@@ -151,7 +151,7 @@ class Download:
 
 
 class Confirm(enum.Enum):
-    """What a user does before an action runs."""
+    """The step that an action requires from the user before it runs."""
 
     NONE = "none"
     NUMBERS = "numbers"  # read a preview with numbers and press a button
@@ -160,14 +160,14 @@ class Confirm(enum.Enum):
 
 @attrs.frozen
 class Preview:
-    """What an action would do, computed now. If it differs when the user confirms, the new preview is shown instead."""
+    """The preview of an action, computed now. If it differs at the confirmation, the new preview is shown instead."""
 
     template: str
     data: Any
     command: str = ""
     target: str = ""  # the name to type with Confirm.TYPE_NAME, and in the audit log
     change: str = ""  # for the audit log, such as "24 -> 8 queues"
-    steady: Any = None  # what has to be the same at the confirmation, if *data* has numbers that always move
+    steady: Any = None  # compared at the confirmation instead of *data*, if *data* has numbers that always change
 
 
 @attrs.frozen
@@ -207,7 +207,7 @@ class Action:
     run: Callable[[Visit, Form], Awaitable[Outcome]]
     preview: Callable[[Visit, Form], Awaitable[Preview]] | None = None  # with Confirm.NONE for JSON only, or None
     confirm: Confirm = Confirm.NUMBERS
-    fields: Sequence[str] = ()  # names of the form; one that ends with "*" stands for all that begin like it
+    fields: Sequence[str] = ()  # names of the form; a final "*" matches any rest of a name
     most_bytes: int = 1024 * 1024  # limit of the form
     page: str = ""  # path of the page with the form, if it is not *path*; it has the same fields
 

@@ -18,14 +18,14 @@ from gantrymq_console.web.visit import Visit, page_of
 
 __all__ = ["Refreshes"]
 
-AGE_S: Final = 4.0  # of a view; less than the time between two refreshes, so that none shows what it showed before
-LATE_S: Final = 6.0  # so much older at most while a new one is made
+AGE_S: Final = 4.0  # age of a view; less than the time between two refreshes, so that each refresh has new data
+LATE_S: Final = 6.0  # additional age while a new view is made
 MOST_KEPT: Final = 32  # views, tags and texts
 MINUTE_MS: Final = 60_000
 
 
 class Refreshes:
-    """What is kept for refreshes. All tables are bounded."""
+    """Views that refreshes share. All tables are bounded."""
 
     def __init__(self) -> None:
         self._views: OrderedDict[Hashable, None] = OrderedDict()  # keys of answers that the cluster shares
@@ -33,9 +33,9 @@ class Refreshes:
         self._texts: OrderedDict[Hashable, str] = OrderedDict()
 
     async def view(self, visit: Visit, page: Page) -> View:
-        """Return what *page* shows to a visitor. Raises as its function does.
+        """Return the view of *page* for a visitor. Raises as its function does.
 
-        A refresh may get the view of another visitor; somebody who opens or reloads a page gets a new one.
+        A refresh may get the view of another visitor; a visitor who opens or reloads a page gets a new one.
         """
         if not page.shared or visit.is_api:
             return await page.show(visit)

@@ -36,7 +36,7 @@ NAVIGATION: Final = (
     "audit",
 )
 VERSION: Final = version_of("gantrymq-console")
-_UNUSUAL: Final = re.compile(r"[^\x20-\x7e\n\t]+")  # what may have to be shown as signs
+_UNUSUAL: Final = re.compile(r"[^\x20-\x7e\n\t]+")  # characters that may need to be shown as signs
 _COMMAND: Final = re.compile(
     r"\bgantrymq (?:broker config|broker write-perm|group dlq|group|topic|message|broker|cluster)"
     r" [a-z][a-z-]*(?![a-z-]| +-n\b)"

@@ -54,7 +54,7 @@ def refusal(request: Request, exposure: Exposure) -> str | None:
 
 
 def secured(response: Response, exposure: Exposure) -> None:
-    """Add the headers that every response has, unless it has others of these names."""
+    """Add the headers that every response has, unless it has other values for them."""
     own = {name for name, _ in response.raw_headers}
     response.raw_headers += [each for each in RAW_HEADERS if each[0] not in own]
     if exposure.secure:

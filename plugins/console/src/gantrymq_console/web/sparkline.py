@@ -19,7 +19,7 @@ def sparkline(values: Sequence[float | None], times: Sequence[int], label: str) 
     Args:
         values: the oldest first; None: unknown.
         times: of the values, in any unit.
-        label: what a screen reader says instead.
+        label: text for screen readers.
     """
     known = [each for each in values if each is not None]
     top = max([*known, 0.0]) or 1.0

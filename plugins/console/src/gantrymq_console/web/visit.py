@@ -1,6 +1,6 @@
 """One request to the console: the user, the language, parameters of the address, and relative links.
 
-All links are relative, so that the console works below any path of a reverse proxy without being told the path.
+All links are relative, so that the console works below any path of a reverse proxy without knowing the path.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ class Visit:
 
     @property
     def known_token(self) -> str:
-        """The token if this browser has an id, which it gets with its first form; else empty."""
+        """The token of this browser; empty before its first form, which gives it an id."""
         return self._token() if "gantrymq.browser" in self.request.scope else ""
 
     @property
@@ -126,7 +126,7 @@ class Visit:
         return int(text)
 
     def choice(self, name: str, choices: tuple[str, ...]) -> str:
-        """Return a parameter that is one of *choices*, by default the first. Raises BadInput: none of them."""
+        """Return a parameter that is one of *choices*, by default the first. Raises BadInput for any other value."""
         text = self.text(name) or choices[0]
         if text not in choices:
             raise BadInput("common.not_a_choice", name=name, value=text[:40], choices=", ".join(choices))
@@ -147,7 +147,7 @@ class Visit:
         return self.number("rows", ROWS, at_least=1, at_most=MOST_ROWS)
 
     def typed(self, name: str, default: Any = "") -> Any:
-        """Return the value for a field of a form: what was typed, if the form is shown again after an error."""
+        """Return the value for a field of a form: the typed text if the form is shown again after an error."""
         return default if self.form is None else self.form.get(name, default)
 
     def typed_ms(self, name: str) -> int | None:

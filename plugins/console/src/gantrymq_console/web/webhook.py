@@ -64,7 +64,7 @@ class Webhook:
     def __init__(self, world: World, address: str) -> None:
         """Create it for an address of http or https. Raises ConfigError: the address cannot be used.
 
-        Authorities for https are those of the system, or of the file in $SSL_CERT_FILE, which OpenSSL reads.
+        For https it trusts the authorities of the system, or of the file in $SSL_CERT_FILE, which OpenSSL reads.
         """
         self._world = world
         self._to = checked_address(address)
@@ -176,4 +176,4 @@ class _Answer(asyncio.Protocol):
         """Fail unless the status is known."""
         if not self.status.done():
             self.status.set_exception(exc or EOFError("the connection was closed without a response"))
-            self.status.exception()  # nobody may wait for it any more
+            self.status.exception()  # its caller may have stopped waiting
