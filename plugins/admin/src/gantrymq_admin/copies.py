@@ -1,11 +1,11 @@
-"""What brokers of one name tell of their replication, put together: who copies whom, how far, and why not.
+"""Replication within a broker name, from the answers of its brokers: who copies whom, how far, and why not.
 
 A master knows connections, by the addresses from which they come; name servers know slaves, by the addresses at which
-they serve clients. A slave of GantryMQ tells the address of its connection, an elected master the ids of its slaves.
+they serve clients. A slave of GantryMQ reports the address of its connection, an elected master the ids of its slaves.
 Others are found by their host, if there is one slave and one connection of that host.
 
-RocketMQ's brokers tell less: before 5.0 the ends of their logs only, later the connections of a master, without times
-and reasons. What is not known is None.
+RocketMQ's brokers report less: before 5.0 the ends of their logs only, later the connections of a master, without
+times and reasons. Unknown values are None.
 """
 
 from __future__ import annotations
@@ -38,13 +38,13 @@ STILL_CONNECTED: Final = "the master still has a connection of it, so that sends
 
 @attrs.frozen(kw_only=True)
 class Answer:
-    """What one broker answered."""
+    """The answer of one broker."""
 
     broker_id: int
     address: str
     problem: str = ""  # why it did not
     end: int | None = None  # of its log
-    ha: HaStatus | None = None  # None: it does not tell it
+    ha: HaStatus | None = None  # None: it does not report it
 
     @property
     def slaves(self) -> Sequence[ConnectedSlave]:
@@ -58,22 +58,22 @@ class Answer:
 
     @property
     def connection(self) -> MasterConnection | None:
-        """The connection of a slave; None if it does not tell it."""
+        """The connection of a slave; None if it does not report it."""
         return self.ha.connection if self.ha is not None else None
 
     @property
     def election(self) -> ElectionState | None:
-        """What it says of the election of its master; None if roles are fixed, or it does not tell."""
+        """Its report on the election of its master; None if roles are fixed, or without a report."""
         return self.ha.election if self.ha is not None else None
 
     @property
     def local_address(self) -> str | None:
-        """The address of a slave's connection to its master; empty without one, None if it does not tell."""
+        """The address of a slave's connection to its master; empty without one, None if it does not report it."""
         return self.connection.local_address if self.connection is not None else None
 
     @property
     def why_not(self) -> str | None:
-        """Why a slave does not follow; empty while it does, None if it does not tell."""
+        """Why a slave does not follow; empty while it does, None if it does not report it."""
         election = self.election
         if election is not None and election.apart:
             return f"it takes no part in the election: {election.apart}"
@@ -224,7 +224,7 @@ def _matched(connections: Sequence[ConnectedSlave], slaves: Sequence[Answer]) ->
 
 
 def _no_master(slaves: Sequence[Answer]) -> Copy:
-    """Return the row of a missing master, with what slaves say of its election."""
+    """Return the row of a missing master, with the reports of slaves on its election."""
     told = max((each.election for each in slaves if each.election), key=lambda each: each.epoch, default=None)
     problem = NO_MASTER if told is None else f"{NO_MASTER}: {told.apart or told.problem}"
     return Copy(role="master", id=MASTER_ID, address="", end=None, problem=problem)
@@ -255,7 +255,7 @@ def _master(master: Answer) -> Copy:
 
 
 def _elected(row: Copy, answer: Answer) -> Copy:
-    """Add what a broker says of the election."""
+    """Add the report of a broker on the election."""
     if (election := answer.election) is None:
         return row
     row = attrs.evolve(row, epoch=election.epoch, elected_id=election.own_id or None, learner=election.learner)
@@ -289,12 +289,12 @@ def _slave(
 
 
 def _settings(client: MasterConnection | None) -> str:
-    """Return what is not set elsewhere that a slave needs to act for its master."""
+    """Return a problem text about settings of other servers that this slave needs to act for its master."""
     return f"settings for acting masters: {client.acting_settings}" if client and client.acting_settings else ""
 
 
 def _with_connection(row: Copy, connection: ConnectedSlave) -> Copy:
-    """Add what the master says of a connection."""
+    """Add the report of the master on a connection."""
     lag, late_ms, problem = max(0, connection.lag_bytes), connection.late_ms, None
     late_s = late_ms / 1000 if late_ms is not None else None if lag else 0.0
     if connection.learner and row.learner:

@@ -1,8 +1,8 @@
-"""Sets of brokers whose master is elected: what their brokers and RocketMQ's controllers say, and changing the master.
+"""Sets of brokers with an elected master: reports of brokers and RocketMQ's controllers, and changing the master.
 
-Brokers of GantryMQ tell the election in their answer to 907. For others the leading controller is asked, whose address
-is a setting of the brokers. A master is changed by request 65031 at brokers of GantryMQ, because a planned change needs
-the master to refuse messages first, and by electMaster (1002) at the controller.
+Brokers of GantryMQ report the election in their answer to 907. For others the leading controller is asked, whose
+address is a setting of the brokers. A master is changed by request 65031 at brokers of GantryMQ, because a planned
+change needs the master to refuse messages first, and by electMaster (1002) at the controller.
 
 Source: apache/rocketmq tools/.../command/controller/ReElectMasterSubCommand.java.
 """
@@ -68,7 +68,7 @@ class ElectedSet:
 
     @property
     def told(self) -> ElectionState | None:
-        """The newest that a broker says: that of the master, if it answers."""
+        """The newest value of all brokers: the master's, if it answers."""
         states = [each.election for each in self.brokers if each.election is not None and each.election.own_id]
         return max(states, key=lambda each: (each.epoch, each.master == each.own_id), default=None)
 
@@ -280,7 +280,7 @@ def _named(brokers: Iterable[ElectedBroker]) -> list[ElectedBroker]:
 
 
 def _merged(brokers: Iterable[ElectedBroker], known: BrokerSet | None) -> tuple[ElectedBroker, ...]:
-    """Add what the controller knows: ids of brokers that do not tell them, life signs, and further brokers."""
+    """Add the facts of the controller: ids of brokers that do not report them, heartbeats, and further brokers."""
     members = {each.broker_id: each for each in known.members} if known is not None else {}
     at = {each.address: each for each in sorted(members.values(), key=lambda each: each.alive)}  # a living one, if any
     found = []

@@ -1,4 +1,4 @@
-"""How a set with an elected master stands, in sentences: master, in-sync set, what is confirmed, what if one fails."""
+"""Sentences about a set with an elected master: master, in-sync set, confirmed offset, effect of a failure."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from gantrymq_admin.elected import ElectedBroker, ElectedSet
 
 __all__ = ["accepting", "explained", "lacks_copies", "listed", "why_out"]
 
-TOO_FEW = "in-sync replicas not enough"  # in what a master of GantryMQ says, and in what RocketMQ's answers
+TOO_FEW = "in-sync replicas not enough"  # part of the texts of masters of GantryMQ and of RocketMQ
 STILL_CONNECTED = "does not answer, and the master still has a connection of it"
 SILENT_S = 20  # after which a master closes a connection without reports
 
@@ -142,7 +142,7 @@ def _follow_problem(broker: ElectedBroker) -> str:
 
 
 def _connected(found: ElectedSet) -> dict[int, ConnectedSlave]:
-    """Return the slaves that the master tells, by id."""
+    """Return the slaves that the master reports, by id."""
     master = found.master
     slaves = master.ha.slaves if master is not None and master.ha is not None else ()
     return {each.broker_id: each for each in slaves if each.broker_id is not None}
@@ -177,12 +177,12 @@ def _confirmed(found: ElectedSet) -> Iterator[str]:
         yield f"Every member of the set has the whole log, up to offset {end}."
 
 
-# --- what if ----------------------------------------------------------------------------------------------------------
+# --- effects of failures ----------------------------------------------------------------------------------------------
 
 
 def _failures(found: ElectedSet) -> Iterator[str]:
     state, master = found.told, found.master
-    if state is None or master is None or _fenced(master):  # of a fenced one _refusals says what comes
+    if state is None or master is None or _fenced(master):  # _refusals describes a fenced one
         return
     if found.controllers and not found.leader:
         yield (
@@ -235,7 +235,7 @@ def _failures(found: ElectedSet) -> Iterator[str]:
 
 
 def _without_data(found: ElectedSet) -> Iterator[str]:
-    """Yield what can be done after the engine has lost its data."""
+    """Yield the state and the remedies after the engine has lost its data."""
     yield f"No broker of {found.broker} can be elected now: {found.data_lost}."
     if accepting(found):
         yield "Messages are accepted, because the fencing of the master allows it, but no other broker can take over."

@@ -54,7 +54,7 @@ class Reason:
 
 @attrs.frozen
 class Member:
-    """A connection of the group, with what it says about itself."""
+    """A connection of the group, with the contents of its heartbeat."""
 
     client_id: str
     address: str
@@ -79,7 +79,7 @@ class Retries:
     behind: int  # on its retry topics, not consumed yet
     waiting: int  # in the delay levels
     waiting_more: bool  # whether there may be more than were counted
-    next_due_ms: int | None  # when the next of them is due, wall time
+    next_due_ms: int | None  # when the next one is due, wall time
 
 
 @attrs.frozen
@@ -98,7 +98,7 @@ class QueueExplanation:
     held: tuple[str, ...]  # clients of the pulls that wait for messages
     hit_rate: float | None  # fraction of the evaluated messages that matched
     behind: int | None  # messages not consumed yet
-    lag_ms: int | None  # age of the oldest of them
+    lag_ms: int | None  # age of the oldest one
     locked_by: str | None
     reset_to: int | None
     reason: str  # a stable word
@@ -115,7 +115,7 @@ class GroupExplanation:
     system: bool  # whether it is a group of the broker
     policy: str  # consumerConflictPolicy
     behind: int | None  # messages not consumed yet; None: not known
-    lag_ms: int | None  # age of the oldest of them
+    lag_ms: int | None  # age of the oldest one
     members: tuple[Member, ...]
     conflicts: tuple[Conflict, ...]
     retry: Retries
@@ -126,7 +126,7 @@ class GroupExplanation:
 
 
 async def explain_group(admin: Admin, address: str, group: str, topic: str | None = None) -> GroupExplanation:
-    """Return what one broker knows about *group*, on one topic or on all.
+    """Return the facts of one broker about *group*, on one topic or on all.
 
     Raises:
         RequestNotServed: it is a broker of RocketMQ, or lacks gantrymq-diagnosis.

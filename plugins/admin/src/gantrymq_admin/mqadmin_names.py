@@ -1,8 +1,8 @@
 """Commands of RocketMQ's mqadmin, and their equivalents here.
 
-`SAME` lists commands with options of the same meaning here; `ELSEWHERE` commands with other options, and what to type;
-`NOTHING` commands without an equivalent, for which mqadmin itself works with our servers; `NOT_BUILT` commands of
-features that are not built, which fail with mqadmin too. `mqadmin` creates commands from them.
+`SAME` lists commands with options of the same meaning here; `ELSEWHERE` commands with other options, and the
+replacement; `NOTHING` commands without an equivalent, for which mqadmin itself works with our servers; `NOT_BUILT`
+commands of features that are not built, which fail with mqadmin too. `mqadmin` creates commands from them.
 
 Source: apache/rocketmq tools/.../command/MQAdminStartup.java (initCommand), and each command's buildCommandlineOptions.
 """

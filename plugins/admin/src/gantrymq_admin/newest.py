@@ -22,12 +22,12 @@ async def newest_of(
     end_ms: int | None = None,
     end_offset: int | None = None,
 ) -> AsyncGenerator[ReceivedMessage, None]:
-    """Yield messages, the newest first; those of one millisecond in the order of broker and log offset.
+    """Yield messages, the newest first; within one millisecond in the order of broker and log offset.
 
     Args:
         reader: of any group.
         queues: of one topic.
-        expression: what to select, see `Reader.read_back`.
+        expression: selects messages, see `Reader.read_back`.
         expression_type: of the expression.
         begin_ms: lowest store time.
         end_ms: highest store time; None for no limit.

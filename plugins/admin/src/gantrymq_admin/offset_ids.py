@@ -1,7 +1,7 @@
 """The message with an offset id, also after the address of its broker has changed.
 
 An offset id contains the address that the broker had when it stored the message, and the log offset. If nothing answers
-there, or another broker, all registered brokers are asked for what they have at that log offset. A record has its own
+there, or another broker, all registered brokers are asked for the message at that log offset. A record has its own
 offset id, so that another record at the same offset is not taken for it.
 """
 
@@ -46,7 +46,7 @@ async def find_by_offset_id(admin: Admin, offset_id: str) -> tuple[str, Received
 
 
 async def _elsewhere(admin: Admin, offset_id: str, named: str) -> list[tuple[str, ReceivedMessage | None]]:
-    """Return what the other brokers have, masters first; a slave is asked if its master is not registered."""
+    """Return the messages of the other brokers, masters first; a slave is asked if its master is not registered."""
     try:
         brokers = (await admin.clusters()).brokers
     except ClientError:

@@ -1,7 +1,7 @@
 """Targets of an offset reset: ``earliest``, ``latest``, a time, or a queue offset. No I/O.
 
 A whole number is a queue offset; from `FIRST_TIME_MS` on it is milliseconds since the epoch, as times are everywhere
-else on the command line. No queue of RocketMQ's has so many messages: its entries alone would be two terabytes.
+else on the command line. No queue of RocketMQ's has that number of messages: its entries alone would be two terabytes.
 """
 
 from __future__ import annotations

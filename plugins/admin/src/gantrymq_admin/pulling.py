@@ -1,7 +1,7 @@
 """The first messages of a topic, queue by queue, and the number of messages after them.
 
-The first offset of a queue is queried when its turn comes, so that the first messages of a topic with a thousand queues
-take a few requests. The remaining messages of all queues are counted with one query each at the end.
+The first offset of a queue is queried just before the queue is read, so that the first messages of a topic with a
+thousand queues take a few requests. The remaining messages of all queues are counted with one query each at the end.
 """
 
 from __future__ import annotations

@@ -19,7 +19,7 @@ __all__ = ["Letter", "Resent"]
 
 
 class Letter(Protocol):
-    """What is known of a dead letter."""
+    """Facts about a dead letter."""
 
     @property
     def place(self) -> str:

@@ -66,7 +66,7 @@ class GroupSummary:
     model: str | None  # CLUSTERING, BROADCASTING or POP; None: no member is online
     behind: int | None  # messages not consumed yet, without retry topics
     # None: not known, because members broadcast, or the group is offline, without offsets, and may broadcast.
-    late_ms: int | None  # age of the oldest of them, 0 without one; None: not known
+    late_ms: int | None  # age of the oldest one, 0 without one; None: not known
     retry_behind: int  # messages on retry topics, not consumed yet
     retry_waiting: int  # messages that wait for another try
     dead_letters: int
@@ -88,7 +88,7 @@ class GroupSummaries:
 
 @attrs.frozen
 class ConnectionSummary:
-    """A connection of a client to one broker; without a heartbeat, what it would say is empty or 0."""
+    """A connection of a client to one broker; without a heartbeat, the fields from heartbeats are empty or 0."""
 
     client_id: str
     address: str  # of the client, host:port
@@ -151,7 +151,7 @@ class Column:
     """One value of each row at one broker, by name."""
 
     values: Mapping[str, Any]
-    age_ms: int  # when the first of them was sent
+    age_ms: int  # when the first one was sent
 
 
 async def group_summaries(
@@ -170,7 +170,7 @@ async def group_summaries(
     Args:
         admin: started.
         address: ip:port of the broker.
-        order: by messages not consumed, by the age of the oldest of them, or by name.
+        order: by messages not consumed, by the age of the oldest one, or by name.
         contains: only groups with this text in their name, in any case.
         start: number of the first group, from 0.
         most: number of groups, up to MAX_ROWS.

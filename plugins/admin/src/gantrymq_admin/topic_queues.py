@@ -43,7 +43,7 @@ async def refuse_to_hide(admin: Admin, address: str, wanted: TopicConfig) -> Non
 
 
 async def hidden_messages(admin: Admin, address: str, present: TopicConfig, wanted: TopicConfig) -> Hidden | None:
-    """Return what no consumer receives any more when the topic at *address* becomes *wanted*; None if nothing.
+    """Return the queues that no consumer reads any more when the topic at *address* becomes *wanted*, or None.
 
     Raises:
         BrokerRefused, ConnectFailed, ConnectionLost, CallTimeout: the broker does not return the offsets.

@@ -45,7 +45,7 @@ class HalfMessage:
     offset_id: str
     half_queue_offset: int
     producer_group: str
-    topic: str  # that the message goes to if it is committed
+    topic: str  # target of the message if it is committed
     queue: str
     tags: str
     keys: str

@@ -1,7 +1,7 @@
-"""A load of concurrent calls, and its measurement. Time comes from the world's clock: no I/O here.
+"""A load of concurrent calls, and its measurement. Time is read from the world's clock: no I/O here.
 
-The rate counts calls completed during the measurement; latencies are those of whole calls, from the call to its return.
-CPU time is that of this process with all threads, so it is the client's cost, not the broker's.
+The rate counts calls completed during the measurement; latencies are of whole calls, from the call to its return.
+CPU time is measured for this process with all threads, so it is the client's cost, not the broker's.
 """
 
 from __future__ import annotations
@@ -70,10 +70,10 @@ async def load(
     cpu_s: Callable[[], float],
     each: int = 1,
 ) -> Figures:
-    """Make calls, *in_flight* of them at any time.
+    """Make calls, *in_flight* at any time.
 
     Args:
-        call: one call, which stands for *each* messages.
+        call: one call, which counts as *each* messages.
         cpu_s: return the CPU time so far, in seconds.
 
     Raises:

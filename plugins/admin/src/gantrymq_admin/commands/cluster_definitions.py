@@ -106,10 +106,10 @@ async def import_(
     fewer_queues: bool,
     output: str,
 ) -> None:
-    """Show what a file of definitions changes in a cluster, and change it after asking.
+    """Show the changes that a file of definitions makes in a cluster, and apply them after a confirmation.
 
     An import adds and changes definitions; it deletes none. FILE - is standard input. After a failure it continues with
-    the other changes and exits with 1; running it again applies what is left.
+    the other changes and exits with 1; running it again applies the remaining ones.
     """
     if source == STANDARD and not (dry_run or yes):
         raise click.UsageError("a file from standard input needs --yes or --dry-run: the question cannot be answered")

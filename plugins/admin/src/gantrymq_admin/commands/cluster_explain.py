@@ -46,10 +46,10 @@ async def names_of(admin: Admin, name: str | None) -> list[BrokerAddresses]:
 @controller_option
 @admin_command
 async def explain(admin: Admin, name: str | None, controller: str | None, output: str) -> None:
-    """Say in sentences how the sets with elected masters stand.
+    """Explain the state of replica sets with elected masters, in sentences.
 
-    Who is the master of which epoch, who is in the in-sync set and who is not and why, what all members have, what
-    would happen if one failed, and why messages are refused and what ends that.
+    Shows the master and its epoch, the members in and outside of the in-sync set with the reasons, the log offset that
+    all members have, the effect of a failure of each, and the cause and the remedy if messages are refused.
     """
     names = await names_of(admin, name)
     asked = await asyncio.gather(*(ask_set(admin, each, [controller] if controller else []) for each in names))

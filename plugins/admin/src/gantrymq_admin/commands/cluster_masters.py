@@ -31,11 +31,11 @@ STILL_MASTER: Final = 2011
 @controller_option
 @admin_command
 async def handover(admin: Admin, name: str, to: str | None, controller: str | None, output: str) -> None:
-    """Let another member of the in-sync set be the master of BROKER_NAME, without losing anything.
+    """Hand the role of master of BROKER_NAME over to another member of the in-sync set, without losing messages.
 
-    The master refuses messages until the set has all that it has, well below a second, and then gives up. Producers try
-    again. It stays the master if no other member is in sync. Exits with 1 unless the new master accepts messages, which
-    it cannot if too few copies were in sync before.
+    The master refuses messages until the set has its whole log, well below a second, and then resigns. Producers retry.
+    It remains the master if no other member is in sync. Exits with 1 unless the new master accepts messages, which it
+    cannot if too few copies were in sync before.
     """
     found = await _set(admin, name, controller)
     master = _our_master(found, "hand over")
@@ -48,10 +48,11 @@ async def handover(admin: Admin, name: str, to: str | None, controller: str | No
 @controller_option
 @admin_command
 async def demote(admin: Admin, name: str, controller: str | None, output: str) -> None:
-    """Let the master of BROKER_NAME give up at once, for another member of the in-sync set.
+    """Make the master of BROKER_NAME resign at once, in favor of another member of the in-sync set.
 
-    For a master that works badly: unlike handover it does not wait until the others have all. What is acknowledged is
-    kept; what is not may be lost, and its producers get an error. It stays the master if no other member is in sync.
+    For a master that works badly: unlike handover it does not wait until the others have its whole log. Acknowledged
+    messages are kept; others may be lost, and their producers get an error. It remains the master if no other member is
+    in sync.
     """
     found = await _set(admin, name, controller)
     master = _our_master(found, "give up by itself")
@@ -107,7 +108,7 @@ async def forget(admin: Admin, name: str, member: str, controller: str | None, o
     """Forget a slave of BROKER_NAME that is gone for good, so that cluster status does not report it as lost.
 
     ID is its id in an elected set; with fixed roles the host that cluster status shows. It must be stopped, and not be
-    in the in-sync set. RocketMQ's controllers forget it, too: if it comes back there, it must join as a new broker.
+    in the in-sync set. RocketMQ's controllers forget it, too: if it returns, it must join as a new broker.
     """
     (addresses,) = await names_of(admin, name)
     found = await ask_set(admin, addresses, [controller] if controller else [])
@@ -182,7 +183,7 @@ def _warn_of_loss(found: ElectedSet, wanted: ElectedBroker) -> None:
 async def _elect(admin: Admin, found: ElectedSet, wanted: ElectedBroker, *, unclean: bool) -> None:
     """Ask the controller; with *unclean* it may elect brokers outside of in-sync sets for that moment.
 
-    The broker itself is asked (`change_master`) if the controllers have lost their data, or get no heartbeats of it
+    The broker itself is asked (`change_master`) if the controllers have lost their data, or get no heartbeats from it
     because it waits for the comparison of logs after an unclean stop.
     """
     assert wanted.id is not None
@@ -221,9 +222,9 @@ async def _change(
     *,
     unclean: bool = False,
 ) -> None:
-    """Do *work*, wait until the new master accepts messages, and tell it.
+    """Do *work*, wait until the new master accepts messages, and print it.
 
-    A set that had too few copies in sync has no more of them with another master, so that is not waited for. An
+    A set that had too few copies in sync still has too few with another master, so that is not waited for. An
     *unclean* election makes another set.
     """
     clock = RealClock()

@@ -86,7 +86,7 @@ def plan(ctx: click.Context, source: Path, target: Path, force: bool, dry_run: b
 
 
 def _check(found: Iterable[str], source: str) -> None:
-    """Raise ConfigError with what was *found*."""
+    """Raise ConfigError with the problems that were *found*."""
     if sentences := list(dict.fromkeys(found)):
         more = f"; and {len(sentences) - _PROBLEMS_SHOWN} more" if len(sentences) > _PROBLEMS_SHOWN else ""
         raise ConfigError(f"{source}: {'; '.join(sentences[:_PROBLEMS_SHOWN])}{more}")

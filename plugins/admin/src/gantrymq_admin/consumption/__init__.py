@@ -1,15 +1,15 @@
 """Which consumer groups consumed a message, with the evidence.
 
-    facts      what was found out about a message and about each group
+    facts      the known facts about a message and about each group
     verdicts   the verdict that follows from the facts; pure
-    asking     requests with one deadline, and the list of what could not be asked
+    asking     requests with one deadline, and the list of failed ones
     records    records with one unique id, queried broker by broker: copies of a message, and its trace
     light      groups that read it through a light queue
-    copies     what makes a record a copy of a message
+    copies     whether a record is a copy of a message
     delayed    copies that wait for a delay
     pops       pops that are in flight
     tries      the tries in the trace
-    originals  what a given message is, and the message it is a copy of
+    originals  the kind of a given message, and the message it is a copy of
     filtering  whether a group's subscription matches the message
     groups     the facts of one group
     gather     asks for everything within the deadline

@@ -1,7 +1,7 @@
 """Copies of a message, which keep its unique id. No I/O.
 
-A broker's copies name the record that was sent back in ORIGIN_MESSAGE_ID, by its offset id; those sent by consumers in
-order name the unique id, and those of pop nothing.
+A broker's copies name the record that was sent back in ORIGIN_MESSAGE_ID, by its offset id; copies by consumers in
+order name the unique id, and copies of pop nothing.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ __all__ = ["copy_of", "is_copy_of"]
 
 
 def is_copy_of(message: MessageFacts, record: ReceivedMessage) -> bool:
-    """Return whether *record*, with the message's unique id, is a copy of it rather than of another with that id."""
+    """Return whether *record* is a copy of the message, rather than of another message with the same unique id."""
     if record.offset_id == message.offset_id:
         return False
     named = record.properties.get(props.ORIGIN_MESSAGE_ID)

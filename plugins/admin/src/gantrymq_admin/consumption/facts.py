@@ -68,7 +68,7 @@ class Missing:
 
 
 class Kind(enum.Enum):
-    """What the message is that was asked about."""
+    """The kind of the message in question."""
 
     NORMAL = "normal"
     RETRY = "retry"  # a copy for the retries of one group
@@ -143,10 +143,10 @@ class Pop:
 
 @attrs.frozen
 class MemberPosition:
-    """What a member says about the message's queue, if the queue is assigned to it."""
+    """A member's report about the message's queue, if the queue is assigned to it."""
 
     client_id: str
-    committed: int  # in the member's memory, at least what it has committed at the broker
+    committed: int  # in the member's memory, at least its committed offset at the broker
     cached_min: int
     cached_max: int
     cached_count: int
@@ -201,7 +201,7 @@ class GroupFacts:
 
     @property
     def subscribed_ms(self) -> int | None:
-        """When a client had the present subscription at the latest, by its clock; None if it does not tell.
+        """When a client had the present subscription at the latest, by its clock; None if it does not report it.
 
         RocketMQ's client in Java writes the time of the last rebalance; others write nanoseconds, or other numbers.
         """

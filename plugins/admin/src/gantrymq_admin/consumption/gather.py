@@ -1,7 +1,7 @@
 """Who consumed a message: all facts within one deadline, and the verdict on each group.
 
 Every group is asked about with one small request, for its position; the rest is asked only for the groups on the page,
-those with news first. What could not be asked is in `Consumption.missing`.
+groups with news first. Failed requests are in `Consumption.missing`.
 """
 
 from __future__ import annotations
@@ -88,7 +88,7 @@ async def consumers_of(
         deadline_s: time for everything, in seconds.
         start: first group of the page.
         most: maximum groups of the page.
-        trace_topics: topics with message traces; clients may use others than the default, which nobody records.
+        trace_topics: topics with message traces; clients may use others than the default.
     """
     inquiry = _Inquiry(admin, reader, Asking(clock, deadline_s), tuple(trace_topics))
     return await inquiry.consumption(message, start, most)
@@ -96,7 +96,7 @@ async def consumers_of(
 
 @attrs.define
 class _Traces:
-    """What the trace topics have about one message."""
+    """The records of the trace topics about one message."""
 
     found: bool
     records: tuple[Traced, ...]
@@ -398,7 +398,7 @@ class _Inquiry:
 
 
 def _is_topic(facts: GroupFacts, message: MessageFacts) -> bool:
-    """Return whether a broker gave the name of the topic as that of a group, see `_Inquiry._online_groups`."""
+    """Return whether a broker returned the name of the topic as a group, see `_Inquiry._online_groups`."""
     is_named_so = facts.group == message.queue.topic
     return is_named_so and not (facts.members or facts.copies or facts.tries) and facts.committed is None
 

@@ -54,7 +54,7 @@ def addresses_of(brokers: Mapping[str, BrokerAddresses]) -> dict[str, str]:
 
 @attrs.define
 class GroupSurvey:
-    """What the surveys of all groups share."""
+    """Values that the surveys of all groups share."""
 
     admin: Admin
     reader: Reader
@@ -124,7 +124,7 @@ class GroupSurvey:
         return None
 
     async def _undecided(self, facts: GroupFacts, unknown: set[Fact]) -> GroupFacts:
-        """Add what is asked only of groups whose copies and tries decide nothing."""
+        """Add the facts that are needed only for groups whose copies and tries decide nothing."""
         facts = attrs.evolve(facts, fit=await self._fit(facts, unknown))
         passed = (facts.committed or 0) > self.message.queue_offset
         if facts.model == BROADCASTING or (not passed and facts.fit is not Fit.DIFFERS and not facts.pops):
@@ -176,7 +176,7 @@ class GroupSurvey:
         return answer[0]
 
     async def _positions(self, facts: GroupFacts, unknown: set[Fact]) -> tuple[MemberPosition, ...]:
-        """Ask the members; one of them has the queue, or, of broadcasting ones, each."""
+        """Ask the members: the one that has the queue, or all if they broadcast."""
         queue = self.message.queue
         address = self.brokers.get(queue.broker_name)
         members = dict.fromkeys(facts.members[:MOST_MEMBERS])

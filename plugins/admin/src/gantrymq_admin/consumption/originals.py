@@ -1,4 +1,4 @@
-"""What a given message is, and the message it is a copy of.
+"""The kind of a given message, and the message that it is a copy of.
 
     topic of the message            original
     %RETRY%group                    in RETRY_TOPIC, for that group
@@ -39,7 +39,7 @@ class Origin:
 
 
 def origin_of(message: ReceivedMessage) -> Origin:
-    """Return what *message* is."""
+    """Return the kind of *message*."""
     topic = message.topic
     if topic in _DELAYING:
         real = message.properties.get(props.REAL_TOPIC, "")
@@ -75,7 +75,7 @@ def _popped_topics(retry_topic: str) -> tuple[str, ...]:
 
 
 def pick_original(message: ReceivedMessage, found: list[ReceivedMessage]) -> ReceivedMessage | None:
-    """Return the original of a copy among the messages with its unique id: the one it names, else the first stored."""
+    """Return the original of a copy among the messages with its unique id: the one it names, or the first stored."""
     named = message.properties.get(props.ORIGIN_MESSAGE_ID)
     by_id = next((each for each in found if each.offset_id == named), None)
     return by_id or min(found, key=lambda each: each.store_timestamp, default=None)

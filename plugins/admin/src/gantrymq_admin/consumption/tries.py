@@ -78,7 +78,7 @@ def _time(one: Try) -> int:
 
 
 def _host(address: str) -> str:
-    """Return the host of ``host:port``: the port is that of the connection which carried the trace."""
+    """Return the host of ``host:port``: the port belongs to the connection that carried the trace."""
     try:
         return parse_address(address)[0]
     except ValueError:

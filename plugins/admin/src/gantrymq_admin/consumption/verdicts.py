@@ -1,7 +1,7 @@
 """The verdict on one group: whether it consumed the message, and how sure that is. Pure.
 
 Brokers store how far a group has read, not which messages it consumed. Only the trace, and the copies of failed
-messages, tell more. The rules, in order:
+messages, show that. The rules, in order:
 
     broadcasting members                                broadcasting
     trace with a success, or an acknowledged pop        consumed
@@ -61,7 +61,7 @@ class Certainty(enum.Enum):
 
     CERTAIN = "certain"  # a server or a client recorded it
     LIKELY = "likely"  # it follows from positions, which have other explanations too
-    UNKNOWN = "unknown"  # nobody records it, or it could not be asked
+    UNKNOWN = "unknown"  # it is not recorded, or the request failed
 
 
 @attrs.frozen
@@ -84,7 +84,7 @@ class Verdict:
 def verdict(message: MessageFacts, facts: GroupFacts) -> Verdict:
     """Return the verdict on one group."""
     success = next((each for each in reversed(facts.tries) if each.success), None)
-    if facts.model == BROADCASTING:  # one member's trace tells nothing about the others
+    if facts.model == BROADCASTING:  # one member's trace is no evidence about the others
         last = facts.tries[-1] if facts.tries else None
         return Verdict(facts, Reason.BROADCASTING, Certainty.UNKNOWN, attempt=success or last)
     if success is not None and not (message.same_id and not _has_passed(message, facts)):
@@ -162,7 +162,7 @@ def _has_passed(message: MessageFacts, facts: GroupFacts) -> bool:
 
 
 def _no_member(facts: GroupFacts) -> bool:
-    """Return whether nobody holds what was pulled: its members left, or it was pulled before a reset."""
+    """Return whether no member holds the pulled messages: members left, or the pull was before a reset."""
     return not facts.members and not facts.positions and Fact.MEMBERS not in facts.unknown
 
 

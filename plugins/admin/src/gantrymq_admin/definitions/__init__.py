@@ -4,7 +4,7 @@
     document        the document: common values once, exceptions by broker; written as text
     reading         parsing and checking a document
     cluster_tables  the definitions that a cluster has
-    difference      what a document would change in a cluster; no I/O
+    difference      the changes that a document makes in a cluster; no I/O
     importing       planning and applying these changes
 
 Nothing here knows the command line: ``gantrymq cluster export`` and ``import`` are thin, and other tools may call the

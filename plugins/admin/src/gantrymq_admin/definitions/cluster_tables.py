@@ -1,7 +1,7 @@
-"""The definitions that a cluster has, broker by broker, and the document of them.
+"""The definitions that a cluster has, broker by broker, and their document.
 
 Masters are asked for all their topics and groups, one request each; name servers for the order configurations. If one
-of them does not answer, nothing is returned: a document without a broker would look like one of a smaller cluster.
+server does not answer, nothing is returned: a document without a broker would look like one of a smaller cluster.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ class ClusterTables:
     cluster: str
     addresses: Mapping[str, str]  # masters by broker name, sorted
     brokers: Mapping[str, Tables]  # by broker name, sorted
-    order_configs: Mapping[str, str]  # those of the topics of the cluster
+    order_configs: Mapping[str, str]  # only for topics of the cluster
 
     @property
     def places(self) -> frozenset[str]:
@@ -128,7 +128,7 @@ def mark_ordered(kind: Kind, name: str, values: Values, order_configs: Collectio
 def left_out(kind: Kind, name: str, tables: Tables, places: Collection[str]) -> bool:
     """Return whether a document without system definitions does not have a topic or group of a broker.
 
-    *tables* are those of the broker, *places* the names of `named_after`.
+    *tables* belong to the broker, *places* are the names of `named_after`.
     """
     return is_own(kind, name, places) or (kind is TOPIC and _made_for_group(name, tables))
 

@@ -1,4 +1,4 @@
-"""What a document of definitions would change in a cluster. No I/O.
+"""The changes that a document of definitions makes in a cluster. No I/O.
 
 An import adds and changes, and never deletes: a definition that only the cluster has is reported. Deleting a topic
 deletes its messages, so that remains a command of its own.
@@ -112,7 +112,7 @@ def sources_of(document: Document, brokers: Sequence[str], moves: Sequence[tuple
 
 
 def compare(document: Document, found: ClusterTables, sources: Sources) -> Difference:
-    """Return what *document* changes in the cluster."""
+    """Return the changes that *document* makes in the cluster."""
     places = found.places | named_after([document.cluster], document.brokers)
     changes: list[Change] = []
     only_there: list[OnlyThere] = []

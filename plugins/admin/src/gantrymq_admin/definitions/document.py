@@ -63,7 +63,7 @@ class Document:
     """The definitions of a cluster."""
 
     cluster: str  # it was exported from; "" if not known
-    brokers: tuple[str, ...]  # sorted; empty if the definitions are those of every broker
+    brokers: tuple[str, ...]  # sorted; empty if the definitions are for every broker
     definitions: Mapping[Kind, Mapping[str, Definition]]
     order_configs: Mapping[str, str]  # by topic: "broker-a:4;broker-b:8"
 
@@ -88,7 +88,7 @@ class Document:
 def combine(kind: Kind, at: Mapping[str, Values], brokers: Sequence[str]) -> Definition:
     """Return the definition for its values by broker.
 
-    The common value of a member is the most frequent one; of equally frequent ones, that of the first broker.
+    The common value of a member is the most frequent one; of equally frequent ones, the value at the first broker.
 
     Args:
         kind: of the definition.

@@ -3,8 +3,8 @@
     document, cluster -> plan -> apply -> a result for each change
 
 A plan reads only. Applying continues after a failed change, so one refused definition does not keep back the others;
-a repeated import finds what is left. A broker may accept a request and keep only a part of it (RocketMQ 4.9 has no
-attributes), so changed brokers are read again, and what they did not keep is a failure.
+a repeated import makes the remaining changes. A broker may accept a request and ignore a part (RocketMQ 4.9 has no
+attributes), so changed brokers are read again, and values that they did not keep are failures.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ Got = TypeVar("Got")
 
 @attrs.frozen
 class Plan:
-    """What an import will do."""
+    """The changes of an import, and the masters that they are sent to."""
 
     difference: Difference
     addresses: Mapping[str, str]  # masters by broker name
@@ -144,7 +144,7 @@ def _readable(each: BrokerChange) -> dict[str, bool]:
 def _signed(before: Values | None, after: Values) -> dict[str, str]:
     """Return the changes of attributes as requests name them.
 
-    Unchanged ones are omitted: a broker refuses to set some of them for an existing topic, even to the same value.
+    Unchanged ones are omitted: a broker refuses to set some attributes of an existing topic, even to the same value.
     """
     had: Mapping[str, str] = {} if before is None else before["attributes"]
     wanted: Mapping[str, str] = after["attributes"]

@@ -1,7 +1,7 @@
 """Parsing a document of definitions. No I/O.
 
 Everything is checked before the first use, strictly: a misspelt member would otherwise be a silent default. Each error
-is one sentence with the place, what it has and what was expected.
+is one sentence with the place, the value and the expected values.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ def parse(text: str | bytes, source: str) -> Document:
 
 
 class _Wrong(Exception):
-    """What is wrong, with the place within the document."""
+    """An error of the document, with its place."""
 
 
 def _loads(text: str | bytes) -> Any:

@@ -2,5 +2,5 @@
 
 description   the description in TOML, checked
 placing       servers on machines, with their settings
-checking      what must differ between servers, and what is unwise
+checking      values that must differ between servers, and unwise choices
 """

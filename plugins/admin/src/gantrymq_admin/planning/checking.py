@@ -1,4 +1,4 @@
-"""Checks of a whole cluster, beyond those of single settings.
+"""Checks of a whole cluster, beyond the checks of single settings.
 
 `problems` are errors: such a cluster would not start, or not do what its description promises. `notes` are only unwise.
 """
@@ -189,7 +189,7 @@ def _ports(server: Server) -> dict[int, str]:
 
 
 def _listening(server: Server) -> Iterator[tuple[int, str]]:
-    """Iterate over the ports that a server listens on, with what they are."""
+    """Iterate over the ports that a server listens on, with their settings."""
     values = server.values
     found = [(number(values, key), key) for key in values if key.endswith("Port") and key not in _HA_AND_METRICS]
     if server.broker:

@@ -100,7 +100,7 @@ def parse(text: str | bytes, source: str) -> Description:
 
 
 class _Wrong(Exception):
-    """What is wrong with the description."""
+    """An error of the description."""
 
 
 def _description(table: Mapping[str, Any]) -> Description:

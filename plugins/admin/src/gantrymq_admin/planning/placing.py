@@ -179,5 +179,5 @@ def _broker(description: Description, machine: str, broker: str, broker_id: int,
 
 
 def _bind(address: str) -> str:
-    """Return the address to listen on: that of the machine, or all if it is a name, which may change."""
+    """Return the address to listen on: the machine's, or all if it is a name, which may change."""
     return address if is_ip_address(address) else "0.0.0.0"
