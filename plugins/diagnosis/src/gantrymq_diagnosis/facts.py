@@ -41,7 +41,7 @@ class GroupFacts:
     retry_behind: int = 0  # messages on the retry topic that the group has not consumed
     retry_waiting: int = 0  # messages in delay queues for the retry topic
     retry_waiting_more: bool = False  # whether there may be more than were counted
-    retry_due_ms: int | None = None  # when the next of them is due, wall time
+    retry_due_ms: int | None = None  # when the next one is due, wall time
     dead_letters: int = 0  # messages on the dead letter topic
     deleted: int = 0  # messages that were deleted before the group consumed them
     told: tuple[Told, ...] = ()  # by plugins
@@ -78,11 +78,11 @@ class QueueFacts:
     deleted: int = 0  # messages that were deleted before the group consumed them
     next_pull: int = -1  # -1: no pull since the start of the broker
     pulled_ms_ago: int | None = None
-    pulled_by: str = ""  # client id, else address
+    pulled_by: str = ""  # client id, or the address without one
     puller_online: bool = True
-    held_by: tuple[str, ...] = ()  # client ids, else addresses
+    held_by: tuple[str, ...] = ()  # client ids, or addresses without one
     checked: int = 0  # messages evaluated by filters
-    matched: int = 0  # of them, messages that matched
+    matched: int = 0  # messages that matched
     reset: int | None = None
     locked_by: str | None = None
     holder_online: bool = True

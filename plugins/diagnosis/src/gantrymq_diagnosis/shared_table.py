@@ -12,9 +12,9 @@ from gantrymq.world.clock import Timer
 
 __all__ = ["KEPT_S", "SharedTable"]
 
-KEPT_S: Final = 10.0  # at least
-LATE_S: Final = 10.0  # so much longer while the next one is computed
-TIMES_KEPT: Final = 20  # or so many times the duration of the computation: it takes at most a twentieth of the time
+KEPT_S: Final = 10.0  # shortest time that a table is used
+LATE_S: Final = 10.0  # additional time that a table is served while the next one is computed
+TIMES_KEPT: Final = 20  # or this multiple of the time to compute it, which is a twentieth of all time then
 MAX_KEPT_S: Final = 60.0
 UNUSED_S: Final = 90.0  # without a request, the memory of the table is released
 
@@ -63,7 +63,7 @@ class SharedTable(Generic[Table]):
             raise
 
     def expire(self) -> None:
-        """Drop the table, and what is being computed, because of a change: the next request computes it again."""
+        """Drop the table and a running computation, because of a change: the next request computes it again."""
         self._computing = self._last = None  # those who wait for the computation still get it
 
     def close(self) -> None:
@@ -94,7 +94,7 @@ class SharedTable(Generic[Table]):
 
 
 def _retrieve(computing: asyncio.Future[Table]) -> None:
-    """Mark an exception as retrieved: nobody may wait for it. The next request computes again."""
+    """Mark an exception as retrieved, because possibly no request waits for it. The next request computes again."""
     if not computing.cancelled():
         computing.exception()
 

@@ -2,12 +2,12 @@
 
     body    {"sort", "contains", "start", "most", "system"}, all optional
             sort      65023: behind, late or name; 65024: name, since or heard; 65025: name, kept, put or got.
-                      Names ascend, all else descends. The name of a connection is its client id, or its address.
+                      Names ascend, other values descend. The name of a connection is its client id, or its address.
             contains  only names with this text, in any case; for connections also addresses and groups
             start     number of the first row, from 0
             most      number of rows, 1 to 200; default 50
-            system    whether to include what belongs to the broker; for topics also retry and dead letter topics, for
-                      connections those without a heartbeat
+            system    whether to include rows that belong to the broker; for topics also retry and dead letter topics,
+                      for connections also the ones without a heartbeat
             names     65023, 65025: a list; only the rows with these names
             column    65023: late, behind, members, retries, dead_letters or rate;
                       65025: type, kept, newest, put, got, groups or queues.
@@ -145,7 +145,7 @@ class PageQuery(NamedTuple):
         return query
 
     def rows(self, rows: Sequence[Row], key: Callable[[Row], Any]) -> tuple[list[Row], int]:
-        """Return those of *rows*, which are in the order of names, that are on the page, and the number that fit."""
+        """Return the rows of the page, and the number of matching rows. *rows* are in the order of names."""
         found = [row for row in rows if row.name in self.names] if self.names else list(rows)
         if self.contains:
             found = [row for row in found if self.contains in row.searched.lower()]
@@ -158,7 +158,7 @@ Table = GroupTable | ConnectionTable | TopicTable
 
 
 class _Tables(NamedTuple):
-    """What is used between start and stop."""
+    """The tables and the broker, between start and stop."""
 
     broker: Broker
     times: StoredTimes  # of groups
@@ -171,7 +171,7 @@ class _Tables(NamedTuple):
 
 
 class Summaries:
-    """Handlers of these requests; may be started again after a stop."""
+    """Handlers of requests 65023 to 65025; may be started again after a stop."""
 
     def __init__(self) -> None:
         """Create handlers without a broker."""

@@ -45,7 +45,7 @@ class TopicRow:
 
     @property
     def message_type(self) -> str:
-        """What its messages are, empty if it is not known."""
+        """The type of its messages, empty if it is not known."""
         return self.config.attributes.get(MESSAGE_TYPE, "")
 
     @property

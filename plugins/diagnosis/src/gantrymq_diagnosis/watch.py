@@ -84,7 +84,7 @@ class Watch:
         return list(found.values())
 
     def join(self, connection: object, group: str, statement: Statement, now_s: float) -> None:
-        """Store the statement of *connection*; members with equal subscriptions share one table of them."""
+        """Store the statement of *connection*; members with equal subscriptions share one table."""
         members = self._groups.setdefault(group, {})
         first = next(iter(members.values()), None)
         if first is not None and first.statement.wants == statement.wants:
@@ -126,7 +126,7 @@ class Watch:
         self._conflicting.pop(group, None)
 
     def wanted(self) -> Iterator[tuple[str, Collection[str]]]:
-        """Yield each group that has members, with the topics that the first of them subscribes to."""
+        """Yield each group that has members, with the topics that its first member subscribes to."""
         for group, members in self._groups.items():
             for member in members.values():
                 yield group, member.statement.wants.keys()
