@@ -29,23 +29,23 @@ def test_members_that_say_the_same_do_not_disagree():
     ("one", "other", "kind", "word"),
     [
         ({"T": "A"}, {"T": "B"}, Kind.SUBSCRIPTIONS, "'A'"),
-        ({"T": "A"}, {"T": "A", "U": "*"}, Kind.SUBSCRIPTIONS, "nothing"),
-        ({"type": "CONSUME_ACTIVELY"}, {}, Kind.CONSUME_TYPE, "pulls"),
-        ({"type": "CONSUME_POP"}, {}, Kind.CONSUME_TYPE, "pops"),
+        ({"T": "A"}, {"T": "A", "U": "*"}, Kind.SUBSCRIPTIONS, "does not subscribe"),
+        ({"type": "CONSUME_ACTIVELY"}, {}, Kind.CONSUME_TYPE, "PULL"),
+        ({"type": "CONSUME_POP"}, {}, Kind.CONSUME_TYPE, "POP"),
         ({"model": "BROADCASTING"}, {}, Kind.MESSAGE_MODEL, "BROADCASTING"),
     ],
 )
 def test_each_disagreement_has_a_sentence_that_names_both(one, other, kind, word):
     (found,) = conflicts_between("CG", says("a", **one), says("b", 2, **other))
     assert found.kind is kind
-    assert word in found.sentence
-    assert all(name in found.sentence for name in ("CG", "a (10.0.0.1:1)", "b (10.0.0.1:2)"))
+    assert word in found.reason.sentence
+    assert all(name in found.reason.sentence for name in ("CG", "a (10.0.0.1:1)", "b (10.0.0.1:2)"))
 
 
 def test_one_client_id_on_two_connections():
     (found,) = conflicts_between("CG", says("a", 1), says("a", 2))
     assert found.kind is Kind.CLIENT_ID
-    assert "10.0.0.1:2 and 10.0.0.1:1" in found.sentence
+    assert "10.0.0.1:2 and 10.0.0.1:1" in found.reason.sentence
 
 
 def test_all_of_them_at_once():

@@ -1,13 +1,15 @@
 """Each reason why no message arrives, from facts."""
 
 import re
+import string
 
 import attrs
 import pytest
 
+from gantrymq.model.texts import texts_in
 from gantrymq_diagnosis.conflicts import Conflict, Kind
 from gantrymq_diagnosis.facts import GroupFacts, MemberFacts, QueueFacts, Told, TopicFacts
-from gantrymq_diagnosis.sentences import explain_group, explain_queue
+from gantrymq_diagnosis.reasons import explain_group, explain_queue
 
 PUSH = MemberFacts("c1", "10.0.0.1:1", topics=frozenset({"T"}))
 PULL = attrs.evolve(PUSH, consume_type="CONSUME_ACTIVELY")
@@ -20,7 +22,7 @@ READ = QueueFacts(
 OUT = {"next_pull": 10, "oldest_ms_ago": 20_000}  # everything was handed out and is not committed
 END = {"committed": 10, "begin": 10, "behind": 0}
 TOLD = Told("custom-filters-suspended", "T", "filter X of group CG on topic T is suspended; ask: gantrymq plugins")
-DIFFERENT = Conflict(Kind.SUBSCRIPTIONS, "they differ", "T")
+DIFFERENT = Conflict(Kind.SUBSCRIPTIONS, {}, "T")
 
 
 MENDS = ("gantrymq ", "request 353", "let it pull", "wait for it to pull again")
@@ -51,8 +53,8 @@ def queue(**more):
     ("of_group", "of_queue", "word", "part"),
     [
         (GROUP, READ, "reading", "6 messages are before the group"),
-        (group(slave_of="m:1"), READ, "slave-not-readable", "at m:1: gantrymq group explain CG -b m:1"),
-        (group(slave_of=""), READ, "slave-not-readable", "of its group: gantrymq group explain CG -b MASTER"),
+        (group(slave_of="m:1"), READ, "slave-not-readable", "master: gantrymq group explain CG -b m:1"),
+        (group(slave_of=""), READ, "slave-not-readable", "ask its master: gantrymq group explain CG -b MASTER"),
         (group(slave_of="m:1", slave_reads=True), READ, "reading", "6 messages are before the group"),
         (group(slave_of="m:1", slave_reads=True), queue(pulled_ms_ago=None, next_pull=-1), "read-at-master", "-b m:1"),
         (group(slave_of="m:1", slave_reads=True), queue(pulled_ms_ago=61_000), "read-at-master", "-b m:1"),
@@ -61,7 +63,7 @@ def queue(**more):
         (group(consume_enable=False), READ, "group-disabled", "--consume"),
         (GROUP, topic(exists=False), "topic-missing", "does not exist"),
         (GROUP, topic(readable=False), "topic-not-readable", "may not be read"),
-        (GROUP, queue(queue_id=4), "queue-not-read", "has 4 read queues"),
+        (GROUP, queue(queue_id=4), "queue-not-read", "readQueueNums=4"),
         (GROUP, topic(allowed=False), "group-forbidden", "forbidden to read topic T"),
         (group(members=()), READ, "nobody-online", "6 messages wait"),
         (group(members=(CASTING,), consume_broadcast_enable=False), READ, "broadcast-disabled", "may not broadcast"),
@@ -90,7 +92,7 @@ def queue(**more):
         ),
         (GROUP, attrs.evolve(topic(popped=True), next_pull=-1), "popped", "6 messages are before it"),
         (GROUP, attrs.evolve(topic(popped=True), next_pull=-1, **END), "up-to-date", "pops and is at the end"),
-        (GROUP, queue(next_pull=-1), "not-owned", "broker's start (1 member online)"),
+        (GROUP, queue(next_pull=-1), "not-owned", "broker's start (members online: 1)"),
         (group(members=(PULL,)), queue(next_pull=-1), "not-pulled", "never asked for this queue"),
         (GROUP, queue(pulled_by="c9", puller_online=False), "owner-left", "c9 pulled it last, 0 s ago, and is gone"),
         (GROUP, queue(pulled_ms_ago=60_000), "paused", "c1 last pulled 60 s ago: it is suspended"),
@@ -208,7 +210,7 @@ def test_the_owner_is_the_waiting_member_then_the_lock_holder_then_the_last_pull
 
 def test_a_queue_without_messages_asks_for_no_member():
     found = explain_queue(group(members=()), queue(**END))
-    assert found == ("nobody-online", "no member is online, and the group is at the end (10)")
+    assert (found.word, found.sentence) == ("nobody-online", "no member is online, and the group is at the end (10)")
 
 
 def test_numbers_and_their_verbs_agree():
@@ -246,3 +248,25 @@ def test_a_missing_topic_of_members_is_told_with_the_similar_name():
     assert found.word == "topic-missing"
     assert "members subscribe to topic Ordres, which this broker does not have (did you mean Orders?)" in found.sentence
     assert not [each for each in explain_group(group(members=()), [missing], 0) if each.word == "topic-missing"]
+
+
+def test_every_word_has_a_text_in_both_languages_with_the_same_fields():
+    def fields(text):
+        forms = [text] if isinstance(text, str) else text.values()
+        return {name for form in forms for _, name, _, _ in string.Formatter().parse(form) if name}
+
+    english, chinese = (texts_in("gantrymq_diagnosis", language) for language in ("en", "zh"))
+    assert {key: fields(text) for key, text in english.items()} == {key: fields(text) for key, text in chinese.items()}
+    assert len(english) > 40 and {f"conflict-{kind.value}" for kind in Kind} < english.keys()
+
+
+def test_a_reason_is_a_word_and_values_from_which_its_sentence_is_made():
+    (found,) = explain_group(group(retry_waiting=3, retry_waiting_more=True, retry_due_ms=6000), (), 1000)
+    assert found.as_json() == {
+        "reason": "retry-waiting",
+        "variant": "more",
+        "values": {"count": 3, "due_ms": 5000},
+        "sentence": "at least 3 messages wait for another try of the group, the next is due in 5 s",
+    }
+    (told,) = explain_group(group(told=(Told("of-a-plugin", "", "filter X is off"),)), (), 0)
+    assert (told.word, told.sentence) == ("of-a-plugin", "filter X is off")

@@ -17,7 +17,7 @@ from gantrymq.remoting.command import request
 
 CONFLICTS = {
     "subscriptions": ({"expression": "TagA"}, "subscribes to T"),
-    "consume-type": ({"consumeType": "CONSUME_ACTIVELY"}, "pulls"),
+    "consume-type": ({"consumeType": "CONSUME_ACTIVELY"}, "uses PULL"),
     "message-model": ({"messageModel": "BROADCASTING"}, "is BROADCASTING"),
 }
 LOG = "gantrymq_diagnosis.service"
@@ -164,7 +164,7 @@ def test_what_a_plugin_says_of_a_group_is_told_of_it_alone(beside):
         await one.join()
         found, queues = await one.explain()
         said = {"reason": "things-off", "sentence": why["X", "CG", "T"]}
-        assert found["diagnosis"] == [said]
+        assert [{key: each[key] for key in said} for each in found["diagnosis"]] == [said]
         assert [{key: each[key] for key in said} for each in queues.values()] == [said] * 2
         answer = await one.ask(65022)
         figures = {each["name"]: each for each in json.loads(bytes(answer.payload))["figures"]}

@@ -6,7 +6,6 @@ the reasons.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from contextlib import suppress
 from typing import Any, Final, cast
@@ -15,6 +14,7 @@ import attrs
 
 from gantrymq.client import Admin
 from gantrymq.errors import GantryError
+from gantrymq.model.texts import Value
 from gantrymq.remoting.codes import RequestCode
 from gantrymq.remoting.headers.base import Header, header_of
 from gantrymq_admin.answers import read, texts
@@ -33,7 +33,6 @@ __all__ = [
 EXPLAIN_GROUP: Final = cast(RequestCode, 65021)
 ON_A_SLAVE: Final = "on-a-slave"
 TOPIC_MISSING: Final = "topic-missing"
-_MISSING: Final = re.compile(r"members subscribe to topic (\S+), which ")
 
 
 @header_of(EXPLAIN_GROUP)
@@ -49,7 +48,9 @@ class Reason:
     """A finding about a whole group."""
 
     reason: str  # a stable word
-    sentence: str
+    sentence: str  # in English
+    values: Mapping[str, Value] = attrs.field(factory=dict)  # in the sentence; none from older brokers
+    variant: str = ""  # which text of the word the sentence is, if it has several
 
 
 @attrs.frozen
@@ -69,7 +70,9 @@ class Conflict:
 
     kind: str
     topic: str
-    sentence: str
+    sentence: str  # in English
+    values: Mapping[str, Value] = attrs.field(factory=dict)  # as in `Reason`
+    variant: str = ""
 
 
 @attrs.frozen
@@ -102,8 +105,10 @@ class QueueExplanation:
     locked_by: str | None
     reset_to: int | None
     reason: str  # a stable word
-    sentence: str
+    sentence: str  # in English
     deleted: int = 0  # messages that were deleted before the group consumed them
+    values: Mapping[str, Value] = attrs.field(factory=dict)  # as in `Reason`
+    variant: str = ""
 
 
 @attrs.frozen
@@ -147,8 +152,7 @@ def without_topics_of_others(found: Mapping[str, GroupExplanation]) -> dict[str,
     there = {queue.topic for each in found.values() for queue in each.queues}
 
     def elsewhere(reason: Reason) -> bool:
-        named = _MISSING.match(reason.sentence) if reason.reason == TOPIC_MISSING else None
-        return named is not None and named[1] in there
+        return reason.reason == TOPIC_MISSING and reason.values.get("topic") in there
 
     return {
         key: attrs.evolve(each, diagnosis=tuple(reason for reason in each.diagnosis if not elsewhere(reason)))
@@ -178,14 +182,22 @@ def _explained(found: Mapping[str, Any]) -> GroupExplanation:
         found,
         **unknown,
         members=tuple(read(Member, each, topics=texts(each["topics"])) for each in found["members"]),
-        conflicts=tuple(read(Conflict, each) for each in found["conflicts"]),
+        conflicts=tuple(read(Conflict, each, values=_values(each)) for each in found["conflicts"]),
         retry=read(Retries, found["retry"]),
-        diagnosis=tuple(read(Reason, each) for each in found["diagnosis"]),
+        diagnosis=tuple(read(Reason, each, values=_values(each)) for each in found["diagnosis"]),
         queues=queues,
     )
 
 
 def _queue(found: Mapping[str, Any]) -> QueueExplanation:
     """Return a queue. Brokers report a lag that is not known as 0 with an unknown age."""
-    queue = read(QueueExplanation, found, held=texts(found["held"]))
+    queue = read(QueueExplanation, found, held=texts(found["held"]), values=_values(found))
     return attrs.evolve(queue, behind=None) if not queue.behind and queue.lag_ms is None else queue
+
+
+def _values(found: Mapping[str, Any]) -> Mapping[str, Value]:
+    """Return the values of a reason. Raises TypeError: they are malformed."""
+    values = found.get("values", {})
+    if not isinstance(values, dict) or not all(isinstance(each, str | int | None) for each in values.values()):
+        raise TypeError(f"values are {values!r}, not texts and numbers")
+    return values

@@ -18,6 +18,8 @@ import attrs
 from gantrymq.interfaces import ConsumerHeartbeat
 from gantrymq.model.names import RETRY_PREFIX
 from gantrymq.model.subscription import ALL, TAG, Subscription
+from gantrymq.model.texts import Value
+from gantrymq_diagnosis.sentences import Reason
 
 __all__ = ["Conflict", "Kind", "Statement", "conflicts_among", "conflicts_between", "statement_of"]
 
@@ -31,7 +33,7 @@ class Kind(enum.Enum):
     MESSAGE_MODEL = "message-model"
 
 
-_WAYS = {"CONSUME_ACTIVELY": "pulls", "CONSUME_PASSIVELY": "has messages pushed", "CONSUME_POP": "pops"}
+_TYPES = {"CONSUME_ACTIVELY": "PULL", "CONSUME_PASSIVELY": "PUSH", "CONSUME_POP": "POP"}
 
 
 @attrs.frozen
@@ -54,8 +56,14 @@ class Conflict:
     """One conflict, with one pair of members as evidence."""
 
     kind: Kind
-    sentence: str
+    values: Mapping[str, Value]  # of the sentence
     topic: str = ""  # for conflicting subscriptions
+    variant: str = ""
+
+    @property
+    def reason(self) -> Reason:
+        """The conflict as a finding about the group."""
+        return Reason(f"conflict-{self.kind.value}", self.values, self.variant)
 
 
 def statement_of(
@@ -79,35 +87,30 @@ def normal(subscription: Subscription) -> str:
 
 def conflicts_between(group: str, new: Statement, known: Statement) -> Iterator[Conflict]:
     """Yield the conflicts between two members."""
+    names = {"group": group, "known": str(known), "new": str(new)}
     if new.client_id == known.client_id:
-        yield Conflict(
-            Kind.CLIENT_ID,
-            f"group {group}: the client id {new.client_id} is used by two connections, {known.address} and "
-            f"{new.address}; both read the same queues, and other queues are not read. Give each consumer an "
-            "instance name of its own",
-        )
+        values = {"group": group, "client": new.client_id, "known": known.address, "new": new.address}
+        yield Conflict(Kind.CLIENT_ID, values)
     if new.consume_type != known.consume_type:
-        yield Conflict(
-            Kind.CONSUME_TYPE,
-            f"group {group}: {known} {_way(known)} and {new} {_way(new)}; each takes messages that the other does not "
-            "get. Give one of them a group of its own",
-        )
+        types = {"known_type": _type(known), "new_type": _type(new)}
+        yield Conflict(Kind.CONSUME_TYPE, {**names, **types})
     if new.message_model != known.message_model:
-        yield Conflict(
-            Kind.MESSAGE_MODEL,
-            f"group {group}: {known} is {known.message_model} and {new} is {new.message_model}; the broker uses the "
-            "newest for all of them. Give one of them a group of its own",
-        )
-    difference = _difference(known.wants, new.wants)
-    if difference is not None:
-        topic, old, own = difference
-        yield Conflict(
-            Kind.SUBSCRIPTIONS,
-            f"group {group}: {known} subscribes to {topic} with {old} and {new} with {own}; the broker keeps one "
-            "subscription a group, so messages are skipped. Let all members subscribe to the same, or give one of "
-            "them a group of its own",
-            topic,
-        )
+        models = {"known_model": known.message_model, "new_model": new.message_model}
+        yield Conflict(Kind.MESSAGE_MODEL, {**names, **models})
+    topic = _difference(known.wants, new.wants)
+    if topic is not None:
+        yield _subscriptions(group, topic, new, known)
+
+
+def _subscriptions(group: str, topic: str, new: Statement, known: Statement) -> Conflict:
+    """Return the conflict of two members that subscribe to *topic* differently, or of which one does not."""
+    old, own = known.wants.get(topic), new.wants.get(topic)
+    if old is not None and own is not None:
+        values = {"known": str(known), "known_expression": old, "new": str(new), "new_expression": own}
+        return Conflict(Kind.SUBSCRIPTIONS, {"group": group, "topic": topic, **values}, topic)
+    member, other = (new, known) if old is None else (known, new)
+    values = {"member": str(member), "other": str(other), "expression": member.wants[topic]}
+    return Conflict(Kind.SUBSCRIPTIONS, {"group": group, "topic": topic, **values}, topic, "one")
 
 
 def conflicts_among(group: str, members: Iterable[Statement]) -> list[Conflict]:
@@ -133,19 +136,12 @@ def conflicts_among(group: str, members: Iterable[Statement]) -> list[Conflict]:
     return list(found.values())
 
 
-def _way(member: Statement) -> str:
-    return _WAYS.get(member.consume_type, member.consume_type)
+def _type(member: Statement) -> str:
+    return _TYPES.get(member.consume_type, member.consume_type)
 
 
-def _difference(old: Mapping[str, str], new: Mapping[str, str]) -> tuple[str, str, str] | None:
+def _difference(old: Mapping[str, str], new: Mapping[str, str]) -> str | None:
     """Return the first topic, by name, with different expressions."""
     if old == new:
         return None
-    for topic in sorted({*old, *new}):
-        if old.get(topic) != new.get(topic):
-            return topic, _quoted(old.get(topic)), _quoted(new.get(topic))
-    return None
-
-
-def _quoted(expression: str | None) -> str:
-    return "nothing" if expression is None else f"'{expression}'"
+    return next((topic for topic in sorted({*old, *new}) if old.get(topic) != new.get(topic)), None)

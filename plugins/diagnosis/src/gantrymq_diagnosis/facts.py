@@ -1,4 +1,4 @@
-"""Facts about a group and the queues it reads: the input of every sentence."""
+"""Facts about a group and the queues it reads: the input of every reason."""
 
 from __future__ import annotations
 

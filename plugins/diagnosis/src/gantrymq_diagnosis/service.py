@@ -90,9 +90,9 @@ class DiagnosisService:
             found = watch.check(connection, group, says, present, now_s)
             refuse = bool(found) and broker.settings.text(POLICY) == REFUSE
             for conflict in watch.news(group, found, now_s):
-                log.warning("%s%s", conflict.sentence, "; it was not let in" if refuse else "")
+                log.warning("%s%s", conflict.reason.sentence, "; it was not let in" if refuse else "")
             if refuse:
-                raise NoPermission(f"{found[0].sentence} (consumerConflictPolicy=refuse)")
+                raise NoPermission(f"{found[0].reason.sentence} (consumerConflictPolicy=refuse)")
             joining.append((group, says))
         for group, says in joining:
             watch.join(connection, group, says, now_s)
@@ -139,7 +139,7 @@ class DiagnosisService:
 
     @serves(EXPLAIN_GROUP, action=Action.GET, topic="topic", group="consumerGroup")
     async def explain(self, asked: Command, connection: Connection) -> Command:
-        """65021: return all facts about a group, with sentences.
+        """65021: return all facts about a group, with reasons as words, values and English sentences.
 
         Raises:
             RequestRefused: code 1, no group is named, or the broker is stopping.

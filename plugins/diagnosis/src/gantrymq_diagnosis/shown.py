@@ -1,4 +1,4 @@
-"""The JSON response to request 65021: the facts about a group, and sentences that explain them."""
+"""The JSON response to request 65021: the facts about a group, and the reasons that explain them."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import Any
 
 from gantrymq_diagnosis.facts import GroupFacts, QueueFacts
 from gantrymq_diagnosis.gather import Facts
-from gantrymq_diagnosis.sentences import explain_group, explain_queue
+from gantrymq_diagnosis.reasons import explain_group, explain_queue
 
 
 def as_json(broker: str, policy: str, facts: Facts) -> dict[str, Any]:
@@ -31,7 +31,7 @@ def as_json(broker: str, policy: str, facts: Facts) -> dict[str, Any]:
             for each in group.members
         ],
         "conflicts": [
-            {"kind": each.kind.value, "topic": each.topic, "sentence": each.sentence} for each in group.conflicts
+            {"kind": each.kind.value, "topic": each.topic, **each.reason.as_json()} for each in group.conflicts
         ],
         "retry": {
             "behind": group.retry_behind,
@@ -40,16 +40,12 @@ def as_json(broker: str, policy: str, facts: Facts) -> dict[str, Any]:
             "next_due_ms": group.retry_due_ms,
         },
         "dead_letters": group.dead_letters,
-        "diagnosis": [
-            {"reason": each.word, "sentence": each.sentence}
-            for each in explain_group(group, facts.topics, facts.taken_ms)
-        ],
+        "diagnosis": [each.as_json() for each in explain_group(group, facts.topics, facts.taken_ms)],
     }
 
 
 def queue_json(group: GroupFacts, queue: QueueFacts) -> dict[str, Any]:
     """Return one queue; unknown values are null."""
-    found = explain_queue(group, queue)
     rate = queue.hit_rate
     return {
         "topic": queue.topic.topic,
@@ -68,6 +64,5 @@ def queue_json(group: GroupFacts, queue: QueueFacts) -> dict[str, Any]:
         "lag_ms": queue.oldest_ms_ago if queue.behind or queue.behind is None else 0,
         "locked_by": queue.locked_by,
         "reset_to": queue.reset,
-        "reason": found.word,
-        "sentence": found.sentence,
+        **explain_queue(group, queue).as_json(),
     }

@@ -13,13 +13,13 @@ from gantrymq.client.admin import GroupClients, RequestNotServed
 from gantrymq.errors import BrokerRefused, GroupNotExist
 from gantrymq.model import names
 from gantrymq.model.group import GroupConfig
+from gantrymq.model.texts import Value
 from gantrymq.remoting.codes import ResponseCode
 from gantrymq_admin.explanations import GroupExplanation, QueueExplanation, explain_group, without_topics_of_others
 from gantrymq_admin.progress import ages_of, is_broadcasting, oldest_age, progress_of
 from gantrymq_console.data.asking import Asking, or_none
 from gantrymq_console.data.cluster import Cluster
 from gantrymq_console.data.routes import readers_of
-from gantrymq_console.data.stated import COUNT, values_of
 from gantrymq_console.web.values import Long
 
 __all__ = [
@@ -40,18 +40,20 @@ FINE: Final = frozenset({"reading", "up-to-date", "popped", "broadcasting"})  # 
 MOST_TIMES: Final = 16  # topics whose times are asked for
 SHOWN: Final = 50  # findings, and topics, of the first tab
 WORSE_FIRST: Final = ("group-disabled", "nobody-online")
+COUNT: Final = "count"  # value of reasons that is added up for several queues
 NEUTRAL: Final = frozenset({"reset-pending", "not-subscribed"})  # of queues
 
 
 @attrs.frozen
 class Finding:
-    """One reason why a group receives nothing, or something to know; translated by `reason`."""
+    """One reason why a group receives nothing, or something to know."""
 
     reason: str
-    sentence: str  # of the broker
+    sentence: str  # of the broker, in English
     where: str  # broker, or topic, brokers and queues; data of the cluster
     bad: bool
-    values: Mapping[str, str | int] = attrs.field(factory=dict)  # that the sentence states; see `stated`
+    values: Mapping[str, Value] = attrs.field(factory=dict)  # none from older brokers
+    variant: str = ""  # which text of the reason fits
     topic: str = ""
     queues: tuple[tuple[str, str], ...] = ()  # broker, and ranges of queue ids
 
@@ -71,6 +73,8 @@ class QueueState:
     last_pull_ms_ago: int | None
     reason: str  # empty: the broker does not report it
     sentence: str
+    values: Mapping[str, Value] = attrs.field(factory=dict)
+    variant: str = ""
 
 
 @attrs.frozen
@@ -204,11 +208,11 @@ def overview_of(facts: GroupFacts) -> GroupOverview:
     told: dict[str, set[str]] = {}
     for broker, part in facts.brokers.items():
         if part.explained is None:
-            found += _own_findings(broker, part, head)
+            found += _own_findings(facts.name, broker, part, head)
             continue
         for reason in part.explained.diagnosis:
-            values = values_of(reason.reason, reason.sentence)
-            found.append(Finding(reason.reason, reason.sentence, broker, _is_bad(reason.reason, head), values))
+            bad = _is_bad(reason.reason, head)
+            found.append(Finding(reason.reason, reason.sentence, broker, bad, reason.values, reason.variant))
         told[broker] = {each.reason for each in part.explained.diagnosis}
     found += _of_queues(facts, told)
     found.sort(key=lambda each: (not each.bad, WORSE_FIRST.index(each.reason) if each.reason in WORSE_FIRST else 9))
@@ -306,49 +310,64 @@ def _explained(broker: str, each: QueueExplanation) -> QueueState:
         each.last_pull_ms_ago,
         each.reason,
         each.sentence,
+        each.values,
+        each.variant,
     )
 
 
 def _of_queues(facts: GroupFacts, told: Mapping[str, set[str]]) -> list[Finding]:
-    """Return the findings about queues, one for all queues of a topic with the same reason and values but counts."""
-    same: dict[Hashable, list[tuple[str, QueueExplanation, Mapping[str, str | int]]]] = {}
+    """Return the findings about queues, one for all queues of a topic with the same reason and values.
+
+    Counts are added up, and of durations the longest counts.
+    """
+    same: dict[Hashable, list[tuple[str, QueueExplanation]]] = {}
     for broker, words in told.items():
         part = facts.brokers[broker]
         for each in part.explained.queues if part.explained is not None else ():
             if each.reason not in FINE and each.reason not in words:
-                values = values_of(each.reason, each.sentence)
-                kept = tuple(item for item in values.items() if item[0] != COUNT) if values else each.sentence
-                same.setdefault((each.topic, each.reason, kept), []).append((broker, each, values))
+                kept = frozenset(item for item in each.values.items() if not _is_sum(item[0])) or (
+                    "" if each.values else each.sentence
+                )
+                same.setdefault((each.topic, each.reason, each.variant, kept), []).append((broker, each))
     return [_of_same(group) for group in same.values()]
 
 
-def _of_same(group: Sequence[tuple[str, QueueExplanation, Mapping[str, str | int]]]) -> Finding:
-    _, first, values = group[0]
-    if COUNT in values:
-        values = {**values, COUNT: sum(int(each[COUNT]) for _, _, each in group)}
+def _is_sum(name: str) -> bool:
+    """Return whether a value of several queues is one number."""
+    return name == COUNT or name.endswith("_ms")
+
+
+def _of_same(group: Sequence[tuple[str, QueueExplanation]]) -> Finding:
+    _, first = group[0]
     ids: dict[str, list[int]] = {}
-    for broker, each, _ in group:
+    for broker, each in group:
         ids.setdefault(broker, []).append(each.queue)
     queues = tuple((broker, _ranges(found)) for broker, found in ids.items())
-    same = len({each.sentence for _, each, _ in group}) == 1 and (len(group) == 1 or COUNT not in values)
-    sentence = first.sentence if same else ""  # not with the count of one queue of several
     where = f"{first.topic}, {'; '.join(' '.join(each) for each in queues)}"
-    return Finding(first.reason, sentence, where, first.reason not in NEUTRAL, values, first.topic, queues)
+    values = dict(first.values)
+    for name in filter(_is_sum, first.values):
+        numbers = [number for _, each in group if isinstance(number := each.values.get(name), int)]
+        values[name] = sum(numbers) if name == COUNT else max(numbers, default=None)
+    sentence = first.sentence if values == first.values else ""  # not with the numbers of one queue of several
+    bad = first.reason not in NEUTRAL
+    return Finding(first.reason, sentence, where, bad, values, first.variant, first.topic, queues)
 
 
-def _own_findings(broker: str, part: BrokerFacts, head: GroupHead) -> list[Finding]:
+def _own_findings(group: str, broker: str, part: BrokerFacts, head: GroupHead) -> list[Finding]:
     """Return the findings that follow from the offsets and members alone."""
     found = []
+    name = {"group": group}
     if part.config is not None and not part.config.consume_enable:
-        found.append(Finding("group-disabled", "", broker, True))
+        found.append(Finding("group-disabled", "", broker, True, name))
     if part.online is None:
-        found.append(Finding("nobody-online", "", broker, bool(head.lag)))
-    if part.retries:
-        found.append(Finding("retry-behind", "", broker, False))
-    if part.deleted:
-        found.append(Finding("deleted-unread", "", broker, True, {COUNT: part.deleted}))
-    if part.dead_letters:
-        found.append(Finding("dead-letters", "", broker, True))
+        found.append(Finding("nobody-online", "", broker, bool(head.lag), name))
+    for word, count, bad in (
+        ("retry-behind", part.retries, False),
+        ("deleted-unread", part.deleted, True),
+        ("dead-letters", part.dead_letters, True),
+    ):
+        if count:
+            found.append(Finding(word, "", broker, bad, {**name, COUNT: count}))
     return found
 
 

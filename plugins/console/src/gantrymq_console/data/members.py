@@ -8,6 +8,7 @@ import attrs
 
 from gantrymq.client.admin import RunningInfo
 from gantrymq.errors import ClientError, ConsumerNotOnline
+from gantrymq.model.texts import Value
 from gantrymq_console.access.masking import mask
 from gantrymq_console.data.asking import Asking
 from gantrymq_console.data.cluster import Cluster
@@ -45,8 +46,10 @@ class Clash:
     """A conflict between members."""
 
     kind: str
-    sentence: str
+    sentence: str  # of the broker, in English
     broker: str
+    values: Mapping[str, Value]  # none from older brokers
+    variant: str
 
 
 @attrs.frozen
@@ -115,7 +118,9 @@ def members_of(facts: GroupFacts, start: int, rows: int) -> GroupMembers:
     said = ("", "", "")
     for broker, part in facts.brokers.items():
         if part.explained is not None:
-            conflicts += [Clash(each.kind, each.sentence, broker) for each in part.explained.conflicts]
+            conflicts += [
+                Clash(each.kind, each.sentence, broker, each.values, each.variant) for each in part.explained.conflicts
+            ]
         if part.online is None:
             continue
         said = (part.online.consume_type, part.online.message_model, part.online.consume_from_where)

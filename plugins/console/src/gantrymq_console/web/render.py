@@ -15,6 +15,7 @@ import jinja2
 from markupsafe import Markup, escape
 
 from gantrymq.model.names import is_system_topic
+from gantrymq.model.texts import Value
 from gantrymq_console.access.users import Role
 from gantrymq_console.data.stated import values_of
 from gantrymq_console.web import static
@@ -93,6 +94,7 @@ def render(template: str, visit: Visit, **context: Any) -> str:
             sparkline=sparkline,
             moment=moment,
             values_of=values_of,
+            reason=lambda word, each: reason(visit, word, each),
             runnable=lambda sentence: runnable(sentence, visit.console.name_servers),
             name_servers=quote(visit.console.name_servers),
             layout="bare.html" if visit.is_live else "base.html",
@@ -109,6 +111,33 @@ def visible(value: Any) -> Markup:
 def runnable(sentence: str, name_servers: str) -> str:
     """Return a sentence of a server whose ``gantrymq`` commands have the name servers of this console."""
     return _COMMAND.sub(lambda found: f"{found[0]} -n {quote(name_servers)}", sentence)
+
+
+def reason(visit: Visit, word: str, each: Any) -> Markup:
+    """Return the sentence of a reason in the reader's language; of an unknown one, the broker's own.
+
+    Args:
+        visit: of the reader.
+        word: the reason.
+        each: has ``values``, ``variant``, and ``sentence``, which is in English.
+    """
+    key = f"reasons.{word}.{each.variant}" if each.variant else f"reasons.{word}"
+    try:
+        sentence = visit.texts.plain(key, **{name: _shown(visit, name, value) for name, value in each.values.items()})
+    except KeyError:  # of another version
+        sentence, language = each.sentence, "en"
+    else:
+        language = visit.texts.language
+    return Markup('<span lang="{}">{}</span>').format(language, visible(runnable(sentence, visit.console.name_servers)))
+
+
+def _shown(visit: Visit, name: str, value: Value) -> str | int:
+    """Return a value for a sentence; only counts have grouped digits, because commands contain other numbers."""
+    if value is None:
+        return visit.texts("common.unknown")
+    if name.endswith("_ms") and isinstance(value, int):
+        return duration(visit, value)
+    return value if name == "count" else str(value)
 
 
 def _signs(found: re.Match[str]) -> str:

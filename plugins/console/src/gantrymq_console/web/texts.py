@@ -1,9 +1,9 @@
 """The texts of the console, in English and Chinese.
 
 ``texts/<language>/<part>.toml`` holds the texts of one part; ``texts/en/groups.toml`` with ``title = "Groups"`` defines
-``groups.title``. A text may have fields in braces, and may be a table of plural forms with the keys ``one`` and
-``other``, chosen by the field ``count``; Chinese has ``other`` only. ``tests/console`` fails if a language lacks a key
-or a field.
+``groups.title``. Texts have the format of `gantrymq.model.texts`; Chinese has the form ``other`` only. Sentences of
+brokers' findings are those of the package that makes them: `PACKAGES`. ``tests/console`` fails if a language lacks a
+key or a field.
 """
 
 from __future__ import annotations
@@ -16,26 +16,26 @@ from typing import Any, Final
 
 from markupsafe import Markup, escape
 
+from gantrymq.model.texts import Text, form_of, texts_in
+
 __all__ = ["DEFAULT", "LANGUAGES", "Texts", "best_language", "texts_of"]
 
 LANGUAGES: Final = {"en": "English", "zh": "中文"}
 DEFAULT: Final = "en"
+PACKAGES: Final = {"reasons": "gantrymq_diagnosis"}  # by prefix of the keys
 
 
 class Texts:
     """The texts of one language."""
 
-    def __init__(self, language: str, table: Mapping[str, str | Mapping[str, str]]) -> None:
+    def __init__(self, language: str, table: Mapping[str, Text]) -> None:
         self.language = language
         self.table = table
 
     def __call__(self, key: str, /, **fields: Any) -> Markup:
         """Return the text *key* with *fields* inserted and escaped. Raises KeyError: no such text or field."""
-        text = self.table[key]
-        if not isinstance(text, str):
-            text = text["one"] if fields["count"] == 1 and "one" in text else text["other"]
-        escaped = _escaped(text)
-        if not fields:
+        escaped = _escaped(form_of(self.table[key], fields.get("count")))
+        if not fields and "{" not in escaped:
             return escaped
         shown = {name: escape(self.number(each) if type(each) is not str else each) for name, each in fields.items()}
         return Markup(str(escaped).format(**shown))
@@ -62,7 +62,9 @@ def _escaped(text: str) -> Markup:
 @cache
 def texts_of(language: str) -> Texts:
     """Return the texts of *language*, a key of `LANGUAGES`."""
-    table: dict[str, str | Mapping[str, str]] = {}
+    table: dict[str, Text] = {}
+    for part, package in PACKAGES.items():
+        table |= _flat(part, texts_in(package, language))
     for path in files("gantrymq_console").joinpath("texts", language).iterdir():
         if path.name.endswith(".toml"):
             table |= _flat(path.name.removesuffix(".toml"), tomllib.loads(path.read_text("utf-8")))

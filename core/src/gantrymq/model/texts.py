@@ -1,0 +1,54 @@
+"""Sentences of facts: a fact is a word and values, and each language has one text for the word.
+
+A package has its texts in ``texts/<language>.toml``. A text has fields in braces, named like the values; one with a
+number is a table of forms, chosen by the value ``count``:
+
+    on-a-slave = "this broker is a slave; ask its master: gantrymq group explain {group} -b {master}"
+
+    [popped]
+    none = "no messages are before it"     # for 0; without it other
+    one = "{count} message is before it"   # for 1; without it other
+    other = "{count} messages are before it"
+
+Values whose names end in ``_ms`` are durations in ms, None if unknown.
+"""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Mapping
+from importlib.resources import files
+
+__all__ = ["Text", "Value", "form_of", "sentence_of", "texts_in"]
+
+Value = str | int | None
+Text = str | Mapping[str, str]
+
+_FORMS = {0: "none", 1: "one"}
+
+
+def texts_in(package: str, language: str) -> dict[str, Text]:
+    """Return the texts of *package* in *language*, by word."""
+    return tomllib.loads(files(package).joinpath("texts", f"{language}.toml").read_text("utf-8"))
+
+
+def form_of(text: Text, count: object) -> str:
+    """Return *text*, or the form of it for *count*."""
+    if isinstance(text, str):
+        return text
+    return text.get(_FORMS.get(count, "other") if isinstance(count, int) else "other", text["other"])
+
+
+def sentence_of(text: Text, values: Mapping[str, Value]) -> str:
+    """Return an English text with *values*. Raises KeyError: it has a field without a value."""
+    shown = {name: _span(each) if name.endswith("_ms") else each for name, each in values.items()}
+    return form_of(text, values.get("count")).format_map(shown)
+
+
+def _span(ms: Value) -> str:
+    """Return a duration in words."""
+    if not isinstance(ms, int):
+        return "an unknown time"
+    if ms < 120_000:
+        return f"{ms / 1000:.0f} s"
+    return f"{ms // 60_000} min" if ms < 7_200_000 else f"{ms // 3_600_000} h"
