@@ -6,14 +6,15 @@ python .ci/bad_input_page.py
 from __future__ import annotations
 
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Final
 
 ROOT = Path(__file__).resolve().parent.parent
 TABLE = ROOT / "tests/faults/bad_input.toml"
 PAGE = ROOT / "docs/operations/bad-input.md"
-HEAD = """\
+COLUMNS: Final = ("input", "message", "code", "effect")
+HEAD: Final = """\
 # Bad input
 
 Error messages of GantryMQ by area, beginning with the ones that users meet first. To find one, search this page
@@ -52,23 +53,25 @@ def page() -> str:
     for name, area in areas.items():
         own = {number: row for number, row in rows.items() if row["area"] == name}
         text = f"{area['text'].strip()}\n\n" if "text" in area else ""
-        table = _with_messages(own, usual) if area.get("messages", True) else _without_messages(own)
-        parts.append(f"## {area['title']}\n\n{text}{table}")
+        parts.append(f"## {area['title']}\n\n{text}{_table(own, area.get('columns', COLUMNS), usual)}")
     return "\n".join(parts)
 
 
-def _with_messages(rows: Mapping[str, Mapping[str, Any]], usual: list[str]) -> str:
-    lines = ["| # | Input | Message | Code | Effect |", "|---|---|---|---|---|"]
+def _table(rows: Mapping[str, Mapping[str, str]], columns: Sequence[str], usual: Sequence[str]) -> str:
+    """Return a Markdown table; rows with equal cells are one line."""
+    lines: dict[tuple[str, ...], list[str]] = {}
     for number, row in rows.items():
-        effect = "" if row["effect"] in usual else row["effect"]
-        lines.append(_line(_anchored(number), row["input"], f"`{row['message']}`", row["code"], effect))
-    return "\n".join(lines) + "\n"
+        lines.setdefault(tuple(_cell(row, column, usual) for column in columns), []).append(number)
+    shown = [_line("#", *(column.capitalize() for column in columns)), "|---" * (len(columns) + 1) + "|"]
+    shown += [_line(", ".join(map(_anchored, numbers)), *cells) for cells, numbers in lines.items()]
+    return "\n".join(shown) + "\n"
 
 
-def _without_messages(rows: Mapping[str, Mapping[str, Any]]) -> str:
-    lines = ["| # | Input | Code |", "|---|---|---|"]
-    lines += [_line(_anchored(number), row["input"], row["code"]) for number, row in rows.items()]
-    return "\n".join(lines) + "\n"
+def _cell(row: Mapping[str, str], column: str, usual: Sequence[str]) -> str:
+    text = row[column].replace("|", r"\|")
+    if column == "message":
+        return f"`{text}`"
+    return "" if column == "effect" and row[column] in usual else text
 
 
 def _anchored(number: str) -> str:
@@ -76,8 +79,7 @@ def _anchored(number: str) -> str:
 
 
 def _line(*cells: str) -> str:
-    escaped = [cell.replace("|", r"\|") for cell in cells]
-    return f"| {' | '.join(escaped)} |"
+    return f"| {' | '.join(cells)} |"
 
 
 if __name__ == "__main__":
