@@ -41,10 +41,9 @@ def test_a_broker_has_known_settings_and_is_reached_from_outside_where_it_says(n
 def test_their_election_settings_are_accepted():
     pytest.importorskip("gantrymq_replication")
     from gantrymq.config import Settings
-    from gantrymq_replication.election.settings import SCHEMA, ElectionSettings, settings_without_effect
-    from gantrymq_replication.settings import SCHEMA as HA_SCHEMA
+    from gantrymq_replication.settings import SCHEMA, ElectionSettings, settings_without_effect
 
-    settings = Settings([*HA_SCHEMA, *SCHEMA])
+    settings = Settings(SCHEMA)
     for key, value in SERVICES[BROKERS[0]]["environment"].items():
         if key in settings.schema:
             settings.set(key, value, COMPOSE.name)

@@ -22,8 +22,8 @@ from gantrymq_replication.election.asking import Questions
 from gantrymq_replication.election.auto_switch import SlaveHandshake, SlaveSide
 from gantrymq_replication.election.engine import EngineRefused
 from gantrymq_replication.election.identity import IdentityFiles
-from gantrymq_replication.election.status import election_state
 from gantrymq_replication.ha_listener import MOST_SLAVES
+from gantrymq_replication.state import election_members
 from gantrymq_replication.status import StatusService
 
 
@@ -171,7 +171,7 @@ def test_a_broker_without_an_id_tells_the_same_members_as_others(run):
         brokers.etcd.down = True
         two = await brokers.start("two")
         await brokers.until(lambda: elected(two).election.problem, "reason")
-        known, unknown = election_state(elected(one)), election_state(elected(two))
+        known, unknown = election_members(elected(one)), election_members(elected(two))
         assert [*known] == [*unknown]
         assert (unknown["ownId"], unknown["epoch"], unknown["master"], unknown["syncStateSet"]) == (0, 0, None, [])
         assert unknown["problem"] == unknown["apart"] == elected(two).election.problem
@@ -210,7 +210,7 @@ def killed(monkeypatch):
 
 def away(cluster):
     """The ids of the brokers that a master misses."""
-    return [each["brokerId"] for each in election_state(elected(cluster))["away"]]
+    return [each["brokerId"] for each in election_members(elected(cluster))["away"]]
 
 
 def test_a_broker_that_is_stopped_is_not_missed(run):
@@ -263,14 +263,14 @@ def test_a_broker_that_is_gone_for_good_is_forgotten(run, killed):
 def test_a_master_tells_which_slaves_it_misses(run, killed):
     async def main(brokers):
         one, two = await two_in_sync(brokers)
-        assert election_state(elected(one))["away"] == []
+        assert election_members(elected(one))["away"] == []
         await two.stop()
         await brokers.until(lambda: members(one) == {1}, "set of one")
-        [missed] = election_state(elected(one))["away"]
+        [missed] = election_members(elected(one))["away"]
         assert missed == {"brokerId": 2, "timestamp": pytest.approx(one.world.clock.now_ms(), abs=30_000)}
         two = await brokers.start("two")
         await brokers.until(lambda: members(one) == {1, 2}, "set of two")
-        assert election_state(elected(one))["away"] == []
+        assert election_members(elected(one))["away"] == []
         await one.stop()
         await brokers.until(lambda: leads(two), "successor")
         assert away(two) == [1]
@@ -446,7 +446,7 @@ def test_an_http_request_counts_as_no_slave(run, caplog):
         with pytest.raises(ConnectionResetError):
             await reader.read()
         await brokers.until(lambda: "sent an HTTP request; it is closed" in caplog.text, "closed connection")
-        assert elected(one).port.refusals.count == 0 and election_state(elected(one))["away"] == []
+        assert elected(one).port.refusals.count == 0 and election_members(elected(one))["away"] == []
 
     caplog.set_level("INFO")
     run(main)
@@ -476,7 +476,7 @@ def test_an_id_that_no_broker_has_is_not_served(run, caplog, broker_id, problem)
             writer.close()
             await brokers.pair.world.clock.sleep(1)
         assert len(asked) <= 1
-        assert election_state(elected(one))["away"] == [] and members(one) == {1, 2}
+        assert election_members(elected(one))["away"] == [] and members(one) == {1, 2}
         assert await send(one) == 0
         await two.restart()
         await brokers.until(lambda: members(one) == {1, 2} and elected(one).slaves, "set of two")

@@ -10,8 +10,7 @@ from gantrymq.config import Settings
 from gantrymq.errors import ConfigError
 from gantrymq_replication.election.etcd_access import etcd_access
 from gantrymq_replication.election.etcd_problems import explain
-from gantrymq_replication.election.settings import SCHEMA, ElectionSettings, settings_without_effect
-from gantrymq_replication.settings import SCHEMA as HA_SCHEMA
+from gantrymq_replication.settings import SCHEMA, ElectionSettings, settings_without_effect
 from gantrymq_testing import simulated
 
 CERTIFICATE = b"-----BEGIN CERTIFICATE-----\nMII\n-----END CERTIFICATE-----\n"
@@ -20,7 +19,7 @@ FILES = {"ca": CERTIFICATE, "cert": CERTIFICATE, "key": KEY, "both": CERTIFICATE
 
 
 def settings_of(**values):
-    settings = Settings([*HA_SCHEMA, *SCHEMA])
+    settings = Settings(SCHEMA)
     for key, value in values.items():
         settings.set(key, value, "the test")
     return settings

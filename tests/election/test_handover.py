@@ -14,7 +14,7 @@ from gantrymq.errors import RequestRefused, ServiceNotAvailable
 from gantrymq.remoting.command import request
 from gantrymq_replication.election.engine import EngineUnreachable
 from gantrymq_replication.election.requests import CHANGE_MASTER, ElectionRequests
-from gantrymq_replication.election.status import election_state, epoch_cache
+from gantrymq_replication.state import election_members, epoch_cache
 
 
 @pytest.fixture
@@ -43,7 +43,7 @@ def test_the_best_slave_takes_over(run, act):
         assert await log_of(two) == log
         await brokers.until(lambda: members(two) == {1, 2}, "set of two")
         assert await send(two) == 0
-        state = election_state(elected(one))
+        state = election_members(elected(one))
         assert (state["master"], state["syncStateSet"], state["epoch"]) == (2, [1, 2], 2)
         back = await ask(two, act, brokerId=1)
         assert (back["brokerId"], back["epoch"]) == (1, 3)
@@ -206,7 +206,7 @@ def test_promote_elects_a_broker_that_did_not_stop_cleanly_only_if_told_so(run):
         await put(one, 5)
         await one.stop()
         two = await brokers.start("two")
-        await brokers.until(lambda: "is not in the in-sync set 1:" in election_state(elected(two))["problem"], "no")
+        await brokers.until(lambda: "is not in the in-sync set 1:" in election_members(elected(two))["problem"], "no")
         with pytest.raises(RequestRefused, match=r"broker id 2 is not in the in-sync set 1:"):
             await ask(two, "promote", brokerId=2)
         with pytest.raises(RequestRefused, match="broker id 1 is not connected to etcd"):
@@ -228,8 +228,8 @@ def test_a_broker_is_forgotten_by_request(run, monkeypatch):
         elected(two)._copy.stops = lambda *_: asyncio.sleep(0)  # as if it was killed
         await two.stop()
         await brokers.until(lambda: members(one) == {1}, "set of one")
-        assert [each["brokerId"] for each in election_state(elected(one))["away"]] == [2]
+        assert [each["brokerId"] for each in election_members(elected(one))["away"]] == [2]
         assert await ask(one, "forget", brokerId=2) == {"brokerId": 2, "epoch": 1}
-        assert election_state(elected(one))["away"] == []
+        assert election_members(elected(one))["away"] == []
 
     run(main)

@@ -13,8 +13,8 @@ pytest.importorskip("gantrymq_storage_faults")
 from history_table import run
 
 from gantrymq_replication.election.elected_log import ElectedLog
-from gantrymq_replication.election.gate import ElectedGate
 from gantrymq_replication.election.machine import Machine
+from gantrymq_replication.gate import ElectedGate
 
 SEEDS = [
     1,

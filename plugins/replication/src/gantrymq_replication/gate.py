@@ -1,22 +1,77 @@
-"""The gate of a SYNC_MASTER: an acknowledgement waits until enough slaves have the message."""
+"""Gates: an acknowledgement waits until enough slaves of a SYNC_MASTER, or the in-sync set, have the message.
+
+What consumers of an elected master see is bounded by `RawLog.limit_visibility`, because a new master has records that
+are not confirmed yet.
+"""
 
 from __future__ import annotations
 
+import asyncio
+from abc import abstractmethod
 from collections.abc import Callable
-from typing import Final
+from heapq import heapify, heappop, heappush
+from itertools import count
+from typing import Final, Protocol
 
 from gantrymq.config import Settings
 from gantrymq.errors import Unconfirmed
 from gantrymq.world import Clock, Timer
 from gantrymq_replication.replicas import Replicas
 from gantrymq_replication.settings import SYNC_MASTER
-from gantrymq_replication.waits import Answer, OffsetGate
 
-__all__ = ["ReplicaGate"]
+__all__ = ["Answer", "Confirming", "ElectedGate", "ReplicaGate"]
+
+Answer = Callable[[Exception | None], object]
 
 START_S: Final = 10.0  # after the master's start; RocketMQ's slaves connect again after 5 s, ours within a second
 NOT_AVAILABLE: Final = "stored, but fewer slaves are connected than inSyncReplicas needs, or they are too far behind"
 LATE: Final = "stored, but the slaves did not confirm it in time (slaveTimeout)"
+
+
+class OffsetGate:
+    """A gate (`gantrymq.interfaces.Gate`) that passes what is before a log offset."""
+
+    late_code = Unconfirmed.FLUSH_SLAVE_TIMEOUT
+
+    def __init__(self) -> None:
+        self.late_s: float | None = None
+        self._waiting: list[tuple[int, int, float, Answer]] = []  # a heap: offset, order of the call, time limit
+        self._calls = count()
+
+    @abstractmethod
+    def ask(self, log_offset: int, answer: Answer) -> None:
+        """Call *answer* once, now or later; see `gantrymq.interfaces.Gate`."""
+
+    async def passed(self, log_offset: int) -> None:
+        """Wait for the answer of `ask`, and raise it if it is an error."""
+        future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+
+        def answer(error: Exception | None) -> None:
+            if future.done():
+                return
+            if error is None:
+                future.set_result(None)
+            else:
+                future.set_exception(error)
+
+        self.ask(log_offset, answer)
+        await future
+
+    def _wait(self, log_offset: int, answer: Answer, until: float = float("inf")) -> None:
+        heappush(self._waiting, (log_offset, next(self._calls), until, answer))
+
+    def _pass(self, log_offset: int) -> None:
+        """Let pass what waits for *log_offset* or less."""
+        while self._waiting and self._waiting[0][0] <= log_offset:
+            heappop(self._waiting)[-1](None)
+
+    def _fail(self, error: Callable[[], Exception], now: float = float("inf")) -> None:
+        """End the waits whose time is up at *now* with an error."""
+        ended = [each for each in self._waiting if each[2] <= now]
+        self._waiting = [each for each in self._waiting if each[2] > now]
+        heapify(self._waiting)
+        for *_, answer in ended:
+            answer(error())
 
 
 class ReplicaGate(OffsetGate):
@@ -97,3 +152,64 @@ def _not_available() -> Unconfirmed:
 
 def _late() -> Unconfirmed:
     return Unconfirmed(LATE, Unconfirmed.FLUSH_SLAVE_TIMEOUT)
+
+
+class Confirming(Protocol):
+    """A broker with an elected role, as its gate asks it."""
+
+    @property
+    def leads(self) -> bool:
+        """Whether this broker is the master, or about to be."""
+
+    @property
+    def confirmed(self) -> int:
+        """The log offset up to which every member of the in-sync set has the log, as far as this broker knows."""
+
+    def stored(self, log_offset: int) -> None:
+        """Record that the log is appended up to *log_offset*, and on the disk if acknowledgements wait for that."""
+
+    def unconfirmed(self, log_offset: int) -> str:
+        """Return why what ends at *log_offset* may not be acknowledged at this moment; empty if it may."""
+
+
+class ElectedGate(OffsetGate):
+    """Waits for the confirm offset while this broker is the master. `last_look` decides how senders are answered."""
+
+    name = "elected"
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._broker: Confirming | None = None
+
+    def applies(self, settings: Settings) -> bool:
+        """Return whether roles are elected."""
+        return settings.flag("enableControllerMode")
+
+    def open(self, broker: Confirming, late_s: float) -> None:
+        """Begin; senders wait for *late_s* seconds at most."""
+        self._broker, self.late_s = broker, late_s
+
+    def ask(self, log_offset: int, answer: Answer) -> None:
+        """Answer when the in-sync set has the log up to *log_offset*."""
+        if self._broker is None or not self._broker.leads:
+            answer(None)
+            return
+        self._broker.stored(log_offset)
+        if self._broker.confirmed >= log_offset:
+            answer(None)
+        else:
+            self._wait(log_offset, answer)
+
+    def last_look(self, log_offset: int) -> Unconfirmed | None:
+        """Check the lease once more, right before senders are answered."""
+        problem = self._broker.unconfirmed(log_offset) if self._broker is not None else ""
+        return Unconfirmed(f"stored, but {problem}", Unconfirmed.FLUSH_SLAVE_TIMEOUT) if problem else None
+
+    def look(self) -> None:
+        """Let pass what is confirmed now."""
+        if self._waiting and self._broker is not None:
+            self._pass(self._broker.confirmed)
+
+    def release(self) -> None:
+        """End all waits, because this broker is not the master any more."""
+        self._pass(1 << 63)

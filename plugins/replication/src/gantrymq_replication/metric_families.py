@@ -1,178 +1,177 @@
-"""Metrics of replication, read when they are exported. Fixed roles and elected ones have the same."""
+"""Metrics of replication and of elections, read when they are exported. Fixed and elected roles have the same names."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import NamedTuple, Protocol
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from typing import Final, Generic, TypeVar
 
-from gantrymq.interfaces import Broker, MetricFamily
-from gantrymq.model.role import Role
-from gantrymq_replication.master import MasterService
-from gantrymq_replication.replicas import Replica, Replicas
-from gantrymq_replication.slave import SlaveService
-from gantrymq_replication.tables import TablesService
+import attrs
 
-__all__ = ["CopyState", "CopyStates", "FixedCopies", "one", "replication_metrics"]
+from gantrymq.interfaces import MetricFamily
+from gantrymq_replication.election.machine import Machine
+from gantrymq_replication.election.service import ElectionService
+from gantrymq_replication.state import State
 
+__all__ = ["election_metrics", "replication_metrics"]
 
-class CopyState(NamedTuple):
-    """A connected slave."""
+T = TypeVar("T")
 
-    address: str
-    lag_bytes: int
-    late_s: float
+_ROLES: Final = ("master", "fenced", "slave", "learner", "none")
 
 
-class CopyStates(Protocol):
-    """What a broker knows of the copies of its log."""
+@attrs.frozen
+class _Metric(Generic[T]):
+    """A metric without labels, or with one."""
 
-    def slaves(self) -> Sequence[CopyState]:
-        """Return the connected slaves; none on a slave."""
+    name: str
+    help: str
+    value: Callable[[T], float | Mapping[str, float]]  # with a label: by its values
+    label: str = ""
+    why: Callable[[T], str] = lambda source: ""  # a sentence about values other than 0
 
-    @property
-    def in_sync(self) -> int:
-        """Copies in sync, the master's included; 1 on a slave."""
-
-    @property
-    def wanted(self) -> int:
-        """Copies in sync that the settings ask for; 1 on a slave."""
-
-    @property
-    def lack(self) -> str:
-        """Why acknowledgements cannot wait for slaves; empty if they can, or do not."""
-
-    @property
-    def sent_bytes(self) -> int:
-        """Bytes of the log sent to slaves since the start."""
-
-    @property
-    def refused(self) -> int:
-        """Connections to the HA port refused since the start."""
-
-    @property
-    def received_bytes(self) -> int:
-        """Bytes received from masters since the start."""
-
-    @property
-    def not_following(self) -> str | None:
-        """Why this slave does not copy its master's log, perhaps empty; None if it does, and on a master."""
+    def read(self, source: Callable[[], T]) -> MetricFamily:
+        """Return the metric now."""
+        found = source()
+        value, why = self.value(found), self.why(found)
+        values = {(label,): number for label, number in value.items()} if isinstance(value, Mapping) else {(): value}
+        return MetricFamily(
+            self.name,
+            self.help,
+            (self.label,) if self.label else (),
+            values,
+            counter=self.name.endswith("_total"),
+            sentences={labels: why for labels, number in values.items() if number} if why else {},
+        )
 
 
-class FixedCopies:
-    """`CopyStates` with roles that settings fix."""
+_REPLICATION: Final[Sequence[_Metric[State]]] = (
+    _Metric("gantrymq_replication_slaves", "Slaves that copy this master.", lambda state: len(state.slaves)),
+    _Metric(
+        "gantrymq_replication_in_sync_copies",
+        "Copies of the log that are in sync, the master's included; 1 on a slave.",
+        lambda state: state.in_sync,
+    ),
+    _Metric(
+        "gantrymq_replication_wanted_copies",
+        "Copies in sync that inSyncReplicas of a SYNC_MASTER and minInSyncReplicas ask for; 1 on a slave.",
+        lambda state: state.wanted,
+        why=lambda state: state.lack,
+    ),
+    _Metric(
+        "gantrymq_replication_lag_bytes",
+        "Bytes of the log that a slave has not acknowledged.",
+        lambda state: {each.address: each.lag_bytes for each in state.slaves},
+        label="slave",
+    ),
+    _Metric(
+        "gantrymq_replication_lag_seconds",
+        "Time since a slave had everything, or since it connected; 0 if it has everything.",
+        lambda state: {each.address: each.late_s for each in state.slaves if each.late_s is not None},
+        label="slave",
+    ),
+    _Metric(
+        "gantrymq_replication_sent_bytes_total",
+        "Bytes of the log sent to slaves since the start.",
+        lambda state: state.sent_bytes,
+    ),
+    _Metric(
+        "gantrymq_replication_refused_total",
+        "Connections to the HA port refused since the start: logs that do not fit, wrong secrets, strangers.",
+        lambda state: state.refused,
+    ),
+    _Metric(
+        "gantrymq_replication_received_bytes_total",
+        "Bytes received from masters since the start.",
+        lambda state: state.received_bytes,
+    ),
+    _Metric(
+        "gantrymq_replication_not_following",
+        "1 for a slave that does not copy its master's log.",
+        lambda state: state.not_following is not None,
+        why=lambda state: f"this copy does not follow: {state.not_following}",
+    ),
+    _Metric(
+        "gantrymq_replication_tables_not_copied",
+        "1 for a slave that copies its master's log, but not its topics, groups and offsets.",
+        lambda state: bool(state.tables_problem),
+        why=lambda state: f"topics, groups and offsets of the master are not copied: {state.tables_problem}",
+    ),
+)
 
-    def __init__(
-        self, broker: Broker, replicas: Callable[[], Replicas | None], slave: SlaveService, master: MasterService
-    ) -> None:
-        """*replicas*: what a master knows of its slaves, None on a slave."""
-        self._broker, self._replicas, self._slave, self._master = broker, replicas, slave, master
-        self._clock = broker.world.clock
-
-    def slaves(self) -> list[CopyState]:
-        """See `CopyStates.slaves`."""
-        end, now = self._end, self._clock.monotonic()
-
-        def state(each: Replica) -> CopyState:
-            return CopyState(each.address, end - each.acked, each.late_s(end, now))
-
-        found = self._replicas()
-        return [state(each) for each in found.all] if found is not None else []
-
-    @property
-    def in_sync(self) -> int:
-        """See `CopyStates.in_sync`."""
-        found = self._replicas()
-        return 1 + (len(found.in_sync(self._end, self._clock.monotonic())) if found is not None else 0)
-
-    @property
-    def wanted(self) -> int:
-        """See `CopyStates.wanted`."""
-        found = self._replicas()
-        return found.wanted if found is not None else 1
-
-    @property
-    def lack(self) -> str:
-        """See `CopyStates.lack`."""
-        return self._master.lack
-
-    @property
-    def sent_bytes(self) -> int:
-        """See `CopyStates.sent_bytes`."""
-        return self._master.replicas.sent_bytes if self._master.replicas is not None else 0
-
-    @property
-    def refused(self) -> int:
-        """See `CopyStates.refused`."""
-        return self._master.refusals.count if self._master.refusals is not None else 0
-
-    @property
-    def received_bytes(self) -> int:
-        """See `CopyStates.received_bytes`."""
-        return self._slave.received_bytes
-
-    @property
-    def not_following(self) -> str | None:
-        """See `CopyStates.not_following`."""
-        return None if self._broker.role.current is Role.MASTER or self._slave.following else self._slave.problem
-
-    @property
-    def _end(self) -> int:
-        return self._broker.store.state().max_log_offset
+_ELECTION: Final[Sequence[_Metric[ElectionService]]] = (
+    _Metric(
+        "gantrymq_election_role",
+        "1 for the role of this broker; a master is fenced while it may accept no messages.",
+        lambda election: {each: int(each == _role_of(election)) for each in _ROLES},
+        label="role",
+        why=lambda election: election.why_apart if _role_of(election) in ("fenced", "none") else "",
+    ),
+    _Metric(
+        "gantrymq_election_epoch",
+        "Newest epoch of the set that this broker knows.",
+        lambda election: 0 if election.machine is None else election.machine.epoch,
+    ),
+    _Metric(
+        "gantrymq_election_in_sync_brokers",
+        "Size of the in-sync set.",
+        lambda election: len(_members(election.machine)),
+    ),
+    _Metric(
+        "gantrymq_election_confirm_lag_bytes",
+        "Bytes of the log after the confirm offset, which consumers do not see.",
+        lambda election: max(0, election.log.end - election.confirmed),
+    ),
+    _Metric(
+        "gantrymq_election_elections_total",
+        "New masters and new epochs that this broker has seen since its start.",
+        lambda election: election.seen.elections,
+    ),
+    _Metric(
+        "gantrymq_election_without_master_seconds_total",
+        "Seconds since the start in which this broker knew no master, or was a master that is fenced.",
+        lambda election: election.seen.without_master_s,
+    ),
+    _Metric(
+        "gantrymq_election_engine_silent_seconds",
+        "Seconds since the engine of elections answered, or since the start.",
+        lambda election: election.seen.silent_s(election.now),
+    ),
+    _Metric(
+        "gantrymq_election_engine_errors_total",
+        "Calls of the engine of elections since the start that had no answer, or were refused.",
+        lambda election: {"unreachable": election.seen.unreachable, "refused": election.seen.refused},
+        label="kind",
+    ),
+    _Metric(
+        "gantrymq_election_lease_left_seconds",
+        "Seconds until this master fences itself unless the engine answers; 0 on others.",
+        lambda election: 0.0 if election.machine is None else election.machine.lease_left(election.now),
+    ),
+)
 
 
-def replication_metrics(copies: CopyStates, tables: TablesService) -> list[Callable[[], MetricFamily]]:
+def replication_metrics(state: Callable[[], State]) -> list[Callable[[], MetricFamily]]:
+    """Return the callbacks to register; *state* reads the state of replication."""
+    return [partial(each.read, state) for each in _REPLICATION]
+
+
+def election_metrics(election: ElectionService) -> list[Callable[[], MetricFamily]]:
     """Return the callbacks to register."""
-
-    def slaves() -> MetricFamily:
-        return one("gantrymq_replication_slaves", "Slaves that copy this master.", len(copies.slaves()))
-
-    def in_sync() -> MetricFamily:
-        text = "Copies of the log that are in sync, the master's included; 1 on a slave."
-        return one("gantrymq_replication_in_sync_copies", text, copies.in_sync)
-
-    def wanted() -> MetricFamily:
-        text = "Copies in sync that inSyncReplicas of a SYNC_MASTER and minInSyncReplicas ask for; 1 on a slave."
-        return one("gantrymq_replication_wanted_copies", text, copies.wanted, why=copies.lack)
-
-    def lag_bytes() -> MetricFamily:
-        values: dict[tuple[str, ...], float] = {(each.address,): each.lag_bytes for each in copies.slaves()}
-        text = "Bytes of the log that a slave has not acknowledged."
-        return MetricFamily("gantrymq_replication_lag_bytes", text, ("slave",), values)
-
-    def lag_seconds() -> MetricFamily:
-        values: dict[tuple[str, ...], float] = {(each.address,): each.late_s for each in copies.slaves()}
-        text = "Time since a slave had everything, or since it connected; 0 if it has everything."
-        return MetricFamily("gantrymq_replication_lag_seconds", text, ("slave",), values)
-
-    def sent() -> MetricFamily:
-        text = "Bytes of the log sent to slaves since the start."
-        return one("gantrymq_replication_sent_bytes_total", text, copies.sent_bytes, counter=True)
-
-    def refused() -> MetricFamily:
-        text = "Connections to the HA port refused since the start: logs that do not fit, wrong secrets, strangers."
-        return one("gantrymq_replication_refused_total", text, copies.refused, counter=True)
-
-    def received() -> MetricFamily:
-        text = "Bytes received from masters since the start."
-        return one("gantrymq_replication_received_bytes_total", text, copies.received_bytes, counter=True)
-
-    def not_following() -> MetricFamily:
-        problem = copies.not_following
-        why = "" if problem is None else f"this copy does not follow: {problem}"
-        text = "1 for a slave that does not copy its master's log."
-        return one("gantrymq_replication_not_following", text, problem is not None, why=why)
-
-    def tables_not_copied() -> MetricFamily:
-        why = f"topics, groups and offsets of the master are not copied: {tables.missing}" if tables.missing else ""
-        text = "1 for a slave that copies its master's log, but not its topics, groups and offsets."
-        return one("gantrymq_replication_tables_not_copied", text, bool(why), why=why)
-
-    return [
-        *(slaves, in_sync, wanted, lag_bytes, lag_seconds, sent, refused, received),
-        *(not_following, tables_not_copied),
-    ]
+    return [partial(each.read, lambda: election) for each in _ELECTION]
 
 
-def one(name: str, text: str, value: float, *, counter: bool = False, why: str = "") -> MetricFamily:
-    """Return a metric without labels, with the sentence *why*."""
-    return MetricFamily(name, text, (), {(): value}, counter=counter, sentences={(): why} if why else {})
+def _role_of(election: ElectionService) -> str:
+    """Return the role of this broker, one of `_ROLES`; a master that may not accept messages is fenced."""
+    machine = election.machine
+    if machine is not None and machine.is_master:
+        return "master" if machine.leased(election.now) else "fenced"
+    if machine is None or machine.own or machine.master is None:
+        return "none"
+    return "learner" if election.rules.learner else "slave"
+
+
+def _members(machine: Machine | None) -> frozenset[int]:
+    if machine is None:
+        return frozenset()
+    return machine.set.members if machine.set is not None else machine.standing.members

@@ -6,11 +6,9 @@ from gantrymq.hooks import hookimpl
 from gantrymq.interfaces import ConfigRegistry, GateRegistry, ServiceRegistry
 from gantrymq.remoting.serving import HandlerRegistry, handlers_of
 from gantrymq_replication.acting.service import ActingService
-from gantrymq_replication.election.gate import ElectedGate
 from gantrymq_replication.election.requests import ElectionRequests
 from gantrymq_replication.election.service import ElectionService
-from gantrymq_replication.election.settings import SCHEMA as ELECTION_SCHEMA
-from gantrymq_replication.gate import ReplicaGate
+from gantrymq_replication.gate import ElectedGate, ReplicaGate
 from gantrymq_replication.master import MasterService
 from gantrymq_replication.own_commits import OwnCommits
 from gantrymq_replication.settings import SCHEMA
@@ -58,7 +56,7 @@ _of_this_load: list[_Parts] = []
 @hookimpl
 def gantry_register_config(registry: ConfigRegistry) -> None:
     """Declare the settings."""
-    for setting in (*SCHEMA, *ELECTION_SCHEMA):
+    for setting in SCHEMA:
         registry.add(setting)
 
 

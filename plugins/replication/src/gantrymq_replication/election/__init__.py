@@ -11,7 +11,6 @@
 | `runner` | runs a machine over an engine and a broker |
 | `epochs` | the epoch list of a log and its file |
 | `auto_switch` | the HA protocol of elected roles without I/O |
-| `settings` | the settings |
 | `service` | the broker in the election: roles, HA port, engine |
 | `asking` | questions at the master's broker port |
 | `comparing` | comparison of logs of which the epochs tell nothing |
@@ -19,6 +18,4 @@
 | `elected_log` | the log with its epochs and confirm offset |
 | `ha_port` | the port for slaves |
 | `serving`, `following` | one connection of a master to a slave, and of a slave to its master |
-| `gate` | waits of acknowledgements |
-| `status` | answers about the state |
 """

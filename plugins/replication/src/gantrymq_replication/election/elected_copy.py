@@ -21,8 +21,7 @@ from gantrymq_replication.election.auto_switch import SlaveHandshake
 from gantrymq_replication.election.elected_log import ElectedLog, TooOld
 from gantrymq_replication.election.following import Following
 from gantrymq_replication.election.machine import Follow
-from gantrymq_replication.election.settings import ETCD, ElectionSettings
-from gantrymq_replication.settings import HaSettings
+from gantrymq_replication.settings import ETCD, ElectionSettings, HaSettings
 from gantrymq_replication.streams import HaStreams
 
 __all__ = ["ElectedCopy"]

@@ -8,7 +8,7 @@ from gantrymq_replication.election.controller import ControllerEngine, Controlle
 from gantrymq_replication.election.engine import Engine
 from gantrymq_replication.election.etcd import EtcdEngine, EtcdSetRules
 from gantrymq_replication.election.etcd_client import Etcd
-from gantrymq_replication.election.settings import ElectionSettings
+from gantrymq_replication.settings import ElectionSettings
 
 __all__ = ["make_engine"]
 

@@ -12,7 +12,7 @@ import logging
 from gantrymq.interfaces import Broker
 from gantrymq_replication.election.elected_log import confirm_file
 from gantrymq_replication.election.epochs import EpochFile, EpochList
-from gantrymq_replication.election.settings import epoch_path
+from gantrymq_replication.settings import epoch_path
 
 __all__ = ["forget_epochs"]
 

@@ -34,17 +34,16 @@ from gantrymq_replication.election.etcd_access import etcd_access
 from gantrymq_replication.election.etcd_client import EtcdClient
 from gantrymq_replication.election.fixed_roles import forget_epochs
 from gantrymq_replication.election.following import Following
-from gantrymq_replication.election.gate import ElectedGate
 from gantrymq_replication.election.ha_port import HaPort
 from gantrymq_replication.election.identity import IdentityFiles, lock_identity
 from gantrymq_replication.election.machine import Follow, Machine
 from gantrymq_replication.election.runner import Election, ElectionRules, Mastered
 from gantrymq_replication.election.seen import Away
 from gantrymq_replication.election.serving import SlaveServing
-from gantrymq_replication.election.settings import ETCD, FIRST_S, ElectionSettings, settings_without_effect
 from gantrymq_replication.election.sync_set import ANY_TABLES
 from gantrymq_replication.election.table_copies import TableCopies
-from gantrymq_replication.settings import HaSettings
+from gantrymq_replication.gate import ElectedGate
+from gantrymq_replication.settings import ETCD, FIRST_S, ElectionSettings, HaSettings, settings_without_effect
 from gantrymq_replication.streams import HaStreams
 
 __all__ = ["ElectionService"]
