@@ -22,7 +22,7 @@ from gantrymq_replication.election.asking import Questions
 from gantrymq_replication.election.auto_switch import SlaveHandshake, SlaveSide
 from gantrymq_replication.election.engine import EngineRefused
 from gantrymq_replication.election.identity import IdentityFiles
-from gantrymq_replication.ha_listener import MOST_SLAVES
+from gantrymq_replication.ha_port import MOST_SLAVES
 from gantrymq_replication.state import election_members
 from gantrymq_replication.status import StatusService
 
@@ -180,7 +180,7 @@ def test_a_broker_without_an_id_tells_the_same_members_as_others(run):
 
 
 def test_an_elected_master_counts_connections_that_it_refuses(run, monkeypatch, caplog):
-    monkeypatch.setattr("gantrymq_replication.ha_listener.MOST_SLAVES", 1)
+    monkeypatch.setattr("gantrymq_replication.ha_port.MOST_SLAVES", 1)
 
     async def main(brokers):
         one, _ = await two_in_sync(brokers)

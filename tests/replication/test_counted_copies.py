@@ -89,13 +89,13 @@ def test_a_slave_that_has_compared_confirms_what_waits():
         slave = await pair.slave(master)
         await put(master, 300)
         await pair.equal(master, slave)
-        for connection in [*service(master, MasterService)._connections.values()]:
-            connection._received = lambda data, silence: None  # its reports are lost
+        for connection in [*service(master, MasterService).port.connections]:
+            connection._reported = lambda: None  # its reports are lost
         send = asyncio.ensure_future(sent(master))
         await pair.until(lambda: end(slave) == end(master) > 0, "copy")
         await pair.world.clock.sleep(0.5)
         assert not send.done()
-        for connection in [*service(master, MasterService)._connections.values()]:
+        for connection in [*service(master, MasterService).port.connections]:
             connection.abort("the test")
         assert await send == 0
 

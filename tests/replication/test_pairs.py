@@ -579,7 +579,7 @@ def test_a_lost_connection_does_not_end_the_truncation_of_a_copy(monkeypatch):
         master, _ = await killed_slave(pair, blank_out)
         slave = await pair.slave(master, mappedFileSizeCommitLog=1 << 20)
         await pair.until(lambda: outcomes, "truncation")
-        for connection in [*service(master, MasterService)._connections.values()]:
+        for connection in [*service(master, MasterService).port.connections]:
             connection.abort("the test")
         await pair.equal(master, slave)
         assert outcomes == ["begun", "done"]
@@ -671,7 +671,7 @@ def test_http_requests_to_a_tls_port_count_as_no_slave(certificates, caplog):
         with pytest.raises(ConnectionResetError):
             await reader.read()
         _, silent = await pair.connect(master)  # nothing is heard of it
-        refusals = service(master, MasterService).refusals
+        refusals = service(master, MasterService).port.refusals
         assert refusals.count == 0
         await pair.until(lambda: refusals.count == 1, "end of the silent connection", 11)
         slave = await pair.slave(master, **client("slave"))

@@ -89,7 +89,7 @@ def test_a_different_log_is_refused_before_anything_is_sent(like_rocketmq):
         assert got == b"" and not served
         assert f"its log ends at {end(slave)}, but has another record at " in problem
         assert f"as its broker {slave.broker.registration.address} says" in problem
-        assert service(master, MasterService).refusals.count == 1
+        assert service(master, MasterService).port.refusals.count == 1
 
     simulate_pair(main)
 

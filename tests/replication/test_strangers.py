@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from ha_pairs import end, following, ha_address, put, replicas, service, simulate_pair
 
-from gantrymq_replication.ha_listener import MOST_SLAVES
+from gantrymq_replication.ha_port import MOST_SLAVES
 from gantrymq_replication.master import MasterService
 
 
@@ -70,7 +70,7 @@ def test_a_slave_that_has_not_reported_yet_keeps_its_place_before_many_of_anothe
 
 
 def test_no_slave_loses_its_place_to_another_one(monkeypatch, caplog):
-    monkeypatch.setattr("gantrymq_replication.ha_listener.MOST_SLAVES", 2)
+    monkeypatch.setattr("gantrymq_replication.ha_port.MOST_SLAVES", 2)
 
     async def main(pair):
         master = await pair.master()
@@ -79,7 +79,7 @@ def test_no_slave_loses_its_place_to_another_one(monkeypatch, caplog):
         ends = await strangers(pair, master, 3)
         await pair.world.clock.sleep(0.1)
         assert all(ends) and all(map(following, slaves))
-        assert service(master, MasterService).refusals.count == 3
+        assert service(master, MasterService).port.refusals.count == 3
 
     simulate_pair(main)
     refused = [each for each in caplog.records if "2 slaves are connected" in each.getMessage()]
@@ -101,7 +101,7 @@ def test_http_requests_are_closed_and_count_as_no_slave(secret, caplog):
                 await reader.read()
         await pair.until(lambda: caplog.text.count("sent an HTTP request; it is closed") == 3, "closed connections", 2)
         port = service(master, MasterService)
-        assert port.refusals.count == 0 and port.replicas.departures.all == ()
+        assert port.port.refusals.count == 0 and port.replicas.departures.all == ()
 
     caplog.set_level("INFO")
     simulate_pair(main)

@@ -10,14 +10,13 @@ from typing import Final
 from gantrymq.errors import ConfigError
 from gantrymq.interfaces import Broker
 from gantrymq.remoting.busy_poll import BusyPoll
-from gantrymq.world import Listener, Timer
+from gantrymq.world import Timer
 from gantrymq.world.clock import wait_set
 from gantrymq_replication.acting.service import ActingService
-from gantrymq_replication.connection import UNREPORTED, Shared, SlaveConnection
+from gantrymq_replication.connection import Shared, SlaveConnection
 from gantrymq_replication.durable_mark import DurableMark
 from gantrymq_replication.gate import ReplicaGate
-from gantrymq_replication.ha_listener import Refusals, listen
-from gantrymq_replication.link import Link
+from gantrymq_replication.ha_port import HaPort
 from gantrymq_replication.replicas import Replicas
 from gantrymq_replication.sending import SentLog
 from gantrymq_replication.settings import SYNC_MASTER, HaSettings
@@ -44,12 +43,9 @@ class MasterService:
 
     def __init__(self, gate: ReplicaGate, acting: ActingService) -> None:
         self.replicas: Replicas | None = None
-        self.refusals: Refusals | None = None
+        self.port: HaPort[SlaveConnection] | None = None
         self._gate, self._acting = gate, acting
-        self._connections: dict[asyncio.Task[None], SlaveConnection] = {}
         self._cancel: list[Callable[[], object]] = []
-        self._listener: Listener | None = None
-        self._slave_logs: SlaveLogs | None = None
         self._timer: Timer | None = None
         self._lacks_slaves = False  # acknowledgements cannot wait for as many as needed
         self._reported = asyncio.Event()  # set when a slave reports or is gone
@@ -72,29 +68,35 @@ class MasterService:
         DurableMark(broker).forget()
         self.replicas = Replicas(rules, lambda: self._acting.alive)
         durable = broker.settings.text("flushDiskType") == "SYNC_FLUSH"
-        clock, self._streams = broker.world.clock, HaStreams(broker.world, broker.settings)
-        self.refusals = Refusals(clock, self.replicas.departures)
+        clock = broker.world.clock
         self._slave_logs = SlaveLogs(broker, raw_log)
         busy_poll = BusyPoll(broker.world, broker.settings.number("busyPollMicros") / 1_000_000)
-        self._shared = Shared(
-            *(SentLog(raw_log, clock, rules, busy_poll, broker.store.flushed if durable else None), self.replicas),
+        shared = Shared(
+            SentLog(raw_log, clock, rules, busy_poll, broker.store.flushed if durable else None),
+            self.replicas,
             self._gate,
-            self.refusals,
-            identify=self._streams.identify,
             compare=self._slave_logs.compare,
             changed=self._review,
         )
-        await self._listen()
+        port = self.port = HaPort(
+            *(broker, rules, HaStreams(broker.world, broker.settings), self.replicas.departures),
+            make=lambda link: SlaveConnection(shared, link),
+            serves=lambda: True,
+            ended=self._ended,
+        )
+        await port.open(optional=rules.role != SYNC_MASTER and not rules.listen_port)
+        if port.is_open:
+            log.info("slaves may copy this log from %s", broker.registration.ha_address)
         self._gate.open(self.replicas, rules.slave_timeout_s, lambda: raw_log.log_range().max_offset, clock)
-        self._cancel = [raw_log.on_truncated(lambda end: self._abort_all("the log was truncated; it begins again"))]
+        self._cancel = [raw_log.on_truncated(lambda end: port.abort_all("the log was truncated; it begins again"))]
         if self.replicas.wanted > 1:
             self._look()
 
     async def stop(self) -> None:
         """Close the port and, when the slaves in sync have the whole log, all connections."""
-        if self._listener is not None:
-            await self._listener.close()
-            self._listener = None
+        if self.port is None:
+            return
+        await self.port.close()
         for cancel in self._cancel:
             cancel()
         self._cancel = []
@@ -103,44 +105,16 @@ class MasterService:
             self._timer = None
             self._broker.role.refuse("")
         await self._slaves_have_all()
-        self._abort_all("this broker stops, or is no master any more")
-        if self._slave_logs is not None:
-            await self._slave_logs.close()
-        if tasks := [*self._connections]:
-            await asyncio.wait(tasks)
+        reason = "this broker stops, or is no master any more"
+        self.port.abort_all(reason)
+        await self._slave_logs.close()
+        await self.port.end_all(reason)
         self._gate.close()
 
-    async def _listen(self) -> None:
-        assert self.refusals is not None
-        rules, accepting = (
-            self._rules,
-            self._streams.accepting(self._accept, self.refusals.not_secured, self.refusals.http),
-        )
-        optional = rules.role != SYNC_MASTER and not rules.listen_port
-        self._listener = await listen(self._broker, rules, accepting, optional=optional)
-        if self._listener is not None:
-            log.info("slaves may copy this log from %s", self._broker.registration.ha_address)
-
-    async def _accept(self, link: Link) -> None:
-        assert self.refusals is not None
-        connections, host = [*self._connections.values()], link.address("peername").rpartition(":")[0]
-        if self._listener is None or not self.refusals.has_place(connections, host, UNREPORTED):
-            link.abort()
-            return
-        task = asyncio.current_task()
-        assert task is not None
-        connection = self._connections[task] = SlaveConnection(self._shared, link)
-        cancel = self._broker.messages.on_appended(connection.appended)
-        try:
-            await connection.run()
-        finally:
-            cancel()
-            del self._connections[task]
-            self._tell_lack()
-
-    def _abort_all(self, problem: str) -> None:
-        for connection in [*self._connections.values()]:
-            connection.abort(problem)
+    def _ended(self, connection: SlaveConnection) -> None:
+        if self.port is not None:
+            connection.ended(self.port.refusals)
+        self._warn_of_lack()
 
     async def _slaves_have_all(self) -> None:
         """Wait until the slaves in sync have the whole log, so that one of them can take over, `LAST_S` at most."""
@@ -160,7 +134,7 @@ class MasterService:
     def _look(self) -> None:
         self._timer = self._broker.world.clock.call_later(REVIEW_S, self._look)
         self._review()
-        self._tell_lack()
+        self._warn_of_lack()
 
     @property
     def lack(self) -> str:
@@ -169,10 +143,16 @@ class MasterService:
             return ""
         return TOO_FEW % (len(self.replicas.all), self._rules.copies, self._rules.copies - 1)
 
-    def _tell_lack(self) -> None:
+    def _warn_of_lack(self) -> None:
         """Log that slaves are too few for acknowledgements, and that there are enough again."""
         replicas = self.replicas
-        if replicas is None or self._rules.role != SYNC_MASTER or self._listener is None or self._gate.starts:
+        if (
+            replicas is None
+            or self._rules.role != SYNC_MASTER
+            or self.port is None
+            or not self.port.is_open
+            or self._gate.starts
+        ):
             return
         lacks = not replicas.available(self._raw_log.log_range().max_offset)
         if lacks != self._lacks_slaves:

@@ -34,7 +34,9 @@ class _Metric(Generic[T]):
         """Return the metric now."""
         found = source()
         value, why = self.value(found), self.why(found)
-        values = {(label,): number for label, number in value.items()} if isinstance(value, Mapping) else {(): value}
+        values: dict[tuple[str, ...], float] = (
+            {(label,): number for label, number in value.items()} if isinstance(value, Mapping) else {(): value}
+        )
         return MetricFamily(
             self.name,
             self.help,

@@ -89,7 +89,6 @@ class Replicas:
         self._all: dict[Replica, None] = {}
         self._confirmed = 0  # with allAckInSyncStateSet: the greatest offset that `confirmed` has returned
         self.departures = Departures()
-        self.sent_bytes = 0  # to all slaves since the start
 
     @property
     def all(self) -> Collection[Replica]:
@@ -111,12 +110,6 @@ class Replicas:
         """Note that a slave at *host* stops; hosts without a slave are ignored."""
         if any(each.host == host for each in self._all):
             self.departures.stops(host)
-
-    def sent(self, replica: Replica, size: int, next_offset: int, now: float) -> None:
-        """Count *size* bytes sent to *replica*, which gets the log from *next_offset* on next."""
-        replica.traffic.add(size, now)
-        replica.next_offset = next_offset
-        self.sent_bytes += size
 
     @property
     def wanted(self) -> int:

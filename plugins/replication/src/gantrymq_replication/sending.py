@@ -20,7 +20,7 @@ from gantrymq.world import Clock, Timer
 from gantrymq.world.clock import wait_set
 from gantrymq.world.time_slices import TimeSlices
 from gantrymq_replication.link import Link
-from gantrymq_replication.protocol import Refused, is_one_record
+from gantrymq_replication.protocol import is_one_record
 from gantrymq_replication.settings import HaSettings
 
 __all__ = ["PIECE_BYTES", "Frames", "LogSending", "SentLog"]
@@ -131,8 +131,7 @@ class LogSending:
         """Send until the connection is lost or this is cancelled.
 
         Raises:
-            OSError: the connection is lost.
-            Refused: the slave is too slow, or the log was truncated.
+            OSError: the connection is lost, the slave is too slow, or the log was truncated.
             StoreError: the log cannot be read.
         """
         sent, frames = self._sent, self._frames
@@ -163,7 +162,7 @@ class LogSending:
                 data = self._sent.raw.read_log(start, most)
                 data = await data if isawaitable(data) else data
             except LogMismatch as error:
-                raise Refused(f"it is too slow, or the log was truncated: {error}; it begins again") from error
+                raise ConnectionError(f"it is too slow, or the log was truncated: {error}; it begins again") from error
             self._write(data)
             await slices.item_done()
 

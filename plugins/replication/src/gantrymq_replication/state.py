@@ -134,8 +134,8 @@ def fixed_state(
     end, now = broker.store.state().max_log_offset, broker.world.clock.monotonic()
     common: dict[str, Any] = {
         "end": end,
-        "sent_bytes": 0 if master.replicas is None else master.replicas.sent_bytes,
-        "refused": 0 if master.refusals is None else master.refusals.count,
+        "sent_bytes": 0 if master.port is None else master.port.sent_bytes,
+        "refused": 0 if master.port is None else master.port.refusals.count,
         "received_bytes": slave.received_bytes,
         "tables_problem": tables.missing,
     }
@@ -239,7 +239,7 @@ def _slaves(election: ElectionService, end: int, now: float) -> list[SlaveState]
             broker_id=slave.broker_id,
             learner=slave.learner,
         )
-        for each in election.slaves
+        for each in election.port.connections
         if (slave := each.slave) is not None
     ]
 

@@ -16,6 +16,5 @@
 | `comparing` | comparison of logs of which the epochs tell nothing |
 | `fixed_roles` | what a start with fixed roles forgets |
 | `elected_log` | the log with its epochs and confirm offset |
-| `ha_port` | the port for slaves |
-| `serving`, `following` | one connection of a master to a slave, and of a slave to its master |
+| `serving`, `following` | connections of a master to its slaves, and of a slave to its master |
 """

@@ -22,7 +22,7 @@ from gantrymq.model.role import Role
 from gantrymq.remoting.codes import RequestCode
 from gantrymq.remoting.command import Command, response_to
 from gantrymq.remoting.connection import Connection
-from gantrymq.remoting.serving import in_operation, serves
+from gantrymq.remoting.serving import in_operation
 from gantrymq.world import Clock, Lock
 from gantrymq_replication.election.auto_switch import SlaveHandshake
 from gantrymq_replication.election.controller import ControllerEngine
@@ -34,12 +34,11 @@ from gantrymq_replication.election.etcd_access import etcd_access
 from gantrymq_replication.election.etcd_client import EtcdClient
 from gantrymq_replication.election.fixed_roles import forget_epochs
 from gantrymq_replication.election.following import Following
-from gantrymq_replication.election.ha_port import HaPort
 from gantrymq_replication.election.identity import IdentityFiles, lock_identity
 from gantrymq_replication.election.machine import Follow, Machine
 from gantrymq_replication.election.runner import Election, ElectionRules, Mastered
 from gantrymq_replication.election.seen import Away
-from gantrymq_replication.election.serving import SlaveServing
+from gantrymq_replication.election.serving import ElectedPort, SlaveServing
 from gantrymq_replication.election.sync_set import ANY_TABLES
 from gantrymq_replication.election.table_copies import TableCopies
 from gantrymq_replication.gate import ElectedGate
@@ -135,11 +134,6 @@ class ElectionService:
         return self._engine
 
     @property
-    def port(self) -> HaPort:
-        """The port for slaves."""
-        return self._port
-
-    @property
     def received_bytes(self) -> int:
         """Bytes of the log received from masters since the start."""
         return 0 if self._copy is None else self._copy.received_bytes
@@ -173,9 +167,9 @@ class ElectionService:
         return self._log
 
     @property
-    def slaves(self) -> list[SlaveServing]:
-        """The connections of slaves."""
-        return self._port.slaves
+    def serves(self) -> bool:
+        """Whether this broker is a master that serves slaves."""
+        return self._serving
 
     @property
     def clock(self) -> Clock:
@@ -237,8 +231,8 @@ class ElectionService:
         self._granted_id = 0 if granted is None else granted.broker_id
         broker.registration.change(held=NO_ID)
         self._gate.open(self, self._ha.slave_timeout_s)
-        self._port = HaPort(broker, self._ha, self._streams, self._log, self, lambda: self._serving)
-        await self._port.open()
+        self.port = ElectedPort(broker, self._ha, self._streams, self._log, self)
+        await self.port.open()
         self._engine = make_engine(broker, self._rules, etcd, durable=self._log.durable)
         unelectable = "this broker is a learner (asyncLearner=true)" if self._rules.learner else self._log.problem
         if self._log.problem:
@@ -282,8 +276,8 @@ class ElectionService:
         self._gate.release()
         self.copies.look()
         await self._end_copying()
-        await self._port.close()
-        await self._port.end_all("this broker stops")
+        await self.port.close()
+        await self.port.end_all("this broker stops")
         for cancel in self._cancel:
             cancel()
         if self._keeping is not None:
@@ -339,7 +333,6 @@ class ElectionService:
                 self.moved()
 
     def _appended(self, end: int) -> None:
-        self._port.appended(end)
         if not self._log.durable and (machine := self.machine) is not None:
             machine.appended(end)
 
@@ -385,7 +378,7 @@ class ElectionService:
         self._show()
         self._gate.look()
         self.copies.look()
-        self._port.confirmed()
+        self.port.confirmed()
 
     def _note_confirmed(self) -> None:
         self._log.confirm(self.confirmed)
@@ -445,7 +438,7 @@ class ElectionService:
         """Begin *epoch* at the end of the log. See `Host.become_master`."""
         self._serving = False
         await self._end_copying()
-        await self._port.end_all(f"epoch {epoch} begins")
+        await self.port.end_all(f"epoch {epoch} begins")
         await self._log.begin(epoch)
         machine = self.machine
         if machine is not None and self.election is not None and machine.standing.members == {self.election.own_id}:
@@ -489,7 +482,7 @@ class ElectionService:
         self._gate.release()
         self.copies.look()
         await self._end_copying()
-        await self._port.end_all(reason)
+        await self.port.end_all(reason)
         await self._broker.role.change(Role.REPLICA, max(epoch, self._broker.role.epoch))
         if self.election is not None and self.election.own_id and not self._leaving:
             self._register(self.election.own_id)
@@ -556,7 +549,7 @@ class ElectionService:
 
     def connected(self, serving: SlaveServing, slave: SlaveHandshake, acked: int) -> None:
         """Count a slave, instead of an older connection of the same one."""
-        self._port.end_older(serving)
+        self.port.end_older(serving)
         election, machine = self.election, self.machine
         if election is not None and machine is not None:
             tables = self.copies.copied.get(slave.broker_id, -1) if slave.tells_tables else ANY_TABLES

@@ -1,40 +1,45 @@
-"""One connection of a slave to its elected master: reports in, the log out (`sending`).
+"""Connections of slaves to their elected master: reports in, the log out (`sending`).
 
 With flushDiskType=SYNC_FLUSH both disks sync at the same time: a slave of GantryMQ gets records before they are on the
-master's disk, and cuts those that the master loses in a power cut (`comparing`). They were confirmed to nobody, as the
-confirm offset is what every disk has. RocketMQ's slave compares no records, and gets what is on the disk.
+master's disk, and cuts those that the master loses in a power cut (`comparing`). They were not confirmed, because the
+confirm offset is the end that is on every disk. RocketMQ's slave compares no records, and gets only what is on the
+master's disk.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
-from typing import Final, Protocol
+from typing import Protocol
 
-from gantrymq.errors import GantryError
+from gantrymq.interfaces import Broker
+from gantrymq.remoting.busy_poll import BusyPoll
 from gantrymq_replication.copying import first_ended
 from gantrymq_replication.election.auto_switch import MasterSide, SlaveHandshake
 from gantrymq_replication.election.elected_log import ElectedLog
+from gantrymq_replication.ha_port import HaPort, ServedSlave
 from gantrymq_replication.link import Link
 from gantrymq_replication.protocol import Refused
-from gantrymq_replication.sending import LogSending, SentLog
-from gantrymq_replication.streams import HaStreams, Silence
-from gantrymq_replication.traffic import Traffic
+from gantrymq_replication.sending import SentLog
+from gantrymq_replication.settings import HaSettings
+from gantrymq_replication.streams import HaStreams
+from gantrymq_replication.traffic import Departures
 
-__all__ = ["UNREPORTED", "Elected", "SlaveServing"]
+__all__ = ["Elected", "ElectedPort", "SlaveServing"]
 
 log = logging.getLogger("gantrymq.replication")
-
-HANDSHAKE_S: Final = 10.0
-UNREPORTED: Final = f"it reported nothing within {HANDSHAKE_S:g} s, or until newer connections needed its place"
 
 
 class Elected(Protocol):
     """The master, as its connections use it."""
 
     @property
+    def serves(self) -> bool:
+        """Whether this broker is a master that serves slaves."""
+
+    @property
     def confirmed(self) -> int:
-        """What every member of the in-sync set has."""
+        """End of the log that every member of the in-sync set has."""
 
     def slave_problem(self, slave: SlaveHandshake) -> str:
         """Return why *slave* is not served; empty if it is."""
@@ -49,10 +54,10 @@ class Elected(Protocol):
         """Handle a report that *slave* has confirmed more than this log has. Only slaves of GantryMQ send it."""
 
     def reported(self, slave: SlaveHandshake, acked: int) -> None:
-        """Take a report."""
+        """Record a report."""
 
     def gone(self, slave: SlaveHandshake) -> None:
-        """Take the end of the last connection of a slave."""
+        """Handle the end of the last connection of a slave."""
 
 
 class _Frames:
@@ -78,66 +83,32 @@ class _Frames:
         return self._side.transfer(data, self._log.epochs, self._told)
 
 
-class SlaveServing:
+class SlaveServing(ServedSlave):
     """Serves one slave until it is gone."""
 
     def __init__(self, elected: Elected, own: ElectedLog, sent: SentLog, link: Link) -> None:
-        self._elected, self._log, self._sent, self._link = elected, own, sent, link
-        self.address = link.address("peername")
-        self.host = self.address.rpartition(":")[0]
+        self._elected, self._log = elected, own
         self.side = MasterSide()
-        self.traffic = Traffic()
-        self._sending = LogSending(sent, link, _Frames(self.side, own, elected), self.traffic.add)
-        self._asks = asyncio.Event()  # its first report has come
+        super().__init__(sent, link, _Frames(self.side, own, elected))
+        self._first_report = asyncio.Event()
         self._begun = False
-        self.problem = ""  # why it ends
 
     @property
-    def silent(self) -> bool:
-        """Whether it has not reported, and goes on: it may be no slave."""
-        return not self._begun and not self.problem
-
-    @property
-    def is_http(self) -> bool:
-        """See `Link.is_http`."""
-        return self._link.is_http
+    def begun(self) -> bool:
+        """Whether the slave has reported, and is served."""
+        return self._begun
 
     @property
     def slave(self) -> SlaveHandshake | None:
-        """What the slave says of itself; None before that, and before it is counted."""
+        """The handshake of the slave; None before it is served."""
         return self.side.slave if self._begun else None
 
-    def appended(self, end: int) -> None:
-        """Send the log up to *end*."""
-        self._sending.appended(end)
-
     def confirmed(self) -> None:
-        """Tell the new confirm offset soon, if no record follows."""
+        """Send the new confirm offset soon, if no record follows."""
         self._sending.tell()
 
-    def abort(self, problem: str) -> None:
-        """Close the connection; *problem* is logged."""
-        self.problem = self.problem or problem
-        self._link.abort()
-
-    async def run(self, streams: HaStreams) -> None:
-        """Serve the slave; returns when the connection is lost."""
-        clock = self._sent.clock
-        self._silence = Silence(clock, self._sent.rules.silence_s, lambda: self.abort("it reported nothing"))
-        unnamed = clock.call_later(HANDSHAKE_S, self._unnamed)
-        try:
-            await streams.identify(self._link)
-            await first_ended(self._link.deliver(self._received), self._sending.run(), self._admit())
-        except (OSError, GantryError) as error:
-            self.problem = self.problem or str(error)
-        finally:
-            self._silence.cancel()
-            unnamed.cancel()
-            self._link.abort()
-
-    def _unnamed(self) -> None:
-        if self.silent:
-            self.abort(UNREPORTED)
+    async def _serve(self) -> None:
+        await first_ended(self._link.deliver(self._received), self._admit())
 
     def _received(self, data: bytes) -> None:
         self._silence.heard()
@@ -149,7 +120,7 @@ class SlaveServing:
             elif self._begun:
                 self._elected.reported(self.side.slave, self.side.acked)
             else:
-                self._asks.set()
+                self._first_report.set()
         self._sending.reported(self._silence.heard_at, alone=self.side.acked == self.side.next_offset)
 
     async def _admit(self) -> None:
@@ -157,7 +128,7 @@ class SlaveServing:
 
         The handshake of another one is answered, so that it can say that the logs are of different sets.
         """
-        await self._asks.wait()
+        await self._first_report.wait()
         slave = self.side.slave
         assert slave is not None
         if problem := await self._elected.unknown(slave.broker_id):
@@ -188,3 +159,54 @@ class SlaveServing:
         low, end = self._log.range
         newest = [each.end for each in self._log.raw.sealed_segments() if each.end <= end]
         return newest[-1] if newest else low
+
+
+class ElectedPort(HaPort[SlaveServing]):
+    """The HA port of a broker with an elected role."""
+
+    def __init__(
+        self, broker: Broker, rules: HaSettings, streams: HaStreams, own: ElectedLog, elected: Elected
+    ) -> None:
+        busy_poll = BusyPoll(broker.world, broker.settings.number("busyPollMicros") / 1_000_000)
+        flushed = broker.store.flushed if own.durable else None
+        sent = SentLog(own.raw, broker.world.clock, rules, busy_poll, flushed)
+        super().__init__(
+            *(broker, rules, streams, Departures()),
+            make=lambda link: SlaveServing(elected, own, sent, link),
+            serves=lambda: elected.serves,
+            ended=self._slave_ended,
+        )
+        self._elected = elected
+
+    def confirmed(self) -> None:
+        """Send slaves the new confirm offset."""
+        for each in self._connections.values():
+            each.confirmed()
+
+    def end_older(self, serving: SlaveServing) -> None:
+        """Close other connections of the same slave."""
+        for each in self._same(serving):
+            each.abort("it has connected again")
+
+    def _same(self, serving: SlaveServing) -> list[SlaveServing]:
+        own = serving.side.slave
+        return [
+            each
+            for each in self._connections.values()
+            if own is not None
+            and each is not serving
+            and each.slave is not None
+            and each.slave.broker_id == own.broker_id
+        ]
+
+    def _slave_ended(self, serving: SlaveServing) -> None:
+        reason = serving.problem or "it closed the connection"
+        if serving.slave is not None:
+            level = logging.WARNING if serving.problem and self._elected.serves else logging.INFO
+            log.log(level, "slave %s, broker id %d, is gone: %s", serving.address, serving.slave.broker_id, reason)
+            if not self._same(serving):
+                self._elected.gone(serving.slave)
+        elif serving.is_http:
+            self.refusals.http(serving.host)
+        elif self._elected.serves and self.refusals.note(serving.host, reason):
+            log.warning("slave %s is gone: %s", serving.address, reason)
