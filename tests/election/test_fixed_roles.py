@@ -13,8 +13,8 @@ from ha_pairs import SETTINGS, end, log_of, put, simulate_pair
 from gantrymq.interfaces import LogRange
 from gantrymq.model.role import Role
 from gantrymq.model.topic import TopicConfig
-from gantrymq_replication.election.comparing import comparison
 from gantrymq_replication.election.epochs import Epoch, EpochList
+from gantrymq_replication.log_comparison import elected_comparison
 from gantrymq_testing.cluster import Cluster
 
 
@@ -312,7 +312,7 @@ def test_a_kill_at_any_step_loses_nothing(run, step):
 def sides(own, master_list, **more):
     given = {"log": LogRange(0, 200_000), "master_end": 300_000, "kept": 0, "durable": None, **more}
     own, master_list = EpochList(Epoch(*each) for each in own), [Epoch(*each) for each in master_list]
-    return comparison(given["log"], own, master_list, given["master_end"], given["kept"], given["durable"])
+    return elected_comparison(given["log"], own, master_list, given["master_end"], given["kept"], given["durable"])
 
 
 ELECTED_SINCE = [(0, 0), (5, 250_000)]
@@ -341,7 +341,7 @@ def test_where_a_comparison_begins_and_ends():
     assert sides([], ELECTED_SINCE, log=LogRange(0, 500)).start == 1
     found = sides([], ELECTED_SINCE, master_end=150_000)
     assert found.end == 150_000 and found.open and not found.fails
-    found.take(b"x" * (150_000 - found.start), b"x" * (150_000 - found.start))
+    assert found.compare(b"x" * (150_000 - found.start), b"x" * (150_000 - found.start))
     assert found.fails and not found.differs
 
 

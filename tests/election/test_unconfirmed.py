@@ -11,8 +11,8 @@ from elected_brokers import elected, leads, members, simulate_brokers, two_in_sy
 from ha_pairs import end, ha_address, log_of, put
 from message_history import records_in
 
-from gantrymq_replication.election.comparing import unconfirmed
 from gantrymq_replication.election.epochs import Epoch
+from gantrymq_replication.log_comparison import unconfirmed
 from gantrymq_store_files.filler import fillers
 
 EPOCHS = [Epoch(1, 0), Epoch(3, 500)]

@@ -10,8 +10,8 @@ from gantrymq.config import Settings
 from gantrymq.errors import Unconfirmed
 from gantrymq.interfaces import SendRequest
 from gantrymq_replication.appending import LogAppending
+from gantrymq_replication.log_comparison import OVERLAP_BYTES
 from gantrymq_replication.master import MasterService
-from gantrymq_replication.overlap import OVERLAP_BYTES
 from gantrymq_replication.replicas import Replica, Replicas
 from gantrymq_replication.settings import SCHEMA, HaSettings
 from gantrymq_replication.slave_log import SlaveLogs

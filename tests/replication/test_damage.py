@@ -10,7 +10,7 @@ from ha_pairs import SETTINGS, end, following, log_of, problem, put, simulate_pa
 from gantrymq.errors import StoreError
 from gantrymq.interfaces import LogRange
 from gantrymq_replication.damage import BLANK_MAGIC, is_damaged
-from gantrymq_replication.overlap import Overlap
+from gantrymq_replication.log_comparison import fixed_comparison
 from gantrymq_testing.cluster import Cluster
 
 LOG = Path("/slave/store/commitlog/00000000000000000000")
@@ -237,7 +237,7 @@ def test_which_bytes_are_damage():
 
 @pytest.mark.parametrize(("later", "start"), [(None, 34_464), (65_536, 65_536), (100_000, 34_464), (20_000, 34_464)])
 def test_a_later_place_to_begin(later, start):
-    assert Overlap(LogRange(0, 100_000), None, later).start == start
+    assert fixed_comparison(LogRange(0, 100_000), None, later).start == start
 
 
 def test_a_complete_copy_follows_a_master_that_has_deleted_where_the_comparison_begins():

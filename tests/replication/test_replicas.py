@@ -5,7 +5,7 @@ import pytest
 from gantrymq.config import Settings
 from gantrymq.interfaces import LogRange
 from gantrymq_replication.gate import ReplicaGate
-from gantrymq_replication.overlap import OVERLAP_BYTES, Overlap, last_record_start
+from gantrymq_replication.log_comparison import OVERLAP_BYTES, fixed_comparison, last_record_start
 from gantrymq_replication.replicas import Replica, Replicas
 from gantrymq_replication.settings import SCHEMA, HaSettings
 
@@ -126,13 +126,13 @@ def test_a_shortage_counts_the_master():
     ],
 )
 def test_where_the_comparison_begins(own, durable, start):
-    overlap = Overlap(own, durable)
+    overlap = fixed_comparison(own, durable)
     assert overlap.start == overlap.equal == start
     assert overlap.open is (own.max_offset > start)
 
 
 def test_the_comparison_finds_the_first_difference():
-    overlap = Overlap(LogRange(0, 20), None)
+    overlap = fixed_comparison(LogRange(0, 20), None)
     assert overlap.compare(b"abcdef", b"abcdef") and overlap.equal == 7
     assert not overlap.compare(b"ghij", b"gh!!") and overlap.equal == 9
 

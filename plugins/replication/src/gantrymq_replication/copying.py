@@ -1,6 +1,6 @@
 """One connection of a slave to its master: the log in, reports out.
 
-The slave compares the end of its log with the master's (`overlap`), then appends what comes (`appending`).
+The slave compares the end of its log with the master's (`log_comparison`), then appends what comes (`appending`).
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from gantrymq_replication.appending import LogAppending
 from gantrymq_replication.damage import BLANK_MAGIC, LONGEST_BYTES, blank_end, is_damaged, keep
 from gantrymq_replication.durable_mark import DurableMark
 from gantrymq_replication.link import Link
-from gantrymq_replication.overlap import Overlap, last_record_start, read_whole
+from gantrymq_replication.log_comparison import fixed_comparison, last_record_start, read_whole
 from gantrymq_replication.protocol import Refused, SlaveSide, Transfer, keep_records
 from gantrymq_replication.settings import HaSettings
 from gantrymq_replication.streams import Silence
@@ -59,7 +59,7 @@ class Copying:
             durable: the mark, if the store was not stopped cleanly and has not been compared since, else None.
             address: to which *link* was connected.
             heard: awaited when the master has sent something, before anything of it is appended.
-            after: begin the comparison at a log file after this offset if there is one; see `Overlap`.
+            after: begin the comparison at a log file after this offset if there is one; see `fixed_comparison`.
             tell_after_s: how long it must have followed before that is logged.
         """
         self._heard_first = heard
@@ -75,11 +75,11 @@ class Copying:
         if durable is not None:
             self._durable = durable = max(durable, own.min_offset)
         starts = [each.end for each in raw_log.sealed_segments()] if after >= 0 else []
-        self._overlap = Overlap(own, durable, next((each for each in starts if each > after), None))
+        self._compared = fixed_comparison(own, durable, next((each for each in starts if each > after), None))
         self._doubt = -1  # of the first difference, in a blank: the record after it decides
         self._decided = own.max_offset  # the end of that record
         self._told, self._tell_after_s, self._tell_at = False, tell_after_s, 0.0
-        self._side = SlaveSide(self._overlap.start)
+        self._side = SlaveSide(self._compared.start)
         self._appending = LogAppending(broker, raw_log, rules, link, self._side.report)
         self._problem = ""
 
@@ -105,7 +105,7 @@ class Copying:
             Refused: the logs do not fit.
             StoreError: this store takes no more.
         """
-        self._appending.report(self._overlap.start)
+        self._appending.report(self._compared.start)
         self._silence = Silence(self._clock, self._rules.silence_s, self._silent)
         try:
             await first_ended(self._receive(), self._appending.report_always(), self._mark_always())
@@ -125,7 +125,7 @@ class Copying:
     @property
     def asked_in_vain(self) -> int:
         """Where the comparison was to begin, if the master sent nothing from there; else -1."""
-        return self._overlap.start if self._overlap.open and self._overlap.equal == self._overlap.start else -1
+        return self._compared.start if self._compared.open and self._compared.equal == self._compared.start else -1
 
     # --- the master's log -------------------------------------------------------------------------------------------
 
@@ -134,10 +134,10 @@ class Copying:
             self._silence.heard()
             self.heard = True
             await asyncio.shield(self._heard_first())  # a lost connection must not interrupt a change of the role
-        while self._overlap.open and (data := await self._link.read()):
+        while self._compared.open and (data := await self._link.read()):
             self._heard(data)
             transfers = self._side.receive(data)
-            self._append([await self._compare(each) if self._overlap.open else each for each in transfers])
+            self._append([await self._compare(each) if self._compared.open else each for each in transfers])
         await self._link.deliver(self._received)
         raise ConnectionError("it closed the connection")
 
@@ -153,7 +153,7 @@ class Copying:
         self.traffic.add(len(data), self._silence.heard_at)
 
     def _begun(self) -> None:
-        if not self._overlap.open and not self.following:
+        if not self._compared.open and not self.following:
             self.following = True
             self._appending.begin()
             self._tell_at = self._silence.heard_at + self._tell_after_s
@@ -179,12 +179,12 @@ class Copying:
                 f"this log ends at {self._end}, after the end {offset} of the master's: it has records that the master "
                 f"does not have. {keep_records(offset)}"
             )
-        length = min(len(data), self._overlap.end - offset)
-        own, at = await self._read(offset, length), max(self._overlap.equal - offset, 0)
-        while at < length and not self._overlap.compare(own[at:], data[at:length]):
+        length = min(len(data), self._compared.end - offset)
+        own, at = await self._read(offset, length), max(self._compared.equal - offset, 0)
+        while at < length and not self._compared.compare(own[at:], data[at:length]):
             await self._differs()
-            at = self._overlap.equal - offset
-        if self._doubt >= 0 and self._decided <= self._overlap.equal:
+            at = self._compared.equal - offset
+        if self._doubt >= 0 and self._decided <= self._compared.equal:
             await self._cut(self._doubt)  # no master but this one has written that record
         self._begun()
         return Transfer(offset + length, data[length:])
@@ -195,13 +195,13 @@ class Copying:
         Raises:
             Refused: the difference is another master's record, or damage that was surely on the disk.
         """
-        place = self._overlap.equal
+        place = self._compared.equal
         low = max(place - LONGEST_BYTES, self._log.log_range().min_offset)
         data = await self._read(low, place + LONGEST_BYTES - low)
         first = place if self._doubt < 0 else self._doubt
         if after := blank_end(low, data, place):
             size = int.from_bytes(await self._read(after, 4), "big")
-            self._doubt, self._decided, self._overlap.equal = first, min(after + size, self._end), after
+            self._doubt, self._decided, self._compared.equal = first, min(after + size, self._end), after
         elif is_damaged(low, data, place):
             await self._cut(first)
         else:
@@ -246,7 +246,7 @@ class Copying:
 
     def _have(self) -> int:
         """Return up to where the log is the master's; while it is being compared, what was reported first."""
-        return self._overlap.start if self._overlap.open else self._end
+        return self._compared.start if self._compared.open else self._end
 
     async def _mark_always(self) -> None:
         """Keep the durable mark near the end."""

@@ -1,9 +1,9 @@
 """Comparison of a RocketMQ slave's log with this master's, before the slave is served.
 
-A slave of GantryMQ compares the logs itself (`overlap`); RocketMQ's tells only where its log ends, so one that is
-different but not longer would go on after records that this master does not have. But it answers requests at its broker
-port. The master looks for that at the name servers, by broker name and host of the connection, and asks it for the last
-message before the end that it reported. Logs of two masters differ there, because records contain their store time.
+A slave of GantryMQ compares the logs itself (`log_comparison`). RocketMQ's only reports where its log ends, so one that
+is different but not longer would continue after records that this master does not have. But it answers requests at its
+broker port. The master looks for that port at the name servers, by broker name and host of the connection, and asks for
+the last message before the reported end. Logs of two masters differ there, because records contain their store time.
 
 The slave is served if nothing is known: it is not registered yet, has another host there than on the HA connection,
 does not answer, or is one of several slaves on its host of which one has this log or does not answer.
@@ -29,7 +29,7 @@ from gantrymq.remoting.command import Command, request
 from gantrymq.remoting.tls_settings import client_of
 from gantrymq.world import Clock
 from gantrymq.world.time_slices import TimeSlices
-from gantrymq_replication.overlap import read_whole
+from gantrymq_replication.log_comparison import read_whole
 from gantrymq_replication.protocol import Refused
 
 __all__ = ["SlaveLogs", "last_message"]

@@ -16,9 +16,16 @@ from gantrymq.interfaces import Broker, LogRange, RawLog
 from gantrymq_replication.damage import LONGEST_BYTES, is_damaged
 from gantrymq_replication.durable_mark import DurableMark
 from gantrymq_replication.election.auto_switch import HandshakeAnswer
-from gantrymq_replication.election.comparing import FIXED, Comparison, comparison, unconfirmed
 from gantrymq_replication.election.epochs import Epoch, EpochFile, EpochList
-from gantrymq_replication.overlap import OVERLAP_BYTES, last_record_start, read_whole
+from gantrymq_replication.log_comparison import (
+    FIXED,
+    OVERLAP_BYTES,
+    Comparison,
+    elected_comparison,
+    last_record_start,
+    read_whole,
+    unconfirmed,
+)
 from gantrymq_replication.protocol import Refused, keep_records
 from gantrymq_replication.slave_log import last_message
 
@@ -239,7 +246,7 @@ class ElectedLog:
         (low, end), kept = self.range, self.confirmed if self._keeps else 0
         if self._older and kept > low:
             return Comparison(max(kept - OVERLAP_BYTES, low, 1), min(kept, end), min(end, master.end))
-        return comparison(self.range, self.epochs, master.epochs, master.end, kept, self._mark.read())
+        return elected_comparison(self.range, self.epochs, master.epochs, master.end, kept, self._mark.read())
 
     def unconfirmed(self, master: HandshakeAnswer) -> Comparison | None:
         """Return what to compare with the log of *master* after `fit`; None if there is nothing."""
@@ -251,7 +258,8 @@ class ElectedLog:
         """Compare *data*, the master's log from *log_offset* on; return how many bytes of it were needed."""
         place = compared.equal - log_offset
         other = data[place : compared.end - log_offset]
-        compared.take(await read_whole(self.raw, compared.equal, compared.equal + len(other)), other)
+        own = await read_whole(self.raw, compared.equal, compared.equal + len(other))
+        compared.differs = not compared.compare(own, other)
         return place + len(other)
 
     async def adopt(self, master: HandshakeAnswer, compared: Comparison) -> int:

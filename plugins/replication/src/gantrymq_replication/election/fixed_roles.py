@@ -2,7 +2,7 @@
 
 A list of epochs tells which master wrote what. Masters of fixed roles are in no list, so after records of theirs it
 would claim that logs are equal that are not. Therefore it is removed, with the confirm offset: in a later election all
-records are those of fixed roles, and slaves compare them (`comparing`). The broker keeps its id.
+records are those of fixed roles, and slaves compare them (`log_comparison`). The broker keeps its id.
 """
 
 from __future__ import annotations

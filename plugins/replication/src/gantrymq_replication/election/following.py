@@ -13,10 +13,10 @@ from gantrymq.model.hosts import parse_address
 from gantrymq_replication.appending import LogAppending
 from gantrymq_replication.copying import first_ended
 from gantrymq_replication.election.auto_switch import HandshakeAnswer, Piece, SlaveHandshake, SlaveSide
-from gantrymq_replication.election.comparing import Comparison
 from gantrymq_replication.election.elected_log import ElectedLog, MasterLacks
 from gantrymq_replication.election.epochs import Epoch
 from gantrymq_replication.link import Link
+from gantrymq_replication.log_comparison import Comparison
 from gantrymq_replication.protocol import Refused
 from gantrymq_replication.settings import HaSettings
 from gantrymq_replication.slave_log import last_message

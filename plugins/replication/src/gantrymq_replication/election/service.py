@@ -22,7 +22,7 @@ from gantrymq.model.role import Role
 from gantrymq.remoting.codes import RequestCode
 from gantrymq.remoting.command import Command, response_to
 from gantrymq.remoting.connection import Connection
-from gantrymq.remoting.serving import in_operation
+from gantrymq.remoting.serving import in_operation, serves
 from gantrymq.world import Clock, Lock
 from gantrymq_replication.election.auto_switch import SlaveHandshake
 from gantrymq_replication.election.controller import ControllerEngine
@@ -167,7 +167,7 @@ class ElectionService:
         return self._log
 
     @property
-    def serves(self) -> bool:
+    def is_serving(self) -> bool:
         """Whether this broker is a master that serves slaves."""
         return self._serving
 

@@ -1,8 +1,8 @@
 """Connections of slaves to their elected master: reports in, the log out (`sending`).
 
 With flushDiskType=SYNC_FLUSH both disks sync at the same time: a slave of GantryMQ gets records before they are on the
-master's disk, and cuts those that the master loses in a power cut (`comparing`). They were not confirmed, because the
-confirm offset is the end that is on every disk. RocketMQ's slave compares no records, and gets only what is on the
+master's disk, and cuts those that the master loses in a power cut (`log_comparison`). They were not confirmed, because
+the confirm offset is the end that is on every disk. RocketMQ's slave compares no records, and gets only what is on the
 master's disk.
 """
 
@@ -34,7 +34,7 @@ class Elected(Protocol):
     """The master, as its connections use it."""
 
     @property
-    def serves(self) -> bool:
+    def is_serving(self) -> bool:
         """Whether this broker is a master that serves slaves."""
 
     @property
@@ -173,7 +173,7 @@ class ElectedPort(HaPort[SlaveServing]):
         super().__init__(
             *(broker, rules, streams, Departures()),
             make=lambda link: SlaveServing(elected, own, sent, link),
-            serves=lambda: elected.serves,
+            serves=lambda: elected.is_serving,
             ended=self._slave_ended,
         )
         self._elected = elected
@@ -202,11 +202,11 @@ class ElectedPort(HaPort[SlaveServing]):
     def _slave_ended(self, serving: SlaveServing) -> None:
         reason = serving.problem or "it closed the connection"
         if serving.slave is not None:
-            level = logging.WARNING if serving.problem and self._elected.serves else logging.INFO
+            level = logging.WARNING if serving.problem and self._elected.is_serving else logging.INFO
             log.log(level, "slave %s, broker id %d, is gone: %s", serving.address, serving.slave.broker_id, reason)
             if not self._same(serving):
                 self._elected.gone(serving.slave)
         elif serving.is_http:
             self.refusals.http(serving.host)
-        elif self._elected.serves and self.refusals.note(serving.host, reason):
+        elif self._elected.is_serving and self.refusals.note(serving.host, reason):
             log.warning("slave %s is gone: %s", serving.address, reason)
