@@ -11,9 +11,9 @@ pytest.importorskip("gantrymq_replication")
 from elected_brokers import Brokers, elected, leads, members
 from ha_pairs import end, put, simulate_pair
 
-from gantrymq_replication.election.asking import Questions
 from gantrymq_replication.election.elected_log import _whole
 from gantrymq_replication.election.machine import Follow
+from gantrymq_replication.master_broker import MasterBroker
 from gantrymq_replication.slave_log import last_message
 
 
@@ -29,7 +29,7 @@ def test_which_brokers_are_ours(run):
         await brokers.until(lambda: leads(one), "master")
         await put(one, 3)
         fixed = await brokers.pair.master("fixed", brokerName="broker-b")
-        questions = Questions(one.broker)
+        questions = MasterBroker(one.broker)
         address = one.broker.registration.address
         assert await questions.is_ours(address) and not await questions.is_ours(fixed.broker.registration.address)
         place, record = await last_message(one.store.raw_log, end(one), one.world.clock)

@@ -18,11 +18,11 @@ from gantrymq.model.queue import Queue
 from gantrymq.model.role import Role
 from gantrymq.remoting.codes import RequestCode
 from gantrymq.remoting.command import Command
-from gantrymq_replication.election.asking import Questions
 from gantrymq_replication.election.auto_switch import SlaveHandshake, SlaveSide
 from gantrymq_replication.election.engine import EngineRefused
 from gantrymq_replication.election.identity import IdentityFiles
 from gantrymq_replication.ha_port import MOST_SLAVES
+from gantrymq_replication.master_broker import MasterBroker
 from gantrymq_replication.state import election_members
 from gantrymq_replication.status import StatusService
 
@@ -43,7 +43,7 @@ def test_a_record_is_sent_and_reported_in_the_step_that_takes_it(run, monkeypatc
         def happened(self, peer, began_s, ended_s, *, alone):
             seen.append((type(peer).__name__, alone))
 
-    monkeypatch.setattr("gantrymq_replication.election.ha_port.BusyPoll", Poll)
+    monkeypatch.setattr("gantrymq_replication.election.serving.BusyPoll", Poll)
     monkeypatch.setattr("gantrymq_replication.appending.BusyPoll", Poll)
 
     async def main(brokers):
@@ -205,7 +205,7 @@ def killed(monkeypatch):
     async def stops(self, address, broker_id):
         pass
 
-    monkeypatch.setattr(Questions, "stops", stops)
+    monkeypatch.setattr(MasterBroker, "stops", stops)
 
 
 def away(cluster):
@@ -227,7 +227,7 @@ def test_a_broker_that_is_stopped_is_not_missed(run):
         assert away(two) == []
         one = await brokers.start("one")
         await brokers.until(lambda: members(two) == {1, 2}, "set of two")
-        await elected(two)._port.end_all("the test")
+        await elected(two).port.end_all("the test")
         assert away(two) == [1]  # it has not said that it stops since it came back
 
     run(main)
@@ -247,7 +247,7 @@ def test_a_broker_that_is_gone_for_good_is_forgotten(run, killed):
         assert "no broker of this set has the id 3" in await refusal(3)
         assert "this broker is not the master" in await refusal(1, two)
         learner = await brokers.start("learner", asyncLearner=True)
-        await brokers.until(lambda: len(elected(one).slaves) == 2, "learner")
+        await brokers.until(lambda: len(elected(one).port.connections) == 2, "learner")
         assert "broker id 3 is connected to this master: stop it first" in await refusal(3)
         brokers.clients["learner"].down = True  # so that its record stays
         await learner.stop()
@@ -317,7 +317,7 @@ def test_a_learner_is_never_elected_nor_waited_for(run):
 def test_a_slave_that_is_older_than_the_first_file_says_so_and_asks_seldom(run, caplog, monkeypatch, asks):
     """*asks*: the master answers where its log begins; else only the master's log has the reason."""
     if not asks:
-        monkeypatch.setattr(Questions, "first_offset", lambda *_: asyncio.sleep(0))
+        monkeypatch.setattr(MasterBroker, "first_offset", lambda *_: asyncio.sleep(0))
 
     async def main(brokers):
         one, two = await two_in_sync(brokers, fileReservedTime=0)
@@ -479,7 +479,7 @@ def test_an_id_that_no_broker_has_is_not_served(run, caplog, broker_id, problem)
         assert election_members(elected(one))["away"] == [] and members(one) == {1, 2}
         assert await send(one) == 0
         await two.restart()
-        await brokers.until(lambda: members(one) == {1, 2} and elected(one).slaves, "set of two")
+        await brokers.until(lambda: members(one) == {1, 2} and elected(one).port.connections, "set of two")
 
     run(main)
     gone = [each.getMessage() for each in caplog.records if problem in each.getMessage()]
@@ -494,8 +494,8 @@ def shown(cluster):
 def test_a_broker_shows_nothing_that_was_never_confirmed_after_a_restart(run):
     async def main(brokers):
         one, two = await two_in_sync(brokers, minInSyncReplicas=2, slaveTimeout=500)
-        await elected(one)._port.close()
-        await elected(one)._port.end_all("the test")
+        await elected(one).port.close()
+        await elected(one).port.end_all("the test")
         await put(one, 3)
         await two.stop()
         await one.stop()
@@ -512,8 +512,8 @@ def test_a_restarted_broker_shows_what_the_set_has_confirmed_only(run, follows):
         one, two = await two_in_sync(brokers, minInSyncReplicas=2, slaveTimeout=500)
         await put(one, 5)
         await brokers.pair.world.clock.sleep(1.5)  # the confirm offset is kept
-        await elected(one)._port.close()
-        await elected(one)._port.end_all("the test")
+        await elected(one).port.close()
+        await elected(one).port.end_all("the test")
         await put(one, 3)
         assert (shown(one), end(one) > end(two)) == (5, True)
         brokers.etcd.down = not follows

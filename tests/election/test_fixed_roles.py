@@ -240,8 +240,8 @@ def test_what_the_set_has_not_confirmed_is_cut(run):
         log = await fixed_pair(brokers)
         one, two = await both_elected(brokers)
         brokers.clients["one"].down = True
-        await elected(one)._port.close()
-        await elected(one)._port.end_all("the test")
+        await elected(one).port.close()
+        await elected(one).port.end_all("the test")
         assert await send(one) == 12 and end(one) > end(two)
         await one.stop()
         await brokers.until(lambda: leads(two), "successor")

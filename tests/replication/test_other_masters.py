@@ -6,9 +6,9 @@ from ha_pairs import end, following, ha_address, problem, put, replicas, service
 from gantrymq.errors import Unconfirmed
 from gantrymq.interfaces import SendRequest
 from gantrymq.model.topic import TopicConfig
+from gantrymq_replication.master_broker import MasterBroker
 from gantrymq_replication.slave import SlaveService
 from gantrymq_replication.tables import TablesService
-from gantrymq_replication.told_master import ToldMaster
 
 SOON = {"registerNameServerPeriod": 10_000}
 SLAVE = {"brokerRole": "SLAVE", "brokerId": 1}
@@ -53,7 +53,7 @@ def test_tables_of_another_master_are_not_taken_while_the_log_of_the_first_is_co
         second = await pair.start("second", master.namesrv, **SOON)
         second_address = second.broker.registration.address
         told = service(slave, SlaveService)
-        told._told_master.learn(second_address, ha_address(second))  # and the connection has not ended yet
+        told._master.learn(second_address, ha_address(second))  # and the connection has not ended yet
         told.master_address = ha_address(second)
         assert told.followed is None
         assert following(slave)
@@ -124,7 +124,7 @@ def test_a_slave_of_a_wrong_address_stops_when_a_name_server_tells_the_right_one
 )
 def test_addresses_of_one_master(told, address, peer, fits):
     async def main(pair):
-        known = ToldMaster((await pair.master()).broker)
+        known = MasterBroker((await pair.master()).broker)
         known.learn("10.0.0.4:10911", told)
         assert (known.problem(address, peer) == "") is fits
         await known.close()

@@ -60,7 +60,7 @@ def test_a_slave_that_follows_one_that_is_stopped_and_one_that_is_lost(run):
 
         slave = await slave_of(pair, master)
         await pair.until(lambda: replicas(master) and following(slave), "slave")
-        service(slave, SlaveService)._told_master.broker_address = ""  # it says nothing, as if it was killed
+        service(slave, SlaveService)._master.address = ""  # it says nothing, as if it was killed
         await slave.stop()
         await pair.until(lambda: not replicas(master), "end of the slave")
         of_master, of_slave = await seen()

@@ -190,7 +190,7 @@ def test_a_slave_that_stops_is_not_lost_and_a_lost_one_is_forgotten():
             await pair.until(lambda: following(slave) and service(slave, SlaveService).followed, "slave")
             before = status(master)["haDepartures"]
             if before:
-                service(slave, SlaveService)._told_master.broker_address = ""  # it says nothing, as if it was killed
+                service(slave, SlaveService)._master.address = ""  # it says nothing, as if it was killed
             await slave.stop()
             await pair.until(lambda: status(master)["haDepartures"] != before, "departure")
             (found,) = status(master)["haDepartures"]

@@ -12,7 +12,7 @@ from gantrymq.remoting.client import RemotingClient
 from gantrymq.remoting.codes import RequestCode
 from gantrymq.remoting.command import Command, request
 
-__all__ = ["BROKER_STOPS", "ask", "first_of", "settings_in", "settings_lines", "tell_stop"]
+__all__ = ["BROKER_STOPS", "ask", "first_of", "report_stop", "settings_in", "settings_lines"]
 
 BROKER_STOPS: Final = cast(RequestCode, 65037)  # GantryMQ's own
 STOPS_S: Final = 1.0  # for the answer to it, while this broker stops
@@ -47,14 +47,14 @@ async def ask(
     return reply
 
 
-async def tell_stop(client: RemotingClient, address: str, broker_id: int) -> None:
+async def report_stop(client: RemotingClient, address: str, broker_id: int) -> None:
     """Inform the master at *address* that this broker stops (65037). RocketMQ's master does not know the request."""
     with suppress(GantryError):
         await ask(client, address, BROKER_STOPS, STOPS_S, {"brokerId": str(broker_id)})
 
 
 async def settings_lines(client: RemotingClient, address: str, code: RequestCode, timeout_s: float) -> list[str]:
-    """Return the settings that *address* tells (26, 319), a line each. Raises as `ask`."""
+    """Return the settings of the broker or name server at *address* (26, 319), a line each. Raises as `ask`."""
     reply = await ask(client, address, code, timeout_s)
     return bytes(reply.payload).decode(errors="replace").splitlines()
 

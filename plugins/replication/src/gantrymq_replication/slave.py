@@ -17,10 +17,10 @@ from gantrymq.model.role import Role
 from gantrymq.world.clock import wait_set
 from gantrymq_replication.copying import Copying
 from gantrymq_replication.durable_mark import DurableMark
+from gantrymq_replication.master_broker import MasterBroker
 from gantrymq_replication.protocol import Refused
 from gantrymq_replication.settings import SLAVE, HaSettings
 from gantrymq_replication.streams import HaStreams
-from gantrymq_replication.told_master import ToldMaster
 
 __all__ = ["SlaveService"]
 
@@ -93,7 +93,7 @@ class SlaveService:
     @property
     def followed(self) -> str | None:
         """The broker address of the master whose log is being copied; empty without name servers, None without one."""
-        return self._told_master.broker_address if self.following and not self._other_master() else None
+        return self._master.address if self.following and not self._other_master() else None
 
     async def start(self, broker: Broker) -> None:
         """Become a replica and begin to copy.
@@ -120,7 +120,7 @@ class SlaveService:
         await broker.role.change(Role.REPLICA, 1)
         broker.role.keep_from(lambda: raw_log.log_range().max_offset)  # its own retention decides
         broker.registration.change(broker_id=rules.broker_id)
-        self._told_master = ToldMaster(broker)
+        self._master = MasterBroker(broker)
         self._cancel = broker.registration.on_master_told(self._learn)
         self._task = asyncio.ensure_future(self._follow(raw_log))
 
@@ -128,16 +128,16 @@ class SlaveService:
         """End the connection."""
         if self._task is not None:
             if self.following:
-                await self._told_master.stops()
+                await self._master.stops(self._master.address, self._broker.registration.broker_id)
             self._task.cancel()
             await asyncio.wait([self._task])
             self._task = self._copying = None
             self._cancel()
-            await self._told_master.close()
+            await self._master.close()
 
     def _learn(self, master: str, ha_address: str) -> None:
         """Follow this master from now on: not even one more record of the one before is confirmed."""
-        if self._told_master.learn(master, ha_address):
+        if self._master.learn(master, ha_address):
             log.info("the master %s serves its log at %s", master, ha_address)
             if not self._rules.master_address:
                 self.master_address = ha_address
@@ -152,7 +152,7 @@ class SlaveService:
             return ""
         if not self._rules.master_address:
             return "" if copying.address == self.master_address else f"the master is at {self.master_address} now"
-        return self._told_master.problem(copying.address, copying.peer_address)
+        return self._master.problem(copying.address, copying.peer_address)
 
     async def _follow(self, raw_log: RawLog) -> None:
         pause, told, clock = FIRST_PAUSE_S, "", self._broker.world.clock
@@ -221,7 +221,7 @@ class SlaveService:
         try:
             if problem := self._other_master():
                 raise Refused(problem)
-            await self._told_master.check_files()
+            await self._master.check_files()
             await copying.run()
         except ConnectionError as error:
             if copying.heard or address == self._heard:

@@ -12,7 +12,6 @@
 | `epochs` | the epoch list of a log and its file |
 | `auto_switch` | the HA protocol of elected roles without I/O |
 | `service` | the broker in the election: roles, HA port, engine |
-| `asking` | questions at the master's broker port |
 | `fixed_roles` | what a start with fixed roles forgets |
 | `elected_log` | the log with its epochs and confirm offset |
 | `serving`, `following` | connections of a master to its slaves, and of a slave to its master |

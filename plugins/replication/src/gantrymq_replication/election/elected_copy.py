@@ -16,11 +16,11 @@ from gantrymq.errors import GantryError
 from gantrymq.interfaces import Broker
 from gantrymq.world.clock import wait_set
 from gantrymq_replication.copying import first_ended
-from gantrymq_replication.election.asking import Questions
 from gantrymq_replication.election.auto_switch import SlaveHandshake
 from gantrymq_replication.election.elected_log import ElectedLog, TooOld
 from gantrymq_replication.election.following import Following
 from gantrymq_replication.election.machine import Follow
+from gantrymq_replication.master_broker import MasterBroker
 from gantrymq_replication.settings import ETCD, ElectionSettings, HaSettings
 from gantrymq_replication.streams import HaStreams
 
@@ -56,9 +56,8 @@ class ElectedCopy:
         self._streams, self._lacks_tables, self._electable, self._news = streams, lacks_tables, electable, news
         self.problem = ""  # why this broker does not follow its master
         self.ha_address = ""  # of the master
-        self._questions, self._told = Questions(broker), asyncio.Event()
-        self._told_master = ("", "")
-        self._master = ""  # broker address of the master that is followed
+        self._master, self._reported = MasterBroker(broker), asyncio.Event()
+        self._followed_address = ""  # broker address of the master that is followed
         self._task: asyncio.Task[None] | None = None
         self._following: Following | None = None
         self._received = 0  # bytes from earlier masters
@@ -72,7 +71,7 @@ class ElectedCopy:
     @property
     def followed(self) -> str | None:
         """The broker address of the master whose log is being copied; None if none is."""
-        return self._master if self._following is not None and self._following.following else None
+        return self._followed_address if self._following is not None and self._following.following else None
 
     @property
     def received_bytes(self) -> int:
@@ -85,13 +84,13 @@ class ElectedCopy:
         return (0 if self._following is None else self._following.read_at_ms) or self._read_before_ms
 
     def learn(self, master: str, ha_address: str) -> None:
-        """Take what a name server tells of the master of this broker name."""
-        self._told_master = master, ha_address
-        self._told.set()
+        """Record the addresses of the master of this broker name that a name server reports."""
+        self._master.learn(master, ha_address)
+        self._reported.set()
 
     def begin(self, master: Follow, own_id: int) -> None:
         """Copy the log of *master*, as broker id *own_id*, until `end`."""
-        self._master = master.address
+        self._followed_address = master.address
         self._task = asyncio.ensure_future(self._copy_always(master, own_id))
 
     async def end(self) -> None:
@@ -103,11 +102,11 @@ class ElectedCopy:
 
     async def stops(self, master: str, own_id: int) -> None:
         """Inform the master at the broker address *master* that this broker stops."""
-        await self._questions.stops(master, own_id)
+        await self._master.stops(master, own_id)
 
     async def close(self) -> None:
-        """Close the connection for questions; call it after `end`."""
-        await self._questions.close()
+        """Close the connections to broker ports; call it after `end`."""
+        await self._master.close()
 
     async def _copy_always(self, master: Follow, own_id: int) -> None:
         told, tries = "", 0
@@ -137,7 +136,7 @@ class ElectedCopy:
         waits = not self._rules.learner and self._lacks_tables()
         learner = self._rules.learner or waits
         hello = SlaveHandshake(own_id, self._ha.from_last_file, learner, tells_tables=not learner)
-        asked, last_message = self._questions, partial(self._questions.message_at, master.address)
+        asked, last_message = self._master, partial(self._master.message_at, master.address)
         ours = self._rules.engine == ETCD or await asked.is_ours(master.address)
         self._following = Following(
             *(self._broker, self._log, self._ha, hello, master.epoch if ours else 0, self._followed, last_message),
@@ -163,14 +162,14 @@ class ElectedCopy:
             await self._clock.sleep(TABLES_S)
 
     async def _address(self, master: Follow) -> str:
-        """Return the HA address that name servers tell of *master*, as soon as they do."""
-        while self._told_master[0] != master.address or not self._told_master[1]:
+        """Return the HA address of *master*, as soon as a name server reports it."""
+        while self._master.address != master.address or not self._master.ha_address:
             self.problem = (
                 f"no name server tells the HA address of the master {master.address}"
                 if master.address
                 else f"the engine does not tell the address of broker id {master.master}, which is the master"
             )
-            self._told.clear()
+            self._reported.clear()
             self._broker.registration.changed()
-            await wait_set(self._clock, self._told, ASK_S)
-        return self._told_master[1]
+            await wait_set(self._clock, self._reported, ASK_S)
+        return self._master.ha_address
