@@ -268,14 +268,14 @@ class ElectedHosts:
 
         def settled():
             self.check()
-            if not self.judged and any("in-sync set confirmed" in host.service.problem for host in self.all):
+            if not self.judged and any("in-sync set confirmed" in host.service.copy.problem for host in self.all):
                 self.tally.refused = 1
                 return True
             master = self.master()
             return (
                 master is not None
                 and len(master.elected.set.members) == len(self.all)
-                and all(host is master or host.service.followed for host in self.all)
+                and all(host is master or host.service.copy.followed for host in self.all)
                 and len(self.history.acknowledged) > before + 20
             )
 
@@ -292,7 +292,7 @@ class ElectedHosts:
         if machine is None:
             return host.service.election.problem if host.service.election else "no election"
         members = sorted(machine.set.members) if machine.set is not None else None
-        return f"epoch {machine.epoch}, set {members}, {machine.problem(self.now)!r}, {host.service.problem!r}"
+        return f"epoch {machine.epoch}, set {members}, {machine.problem(self.now)!r}, {host.service.copy.problem!r}"
 
     async def judge_end(self):
         """Check that all logs are equal and have what clients know, after `settle` and `stop`."""

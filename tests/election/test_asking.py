@@ -51,9 +51,11 @@ def test_a_master_of_ours_with_an_older_epoch_is_refused(run, engine):
         two = await brokers.start("two")
         await brokers.until(lambda: members(one) == {1, 2}, "set of two")
         service, registration = elected(two), one.broker.registration
-        service._rules = attrs.evolve(service._rules, engine=engine)
+        service.rules = attrs.evolve(service.rules, engine=engine)
         await service.follow(Follow(1, 5, registration.address, registration.ha_address))
-        await brokers.until(lambda: "epoch 1, and the master of epoch 5 is known already" in service.problem, "refusal")
+        await brokers.until(
+            lambda: "epoch 1, and the master of epoch 5 is known already" in service.copy.problem, "refusal"
+        )
 
     run(main)
 

@@ -129,7 +129,7 @@ def test_a_master_without_etcd_fences_itself_before_another_is_elected(run):
         await brokers.until(lambda: leads(two), "successor", LEASE_S + 4)
         assert end(two) == end(one)
         brokers.clients["one"].down = False
-        await brokers.until(lambda: elected(one).followed and members(two) == {1, 2}, "set of two")
+        await brokers.until(lambda: elected(one).copy.followed and members(two) == {1, 2}, "set of two")
         assert await send(two) == 0
         assert await log_of(one) == await log_of(two)
 
@@ -141,7 +141,7 @@ def test_what_a_fenced_master_stored_is_not_acknowledged(run):
         one, _ = await two_in_sync(brokers)
         machine = elected(one).machine
         machine._deadline = float("-inf")  # as after a suspension: no tick has run
-        elected(one)._broker.role.guard(None)  # it was accepted before
+        elected(one).broker.role.guard(None)  # it was accepted before
         assert await send(one) == 12
 
     run(main)
@@ -291,7 +291,7 @@ def test_a_broker_without_a_master_does_not_say_that_it_follows(run):
         await brokers.until(lambda: elected(learner).machine is not None, "id")
         assert "this broker is a learner" in follow_problem(learner)
         one = await brokers.start("one")
-        await brokers.until(lambda: leads(one) and elected(learner).followed is not None, "master")
+        await brokers.until(lambda: leads(one) and elected(learner).copy.followed is not None, "master")
         assert follow_problem(one) == follow_problem(learner) == ""
 
     run(main)
@@ -332,17 +332,17 @@ def test_a_slave_that_is_older_than_the_first_file_says_so_and_asks_seldom(run, 
         two = await brokers.start("two", fileReservedTime=0)
         said = f"this log ends at {old}, and the master has deleted what follows: its log begins at {first}."
         said = said if asks else "connection reset by peer"
-        await brokers.until(lambda: said in elected(two).problem, "reason")
+        await brokers.until(lambda: said in elected(two).copy.problem, "reason")
         before = elected(one).port.refusals.count
         await brokers.pair.world.clock.sleep(60)
         await put(one, 20)
         await brokers.pair.world.clock.sleep(60)
         assert elected(one).port.refusals.count - before < (10 if asks else 60)
-        assert said in elected(two).problem and elected(two).election.problem == ""
+        assert said in elected(two).copy.problem and elected(two).election.problem == ""
         gone = [each for each in caplog.messages if each.startswith("slave ") and "is gone" in each]
         assert len([each for each in gone if "broker id" not in each]) == 1
         if asks:
-            assert "move everything but brokerIdentity out of its store folder" in elected(two).problem
+            assert "move everything but brokerIdentity out of its store folder" in elected(two).copy.problem
             await two.stop()
             files, identity = brokers.pair.world.files, Path("/two/store/brokerIdentity")
             kept = files.read(identity)

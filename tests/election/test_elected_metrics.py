@@ -33,7 +33,7 @@ def test_a_set_of_two_and_its_engine(run):
     async def main(brokers):
         one, two = await two_in_sync(brokers, minInSyncReplicas=2)
         await put(one, 20)
-        await brokers.until(lambda: elected(two).followed and end(one) == end(two), "copy")
+        await brokers.until(lambda: elected(two).copy.followed and end(one) == end(two), "copy")
         await brokers.pair.world.clock.sleep(1)
         assert (role(one), role(two)) == ("master", "slave")
         for each in (one, two):
@@ -92,13 +92,13 @@ def test_a_slave_knows_when_it_last_heard_a_master_that_is_gone(run):
     async def main(brokers):
         one, two = await two_in_sync(brokers, minInSyncReplicas=2)
         await put(one, 20)
-        await brokers.until(lambda: elected(two).followed and end(one) == end(two), "copy")
+        await brokers.until(lambda: elected(two).copy.followed and end(one) == end(two), "copy")
         clock = brokers.pair.world.clock
         brokers.etcd.down = True  # nobody is elected
         stopped_ms = clock.now_ms()
         await one.stop()
         await clock.sleep(30)
-        assert elected(two).connection is None and elected(two).followed is None
-        assert stopped_ms - 10_000 < elected(two).read_at_ms <= stopped_ms + 1000
+        assert elected(two).copy.connection is None and elected(two).copy.followed is None
+        assert stopped_ms - 10_000 < elected(two).copy.read_at_ms <= stopped_ms + 1000
 
     run(main)

@@ -150,10 +150,10 @@ async def refused(brokers, says):
     one = await master(brokers)
     two = await brokers.start("two")
     before = await log_of(two)
-    await brokers.until(lambda: elected(two).problem.startswith("master "), "problem")
-    assert says in elected(two).problem
+    await brokers.until(lambda: elected(two).copy.problem.startswith("master "), "problem")
+    assert says in elected(two).copy.problem
     await brokers.pair.world.clock.sleep(6)
-    assert says in elected(two).problem and await log_of(two) == before and members(one) == {1}
+    assert says in elected(two).copy.problem and await log_of(two) == before and members(one) == {1}
     assert epoch_file(brokers, "two") is None
 
 
@@ -286,7 +286,7 @@ async def joins_after_a_kill(brokers, one, store, number):
     await asyncio.gather(starting, return_exceptions=True)
     await brokers.until(lambda: members(one) == {1}, "set of one")
     two = await brokers.start("two")
-    await brokers.until(lambda: len(members(one)) == 2 and elected(two).followed, f"set after call {number}")
+    await brokers.until(lambda: len(members(one)) == 2 and elected(two).copy.followed, f"set after call {number}")
     await brokers.until(lambda: epochs(two) == epochs(one), f"epochs after call {number}")
     assert await log_of(two) == await log_of(one), number
     await two.stop()

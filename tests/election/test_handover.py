@@ -93,7 +93,7 @@ def test_a_handover_that_cannot_be_is_refused_and_the_master_goes_on(run):
                 await ask(one, act, **more)
         assert await send(one) == 0
         learner = await brokers.start("learner", asyncLearner=True)
-        await brokers.until(lambda: elected(learner).followed, "learner")
+        await brokers.until(lambda: elected(learner).copy.followed, "learner")
         with pytest.raises(RequestRefused, match="broker id 2 is not a connected member"):
             await ask(one, "handover", brokerId=2)
         with pytest.raises(RequestRefused, match="this broker is not the master"):
@@ -117,14 +117,14 @@ def test_a_set_with_too_few_copies_hands_over_without_waiting_for_those_that_are
         held = elected(one).machine.set
         while held.confirmed >= end(one):
             await brokers.pair.world.clock.sleep(0.0001)
-        await elected(three)._end_copying()  # it is cut off before it has the message
+        await elected(three).copy.end()  # it is cut off before it has the message
         await brokers.until(lambda: not held.enough and held.followers[2].acked == end(one), "too few copies")
         assert held.confirmed < end(one)
         answer = await ask(one, "handover")
         assert (answer["brokerId"], answer["epoch"]) == (2, 2)
         assert answer["refusedMillis"] < 500
         assert await stored == 12
-        await brokers.until(lambda: elected(one).followed, "the old master as a slave")
+        await brokers.until(lambda: elected(one).copy.followed, "the old master as a slave")
         assert await log_of(two) == await log_of(one)
 
     run(main)
@@ -163,7 +163,7 @@ def test_a_master_whose_handover_has_no_answer_is_fenced_until_it_knows(run, mon
         async def lost(epoch, broker_id, *, leaves):
             raise EngineUnreachable("etcd does not answer")
 
-        await brokers.until(lambda: elected(one).followed and elected(two).machine.set.present == 2, "set of two")
+        await brokers.until(lambda: elected(one).copy.followed and elected(two).machine.set.present == 2, "set of two")
         monkeypatch.setattr(engine, "hand_over", lost)
         with pytest.raises(RequestRefused, match="etcd does not answer"):
             await ask(two, "handover")
@@ -225,7 +225,7 @@ def test_a_broker_is_forgotten_by_request(run, monkeypatch):
         with pytest.raises(RequestRefused, match="broker id 2 is in the in-sync set 1, 2, which needs it") as refused:
             await ask(one, "forget", brokerId=2)
         assert refused.value.response_code == 1
-        elected(two)._copy.stops = lambda *_: asyncio.sleep(0)  # as if it was killed
+        elected(two).copy.stops = lambda *_: asyncio.sleep(0)  # as if it was killed
         await two.stop()
         await brokers.until(lambda: members(one) == {1}, "set of one")
         assert [each["brokerId"] for each in election_members(elected(one))["away"]] == [2]

@@ -66,7 +66,7 @@ def test_a_master_of_another_set_at_the_same_address_is_not_followed(run):
             {"/gantry/DefaultCluster/broker-a/members/1": (json.dumps(there).encode(), record.lease)}, []
         )
         two = await brokers.start("two")
-        await brokers.until(lambda: "is that a master of another set" in elected(two).problem, "refusal")
+        await brokers.until(lambda: "is that a master of another set" in elected(two).copy.problem, "refusal")
         assert await log_of(two) == log
 
     run(main)
@@ -127,6 +127,6 @@ def test_with_an_older_list_of_epochs_the_bytes_decide(run, equal):
             await brokers.until(lambda: members(two) == {1, 2}, "set of two")
             assert await log_of(one) == await log_of(two)
         else:
-            await brokers.until(lambda: "this log is damaged at" in elected(one).problem, "refusal")
+            await brokers.until(lambda: "this log is damaged at" in elected(one).copy.problem, "refusal")
 
     run(main)

@@ -170,7 +170,7 @@ def test_bi342_a_broker_outside_the_set_when_the_members_are_gone(row, run):
         one = await brokers.start("one")
         await brokers.until(lambda: leads(one), "master")
         other = await brokers.start("other", asyncLearner=True)
-        await brokers.until(lambda: elected(other).followed, "copy")
+        await brokers.until(lambda: elected(other).copy.followed, "copy")
         await other.stop()
         await one.stop()
         other = await brokers.start("other")
@@ -467,8 +467,8 @@ def test_bi371_a_log_of_fixed_roles(row, run):
         await brokers.until(lambda: leads(one), "master")
         await put(one, 20)
         two = await brokers.start("two", namesrv=one.namesrv)
-        await brokers.until(lambda: "differs" in elected(two).problem, "refusal")
-        return elected(two).problem, ha_address(one), last
+        await brokers.until(lambda: "differs" in elected(two).copy.problem, "refusal")
+        return elected(two).copy.problem, ha_address(one), last
 
     seen, address, last = run(main)
     row.check(seen, "starts", address=address, place=3, end=last)
@@ -481,10 +481,10 @@ def test_bi372_a_master_of_an_older_epoch(row, run, logged):
         machine = elected(two).machine
         machine._standing = machine.standing._replace(epoch=9)
         machine.epoch = 9
-        await elected(two)._end_copying()
+        await elected(two).copy.end()
         await elected(two).follow(Follow(1, 9, one.broker.registration.address, ha_address(one)))
-        await brokers.until(lambda: "epoch" in elected(two).problem, "refusal")
-        return elected(two).problem, ha_address(one), older
+        await brokers.until(lambda: "epoch" in elected(two).copy.problem, "refusal")
+        return elected(two).copy.problem, ha_address(one), older
 
     seen, address, older = run(main)
     row.check(seen, "starts", address=address, epoch=older, known=9)
@@ -561,8 +561,8 @@ def test_bi380_a_slave_that_is_older_than_the_first_file_of_its_master(row, run)
         first = end(one) // 65536 * 65536
         await brokers.until(lambda: one.store.raw_log.log_range().min_offset == first, "deleted files")
         two = await brokers.start("two", fileReservedTime=0)
-        await brokers.until(lambda: "has deleted what follows" in elected(two).problem, "refusal")
-        return elected(two).problem, ha_address(one), old, first
+        await brokers.until(lambda: "has deleted what follows" in elected(two).copy.problem, "refusal")
+        return elected(two).copy.problem, ha_address(one), old, first
 
     seen, address, old, first = run(main)
     row.check(seen, "starts", address=address, end=old, first=first)

@@ -41,7 +41,7 @@ class _Parts:
     def _followed(self) -> str | None:
         """Return the broker address of the master whose tables are copied."""
         if self.election.enabled:
-            return self.election.followed
+            return self.election.copy.followed
         return self.slave.followed if self.acting.may_copy_tables() else None
 
     def _elected_id(self) -> int:

@@ -200,8 +200,8 @@ def elected_state(broker: Broker, election: ElectionService, tables: TablesServi
     held = machine.set if machine is not None and machine.is_master else None
     end, now = broker.store.state().max_log_offset, election.now
     copying = {
-        **_copying(election.connection, election.read_at_ms, now),
-        "masterAddr": "" if master else election.master_ha_address,
+        **_copying(election.copy.connection, election.copy.read_at_ms, now),
+        "masterAddr": "" if master else election.copy.ha_address,
         "maxOffset": 0 if master else end,
         "problem": "" if master else election.why_apart,
         "tablesProblem": tables.missing,
@@ -215,8 +215,8 @@ def elected_state(broker: Broker, election: ElectionService, tables: TablesServi
         lack=machine.problem(now) if machine is not None and lacks else "",
         sent_bytes=election.port.sent_bytes,
         refused=election.port.refusals.count,
-        received_bytes=election.received_bytes,
-        not_following=None if held is not None or election.followed is not None else election.why_apart,
+        received_bytes=election.copy.received_bytes,
+        not_following=None if held is not None or election.copy.followed is not None else election.why_apart,
         tables_problem=tables.missing,
         copying=copying,
         election=election_members(election),
@@ -257,14 +257,14 @@ def election_members(election: ElectionService) -> dict[str, Any]:
         "engine": rules.engine,
         "fencing": rules.fencing.value,
         "minInSyncReplicas": rules.least_copies,
-        "leaseMillis": 0 if election.engine is None else round(1000 * election.engine.lease_s),
+        "leaseMillis": round(1000 * election.engine.lease_s),
         "learner": rules.learner,
         "apart": apart,
         "knownSince": 0 if running is None else running.known_since_ms,
         "ownId": own_id,
         "epoch": 0 if machine is None else machine.epoch,
         "master": None if machine is None else machine.master,
-        "masterAddr": election.registration.address if own else standing.address,
+        "masterAddr": election.broker.registration.address if own else standing.address,
         "syncStateSet": sorted(standing.members if held is None else held.members),
         "syncStateSetEpoch": standing.set_epoch if held is None else held.set_epoch,
         "away": [{"brokerId": broker_id, "timestamp": at_ms} for broker_id, at_ms in away.items()],
@@ -277,7 +277,7 @@ def election_members(election: ElectionService) -> dict[str, Any]:
 
 def epoch_cache(election: ElectionService) -> dict[str, Any]:
     """Return RocketMQ's EpochEntryCache, whose last epoch has no end."""
-    registration, entries = election.registration, election.log.epochs.entries
+    registration, entries = election.broker.registration, election.log.epochs.entries
     ends = [*(each.start for each in entries[1:]), NO_END][: len(entries)]  # an empty log has no epochs
     return {
         "brokerId": registration.broker_id,

@@ -98,7 +98,7 @@ class ElectionRequests:
 
     async def _change(self, wish: ChangeMasterRequest, machine: Machine) -> None:
         election, engine = self._election.election, self._election.engine
-        assert election is not None and engine is not None
+        assert election is not None
         if wish.act in ("handover", "demote"):
             await election.hand_over(wish.broker_id, waits=wish.act == "handover")
         elif wish.act == "promote" and wish.broker_id is not None:

@@ -17,7 +17,7 @@ from collections.abc import Callable
 from typing import Final
 
 from gantrymq.errors import ConfigError, GantryError, RequestRefused, ServiceNotAvailable
-from gantrymq.interfaces import Broker, Registration
+from gantrymq.interfaces import Broker
 from gantrymq.model.role import Role
 from gantrymq.remoting.codes import RequestCode
 from gantrymq.remoting.command import Command, response_to
@@ -33,7 +33,6 @@ from gantrymq_replication.election.engines import make_engine
 from gantrymq_replication.election.etcd_access import etcd_access
 from gantrymq_replication.election.etcd_client import EtcdClient
 from gantrymq_replication.election.fixed_roles import forget_epochs
-from gantrymq_replication.election.following import Following
 from gantrymq_replication.election.identity import IdentityFiles, lock_identity
 from gantrymq_replication.election.machine import Follow, Machine
 from gantrymq_replication.election.runner import Election, ElectionRules, Mastered
@@ -70,6 +69,15 @@ class ElectionService:
     stops_last = True  # acknowledgements wait for slaves
     roles = frozenset(Role)
 
+    # Set at the start, with elected roles.
+    broker: Broker
+    clock: Clock
+    rules: ElectionSettings
+    log: ElectedLog
+    copy: ElectedCopy
+    port: ElectedPort
+    engine: Engine
+
     def __init__(self, gate: ElectedGate) -> None:
         self.election: Election | None = None  # None: roles are fixed
         self.away = Away()  # while this broker is the master
@@ -77,11 +85,9 @@ class ElectionService:
         self.copies = TableCopies(self)
         self.on_follow: Callable[[], object] = lambda: None  # called when another master is followed
         self._gate = gate
-        self._engine: Engine | None = None
-        self._copy: ElectedCopy | None = None  # None: roles are fixed
         self._keeping: asyncio.Task[None] | None = None
-        self._leads = False
-        self._serving = False  # as the master of the epoch `_epoch`
+        self.leads = False  # this broker is the master, or about to be
+        self.is_serving = False  # as the master of the epoch `_epoch`
         self._followed_ids = frozenset[int]()  # of the last master that was another broker
         self._epoch = 0  # the last one that this broker was the master of, since the start
         self._waits_until = 0.0  # for slaves to follow the new epoch; clients try again meanwhile
@@ -99,87 +105,27 @@ class ElectionService:
         return self.election is not None
 
     @property
-    def followed(self) -> str | None:
-        """The broker address of the master whose log is being copied; None if none is."""
-        return None if self._copy is None else self._copy.followed
-
-    @property
-    def connection(self) -> Following | None:
-        """The connection to the master that is followed; None without one."""
-        return None if self._copy is None else self._copy.connection
-
-    @property
-    def read_at_ms(self) -> int:
-        """Wall time when a master was last heard; 0 for never."""
-        return 0 if self._copy is None else self._copy.read_at_ms
-
-    @property
-    def problem(self) -> str:
-        """Why this broker does not follow its master; empty if it does, or has none."""
-        return "" if self._copy is None else self._copy.problem
-
-    @property
-    def master_ha_address(self) -> str:
-        """Where this broker follows its master, or tries to; empty before it has."""
-        return "" if self._copy is None else self._copy.ha_address
-
-    @property
     def machine(self) -> Machine | None:
         """The state of the election; None before this broker has an id."""
         return None if self.election is None else self.election.machine
-
-    @property
-    def engine(self) -> Engine | None:
-        """What elects; None while roles are fixed."""
-        return self._engine
-
-    @property
-    def received_bytes(self) -> int:
-        """Bytes of the log received from masters since the start."""
-        return 0 if self._copy is None else self._copy.received_bytes
 
     @property
     def why_apart(self) -> str:
         """Why this broker neither serves as the master nor follows one; empty if it does."""
         if self.election is not None and self.election.problem:
             return self.election.problem
-        if self.problem or self.machine is None:
-            return self.problem
-        if self.followed is not None:
+        if self.copy.problem or self.machine is None:
+            return self.copy.problem
+        if self.copy.followed is not None:
             return ""
         if self.machine.master is not None and not self.machine.own:
             return f"it has not connected to the master yet, broker id {self.machine.master}"
         return self.machine.problem(self.now)
 
     @property
-    def rules(self) -> ElectionSettings:
-        """The settings."""
-        return self._rules
-
-    @property
-    def registration(self) -> Registration:
-        """The broker's names."""
-        return self._broker.registration
-
-    @property
-    def log(self) -> ElectedLog:
-        """The log with its epochs."""
-        return self._log
-
-    @property
-    def is_serving(self) -> bool:
-        """Whether this broker is a master that serves slaves."""
-        return self._serving
-
-    @property
-    def clock(self) -> Clock:
-        """The world's."""
-        return self._clock
-
-    @property
     def now(self) -> float:
         """Monotonic seconds."""
-        return self._clock.monotonic()
+        return self.clock.monotonic()
 
     # --- start and stop -----------------------------------------------------------------------------------------------
 
@@ -203,53 +149,53 @@ class ElectionService:
                 "enableControllerMode=true with store=memory: this broker could be elected after it has lost its log; "
                 "select store=mmap"
             )
-        self._broker, self._clock = broker, broker.world.clock
-        self._ha, self._rules = HaSettings.of(broker.settings), ElectionSettings.of(broker.settings, broker.root)
+        self.broker, self.clock = broker, broker.world.clock
+        self._ha, self.rules = HaSettings.of(broker.settings), ElectionSettings.of(broker.settings, broker.root)
         self._streams, etcd = HaStreams(broker.world, broker.settings), None
-        if self._rules.engine == ETCD:
-            access = etcd_access(broker.settings, broker.world.files, self._rules.endpoints)
-            etcd = EtcdClient(self._clock, access)
-        strict = self._rules.all_in_sync
-        self._log = ElectedLog(broker, raw, self._rules.epochs, keeps_confirmed=strict)
-        copy = self._copy = ElectedCopy(
-            *(broker, self._log, self._ha, self._rules, self._streams),
+        if self.rules.engine == ETCD:
+            access = etcd_access(broker.settings, broker.world.files, self.rules.endpoints)
+            etcd = EtcdClient(self.clock, access)
+        strict = self.rules.all_in_sync
+        self.log = ElectedLog(broker, raw, self.rules.epochs, keeps_confirmed=strict)
+        self.copy = ElectedCopy(
+            *(broker, self.log, self._ha, self.rules, self._streams),
             *(self._lacks_tables, self._electable, self._copy_news),
         )
-        for folder in {self._rules.epochs.parent, self._rules.identity.parent}:
+        for folder in {self.rules.epochs.parent, self.rules.identity.parent}:
             broker.world.files.make_dirs(folder)
-        self._identity_lock = lock_identity(broker.world.files, self._rules.identity, broker.root)
+        self._identity_lock = lock_identity(broker.world.files, self.rules.identity, broker.root)
         names = IdentityFiles(
-            *(broker.world.files, self._rules.identity, broker.registration.cluster, broker.registration.broker_name)
+            *(broker.world.files, self.rules.identity, broker.registration.cluster, broker.registration.broker_name)
         )
         granted = names.granted()
         self._show()
         await broker.role.change(Role.REPLICA, 0)  # before anything is hidden that a service has read
-        await self._log.hide_unconfirmed()
+        await self.log.hide_unconfirmed()
         broker.role.keep_from(lambda: raw.log_range().max_offset)  # its own retention decides
         broker.role.start_services_after(self._all_shown)
         broker.role.guard(self._refusal)
         self._granted_id = 0 if granted is None else granted.broker_id
         broker.registration.change(held=NO_ID)
         self._gate.open(self, self._ha.slave_timeout_s)
-        self.port = ElectedPort(broker, self._ha, self._streams, self._log, self)
+        self.port = ElectedPort(broker, self._ha, self._streams, self.log, self)
         await self.port.open()
-        self._engine = make_engine(broker, self._rules, etcd, durable=self._log.durable)
-        unelectable = "this broker is a learner (asyncLearner=true)" if self._rules.learner else self._log.problem
-        if self._log.problem:
-            log.warning("%s", self._log.problem)
-        rules = ElectionRules(self._rules.set_rules, self._rules.fencing)
-        self.election = Election(broker.world, self._engine, self, rules, unelectable)
+        self.engine = make_engine(broker, self.rules, etcd, durable=self.log.durable)
+        unelectable = "this broker is a learner (asyncLearner=true)" if self.rules.learner else self.log.problem
+        if self.log.problem:
+            log.warning("%s", self.log.problem)
+        rules = ElectionRules(self.rules.set_rules, self.rules.fencing)
+        self.election = Election(broker.world, self.engine, self, rules, unelectable)
         self.seen = self.election.seen
         self._cancel = [
             broker.messages.on_appended(self._appended),
-            broker.registration.on_master_told(copy.learn),
+            broker.registration.on_master_told(self.copy.learn),
         ]
         self._keeping = asyncio.ensure_future(self._keep_always())
         self.election.start()
 
     async def leave(self) -> None:
         """Hand over while name servers name this broker: a route without a master fails sends of RocketMQ's clients."""
-        if self.election is None or not self._serving:
+        if self.election is None or not self.is_serving:
             return
         self._leaving = True
         try:
@@ -257,10 +203,10 @@ class ElectionService:
         except GantryError as error:
             log.info("this master ends without a successor: %s", error)
             return
-        until = self._clock.monotonic() + LAST_S
-        while self._serving and self._clock.monotonic() < until:
-            await self._clock.sleep(0.01)
-        await self._clock.sleep(NAMED_S)
+        until = self.clock.monotonic() + LAST_S
+        while self.is_serving and self.clock.monotonic() < until:
+            await self.clock.sleep(0.01)
+        await self.clock.sleep(NAMED_S)
         self._register(self.election.own_id)
 
     async def stop(self) -> None:
@@ -272,10 +218,10 @@ class ElectionService:
         self._note_confirmed()
         await self.election.stop(resign=True)
         await self._tell_master()
-        self._leads = self._serving = False
+        self.leads = self.is_serving = False
         self._gate.release()
         self.copies.look()
-        await self._end_copying()
+        await self.copy.end()
         await self.port.close()
         await self.port.end_all("this broker stops")
         for cancel in self._cancel:
@@ -283,8 +229,7 @@ class ElectionService:
         if self._keeping is not None:
             self._keeping.cancel()
             await asyncio.wait([self._keeping])
-        if self._copy is not None:
-            await self._copy.close()
+        await self.copy.close()
         await self._keep()
         if self._identity_lock is not None:
             self._identity_lock.release()
@@ -293,35 +238,35 @@ class ElectionService:
     async def _tell_master(self) -> None:
         """Inform the master that this broker stops, so that it does not count as lost."""
         machine, election = self.machine, self.election
-        if machine is None or election is None or self._copy is None or machine.master is None or machine.own:
+        if machine is None or election is None or machine.master is None or machine.own:
             return
         if machine.standing.address:
-            await self._copy.stops(machine.standing.address, election.own_id)
+            await self.copy.stops(machine.standing.address, election.own_id)
 
     async def _set_has_all(self) -> None:
-        until = self._clock.monotonic() + LAST_S
-        while self._serving and self.confirmed < self._log.end and self._clock.monotonic() < until:
-            await self._clock.sleep(0.01)
+        until = self.clock.monotonic() + LAST_S
+        while self.is_serving and self.confirmed < self.log.end and self.clock.monotonic() < until:
+            await self.clock.sleep(0.01)
 
     # --- the log ------------------------------------------------------------------------------------------------------
 
     def progress(self) -> Progress:
         """Return how far the log is. See `Host.progress`."""
-        machine, log = self.machine, self._log
-        electable = self._rules.learner or machine is None or not machine.unelectable
+        machine, log = self.machine, self.log
+        electable = self.rules.learner or machine is None or not machine.unelectable
         return Progress(log.epochs.last_epoch, log.surely, self.confirmed, electable, log.whole)
 
     def log_end(self) -> int:
         """Return the end of the log. See `Host.log_end`."""
-        return self._log.end
+        return self.log.end
 
     @property
     def confirmed(self) -> int:
         """What every member of the in-sync set has, as far as this broker knows."""
         machine = self.machine
         if machine is not None and machine.set is not None and machine.is_master:
-            return max(self._log.confirmed, machine.set.confirmed)
-        return self._log.confirmed
+            return max(self.log.confirmed, machine.set.confirmed)
+        return self.log.confirmed
 
     def stored(self, log_offset: int) -> None:
         """Count this broker's own copy up to *log_offset*."""
@@ -333,7 +278,7 @@ class ElectionService:
                 self.moved()
 
     def _appended(self, end: int) -> None:
-        if not self._log.durable and (machine := self.machine) is not None:
+        if not self.log.durable and (machine := self.machine) is not None:
             machine.appended(end)
 
     def unconfirmed(self, log_offset: int) -> str:
@@ -341,14 +286,14 @@ class ElectionService:
         machine = self.machine
         if machine is None or not machine.is_master:
             return "this broker is not the master any more"
-        now = self._clock.monotonic()
+        now = self.clock.monotonic()
         if machine.may_acknowledge(log_offset, now):
             return ""
         return machine.problem(now) or "the in-sync set does not have it"
 
     def _refusal(self) -> GantryError | None:
         """Return why a message is not accepted now, as the clock says."""
-        machine, now = self.machine, self._clock.monotonic()
+        machine, now = self.machine, self.clock.monotonic()
         if machine is not None and not self._stopping and machine.may_accept(now):
             return None
         if self._stopping or machine is None:
@@ -361,17 +306,12 @@ class ElectionService:
             return RequestRefused(1, problem)
         return ServiceNotAvailable(f"service not available now: {problem}")
 
-    @property
-    def leads(self) -> bool:
-        """Whether this broker is the master, or about to be."""
-        return self._leads
-
     def _show(self) -> None:
         """Let consumers see what is confirmed."""
         confirmed = self.confirmed
-        if confirmed != self._log.raw.visibility_limit:
-            self._log.confirm(confirmed)  # which stays when this broker is the master no more
-            self._log.raw.limit_visibility(confirmed)
+        if confirmed != self.log.raw.visibility_limit:
+            self.log.confirm(confirmed)  # which stays when this broker is the master no more
+            self.log.raw.limit_visibility(confirmed)
 
     def moved(self) -> None:
         """Let pass what is confirmed now, and tell slaves."""
@@ -381,11 +321,11 @@ class ElectionService:
         self.port.confirmed()
 
     def _note_confirmed(self) -> None:
-        self._log.confirm(self.confirmed)
+        self.log.confirm(self.confirmed)
 
     async def _keep_always(self) -> None:
         while True:
-            await self._clock.sleep(KEEP_S)
+            await self.clock.sleep(KEEP_S)
             try:
                 self._look_at_id()
                 await self._keep()
@@ -395,13 +335,13 @@ class ElectionService:
     async def _keep(self) -> None:
         self._note_confirmed()
         try:
-            await self._log.keep_confirmed()
+            await self.log.keep_confirmed()
         except (GantryError, OSError) as error:
             log.warning("the confirm offset is not kept: %s", error)
 
     def _register(self, broker_id: int) -> None:
         self._registers = True
-        self._broker.registration.change(broker_id=broker_id, held="")
+        self.broker.registration.change(broker_id=broker_id, held="")
 
     async def settle_id(self) -> None:
         """Wait until the engine has confirmed the id, refused it or not answered, `CONFIRM_S` at most, and register.
@@ -412,7 +352,7 @@ class ElectionService:
         while (election := self.election) is not None and self.now < until:
             if election.own_id or election.refused or election.unreachable:
                 break
-            await self._clock.sleep(LOOK_S)
+            await self.clock.sleep(LOOK_S)
         self._look_at_id()
 
     def _look_at_id(self) -> None:
@@ -422,7 +362,7 @@ class ElectionService:
         it would take. While the engine cannot be reached, the id counts, so that reads go on.
         """
         election = self.election
-        if election is None or self._leads:
+        if election is None or self.leads:
             return
         granted = self._granted_id if election.unreachable and not election.refused else 0
         if own_id := election.own_id or granted:
@@ -430,60 +370,59 @@ class ElectionService:
                 self._register(own_id)
         elif election.problem:
             self._registers = False
-            self._broker.registration.change(held=f"{NO_ID}: {election.problem}")
+            self.broker.registration.change(held=f"{NO_ID}: {election.problem}")
 
     # --- roles --------------------------------------------------------------------------------------------------------
 
     async def become_master(self, epoch: int) -> Mastered:
         """Begin *epoch* at the end of the log. See `Host.become_master`."""
-        self._serving = False
-        await self._end_copying()
+        self.is_serving = False
+        await self.copy.end()
         await self.port.end_all(f"epoch {epoch} begins")
-        await self._log.begin(epoch)
+        await self.log.begin(epoch)
         machine = self.machine
         if machine is not None and self.election is not None and machine.standing.members == {self.election.own_id}:
-            self._log.confirm(self._log.surely)  # nobody else has to have it; services begin with all that they know
+            self.log.confirm(self.log.surely)  # nobody else has to have it; services begin with all that they know
             self._show()
         self.copies.begin()
-        self._log.whole = True  # what it lacks is not part of the log any more
-        confirmed, self._leads = self._log.confirmed, True
-        await self._broker.role.change(Role.MASTER, epoch)
+        self.log.whole = True  # what it lacks is not part of the log any more
+        confirmed, self.leads = self.log.confirmed, True
+        await self.broker.role.change(Role.MASTER, epoch)
         self._register(0)
-        self._epoch, self._serving = epoch, True
-        if self._copy is not None:
-            self._copy.problem = ""
+        self._epoch, self.is_serving = epoch, True
+        self.copy.problem = ""
         if machine is not None and self.election is not None:
             others = (machine.standing.members | self._followed_ids) - {self.election.own_id}
-            self.away.begin(others, self._broker.world.clock.now_ms())
+            self.away.begin(others, self.broker.world.clock.now_ms())
         self._waits_until = self.now + FIRST_S
-        return Mastered(confirmed, self._log.surely)
+        return Mastered(confirmed, self.log.surely)
 
     async def _all_shown(self) -> None:
         """Wait until the log that a new master began with is visible: its services look there for what was done."""
-        end = self._log.end
+        end = self.log.end
         while self.confirmed < end:
-            await self._clock.sleep(LOOK_S)
+            await self.clock.sleep(LOOK_S)
 
     async def follow(self, master: Follow) -> None:
         """Copy the log of *master*. See `Host.follow`."""
         await self._stand_down(f"broker id {master.master} is the master of epoch {master.epoch}", master.epoch)
         self._followed_ids = frozenset({master.master})
         self.on_follow()
-        if not self._leaving and self._copy is not None:  # else it would enter the set, and the master wait for it
-            self._copy.begin(master, self.election.own_id if self.election is not None else 0)
+        if not self._leaving:  # else it would enter the set, and the master wait for it
+            self.copy.begin(master, self.election.own_id if self.election is not None else 0)
 
     async def stand_down(self, reason: str) -> None:
         """Serve reads only. See `Host.stand_down`."""
-        await self._stand_down(reason, self._broker.role.epoch)
+        await self._stand_down(reason, self.broker.role.epoch)
 
     async def _stand_down(self, reason: str, epoch: int) -> None:
         self._note_confirmed()
-        self._leads = self._serving = False
+        self.leads = self.is_serving = False
         self._gate.release()
         self.copies.look()
-        await self._end_copying()
+        await self.copy.end()
         await self.port.end_all(reason)
-        await self._broker.role.change(Role.REPLICA, max(epoch, self._broker.role.epoch))
+        await self.broker.role.change(Role.REPLICA, max(epoch, self.broker.role.epoch))
         if self.election is not None and self.election.own_id and not self._leaving:
             self._register(self.election.own_id)
 
@@ -495,10 +434,6 @@ class ElectionService:
 
     # --- slave --------------------------------------------------------------------------------------------------------
 
-    async def _end_copying(self) -> None:
-        if self._copy is not None:
-            await self._copy.end()
-
     def _lacks_tables(self) -> bool:
         return not (self._epoch or self.has_tables())
 
@@ -507,8 +442,8 @@ class ElectionService:
 
     def _copy_news(self) -> None:
         """Take news of the master: the logs are equal, or more is confirmed."""
-        machine, whole = self.machine, self._log.whole and self._log.end >= self._log.needed
-        if machine is not None and machine.unelectable and whole and not self._rules.learner:
+        machine, whole = self.machine, self.log.whole and self.log.end >= self.log.needed
+        if machine is not None and machine.unelectable and whole and not self.rules.learner:
             machine.unelectable = ""
         self._show()
 
@@ -517,7 +452,7 @@ class ElectionService:
     def slave_problem(self, slave: SlaveHandshake) -> str:
         """Return why *slave* is not served; empty if it is."""
         machine = self.machine
-        if not self._serving or machine is None or machine.epoch != self._epoch or not machine.is_master:
+        if not self.is_serving or machine is None or machine.epoch != self._epoch or not machine.is_master:
             return "this broker is not the master"
         if slave.broker_id < 1:
             return f"it says that it is broker id {slave.broker_id}, and ids in a set begin with 1"
@@ -531,8 +466,8 @@ class ElectionService:
         The engine is asked once for an id that it has, and for another one at most every `UNKNOWN_S`. While it does not
         answer, slaves are served.
         """
-        machine, engine = self.machine, self._engine
-        if machine is None or engine is None or broker_id in self._ids | machine.standing.members:
+        machine, engine = self.machine, self.engine
+        if machine is None or broker_id in self._ids | machine.standing.members:
             return ""
         if self.now >= self._unknown.get(broker_id, 0.0):
             try:
@@ -566,14 +501,14 @@ class ElectionService:
         """Take a report."""
         election, machine = self.election, self.machine
         if election is not None and machine is not None:
-            election.do(machine.reported(slave.broker_id, acked, self._clock.monotonic()))
+            election.do(machine.reported(slave.broker_id, acked, self.clock.monotonic()))
 
     def gone(self, slave: SlaveHandshake) -> None:
         """Take the end of the last connection of a slave."""
         election, machine = self.election, self.machine
         if election is not None and machine is not None:
-            self.away.gone(slave.broker_id, self._clock.now_ms())
-            election.do(machine.gone(slave.broker_id, self._clock.monotonic()))
+            self.away.gone(slave.broker_id, self.clock.now_ms())
+            election.do(machine.gone(slave.broker_id, self.clock.monotonic()))
 
     def stops(self, broker_id: int) -> None:
         """Note that another broker of the set stops, so that it does not count as lost."""
@@ -589,13 +524,13 @@ class ElectionService:
             EngineError: this broker is not the master; *broker_id* is alive, in the in-sync set, or the id of no broker
                 of the set; or the engine refuses or does not answer.
         """
-        machine, engine = self.machine, self._engine
-        if machine is None or engine is None or machine.set is None or not machine.is_master:
+        machine, engine = self.machine, self.engine
+        if machine is None or machine.set is None or not machine.is_master:
             raise EngineRefused("this broker is not the master")
         if broker_id in machine.set.counted:
             raise EngineRefused(
                 f"broker id {broker_id} is in the in-sync set {listed(machine.set.members)}, which needs it: it leaves "
-                f"the set when it is stopped and {self._rules.least_copies} others are in sync (minInSyncReplicas)"
+                f"the set when it is stopped and {self.rules.least_copies} others are in sync (minInSyncReplicas)"
             )
         if broker_id in machine.set.followers:
             raise EngineRefused(f"broker id {broker_id} is connected to this master: stop it first")
@@ -628,6 +563,6 @@ class ElectionService:
     @serves(RequestCode.NOTIFY_BROKER_ROLE_CHANGED, access=in_operation)
     def role_changed(self, asked: Command, connection: Connection) -> Command:
         """1008: a controller tells a new master; it is asked for, because any process may send this."""
-        if isinstance(self._engine, ControllerEngine):
-            self._engine.role_changed(asked)
+        if self.enabled and isinstance(self.engine, ControllerEngine):
+            self.engine.role_changed(asked)
         return response_to(asked)  # controllers send it without waiting for one
