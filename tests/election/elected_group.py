@@ -146,7 +146,7 @@ class Group:
                 and len(master.members) == len(running)
                 and master.elected.tables_everywhere >= master.elected.copies.number  # none is a learner
                 and all(
-                    each is master or (each.elected.followed and end(each.cluster) == end(master.cluster))
+                    each is master or (each.elected.copy.followed and end(each.cluster) == end(master.cluster))
                     for each in running
                 )
             )
@@ -162,7 +162,7 @@ class Group:
         now = self.clock.monotonic()
         return "; ".join(
             f"{each.host}: epoch {each.elected.machine.epoch}, {each.elected.machine.standing}, "
-            f"{each.elected.machine.problem(now)!r}, {each.elected.problem!r}"
+            f"{each.elected.machine.problem(now)!r}, {each.elected.copy.problem!r}"
             for each in self.all
             if each.runs and each.elected.machine is not None
         )

@@ -152,9 +152,9 @@ def test_a_master_that_acknowledges_does_not_give_way(monkeypatch):
         await group.complete()
         await sent(group, 1)
         await third.start()
-        await group.until(lambda: "the master lacks acknowledged messages" in third.elected.problem, "refusal")
+        await group.until(lambda: "the master lacks acknowledged messages" in third.elected.copy.problem, "refusal")
         await group.clock.sleep(20)
         assert first.leads or second.leads
-        assert not third.elected.followed and first.elected.machine.epoch == 2
+        assert not third.elected.copy.followed and first.elected.machine.epoch == 2
 
     simulate_group(main, monkeypatch, count=3, **NEEDED)

@@ -9,7 +9,7 @@ pytest.importorskip("gantrymq_replication")
 from gantrymq.config import Settings
 from gantrymq.errors import ConfigError
 from gantrymq_replication.election.etcd_access import etcd_access
-from gantrymq_replication.election.etcd_problems import explain
+from gantrymq_replication.election.etcd_client import explain
 from gantrymq_replication.settings import SCHEMA, ElectionSettings, settings_without_effect
 from gantrymq_testing import simulated
 

@@ -219,7 +219,7 @@ def test_what_was_seen_of_elections():
     async def main(broker, engine, until):
         engine.failures = [EngineUnreachable("no"), EngineRefused("no")]
         await broker.start()
-        seen = broker.election.seen
+        seen = broker.election.counts
         await until(lambda: broker.serving, "master")
         assert (seen.unreachable, seen.refused, seen.elections) == (1, 1, 0)  # epoch 1 was there before
         assert 3.9 < seen.without_master_s < 4.3 and seen.silent_s(broker.now) < 1

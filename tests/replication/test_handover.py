@@ -9,9 +9,9 @@ from gantrymq.config import Settings
 from gantrymq.errors import ConfigError, FormatError
 from gantrymq.loose_json import loads
 from gantrymq.model import properties as props
-from gantrymq_replication.acting.escape import sent_properties
-from gantrymq_replication.acting.handover import higher_delays, higher_offsets, timer_handover
-from gantrymq_replication.acting.headers import ExchangeHaInfo
+from gantrymq_replication.acting.escape_bridge import sent_properties
+from gantrymq_replication.acting.group import ExchangeHaInfo
+from gantrymq_replication.acting.takeover import higher_delays, higher_offsets, timer_handover
 from gantrymq_replication.replicas import Replica, Replicas
 from gantrymq_replication.settings import SCHEMA, HaSettings
 

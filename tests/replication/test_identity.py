@@ -10,9 +10,9 @@ from ha_pairs import end, following, problem, put, replicas, service, simulate_p
 
 from gantrymq.errors import ConfigError
 from gantrymq.world.real import RealFiles
-from gantrymq_replication.identity import MasterIdentity, SlaveIdentity, read_secret
 from gantrymq_replication.master import MasterService
 from gantrymq_replication.protocol import HEAD, Refused, SlaveSide
+from gantrymq_replication.secret_proof import MasterIdentity, SlaveIdentity, read_secret
 
 SECRET, OTHER = b"secret of the cluster", b"secret of a stranger"
 FILE = Path("/secret")

@@ -12,8 +12,7 @@ from typing import Any, Final
 
 from gantrymq.interfaces import Broker, RawLog
 from gantrymq_replication.appending import LogAppending
-from gantrymq_replication.damage import BLANK_MAGIC, LONGEST_BYTES, blank_end, is_damaged, keep
-from gantrymq_replication.durable_mark import DurableMark
+from gantrymq_replication.damage import BLANK_MAGIC, LONGEST_BYTES, DurableMark, blank_end, is_damaged, keep
 from gantrymq_replication.link import Link
 from gantrymq_replication.log_comparison import fixed_comparison, last_record_start, read_whole
 from gantrymq_replication.protocol import Refused, SlaveSide, Transfer, keep_records

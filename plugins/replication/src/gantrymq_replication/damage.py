@@ -6,6 +6,10 @@ acknowledged: it is never cut. A blank, which closes a log file, is either: anot
 recovery found damage up to the file's end. The records after it decide.
 
     <store>/recovered/<time in ms>/commitlog/<log offset of the first byte, 20 digits>     bytes that were cut
+
+The end of a slave's log that was surely on its disk is kept in a file (`DurableMark`). After an unclean stop, bytes
+after it may differ from the master's, because the disk never had them; bytes before it may not. The file is removed
+when the broker becomes a master, whose log differs for other reasons.
 """
 
 from __future__ import annotations
@@ -19,7 +23,7 @@ from gantrymq.interfaces import Broker
 from gantrymq_store_files.blank import MAGIC_BLANK
 from gantrymq_store_files.filler import FILLER_TOPIC
 
-__all__ = ["BLANK_MAGIC", "LONGEST_BYTES", "blank_end", "is_damaged", "keep"]
+__all__ = ["BLANK_MAGIC", "LONGEST_BYTES", "DurableMark", "blank_end", "is_damaged", "keep"]
 
 LONGEST_BYTES: Final = 4 * 1024 * 1024 + 128 * 1024  # a longest record, with its properties
 PIECE_BYTES: Final = 4 * 1024 * 1024  # of one kept file
@@ -96,3 +100,44 @@ async def keep(broker: Broker, read: Callable[[int, int], Awaitable[bytes]], sta
     except OSError as error:
         raise StoreError(f"what differs from the master's log cannot be kept in {folder}: {error}") from error
     return str(folder)
+
+
+FILE: Final = "durable"
+
+
+class DurableMark:
+    """The file."""
+
+    def __init__(self, broker: Broker) -> None:
+        self._files, self._workers = broker.world.files, broker.world.workers
+        self._path = broker.root / "plugins" / "replication" / FILE
+        self._broker = broker
+
+    def read(self) -> int | None:
+        """Return the log offset, the start of a record; None if it is not known."""
+        if self._files.stat(self._path) is None:
+            return None
+        text = self._files.read(self._path)
+        return int(text) if text.isdigit() else None
+
+    async def begin(self, log_offset: int) -> None:
+        """Write it unless there is one; *log_offset*: the end of a log that was opened, so that it is on the disk.
+
+        Raises:
+            StoreError: the disk failed.
+        """
+        if self.read() is None:
+            try:
+                await self.write(log_offset)
+            except OSError as error:
+                raise StoreError(f"{self._path} cannot be written: {error}") from error
+
+    async def write(self, log_offset: int) -> None:
+        """Replace it, durably."""
+        self._broker.state_folder("replication")
+        await self._workers.run(self._files.replace, self._path, b"%d" % log_offset)
+
+    def forget(self) -> None:
+        """Remove it."""
+        if self._files.stat(self._path) is not None:
+            self._files.remove(self._path)

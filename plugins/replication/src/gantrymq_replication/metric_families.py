@@ -127,22 +127,22 @@ _ELECTION: Final[Sequence[_Metric[ElectionService]]] = (
     _Metric(
         "gantrymq_election_elections_total",
         "New masters and new epochs that this broker has seen since its start.",
-        lambda election: election.seen.elections,
+        lambda election: election.counts.elections,
     ),
     _Metric(
         "gantrymq_election_without_master_seconds_total",
         "Seconds since the start in which this broker knew no master, or was a master that is fenced.",
-        lambda election: election.seen.without_master_s,
+        lambda election: election.counts.without_master_s,
     ),
     _Metric(
         "gantrymq_election_engine_silent_seconds",
         "Seconds since the engine of elections answered, or since the start.",
-        lambda election: election.seen.silent_s(election.now),
+        lambda election: election.counts.silent_s(election.now),
     ),
     _Metric(
         "gantrymq_election_engine_errors_total",
         "Calls of the engine of elections since the start that had no answer, or were refused.",
-        lambda election: {"unreachable": election.seen.unreachable, "refused": election.seen.refused},
+        lambda election: {"unreachable": election.counts.unreachable, "refused": election.counts.refused},
         label="kind",
     ),
     _Metric(

@@ -99,7 +99,7 @@ class OwnCommits:
     def _committed(self, group: str, queue: Queue, queue_offset: int) -> None:
         if self._broker.role.current is Role.MASTER:
             return
-        if not is_system_topic(queue.topic):  # those of an acting master's services; `acting.returning` takes them
+        if not is_system_topic(queue.topic):  # those of an acting master's services; `acting.takeover` reads them
             self.offsets[group, queue] = queue_offset
         self._changed.set()
 

@@ -34,7 +34,9 @@ __all__ = [
 REPORT: Final = struct.Struct(">q")
 HEAD: Final = struct.Struct(">qi")
 MOST_OFFSET: Final = 1 << 60  # text and TLS hellos read as larger numbers
-CHALLENGE_OFFSET: Final = int.from_bytes(b"\xffHA-ID\0\x01", "big", signed=True)  # `identity`; the last byte: version
+CHALLENGE_OFFSET: Final = int.from_bytes(
+    b"\xffHA-ID\0\x01", "big", signed=True
+)  # see `secret_proof`; last: version
 TLS_HELLO: Final = re.compile(rb"\x16\x03[\x00-\x04]", re.DOTALL)
 TLS_ALERT: Final = re.compile(rb"\x15\x03[\x00-\x04]", re.DOTALL)
 NO_HA_PORT: Final = "is that the HA port of a RocketMQ broker?"

@@ -16,7 +16,7 @@ from gantrymq.model.hosts import parse_address
 from gantrymq.model.role import Role
 from gantrymq.world.clock import wait_set
 from gantrymq_replication.copying import Copying
-from gantrymq_replication.durable_mark import DurableMark
+from gantrymq_replication.damage import DurableMark
 from gantrymq_replication.master_broker import MasterBroker
 from gantrymq_replication.protocol import Refused
 from gantrymq_replication.settings import SLAVE, HaSettings

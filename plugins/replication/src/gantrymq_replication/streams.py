@@ -2,7 +2,7 @@
 
 With haTlsEnable both sides use the certificates of the ``tls.`` settings: the master as a server, which may require a
 certificate of its slaves (tls.server.need.client.auth), and the slave as a client. With haSecretPath both then prove
-that they know its secret (`identifying`).
+that they know its secret (`secret_proof`).
 """
 
 from __future__ import annotations
@@ -18,9 +18,8 @@ from gantrymq.remoting.admission import admission_of
 from gantrymq.remoting.tls_settings import tls_client
 from gantrymq.remoting.tls_transport import TlsTransport
 from gantrymq.world import Clock, Timer, World
-from gantrymq_replication.identifying import identify_master, identify_slave
-from gantrymq_replication.identity import read_secret
 from gantrymq_replication.link import Connected, Link, speaks_http
+from gantrymq_replication.secret_proof import identify_master, identify_slave, read_secret
 
 __all__ = ["HaStreams", "Silence"]
 

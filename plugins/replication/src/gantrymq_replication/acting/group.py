@@ -6,7 +6,8 @@ that a broker cannot reach, must not make a slave act beside its master.
 RocketMQ's brokers use requests that name servers of 4.9 know as well, unless compatibleWithOldNameSrv=false. Those have
 no acting masters, so they are not asked here.
 
-Source: apache/rocketmq broker/.../out/BrokerOuterAPI.java (sendHeartbeat, syncBrokerMemberGroup).
+Source: apache/rocketmq broker/.../out/BrokerOuterAPI.java (sendHeartbeat, syncBrokerMemberGroup), and
+remoting/.../protocol/header/ExchangeHAInfo{Request,Response}Header.java.
 """
 
 from __future__ import annotations
@@ -21,9 +22,10 @@ from gantrymq.loose_json import loads
 from gantrymq.remoting.client import RemotingClient
 from gantrymq.remoting.codes import RequestCode
 from gantrymq.remoting.command import request
+from gantrymq.remoting.headers.base import Header, Int64, RequestHeader, header_of
 from gantrymq_replication.peers import ask
 
-__all__ = ["Group"]
+__all__ = ["ExchangeHaInfo", "Group", "MinBrokerIdChange"]
 
 log = logging.getLogger("gantrymq.replication")
 
@@ -84,3 +86,23 @@ class Group:
         if not self._warned:
             self._warned = True
             log.warning("a name server does not tell the members of this group, which acting masters need: %s", problem)
+
+
+@header_of(RequestCode.EXCHANGE_BROKER_HA_INFO)
+class ExchangeHaInfo(RequestHeader):
+    """A returning master tells its addresses to a slave; without fields, a slave asks for them."""
+
+    master_ha_address: str | None = None
+    master_flush_offset: Int64 | None = None
+    master_address: str | None = None
+
+
+@header_of(RequestCode.NOTIFY_MIN_BROKER_ID_CHANGE)
+class MinBrokerIdChange(Header):
+    """A name server tells that another broker of the group has the smallest id now."""
+
+    min_broker_id: Int64 | None = None
+    broker_name: str | None = None
+    min_broker_addr: str | None = None
+    offline_broker_addr: str | None = None
+    ha_broker_addr: str | None = None

@@ -1,6 +1,6 @@
 """The service ``acting_master``: heartbeats, the members of the group, and the role of a slave that may act.
 
-    master   takes over what its slaves did while it was away (`returning`), then serves
+    master   takes over what its slaves did while it was away (`takeover`), then serves
     slave    each syncBrokerMemberGroupPeriod, and when a name server tells a change (905), asks the members and acts,
              or stops acting (`rules`); it also stops when it is connected to its master, and when 906 tells that a
              master returns, so that its answers to 43, 45 and 60 are final
@@ -29,13 +29,12 @@ from gantrymq.remoting.connection import Connection
 from gantrymq.remoting.serving import in_operation, serves
 from gantrymq.remoting.tls_settings import client_of
 from gantrymq.world.clock import wait_set
-from gantrymq_replication.acting.escape import Escape, NoEscape
-from gantrymq_replication.acting.group import Group
-from gantrymq_replication.acting.headers import ExchangeHaInfo, MinBrokerIdChange
+from gantrymq_replication.acting.escape_bridge import Escape, NoEscape
+from gantrymq_replication.acting.group import ExchangeHaInfo, Group, MinBrokerIdChange
+from gantrymq_replication.acting.pause_watch import PauseWatch
 from gantrymq_replication.acting.peer_settings import PeerSettings
-from gantrymq_replication.acting.returning import take_over
 from gantrymq_replication.acting.rules import ActingRules
-from gantrymq_replication.acting.standstill import Standstill
+from gantrymq_replication.acting.takeover import take_over
 from gantrymq_replication.settings import SLAVE, HaSettings
 from gantrymq_replication.slave import SlaveService
 
@@ -62,7 +61,7 @@ class ActingService:
         self._told = asyncio.Event()
         self._announced: Connection | None = None  # over which a master announced its return last
         self._stood_still_s = 0.0  # since the last handover
-        self._standstill: Standstill | None = None
+        self._pause_watch: PauseWatch | None = None
         self._copies_from = 0.0  # monotonic seconds, see `may_copy_tables`
         self._peers: PeerSettings | None = None
         self._asking: asyncio.Task[None] | None = None
@@ -127,15 +126,15 @@ class ActingService:
         elif not rules.skip_pre_online:
             await take_over(broker, self._group, self._client, self._own(rules))
             await broker.role.change(Role.MASTER, broker.role.epoch)
-            self._standstill = Standstill(self._clock, rules.heartbeat_timeout_ms / 2000, self._stood_still)
-            self._standstill.start()
+            self._pause_watch = PauseWatch(self._clock, rules.heartbeat_timeout_ms / 2000, self._stood_still)
+            self._pause_watch.start()
         self._task = asyncio.ensure_future(self._run())
 
     async def stop(self) -> None:
         """End the watch."""
-        if self._standstill is not None:
-            self._standstill.stop()
-            self._standstill = None
+        if self._pause_watch is not None:
+            self._pause_watch.stop()
+            self._pause_watch = None
         if self._task is not None:
             tasks = list(filter(None, (self._task, self._asking)))
             for each in tasks:

@@ -8,11 +8,10 @@
 | `controller`, `controller_headers`, `identity` | the engine on RocketMQ's controller; files with a broker's id |
 | `etcd`, `etcd_client`, `etcd_access` | the engine on etcd; TLS and authentication |
 | `engines` | the engine that the settings ask for |
-| `runner` | runs a machine over an engine and a broker |
+| `runner`, `statistics` | runs a machine over an engine and a broker; counts elections |
 | `epochs` | the epoch list of a log and its file |
 | `auto_switch` | the HA protocol of elected roles without I/O |
 | `service` | the broker in the election: roles, HA port, engine |
-| `fixed_roles` | what a start with fixed roles forgets |
 | `elected_log` | the log with its epochs and confirm offset |
 | `serving`, `following` | connections of a master to its slaves, and of a slave to its master |
 """

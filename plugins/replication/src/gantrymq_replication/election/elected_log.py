@@ -2,19 +2,23 @@
 
 The confirm offset is kept in a file, a second late at most. A log is not cut below it: a master that does not have what
 was confirmed is not one that this broker may follow.
+
+A start with fixed roles removes the epochs and the confirm offset (`forget_epochs`). Masters with fixed roles are in no
+list of epochs, so after their records the list would claim that logs are equal that are not. In a later election all
+records are those of fixed roles, and slaves compare them (`log_comparison`). The broker keeps its id.
 """
 
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Coroutine
 from pathlib import Path
 from typing import Any, Final
 
 from gantrymq.errors import LogMismatch
 from gantrymq.interfaces import Broker, LogRange, RawLog
-from gantrymq_replication.damage import LONGEST_BYTES, is_damaged
-from gantrymq_replication.durable_mark import DurableMark
+from gantrymq_replication.damage import LONGEST_BYTES, DurableMark, is_damaged
 from gantrymq_replication.election.auto_switch import HandshakeAnswer
 from gantrymq_replication.election.epochs import Epoch, EpochFile, EpochList
 from gantrymq_replication.log_comparison import (
@@ -27,9 +31,12 @@ from gantrymq_replication.log_comparison import (
     unconfirmed,
 )
 from gantrymq_replication.protocol import Refused, keep_records
+from gantrymq_replication.settings import epoch_path
 from gantrymq_replication.slave_log import last_message
 
-__all__ = ["ElectedLog", "MasterLacks", "TooOld"]
+__all__ = ["ElectedLog", "MasterLacks", "TooOld", "forget_epochs"]
+
+log = logging.getLogger("gantrymq.replication")
 
 FILE: Final = "confirmed"
 COPY: Final = (
@@ -326,3 +333,13 @@ async def _whole(work: Coroutine[Any, Any, None]) -> None:
     except asyncio.CancelledError:
         await asyncio.wait([task])
         raise
+
+
+async def forget_epochs(broker: Broker) -> None:
+    """Remove the epochs of the log, before anything is appended to it."""
+    files, epochs = broker.world.files, EpochFile(broker.world.files, epoch_path(broker.settings, broker.root))
+    if epochs.exists:
+        await broker.world.workers.run(epochs.save, EpochList())
+        log.warning("the roles are fixed now, so the epochs of the log were removed: %s", epochs.path)
+    if files.stat(confirm_file(broker)) is not None:
+        await broker.world.workers.run(files.remove, confirm_file(broker))

@@ -38,7 +38,7 @@ from gantrymq_replication.election.machine import (
     Standing,
     Unfence,
 )
-from gantrymq_replication.election.seen import Seen
+from gantrymq_replication.election.statistics import ElectionCounts
 from gantrymq_replication.election.sync_set import SetRules, SyncSet
 
 __all__ = ["Election", "ElectionRules", "Host", "Mastered"]
@@ -108,7 +108,7 @@ class Election:
         self.own_id = 0  # 0 until the broker has one
         self.unreachable = False  # whether the last calls of the engine had no answer
         self.refused = False  # whether the engine has refused this broker as a member of its set
-        self.seen = Seen(self._clock.monotonic())
+        self.counts = ElectionCounts(self._clock.monotonic())
         self.problem = "the election has not begun"  # why this broker is no member of its set; empty if it is
         self._tasks = set[asyncio.Task[None]]()
         self._stopped = False
@@ -256,7 +256,7 @@ class Election:
                 log.exception("this broker takes no part in the election")
                 self.problem = _sentence(error)
             await self._clock.sleep(OPEN_S)
-            self.seen.look(None, self._clock.monotonic())
+            self.counts.look(None, self._clock.monotonic())
         self.problem, self.own_id, self.refused = "", own_id, False
         lease = self._engine.lease_s
         role_rules = RoleRules(
@@ -277,7 +277,7 @@ class Election:
         while True:
             try:
                 self.do(machine.tick(self._clock.monotonic()))
-                self.seen.look(machine, self._clock.monotonic())
+                self.counts.look(machine, self._clock.monotonic())
             except Exception:  # without ticks, no lease would be renewed
                 log.exception("a look at the election failed")
                 await self._clock.sleep(AGAIN_S)
@@ -340,13 +340,13 @@ class Election:
         self._tell(self._host.moved)
 
     def _failed(self, error: Exception) -> None:
-        self.seen.failed(self._clock.monotonic(), refused=isinstance(error, EngineRefused))
+        self.counts.failed(self._clock.monotonic(), refused=isinstance(error, EngineRefused))
         if isinstance(error, EngineUnreachable) and not self.unreachable:
             self.unreachable = True
             log.warning("the election's engine cannot be reached: %s", error)
 
     def _answered(self) -> None:
-        self.seen.answered(self._clock.monotonic())
+        self.counts.answered(self._clock.monotonic())
         if self.unreachable:
             self.unreachable = False
             log.info("the election's engine answers again")
@@ -369,7 +369,7 @@ class Election:
         else:
             self._answered()
             self.do(machine.learned(answer.standing, answer.asked_at, self._clock.monotonic()))
-            self.seen.look(machine, self._clock.monotonic())
+            self.counts.look(machine, self._clock.monotonic())
 
     async def _alter(self, change: Alter) -> None:
         machine, epoch = self._machine, self._machine.epoch

@@ -26,18 +26,17 @@ from gantrymq.remoting.serving import in_operation, serves
 from gantrymq.world import Clock, Lock
 from gantrymq_replication.election.auto_switch import SlaveHandshake
 from gantrymq_replication.election.controller import ControllerEngine
-from gantrymq_replication.election.elected_copy import ElectedCopy
-from gantrymq_replication.election.elected_log import ElectedLog
+from gantrymq_replication.election.elected_log import ElectedLog, forget_epochs
 from gantrymq_replication.election.engine import Engine, EngineRefused, Progress, listed
 from gantrymq_replication.election.engines import make_engine
 from gantrymq_replication.election.etcd_access import etcd_access
 from gantrymq_replication.election.etcd_client import EtcdClient
-from gantrymq_replication.election.fixed_roles import forget_epochs
+from gantrymq_replication.election.following import ElectedCopy
 from gantrymq_replication.election.identity import IdentityFiles, lock_identity
 from gantrymq_replication.election.machine import Follow, Machine
 from gantrymq_replication.election.runner import Election, ElectionRules, Mastered
-from gantrymq_replication.election.seen import Away
 from gantrymq_replication.election.serving import ElectedPort, SlaveServing
+from gantrymq_replication.election.statistics import Away
 from gantrymq_replication.election.sync_set import ANY_TABLES
 from gantrymq_replication.election.table_copies import TableCopies
 from gantrymq_replication.gate import ElectedGate
@@ -185,7 +184,7 @@ class ElectionService:
             log.warning("%s", self.log.problem)
         rules = ElectionRules(self.rules.set_rules, self.rules.fencing)
         self.election = Election(broker.world, self.engine, self, rules, unelectable)
-        self.seen = self.election.seen
+        self.counts = self.election.counts
         self._cancel = [
             broker.messages.on_appended(self._appended),
             broker.registration.on_master_told(self.copy.learn),

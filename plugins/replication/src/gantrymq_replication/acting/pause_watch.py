@@ -13,12 +13,12 @@ from typing import Final
 from gantrymq.world import Clock
 from gantrymq.world.clock import Timer
 
-__all__ = ["Standstill"]
+__all__ = ["PauseWatch"]
 
 STEP_S: Final = 0.1
 
 
-class Standstill:
+class PauseWatch:
     """Calls back after a standstill."""
 
     def __init__(self, clock: Clock, longest_s: float, noticed: Callable[[float], object]) -> None:

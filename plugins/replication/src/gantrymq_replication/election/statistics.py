@@ -1,4 +1,4 @@
-"""What one broker has seen of elections since its start: for metrics, and for what operators ask."""
+"""Statistics of elections on one broker since its start, for metrics and for status."""
 
 from __future__ import annotations
 
@@ -6,10 +6,10 @@ from collections.abc import Iterable
 
 from gantrymq_replication.election.machine import Machine
 
-__all__ = ["Away", "Seen"]
+__all__ = ["Away", "ElectionCounts"]
 
 
-class Seen:
+class ElectionCounts:
     """Counts elections, the time without a master, and what the engine answers. Times are monotonic seconds."""
 
     def __init__(self, now: float) -> None:
@@ -18,7 +18,7 @@ class Seen:
         self.unreachable = 0  # calls of the engine without an answer
         self.refused = 0  # calls that the engine refused, such as an election without a candidate
         self._answered_at = self._looked_at = now
-        self._epoch: int | None = None  # of the last master that was seen
+        self._epoch: int | None = None  # of the last known master
 
     def answered(self, now: float) -> None:
         """Note that the engine answered."""

@@ -1,4 +1,4 @@
-"""Proof of a shared secret on HA connections (haSecretPath): bytes in, bytes out. No socket, clock or thread.
+"""Proof of a shared secret on new HA connections (haSecretPath).
 
     master -> slave   | CHALLENGE_OFFSET int64 | NEVER_BYTES int32 | nonce 32 |    the challenge
     slave -> master   | nonce 32 | proof of the slave 32 |                         the response
@@ -22,14 +22,16 @@ from __future__ import annotations
 
 import hashlib
 import hmac
+from collections.abc import Awaitable
 from pathlib import Path
 from typing import Final
 
 from gantrymq.errors import ConfigError
-from gantrymq.world import Files
+from gantrymq.world import Files, World
+from gantrymq_replication.link import Link
 from gantrymq_replication.protocol import CHALLENGE_OFFSET, HEAD, NO_HA_PORT, Refused
 
-__all__ = ["CHALLENGE_BYTES", "PROOF_BYTES", "RESPONSE_BYTES", "MasterIdentity", "SlaveIdentity", "read_secret"]
+__all__ = ["MasterIdentity", "SlaveIdentity", "identify_master", "identify_slave", "read_secret"]
 
 PURPOSE: Final = b"GantryMQ HA identity 1\0"
 MASTER: Final = b"master\0"
@@ -135,3 +137,62 @@ class SlaveIdentity:
 def _mac(secret: bytes, label: bytes, *parts: bytes) -> bytes:
     """Return the MAC of *parts*, all but the last of a fixed length."""
     return hmac.digest(secret, PURPOSE + label + b"".join(parts), "sha256")
+
+
+LIMIT_S: Final = 5.0  # for the peer
+
+NO_RESPONSE: Final = (
+    "it did not prove that it knows the secret of this master's haSecretPath; set haSecretPath there too (a slave of "
+    "RocketMQ has no such setting)"
+)
+NO_CHALLENGE: Final = (
+    "it did not ask for the secret of haSecretPath within {:g} s: set haSecretPath there too, or leave it out here (a "
+    "master of RocketMQ has no such setting)"
+)
+NO_PROOF: Final = "it refuses this broker's secret; haSecretPath needs a file with the same secret on both"
+
+
+async def identify_slave(link: Link, secret: bytes, world: World) -> None:
+    """Exchange proofs with a slave.
+
+    Raises:
+        Refused: it does not know the secret, or does not prove it in time.
+    """
+    identity = MasterIdentity(secret, world.random.randbytes(PROOF_BYTES))
+    link.write(identity.challenge)
+    try:
+        response = await _within_limit(link.read_exactly(RESPONSE_BYTES), link, world)
+    except (OSError, EOFError) as error:
+        raise Refused(NO_RESPONSE) from error
+    link.write(identity.answer(response))
+
+
+async def identify_master(link: Link, secret: bytes, world: World) -> None:
+    """Exchange proofs with the master.
+
+    Raises:
+        OSError: it says nothing, or the connection is lost.
+        Refused: it does not know the secret.
+    """
+    identity, began = SlaveIdentity(secret, world.random.randbytes(PROOF_BYTES)), world.clock.monotonic()
+    try:
+        challenge = await _within_limit(link.read_exactly(CHALLENGE_BYTES), link, world)
+    except (OSError, EOFError) as error:
+        if world.clock.monotonic() - began < LIMIT_S:
+            raise ConnectionError("it closed the connection before it asked for the secret of haSecretPath") from error
+        raise ConnectionError(NO_CHALLENGE.format(LIMIT_S)) from error
+    link.write(identity.respond(challenge))
+    try:
+        proof = await _within_limit(link.read_exactly(PROOF_BYTES), link, world)
+    except (OSError, EOFError) as error:
+        raise Refused(NO_PROOF) from error
+    identity.check(proof)
+
+
+async def _within_limit(read: Awaitable[bytes], link: Link, world: World) -> bytes:
+    """Abort the connection if *read* takes too long, which ends it with an exception."""
+    timer = world.clock.call_later(LIMIT_S, link.abort)
+    try:
+        return await read
+    finally:
+        timer.cancel()
