@@ -1,4 +1,4 @@
-"""Appends what a master sends to the log of its slave, and reports it; for fixed and for elected roles.
+"""Appends the log that a master sends to the log of its slave, and reports its end; for fixed and elected roles.
 
 Records are appended in the step of the event loop in which they arrive. With flushDiskType=SYNC_FLUSH the slave reports
 what is on its disk, else what it has appended, at once.
@@ -30,7 +30,7 @@ class LogAppending:
         self, broker: Broker, raw_log: RawLog, rules: HaSettings, link: Link, report: Callable[[int], bytes]
     ) -> None:
         """*report* returns the bytes of a report."""
-        self.end = raw_log.log_range().max_offset  # where the next record goes
+        self.end = raw_log.log_range().max_offset  # offset of the next record
         self.wrote_at_ms = 0
         self._broker, self._log, self._rules, self._link, self._make_report = broker, raw_log, rules, link, report
         self._clock = broker.world.clock
@@ -38,7 +38,7 @@ class LogAppending:
         self._busy_poll = BusyPoll(broker.world, broker.settings.number("busyPollMicros") / 1_000_000)
         self._empty = not self.end
         self._rest = b""  # of an incomplete record
-        self._begun = False  # what is appended is reported
+        self._begun = False  # the end of the log is reported
         self._reported, self._reported_at = -1, 0.0
         self._grown = asyncio.Event()
 
@@ -51,7 +51,7 @@ class LogAppending:
         self._grown.set()
 
     def append(self, log_offset: int, pieces: Sequence[bytes], heard_at: float) -> None:
-        """Append the whole records in *pieces*, the log from *log_offset* on, that came at *heard_at*. Keep the rest.
+        """Append the whole records in *pieces*, the log from *log_offset* on, received at *heard_at*. Keep the rest.
 
         Raises:
             Refused: they do not fit.
@@ -86,7 +86,7 @@ class LogAppending:
         self.wrote_at_ms = self._clock.now_ms()
 
     async def report_always(self) -> None:
-        """Report what was not reported at once, and after haSendHeartbeatInterval without a report."""
+        """Report the end that was not reported at once, and after haSendHeartbeatInterval without a report."""
         while True:
             if self._reported < 0:  # the logs are not compared yet
                 await self._grown.wait()

@@ -1,6 +1,6 @@
 """One connection of a slave to its master: the log in, reports out.
 
-The slave compares the end of its log with the master's (`log_comparison`), then appends what comes (`appending`).
+The slave compares the end of its log with the master's (`log_comparison`), then appends the rest (`appending`).
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ class Copying:
         """Prepare to copy over a new connection.
 
         Args:
-            durable: the mark, if the store was not stopped cleanly and has not been compared since, else None.
+            durable: the mark, if the store was not stopped cleanly and has not been compared since; None otherwise.
             address: to which *link* was connected.
             heard: awaited when the master has sent something, before anything of it is appended.
             after: begin the comparison at a log file after this offset if there is one; see `fixed_comparison`.
@@ -123,7 +123,7 @@ class Copying:
 
     @property
     def asked_in_vain(self) -> int:
-        """Where the comparison was to begin, if the master sent nothing from there; else -1."""
+        """Where the comparison was to begin, if the master sent nothing from there; -1 otherwise."""
         return self._compared.start if self._compared.open and self._compared.equal == self._compared.start else -1
 
     # --- the master's log -------------------------------------------------------------------------------------------
@@ -164,7 +164,7 @@ class Copying:
         log.info("this copy begins to follow: it has the master's log up to %d, and gets the rest", self._end)
 
     async def _compare(self, transfer: Transfer) -> Transfer:
-        """Compare a piece with the own log. Return what is after the end of that.
+        """Compare a piece with the own log. Return the part after the end of the own log.
 
         Raises:
             Refused: the logs differ.
@@ -244,7 +244,7 @@ class Copying:
     # --- the durable mark -------------------------------------------------------------------------------------------
 
     def _have(self) -> int:
-        """Return up to where the log is the master's; while it is being compared, what was reported first."""
+        """Return up to where the log is the master's; while it is being compared, the first report."""
         return self._compared.start if self._compared.open else self._end
 
     async def _mark_always(self) -> None:

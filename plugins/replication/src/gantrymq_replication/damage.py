@@ -1,9 +1,9 @@
 """Why a copy differs from its master's log: damage, or records of another master; and where cut bytes are kept.
 
-A power cut leaves zeros or older bytes in pages that were not synced: what is there is no record that a broker wrote,
-and was never acknowledged with SYNC_FLUSH. A whole record that differs was written by another master, and may have been
-acknowledged: it is never cut. A blank, which closes a log file, is either: another master's next record did not fit, or
-recovery found damage up to the file's end. The records after it decide.
+A power cut leaves zeros or older bytes in pages that were not synced: those bytes are no record that a broker wrote,
+and were never acknowledged with SYNC_FLUSH. A whole record that differs was written by another master, and may have
+been acknowledged: it is never cut. A blank, which closes a log file, is either: another master's next record did not
+fit, or recovery found damage up to the file's end. The records after it decide.
 
     <store>/recovered/<time in ms>/commitlog/<log offset of the first byte, 20 digits>     bytes that were cut
 

@@ -1,6 +1,6 @@
 """Gates: an acknowledgement waits until enough slaves of a SYNC_MASTER, or the in-sync set, have the message.
 
-What consumers of an elected master see is bounded by `RawLog.limit_visibility`, because a new master has records that
+Consumers of an elected master read up to a bound, `RawLog.limit_visibility`, because a new master has records that
 are not confirmed yet.
 """
 
@@ -29,7 +29,7 @@ LATE: Final = "stored, but the slaves did not confirm it in time (slaveTimeout)"
 
 
 class OffsetGate:
-    """A gate (`gantrymq.interfaces.Gate`) that passes what is before a log offset."""
+    """A gate (`gantrymq.interfaces.Gate`) that passes messages before a log offset."""
 
     late_code = Unconfirmed.FLUSH_SLAVE_TIMEOUT
 
@@ -61,7 +61,7 @@ class OffsetGate:
         heappush(self._waiting, (log_offset, next(self._calls), until, answer))
 
     def _pass(self, log_offset: int) -> None:
-        """Let pass what waits for *log_offset* or less."""
+        """Answer the waits for *log_offset* or less."""
         while self._waiting and self._waiting[0][0] <= log_offset:
             heappop(self._waiting)[-1](None)
 
@@ -75,10 +75,10 @@ class OffsetGate:
 
 
 class ReplicaGate(OffsetGate):
-    """Waits for `Replicas.confirmed`. While no master serves slaves, at its start and stop, there are too few of them.
+    """Waits for `Replicas.confirmed`. While no master serves slaves, at its start and stop, there are too few slaves.
 
     In the first seconds of a master, its slaves may be about to connect again, so they are waited for like slaves that
-    are late. Waits end in the order of the log, and a slave that is late delays only what needs it.
+    are late. Waits end in the order of the log, and a slave that is late delays only messages that need it.
     """
 
     name = "replicas"
@@ -140,7 +140,7 @@ class ReplicaGate(OffsetGate):
             self._timer = self._clock.call_later(first - now, self._expire)
 
     def acknowledged(self) -> None:
-        """Let pass what enough slaves have now."""
+        """Answer the waits for messages that enough slaves have now."""
         if not self._waiting or self._replicas is None:
             return
         self._pass(self._replicas.confirmed(self._end(), self._clock.monotonic()))
@@ -169,7 +169,7 @@ class Confirming(Protocol):
         """Record that the log is appended up to *log_offset*, and on the disk if acknowledgements wait for that."""
 
     def unconfirmed(self, log_offset: int) -> str:
-        """Return why what ends at *log_offset* may not be acknowledged at this moment; empty if it may."""
+        """Return why a message that ends at *log_offset* may not be acknowledged now; empty if it may."""
 
 
 class ElectedGate(OffsetGate):
@@ -206,7 +206,7 @@ class ElectedGate(OffsetGate):
         return Unconfirmed(f"stored, but {problem}", Unconfirmed.FLUSH_SLAVE_TIMEOUT) if problem else None
 
     def look(self) -> None:
-        """Let pass what is confirmed now."""
+        """Answer the waits for confirmed messages."""
         if self._waiting and self._broker is not None:
             self._pass(self._broker.confirmed)
 

@@ -41,7 +41,7 @@ class ServedSlave:
         self.address = link.address("peername")
         self.host = self.address.rpartition(":")[0]
         self.traffic = Traffic()
-        self.problem = ""  # why it ends; empty while it goes on, and if the slave has closed it
+        self.problem = ""  # why it ends; empty while it is open, and if the slave has closed it
         self._sent, self._link, self._now = sent, link, sent.clock.monotonic
         self._sending = LogSending(sent, link, frames, self._wrote)
 
@@ -52,7 +52,7 @@ class ServedSlave:
 
     @property
     def silent(self) -> bool:
-        """Whether it has not reported, and goes on: it may be no slave."""
+        """Whether it has not reported, and is open: it may be no slave."""
         return not self.begun and not self.problem
 
     @property
@@ -155,7 +155,7 @@ class HaPort(Generic[Slave]):
 
         Args:
             departures: where refused connections are recorded.
-            make: makes what serves the slave of a new connection.
+            make: returns the object that serves a new connection.
             serves: whether this broker is a master; otherwise connections are closed at once.
             ended: called after the end of a connection, which is not in `connections` any more.
         """

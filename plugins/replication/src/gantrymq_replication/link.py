@@ -67,7 +67,7 @@ class Link(asyncio.Protocol):
         return bool(self._arrived)
 
     async def read(self) -> bytes:
-        """Return what has arrived, at least one byte; nothing at the end of the connection. Raises OSError."""
+        """Return the bytes that have arrived, at least one; nothing at the end of the connection. Raises OSError."""
         return await self._taken(1, len)
 
     async def read_exactly(self, size: int) -> bytes:
@@ -123,13 +123,13 @@ class Link(asyncio.Protocol):
             self._end(error)
 
     def pause(self) -> None:
-        """Let nothing arrive."""
+        """Stop reading from the socket."""
         if not self._paused and self.transport is not None and not self.transport.is_closing():
             self._paused = True
             self.transport.pause_reading()
 
     def resume(self) -> None:
-        """Let bytes arrive again."""
+        """Read from the socket again."""
         if self._paused and self.transport is not None and not self.transport.is_closing():
             self._paused = False
             self.transport.resume_reading()
@@ -138,7 +138,7 @@ class Link(asyncio.Protocol):
 
     @property
     def writable(self) -> bool:
-        """Whether the peer reads what is written."""
+        """Whether the peer reads fast enough to write more."""
         return self._writable.is_set()
 
     def write(self, data: bytes) -> None:
@@ -191,7 +191,7 @@ class Link(asyncio.Protocol):
             self._hand_over(data)
 
     def eof_received(self) -> None:
-        """Close the connection; what was not written yet is lost."""
+        """Close the connection; bytes that were not written yet are lost."""
         self.abort()
 
     def pause_writing(self) -> None:
@@ -199,7 +199,7 @@ class Link(asyncio.Protocol):
         self._writable.clear()
 
     def resume_writing(self) -> None:
-        """Let `drain` return."""
+        """Make `drain` return."""
         self._writable.set()
 
     def connection_lost(self, exc: Exception | None) -> None:

@@ -1,6 +1,6 @@
 """Comparison of a slave's log with the log of its master, before the slave follows.
 
-The slave asks for the log from a place before `least`, and compares what comes with its own:
+The slave asks for the log from a place before `least`, and compares it with its own:
 
     own log      |-------------------------------------------------|  end
     compared                             |-------------------------|
@@ -13,11 +13,12 @@ compared.
 A master with a fixed role sends its log from any offset that it is asked for, and nothing of a slave's log may be cut
 (`fixed_comparison`). If it has deleted that place, it sends nothing; then the next attempt begins at the next log file.
 
-With elected roles the epochs tell what is equal, except for two cases. Records of fixed roles have no epoch of their
-own: all of them are epoch 0, which starts at 0 in every log. Of two logs that have only that epoch in common, the bytes
-decide (`elected_comparison`). If all is equal, or all before `least`, the slave follows, and the rest, which the
-in-sync set has not confirmed, is cut. Records of fixed roles are never cut. And epochs tell what was appended, not what
-a power cut has left of it, so what is not confirmed is compared as well (`unconfirmed`), and cut where it differs.
+With elected roles the epochs show which part is equal, except for two cases. Records of fixed roles have no epoch of
+their own: all of them are epoch 0, which starts at 0 in every log. Of two logs that have only that epoch in common, the
+bytes decide (`elected_comparison`). If all is equal, or all before `least`, the slave follows, and the rest, which the
+in-sync set has not confirmed, is cut. Records of fixed roles are never cut. And epochs describe what was appended,
+although a power cut may have removed it, so unconfirmed records are compared as well (`unconfirmed`), and cut where
+they differ.
 """
 
 from __future__ import annotations
@@ -52,7 +53,7 @@ class Comparison:
 
     start: int
     least: int  # from here on the own log may be cut
-    end: int  # of what both logs have
+    end: int  # of the range that both logs have
     equal: int = attrs.field(default=attrs.Factory(lambda self: self.start, takes_self=True))
     differs: bool = False  # the comparison ended at a difference
     by_epochs: bool = False  # the logs are equal by their epochs; a power cut may have changed either log
@@ -77,12 +78,12 @@ class Comparison:
 
 
 def fixed_comparison(own: LogRange, durable: int | None, later: int | None = None) -> Comparison:
-    """Return what a slave of a master with a fixed role compares.
+    """Return the comparison of a slave of a master with a fixed role.
 
     Args:
         own: range of the own log.
-        durable: what comes after it was perhaps damaged by an unclean stop; None after a clean one.
-        later: begin there instead, because the master has deleted what is before, if that is before the own end.
+        durable: bytes after it were perhaps damaged by an unclean stop; None after a clean one.
+        later: begin there instead, because the master has deleted earlier bytes, if that is before the own end.
     """
     low, end = own
     start = max(end - OVERLAP_BYTES, low)
@@ -97,7 +98,7 @@ def fixed_comparison(own: LogRange, durable: int | None, later: int | None = Non
 def elected_comparison(
     own: LogRange, epochs: EpochList, master: Sequence[Epoch], master_end: int, kept: int, durable: int | None
 ) -> Comparison | None:
-    """Return what to compare before a slave follows; None if its log is empty, or the epochs tell what is equal.
+    """Return the comparison before a slave follows; None if its log is empty, or the epochs decide.
 
     Args:
         own: range of the slave's log.
@@ -105,7 +106,7 @@ def elected_comparison(
         master: epochs of the master.
         master_end: end of the master's log.
         kept: nothing before it may be cut.
-        durable: of a log of fixed roles, what comes after it was perhaps damaged by an unclean stop; None otherwise.
+        durable: of a log of fixed roles, bytes after it were perhaps damaged by an unclean stop; None otherwise.
     """
     low, end = own
     common = epochs.common(master)
@@ -126,14 +127,14 @@ def elected_comparison(
 
 
 def unconfirmed(low: int, kept: int, point: int, file_start: int, master: Sequence[Epoch]) -> Comparison | None:
-    """Return what to compare up to *point*, where the logs are equal by their epochs; None if there is nothing.
+    """Return the comparison up to *point*, where the logs are equal by their epochs; None without anything to compare.
 
-    That is what is not confirmed, and at least the last records: every log begins with an epoch 1 at 0, also that of a
-    master of another set of brokers, to which an old address leads.
+    It covers records that are not confirmed, and at least the last ones: every log begins with an epoch 1 at 0, also
+    that of a master of another set of brokers, to which an old address leads.
 
     Args:
         low: start of the slave's log.
-        kept: end of what was on the disk of each member of an in-sync set.
+        kept: end that was on the disk of each member of an in-sync set.
         point: see `EpochList.consistent_point`.
         file_start: start of the log file before *point*. The master may have deleted earlier ones.
         master: epochs of the master, which sends nothing before them.

@@ -1,4 +1,4 @@
-"""Master with a fixed role: its slaves, what it knows of them, and one connection to each: reports in, the log out.
+"""Master with a fixed role: its slaves, and one connection to each: reports in, the log out.
 
 With flushDiskType=SYNC_FLUSH only what is on the disk of the master is sent, so that no slave has records that the
 master may lose in a power cut.
@@ -40,7 +40,7 @@ BRIEF_S = 10.0  # a slave that is gone sooner, for the same reason as before, is
 
 @attrs.frozen
 class Shared:
-    """What all connections of a master use."""
+    """Objects that all connections of a master share."""
 
     sent: SentLog
     replicas: Replicas
@@ -111,7 +111,7 @@ class SlaveConnection(ServedSlave):
         """Count the slave no more, and log why the connection ended, once for each host and reason."""
         if self._replica is not None:
             self._shared.replicas.remove(self._replica)
-            self._shared.gate.acknowledged()  # with allAckInSyncStateSet, what waited for this slave only
+            self._shared.gate.acknowledged()  # with allAckInSyncStateSet, messages that waited only for this slave
             self._shared.changed()
         if self.is_http:
             refusals.http(self.host)
@@ -228,7 +228,7 @@ class MasterService:
         self._warn_of_lack()
 
     async def _slaves_have_all(self) -> None:
-        """Wait until the slaves in sync have the whole log, so that one of them can take over, `LAST_S` at most."""
+        """Wait until the slaves in sync have the whole log, so that one can take over, `LAST_S` at most."""
         if self.replicas is None:
             return
         clock = self._broker.world.clock

@@ -15,7 +15,7 @@ With an elected role
     not grow since the epoch before.
 
     A slave that is more than a log file behind asks where the master's log begins: a master closes the connection of a
-    slave that asks for what it has deleted, and one of RocketMQ sends nothing.
+    slave that asks for deleted bytes, and a master of RocketMQ sends nothing.
 
     RocketMQ's master, whose epoch list begins where elections began, sends nothing before that. So the slave asks for
     the message at a log offset.

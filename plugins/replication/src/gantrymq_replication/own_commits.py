@@ -4,7 +4,7 @@
 
 Clients commit at a slave while they cannot reach its master, or it acts for it, or was the master until now.
 `tables.TablesService` hands them over before it copies the master's offsets. They are kept over a restart of the slave,
-because the master may return while the slave is away; what was committed within the last flushConsumerOffsetInterval is
+because the master may return while the slave is away; commits of the last flushConsumerOffsetInterval is
 lost if the slave is killed, as the offsets of a master are.
 
 RocketMQ's slave sends nothing to its master, and its offsets are replaced by the next copy.
@@ -48,7 +48,7 @@ class OwnCommits:
         self._task: asyncio.Task[None] | None = None
 
     async def start(self, broker: Broker) -> None:
-        """Read what was saved, and listen; on a master, forget it."""
+        """Read the saved commits, and listen; on a master, forget them."""
         world = broker.world
         self._broker, self._path, self.offsets = broker, broker.root / "plugins" / "replication" / FILE, {}
         if HaSettings.of(broker.settings).role != SLAVE and not broker.settings.flag("enableControllerMode"):
@@ -83,7 +83,7 @@ class OwnCommits:
             self._changed.set()
 
     def _role_changed(self, role: Role, epoch: int) -> None:
-        """Commit on a new master what it could not hand over, since a copied table may have replaced it here."""
+        """Commit on a new master the offsets that were not handed over: a copied table may have replaced them here."""
         if role is not Role.MASTER or not self.offsets:
             return
         for (group, queue), offset in self.offsets.items():
@@ -99,7 +99,7 @@ class OwnCommits:
     def _committed(self, group: str, queue: Queue, queue_offset: int) -> None:
         if self._broker.role.current is Role.MASTER:
             return
-        if not is_system_topic(queue.topic):  # those of an acting master's services; `acting.takeover` reads them
+        if not is_system_topic(queue.topic):  # offsets of an acting master's services; `acting.takeover` reads them
             self.offsets[group, queue] = queue_offset
         self._changed.set()
 

@@ -21,7 +21,7 @@ Found = TypeVar("Found")
 
 
 async def first_of(work: Coroutine[Any, Any, Found], interruption: Coroutine[Any, Any, object]) -> Found | None:
-    """Return what *work* returns, or None if *interruption* ends first. Raises as *work*."""
+    """Return the result of *work*, or None if *interruption* ends first. Raises as *work*."""
     working, waiting = asyncio.ensure_future(work), asyncio.ensure_future(interruption)
     try:
         await asyncio.wait([working, waiting], return_when=asyncio.FIRST_COMPLETED)

@@ -19,7 +19,7 @@ from gantrymq_replication.traffic import Departures
 
 
 class _Parts:
-    """What the hooks of one plugin load register."""
+    """The objects that the hooks of one plugin load register."""
 
     def __init__(self) -> None:
         self.gate, self.slave = ReplicaGate(), SlaveService()
@@ -70,7 +70,7 @@ def gantry_register_gates(registry: GateRegistry) -> None:
 
 @hookimpl
 def gantry_register_services(registry: ServiceRegistry) -> None:
-    """Register the services; that of the slave starts first, and makes the broker a replica."""
+    """Register the services; the slave's starts first, and makes the broker a replica."""
     parts = _of_this_load[0]
     registry.add(parts.election)
     registry.add(parts.election.copies)

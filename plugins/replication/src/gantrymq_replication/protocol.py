@@ -34,9 +34,7 @@ __all__ = [
 REPORT: Final = struct.Struct(">q")
 HEAD: Final = struct.Struct(">qi")
 MOST_OFFSET: Final = 1 << 60  # text and TLS hellos read as larger numbers
-CHALLENGE_OFFSET: Final = int.from_bytes(
-    b"\xffHA-ID\0\x01", "big", signed=True
-)  # see `secret_proof`; last: version
+CHALLENGE_OFFSET: Final = int.from_bytes(b"\xffHA-ID\0\x01", "big", signed=True)  # see `secret_proof`; last: version
 TLS_HELLO: Final = re.compile(rb"\x16\x03[\x00-\x04]", re.DOTALL)
 TLS_ALERT: Final = re.compile(rb"\x15\x03[\x00-\x04]", re.DOTALL)
 NO_HA_PORT: Final = "is that the HA port of a RocketMQ broker?"
@@ -48,7 +46,7 @@ def is_one_record(data: bytes) -> bool:
 
 
 def keep_records(log_offset: int, then: str = "start it as the master, or with") -> str:
-    """Return what to do with a log that has records of its own from *log_offset* on: they may be the last copies.
+    """Return instructions for a log with records that the master lacks from *log_offset*; they may be the only copies.
 
     *then*: how its broker becomes the master, before ``an empty folder``.
     """
@@ -63,7 +61,7 @@ ELECTED_MASK: Final = ~0x1_0001
 
 
 class Refused(RemoteProtocolError):
-    """The peer's log does not fit, or what it sent is not the protocol; the sentence says what to do."""
+    """The peer's log does not fit, or it does not speak the protocol; the sentence says how to mend that."""
 
 
 class MasterSide:
@@ -72,8 +70,8 @@ class MasterSide:
     def __init__(self, new_slave_from: int) -> None:
         """*new_slave_from*: where a slave with an empty log begins."""
         self.next_offset = -1  # of the next transfer; -1 before the first report
-        self.acked = -1  # what the slave has; -1 before the first report
-        self.has_news = False  # heartbeats tell nothing but that the slave has everything
+        self.acked = -1  # end of the slave's log; -1 before the first report
+        self.has_news = False  # a heartbeat only reports that the slave is up to date
         self._new_slave_from = new_slave_from
         self._rest = b""
 
@@ -163,7 +161,7 @@ class SlaveSide:
         """Iterate over the transfers in *data*. A long one comes in several pieces, as it arrives.
 
         Raises:
-            Refused: the master sends something else than what follows.
+            Refused: the master sends something other than the following bytes.
         """
         data = self._rest + data
         place = 0

@@ -1,11 +1,12 @@
-"""The slaves of a master: what each of them has, which are in sync, and what may be acknowledged.
+"""The slaves of a master: the end of each log, which are in sync, and which messages may be acknowledged.
 
 Pure: offsets and times in, decisions out. A slave is in sync while it is less than haMaxGapNotInSync behind, was heard
 of within haMaxTimeSlaveNotCatchup, and had, at some moment within that time, all that the master had then. With
 allAckInSyncStateSet it must also have all that was confirmed without it.
 
-What a slave reports first says how long its log is, not that it is a copy of this one. So a report confirms nothing
-until it is greater: then the slave has received, and a slave of GantryMQ also compared, what this connection sent.
+The first report of a slave is the length of its log, not a proof that it is a copy of this one. So a report confirms
+nothing until it is greater: then the slave has received, and a slave of GantryMQ also compared, bytes that this
+connection sent.
 
 After a power cut of a slave its old connection may last for a while beside the new one. So of the connections of one
 host only the newest counts as a copy, and an older one only with records that were appended after that began: then both
@@ -31,7 +32,7 @@ class Replica:
     address: str
     acked: int
     heard_at: float  # monotonic seconds
-    next_offset: int = 0  # of what is sent next
+    next_offset: int = 0  # of the next transfer
     unproven: int = -1  # reports up to this log offset confirm nothing
     replaced_end: int = -1  # the master's end when a newer connection of the host began, at `replaced_at`
     replaced_at: float = float("-inf")
@@ -42,7 +43,7 @@ class Replica:
     _marked_at: float = 0.0
 
     def acknowledge(self, acked: int, end: int, now: float) -> None:
-        """Take a report; *end*: of the master's log."""
+        """Record a report; *end*: of the master's log."""
         self.acked, self.heard_at = max(self.acked, acked), now
         if self._mark < 0 or self.acked >= self._mark:
             if self._mark >= 0:
@@ -63,7 +64,7 @@ class Replica:
 
     @property
     def counted(self) -> int:
-        """The log offset up to which it is surely a copy beside those of newer connections."""
+        """The log offset up to which it is surely a copy beside newer connections."""
         return self.acked if self.acked > self.unproven and self.acked > self.replaced_end else 0
 
     def replaced(self) -> bool:

@@ -1,7 +1,7 @@
-"""Sends the log to one slave, by the classic protocol or by that of elected roles.
+"""Sends the log to one slave, by the protocol of fixed or of elected roles.
 
-A slave that has everything gets each append at once, in the step of the event loop that appends. What it lacks
-otherwise a coroutine sends, as fast as the slave reads.
+A slave that has everything gets each append at once, in the step of the event loop that appends. A coroutine
+sends everything else, as fast as the slave reads.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from gantrymq_replication.settings import HaSettings
 __all__ = ["PIECE_BYTES", "Frames", "LogSending", "SentLog"]
 
 PIECE_BYTES: Final = 512 * 1024  # read from the log at once
-QUIET_S: Final = 0.005  # without records, until a heartbeat tells what is new
+QUIET_S: Final = 0.005  # without records, until a heartbeat with the new confirm offset
 NEVER: Final = float("-inf")
 
 Wrote = Callable[[int, float], object]
@@ -41,7 +41,7 @@ class Frames(Protocol):
 
     @property
     def has_news(self) -> bool:
-        """Whether a heartbeat would tell something new."""
+        """Whether a heartbeat would contain something new."""
 
     def room(self) -> int:
         """Return how many bytes may be sent from `next_offset` on; 0 for none yet."""
@@ -52,13 +52,13 @@ class Frames(Protocol):
 
 @attrs.frozen
 class SentLog:
-    """What is sent, and how: the same for all slaves of a master."""
+    """The log and how it is sent: the same for all slaves of a master."""
 
     raw: RawLog
     clock: Clock
     rules: HaSettings
     busy_poll: BusyPoll  # between records that are sent one by one, and their reports
-    flushed: Callable[[int], Awaitable[object]] | None = None  # send only what is on the disk, which this waits for
+    flushed: Callable[[int], Awaitable[object]] | None = None  # send only the part on the disk, for which this waits
 
 
 class LogSending:
@@ -77,9 +77,10 @@ class LogSending:
         self._news: Timer | None = None
 
     def begin(self, *, ahead: bool = False) -> None:
-        """Send from now on; first a heartbeat if there is no more, which tells the slave that it has everything.
+        """Send from now on; first a heartbeat if there is no more, which shows the slave that it has everything.
 
-        With *ahead* also what is not on the master's disk yet: the slave must cut what the master loses in a power cut.
+        With *ahead* also records that are not on the master's disk yet: the slave must cut those that a power cut
+        removes.
         """
         self._begun = True
         if ahead:
@@ -109,11 +110,11 @@ class LogSending:
         self._wake.set()
 
     def reported(self, heard_at: float, *, alone: bool) -> None:
-        """Note that a report that came at *heard_at* was handled; *alone* if the slave has all that was sent."""
+        """Note that a report of *heard_at* was handled; *alone* if the slave has all that was sent."""
         self._sent.busy_poll.happened(self, heard_at, self._now(), alone=alone)
 
     def tell(self) -> None:
-        """Send a heartbeat soon, if no record follows and there is something to tell."""
+        """Send a heartbeat soon, if no record follows and it would contain something new."""
         if self._idle and self._news is None and self._frames.has_news:
             self._news = self._sent.clock.call_later(QUIET_S, self._tell)
 

@@ -146,7 +146,7 @@ class SlaveService:
             self._told.set()
 
     def _other_master(self) -> str:
-        """Return why the present connection is not one to the master that name servers tell; empty if it may be."""
+        """Return why the present connection is not one to the master that name servers report; empty if it may be."""
         copying = self._copying
         if copying is None:
             return ""
@@ -186,7 +186,7 @@ class SlaveService:
             pause = min(longest, 2 * pause)
 
     def _tell(self, told: str) -> str:
-        """Log the problem unless it is what was logged last, *told*. Return it."""
+        """Log the problem unless it is *told*, the one logged last. Return it."""
         if self._problem != told:
             log.warning("this copy does not follow: %s", self._problem)
         return self._problem
@@ -203,7 +203,7 @@ class SlaveService:
             self._broker.registration.changed()
 
     async def _name_servers_answer(self) -> None:
-        """Wait until a name server has had the time to tell the master, so that haMasterAddress can be compared."""
+        """Wait until a name server has had time to report the master, so that haMasterAddress can be compared."""
         registration, clock = self._broker.registration, self._broker.world.clock
         until = clock.monotonic() + TOLD_S
         while registration.states() and None not in registration.states().values() and clock.monotonic() < until:

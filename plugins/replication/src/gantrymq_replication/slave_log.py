@@ -88,7 +88,7 @@ class SlaveLogs:
         return reply is not None and reply.code == ResponseCode.SUCCESS and b'"problem"' in bytes(reply.payload)
 
     async def _has(self, slave: str, log_offset: int, record: bytes) -> bool | None:
-        """Return whether *slave* has *record* at *log_offset*; None if it does not tell."""
+        """Return whether *slave* has *record* at *log_offset*; None if that is not known."""
         reply = await self._ask(slave, RequestCode.VIEW_MESSAGE_BY_ID, {"topic": "", "offset": str(log_offset)})
         if reply is not None and reply.code == ResponseCode.SUCCESS:
             return bytes(reply.payload) == record

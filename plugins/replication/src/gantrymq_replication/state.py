@@ -8,7 +8,7 @@ GantryMQ's own members of 907, which RocketMQ's tools ignore:
     haDepartures[]                 host, time and reason of ended connections; whether a report had come
     haClientRuntimeInfo.acting     whether a slave acts for its missing master
     haClientRuntimeInfo.actingProblem  why messages that it should store wait; empty if they do not
-    haClientRuntimeInfo.actingSettings  what name servers or master have not set that acting needs; or empty
+    haClientRuntimeInfo.actingSettings  settings for acting that name servers or the master lack; or empty
     haClientRuntimeInfo.problem    why a slave does not follow; empty while it does
     haClientRuntimeInfo.tablesProblem  why a slave that follows does not copy topics, groups and offsets; or empty
     haClientRuntimeInfo.localAddr  the address of its connection, by which its master knows it
@@ -60,7 +60,7 @@ class SlaveState:
 
     address: str
     acked: int
-    next_offset: int  # of what is sent next
+    next_offset: int  # of the next transfer
     lag_bytes: int
     late_s: float | None  # since it had everything, or since it connected; None if that is not known
     in_sync: bool

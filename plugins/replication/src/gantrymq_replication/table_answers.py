@@ -67,7 +67,7 @@ GROUPS: Final = PagedTable("subscriptionGroupTable", "groupSeq", "maxGroupNum", 
 
 @attrs.define
 class MasterTables:
-    """What a master answered. Bodies that it refused, because it has no such table, are None."""
+    """The answers of a master. Bodies that it refused, because it has no such table, are None."""
 
     topics: Members
     groups: Members

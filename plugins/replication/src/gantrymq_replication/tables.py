@@ -1,14 +1,14 @@
 """The tables of a slave: topics, groups, offsets, delay offsets and request modes of its master.
 
-A round asks the master for what may have changed, and installs it if something has. Topics and groups are asked for
-only if their data version differs: a page with one entry tells the version. A master that makes no pages (RocketMQ
+A round asks the master for tables that may have changed, and installs them if they have. Topics and groups are asked
+for only if their data version differs: a page with one entry has the version. A master that makes no pages (RocketMQ
 before 5.4) sends everything each time, so its rounds are less frequent.
 
     round         every second, or every 3 s if the master makes no pages, or 4 times the duration of the last round
     RocketMQ's    every 60 s, by controller every 10 s, and a new slave begins after a minute
 
-An elected master tells at once that topics or groups have changed, and waits until they are copied (`table_copies`): a
-short round copies only these.
+An elected master reports at once that topics or groups have changed, and waits until they are copied (`table_copies`):
+a short round copies only these.
 
 So a slave here knows a new topic or offset within a second or two. Its offsets are never ahead of its log
 (`table_answers`), and it takes tables only of the master whose log it follows: those of another one, such as a second
@@ -85,9 +85,9 @@ class TablesService:
     ) -> None:
         """Create it; *commits* are handed over to the master.
 
-        *followed* tells the broker address of the master whose log is being copied. It is empty if no name server tells
-        it, and None while no log is being copied. *elected_id* tells the id of this broker in its set; 0 with fixed
-        roles.
+        *followed* returns the broker address of the master whose log is being copied. It is empty if no name server
+        reports it, and None while no log is being copied. *elected_id* returns the id of this broker in its set; 0 with
+        fixed roles.
         """
         self._commits, self._elected_id = commits, elected_id
         self._other_master = asyncio.Event()
@@ -150,7 +150,7 @@ class TablesService:
             await self._pause(max(pause, TIMES * (self._clock.monotonic() - began)))
 
     async def _pause(self, seconds: float) -> None:
-        """Wait for the next round. Meanwhile an elected master tells of changed topics and groups."""
+        """Wait for the next round. Meanwhile an elected master reports changed topics and groups."""
         until = self._clock.monotonic() + seconds
         while (left := until - self._clock.monotonic()) > 0:
             self._other_master.clear()
@@ -167,7 +167,7 @@ class TablesService:
         self._other_master.set()
 
     async def _told(self, master: str, own_id: int, seconds: float) -> tuple[str, int] | None:
-        """Tell *master* which tables this broker has. Return the newest ones, or None: there are no others."""
+        """Report to *master* which tables this broker has. Return the newest ones, or None if there are no others."""
         source, number = self._copied
         ext = {
             "brokerId": str(own_id),
@@ -190,7 +190,7 @@ class TablesService:
         return None if reply is None or found == self._copied else found
 
     async def _try(self, master: str, work: Callable[[str], Awaitable[bool]]) -> bool:
-        """Copy tables; return whether they are those of *master* now."""
+        """Copy tables; return whether they are the tables of *master* now."""
         copied = False
         try:
             copied = await work(master)
@@ -208,7 +208,7 @@ class TablesService:
 
         Raises:
             ClientError: it does not answer, or refuses a table.
-            FormatError: an answer is not what it should be.
+            FormatError: an answer cannot be read.
             StoreError: the tables could not be saved.
         """
         topics = await self._paged(master, RequestCode.GET_ALL_TOPIC_CONFIG, TOPICS)
@@ -245,7 +245,7 @@ class TablesService:
         return master == self.followed()
 
     async def _hand_over(self, master: str, tables: MasterTables) -> None:
-        """Commit at the master what clients have committed here and it does not have, and add that to *tables*.
+        """Commit at the master the offsets that clients have committed here and it lacks, and add them to *tables*.
 
         Clients commit at a slave while they cannot reach the master. Otherwise its older offsets would replace theirs.
 

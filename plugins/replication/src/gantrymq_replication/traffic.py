@@ -1,4 +1,4 @@
-"""What a connection of replication has done: its bytes, and why earlier ones ended."""
+"""Statistics of a connection of replication: its bytes, and why earlier ones ended."""
 
 from __future__ import annotations
 

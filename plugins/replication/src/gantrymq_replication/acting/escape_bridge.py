@@ -3,9 +3,9 @@
 An acting master cannot append to its log, which is its master's. The queue is chosen by round robin over the writable
 queues of the topic's route, without this broker name. A message that cannot be sent now is kept by the service that
 stores it, and tried again by it; `problem` says why. Those behind it are kept as well, because a returning master takes
-over one position for all of them: what was sent after that position would come again. So the routes of all messages are
-looked at first, and nothing is sent from the first one on that no other broker can take. Only of messages that are sent
-concurrently some may be stored behind one that is refused, and after a lost answer a message may be stored twice.
+over one position for all of them: messages sent after that position would be sent again. So the routes of all messages
+are looked at first, and nothing is sent from the first one on that no other broker can take. Only of messages that are
+sent concurrently some may be stored behind one that is refused, and after a lost answer a message may be stored twice.
 
 A message that waited keeps its properties, without the delay that is over. Sends of other delayed messages carry it, so
 that the other broker makes them wait.
@@ -73,7 +73,7 @@ class Escape:
         return next(iter(self._problems.values()), "")
 
     def forget(self) -> None:
-        """Discard what was known of other brokers, at the begin of acting."""
+        """Discard the known facts about other brokers when acting begins."""
         self._problems.clear()
         self._routes.clear()
 

@@ -90,7 +90,7 @@ class Group:
 
 @header_of(RequestCode.EXCHANGE_BROKER_HA_INFO)
 class ExchangeHaInfo(RequestHeader):
-    """A returning master tells its addresses to a slave; without fields, a slave asks for them."""
+    """Addresses of a returning master, sent to a slave; without fields, a slave asks for them."""
 
     master_ha_address: str | None = None
     master_flush_offset: Int64 | None = None
@@ -99,7 +99,7 @@ class ExchangeHaInfo(RequestHeader):
 
 @header_of(RequestCode.NOTIFY_MIN_BROKER_ID_CHANGE)
 class MinBrokerIdChange(Header):
-    """A name server tells that another broker of the group has the smallest id now."""
+    """Notification of a name server: another broker of the group has the smallest id now."""
 
     min_broker_id: Int64 | None = None
     broker_name: str | None = None

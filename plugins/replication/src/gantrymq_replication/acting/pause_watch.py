@@ -1,6 +1,6 @@
-"""Notices that this process stood still: a frozen process, a suspended machine, an event loop that was blocked.
+"""Detects pauses of this process: a frozen process, a suspended machine, an event loop that was blocked.
 
-A slave may have acted for a master that stood still. The timer is due again every `STEP_S`, so that of all timers that
+A slave may have acted for a master that was paused. The timer is due again every `STEP_S`, so that of all timers that
 expired meanwhile it is one of the first to be called, before services deliver what became due. Monotonic time stops
 while a machine is suspended, wall time does not; so a step of the wall clock counts as well.
 """
@@ -19,7 +19,7 @@ STEP_S: Final = 0.1
 
 
 class PauseWatch:
-    """Calls back after a standstill."""
+    """Calls back after a pause of the process."""
 
     def __init__(self, clock: Clock, longest_s: float, noticed: Callable[[float], object]) -> None:
         """*noticed* is called in the first turn of the event loop, with the seconds, if they exceed *longest_s*."""

@@ -4,8 +4,8 @@
                    notifyMinBrokerIdChanged    otherwise the slave learns only by its next question who is there
     master         enableSlaveActingMaster     otherwise it takes nothing over when it returns
 
-What is missing there shows only when it is too late, so the slave asks (319, 26), and tells it. Who does not answer, or
-refuses to tell, counts for nothing. RocketMQ's brokers do not look.
+A missing setting is noticed only when it is too late, so the slave reads them (319, 26) and reports what is missing. A
+process that does not answer, or refuses, is ignored. RocketMQ's brokers do not check.
 
 Source: apache/rocketmq common/.../namesrv/NamesrvConfig.java, common/.../BrokerConfig.java (the names).
 """
@@ -44,7 +44,7 @@ class PeerSettings:
     def __init__(self, broker: Broker, client: RemotingClient, master: Callable[[], str | None]) -> None:
         """*master* returns the master's address; nothing if it is not known."""
         self._broker, self._client, self._master = broker, client, master
-        self.problem = ""  # what is not set elsewhere; empty if nothing is known to be missing
+        self.problem = ""  # the settings that others lack; empty if none is known to be missing
         self._of_master = ""  # the part about the last master that answered
 
     async def run(self) -> None:
@@ -70,7 +70,7 @@ class PeerSettings:
         self.problem = problem
 
     async def _ask(self, address: str, what: str, code: RequestCode, wanted: dict[str, str]) -> str | None:
-        """Return what is not set; None without an answer."""
+        """Return the missing settings; None without an answer."""
         try:
             found = problem_of(await settings_lines(self._client, address, code, CALL_S), wanted)
         except GantryError:
@@ -79,7 +79,7 @@ class PeerSettings:
 
 
 def problem_of(lines: Sequence[str], wanted: dict[str, str]) -> str:
-    """Return which of the *wanted* settings, each with what happens without it, are not true in *lines*."""
+    """Return the *wanted* settings, each with the consequence of its absence, that are not true in *lines*."""
     told = settings_in(lines)
     without = [f"{key}={told.get(key, 'false')}: {why}" for key, why in wanted.items() if told.get(key) != "true"]
     return ", and ".join(without) if told else ""

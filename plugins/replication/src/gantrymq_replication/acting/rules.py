@@ -27,7 +27,7 @@ START_S: Final = 5.0
 
 
 class ActingRules:
-    """What one slave knows of its group."""
+    """The group of one slave, as far as it knows it."""
 
     def __init__(self, broker_id: int, started: float) -> None:
         """*broker_id*: of this slave; *started*: monotonic seconds."""
@@ -53,7 +53,7 @@ class ActingRules:
 
     @property
     def missing(self) -> str:
-        """What to say of the master when this slave begins to act."""
+        """Description of the missing master for the log, when this slave begins to act."""
         if self._returning_at is None:
             return "the master of this broker name is missing"
         return f"the master of this broker name announced its return, and was not registered within {RETURN_S:g} s"
@@ -66,7 +66,7 @@ class ActingRules:
         return "its master is there" if self.serves_consumers else "name servers list another slave, or not this one"
 
     def members_are(self, members: Mapping[int, str] | None) -> None:
-        """Take what name servers list; None if none of them answers, which changes nothing."""
+        """Record the members that name servers list; None, if none of them answers, changes nothing."""
         if members is None:
             return
         self._members = frozenset(members)

@@ -1,7 +1,7 @@
 """The service ``acting_master``: heartbeats, the members of the group, and the role of a slave that may act.
 
-    master   takes over what its slaves did while it was away (`takeover`), then serves
-    slave    each syncBrokerMemberGroupPeriod, and when a name server tells a change (905), asks the members and acts,
+    master   takes over the progress of its slaves while it was away (`takeover`), then serves
+    slave    each syncBrokerMemberGroupPeriod, and when a name server reports a change (905), asks the members and acts,
              or stops acting (`rules`); it also stops when it is connected to its master, and when 906 tells that a
              master returns, so that its answers to 43, 45 and 60 are final
 
@@ -83,7 +83,7 @@ class ActingService:
 
     @property
     def settings_problem(self) -> str:
-        """What this slave needs to act, and name servers or its master have not set; empty if nothing is known."""
+        """Settings that this slave needs, and that name servers or its master lack; empty if none is known."""
         return "" if self._peers is None else self._peers.problem
 
     def may_copy_tables(self) -> bool:
@@ -145,14 +145,14 @@ class ActingService:
             await self._client.close()
 
     def _own(self, rules: HaSettings) -> ExchangeHaInfo:
-        """Return what a returning master tells its slaves. The HA port opens later."""
+        """Return the header that a returning master sends its slaves. The HA port opens later."""
         registration = self._broker.registration
         host, port = parse_address(registration.address)
         ha_address = format_address(rules.host or host, rules.listen_port or port + 1)
         return self._info(ha_address)
 
     def _info(self, ha_address: str) -> ExchangeHaInfo:
-        """Return the header by which a master tells *ha_address*."""
+        """Return the header with the addresses of a master, of which *ha_address* is one."""
         return ExchangeHaInfo(
             master_ha_address=ha_address,
             master_flush_offset=self._broker.store.state().max_log_offset,
@@ -195,7 +195,7 @@ class ActingService:
                 await self._stop_acting(self._rules.not_acting)
 
     async def _heard(self) -> None:
-        """Stop acting. A master that was not restarted asks later what was done, and its tables are old until then."""
+        """Stop acting. A master that was not restarted asks for the progress later; its tables are old until then."""
         if self._acting:
             self._copies_from = self._clock.monotonic() + TAKE_OVER_S
         await self._step_down("its master is heard again")
@@ -208,7 +208,7 @@ class ActingService:
         self._told.set()
 
     async def _return_again(self) -> None:
-        """Take over what slaves did while this master stood still."""
+        """Take over the progress of slaves while this master was paused."""
         log.warning(
             "this process stood still for %.1f s, and slaves may have acted for it; their progress is taken over",
             self._stood_still_s,
@@ -244,14 +244,14 @@ class ActingService:
 
     @serves(RequestCode.NOTIFY_MIN_BROKER_ID_CHANGE, access=in_operation)
     def changed(self, asked: Command, connection: Connection) -> Command:
-        """905: look at the group now; what the sender says is not relied upon."""
+        """Handle 905: ask for the members of the group now. The content of the request is not trusted."""
         MinBrokerIdChange.from_ext(asked.ext)
         self._told.set()
         return response_to(asked)
 
     @serves(RequestCode.EXCHANGE_BROKER_HA_INFO, action=Action.UPDATE)
     async def exchange(self, asked: Command, connection: Connection) -> Command:
-        """906: a master tells that it returns; or a slave asks for the addresses of this master."""
+        """Handle 906: a master announces its return, or a slave asks for the addresses of this master."""
         told = ExchangeHaInfo.from_ext(asked.ext)
         if self._rules is None:
             return response_to(asked)

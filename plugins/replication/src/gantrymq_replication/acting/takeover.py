@@ -52,7 +52,7 @@ DELAYS: Final = "delayOffset.json"
 
 @attrs.frozen
 class _Told:
-    """What a slave answered."""
+    """The answer of a slave."""
 
     offsets: bytes  # of groups
     delays: bytes
@@ -62,7 +62,7 @@ class _Told:
 async def take_over(
     broker: Broker, group: Group, client: RemotingClient, own: ExchangeHaInfo, longest_s: float = LONGEST_S
 ) -> None:
-    """Take the progress of the slaves over, within *longest_s*, and return as a master; *own*: what 906 tells them."""
+    """Take over the progress of the slaves, within *longest_s*, and become the master; *own*: its addresses for 906."""
     clock = broker.world.clock
     until = clock.monotonic() + longest_s
     told: dict[str, _Told | None] = {}  # by address; the last answer of each
@@ -126,7 +126,7 @@ async def _progress(client: RemotingClient, address: str, own: ExchangeHaInfo) -
 
 
 async def _install(broker: Broker, told: dict[str, _Told]) -> None:
-    """Add what slaves told to the tables; what cannot be read counts for nothing."""
+    """Add the answers of slaves to the tables; skip those that cannot be read."""
     config, taken = broker.root / "config", []
     files = dict((await broker.tables.snapshot()).files)
     files[DELAYS], handover = _text(broker, config / DELAYS), _text(broker, config / TIMER_HANDOVER)
@@ -146,7 +146,7 @@ async def _install(broker: Broker, told: dict[str, _Told]) -> None:
     if not taken:
         return
     if handover != before:
-        files.update({TIMER_HANDOVER: handover, "timercheck": "{}"})  # the wheel is rebuilt without what was delivered
+        files.update({TIMER_HANDOVER: handover, "timercheck": "{}"})  # the wheel is rebuilt without delivered messages
     await broker.role.change(Role.REPLICA, max(1, broker.role.epoch))
     await broker.tables.install(TableSnapshot(files))
     log.info("this master took over the progress of %s", ", ".join(taken))

@@ -257,7 +257,7 @@ class ControllerEngine:
         return Answer(standing or Standing(None, 0, frozenset(), 0), asked_at)
 
     async def _replica_info(self) -> Standing | None:
-        """Return what the leader knows of the set; None if it does not know the set."""
+        """Return the state of the set at the leader; None if it does not know the set."""
         header = ReplicaInfoRequest(broker_name=self._rules.broker)
         try:
             answer = await self._ask(RequestCode.CONTROLLER_GET_REPLICA_INFO, header)
@@ -321,7 +321,7 @@ class ControllerEngine:
         return Answer(_standing(MasterHeader.from_ext(answer.ext), answer.payload), asked_at)
 
     async def not_whole(self, progress: Progress) -> str:
-        """Compare this broker's log with those of the other members of the set. See `Engine.not_whole`.
+        """Compare this broker's log with the logs of the other members of the set. See `Engine.not_whole`.
 
         The controller has no heartbeat of members that wait as well, so they are asked themselves (1007).
         """
@@ -379,7 +379,7 @@ class ControllerEngine:
         return _standing(MasterHeader.from_ext(answer.ext), answer.payload)
 
     def role_changed(self, command: Command) -> None:
-        """Take a request 1008 of a controller: read the standing from the leader.
+        """Handle a request 1008 of a controller: read the standing from the leader.
 
         RocketMQ's brokers believe it, but any process that reaches the port can send it.
 
@@ -429,7 +429,7 @@ class ControllerEngine:
             await self._clean(other)
 
     async def _clean(self, broker_id: int) -> None:
-        """Let the controllers forget an id as soon as they have seen the end of its connection.
+        """Make the controllers forget an id after they have noticed the end of its connection.
 
         With isCleanLivingBroker they would forget the whole set.
         """
@@ -448,7 +448,7 @@ class ControllerEngine:
                 return
 
     async def forget(self, broker_id: int) -> None:
-        """Let the controllers forget an id whose broker is not alive. See `Engine.forget`."""
+        """Make the controllers forget an id whose broker is not alive. See `Engine.forget`."""
         header = CleanBrokerDataRequest(
             cluster_name=self._rules.cluster,
             broker_name=self._rules.broker,
@@ -547,7 +547,7 @@ class _Refused(EngineRefused):
 
 
 def _standing(header: MasterHeader, body: bytes) -> Standing:
-    """Return what an answer says. The set epoch is in the header or in the body."""
+    """Return the standing in an answer. The set epoch is in the header or in the body."""
     try:
         members, number = read_set(body) if body else (frozenset[int](), None)
     except (FormatError, RequestRefused) as error:

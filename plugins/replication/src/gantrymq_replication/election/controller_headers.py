@@ -109,7 +109,7 @@ class ReplicaInfoRequest(Header):
     RequestCode.NOTIFY_BROKER_ROLE_CHANGED,
 )
 class MasterHeader(Header):
-    """Who is the master: in responses, and in the request that tells of a change."""
+    """The master, in responses and in the notification of a change."""
 
     cluster_name: str | None = None
     broker_name: str | None = None
@@ -138,7 +138,7 @@ class AlterResponse(Header):
 
 @header_of(RequestCode.BROKER_HEARTBEAT)
 class HeartbeatRequest(Header):
-    """Tell a controller that a broker is alive, and how far its log is."""
+    """Report to a controller that a broker is alive, and the end of its log."""
 
     cluster_name: str
     broker_addr: str

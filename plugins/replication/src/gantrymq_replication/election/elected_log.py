@@ -1,7 +1,7 @@
 """The log of a broker with elected roles: its epochs, and how far it is confirmed by a whole in-sync set.
 
-The confirm offset is kept in a file, a second late at most. A log is not cut below it: a master that does not have what
-was confirmed is not one that this broker may follow.
+The confirm offset is kept in a file, a second late at most. A log is not cut below it: this broker may not follow a
+master that lacks confirmed records.
 
 A start with fixed roles removes the epochs and the confirm offset (`forget_epochs`). Masters with fixed roles are in no
 list of epochs, so after their records the list would claim that logs are equal that are not. In a later election all
@@ -53,18 +53,18 @@ def _keep(log_offset: int) -> str:
 
 
 class TooOld(Refused):
-    """The master has deleted what follows this log."""
+    """The master has deleted the log after the end of this one."""
 
 
 class MasterLacks(Refused):
-    """The master's log ends before what an in-sync set confirmed of this one."""
+    """The master's log ends before the confirm offset of this one."""
 
 
 class ElectedLog:
     """Log, epochs and confirm offset of one broker."""
 
     def __init__(self, broker: Broker, raw: RawLog, epochs: Path, *, keeps_confirmed: bool) -> None:
-        """*keeps_confirmed*: confirmed offsets are those of a whole set, so that nothing before them may be cut.
+        """*keeps_confirmed*: a confirm offset is confirmed by a whole set, so that nothing before it may be cut.
 
         Raises:
             StoreDamaged: the list of epochs cannot be read.
@@ -89,12 +89,12 @@ class ElectedLog:
             )
         self.confirmed = min(self._read_confirmed(), self.end)  # while another broker is the master
         self._kept = self.confirmed
-        # Whether it has all that it had in the in-sync set: a power cut takes what was not on the disk.
+        # Whether it has all that it had in the in-sync set: a power cut removes records that were not on the disk.
         self.whole = self.durable or not keeps_confirmed or broker.clean_start
 
     @property
     def compares(self) -> bool:
-        """Whether what is not confirmed is compared with the master's log, and cut where it differs."""
+        """Whether records that are not confirmed are compared with the master's log, and cut where they differ."""
         return self._keeps
 
     @property
@@ -109,7 +109,7 @@ class ElectedLog:
 
     @property
     def surely(self) -> int:
-        """The end of the log; what is on the disk, if acknowledgements wait for that."""
+        """The end of the log; the end that is on the disk, if acknowledgements wait for that."""
         return self._broker.store.state().flushed_offset if self.durable else self.end
 
     async def flushed(self, log_offset: int) -> None:
@@ -130,9 +130,9 @@ class ElectedLog:
         self.confirmed = max(self.confirmed, min(log_offset, self.end))
 
     async def hide_unconfirmed(self) -> None:
-        """Hide what follows the kept confirm offset: another member of the set may not have it, and be elected.
+        """Hide the log after the kept confirm offset: another member of the set may not have it, and be elected.
 
-        An empty log keeps 0 from the start. Without a file the records are those of fixed roles or of RocketMQ.
+        An empty log keeps 0 from the start. Without a file the records were written with fixed roles or by RocketMQ.
         """
         low, end = self.range
         known = self._files.stat(self._path) is not None
@@ -180,12 +180,12 @@ class ElectedLog:
         await self._workers.run(self._epoch_file.save, EpochList(self.epochs.entries))
 
     def far_behind(self, master: HandshakeAnswer) -> bool:
-        """Return whether *master* may have deleted what follows this log; the newest log file is never deleted."""
+        """Return whether *master* may have deleted the log after the end of this one; it keeps its newest log file."""
         low, end = self.range
         return low < end and master.end - end > self._file_bytes
 
     def check_age(self, first: int) -> None:
-        """Check that a master whose log begins at *first* has what follows this one.
+        """Check that a master whose log begins at *first* has the log after the end of this one.
 
         Raises:
             TooOld: it has deleted that.
@@ -234,7 +234,7 @@ class ElectedLog:
         return point
 
     async def _take_epochs(self, before: list[Epoch], master: HandshakeAnswer, end: int) -> None:
-        """Have the epochs *before* and those of the master that begin at the end of this log.
+        """Set the epochs to *before* and the master's epochs that begin at the end of this log.
 
         The latter have no record here yet. But if this broker is elected before they have one, they may be all that a
         RocketMQ slave has in common with it.
@@ -246,23 +246,23 @@ class ElectedLog:
             await self._save()
         self._older = False
 
-    # --- logs whose epochs do not tell whether they are equal ---------------------------------------------------------
+    # --- logs whose epochs do not show whether they are equal ---------------------------------------------------------
 
     def comparison(self, master: HandshakeAnswer) -> Comparison | None:
-        """Return what to compare with the log of *master* before `adopt`; None if `fit` finds what is equal."""
+        """Return the comparison with the log of *master* before `adopt`; None if `fit` finds the equal part."""
         (low, end), kept = self.range, self.confirmed if self._keeps else 0
         if self._older and kept > low:
             return Comparison(max(kept - OVERLAP_BYTES, low, 1), min(kept, end), min(end, master.end))
         return elected_comparison(self.range, self.epochs, master.epochs, master.end, kept, self._mark.read())
 
     def unconfirmed(self, master: HandshakeAnswer) -> Comparison | None:
-        """Return what to compare with the log of *master* after `fit`; None if there is nothing."""
+        """Return the comparison with the log of *master* after `fit`; None if there is nothing to compare."""
         low, end = self.range
         file_start = max(end - 1, 0) // self._file_bytes * self._file_bytes
         return unconfirmed(low, self.confirmed, end, file_start, master.epochs) if self._keeps else None
 
     async def compare(self, compared: Comparison, log_offset: int, data: bytes) -> int:
-        """Compare *data*, the master's log from *log_offset* on; return how many bytes of it were needed."""
+        """Compare *data*, the master's log from *log_offset* on; return the number of bytes used."""
         place = compared.equal - log_offset
         other = data[place : compared.end - log_offset]
         own = await read_whole(self.raw, compared.equal, compared.equal + len(other))
@@ -270,7 +270,7 @@ class ElectedLog:
         return place + len(other)
 
     async def adopt(self, master: HandshakeAnswer, compared: Comparison) -> int:
-        """Cut the log to what is equal to the log of *master*, take its epochs, durably, and return the end.
+        """Cut the log to the part that is equal to the log of *master*, adopt its epochs, durably, and return the end.
 
         Raises:
             Refused: too little is equal.

@@ -1,4 +1,4 @@
-"""What the election asks of an engine: a service that keeps the master, its epoch and the in-sync set of a broker name.
+"""Interface of an engine of elections: a service that keeps the master, its epoch and the in-sync set of a broker name.
 
 `controller` is the engine on RocketMQ's controller, `etcd` the one on etcd. A third one needs no change elsewhere.
 """
@@ -56,22 +56,22 @@ def longer(end: int, broker_id: int) -> str:
 
 
 class EngineError(GantryError):
-    """An engine did not do what it was asked; the sentence says why."""
+    """A call of an engine failed; the sentence is the reason."""
 
 
 class EngineUnreachable(EngineError):
-    """There is no answer. What was asked may have an effect, now or later."""
+    """There is no answer. The call may have an effect, now or later."""
 
 
 class EngineRefused(EngineError):
-    """The engine said no. What was asked has no effect."""
+    """The engine refused. The call has no effect."""
 
 
 class Progress(NamedTuple):
-    """What a broker reports of its log."""
+    """The state of its log that a broker reports."""
 
     epoch: int  # the last one of its epoch list
-    end: int  # log offset; what is surely on the disk, if acknowledgements wait for that
+    end: int  # log offset; the end that is on the disk, if acknowledgements wait for that
     confirmed: int
     electable: bool = True  # whether it may be elected now
     whole: bool = True  # False: an unclean stop may have taken acknowledged messages from it
@@ -129,10 +129,10 @@ class Engine(Protocol):
         """Replace the in-sync set as the master of *epoch*; return the new set and its set epoch."""
 
     async def hand_over(self, epoch: int, broker_id: int, *, leaves: bool = False) -> None:
-        """Let another member of the in-sync set be the master, as the master of *epoch*; *leaves*: see `resign`."""
+        """Hand over to another member of the in-sync set, as the master of *epoch*; *leaves*: see `resign`."""
 
     async def admit(self, broker_id: int, *, unclean: bool, epoch: int = 0) -> None:
-        """Let *broker_id* be elected next, because a person has decided so; there is no master.
+        """Have *broker_id* elected next, on the decision of an operator; there is no master.
 
         Args:
             broker_id: of a living broker, a member of the in-sync set unless *unclean*.

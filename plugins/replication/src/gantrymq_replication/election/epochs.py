@@ -119,8 +119,8 @@ class EpochList:
         The newest epoch that is in both lists with the same start decides: the logs are equal up to the earlier of its
         two ends. A master of RocketMQ 5.5.0 may have entries that were cut away; they do not match, or end early.
         Without such an epoch, logs that begin at 0 are equal up to 0: a slave that never got a record of a master has
-        no entry of its epoch. RocketMQ's slave refuses that. A slave must not cut what it knows to be confirmed, nor
-        records of fixed roles (epoch 0), of which nothing is known.
+        no entry of its epoch. RocketMQ's slave refuses that. A slave must not cut records that it knows to be
+        confirmed, nor records of fixed roles (epoch 0), of which nothing is known.
         """
         following = [*(each.start for each in master[1:]), master_end]
         ends = dict(zip(master, following, strict=False))
@@ -169,7 +169,7 @@ def parse_epochs(content: bytes) -> list[Epoch]:
 
 
 class LoadedEpochs(NamedTuple):
-    """What a start found."""
+    """The result of reading the file at the start."""
 
     epochs: EpochList
     problem: str  # why the newest entries may be missing; empty if they are not

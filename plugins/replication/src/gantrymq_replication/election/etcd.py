@@ -86,7 +86,7 @@ class EtcdSetRules:
 
 @attrs.frozen
 class _State:
-    """What etcd has of a broker name."""
+    """The keys of a broker name in etcd."""
 
     value: dict[str, Any]  # of `state`
     revision: int  # 0: there is none yet
@@ -99,7 +99,7 @@ class _State:
 
 
 def _state_of(base: str, found: Mapping[str, KeyValue]) -> _State:
-    """Return what the keys say.
+    """Return the content of the keys.
 
     Raises:
         ValueError: a value is damaged.
@@ -155,7 +155,7 @@ class EtcdEngine:
         self._lease = 0  # of the master: perhaps ours
         self._member_lease = 0
         self._opened_at = 0.0  # monotonic; when this process began to take part
-        self._seen: _State | None = None  # what was read last
+        self._seen: _State | None = None  # the state that was read last
         self._doubted = -1  # number of the set that a request without an answer may have replaced
         self._told = b""  # the member's record as it was written last
         self._watching: asyncio.Task[None] | None = None
@@ -195,7 +195,7 @@ class EtcdEngine:
         return number
 
     async def _taken(self, number: int) -> int:
-        """Let no other broker get this one's id, if etcd has lost its data."""
+        """Prevent that another broker gets the id of this one, if etcd has lost its data."""
         while (await self._next_id())[0] <= number:
             await self._take_id(number)
         return number
@@ -210,7 +210,7 @@ class EtcdEngine:
         raise EngineUnreachable(f"{IDS} attempts to take an id failed, because other brokers took one")
 
     async def _next_id(self) -> tuple[int, Any]:
-        """Return the next id, and what a transaction compares so that it stays the next one."""
+        """Return the next id, and the comparison of a transaction that ensures that it is still the next one."""
         key = self._base + "ids/next"
         found = (await self._etcd.read([key])).get(key)
         if found is None:
@@ -513,7 +513,7 @@ class EtcdEngine:
         if not await self._etcd.commit(txn):
             raise EngineRefused("the state in etcd has changed meanwhile; try again")
 
-    # --- what etcd has -----------------------------------------------------------------------------------------------
+    # --- the keys ----------------------------------------------------------------------------------------------------
 
     async def _read(self) -> _State:
         base = self._base
@@ -544,7 +544,7 @@ class EtcdEngine:
         )
 
     async def _changed(self) -> None:
-        """Tell the present standing."""
+        """Report the present standing."""
         self._news.set()
         try:
             standing = self._standing(await self._read())

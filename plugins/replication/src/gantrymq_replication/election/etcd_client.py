@@ -50,7 +50,7 @@ class Txn:
 
 
 class Etcd(Protocol):
-    """What the engine asks of etcd. Calls raise `EngineUnreachable`, and `EngineRefused` for a lack of rights."""
+    """The calls of etcd that the engine makes. They raise `EngineUnreachable`, or `EngineRefused` without rights."""
 
     async def version(self) -> str:
         """Return the version of the member that answers, such as 3.4.23."""
@@ -214,7 +214,7 @@ class EtcdClient:
     # --- changes -----------------------------------------------------------------------------------------------------
 
     async def watch(self, keys: Sequence[str], changed: Callable[[], Awaitable[None]]) -> None:
-        """See `Etcd.watch`. A watch begins at the present, so that it never asks for what was compacted."""
+        """See `Etcd.watch`. A watch begins at the present, so that it never asks for compacted revisions."""
         rpc = self._rpc
         while True:
             try:
@@ -232,7 +232,7 @@ class EtcdClient:
                         await changed()
                 stream.cancel()
             except rpc.AioRpcError as error:
-                self._token = ""  # it may be what is refused
+                self._token = ""  # the token itself may be refused
                 with suppress(EngineRefused):
                     self._failed(error)
             except Exception as error:  # grpc has errors of its own for streams that end while they are written
@@ -287,7 +287,7 @@ class EtcdClient:
         return bool(self._token) and "invalid auth token" in str(error.details())
 
     def _failed(self, error: Any) -> str:
-        """Use the next endpoint; return what happened.
+        """Use the next endpoint; return the outcome.
 
         Raises:
             EngineRefused: another endpoint would say the same.
@@ -342,7 +342,7 @@ WITHOUT_TLS: Final[tuple[tuple[str, str], ...]] = (
 
 
 def explain(details: str, *, tls: bool) -> str:
-    """Return the meaning of gRPC's *details*; unknown ones without the words that all of them begin with."""
+    """Return the meaning of gRPC's *details*; unknown ones without their common first words."""
     for text, meaning in (*MEANINGS, *(WITH_TLS if tls else WITHOUT_TLS)):
         if text in details:
             return meaning

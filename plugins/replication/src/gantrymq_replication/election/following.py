@@ -37,7 +37,7 @@ __all__ = ["ElectedCopy"]
 
 log = logging.getLogger("gantrymq.replication")
 
-PROOF_S: Final = 1.0  # for the master to take a report of what it lacks
+PROOF_S: Final = 1.0  # for the master to handle a report of the records that it lacks
 
 
 class Following:
@@ -110,7 +110,7 @@ class Following:
         raise ConnectionError(self._problem or "it closed the connection")
 
     def _received(self, data: bytes) -> bool:
-        """Take what has arrived. Return whether something has to be waited for, which is the first of `_events`."""
+        """Handle arrived bytes. Return whether an event has to be waited for, which is the first of `_events`."""
         self._silence.heard()
         self.read_at_ms = self._broker.world.clock.now_ms()
         self.traffic.add(len(data), self._silence.heard_at)
@@ -171,7 +171,7 @@ class Following:
             self._side.follow(await self._adopt(compared))
 
     async def _prove(self) -> None:
-        """Report what is confirmed, which the master lacks: it lets this broker take over, or closes the connection."""
+        """Report the confirm offset, which the master lacks: it hands over to this broker, or closes the connection."""
         self._link.write(self._side.report(self._log.confirmed))
         limit = self._broker.world.clock.call_later(PROOF_S, self._link.abort)
         with suppress(OSError):
@@ -194,7 +194,7 @@ class Following:
         self._link.write(self._side.follow(compared.start))
 
     async def _compare(self, piece: Piece, compared: Comparison) -> Piece:
-        """Compare a piece with the own log. Return what is after the end of that."""
+        """Compare a piece with the own log. Return the part after the end of the own log."""
         used = await self._log.compare(compared, piece.log_offset, piece.data)
         if not compared.open:
             self._compared = None
@@ -202,7 +202,7 @@ class Following:
         return piece._replace(log_offset=piece.log_offset + used, data=piece.data[used:])
 
     async def _ask_last(self, master: HandshakeAnswer, compared: Comparison) -> None:
-        """Compare the last message with what the master's broker port has: the master sends nothing before its epochs.
+        """Compare the last message with the one at the master's broker port: it sends nothing before its epochs.
 
         Raises:
             Refused: it is another one, or more than that is needed.
@@ -250,7 +250,7 @@ class Following:
 PAUSE_S: Final = 0.2  # between two attempts to copy
 SOON: Final = 25  # such attempts with the same problem; then REFUSED_S between two
 REFUSED_S: Final = 5.0  # the same after logs that do not fit
-TOO_OLD_S: Final = 30.0  # the same after the master has deleted what follows this log
+TOO_OLD_S: Final = 30.0  # the same after the master has deleted the log after the end of this one
 ASK_S: Final = 0.5  # between two questions for the master's HA address
 TABLES_S: Final = 0.1  # between two looks whether the tables are copied
 

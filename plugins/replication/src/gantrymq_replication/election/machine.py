@@ -1,6 +1,6 @@
 """The role of a broker whose master is elected by an engine. Pure: events and times in, decisions out.
 
-An engine (`engine.Engine`) says which master the set has in which epoch. This machine decides what that means here:
+An engine (`engine.Engine`) says which master the set has in which epoch. This machine decides on the consequences here:
 
     standing          this broker                 decision
     ----------------------------------------------------------------------------------------------
@@ -19,10 +19,10 @@ connection to it breaks (RocketMQ's controller) sets `fences_on_loss`: then a br
 request is answered.
 
 With `Fencing.FAILSAFE` a master also goes on after its deadline while every other member of its set, at least one, is
-connected and so follows its epoch. Nothing is lost by that, because each of them must have what is acknowledged, and
-ends the connection before it is a master itself; but a master that was replaced may serve reads and take offsets for a
-moment. With `Fencing.ROCKETMQ` a master stays the master until it is told otherwise, as in RocketMQ, whose master
-acknowledges messages that are lost in such cases.
+connected and so follows its epoch. Nothing is lost by that, because each of them must have all acknowledged records,
+and ends the connection before it is a master itself; but a master that was replaced may serve reads and take offsets
+for a moment. With `Fencing.ROCKETMQ` a master stays the master until it learns of another one, as in RocketMQ, whose
+master acknowledges messages that are lost in such cases.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ class Fencing(enum.Enum):
 
 
 class Standing(NamedTuple):
-    """What an engine says about a set of brokers."""
+    """The state of a set of brokers at an engine."""
 
     master: int | None
     epoch: int  # of the master, or the last one if there is none
@@ -152,7 +152,7 @@ NO_MASTER = "there is no master, and no member of the in-sync set was elected ye
 
 
 class Machine:
-    """One broker. Methods return what to do; the caller passes the results back."""
+    """One broker. Methods return decisions; the caller passes the results back."""
 
     def __init__(self, rules: RoleRules, set_rules: SetRules, now: float, epoch: int = 0) -> None:
         """*epoch*: the last one of the log; an engine that knows only older ones is refused.
@@ -169,7 +169,7 @@ class Machine:
         self.epoch = max(epoch, 0)  # the newest known one
         self.master: int | None = None
         self.set: SyncSet | None = None  # while this broker is the master
-        self.held = ""  # why this broker accepts nothing for a moment, in a sentence; it acknowledges what it has
+        self.held = ""  # why this broker accepts nothing for a moment, in a sentence; it acknowledges stored messages
         self.unelectable = ""  # why this broker must not be the master, in a sentence; empty if it may
         self.data_lost = ""  # the engine answers with older epochs than this broker knows; why, in a sentence
         self._standing = Standing(None, 0, frozenset(), 0)
@@ -178,14 +178,14 @@ class Machine:
         self._left = -1  # an epoch that this broker was the master of and is not any more
         self._deadline = NEVER
         self._lost_at = NEVER
-        self._epoch_at = NEVER  # when `epoch` was learned; what was asked for earlier may have an older answer
+        self._epoch_at = NEVER  # when `epoch` was learned; earlier requests may have an older answer
         self._fenced = True  # whether the last decision was to fence
-        self._busy: type[Renew | Elect] | None = None  # what is under way
+        self._busy: type[Renew | Elect] | None = None  # the request under way
         self._renew_at = self._elect_at = self._hint_at = now
         self._problem = "no engine has answered yet"
         self._no_master = NO_MASTER
 
-    # --- what a broker asks ------------------------------------------------------------------------------------------
+    # --- queries -----------------------------------------------------------------------------------------------------
 
     @property
     def is_master(self) -> bool:
@@ -199,7 +199,7 @@ class Machine:
 
     @property
     def known(self) -> bool:
-        """Whether the engine has told a standing."""
+        """Whether the engine has reported a standing."""
         return self._known
 
     @property
@@ -257,7 +257,7 @@ class Machine:
     # --- the engine --------------------------------------------------------------------------------------------------
 
     def learned(self, standing: Standing, asked_at: float | None, now: float) -> list[Decision]:
-        """Take a standing.
+        """Handle a standing.
 
         Args:
             standing: from an answer or a notification.
@@ -276,7 +276,7 @@ class Machine:
             return self._look(now)
         self.data_lost = ""
         before = self._standing
-        if standing.epoch == before.epoch and standing.set_epoch < before.set_epoch:  # a set never goes back
+        if standing.epoch == before.epoch and standing.set_epoch < before.set_epoch:  # set epochs never decrease
             standing = standing._replace(members=before.members, set_epoch=before.set_epoch)
         self._standing, self.master, self._known = standing, standing.master, True
         if before.master is not None and standing.master is None:
@@ -375,7 +375,7 @@ class Machine:
         return self._look(now)
 
     def handed_over(self, now: float) -> list[Decision]:
-        """Take that the engine has ended this broker's mastership, as it was asked to: stop, and read the standing."""
+        """Handle a resignation that the engine accepted: stop serving, and read the standing."""
         decisions = self._stop_serving("this master has handed over")
         self._leave()
         self.master, self._elect_at = None, now + self._rules.elect_s
@@ -439,45 +439,45 @@ class Machine:
     # --- the set -----------------------------------------------------------------------------------------------------
 
     def appended(self, end: int) -> None:
-        """Take the new end of the log, as `SyncSet.appended`."""
+        """Record the new end of the log, as `SyncSet.appended`."""
         if self.set is not None:
             self.set.appended(end)
 
     def connected(
         self, broker_id: int, acked: int, learner: bool, now: float, tables: int = ANY_TABLES
     ) -> list[Decision]:
-        """Take a slave that follows the epoch of this master; *tables*: as `SyncSet.connected`."""
+        """Count a slave that follows the epoch of this master; *tables*: as `SyncSet.connected`."""
         if self.set is not None:
             self.set.connected(broker_id, acked, learner, now, tables)
         return self._look(now)
 
     def tables_copied(self, broker_id: int, number: int, now: float) -> list[Decision]:
-        """Take that a slave has the topics and groups of save *number*."""
+        """Record that a slave has the topics and groups of save *number*."""
         if self.set is not None:
             self.set.tables_copied(broker_id, number, now)
         return self._look(now)
 
     def reported(self, broker_id: int, acked: int, now: float) -> list[Decision]:
-        """Take a slave's report. One of a member changes what is confirmed only, so it is cheap."""
+        """Record a slave's report. A report of a member changes only the confirm offset, so it is cheap."""
         if self.set is None:
             return []
         self.set.reported(broker_id, acked, now)
         return [] if broker_id in self.set.members else self._look(now)
 
     def gone(self, broker_id: int, now: float) -> list[Decision]:
-        """Take the end of a slave's connection."""
+        """Handle the end of a slave's connection."""
         if self.set is not None:
             self.set.gone(broker_id)
         return self._look(now)
 
     def altered(self, epoch: int, members: frozenset[int], set_epoch: int, now: float) -> list[Decision]:
-        """Take the set that the engine agreed to, asked for in *epoch*."""
+        """Record the set that the engine accepted, requested in *epoch*."""
         if self.set is not None and epoch == self.epoch:
             self.set.accepted(members, set_epoch)
         return self._look(now)
 
     def not_altered(self, epoch: int, number: int, known: bool, now: float) -> list[Decision]:
-        """Take a failed request for a set: refused, if *known*, else with an unknown outcome."""
+        """Handle a failed request for a set: refused if *known*, with an unknown outcome otherwise."""
         self._renew_at = self._hint_at = now  # the engine's set may be another one than was thought
         if self.set is not None and epoch == self.epoch:
             (self.set.refused if known else self.set.unanswered)(number, now)

@@ -10,8 +10,8 @@
     epoch       promote: the newest epoch that a broker knows, see `Engine.admit`
 
 Only the master can end its mastership without loss, because it must refuse messages first, and the election ends
-with its lease. So the request goes to brokers, which need no more rights at the engine than they have. The response
-comes when there is another master, as far as this broker knows.
+with its lease. So the request is sent to brokers, which need no further rights at the engine. The response
+is sent when there is another master, as far as this broker knows.
 
 Responses: JSON with brokerId and epoch of the new master, and refusedMillis, for how long this broker refused messages
 before it knew that there is another one; for forget the brokerId, 0 of a slave with a fixed role, and the

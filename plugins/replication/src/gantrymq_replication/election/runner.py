@@ -69,7 +69,7 @@ class Host(Protocol):
         """Return how far the log is."""
 
     def log_end(self) -> int:
-        """Return the end of the log, also of what is not on the disk yet."""
+        """Return the end of the log, also if it is not on the disk yet."""
 
     async def become_master(self, epoch: int) -> Mastered:
         """End connections of slaves and to a master, cut the log to its last whole record and begin *epoch*."""
@@ -81,13 +81,13 @@ class Host(Protocol):
         """Be neither: serve reads only."""
 
     def fence(self, reason: str) -> None:
-        """Answer what waits for an acknowledgement with an error; accept nothing."""
+        """Answer senders that wait for an acknowledgement with an error; accept nothing."""
 
     def unfence(self) -> None:
         """Accept messages again."""
 
     def moved(self) -> None:
-        """Look at what is confirmed; called after each event of the machine."""
+        """Check the confirm offset; called after each event of the machine."""
 
 
 class ElectionRules(NamedTuple):
@@ -117,8 +117,8 @@ class Election:
         self._changed = asyncio.Event()
         self._known: tuple[int, int | None] = (0, None)  # epoch and master
         self._compared = ""  # why the log of this broker may not be whole
-        self._declines: dict[int, str] = {}  # what the log says of members that do not take over
-        self._data_lost = ""  # what the log says of it
+        self._declines: dict[int, str] = {}  # logged reasons why members do not take over
+        self._data_lost = ""  # the logged reason
         self.known_since_ms = 0  # wall time since which this broker knows them; 0: it knows none
 
     def start(self) -> None:
@@ -149,7 +149,7 @@ class Election:
             log.exception("the connection to the engine did not end")
 
     async def hand_over(self, broker_id: int | None = None, *, waits: bool = True, leaves: bool = False) -> int:
-        """Let another member of the in-sync set be the master, and return its id.
+        """Hand over to another member of the in-sync set, and return its id.
 
         Args:
             broker_id: of the member; None for the one with the longest log.
@@ -191,7 +191,7 @@ class Election:
             machine.held = ""
 
     def give_way(self, broker_id: int) -> None:
-        """Let a broker that has confirmed messages which this master lacks be the master instead.
+        """Hand over to a broker that has confirmed messages which this master lacks.
 
         Not if enough copies are in sync: then messages are acknowledged that the other one lacks.
         """
@@ -284,7 +284,7 @@ class Election:
             await self._clock.sleep(TICK_S)
 
     async def _compare(self, machine: Machine) -> None:
-        """Let this broker be elected when the engine allows it, unless it follows a master before."""
+        """Allow the election of this broker when the engine allows it, unless it follows a master before."""
         told = self._compared = machine.unelectable
         while machine.unelectable == told:
             try:
@@ -303,7 +303,7 @@ class Election:
             await self._clock.sleep(AGAIN_S)
 
     def take_as_whole(self) -> None:
-        """Let this broker be elected although its log may not be whole, because a person has decided so."""
+        """Allow the election of this broker although its log may not be whole, on the decision of an operator."""
         if self.machine is not None and self._compared and self.machine.unelectable == self._compared:
             self.machine.unelectable = ""
 
@@ -419,7 +419,7 @@ class Election:
                     await self._clock.sleep(AGAIN_S)
 
     async def _decline(self, machine: Machine, reason: str) -> None:
-        """Let another member of the in-sync set be the master, because this broker was named and cannot be it."""
+        """Ask the engine to elect another member: this broker was elected but cannot serve."""
         for other in sorted(machine.standing.members - {self.own_id}):
             try:
                 await self._engine.hand_over(machine.epoch, other)

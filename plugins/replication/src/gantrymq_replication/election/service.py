@@ -1,6 +1,6 @@
 """The service ``election``: a broker whose master an engine elects, with ``enableControllerMode=true``.
 
-    start   a replica that follows nobody -> HA port -> the election begins
+    start   a replica without a master -> HA port -> the election begins
     role    the election decides; `become_master`, `follow` and `stand_down` carry it out
     stop    accept nothing -> the in-sync set has all -> resign -> end the connections of slaves
 
@@ -49,7 +49,7 @@ log = logging.getLogger("gantrymq.replication")
 
 LAST_S: Final = 2.0  # for the in-sync set to get the rest of the log, at the stop
 LOOK_S: Final = 0.01  # between two looks whether all is confirmed
-NAMED_S: Final = 0.3  # for the next master to be registered, before this broker is not at its place
+NAMED_S: Final = 0.3  # grace period for the next master to register before this broker leaves the route
 CONFIRM_S: Final = 2.0  # for the engine to confirm the id, at the start
 KEEP_S: Final = 1.0  # between two updates of the kept confirm offset
 UNKNOWN_S: Final = 10.0  # between two questions for an id that no broker has
@@ -59,7 +59,7 @@ NO_ID: Final = "this broker is not registered before the engine confirms that it
 
 
 class ElectionService:
-    """Takes part in the election, and does what it decides.
+    """Takes part in the election, and carries out its decisions.
 
     `runner.Host`, `gate.Confirming`, `serving.Elected`, `table_copies.TablesLeader`.
     """
@@ -209,7 +209,7 @@ class ElectionService:
         self._register(self.election.own_id)
 
     async def stop(self) -> None:
-        """Let another member of the in-sync set be the master, and end all connections."""
+        """Hand over to another member of the in-sync set, and end all connections."""
         if self.election is None:
             return
         self._stopping = True
@@ -261,7 +261,7 @@ class ElectionService:
 
     @property
     def confirmed(self) -> int:
-        """What every member of the in-sync set has, as far as this broker knows."""
+        """The log offset up to which every member of the in-sync set has the log, as far as this broker knows."""
         machine = self.machine
         if machine is not None and machine.set is not None and machine.is_master:
             return max(self.log.confirmed, machine.set.confirmed)
@@ -281,7 +281,7 @@ class ElectionService:
             machine.appended(end)
 
     def unconfirmed(self, log_offset: int) -> str:
-        """Return why what ends at *log_offset* is not acknowledged now. See `gate.Confirming`."""
+        """Return why a message that ends at *log_offset* is not acknowledged now."""
         machine = self.machine
         if machine is None or not machine.is_master:
             return "this broker is not the master any more"
@@ -306,14 +306,14 @@ class ElectionService:
         return ServiceNotAvailable(f"service not available now: {problem}")
 
     def _show(self) -> None:
-        """Let consumers see what is confirmed."""
+        """Make the confirmed part of the log visible to consumers."""
         confirmed = self.confirmed
         if confirmed != self.log.raw.visibility_limit:
-            self.log.confirm(confirmed)  # which stays when this broker is the master no more
+            self.log.confirm(confirmed)  # kept after this broker loses mastership
             self.log.raw.limit_visibility(confirmed)
 
     def moved(self) -> None:
-        """Let pass what is confirmed now, and tell slaves."""
+        """Answer senders of confirmed messages, and send slaves the confirm offset."""
         self._show()
         self._gate.look()
         self.copies.look()
@@ -355,7 +355,7 @@ class ElectionService:
         self._look_at_id()
 
     def _look_at_id(self) -> None:
-        """Register this broker as soon as it has an id; until then let the registration say what it waits for.
+        """Register this broker as soon as it has an id; until then its registration shows the reason.
 
         The engine must confirm a granted id first: this broker may be a copy of a living one, whose place in the route
         it would take. While the engine cannot be reached, the id counts, so that reads go on.
@@ -381,10 +381,10 @@ class ElectionService:
         await self.log.begin(epoch)
         machine = self.machine
         if machine is not None and self.election is not None and machine.standing.members == {self.election.own_id}:
-            self.log.confirm(self.log.surely)  # nobody else has to have it; services begin with all that they know
+            self.log.confirm(self.log.surely)  # no other replica needs to confirm this
             self._show()
         self.copies.begin()
-        self.log.whole = True  # what it lacks is not part of the log any more
+        self.log.whole = True  # records that it lacks are not part of the log any more
         confirmed, self.leads = self.log.confirmed, True
         await self.broker.role.change(Role.MASTER, epoch)
         self._register(0)
@@ -397,7 +397,7 @@ class ElectionService:
         return Mastered(confirmed, self.log.surely)
 
     async def _all_shown(self) -> None:
-        """Wait until the log that a new master began with is visible: its services look there for what was done."""
+        """Wait until the log that a new master began with is visible: its services read their progress there."""
         end = self.log.end
         while self.confirmed < end:
             await self.clock.sleep(LOOK_S)
@@ -426,7 +426,7 @@ class ElectionService:
             self._register(self.election.own_id)
 
     def fence(self, reason: str) -> None:
-        """Do nothing: the clock is compared for each message, and what waits is answered within slaveTimeout."""
+        """Do nothing: the lease is checked for each message, and senders are answered within slaveTimeout."""
 
     def unfence(self) -> None:
         """Do nothing, as for `fence`."""
@@ -440,7 +440,7 @@ class ElectionService:
         return self.machine is not None and not self.machine.unelectable
 
     def _copy_news(self) -> None:
-        """Take news of the master: the logs are equal, or more is confirmed."""
+        """Update visibility after the master confirmed more, or the logs matched."""
         machine, whole = self.machine, self.log.whole and self.log.end >= self.log.needed
         if machine is not None and machine.unelectable and whole and not self.rules.learner:
             machine.unelectable = ""
@@ -497,13 +497,13 @@ class ElectionService:
             self.election.give_way(slave.broker_id)
 
     def reported(self, slave: SlaveHandshake, acked: int) -> None:
-        """Take a report."""
+        """Record a report."""
         election, machine = self.election, self.machine
         if election is not None and machine is not None:
             election.do(machine.reported(slave.broker_id, acked, self.clock.monotonic()))
 
     def gone(self, slave: SlaveHandshake) -> None:
-        """Take the end of the last connection of a slave."""
+        """Handle the end of the last connection of a slave."""
         election, machine = self.election, self.machine
         if election is not None and machine is not None:
             self.away.gone(slave.broker_id, self.clock.now_ms())
@@ -548,12 +548,12 @@ class ElectionService:
         return machine.set.tables_everywhere if machine is not None and machine.set is not None else -1
 
     def tables_saved(self, number: int) -> None:
-        """Take a new save of topics and groups."""
+        """Record a new save of topics and groups."""
         if (machine := self.machine) is not None and machine.set is not None:
             machine.set.tables_saved(number, self.now)
 
     def tables_copied(self, broker_id: int, number: int) -> None:
-        """Take that a slave has the topics and groups of save *number*."""
+        """Record that a slave has the topics and groups of save *number*."""
         if self.election is not None and (machine := self.machine) is not None:
             self.election.do(machine.tables_copied(broker_id, number, self.now))
 
@@ -561,7 +561,7 @@ class ElectionService:
 
     @serves(RequestCode.NOTIFY_BROKER_ROLE_CHANGED, access=in_operation)
     def role_changed(self, asked: Command, connection: Connection) -> Command:
-        """1008: a controller tells a new master; it is asked for, because any process may send this."""
+        """Handle 1008 (master changed). The master is read from the controller, as anyone can send this request."""
         if self.enabled and isinstance(self.engine, ControllerEngine):
             self.engine.role_changed(asked)
         return response_to(asked)  # controllers send it without waiting for one

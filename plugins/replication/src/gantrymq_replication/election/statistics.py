@@ -10,7 +10,7 @@ __all__ = ["Away", "ElectionCounts"]
 
 
 class ElectionCounts:
-    """Counts elections, the time without a master, and what the engine answers. Times are monotonic seconds."""
+    """Counts elections, the time without a master, and answers of the engine. Times are monotonic seconds."""
 
     def __init__(self, now: float) -> None:
         self.elections = 0  # new masters, and new epochs of the same one
@@ -43,7 +43,7 @@ class ElectionCounts:
             self.without_master_s += passed
         if machine is None or not machine.known:
             return
-        if self._epoch is None:  # what was before this broker's start does not count
+        if self._epoch is None:  # elections before this broker's start do not count
             self._epoch = machine.epoch
         elif machine.master is not None and machine.epoch > self._epoch:
             self._epoch = machine.epoch

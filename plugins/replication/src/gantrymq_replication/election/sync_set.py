@@ -1,4 +1,4 @@
-"""The in-sync set of a master: its members, what all of them have, and which change to ask the engine for.
+"""The in-sync set of a master: its members, the confirm offset, and changes to request from the engine.
 
 Pure: offsets and times in, decisions out. The engine keeps the set, because it elects from it. The master asks for a
 change and counts the union of every set that the engine may have meanwhile:
@@ -8,9 +8,9 @@ change and counts the union of every set that the engine may have meanwhile:
     no answer  both sets count until the engine's set epoch is a newer one; then no older request can succeed any more.
                A newcomer whose outcome is unknown and that has left again is asked for once more, to settle it
 
-So each member of the engine's set has what is acknowledged, whichever of the requests succeeded. The same holds for
+So each member of the engine's set has all acknowledged records, whichever of the requests succeeded. The same holds for
 the master's topics and groups, whose saves are numbered: a slave enters when it has the newest save, counts from then
-on, and leaves when it is late. A slave of RocketMQ does not tell what it has, and is not waited for.
+on, and leaves when it is late. A slave of RocketMQ does not report that, and is not waited for.
 
 The set does not become smaller than `least_copies`. Nothing is acknowledged without a member that is away, so it keeps
 everything that is, and may be elected. RocketMQ's set shrinks to the master alone, and ends with it.
@@ -28,7 +28,7 @@ import attrs
 
 __all__ = ["ANY_TABLES", "Alter", "Follower", "SetRules", "SyncSet"]
 
-ANY_TABLES = 1 << 62  # of a slave that does not tell which tables it has
+ANY_TABLES = 1 << 62  # of a slave that does not report which tables it has
 
 
 @attrs.frozen(kw_only=True)
@@ -37,7 +37,7 @@ class SetRules:
 
     own_id: int
     least_copies: int = 2  # minInSyncReplicas: with fewer members nothing is accepted, nor acknowledged
-    all_in_sync: bool = True  # acknowledge and show only what every member has
+    all_in_sync: bool = True  # acknowledge and show only records that every member has
     max_late_s: float = 15.0  # a member that did not catch up for this long leaves
     first_s: float = 3.0  # a member that did not connect to a new master within this time leaves
     retry_s: float = 1.0  # between two requests for a change
@@ -67,7 +67,7 @@ class Follower:
     refusals: int = 0  # by the engine, of its entry
 
     def report(self, acked: int, end: int, now: float) -> None:
-        """Take a report; *end*: of the master's log."""
+        """Record a report; *end*: of the master's log."""
         self.acked = max(self.acked, acked)
         if self.acked >= self.mark:
             if self.mark >= 0:
@@ -107,7 +107,7 @@ class SyncSet:
         self._retry_at = now
         self._others: tuple[int, ...] = ()
         self.present = 1  # members that are connected, with this broker
-        self.enough = False  # there are enough of them to accept and acknowledge
+        self.enough = False  # enough members are connected to accept and acknowledge
         self.followed = False  # every other member is connected, and there is one
         self._recount()
 
@@ -119,7 +119,7 @@ class SyncSet:
     # --- the log and its copies --------------------------------------------------------------------------------------
 
     def appended(self, end: int) -> None:
-        """Take the new end of the master's log (what is on its disk, if acknowledgements wait for that)."""
+        """Record the new end of the master's log (the end on its disk, if acknowledgements wait for that)."""
         self._end = end
         self._confirm()
 
@@ -131,7 +131,7 @@ class SyncSet:
         self._recount()
 
     def reported(self, broker_id: int, acked: int, now: float) -> None:
-        """Take a slave's report."""
+        """Record a slave's report."""
         if (follower := self.followers.get(broker_id)) is not None:
             follower.report(acked, self._end, now)
             self._confirm()
@@ -142,13 +142,13 @@ class SyncSet:
         self._recount()
 
     def tables_saved(self, number: int, now: float) -> None:
-        """Take the number of the newest save of topics and groups."""
+        """Record the number of the newest save of topics and groups."""
         self._tables = number
         for each in self.followers.values():
             self._has_tables(each, each.tables, now)
 
     def tables_copied(self, broker_id: int, number: int, now: float) -> None:
-        """Take that a slave has the topics and groups of save *number*."""
+        """Record that a slave has the topics and groups of save *number*."""
         follower = self.followers.get(broker_id)
         if follower is not None and follower.tables != ANY_TABLES:
             self._has_tables(follower, number, now)
@@ -174,7 +174,7 @@ class SyncSet:
         self._confirm()
 
     def _confirm(self) -> None:
-        """Advance what is confirmed; while a member is not connected it stays."""
+        """Advance the confirm offset; it does not advance while a member is not connected."""
         if not self._rules.all_in_sync:
             self.confirmed = max(self.confirmed, self._end)
             return
@@ -208,7 +208,7 @@ class SyncSet:
         kept = {rules.own_id, *(each for each in self.members if self._stays(each, now))}
         new = {each for each, follower in self.followers.items() if each not in kept and self._enters(follower, now)}
         if any(self.followers[each].refusals for each in new - self.members):
-            # The engine may not know one of them, which must not keep others out: one at a time.
+            # The engine may not know one of the brokers, which must not keep others out: one at a time.
             new = {min(new - self.members, key=lambda each: (self.followers[each].refusals, each))} | new & self.members
         wanted = frozenset(kept | new)
         return wanted if len(wanted) >= rules.least_copies else self.members | new
@@ -230,7 +230,7 @@ class SyncSet:
         return caught_up and not follower.learner and follower.acked >= self.confirmed
 
     def accepted(self, members: Iterable[int], set_epoch: int) -> None:
-        """Take the set that the engine has, from an answer."""
+        """Record the set of the engine, from an answer."""
         if set_epoch > self.set_epoch:
             self.members, self.set_epoch = frozenset(members), set_epoch
             self._possible.clear()
@@ -239,14 +239,14 @@ class SyncSet:
             self._recount()
 
     def read(self, members: Iterable[int], set_epoch: int, asked_at: float) -> None:
-        """Take the set that the engine had after *asked_at*."""
+        """Record the set that the engine had after *asked_at*."""
         self.accepted(members, set_epoch)
         for number in [each for each, since in self._unanswered.items() if asked_at - since > self._rules.doubt_s]:
             del self._unanswered[number], self._possible[number]
             self._recount()
 
     def refused(self, number: int, now: float) -> None:
-        """Take the engine's refusal of a request; it had no effect, and is made again later if it is still wanted."""
+        """Handle the engine's refusal of a request; it had no effect, and is made again later if it is still wanted."""
         for each in self._possible.pop(number, frozenset()) - self.members:
             if (follower := self.followers.get(each)) is not None:
                 follower.refusals += 1

@@ -4,8 +4,8 @@ A change of a topic or group is answered, and the first message to a new topic s
 copied the tables. The master numbers its saves. A slave asks (65036) whether it has the newest number, and is answered
 as soon as there is another one; it then copies topics and groups (`tables`), and its next question says so.
 
-    slave -> master   {"brokerId": 2, "source": "", "number": -1, "waitMillis": 1000}        what it has
-    master -> slave   {"source": "5f2a...", "number": 7}                                     what to copy
+    slave -> master   {"brokerId": 2, "source": "", "number": -1, "waitMillis": 1000}        the save it has
+    master -> slave   {"source": "5f2a...", "number": 7}                                     the save to copy
 
 *source* names the master and its epoch; numbers of another one mean nothing. RocketMQ's brokers do not ask, so a slave
 says in its handshake that it does (`auto_switch`), and a RocketMQ slave in the set is not waited for.
@@ -44,10 +44,10 @@ class TablesLeader(Protocol):
         """Number of the newest save that every member of the in-sync set has; a huge one if none has to."""
 
     def tables_saved(self, number: int) -> None:
-        """Take the number of the newest save."""
+        """Record the number of the newest save."""
 
     def tables_copied(self, broker_id: int, number: int) -> None:
-        """Take that a slave has the tables of save *number*."""
+        """Record that a slave has the tables of save *number*."""
 
 
 class TableCopies:
@@ -86,7 +86,7 @@ class TableCopies:
         self.copied.clear()
 
     def look(self) -> None:
-        """Look again at what waits for slaves."""
+        """Check the changes that wait for slaves again."""
         for event in self._waiting:
             event.set()
 
@@ -127,7 +127,7 @@ class TableCopies:
 
     @serves(ASK_TABLES, action=Action.GET)
     async def ask(self, asked: Command, connection: Connection) -> Command:
-        """65036: note what a slave has, and answer when there is something else, or after the time that it waits."""
+        """Handle 65036: record the save of a slave, and answer when there is another one, or after its waiting time."""
         ext = asked.ext or {}
         try:
             broker_id, number = int(ext["brokerId"]), int(ext["number"])
