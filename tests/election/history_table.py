@@ -112,7 +112,7 @@ def print_table(rows):
     """Print the table of the documentation."""
     total = Tally()
     print(
-        "| Engine | Brokers | `flushDiskType` | Runs | Acknowledged | Lost | Epochs with messages | Nobody accepts, s |"
+        "| Engine | Brokers | `flushDiskType` | Runs | Acknowledged | Lost | Epochs with messages | None accepts, s |"
     )
     print("|---|---|---|---|---|---|---|---|")
     for (brokers, engine, flush), tally in rows.items():
