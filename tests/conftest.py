@@ -3,6 +3,8 @@ the compiled or Python functions in use. Hypothesis tries the same examples each
 
 import asyncio
 import gc
+import os
+import re
 import sys
 import time
 from importlib.util import find_spec
@@ -28,21 +30,42 @@ if find_spec("hypothesis"):  # not every plugin's tests need it
 SLOW_FOLDERS = [
     Path(__file__).parent / name for name in ("chaos", "crash", "durability", "load", "simulation", "workspace")
 ]
-GROUPS = ("interop", "kit", "long", "spark")  # marks that few files have
+GROUPS = ("interop", "kit", "long", "slow", "spark")  # marks that few files have
+WHOLE_FILE = re.compile(r"^pytestmark = (.*)$", re.MULTILINE)
+INHERITED = "Contract"  # gantrymq_testing's tests, of which some are slow
+
+# tox's environments write no bytecode, because tests change source files within a second. Test files do not change:
+# without their bytecode, each process of each environment would spend 30 s on rewriting their assertions.
+WRITES_NO_BYTECODE = sys.dont_write_bytecode
+if "TOX_ENV_NAME" in os.environ:
+    sys.dont_write_bytecode = False
 
 
 def pytest_ignore_collect(collection_path, config):
-    """Leave out files that cannot have a test of the group asked for: to collect every test takes a process 30 s."""
-    asked = [mark for mark in config.option.markexpr.split(" and ") if mark in GROUPS]
-    marked_elsewhere = "interop" in collection_path.parts  # by its harness
-    if not asked or collection_path.suffix != ".py" or marked_elsewhere:
+    """Leave out files that cannot have a test of the groups asked for: to collect every test takes a process 45 s."""
+    terms = config.option.markexpr.split(" and ")
+    asked = [mark for mark in terms if mark in GROUPS]
+    refused = [mark for mark in GROUPS if f"not {mark}" in terms]
+    if not (asked or refused) or collection_path.suffix != ".py" or not collection_path.name.startswith("test_"):
         return None
     said = collection_path.read_text()
-    return None if all(mark in said for mark in asked) else True
+    of_all_tests = " ".join(WHOLE_FILE.findall(said))
+    if is_in_slow_folder(collection_path):
+        of_all_tests += " pytest.mark.slow"
+    if any(f"pytest.mark.{mark}" in of_all_tests for mark in refused):
+        return True
+    possible = [mark for mark in GROUPS if mark in said or mark in of_all_tests]
+    if INHERITED in said:
+        possible.append("slow")
+    return None if set(asked) <= set(possible) else True
+
+
+def is_in_slow_folder(path):
+    return any(path.is_relative_to(folder) for folder in SLOW_FOLDERS)
 
 
 def pytest_itemcollected(item):
-    if any(item.path.is_relative_to(folder) for folder in SLOW_FOLDERS):
+    if is_in_slow_folder(item.path):
         item.add_marker(pytest.mark.slow)
 
 
@@ -50,6 +73,7 @@ def pytest_collection_finish():
     """Hide modules and tests from the garbage collector: a full collection of them would stop every thread for so long
     that a request of a test in this process could miss its deadline.
     """
+    sys.dont_write_bytecode = WRITES_NO_BYTECODE
     gc.collect()
     gc.freeze()
 
