@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import re
-from importlib.resources import files
+from typing import get_args
 
 import attrs
 import pytest
@@ -21,8 +20,6 @@ from gantrymq_console.data.brokers import state_of
 from gantrymq_console.data.cluster import BrokerAddress
 from gantrymq_console.pages import brokers as brokers_page
 from gantrymq_console.web.texts import texts_of
-
-REFUSE = ("retention/rules.py", "retention/disk_watch.py")  # modules that refuse messages, besides the store's
 
 
 @pytest.fixture
@@ -54,15 +51,23 @@ def test_settings_and_figures_have_a_meaning_in_chinese(visitor, name):
     assert not {each for each in figures if f"meanings.figure.{each}" not in table}
 
 
-def test_every_cause_of_a_refusal_has_a_text():
-    folder = files(pytest.importorskip("gantrymq_storage_mmap"))
-    sources = "\n".join(folder.joinpath(each).read_text("utf-8") for each in ("store.py", *REFUSE))
-    causes = set(re.findall(r'Refusal\(\s*"([a-z_]+)"|\("([a-z_]*disk_ratio)",', sources))
-    words = {first or second for first, second in causes} | {"free_bytes"}
-    assert words == {key.removeprefix("refusals.") for key in texts_of("en").table if key.startswith("refusals.")}
+def test_every_cause_of_a_refusal_has_a_text_in_chinese():
+    rules = pytest.importorskip("gantrymq_storage_mmap.retention.rules")
+    prefix = "meanings.refusal."
+    known = {key.removeprefix(prefix) for key in texts_of("zh").table if key.startswith(prefix)}
+    assert known == set(get_args(rules.Cause))
 
 
-def test_a_refusal_is_told_in_the_readers_language(gantrymq_broker, monkeypatch):
+@pytest.mark.parametrize(
+    ("values", "told"),
+    [
+        ({"storeRefusalValues": '{"folder": "/store", "percent": "96.1", "limit": 95}'}, True),
+        ({"storeRefusalValues": "no JSON"}, False),
+        ({"storeRefusalValues": "[1]"}, False),
+        ({}, False),  # an older broker
+    ],
+)
+def test_a_refusal_is_told_in_the_readers_language(gantrymq_broker, monkeypatch, values, told):
     with Visitor(gantrymq_broker, language="zh") as visitor:
         visitor.get("/")
         visitor.cluster.forget()
@@ -70,12 +75,13 @@ def test_a_refusal_is_told_in_the_readers_language(gantrymq_broker, monkeypatch)
 
         async def full(address):
             info = await real(address)
-            return {**info, "storeRefusal": "the disk of /store is full", "storeRefusalCause": "disk_ratio"}
+            return {**info, "storeRefusal": "the disk of /store is full", "storeRefusalCause": "disk_ratio", **values}
 
         monkeypatch.setattr(visitor.cluster.admin, "runtime_info", full)
         for path in ("/", "/brokers/broker-a"):
             page = visitor.get(path)
-            assert "请清理磁盘空间" in page.text and '<span lang="en">the disk of /store is full' in page.response.text
+            assert ("/store 所在磁盘已使用 96.1%" in page.text) is told
+            assert '<span lang="en">the disk of /store is full' in page.response.text
 
 
 def test_no_state_says_that_all_is_well_while_the_disk_makes_a_broker_refuse(visitor, name, monkeypatch):

@@ -13,10 +13,9 @@ from polling import wait_until
 from gantrymq.client.admin import RequestNotServed, RunningInfo
 from gantrymq.model.group import GroupConfig
 from gantrymq_console.access.users import Role
-from gantrymq_console.data import group, groups, members, stated
-from gantrymq_console.data.stated import values_of
+from gantrymq_console.data import group, groups, members
 from gantrymq_console.web.render import runnable
-from gantrymq_console.web.texts import LANGUAGES, texts_of
+from gantrymq_console.web.texts import LANGUAGES
 
 pytest.importorskip("gantrymq_diagnosis")
 
@@ -153,9 +152,6 @@ def stating(explained, reason, **values):
     return attrs.evolve(explained, reason=reason, variant="", values=values, sentence="")
 
 
-DISK = "the disk of /store is 96.1 percent full, diskSpaceWarningLevelRatio=95 is the limit; free space"
-
-
 @pytest.mark.parametrize(
     ("language", "told"),
     [
@@ -268,15 +264,6 @@ def test_a_pending_reset_is_no_fault(late, monkeypatch):
             "→ its offset was reset to 1234, which the next pull receives" in page.text
             and "✗ its offset" not in page.text
         )
-
-
-def test_every_cause_with_values_has_a_text_that_states_them():
-    assert values_of("disk_ratio", DISK) == {"folder": "/store", "percent": "96.1", "limit": "95"}
-    assert values_of("disk_ratio", "other words") == {}
-    for language in LANGUAGES:
-        texts = texts_of(language)
-        assert "96.1%" in texts("stated.disk_ratio", **values_of("disk_ratio", DISK))
-        assert {f"stated.{word}" for word in stated.PATTERNS} == {key for key in texts.table if key[:7] == "stated."}
 
 
 def test_an_unknown_group_is_404(visitor):

@@ -97,7 +97,7 @@ CLOSED = {
 }
 REFUSED = {
     "en": "broker-a refuses messages: the disk of /store is full",
-    "zh": "broker-a 拒绝写入消息： CommitLog 所在磁盘",
+    "zh": "broker-a 拒绝写入消息： /store 所在磁盘已使用 96.1%",
 }
 
 
@@ -128,7 +128,9 @@ def test_a_send_that_the_store_refuses_says_what_the_broker_page_says(gantrymq_b
 
         async def full(address):
             info = await real(address)
-            return {**info, "storeRefusal": "the disk of /store is full", "storeRefusalCause": "disk_ratio"}
+            refusal = {"storeRefusal": "the disk of /store is full", "storeRefusalCause": "disk_ratio"}
+            values = {"storeRefusalValues": '{"folder": "/store", "percent": "96.1", "limit": 95}'}
+            return {**info, **refusal, **values}
 
         async def refused(*_given, **_more):
             raise SendFailed("Orders", ["broker-a"], BrokerRefused(14, "the store refuses", "127.0.0.1:1"), 3.0)

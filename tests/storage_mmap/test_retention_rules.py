@@ -1,3 +1,4 @@
+import json
 from pathlib import Path
 
 import attrs
@@ -152,7 +153,10 @@ CAUSES = [
 
 @pytest.mark.parametrize(("settings", "seen", "cause", "sentence"), CAUSES, ids=[each[2] for each in CAUSES])
 def test_each_cause_of_refusal_has_its_own_name_and_sentence(settings, seen, cause, sentence):
-    assert refusal_for(attrs.evolve(RULES, **settings), seen) == (cause, sentence)
+    found = refusal_for(attrs.evolve(RULES, **settings), seen)
+    assert (found.cause, found.sentence) == (cause, sentence)
+    values = json.loads(found.details()["storeRefusalValues"])
+    assert len(values) == 3 and all(str(value) in sentence for value in values.values())
 
 
 def test_limits_are_still_inside():

@@ -312,21 +312,21 @@ class MmapStore(StoreWithRawLog):
 
     def state(self) -> StoreState:
         """Return positions and refusals, with details under RocketMQ's names."""
-        log, (cause, refusal) = self._log, self._refused() or ("", None)
+        log, refused = self._log, self._refused()
         return StoreState(
             min_log_offset=log.min_offset,
             max_log_offset=log.end,
             flushed_offset=self._flusher.flushed_offset,
             published_offset=self._publisher.published_offset,
-            refusal=refusal,
-            refusal_cause=cause,
+            refusal=None if refused is None else refused.sentence,
+            refusal_cause="" if refused is None else refused.cause,
             syncs=self._flusher.syncs,
             sync_s=self._flusher.sync_s,
             details={
                 "commitLogMinOffset": str(log.min_offset),
                 "commitLogMaxOffset": str(log.end),
                 "dispatchBehindBytes": str(log.end - self._publisher.published_offset),
-                **({"damagedRecordsRefused": str(refused)} if (refused := self._damaged.refused) else {}),
-                **({"storeRefusalCause": cause} if cause else {}),
+                **({"damagedRecordsRefused": str(count)} if (count := self._damaged.refused) else {}),
+                **({} if refused is None else refused.details()),
             },
         )

@@ -42,6 +42,7 @@ class Problem:
     since_ms: int | None = None  # when it was well for the last time; the begin of the count of dead letters
     sentence: str = ""  # in the server's words
     cause: str = ""  # name of the cause, if a store refuses messages
+    values: Mapping[str, str | int] = attrs.field(factory=dict)  # of the cause
 
 
 @attrs.frozen
@@ -158,7 +159,8 @@ def _of_broker(broker: BrokerState) -> Iterator[Problem]:
         fields = {**name, "address": broker.address}
         yield Problem(word, "bad", broker.title, fields, link, broker.silent_since_ms, broker.problem)
     if broker.refusal:
-        yield Problem("refuses", "bad", broker.title, name, link, None, broker.refusal, broker.refusal_cause)
+        cause = (broker.refusal, broker.refusal_cause, broker.refusal_values)
+        yield Problem("refuses", "bad", broker.title, name, link, None, *cause)
     if broker.unwritten:
         yield Problem("unwritten", "bad", broker.title, name, link, sentence=broker.unwritten)
     if broker.fill_word in ("warn", "bad"):

@@ -10,7 +10,8 @@ from typing import Final
 import attrs
 
 from gantrymq.client.admin import RequestNotServed
-from gantrymq.errors import ClientError
+from gantrymq.errors import ClientError, FormatError
+from gantrymq.loose_json import loads
 from gantrymq.model.topic import PERM_WRITE
 from gantrymq_admin.figures import Figure, plugin_figures
 from gantrymq_console.data.asking import Asking, Missing
@@ -65,6 +66,7 @@ class BrokerState:
     undispatched: Long | None = None  # bytes of the log without queue entries yet
     refusal: str = ""  # why the store refuses messages
     refusal_cause: str = ""
+    refusal_values: Mapping[str, str | int] = attrs.field(factory=dict)  # in the sentence; none from older brokers
     unwritten: str = ""  # which tables cannot be saved
     writable: bool | None = None  # whether name servers let producers send to it; None: not known, or a slave
 
@@ -211,8 +213,18 @@ def state_of(at: BrokerAddress, info: Mapping[str, str]) -> BrokerState:
         undispatched=long(info.get("dispatchBehindBytes")),
         refusal=info.get("storeRefusal", ""),
         refusal_cause=info.get("storeRefusalCause", ""),
+        refusal_values=_values(info.get("storeRefusalValues", "")),
         unwritten=info.get("unwrittenFiles", ""),
     )
+
+
+def _values(text: str) -> dict[str, str | int]:
+    """Return the texts and numbers in a JSON object; none if it is malformed."""
+    try:
+        found = loads(text.encode())
+    except FormatError:
+        return {}
+    return {key: each for key, each in found.items() if isinstance(each, str | int)} if isinstance(found, dict) else {}
 
 
 def rate(text: str | None) -> float | None:

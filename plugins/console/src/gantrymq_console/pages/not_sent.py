@@ -55,6 +55,7 @@ async def _refusing(visit: Visit, problem: SendFailed | BrokerRefused) -> NotAcc
                     (("brokers", name),),
                     words=state.refusal,
                     cause=state.refusal_cause,
+                    values=state.refusal_values,
                     name=name,
                 )
     return None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any, Final
 
 import attrs
@@ -55,6 +56,7 @@ class Failure:
     links: tuple[tuple[str, ...], ...] = ()  # segments of pages with details
     words: str = ""  # of a server, behind the sentence
     cause: str = ""  # name of the cause, if a store refuses messages
+    values: Mapping[str, str | int] = attrs.field(factory=dict)  # of the cause
 
     @property
     def code_name(self) -> str:
@@ -142,7 +144,9 @@ def _failure(visit: Visit, problem: Exception) -> Failure:
             return Failure(409, visit.texts(problem.key, **problem.fields).unescape())
         case NotAccepted():
             sentence = visit.texts(problem.key, **problem.fields).unescape()
-            return Failure(503, sentence, links=problem.links, words=problem.words, cause=problem.cause)
+            return Failure(
+                503, sentence, links=problem.links, words=problem.words, cause=problem.cause, values=problem.values
+            )
         case BadInput():
             return Failure(400, visit.texts(problem.key, **problem.fields).unescape())
         case AuditUnwritable():

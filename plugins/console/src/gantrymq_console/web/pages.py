@@ -71,16 +71,26 @@ class NotAccepted(BadInput):
         links: segments of the pages with details; the second segment names the broker or topic.
         words: of the server, in English.
         cause: name of the cause, if a store refuses messages.
+        values: of the cause.
         fields: of the text.
     """
 
     def __init__(
-        self, key: str, links: tuple[tuple[str, ...], ...], /, *, words: str = "", cause: str = "", **fields: Any
+        self,
+        key: str,
+        links: tuple[tuple[str, ...], ...],
+        /,
+        *,
+        words: str = "",
+        cause: str = "",
+        values: Mapping[str, str | int] | None = None,
+        **fields: Any,
     ) -> None:
         super().__init__(key, **fields)
         self.links = links
         self.words = words
         self.cause = cause
+        self.values = values or {}
 
 
 class Forbidden(BadInput):

@@ -17,7 +17,6 @@ from markupsafe import Markup, escape
 from gantrymq.model.names import is_system_topic
 from gantrymq.model.texts import Value
 from gantrymq_console.access.users import Role
-from gantrymq_console.data.stated import values_of
 from gantrymq_console.web import static
 from gantrymq_console.web.sparkline import sparkline
 from gantrymq_console.web.texts import LANGUAGES
@@ -93,7 +92,7 @@ def render(template: str, visit: Visit, **context: Any) -> str:
             history=visit.console.history.look,
             sparkline=sparkline,
             moment=moment,
-            values_of=values_of,
+            translated=visit.texts.translated,
             reason=lambda word, each: reason(visit, word, each),
             runnable=lambda sentence: runnable(sentence, visit.console.name_servers),
             name_servers=quote(visit.console.name_servers),

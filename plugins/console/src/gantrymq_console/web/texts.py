@@ -48,6 +48,13 @@ class Texts:
         """Return the text *key*, or *default* if the catalogue lacks it, such as for a reason of a newer broker."""
         return self(key, **fields) if key in self.table else escape(default)
 
+    def translated(self, key: str, fields: Mapping[str, Any]) -> Markup:
+        """Return the text *key*, or nothing if the catalogue lacks it or has fields without a value."""
+        try:
+            return self(key, **fields)
+        except KeyError:
+            return Markup("")
+
     def number(self, value: Any) -> Any:
         """Return a whole number with grouped digits, and anything else unchanged."""
         return f"{value:,}" if isinstance(value, int) and not isinstance(value, bool) else value

@@ -18,16 +18,18 @@ Source: apache/rocketmq store/.../DefaultMessageStore.java (CleanCommitLogServic
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import json
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import NamedTuple
+from types import MappingProxyType
+from typing import Literal, NamedTuple
 
 import attrs
 
 from gantrymq.world import DiskUsage
 from gantrymq_storage_mmap.log.writer import RESUME
 
-__all__ = ["DeletionPlan", "DiskState", "Refusal", "RetentionRules", "is_near", "plan_deletion", "refusal_for"]
+__all__ = ["Cause", "DeletionPlan", "DiskState", "Refusal", "RetentionRules", "is_near", "plan_deletion", "refusal_for"]
 
 NEAR_PERCENT = 2  # distance to a limit from which the disk is checked every second
 NEAR_FILES = 2
@@ -61,11 +63,31 @@ class DiskState:
     store_bytes: int  # size of log, queues and index; 0 without a quota
 
 
+Cause = Literal[
+    "not_running",
+    "truncating",
+    "sync_failed",
+    "log_write_failed",
+    "queue_write_failed",
+    "no_room",
+    "disk_ratio",
+    "queue_disk_ratio",
+    "free_bytes",
+    "store_quota",
+]
+
+
 class Refusal(NamedTuple):
     """Why writes are refused."""
 
-    cause: str  # short name, for metrics
+    cause: Cause  # short name, for metrics and other languages
     sentence: str
+    values: Mapping[str, str | int] = MappingProxyType({})  # in the sentence
+
+    def details(self) -> dict[str, str]:
+        """Return the members of `StoreState.details`."""
+        values = {"storeRefusalValues": json.dumps(self.values)} if self.values else {}
+        return {"storeRefusalCause": self.cause, **values}
 
 
 class DeletionPlan(NamedTuple):
@@ -82,10 +104,11 @@ def used_percent(disk: DiskUsage) -> float:
 
 def refusal_for(rules: RetentionRules, disks: DiskState) -> Refusal | None:
     """Return why writes must be refused, None if there is enough space."""
-    for cause, folder, disk in (
+    ratios: tuple[tuple[Cause, Path, DiskUsage], ...] = (
         ("disk_ratio", disks.log_folder, disks.log_disk),
         ("queue_disk_ratio", disks.root, disks.queue_disk),
-    ):
+    )
+    for cause, folder, disk in ratios:
         percent = used_percent(disk)
         if percent > rules.warning_percent:
             return Refusal(
@@ -93,6 +116,7 @@ def refusal_for(rules: RetentionRules, disks: DiskState) -> Refusal | None:
                 f"the disk of {folder} is {percent:.1f} percent full, diskSpaceWarningLevelRatio="
                 f"{rules.warning_percent} is the limit; free space, keep less with fileReservedTime, or raise the ratio"
                 f"{RESUME}",
+                {"folder": str(folder), "percent": f"{percent:.1f}", "limit": rules.warning_percent},
             )
     usable = disks.log_disk.usable
     if usable < rules.min_free_bytes:
@@ -100,12 +124,14 @@ def refusal_for(rules: RetentionRules, disks: DiskState) -> Refusal | None:
             "free_bytes",
             f"the disk of {disks.log_folder} has {usable} bytes free, minFreeDiskBytes={rules.min_free_bytes} is the "
             f"minimum; free space, keep less with fileReservedTime, or lower minFreeDiskBytes{RESUME}",
+            {"folder": str(disks.log_folder), "free": usable, "minimum": rules.min_free_bytes},
         )
     if 0 < rules.quota_bytes < disks.store_bytes:
         return Refusal(
             "store_quota",
             f"the store {disks.root} takes {disks.store_bytes} bytes, storeQuotaBytes={rules.quota_bytes} is the "
             f"limit; keep less with fileReservedTime, or raise storeQuotaBytes{RESUME}",
+            {"folder": str(disks.root), "taken": disks.store_bytes, "limit": rules.quota_bytes},
         )
     return None
 
