@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Iterable, Iterator, Sequence
-from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager, nullcontext
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractAsyncContextManager, contextmanager, nullcontext
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from gantrymq.client.idempotency.records import PRUNE_BATCH, TABLE, AsyncRecords, ConsumedRecord
 from gantrymq.client.idempotency.threads import WorkerThreadRecords
@@ -16,6 +16,8 @@ if TYPE_CHECKING:
     from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 
 __all__ = ["SqlAlchemyRecords"]
+
+T = TypeVar("T")
 
 
 class SqlAlchemyRecords:
@@ -67,34 +69,23 @@ class SqlAlchemyRecords:
 
     def prepare(self) -> None:
         """Create table and index if they do not exist."""
-        with self._sync_engine.connect() as connection:
-            try:
-                self.create_table(connection)
-                connection.commit()
-            except Exception:  # another one may have made it at the same time
-                connection.rollback()
-                if not self.table_exists(connection):
-                    raise
+        self._run(self.prepare_in)
 
     def known(self, group: str, names: Sequence[str]) -> set[str]:
         """Return those of *names* that are recorded."""
-        with self._sync_engine.connect() as connection:
-            return matching_names(connection.execute(self.select_known(group, names)), names)
+        return self._run(self.known_in, group, names)
 
     def key_with_prefix(self, group: str, prefix: str) -> str | None:
         """Return a key that begins with *prefix*."""
-        with self._sync_engine.connect() as connection:
-            found: str | None = connection.scalar(self.select_key_with_prefix(group, prefix))
-            return found
+        return self._run(self.key_with_prefix_in, group, prefix)
 
     def add(self, connection: Connection, rows: Sequence[ConsumedRecord]) -> None:
         """Insert *rows*."""
-        connection.execute(self._table.insert(), values(rows))
+        connection.execute(self._table.insert(), [row._asdict() for row in rows])
 
     def prune(self, before_ms: int) -> int:
         """Delete rows written before *before_ms*."""
-        with self._sync_engine.begin() as connection:
-            return self.delete_expired(connection, before_ms)
+        return self._run(self.prune_in, before_ms)
 
     @property
     def _sync_engine(self) -> Engine:
@@ -102,39 +93,49 @@ class SqlAlchemyRecords:
             raise ClientError("the engine is an async one; its calls are awaited")
         return self._engine  # type: ignore[return-value]  # `_async` is None: it is the plain one
 
-    @property
-    def insert(self) -> Any:
-        """The INSERT statement for rows."""
-        return self._table.insert()
+    def _run(self, work: Callable[..., T], *args: Any) -> T:
+        with self._sync_engine.connect() as connection:
+            result = work(connection, *args)
+            connection.commit()
+            return result
 
-    def create_table(self, connection: Connection) -> None:
-        """Create the table."""
-        self._table.create(connection, checkfirst=True)
+    # --- work of a plain connection, also of one below an async connection --------------------------------------------
 
-    def table_exists(self, connection: Connection) -> bool:
-        """Return True if the table exists."""
+    def prepare_in(self, connection: Connection) -> None:
+        """Implement `prepare`."""
         from sqlalchemy import inspect
 
-        return inspect(connection).has_table(self._table.name, schema=self._table.schema)
+        try:
+            self._table.create(connection, checkfirst=True)
+            connection.commit()
+        except Exception:  # another one may have made it at the same time
+            connection.rollback()
+            if not inspect(connection).has_table(self._table.name, schema=self._table.schema):
+                raise
 
-    def select_known(self, group: str, names: Sequence[str]) -> Any:
-        """Return the query for recorded keys and places; a union, because each half has an index."""
+    def known_in(self, connection: Connection, group: str, names: Sequence[str]) -> set[str]:
+        """Implement `known` with a union of recorded keys and places, because each half has an index."""
         from sqlalchemy import select
 
         columns = self._table.c
         both = select(columns.message_key, columns.place).where(columns.consumer_group == group)
-        return both.where(columns.message_key.in_(names)).union(both.where(columns.place.in_(names)))
+        rows = connection.execute(
+            both.where(columns.message_key.in_(names)).union(both.where(columns.place.in_(names)))
+        )
+        return set(names).intersection(name for row in rows for name in row)
 
-    def select_key_with_prefix(self, group: str, prefix: str) -> Any:
-        """Return the query for a key that begins with *prefix*."""
+    def key_with_prefix_in(self, connection: Connection, group: str, prefix: str) -> str | None:
+        """Implement `key_with_prefix`."""
         from sqlalchemy import select
 
         columns = self._table.c
         has_prefix = columns.message_key.startswith(prefix, autoescape=True)
-        return select(columns.message_key).where(columns.consumer_group == group, has_prefix).limit(1)
+        one = select(columns.message_key).where(columns.consumer_group == group, has_prefix).limit(1)
+        found: str | None = connection.scalar(one)
+        return found
 
-    def delete_expired(self, connection: Connection, before_ms: int) -> int:
-        """Delete old rows one by one, which works in any dialect; returns how many."""
+    def prune_in(self, connection: Connection, before_ms: int) -> int:
+        """Implement `prune`: delete old rows one by one, which works in any dialect."""
         from sqlalchemy import and_, bindparam, select
 
         columns = self._table.c
@@ -147,7 +148,7 @@ class SqlAlchemyRecords:
 
 
 class _AsyncEngineRecords:
-    """`AsyncRecords` of an async engine."""
+    """`AsyncRecords` of an async engine: runs the plain records in its connections."""
 
     def __init__(self, records: SqlAlchemyRecords, engine: AsyncEngine) -> None:
         self._records = records
@@ -158,52 +159,35 @@ class _AsyncEngineRecords:
         """Do not limit messages: the pool of the engine is the limit."""
         return nullcontext()
 
-    @asynccontextmanager
-    async def transaction(self) -> AsyncIterator[AsyncConnection]:
+    def transaction(self) -> AbstractAsyncContextManager[AsyncConnection]:
         """Open a connection in a transaction."""
-        async with self._engine.begin() as connection:
-            yield connection
+        return self._engine.begin()
 
     async def prepare(self) -> None:
         """Create table and index if they do not exist."""
-        async with self._engine.connect() as connection:
-            try:
-                await connection.run_sync(self._records.create_table)
-                await connection.commit()
-            except Exception:  # another one may have made it at the same time
-                await connection.rollback()
-                if not await connection.run_sync(self._records.table_exists):
-                    raise
+        await self._run(self._records.prepare_in)
 
     async def known(self, group: str, names: Sequence[str]) -> set[str]:
         """Return those of *names* that are recorded."""
-        async with self._engine.connect() as connection:
-            return matching_names(await connection.execute(self._records.select_known(group, names)), names)
+        return await self._run(self._records.known_in, group, names)
 
     async def key_with_prefix(self, group: str, prefix: str) -> str | None:
         """Return a key that begins with *prefix*."""
-        async with self._engine.connect() as connection:
-            found: str | None = await connection.scalar(self._records.select_key_with_prefix(group, prefix))
-            return found
+        return await self._run(self._records.key_with_prefix_in, group, prefix)
 
     async def add(self, connection: AsyncConnection, rows: Sequence[ConsumedRecord]) -> None:
         """Insert *rows*."""
-        await connection.execute(self._records.insert, values(rows))
+        await connection.run_sync(self._records.add, rows)
 
     async def prune(self, before_ms: int) -> int:
         """Delete rows written before *before_ms*."""
-        async with self._engine.begin() as connection:
-            return await connection.run_sync(self._records.delete_expired, before_ms)
+        return await self._run(self._records.prune_in, before_ms)
 
-
-def matching_names(rows: Iterable[Sequence[str]], names: Sequence[str]) -> set[str]:
-    """Return those of *names* that occur in *rows*."""
-    return set(names).intersection(name for row in rows for name in row)
-
-
-def values(rows: Sequence[ConsumedRecord]) -> list[dict[str, Any]]:
-    """Return *rows* as parameters of SQLAlchemy."""
-    return [row._asdict() for row in rows]
+    async def _run(self, work: Callable[..., T], *args: Any) -> T:
+        async with self._engine.connect() as connection:
+            result = await connection.run_sync(work, *args)
+            await connection.commit()
+            return result
 
 
 def _table(name: str, schema: str | None) -> Table:
