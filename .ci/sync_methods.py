@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from griffe import Class, ExprCall, Extension, Function, Module
+from griffe import Class, Expr, ExprCall, Extension, Function, Module
 
-MODULES = ("gantrymq.client.sync.parts", "gantrymq.client.sync.twins")
-MADE_BY = ("from_async", "from_sync")
+MODULES = ("gantrymq.client.sync.parts", "gantrymq.client.sync.twins", "gantrymq.client.sync.client")
+MADE_BY = ("from_async", "from_sync", "from_iterator", "from_factory")
 
 
 class SyncMethods(Extension):
@@ -35,9 +35,18 @@ def replace_methods(pkg: Module, cls: Class) -> None:
             made = Function(
                 name,
                 parameters=source.parameters,
-                returns=source.returns,
+                returns=returned(value, source),
                 docstring=source.docstring,
                 lineno=member.lineno,
                 endlineno=member.endlineno,
             )
             cls.set_member(name, made)
+
+
+def returned(made: ExprCall, source: Function) -> str | Expr | None:
+    """Return the annotation of what a method returns that *made* makes from *source*."""
+    if str(made.function) == "from_factory":
+        kind = made.arguments[1]
+        assert isinstance(kind, Expr)
+        return kind
+    return "MessageStream[ReceivedMessage]" if str(made.function) == "from_iterator" else source.returns

@@ -1,6 +1,7 @@
 """The client for threads has the methods of the async one, with the same arguments."""
 
 import inspect
+import pydoc
 import subprocess
 import sys
 
@@ -64,14 +65,14 @@ def test_every_call_has_its_twin_with_the_same_arguments(there, here):
             assert arguments(one) == arguments(other), name
         assert not inspect.iscoroutinefunction(other), name
         if (maker := made_by(other)) is not None:
-            assert maker == ("from_async" if inspect.iscoroutinefunction(one) else "from_sync"), name
+            assert (maker == "from_async") == inspect.iscoroutinefunction(one), name
     assert issubclass(there, BaseClient)
 
 
 def made_by(member):
     """Return the function that made a method from an async class's, None for one written by hand."""
     name = member.__code__.co_qualname.split(".")[0] if inspect.isfunction(member) else ""
-    return name if name in ("from_async", "from_sync") else None
+    return name if name in ("from_async", "from_sync", "from_iterator", "from_factory") else None
 
 
 def arguments(function):
@@ -86,6 +87,19 @@ def test_run_takes_what_it_takes_there():
 def test_a_method_has_the_signature_and_the_documentation_of_the_async_one():
     assert inspect.signature(sync.Reader.pull) == inspect.signature(Reader.pull)
     assert inspect.getdoc(sync.Admin.min_offset) == inspect.getdoc(Admin.min_offset)
+
+
+@pytest.mark.parametrize("name", ["producer", "consumer", "lite_pull", "pop_consumer", "reader", "set_name_servers"])
+def test_a_method_of_the_client_has_the_signature_and_the_documentation_of_the_async_one(name):
+    one, other = getattr(Client, name), getattr(sync.Client, name)
+    assert inspect.signature(other) == inspect.signature(one)
+    assert pydoc.plain(pydoc.render_doc(other)) == pydoc.plain(pydoc.render_doc(one))
+
+
+def test_a_loop_over_one_queue_shows_what_it_returns():
+    shown = inspect.signature(sync.Reader.read)
+    assert shown.parameters == inspect.signature(Reader.read).parameters
+    assert shown.return_annotation == "MessageStream[ReceivedMessage]"
 
 
 def test_importing_the_other_client_does_not_load_this_one():

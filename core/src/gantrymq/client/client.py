@@ -151,8 +151,8 @@ class Client(BaseClient):
     def producer(self, group: str, **options: Unpack[ProducerOptions]) -> Producer:
         """Return the started producer of *group*.
 
-        The first call creates it; later calls return the same one until it is closed, so ``await
-        client.producer("shop").send(...)`` may be used in a loop.
+        The first call creates it; later calls return the same one until it is closed, so ``client.producer("shop")``
+        may be called in a loop.
 
         Args:
             group: producer group, named after the application.

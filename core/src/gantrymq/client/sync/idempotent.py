@@ -49,24 +49,13 @@ def idempotent(
 class Idempotent:
     """Created by `idempotent`; used by any number of threads."""
 
-    def __init__(
-        self,
-        store: Records,
-        group: str,
-        *,
-        key: KeyOf | None,
-        keep_s: float,
-        cache_size: int,
-        world: World | None,
-    ) -> None:
+    def __init__(self, store: Records, group: str, **options: Any) -> None:
         """Arguments as in `idempotent`."""
         if not store.blocking:
             raise InvalidParameter("threads cannot await the calls of an async engine; give a plain engine")
         self._group = group
         records = CallerThreadRecords(store)  # type: ignore[arg-type]  # a blocking store implements `BlockingRecords`, too
-        self._wrapped = AsyncIdempotent(
-            store, group, key=key, keep_s=keep_s, cache_size=cache_size, threads=1, world=world, records=records
-        )
+        self._wrapped = AsyncIdempotent(store, group, threads=1, records=records, **options)
 
     @property
     def consumed(self) -> int:

@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Coroutine, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import AbstractAsyncContextManager, contextmanager
 from contextvars import copy_context
 from functools import wraps
+from inspect import signature
 from types import TracebackType
-from typing import Any, Concatenate, Final, Generic, ParamSpec, Protocol, Self, TypeVar, overload
+from typing import TYPE_CHECKING, Any, Concatenate, Final, Generic, ParamSpec, Protocol, Self, TypeVar, overload
 
 import attrs
 
@@ -33,17 +34,21 @@ from gantrymq.client.sync.portal import Portal, wait_result
 from gantrymq.client.sync.streams import ChunkedMessageStream, MessageStream
 from gantrymq.client.user_functions import EXITS, call_function, check_function, require_plain
 from gantrymq.errors import ClientError, InvalidParameter
-from gantrymq.model.queue import MessageQueue
+
+if TYPE_CHECKING:
+    from gantrymq.client.tracing.message_trace import MessageTrace
 
 __all__ = [
     "Check",
     "ConsumerPart",
+    "InThreads",
     "IteratedPart",
     "ProducerPart",
-    "ReaderPart",
     "SyncBaseClient",
+    "TracedPart",
     "TransactionPart",
     "from_async",
+    "from_iterator",
     "from_sync",
     "run_check_in_thread",
 ]
@@ -54,7 +59,11 @@ _ASYNC: Final = "an async one belongs to gantrymq.client.TransactionProducer"
 _MOST_CONCURRENCY: Final = 1024
 
 AnyStream = TypeVar("AnyStream", bound=MessageStream[Any])
+Item = TypeVar("Item")
 Wrapped = TypeVar("Wrapped", bound=BaseClient)
+TracedClient = AsyncProducer | AsyncConsumer | AsyncLitePullConsumer | AsyncPopConsumer
+Traced = TypeVar("Traced", bound=TracedClient)
+OfGroup = TypeVar("OfGroup", bound=TracedClient | AsyncReader)
 Iterated = TypeVar("Iterated", AsyncLitePullConsumer, AsyncPopConsumer, AsyncReader)
 Arguments = ParamSpec("Arguments")
 Result = TypeVar("Result")
@@ -67,7 +76,7 @@ def from_async(
     """Return a method for threads that runs *method* of the wrapped object in the event loop, and waits for it."""
 
     @wraps(method)
-    def call(self: SyncBaseClient[Any], /, *args: Arguments.args, **kwargs: Arguments.kwargs) -> Result:
+    def call(self: InThreads[Any], /, *args: Arguments.args, **kwargs: Arguments.kwargs) -> Result:
         return self._portal.call(lambda: method(self._wrapped, *args, **kwargs))
 
     return call
@@ -79,9 +88,24 @@ def from_sync(
     """As `from_async`, for a method that does not wait."""
 
     @wraps(method)
-    def call(self: SyncBaseClient[Any], /, *args: Arguments.args, **kwargs: Arguments.kwargs) -> Result:
+    def call(self: InThreads[Any], /, *args: Arguments.args, **kwargs: Arguments.kwargs) -> Result:
         return self._portal.call_sync(lambda: method(self._wrapped, *args, **kwargs))
 
+    return call
+
+
+def from_iterator(
+    method: Callable[Concatenate[Any, Arguments], AsyncIterator[Item]],
+) -> Callable[Concatenate[Any, Arguments], MessageStream[Item]]:
+    """Return a method for threads that iterates as *method* of the wrapped object does."""
+
+    @wraps(method)
+    def call(self: SyncBaseClient[Any], /, *args: Arguments.args, **kwargs: Arguments.kwargs) -> MessageStream[Item]:
+        source = self._portal.call_sync(lambda: method(self._wrapped, *args, **kwargs))
+        return self._client.track(MessageStream(self._portal, lambda: source))
+
+    shown = signature(method).replace(return_annotation="MessageStream[ReceivedMessage]")
+    call.__signature__ = shown  # type: ignore[attr-defined]  # for `help`
     return call
 
 
@@ -99,7 +123,34 @@ class Owner(Protocol):
         """Register *stream* so that `close` handles its in-flight messages; returns it."""
 
 
-class SyncBaseClient(Generic[Wrapped]):
+class InThreads(Generic[Wrapped]):
+    """An object of the async client in the event loop of another thread."""
+
+    _wrapped: Wrapped
+
+    @property
+    def _portal(self) -> Portal:
+        """The portal of the event loop. Raises ClientError: the object is not started, or closed."""
+        raise NotImplementedError
+
+    @property
+    def name_servers(self) -> tuple[str, ...]:
+        """Addresses of the name servers in use. Raises ClientError if the client is not started."""
+        return self._portal.call_sync(lambda: self._wrapped.name_servers)
+
+    wait_ready = from_async(BaseClient.wait_ready)
+
+    def close(self, timeout_s: float | None = None) -> None:
+        """Finish work in progress and notify the brokers, within *timeout_s* seconds. May be called repeatedly."""
+        raise NotImplementedError
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+
+class SyncBaseClient(InThreads[Wrapped]):
     """A started client object of `gantrymq.client.sync.Client`; closed with it, or earlier by `close` or ``with``."""
 
     def __init__(self, client: Owner, portal: Portal, wrapped: Wrapped) -> None:
@@ -110,7 +161,6 @@ class SyncBaseClient(Generic[Wrapped]):
 
     @property
     def _portal(self) -> Portal:
-        """The portal of the event loop. Raises ClientError: the object is closed."""
         if not self._wrapped.is_started:
             raise ClientError(f"this {type(self).__name__} is closed")
         return self._own_portal
@@ -120,13 +170,7 @@ class SyncBaseClient(Generic[Wrapped]):
         """Whether it is not closed yet."""
         return self._wrapped.is_started
 
-    @property
-    def name_servers(self) -> tuple[str, ...]:
-        """Addresses of the name servers in use."""
-        return self._portal.call_sync(lambda: self._wrapped.name_servers)
-
     set_name_servers = from_sync(BaseClient.set_name_servers)
-    wait_ready = from_async(BaseClient.wait_ready)
 
     def close(self, timeout_s: float | None = None) -> None:
         """Finish work in progress and notify the brokers, within *timeout_s* seconds. May be called repeatedly.
@@ -139,13 +183,26 @@ class SyncBaseClient(Generic[Wrapped]):
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
+
+class GroupPart(SyncBaseClient[OfGroup]):
+    """A producer or consumer of a group."""
+
+    @property
+    def group(self) -> str:
+        """Name of the group."""
+        return self._wrapped.group
 
 
-class ProducerPart(SyncBaseClient[AsyncProducer]):
+class TracedPart(GroupPart[Traced]):
+    """A producer or consumer with a message trace."""
+
+    @property
+    def trace(self) -> MessageTrace | None:
+        """The message trace, with counts of its records; None without one."""
+        return self._wrapped.trace
+
+
+class ProducerPart(TracedPart[AsyncProducer]):
     """A send that is not waited for."""
 
     def send_soon(
@@ -227,7 +284,7 @@ def run_check_in_thread(check: Check) -> Callable[[ReceivedMessage], Awaitable[T
     return _ThreadedCheck(check)
 
 
-class IteratedPart(SyncBaseClient[Iterated]):
+class IteratedPart(GroupPart[Iterated]):
     """Loops over messages."""
 
     def __iter__(self) -> MessageStream[ReceivedMessage]:
@@ -236,29 +293,7 @@ class IteratedPart(SyncBaseClient[Iterated]):
         return self._client.track(MessageStream(self._portal, self._wrapped.__aiter__))
 
 
-class ReaderPart(IteratedPart[AsyncReader]):
-    """Loops over one queue."""
-
-    def read(
-        self,
-        queue: MessageQueue,
-        offset: int,
-        *,
-        end: int | None = None,
-        follow: bool = False,
-        expression: str | None = None,
-        expression_type: str | None = None,
-    ) -> MessageStream[ReceivedMessage]:
-        """Iterate over the messages of one queue, from *offset* to before *end*; with *follow* also over later ones."""
-        source = self._portal.call_sync(
-            lambda: self._wrapped.read(
-                queue, offset, end=end, follow=follow, expression=expression, expression_type=expression_type
-            )
-        )
-        return self._client.track(MessageStream(self._portal, lambda: source))
-
-
-class ConsumerPart(SyncBaseClient[AsyncConsumer]):
+class ConsumerPart(TracedPart[AsyncConsumer]):
     """Loops and handlers of a member of a consumer group."""
 
     def __iter__(self) -> MessageStream[ReceivedMessage]:

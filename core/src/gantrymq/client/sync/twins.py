@@ -1,4 +1,4 @@
-"""The client's classes for threads: each method is made from that of the async class, which documents it.
+"""The client's classes for threads: each method is made from that of the async class, with signature and docstring.
 
 Functions given as arguments, such as selectors and listeners, are called in the client's own thread: they must not call
 the client, nor block. What is special to threads is in the base classes of `parts`.
@@ -18,10 +18,11 @@ from gantrymq.client.sync.parts import (
     ConsumerPart,
     IteratedPart,
     ProducerPart,
-    ReaderPart,
     SyncBaseClient,
+    TracedPart,
     TransactionPart,
     from_async,
+    from_iterator,
     from_sync,
 )
 
@@ -32,17 +33,11 @@ if TYPE_CHECKING:
     from gantrymq.client.pop.consumer import PopSettings
     from gantrymq.client.reading.reader import ReaderSettings
     from gantrymq.client.sending.producer_settings import ProducerSettings
-    from gantrymq.client.tracing.message_trace import MessageTrace
     from gantrymq.model.queue import MessageQueue
 
 
 class Producer(ProducerPart):
     """As `gantrymq.client.Producer`, for any number of threads."""
-
-    @property
-    def group(self) -> str:
-        """Name of the group."""
-        return self._wrapped.group
 
     @property
     def settings(self) -> ProducerSettings:
@@ -53,11 +48,6 @@ class Producer(ProducerPart):
     def oneways_dropped(self) -> int:
         """Messages of `send_oneway` that were accepted but could not be written."""
         return self._wrapped.oneways_dropped
-
-    @property
-    def trace(self) -> MessageTrace | None:
-        """The message trace, with its counters; None without one."""
-        return self._wrapped.trace
 
     queues = from_async(AsyncProducer.queues)
     send = from_async(AsyncProducer.send)
@@ -77,11 +67,6 @@ class Consumer(ConsumerPart):
     """As `gantrymq.client.Consumer`, for any number of threads."""
 
     @property
-    def group(self) -> str:
-        """Name of the group."""
-        return self._wrapped.group
-
-    @property
     def settings(self) -> ConsumerSettings:
         """Settings, with defaults."""
         return self._wrapped.settings
@@ -90,11 +75,6 @@ class Consumer(ConsumerPart):
     def assignment(self) -> tuple[MessageQueue, ...]:
         """The queues of this member, sorted."""
         return self._portal.call_sync(lambda: self._wrapped.assignment)
-
-    @property
-    def trace(self) -> MessageTrace | None:
-        """The message trace, with counts of its records; None without one."""
-        return self._wrapped.trace
 
     ack = from_sync(AsyncConsumer.ack)
     nack = from_async(AsyncConsumer.nack)
@@ -107,23 +87,13 @@ class Consumer(ConsumerPart):
     commit = from_async(AsyncConsumer.commit)
 
 
-class LitePullConsumer(IteratedPart[AsyncLitePullConsumer]):
+class LitePullConsumer(IteratedPart[AsyncLitePullConsumer], TracedPart[AsyncLitePullConsumer]):
     """As `gantrymq.client.LitePullConsumer`, polled by one thread at a time."""
-
-    @property
-    def group(self) -> str:
-        """Name of the group."""
-        return self._wrapped.group
 
     @property
     def settings(self) -> LitePullSettings:
         """Settings, with defaults."""
         return self._wrapped.settings
-
-    @property
-    def trace(self) -> MessageTrace | None:
-        """The message trace, with counts of its records; None without one."""
-        return self._wrapped.trace
 
     @property
     def assignment(self) -> tuple[MessageQueue, ...]:
@@ -148,13 +118,8 @@ class LitePullConsumer(IteratedPart[AsyncLitePullConsumer]):
     commit = from_async(AsyncLitePullConsumer.commit)
 
 
-class PopConsumer(IteratedPart[AsyncPopConsumer]):
+class PopConsumer(IteratedPart[AsyncPopConsumer], TracedPart[AsyncPopConsumer]):
     """As `gantrymq.client.PopConsumer`, for any number of threads."""
-
-    @property
-    def group(self) -> str:
-        """Name of the group."""
-        return self._wrapped.group
 
     @property
     def topic(self) -> str | None:
@@ -166,24 +131,14 @@ class PopConsumer(IteratedPart[AsyncPopConsumer]):
         """Settings, with defaults."""
         return self._wrapped.settings
 
-    @property
-    def trace(self) -> MessageTrace | None:
-        """The message trace, with counts of its records; None without one."""
-        return self._wrapped.trace
-
     pop = from_async(AsyncPopConsumer.pop)
     ack = from_async(AsyncPopConsumer.ack)
     nack = from_async(AsyncPopConsumer.nack)
     change_invisible_time = from_async(AsyncPopConsumer.change_invisible_time)
 
 
-class Reader(ReaderPart):
+class Reader(IteratedPart[AsyncReader]):
     """As `gantrymq.client.Reader`, for any number of threads."""
-
-    @property
-    def group(self) -> str:
-        """Name of the group."""
-        return self._wrapped.group
 
     @property
     def topic(self) -> str | None:
@@ -201,6 +156,7 @@ class Reader(ReaderPart):
         return self._portal.call_sync(lambda: self._wrapped.positions)
 
     queues = from_async(AsyncReader.queues)
+    read = from_iterator(AsyncReader.read)
     read_back = from_async(AsyncReader.read_back)
     pull = from_async(AsyncReader.pull)
     pull_records = from_async(AsyncReader.pull_records)
