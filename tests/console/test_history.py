@@ -200,7 +200,8 @@ def test_an_old_value_is_not_shown_as_that_of_now(sampled):
 
 
 def test_an_unknown_subject_says_that_there_is_nothing_yet(visitor):
-    assert "The console keeps no numbers while nobody looks" in visitor.get("/history?kind=topic&name=Nothing").text
+    page = visitor.get("/history?kind=topic&name=Nothing")
+    assert "The console samples numbers only while its pages are open" in page.text
 
 
 def test_sampling_pauses_when_nobody_looks(visitor):

@@ -198,7 +198,7 @@ def test_all_is_not_well_if_a_server_did_not_tell_everything(visitor, monkeypatc
     monkeypatch.setattr(attention_data, "figures_of", refused)
     visitor.cluster.forget()
     page = visitor.get("/")
-    assert "Nothing wrong was found in what is known" in page.text and "Nothing needs your attention" not in page.text
+    assert "No problems were found in the known data" in page.text and "Nothing needs your attention" not in page.text
     assert "the server refused the request" in page.text and "out of order" in page.text
 
 

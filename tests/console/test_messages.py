@@ -466,7 +466,7 @@ def test_a_tail_ends_when_nobody_looks(visitor, monkeypatch):
     page = visitor.submit(visitor.get("/topics/Orders/tail"), "/topics/Orders/tail")
     (job,) = visitor.console.jobs._jobs.values()
     wait_until(lambda: job.progress[0].unseen, "end of the tail")
-    assert "nobody looked" in visitor.get(path_of(page)).text
+    assert "its page was not open" in visitor.get(path_of(page)).text
 
 
 def test_the_pace_holds_its_rate():

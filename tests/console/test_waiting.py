@@ -162,5 +162,5 @@ def test_a_broker_that_lists_nothing_is_named(gantrymq_broker_factory):
     running = gantrymq_broker_factory({"plugins": "storage_memory,nameserver"})
     with Visitor(running) as visitor:
         assert visitor.get("/delayed").status == 200
-        assert "does not tell what waits" in visitor.get("/delayed").text
+        assert "does not list pending messages" in visitor.get("/delayed").text
         assert "does not list transactions" in visitor.get("/transactions").text

@@ -188,11 +188,11 @@ class BrokerTable(Generic[Row]):
             self._cluster.keep_on(("walk", self._kind, self.address), self._walk)
 
     def tells(self, name: str) -> bool:
-        """Return whether the broker has told its row of *name*, or that it has none."""
+        """Return whether it is known that the broker has a row of *name*, or that it has none."""
         return name in self.rows
 
     def forget(self, names: Collection[str] = ()) -> None:
-        """Drop rows that a change made wrong; all of them without *names*."""
+        """Drop rows that a change made wrong; without *names*, all rows."""
         self._changed = self._recent() | dict.fromkeys(names, self._now_ms() + int(CHANGED_S * 1000))
         for name in names or list(self.rows):
             self.rows.pop(name, None)
@@ -238,7 +238,7 @@ class BrokerTable(Generic[Row]):
         self.rows[name] = Aged(row, self._cluster.world.clock.now_ms())
 
     async def _walk(self) -> None:
-        """Ask for all rows, slowly, the unknown ones first, until nobody looks any more or there are none."""
+        """Request all rows, slowly, the unknown ones first, while visitors use the list."""
         clock, rows = self._cluster.world.clock, self.rows
         while self._everything:
             for name in sorted(self._everything, key=lambda name: rows[name].as_of_ms if name in rows else 0):
@@ -267,7 +267,7 @@ class Tables(Generic[Row]):
     _silent: set[str] = attrs.field(factory=set)
 
     async def column(self, asking: Asking, column: Column, everything: Collection[str] = ()) -> Aged[Mapping[str, Any]]:
-        """Return a value of all rows by name: that of the cluster. The time is that of the oldest part."""
+        """Return a value of all rows by name, for the whole cluster, with the time of the oldest part."""
         parts = list((await self._ask(asking, lambda table: table.column(column, everything), 0.8)).values())
         if len(parts) == 1:
             return parts[0]
@@ -299,7 +299,7 @@ class Tables(Generic[Row]):
         return not self._silent
 
     def parts(self, name: str) -> list[Aged[Row]]:
-        """Return what brokers know about *name*."""
+        """Return the rows of brokers for *name*."""
         found = [
             table.rows[name]
             for broker, table in self.brokers.items()
@@ -317,7 +317,7 @@ class Tables(Generic[Row]):
         return sum(any(name not in rows for rows in walking) for name in names) if walking else 0
 
     def forget(self, *names: str) -> None:
-        """Drop rows that a change made wrong; all of them without *names*."""
+        """Drop rows that a change made wrong; without *names*, all rows."""
         for table in self.brokers.values():
             table.forget(names)
 
@@ -325,7 +325,7 @@ class Tables(Generic[Row]):
 async def tables_of(
     cluster: Cluster, kind: str, served: Served[Row], ask: Callable[[str, str], Awaitable[Row | None]]
 ) -> Tables[Row]:
-    """Return what is known about the rows of a kind, for all brokers that are, or were, registered."""
+    """Return the tables of a kind, for all brokers that are, or were, registered."""
     kept: Tables[Row] = cluster.kept.setdefault(kind, Tables())
     readers = await cluster.readers()
     kept.brokers = {

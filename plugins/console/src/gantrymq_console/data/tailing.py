@@ -23,7 +23,7 @@ __all__ = ["MOST_PER_S", "MOST_S", "Tail", "run"]
 
 MOST_PER_S: Final = 50  # messages
 MOST_S: Final = 600.0
-UNSEEN_MS: Final = 60_000  # after which a tail stops that nobody looks at
+UNSEEN_MS: Final = 60_000  # time after which a tail stops if its page is not open
 MOST_BYTES_PER_S: Final = 2 * 1024 * 1024
 KEPT: Final = 200  # messages shown
 PULL: Final = 32
@@ -42,11 +42,11 @@ class Tail:
     shown: int = 0  # messages, also those that are not kept any more
     left_out: int = 0  # queue entries that were not looked at, because too many arrived
     missing: list[Missing] = attrs.field(factory=list)
-    unseen: bool = False  # whether it ended because nobody looked
+    unseen: bool = False  # whether it ended because its page was not open
 
 
 class Stop(Protocol):
-    """Tells whether the user stopped the tail."""
+    """Reports whether the user stopped the tail."""
 
     stop_asked: bool
 
