@@ -240,7 +240,7 @@ def test_filtered_by_tag_now_or_later():
             now_ms = cluster.world.clock.now_ms()
             assert found.facts.subscribed_ms is None or now_ms - 20_000 < found.facts.subscribed_ms <= now_ms
             facts = (await found_of(cluster, message)).message
-            assert "the present subscription, TAG 'TagA || TagC' since " in sentence(facts, found)
+            assert "the present subscription (TAG TagA || TagC), in force since " in sentence(facts, found)
 
     simulate_cluster(work)
 

@@ -94,7 +94,7 @@ def queue(**more):
         (GROUP, attrs.evolve(topic(popped=True), next_pull=-1, **END), "up-to-date", "pops and is at the end"),
         (GROUP, queue(next_pull=-1), "not-owned", "broker's start (members online: 1)"),
         (group(members=(PULL,)), queue(next_pull=-1), "not-pulled", "never asked for this queue"),
-        (GROUP, queue(pulled_by="c9", puller_online=False), "owner-left", "c9 pulled it last, 0 s ago, and is gone"),
+        (GROUP, queue(pulled_by="c9", puller_online=False), "owner-left", "c9 pulled it last, 100 ms ago, and is gone"),
         (GROUP, queue(pulled_ms_ago=60_000), "paused", "c1 last pulled 60 s ago: it is suspended"),
         (group(members=(PULL,)), queue(pulled_ms_ago=7_200_000), "paused", "c1 pulls itself, and last asked 2 h ago"),
         (GROUP, queue(**END), "up-to-date", "at the end (10): nothing new has come"),
@@ -102,7 +102,7 @@ def queue(**more):
         (GROUP, queue(held_by=("c1",), next_pull=10), "not-committed", "are with c1"),
         (GROUP, queue(held_by=("c1",), locked_by="c1", **OUT), "order-stuck", "keeps failing at offset 4"),
         (GROUP, queue(locked_by="c1", **OUT), "order-stuck", "which was stored 20 s ago; 6 messages wait"),
-        (group(members=(CASTING,)), queue(behind=None), "broadcasting", "c1 pulled it last, 0 s ago, up to 6"),
+        (group(members=(CASTING,)), queue(behind=None), "broadcasting", "c1 pulled it last, 100 ms ago, up to 6"),
         (group(members=(CASTING,)), queue(behind=None, held_by=("c1",)), "broadcasting", "c1 waits for messages at 6"),
         (
             group(members=(CASTING,)),

@@ -251,7 +251,7 @@ def test_a_group_that_broadcasts_gets_no_advice_for_clustering(beside):
         found, queues = await one.explain()
         assert {each["reason"] for each in queues.values()} == {"broadcasting"}
         assert (found["diagnosis"], found["behind"], queues["T", 0]["lag_ms"]) == ([], 0, None)
-        assert "one pulled it last, 0 s ago, up to 2" in queues["T", 0]["sentence"]
+        assert "one pulled it last, 1 ms ago, up to 2" in queues["T", 0]["sentence"]
 
     beside(work)
 

@@ -10,7 +10,7 @@ number is a table of forms, chosen by the value ``count``:
     one = "{count} message is before it"   # for 1; without it other
     other = "{count} messages are before it"
 
-Values whose names end in ``_ms`` are durations in ms, None if unknown.
+Values whose names end in ``_ms`` are durations in ms. None is an unknown value.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from __future__ import annotations
 import tomllib
 from collections.abc import Mapping
 from importlib.resources import files
+from typing import Any
 
 __all__ = ["Text", "Value", "form_of", "sentence_of", "texts_in"]
 
@@ -27,8 +28,8 @@ Text = str | Mapping[str, str]
 _FORMS = {0: "none", 1: "one"}
 
 
-def texts_in(package: str, language: str) -> dict[str, Text]:
-    """Return the texts of *package* in *language*, by word."""
+def texts_in(package: str, language: str) -> dict[str, Any]:
+    """Return the texts of *package* in *language*, by word; the file may have tables of texts."""
     return tomllib.loads(files(package).joinpath("texts", f"{language}.toml").read_text("utf-8"))
 
 
@@ -41,14 +42,19 @@ def form_of(text: Text, count: object) -> str:
 
 def sentence_of(text: Text, values: Mapping[str, Value]) -> str:
     """Return an English text with *values*. Raises KeyError: it has a field without a value."""
-    shown = {name: _span(each) if name.endswith("_ms") else each for name, each in values.items()}
-    return form_of(text, values.get("count")).format_map(shown)
+    return form_of(text, values.get("count")).format_map({name: _shown(name, each) for name, each in values.items()})
 
 
-def _span(ms: Value) -> str:
+def _shown(name: str, value: Value) -> str | int:
+    if name.endswith("_ms"):
+        return _span(value) if isinstance(value, int) else "an unknown time"
+    return "unknown" if value is None else value
+
+
+def _span(ms: int) -> str:
     """Return a duration in words."""
-    if not isinstance(ms, int):
-        return "an unknown time"
+    if ms < 1000:
+        return f"{ms} ms"
     if ms < 120_000:
         return f"{ms / 1000:.0f} s"
     return f"{ms // 60_000} min" if ms < 7_200_000 else f"{ms // 3_600_000} h"

@@ -2,6 +2,8 @@
 
     facts      the known facts about a message and about each group
     verdicts   the verdict that follows from the facts; pure
+    evidence   why, as a word and values; pure
+    sentences  the English sentence of that, for the command line
     asking     requests with one deadline, and the list of failed ones
     records    records with one unique id, queried broker by broker: copies of a message, and its trace
     light      groups that read it through a light queue

@@ -15,12 +15,12 @@ from gantrymq.model.properties import REAL_TOPIC
 from gantrymq.model.sys_flag import INNER_BATCH
 from gantrymq_admin.consumption import Consumption, Reason, Verdict, consumers_of
 from gantrymq_admin.consumption.as_json import as_json
+from gantrymq_admin.consumption.evidence import Evidence, evidence
 from gantrymq_admin.consumption.sentences import missing_sentence
 from gantrymq_console.access.users import Role
 from gantrymq_console.data import bodies, messages
 from gantrymq_console.data.asking import Asking, Missing
 from gantrymq_console.data.topics import kind_by_name, own_topics
-from gantrymq_console.pages.evidence import SIGNS, Evidence, evidence
 from gantrymq_console.pages.timeline import Moment, timeline
 from gantrymq_console.web.pages import Download, Page, Part, View
 from gantrymq_console.web.visit import Visit
@@ -29,6 +29,22 @@ __all__ = ["PART"]
 
 LARGE_BYTES: Final = 16 * 1024
 BY_POSITIONS: Final = (Reason.PASSED, Reason.POPPED, Reason.CONSUMED_AFTER_RETRIES)
+SIGNS: Final = {
+    Reason.CONSUMED: "good",
+    Reason.CONSUMED_AFTER_RETRIES: "unknown",
+    Reason.DEAD_LETTER: "bad",
+    Reason.FAILED: "bad",
+    Reason.WAITING_RETRY: "warn",
+    Reason.NOT_YET: "warn",
+    Reason.HANDED_OUT: "warn",
+    Reason.FILTERED: "unknown",
+    Reason.PASSED: "unknown",
+    Reason.POPPED: "unknown",
+    Reason.BROADCASTING: "unknown",
+    Reason.NO_POSITION: "unknown",
+    Reason.UNKNOWN: "unknown",
+}
+"""Words of the macro ``status`` by reason."""
 
 
 @attrs.frozen

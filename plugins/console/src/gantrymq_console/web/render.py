@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import secrets
 import unicodedata
+from collections.abc import Mapping
 from datetime import UTC, datetime
 from functools import cache
 from importlib.metadata import version as version_of
@@ -93,6 +94,7 @@ def render(template: str, visit: Visit, **context: Any) -> str:
             sparkline=sparkline,
             moment=moment,
             translated=visit.texts.translated,
+            evidence=lambda found: visit.texts(f"evidence.{found.word}", **_all_shown(visit, found.values)),
             reason=lambda word, each: reason(visit, word, each),
             runnable=lambda sentence: runnable(sentence, visit.console.name_servers),
             name_servers=quote(visit.console.name_servers),
@@ -122,7 +124,7 @@ def reason(visit: Visit, word: str, each: Any) -> Markup:
     """
     key = f"reasons.{word}.{each.variant}" if each.variant else f"reasons.{word}"
     try:
-        sentence = visit.texts.plain(key, **{name: _shown(visit, name, value) for name, value in each.values.items()})
+        sentence = visit.texts.plain(key, **_all_shown(visit, each.values))
     except KeyError:  # of another version
         sentence, language = each.sentence, "en"
     else:
@@ -130,10 +132,16 @@ def reason(visit: Visit, word: str, each: Any) -> Markup:
     return Markup('<span lang="{}">{}</span>').format(language, visible(runnable(sentence, visit.console.name_servers)))
 
 
+def _all_shown(visit: Visit, values: Mapping[str, Value]) -> dict[str, str | int]:
+    return {name: _shown(visit, name, value) for name, value in values.items()}
+
+
 def _shown(visit: Visit, name: str, value: Value) -> str | int:
     """Return a value for a sentence; only counts have grouped digits, because commands contain other numbers."""
     if value is None:
         return visit.texts("common.unknown")
+    if name.endswith("_at") and isinstance(value, int):
+        return time(visit, value, relative=False)
     if name.endswith("_ms") and isinstance(value, int):
         return duration(visit, value)
     return value if name == "count" else str(value)

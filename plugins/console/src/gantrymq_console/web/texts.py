@@ -2,7 +2,7 @@
 
 ``texts/<language>/<part>.toml`` holds the texts of one part; ``texts/en/groups.toml`` with ``title = "Groups"`` defines
 ``groups.title``. Texts have the format of `gantrymq.model.texts`; Chinese has the form ``other`` only. Sentences of
-brokers' findings are those of the package that makes them: `PACKAGES`. ``tests/console`` fails if a language lacks a
+reasons and evidence are in the packages that find them: `PACKAGES`. ``tests/console`` fails if a language lacks a
 key or a field.
 """
 
@@ -22,7 +22,7 @@ __all__ = ["DEFAULT", "LANGUAGES", "Texts", "best_language", "texts_of"]
 
 LANGUAGES: Final = {"en": "English", "zh": "中文"}
 DEFAULT: Final = "en"
-PACKAGES: Final = {"reasons": "gantrymq_diagnosis"}  # by prefix of the keys
+PACKAGES: Final = {"reasons.": "gantrymq_diagnosis", "": "gantrymq_admin"}  # by prefix of the keys
 
 
 class Texts:
@@ -70,21 +70,20 @@ def _escaped(text: str) -> Markup:
 def texts_of(language: str) -> Texts:
     """Return the texts of *language*, a key of `LANGUAGES`."""
     table: dict[str, Text] = {}
-    for part, package in PACKAGES.items():
-        table |= _flat(part, texts_in(package, language))
+    for prefix, package in PACKAGES.items():
+        table |= _flat(prefix, texts_in(package, language))
     for path in files("gantrymq_console").joinpath("texts", language).iterdir():
         if path.name.endswith(".toml"):
-            table |= _flat(path.name.removesuffix(".toml"), tomllib.loads(path.read_text("utf-8")))
+            table |= _flat(path.name.removesuffix("toml"), tomllib.loads(path.read_text("utf-8")))
     return Texts(language, table)
 
 
 def _flat(prefix: str, table: Mapping[str, Any]) -> Iterable[tuple[str, Any]]:
     for name, value in table.items():
-        key = f"{prefix}.{name}"
         if isinstance(value, str) or "other" in value:
-            yield key, value
+            yield prefix + name, value
         else:
-            yield from _flat(key, value)
+            yield from _flat(f"{prefix}{name}.", value)
 
 
 def best_language(accept: str) -> str:

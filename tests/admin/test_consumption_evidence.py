@@ -1,9 +1,13 @@
 """The sentence for each verdict on a message, in both languages."""
 
+import string
+
+import attrs
 import pytest
 
 from gantrymq.model.queue import MessageQueue
 from gantrymq.model.subscription import Subscription
+from gantrymq.model.texts import sentence_of, texts_in
 from gantrymq_admin.consumption import (
     Copy,
     Fact,
@@ -17,8 +21,8 @@ from gantrymq_admin.consumption import (
     Try,
     verdict,
 )
-from gantrymq_console.pages.evidence import evidence
-from gantrymq_console.web.texts import LANGUAGES, texts_of
+from gantrymq_admin.consumption.evidence import evidence
+from gantrymq_admin.consumption.sentences import sentence
 
 MESSAGE = MessageFacts(MessageQueue("T", "a", 1), 41, "U", "O", 1000, "TagB", pulls_recorded=True)
 PASSED, BEHIND = {"committed": 57, "pulled": 57}, {"committed": 41, "pulled": 41}
@@ -87,6 +91,26 @@ def test_each_verdict_has_a_sentence(facts, reason, key):
     found = verdict(MESSAGE, GroupFacts("G", **facts))
     assert found.reason is reason
     said = evidence(MESSAGE, found)
-    assert said.key == f"message.evidence.{key}"
-    for language in LANGUAGES:
-        assert texts_of(language)(said.key, **said.fields, **said.times)
+    assert said.word == key
+    for language in ("en", "zh"):
+        assert sentence_of(texts_in("gantrymq_admin", language)["evidence"][key], said.values)
+
+
+def test_both_languages_have_the_same_texts_and_fields():
+    def fields(text):
+        forms = [text] if isinstance(text, str) else text.values()
+        return {name for form in forms for _, name, _, _ in string.Formatter().parse(form) if name}
+
+    english, chinese = (texts_in("gantrymq_admin", language)["evidence"] for language in ("en", "zh"))
+    assert {key: fields(text) for key, text in english.items()} == {key: fields(text) for key, text in chinese.items()}
+
+
+def test_unknown_numbers_are_not_shown_as_0():
+    found = verdict(MESSAGE, GroupFacts("G", **PASSED, tries=(Try("10.0.0.1", 1, None, True),)))
+    assert sentence(MESSAGE, found) == (
+        "Traced as consumed by 10.0.0.1 at an unknown time; it took an unknown time. Failed tries before: unknown."
+    )
+    known = verdict(MESSAGE, GroupFacts("G", **PASSED, tries=(Try("10.0.0.1", 1, 6, True, 5, 0),)))
+    assert "; it took 5 ms. Failed tries before: 0." in sentence(MESSAGE, known)
+    again = sentence(attrs.evolve(MESSAGE, same_id=2), known)
+    assert again.endswith("Other messages with the same unique id: 2.")

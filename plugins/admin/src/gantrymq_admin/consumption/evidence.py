@@ -1,0 +1,159 @@
+"""The evidence of verdicts as a word and values; ``texts/`` has the sentences of each language. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Final
+
+import attrs
+
+from gantrymq.model.subscription import TAG
+from gantrymq.model.texts import Value
+from gantrymq_admin.consumption.facts import Copy, MessageFacts, Stage
+from gantrymq_admin.consumption.verdicts import Reason, Verdict
+
+__all__ = ["Evidence", "evidence"]
+
+
+@attrs.frozen
+class Evidence:
+    """One sentence: the key of its text, and values; names ending in ``_at`` are wall times in ms, None if unknown."""
+
+    word: str
+    values: Mapping[str, Value] = attrs.field(factory=dict)
+
+
+def evidence(message: MessageFacts, found: Verdict) -> Evidence:
+    """Return the evidence of a verdict."""
+    return _EVIDENCE[found.reason](message, found)
+
+
+def _consumed(message: MessageFacts, found: Verdict) -> Evidence:
+    attempt, pop = found.attempt, found.facts.pop
+    if attempt is None:
+        assert pop is not None
+        return Evidence("acknowledged", {"time_at": pop.popped_ms})
+    values: dict[str, Value] = {
+        "client": attempt.client_host,
+        "time_at": attempt.ended_ms,
+        "took_ms": attempt.took_ms,
+        "failures": attempt.failures,
+    }
+    if message.same_id:
+        return Evidence("consumed_same_id", {**values, "count": message.same_id})
+    return Evidence("consumed", values)
+
+
+def _of_copy(word: str, copy: Copy | None) -> Evidence:
+    assert copy is not None
+    return Evidence(
+        word,
+        {
+            "topic": copy.topic,
+            "queue": f"{copy.broker}:{copy.queue_id}",
+            "offset": copy.queue_offset,
+            "committed": copy.committed or 0,
+            "pulled": copy.pulled or 0,
+            "count": copy.failures,
+            "time_at": copy.stored_ms,
+            "due_at": copy.due_ms,
+        },
+    )
+
+
+def _waiting(_message: MessageFacts, found: Verdict) -> Evidence:
+    delayed = found.copy is not None and found.copy.stage is Stage.DELAYED
+    return _of_copy("waiting_delayed" if delayed else "waiting_retry", found.copy)
+
+
+def _handed_out(message: MessageFacts, found: Verdict) -> Evidence:
+    facts, offset = found.facts, message.queue_offset
+    if facts.pop is not None:
+        return Evidence("handed_out_popped", {"time_at": facts.pop.popped_ms, "until_at": facts.pop.visible_ms})
+    if found.copy is not None:
+        return _of_copy("handed_out_copy", found.copy)
+    holder = next((each for each in facts.positions if each.may_hold(offset)), None)
+    if holder is not None:
+        cached = {"count": holder.cached_count, "first": holder.cached_min, "last": holder.cached_max}
+        word = "handed_out_held" if holder.holds(offset) else "handed_out_near"
+        return Evidence(word, {"client": holder.client_id, **cached})
+    if found.attempt is not None:
+        values = {"client": found.attempt.client_host, "time_at": found.attempt.began_ms}
+        return Evidence("handed_out_tried", values)
+    return Evidence(
+        "handed_out_pulled", {"offset": offset, "pulled": facts.pulled or 0, "committed": facts.committed or 0}
+    )
+
+
+def _not_yet(message: MessageFacts, found: Verdict) -> Evidence:
+    at, pulled = found.facts.committed or 0, found.facts.pulled or 0
+    values: dict[str, Value] = {"offset": message.queue_offset, "committed": at, "count": message.queue_offset - at}
+    if found.facts.positions:
+        return Evidence("not_yet_owned", {**values, "client": found.facts.positions[0].client_id})
+    if pulled > message.queue_offset:
+        return Evidence("not_yet_pulled", {**values, "pulled": pulled})
+    return Evidence("not_yet", values)
+
+
+def _failed(_message: MessageFacts, found: Verdict) -> Evidence:
+    assert found.attempt is not None
+    return Evidence("failed", {"client": found.attempt.client_host, "time_at": found.attempt.ended_ms})
+
+
+def _filtered(message: MessageFacts, found: Verdict) -> Evidence:
+    subscription, since_ms = found.facts.subscription, found.facts.subscribed_ms
+    assert subscription is not None
+    word = "filtered_properties" if subscription.type != TAG else "filtered_tag" if message.tags else "filtered"
+    values: dict[str, Value] = {
+        "tag": message.tags or "",
+        "expression": f"{subscription.type} {subscription.expression}",
+    }
+    return Evidence(word, values) if since_ms is None else Evidence(f"{word}_since", {**values, "time_at": since_ms})
+
+
+def _passed(message: MessageFacts, found: Verdict) -> Evidence:
+    facts, offset = found.facts, message.queue_offset
+    by_member = next((each for each in facts.positions if each.committed > offset), None)
+    if (facts.committed or 0) <= offset and by_member is not None:
+        at_member: dict[str, Value] = {"client": by_member.client_id, "committed": by_member.committed}
+        return Evidence("passed_member", {"offset": offset, **at_member})
+    return Evidence("passed", {"offset": offset, "committed": facts.committed or 0})
+
+
+def _popped(message: MessageFacts, found: Verdict) -> Evidence:
+    if found.copy is not None:
+        return _of_copy("popped_copy", found.copy)
+    return Evidence("popped", {"offset": message.queue_offset, "committed": found.facts.committed or 0})
+
+
+def _broadcasting(message: MessageFacts, found: Verdict) -> Evidence:
+    positions = found.facts.positions
+    if not positions:
+        return Evidence("broadcasting")
+    past = sum(each.committed > message.queue_offset for each in positions)
+    return Evidence("broadcasting_asked", {"past": past, "count": len(positions)})
+
+
+def _no_position(_message: MessageFacts, found: Verdict) -> Evidence:
+    return Evidence("no_position" if found.facts.members else "no_position_offline")
+
+
+def _unknown(_message: MessageFacts, found: Verdict) -> Evidence:
+    return Evidence("unknown", {"facts": ", ".join(sorted(each.value for each in found.lacking))})
+
+
+_EVIDENCE: Final[Mapping[Reason, Callable[[MessageFacts, Verdict], Evidence]]] = {
+    Reason.CONSUMED: _consumed,
+    Reason.DEAD_LETTER: lambda _, found: _of_copy("dead_letter", found.copy),
+    Reason.WAITING_RETRY: _waiting,
+    Reason.CONSUMED_AFTER_RETRIES: lambda _, found: _of_copy("after_retries", found.copy),
+    Reason.HANDED_OUT: _handed_out,
+    Reason.NOT_YET: _not_yet,
+    Reason.FAILED: _failed,
+    Reason.FILTERED: _filtered,
+    Reason.PASSED: _passed,
+    Reason.POPPED: _popped,
+    Reason.BROADCASTING: _broadcasting,
+    Reason.NO_POSITION: _no_position,
+    Reason.UNKNOWN: _unknown,
+}
