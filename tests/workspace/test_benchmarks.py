@@ -29,6 +29,7 @@ RUNS = {
     "bench_client_brokers.py": f"--peers {ONE_MODE} --cells 1 --rounds 1 --warmup 0.1 --seconds 0.1 --messages 1000",
     "bench_cold_backlog.py": f"--mb 2 --seconds 1 --rounds 1 {ONE_MODE}",
     "bench_console.py": "--topics 5 --queues 2 --groups 3 --clients 2 --requests 1 --seconds 1 --tabs 0 --only /groups",
+    "bench_console_requests.py": "",
     "bench_delay_burst.py": f"--messages 100 --lead 30 {ONE_MODE}",
     "bench_filters.py": "--no-java --rounds 1 --seconds 0.01 --subscriptions 1",
     "bench_flat.py": "--topics 1 --connections 1 --messages 500 --warmup 50 --settle 0.1",

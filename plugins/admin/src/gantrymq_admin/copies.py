@@ -138,17 +138,19 @@ def _rival(other: Answer, master: str) -> Copy:
 
 async def _answer(admin: Admin, broker_id: int, address: str) -> Answer:
     try:
-        figures = await admin.runtime_info(address)
         ha = await _ha_status(admin, address)
+        end = ha.max_offset if ha is not None and broker_id == MASTER_ID else 0  # at the moment of the slaves' offsets
+        return Answer(broker_id=broker_id, address=address, end=end or await _end(admin, address), ha=ha)
     except GantryError as problem:
         return Answer(broker_id=broker_id, address=address, problem=str(problem))
+
+
+async def _end(admin: Admin, address: str) -> int | None:
+    """Return the end of a broker's log; None if the broker does not report it."""
     try:
-        end = int(figures.get("commitLogMaxOffset", ""))
+        return int((await admin.runtime_info(address)).get("commitLogMaxOffset", ""))
     except ValueError:
-        end = None
-    if ha is not None and broker_id == MASTER_ID:
-        end = ha.max_offset or end  # of the same moment as the offsets of the slaves
-    return Answer(broker_id=broker_id, address=address, end=end, ha=ha)
+        return None
 
 
 async def _ha_status(admin: Admin, address: str) -> HaStatus | None:

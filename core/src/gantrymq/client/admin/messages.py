@@ -106,7 +106,8 @@ class MessageCalls(TopicCalls):
             BrokerRefused, ConnectFailed, ConnectionLost, CallTimeout: no message was found and a broker failed; code 2:
                 its index is not up to date with its log, retry later.
         """
-        return await self._query(_request(topic, key, begin_ms, end_ms, limit), _has_key, max_body_bytes)
+        request = _request(topic, key, begin_ms, end_ms, limit)
+        return await self._query(request, _has_key, max_body_bytes, await self._brokers_of(topic))
 
     async def query_unique(
         self,
@@ -115,6 +116,7 @@ class MessageCalls(TopicCalls):
         begin_ms: int | None = None,
         *,
         broker: str | None = None,
+        address: str | None = None,
         max_body_bytes: int = MAX_BODY_BYTES,
     ) -> tuple[ReceivedMessage, ...]:
         """Return the messages of *topic* with a client's unique id; several if it was sent twice or in a batch.
@@ -124,6 +126,7 @@ class MessageCalls(TopicCalls):
             unique_key: a client's unique id.
             begin_ms: lowest store time; None for shortly before the time in the id.
             broker: name of the only broker to ask; None for all of the topic.
+            address: ip:port of *broker*; None to request the route of the topic.
             max_body_bytes: as for `query_message`.
 
         Raises:
@@ -133,7 +136,8 @@ class MessageCalls(TopicCalls):
             begin_ms = self._earliest_store_time(unique_key)
         request = _request(topic, unique_key, begin_ms, FOREVER_MS, MOST_BY_UNIQUE_KEY)
         request.unique_key_query = True
-        return await self._query(request, _is_unique, max_body_bytes, broker)
+        known = [(broker, address)] if broker is not None and address is not None else None
+        return await self._query(request, _is_unique, max_body_bytes, known or await self._brokers_of(topic, broker))
 
     async def view_message(
         self, offset_id: str, *, address: str | None = None, max_body_bytes: int = MAX_BODY_BYTES
@@ -248,10 +252,10 @@ class MessageCalls(TopicCalls):
         request: QueryMessageRequest,
         matches: Callable[[ReceivedMessage, str], bool],
         max_body_bytes: int,
-        broker: str | None = None,
+        brokers: Sequence[tuple[str, str]],
     ) -> tuple[ReceivedMessage, ...]:
         topic, key = request.topic, request.key
-        answers = await self._answers(await self._brokers_of(topic, broker), request, matches, max_body_bytes)
+        answers = await self._answers(brokers, request, matches, max_body_bytes)
         found = [message for each in answers for message in each.right]
         if not found and (failed := [each.error for each in answers if each.error]):
             raise failed[0]

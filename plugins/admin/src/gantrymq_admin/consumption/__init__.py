@@ -5,6 +5,7 @@
     evidence   why, as a word and values; pure
     sentences  the English sentence of that, for the command line
     asking     requests with one deadline, and the list of failed ones
+    routes     which brokers have a topic
     records    records with one unique id, queried broker by broker: copies of a message, and its trace
     light      groups that read it through a light queue
     copies     whether a record is a copy of a message

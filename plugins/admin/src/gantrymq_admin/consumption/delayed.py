@@ -18,9 +18,7 @@ from gantrymq.model import properties as props
 from gantrymq_admin.consumption.copies import copy_of, is_copy_of
 from gantrymq_admin.consumption.facts import Copy, MessageFacts, Stage
 
-__all__ = ["DELAYING", "delayed_by_group", "due_ms", "levels_in"]
-
-DELAYING = (names.SCHEDULE_TOPIC, names.TIMER_TOPIC)
+__all__ = ["delayed_by_group", "due_ms", "levels_in"]
 
 
 def levels_in(settings: Mapping[str, str]) -> tuple[int, ...]:

@@ -13,23 +13,28 @@ from typing import Final
 import attrs
 
 from gantrymq.client import Admin, Reader
+from gantrymq.client.admin import QueueProgress, QueueStats
 from gantrymq.client.message import ReceivedMessage
+from gantrymq.client.routing.routes import BrokerAddresses
 from gantrymq.client.tracing.records import EndTransaction
-from gantrymq.errors import NoRoute
+from gantrymq.errors import BrokerRefused
 from gantrymq.model import names
 from gantrymq.model import properties as props
 from gantrymq.model.queue import MessageQueue
+from gantrymq.remoting.codes import ResponseCode
 from gantrymq.world import Clock
 from gantrymq_admin.consumption.asking import Asking
-from gantrymq_admin.consumption.delayed import DELAYING, delayed_by_group, due_ms, levels_in
+from gantrymq_admin.consumption.delayed import delayed_by_group, due_ms, levels_in
 from gantrymq_admin.consumption.facts import Fact, GroupFacts, Kind, MessageFacts, Missing, Try
-from gantrymq_admin.consumption.groups import GroupSurvey, addresses_of, brokers_of
+from gantrymq_admin.consumption.groups import GroupSurvey
 from gantrymq_admin.consumption.light import LightReader, light_readers
 from gantrymq_admin.consumption.originals import Origin, origin_of, pick_original
 from gantrymq_admin.consumption.pops import REVIVE_GROUP, REVIVE_PREFIX, Pops, read_newest
 from gantrymq_admin.consumption.records import records_at
+from gantrymq_admin.consumption.routes import Routes, addresses_of
 from gantrymq_admin.consumption.tries import Traced, records_of, tries_by_group
 from gantrymq_admin.consumption.verdicts import Reason, Verdict, verdict
+from gantrymq_admin.progress import committed_at
 
 __all__ = ["Consumption", "consumers_of"]
 
@@ -73,6 +78,8 @@ async def consumers_of(
     start: int = 0,
     most: int = MOST_GROUPS,
     trace_topics: Sequence[str] = (names.TRACE_TOPIC,),
+    brokers: Sequence[BrokerAddresses] | None = None,
+    is_only: bool = False,
 ) -> Consumption:
     """Return which groups consumed *message*, a page of *most* groups from number *start* on.
 
@@ -89,9 +96,12 @@ async def consumers_of(
         start: first group of the page.
         most: maximum groups of the page.
         trace_topics: topics with message traces; clients may use others than the default.
+        brokers: all brokers that name servers know; None to ask for them.
+        is_only: whether a query of all brokers for the unique id has just returned only *message*.
     """
     inquiry = _Inquiry(admin, reader, Asking(clock, deadline_s), tuple(trace_topics))
-    return await inquiry.consumption(message, start, most)
+    await inquiry.look_up(brokers)
+    return await inquiry.consumption(message, start, most, is_only=is_only)
 
 
 @attrs.define
@@ -110,11 +120,25 @@ class _Inquiry:
         self._admin, self._reader, self._asking, self._trace_topics = admin, reader, asking, trace_topics
         self._unknown: set[Fact] = set()  # for every group
         self._replicated: set[str] = set()  # names of brokers with replicas, whose pulls the master does not know
+        self._routes = Routes(admin, None, None)
 
-    async def consumption(self, message: ReceivedMessage, start: int, most: int) -> Consumption:
+    async def look_up(self, brokers: Sequence[BrokerAddresses] | None) -> None:
+        """Ask which topics there are, and which brokers unless these are known."""
+
+        async def listed() -> Sequence[BrokerAddresses]:
+            return (await self._admin.clusters()).brokers if brokers is None else brokers
+
+        every, topics = await asyncio.gather(
+            self._asking.ask(Fact.ROUTE, "", listed()), self._asking.ask(Fact.TOPICS, "", self._admin.topics())
+        )
+        self._routes = Routes(
+            self._admin, None if every is None else every[0], None if topics is None else frozenset(topics[0])
+        )
+
+    async def consumption(self, message: ReceivedMessage, start: int, most: int, *, is_only: bool) -> Consumption:
         origin = origin_of(message)
         if origin.kind is Kind.NORMAL:
-            return await self._of_original(message, Kind.NORMAL, start, most)
+            return await self._of_original(message, Kind.NORMAL, start, most, is_only=is_only)
         original = await self._original(message, origin)
         if original is not None:
             return await self._of_original(original, origin.kind, start, most)
@@ -149,21 +173,25 @@ class _Inquiry:
         return None
 
     async def _of_original(
-        self, message: ReceivedMessage, kind: Kind, start: int, most: int, only: str | None = None
+        self,
+        message: ReceivedMessage,
+        kind: Kind,
+        start: int,
+        most: int,
+        only: str | None = None,
+        *,
+        is_only: bool = False,
     ) -> Consumption:
-        brokers = await self._brokers(message.topic)
-        topics, facts, groups, delayed, traces = await asyncio.gather(
-            self._asking.ask(Fact.TOPICS, "", self._admin.topics()),
-            self._message_facts(message, brokers, gone=only is not None),
+        brokers, known_topics = await self._brokers(message.topic), self._routes.topics or ()
+        facts, groups, (delayed, timers), traces = await asyncio.gather(
+            self._message_facts(message, brokers, gone=only is not None, is_only=is_only),
             self._groups(message.topic, brokers),
             self._delayed(message, brokers),
             self._traces(message),
         )
-        keeps_pulls = False
-        known_topics = None if topics is None else frozenset(topics[0])
         broker = facts.queue.broker_name
         (facts, keeps_pulls), pops = await asyncio.gather(
-            self._with_broker(facts, brokers), self._pops(known_topics or (), broker)
+            self._with_broker(facts, brokers), self._pops(broker, brokers.get(broker), timers.get(broker, {}))
         )
         survey = GroupSurvey(
             self._admin,
@@ -171,7 +199,7 @@ class _Inquiry:
             self._asking,
             facts,
             brokers,
-            known_topics,
+            self._routes,
             delayed_by_group(facts, delayed, await self._levels_if(delayed, broker, brokers)),
             traces.tries,
             frozenset(self._unknown),
@@ -182,7 +210,7 @@ class _Inquiry:
             groups = {only}
         else:
             groups |= {*survey.delayed, *traces.tries, *pops.groups(message.topic)}
-            groups |= _popping(known_topics or (), message.topic)
+            groups |= _popping(known_topics, message.topic)
         verdicts, others = await self._page(survey, sorted(groups), start, most)
         light = await light_readers(self._admin, self._asking, message, broker, brokers)
         return Consumption(
@@ -211,7 +239,7 @@ class _Inquiry:
                 return 0, group
             if at is None or at[0] is None or at[0] <= survey.message.queue_offset:
                 return 2, group
-            is_dead = survey.topics is None or names.dead_letter_topic(group) in survey.topics
+            is_dead = self._routes.may_exist(names.dead_letter_topic(group))
             return (1 if is_dead and group not in survey.tries else 3), group
 
         in_order = sorted(groups, key=place)
@@ -222,7 +250,7 @@ class _Inquiry:
         return tuple(verdicts), (*in_order[:start], *in_order[start + most :])
 
     async def _brokers(self, topic: str) -> dict[str, str]:
-        answer = await self._asking.ask(Fact.ROUTE, "", brokers_of(self._admin, topic))
+        answer = await self._asking.ask(Fact.ROUTE, "", self._routes.brokers_of(topic))
         if answer is None:
             self._unknown |= {Fact.ROUTE, Fact.MESSAGE, Fact.COMMITTED, Fact.DELAYED, Fact.MEMBERS, Fact.PULLED}
             return {}
@@ -252,11 +280,13 @@ class _Inquiry:
             found += answer[0].messages
         return found
 
-    async def _message_facts(self, message: ReceivedMessage, brokers: Mapping[str, str], *, gone: bool) -> MessageFacts:
+    async def _message_facts(
+        self, message: ReceivedMessage, brokers: Mapping[str, str], *, gone: bool, is_only: bool
+    ) -> MessageFacts:
         """Find the message by its unique id: if that does not find it, it does not find its copies either."""
         unique_id = message.properties.get(props.UNIQ_KEY, "")
-        same: list[ReceivedMessage] = []
-        if unique_id:
+        same: list[ReceivedMessage] = [message] if is_only else []
+        if unique_id and not is_only:
             same = await self._records(Fact.MESSAGE, brokers, message.topic, unique_id, message.store_timestamp)
         itself = next((each for each in same if _is_same(each, message)), None)
         broker = message.broker_name or (itself.broker_name if itself is not None else _broker_of(message, brokers))
@@ -293,35 +323,46 @@ class _Inquiry:
         )
         return attrs.evolve(facts, pulls_recorded=recorded), keeps_pulls
 
-    async def _pops(self, topics: Iterable[str], broker: str) -> Pops:
-        """Read the newest pops at the message's broker."""
-        found: list[ReceivedMessage] = []
-        processed: dict[int, int] = {}
-        for topic in sorted(each for each in topics if each.startswith(REVIVE_PREFIX)):
-            answer = await self._asking.ask(Fact.POPS, broker, self._reader.queues(topic))
-            queues = [] if answer is None else [each for each in answer[0] if each.broker_name == broker]
-            answers = await asyncio.gather(
-                *(self._asking.ask(Fact.POPS, broker, self._revive_queue(each)) for each in queues),
-                self._asking.ask(Fact.POPS, broker, self._waiting(MessageQueue(names.TIMER_TOPIC, broker, 0))),
+    async def _pops(self, broker: str, address: str | None, timers: Mapping[MessageQueue, QueueStats]) -> Pops:
+        """Read the newest pops at the message's broker. Queues without messages, which most are, are not read.
+
+        Args:
+            broker: its name.
+            address: None if it has none.
+            timers: queues of its timer wheel.
+        """
+        topics = sorted(each for each in self._routes.topics or () if each.startswith(REVIVE_PREFIX))
+        if address is None or not topics:
+            return Pops([], {})
+        progress: dict[MessageQueue, QueueProgress] = {}
+        for answer in await asyncio.gather(
+            *(
+                self._asking.ask(Fact.POPS, broker, self._admin.group_progress(address, REVIVE_GROUP, topic))
+                for topic in topics
             )
-            for queue, one in zip([*queues, None], answers, strict=True):
-                if one is not None:
-                    records, done = one[0]
-                    found += records
-                    if queue is not None and done is not None:
-                        processed[queue.queue_id] = done
-        return Pops(found, processed)
+        ):
+            progress |= {} if answer is None else answer[0]
+        progress = {queue: each for queue, each in progress.items() if each.max_offset}
+        answers = await asyncio.gather(
+            *(self._asking.ask(Fact.POPS, broker, self._processed(address, *each)) for each in progress.items())
+        )
+        ends = {queue: each.max_offset for queue, each in (*progress.items(), *timers.items())}
+        found = await asyncio.gather(
+            *(self._asking.ask(Fact.POPS, broker, read_newest(self._reader, *each)) for each in ends.items() if each[1])
+        )
+        processed = {
+            queue.queue_id: one[0]
+            for queue, one in zip(progress, answers, strict=True)
+            if one is not None and one[0] is not None
+        }
+        return Pops([record for records in found if records is not None for record in records[0]], processed)
 
-    async def _revive_queue(self, queue: MessageQueue) -> tuple[list[ReceivedMessage], int | None]:
-        """Return the newest records of a queue, and the last queue offset that the broker has processed."""
-        processed = await self._admin.committed_offset(REVIVE_GROUP, queue)
-        return await read_newest(self._reader, queue), processed
+    async def _processed(self, address: str, queue: MessageQueue, progress: QueueProgress) -> int | None:
+        """Return the last offset of a revive queue that the broker has processed; None without one.
 
-    async def _waiting(self, queue: MessageQueue) -> tuple[list[ReceivedMessage], None]:
-        try:
-            return await read_newest(self._reader, queue), None
-        except NoRoute:  # the broker has no timer wheel
-            return [], None
+        The progress of a group is 0 without a commit too.
+        """
+        return progress.committed or await committed_at(self._admin, address, REVIVE_GROUP, queue)
 
     async def _groups(self, topic: str, brokers: Mapping[str, str]) -> set[str]:
         found = await asyncio.gather(*(self._groups_at(topic, name, address) for name, address in brokers.items()))
@@ -359,19 +400,47 @@ class _Inquiry:
             if one is not None and one[0] is not None and any(each.topic == topic for each in one[0].subscriptions)
         }
 
-    async def _delayed(self, message: ReceivedMessage, brokers: Mapping[str, str]) -> list[ReceivedMessage]:
-        unique_id = message.properties.get(props.UNIQ_KEY)
+    async def _delayed(
+        self, message: ReceivedMessage, brokers: Mapping[str, str]
+    ) -> tuple[list[ReceivedMessage], dict[str, Mapping[MessageQueue, QueueStats]]]:
+        """Return the copies that wait for a delay, and the queues of the timer wheel by broker."""
+        unique_id, since_ms = message.properties.get(props.UNIQ_KEY), message.store_timestamp
+        timers = await self._timers(brokers)
         if unique_id is None:
-            return []
+            return [], timers
+        waiting = {
+            name: brokers[name] for name, queues in timers.items() if any(each.count for each in queues.values())
+        }
         found = await asyncio.gather(
-            *(self._records(Fact.DELAYED, brokers, topic, unique_id, message.store_timestamp) for topic in DELAYING)
+            self._records(Fact.DELAYED, brokers, names.SCHEDULE_TOPIC, unique_id, since_ms),
+            self._records(Fact.DELAYED, waiting, names.TIMER_TOPIC, unique_id, since_ms),
         )
-        return [record for records in found for record in records]
+        return [record for records in found for record in records], timers
+
+    async def _timers(self, brokers: Mapping[str, str]) -> dict[str, Mapping[MessageQueue, QueueStats]]:
+        """Return the queues of the timer wheel by broker; none of a broker without one."""
+        if not self._routes.may_exist(names.TIMER_TOPIC):
+            return {name: {} for name in brokers}
+
+        async def at(address: str) -> Mapping[MessageQueue, QueueStats]:
+            try:
+                return await self._admin.topic_stats(address, names.TIMER_TOPIC)
+            except BrokerRefused as refused:
+                if refused.response_code != ResponseCode.TOPIC_NOT_EXIST:
+                    raise
+                return {}
+
+        answers = await asyncio.gather(
+            *(self._asking.ask(Fact.DELAYED, name, at(address)) for name, address in brokers.items())
+        )
+        if None in answers:
+            self._unknown.add(Fact.DELAYED)
+        return {name: {} if each is None else each[0] for name, each in zip(brokers, answers, strict=True)}
 
     async def _traces(self, message: ReceivedMessage) -> _Traces:
         found: list[ReceivedMessage] = []
-        for topic in self._trace_topics:
-            answer = await self._asking.ask(Fact.TRACE, "", brokers_of(self._admin, topic))
+        for topic in filter(self._routes.may_exist, self._trace_topics):
+            answer = await self._asking.ask(Fact.TRACE, "", self._routes.brokers_of(topic))
             if answer is None:
                 self._unknown.add(Fact.TRACE)
                 continue

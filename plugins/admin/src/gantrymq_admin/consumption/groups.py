@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Collection, Coroutine, Iterable, Mapping
+from collections.abc import Coroutine, Iterable, Mapping
 from typing import Any, Final
 
 import attrs
 
 from gantrymq.client import Admin, Reader
 from gantrymq.client.admin import GroupClients, QueueProgress
-from gantrymq.client.routing.routes import BrokerAddresses
-from gantrymq.errors import NoRoute
 from gantrymq.model import names
 from gantrymq.model.queue import MessageQueue
 from gantrymq_admin.consumption.asking import Asking
@@ -30,26 +28,14 @@ from gantrymq_admin.consumption.facts import (
 from gantrymq_admin.consumption.filtering import fit_of_expression, fit_of_tags
 from gantrymq_admin.consumption.pops import Pops
 from gantrymq_admin.consumption.records import Found, records_at
+from gantrymq_admin.consumption.routes import Routes, addresses_of
+from gantrymq_admin.progress import committed_at
 
-__all__ = ["GroupSurvey", "addresses_of", "brokers_of"]
+__all__ = ["GroupSurvey"]
 
 MOST_MEMBERS: Final = 16  # members asked for their positions
 POPS: Final = "CONSUME_POP"
 BROADCASTING: Final = "BROADCASTING"
-
-
-async def brokers_of(admin: Admin, topic: str) -> dict[str, BrokerAddresses]:
-    """Return the brokers that have *topic*, by name; empty if no name server knows the topic."""
-    try:
-        route = await admin.route(topic)
-    except NoRoute:
-        return {}
-    return {each.name: each for each in route.brokers if each.addresses}
-
-
-def addresses_of(brokers: Mapping[str, BrokerAddresses]) -> dict[str, str]:
-    """Return where each broker is queried: its master if it has one."""
-    return {name: address for name, each in brokers.items() if (address := each.readable()) is not None}
 
 
 @attrs.define
@@ -61,7 +47,7 @@ class GroupSurvey:
     asking: Asking
     message: MessageFacts
     brokers: Mapping[str, str]  # of the message's topic: name to address
-    topics: Collection[str] | None  # of the cluster; None if not known
+    routes: Routes
     delayed: Mapping[str, tuple[Copy, ...]]  # by group
     tries: Mapping[str, tuple[Try, ...]]  # by group
     unknown: frozenset[Fact]  # for every group
@@ -70,10 +56,12 @@ class GroupSurvey:
 
     async def committed(self, group: str) -> tuple[int | None] | None:
         """Return the committed offset in a tuple; None if it is not known."""
-        broker = self.message.queue.broker_name
-        return await self.asking.ask(
-            Fact.COMMITTED, broker, self.admin.committed_offset(group, self.message.queue), group
-        )
+        queue = self.message.queue
+        address = self.brokers.get(queue.broker_name)
+        if address is None:
+            return None
+        asked = committed_at(self.admin, address, group, queue)
+        return await self.asking.ask(Fact.COMMITTED, queue.broker_name, asked, group)
 
     async def facts(self, group: str, committed: tuple[int | None] | None) -> GroupFacts:
         """Return all facts of a group; *committed* is the result of `committed`."""
@@ -214,7 +202,7 @@ class GroupSurvey:
         return [names.retry_topic(group), *names.pop_retry_topics(group, self.message.queue.topic)]
 
     def _has_pop_topic(self, group: str) -> bool:
-        topics = self.topics or ()
+        topics = self.routes.topics or ()
         return any(each in topics for each in names.pop_retry_topics(group, self.message.queue.topic))
 
     async def _copies(
@@ -222,12 +210,12 @@ class GroupSurvey:
     ) -> list[Copy]:
         if not self.message.unique_id:
             return []
-        known = [each for each in topics if self.topics is None or each in self.topics]
+        known = filter(self.routes.may_exist, topics)
         found = await asyncio.gather(*(self._copies_in(group, topic, stage, fact, unknown) for topic in known))
         return [copy for copies in found for copy in copies]
 
     async def _copies_in(self, group: str, topic: str, stage: Stage, fact: Fact, unknown: set[Fact]) -> list[Copy]:
-        brokers = await self.asking.ask(fact, "", brokers_of(self.admin, topic), group)
+        brokers = await self.asking.ask(fact, "", self.routes.brokers_of(topic), group)
         if brokers is None:
             unknown.add(fact)
             return []
@@ -269,7 +257,7 @@ class GroupSurvey:
         return [*rest, attrs.evolve(newest, committed=progress.committed, pulled=progress.pulled)]
 
     async def _progress(self, group: str, queue: MessageQueue) -> QueueProgress | None:
-        address = addresses_of(await brokers_of(self.admin, queue.topic)).get(queue.broker_name)
+        address = addresses_of(await self.routes.brokers_of(queue.topic)).get(queue.broker_name)
         if address is None:
             return None
         return (await self.admin.group_progress(address, group, queue.topic)).get(queue)

@@ -20,6 +20,7 @@ from gantrymq.model.light_queues import LIGHT_QUEUE_ID, light_queue_offsets
 from gantrymq.model.queue import MessageQueue
 from gantrymq_admin.consumption.asking import Asking
 from gantrymq_admin.consumption.facts import Fact
+from gantrymq_admin.progress import committed_at
 
 __all__ = ["LightReader", "light_readers"]
 
@@ -53,7 +54,7 @@ async def light_readers(
         groups = () if answer is None else answer[0]
         queue = MessageQueue(name, broker, LIGHT_QUEUE_ID)
         committed = await asyncio.gather(
-            *(asking.ask(Fact.COMMITTED, broker, admin.committed_offset(group, queue), group) for group in groups)
+            *(asking.ask(Fact.COMMITTED, broker, committed_at(admin, address, group, queue), group) for group in groups)
         )
         return [
             LightReader(name, queue_offset, group, None if at is None else at[0])

@@ -43,10 +43,9 @@ class _Key(NamedTuple):
     popped_ms: int
 
 
-async def read_newest(reader: Reader, queue: MessageQueue) -> list[ReceivedMessage]:
-    """Return the newest records of a queue, at most MOST. Raises as `Reader.pull`."""
-    end = await reader.max_offset(queue)
-    at = max(await reader.min_offset(queue), end - MOST)
+async def read_newest(reader: Reader, queue: MessageQueue, end: int) -> list[ReceivedMessage]:
+    """Return the newest records before *end* of a queue, at most MOST. Raises as `Reader.pull`."""
+    at = max(0, end - MOST)
     found: list[ReceivedMessage] = []
     while at < end:
         result = await reader.pull(queue, at)

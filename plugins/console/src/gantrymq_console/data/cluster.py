@@ -14,6 +14,7 @@ from typing import Any, Final, Generic, TypeVar, cast
 import attrs
 
 from gantrymq.client import Admin, Client, Reader
+from gantrymq.client.routing.routes import BrokerAddresses
 from gantrymq.world import World
 from gantrymq.world.clock import monotonic_ms
 from gantrymq_console.data.asking import UNKNOWN_ADDRESS, retrieve
@@ -135,6 +136,13 @@ class Cluster:
     async def brokers(self) -> tuple[BrokerAddress, ...]:
         """Return all registered brokers, sorted, at most 5 s old."""
         return (await self.shared("brokers", 5, self._brokers)).value
+
+    async def addresses(self) -> tuple[BrokerAddresses, ...]:
+        """Return all registered brokers by name, at most 5 s old."""
+        found: dict[tuple[str, str], dict[int, str]] = {}
+        for each in await self.brokers():
+            found.setdefault((each.name, each.cluster), {})[each.broker_id] = each.address
+        return tuple(BrokerAddresses(name, cluster, at) for (name, cluster), at in found.items())
 
     async def masters(self) -> dict[str, str]:
         """Return the addresses of the masters by broker name, also of those that are gone, which are then missing."""

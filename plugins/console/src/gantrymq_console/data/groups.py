@@ -134,9 +134,15 @@ async def latest_groups(cluster: Cluster, asking: Asking, most: int) -> tuple[tu
     tables.leave_out(walking.keys() - told.keys())  # else they use up the time of the others
     listed.update(*told.values())
     found = sorted(name for name in listed if not is_system(name))
-    await _sort(asking, tables, found, "late", True)
-    await tables.refresh(asking, found if len(found) <= FEW else found[:most], found)
-    return tuple(_row(name, None, tables) for name in found[:most]), tables.unknown(found)
+    late = (await tables.column(asking, COLUMNS["late"], found)).value
+    found.sort(key=lambda name: late.get(name) or 0, reverse=True)
+    rows = found
+    if len(found) > FEW:  # those without an age, of which the lag decides, are not among the first
+        rows = [*found[:most], *(name for name in found[most:] if late.get(name) is None)][:FEW]
+    await tables.refresh(asking, rows, found)
+    made = [_row(name, None, tables) for name in rows]
+    made.sort(key=lambda row: _key(row.late_ms, row.lag, "late", True), reverse=True)
+    return tuple(made[:most]), tables.unknown(found)
 
 
 async def _sort(asking: Asking, tables: Tables[GroupPart], found: list[str], sort: str, down: bool) -> int:

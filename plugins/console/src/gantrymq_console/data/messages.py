@@ -25,7 +25,17 @@ from gantrymq_console.data.cluster import HEAD_BYTES, BrokerAddress, Cluster
 from gantrymq_console.data.routes import route_of
 from gantrymq_console.web.values import Long
 
-__all__ = ["MessageFacts", "by_id", "by_offset_id", "elsewhere", "facts_of", "named_by", "whole", "whole_parts"]
+__all__ = [
+    "MessageFacts",
+    "by_id",
+    "by_offset_id",
+    "elsewhere",
+    "facts_of",
+    "found_by_unique_id",
+    "named_by",
+    "whole",
+    "whole_parts",
+]
 
 PART_BYTES: Final = 256 * 1024  # of a body that are decompressed at a time for a download
 NO_QUEUE: Final = (ResponseCode.SYSTEM_ERROR, InvalidParameter.response_code)  # to pulls from a queue that is not there
@@ -136,19 +146,26 @@ async def by_id(
     return messages
 
 
+def found_by_unique_id(message: ReceivedMessage, message_id: str, asking: Asking) -> bool:
+    """Return whether `by_id` returned *message* because all brokers of its topic were asked for its unique id."""
+    return not asking.missing and message.properties.get(props.UNIQ_KEY) == message_id != message.offset_id
+
+
 async def _by_unique_id(
     cluster: Cluster, asking: Asking, topic: str, unique_id: str, body_bytes: int, share: float
 ) -> tuple[ReceivedMessage, ...]:
     route = await route_of(cluster, asking, topic)
 
-    async def ask(broker: str) -> tuple[ReceivedMessage, ...]:
+    async def ask(broker: str, address: str) -> tuple[ReceivedMessage, ...]:
         try:
-            return await cluster.admin.query_unique(topic, unique_id, broker=broker, max_body_bytes=body_bytes)
+            return await cluster.admin.query_unique(
+                topic, unique_id, broker=broker, address=address, max_body_bytes=body_bytes
+            )
         except NoMessageFound:
             return ()
 
-    names = [each.name for each in route.brokers if each.readable() is not None]
-    answers = await asking.all({name: ask(name) for name in names}, share)
+    addresses = {each.name: address for each in route.brokers if (address := each.readable()) is not None}
+    answers = await asking.all({name: ask(name, address) for name, address in addresses.items()}, share)
     found = [message for each in answers.values() for message in each]
     return tuple(sorted(found, key=lambda each: each.store_timestamp))
 

@@ -107,6 +107,8 @@ async def show(visit: Visit) -> View:
         deadline_s=asking.left_s,
         start=start,
         most=visit.rows,
+        brokers=await visit.cluster.addresses(),
+        is_only=len(found) == 1 and not visit.text("at") and messages.found_by_unique_id(message, message_id, asking),
     )
     body = None
     if visit.may(Role.READER):
