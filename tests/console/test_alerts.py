@@ -13,10 +13,10 @@ from certificates import make_certificate
 
 from gantrymq.errors import ConfigError
 from gantrymq.world.real import real_world
+from gantrymq_admin.asking import Missing
 from gantrymq_console import alerting
 from gantrymq_console.alerting import Alerting
 from gantrymq_console.data.alerts import Alerts, Thresholds
-from gantrymq_console.data.asking import Missing
 from gantrymq_console.data.attention import Attention, Problem
 from gantrymq_console.data.brokers import BrokerState, Overview
 from gantrymq_console.data.cluster import Aged

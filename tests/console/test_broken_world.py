@@ -24,7 +24,7 @@ from gantrymq.config import Settings
 from gantrymq.model.hosts import format_address
 from gantrymq.remoting.codes import RequestCode
 from gantrymq.remoting.headers.nameserver import RegisterBrokerRequest
-from gantrymq_console.data.asking import DEADLINE_S
+from gantrymq_admin.asking import DEADLINE_S
 from gantrymq_nameserver.server import NameServer
 from gantrymq_nameserver.settings import name_server_settings
 

@@ -7,9 +7,9 @@ import pytest
 from gantrymq.client.admin import RequestNotServed
 from gantrymq.errors import CallTimeout
 from gantrymq.model.group import GroupConfig
+from gantrymq_admin.asking import Asking
 from gantrymq_admin.summaries import Column, GroupSummaries, GroupSummary, TopicSummaries, TopicSummary
 from gantrymq_console.data import groups, table, topics
-from gantrymq_console.data.asking import Asking
 
 LAGS = {"1:1": {"X": 5, "Y": 4, "Z": 3}, "2:2": {"Y": 2, "Z": 4, "V": 1}}
 """Lag of groups, and messages of topics, at two brokers: Z is first in neither's order by itself but in the sum."""

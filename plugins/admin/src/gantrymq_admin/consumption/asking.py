@@ -11,9 +11,10 @@ import attrs
 from gantrymq.client.calls.rpc import within
 from gantrymq.errors import BrokerRefused, CallTimeout, ClientError, ConnectFailed, ConnectionLost
 from gantrymq.world import Clock
-from gantrymq_admin.consumption.facts import Fact, Missing
+from gantrymq_admin.asking import Deadline
+from gantrymq_admin.consumption.facts import Fact, MissingFact
 
-__all__ = ["Asking"]
+__all__ = ["FactAsking"]
 
 AT_ONCE: Final = 16  # concurrent requests
 MOST_COMPARED: Final = 32  # entries that a new one is compared with; each is of one broker and one fact
@@ -22,25 +23,18 @@ UNREACHABLE: Final = (ConnectFailed, ConnectionLost, CallTimeout)
 T = TypeVar("T")
 
 
-class Asking:
-    """Runs requests until the deadline, which begins when the object is created.
+class FactAsking(Deadline[MissingFact]):
+    """Asks for facts until the deadline.
 
     A broker that does not answer within a third of the time is not asked again, so that it does not use up the time for
     the others.
     """
 
     def __init__(self, clock: Clock, seconds: float) -> None:
-        self._clock = clock
-        self._until = clock.monotonic() + seconds
-        self._seconds, self._patience_s = seconds, seconds / 3
+        super().__init__(clock, seconds)
+        self._patience_s = seconds / 3
         self._turns = asyncio.Semaphore(AT_ONCE)
-        self._away: dict[str, Missing] = {}  # by broker
-        self.missing: list[Missing] = []
-
-    @property
-    def left_s(self) -> float:
-        """Seconds before the deadline."""
-        return max(0.0, self._until - self._clock.monotonic())
+        self._away: dict[str, MissingFact] = {}  # by broker
 
     async def ask(
         self, fact: Fact, broker: str, request: Coroutine[Any, Any, T], group: str | None = None
@@ -61,34 +55,34 @@ class Asking:
                     return None
                 answer = await within(self._clock, min(self.left_s, self._patience_s), _held(request))
         except UNREACHABLE as problem:
-            self._note_away(Missing(fact, broker, "unreachable", str(problem), group=group))
+            self._note_away(MissingFact(fact, broker, "unreachable", str(problem), group=group))
             return None
         except ClientError as problem:
             code = problem.response_code if isinstance(problem, BrokerRefused) else None
             why = "failed" if code is None else "refused"
-            self._note(Missing(fact, broker, why, str(problem), code, group))
+            self._note(MissingFact(fact, broker, why, str(problem), code, group))
             return None
         finally:
             request.close()
         if answer is None:
             waited_s = self._patience_s if self.left_s else self._seconds
             sentence = f"no answer within {waited_s:.1f} s"
-            self._note_away(Missing(fact, broker, "deadline", sentence, group=group))
+            self._note_away(MissingFact(fact, broker, "deadline", sentence, group=group))
         return answer
 
-    def _note_away(self, missing: Missing) -> None:
+    def _note_away(self, missing: MissingFact) -> None:
         if missing.fact is not Fact.POSITIONS:  # the broker waits for the member
             missing = attrs.evolve(missing, group=None)
             self._away[missing.broker] = missing
         self._note(missing)
 
-    def _note(self, missing: Missing) -> None:
+    def _note(self, missing: MissingFact) -> None:
         if missing not in self.missing[-MOST_COMPARED:]:
             self.missing.append(missing)
 
     def incomplete(self, fact: Fact, broker: str, detail: str, group: str | None = None) -> None:
         """Note that an answer has only a part of what was asked."""
-        self.missing.append(Missing(fact, broker, "incomplete", detail, None, group))
+        self.missing.append(MissingFact(fact, broker, "incomplete", detail, None, group))
 
 
 async def _held(request: Coroutine[Any, Any, T]) -> tuple[T]:

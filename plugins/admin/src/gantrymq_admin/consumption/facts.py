@@ -21,7 +21,7 @@ __all__ = [
     "Kind",
     "MemberPosition",
     "MessageFacts",
-    "Missing",
+    "MissingFact",
     "Pop",
     "Stage",
     "Try",
@@ -56,7 +56,7 @@ COPIES = frozenset({Fact.RETRIES, Fact.DEAD_LETTERS, Fact.DELAYED, Fact.MESSAGE}
 
 
 @attrs.frozen
-class Missing:
+class MissingFact:
     """Something that could not be asked."""
 
     fact: Fact

@@ -23,9 +23,9 @@ from gantrymq.model import properties as props
 from gantrymq.model.queue import MessageQueue
 from gantrymq.remoting.codes import ResponseCode
 from gantrymq.world import Clock
-from gantrymq_admin.consumption.asking import Asking
+from gantrymq_admin.consumption.asking import FactAsking
 from gantrymq_admin.consumption.delayed import delayed_by_group, due_ms, levels_in
-from gantrymq_admin.consumption.facts import Fact, GroupFacts, Kind, MessageFacts, Missing, Try
+from gantrymq_admin.consumption.facts import Fact, GroupFacts, Kind, MessageFacts, MissingFact, Try
 from gantrymq_admin.consumption.groups import GroupSurvey
 from gantrymq_admin.consumption.light import LightReader, light_readers
 from gantrymq_admin.consumption.originals import Origin, origin_of, pick_original
@@ -60,7 +60,7 @@ class Consumption:
     transaction: str | None = None  # decision on a half message, if traced: COMMIT_MESSAGE, ROLLBACK_MESSAGE, UNKNOW
     due_ms: int | None = None  # delivery time of a delayed message that was not delivered
     light: tuple[LightReader, ...] = ()  # groups that read it through light queues
-    missing: tuple[Missing, ...] = ()
+    missing: tuple[MissingFact, ...] = ()
 
     @property
     def complete(self) -> bool:
@@ -99,7 +99,7 @@ async def consumers_of(
         brokers: all brokers that name servers know; None to ask for them.
         is_only: whether a query of all brokers for the unique id has just returned only *message*.
     """
-    inquiry = _Inquiry(admin, reader, Asking(clock, deadline_s), tuple(trace_topics))
+    inquiry = _Inquiry(admin, reader, FactAsking(clock, deadline_s), tuple(trace_topics))
     await inquiry.look_up(brokers)
     return await inquiry.consumption(message, start, most, is_only=is_only)
 
@@ -116,7 +116,7 @@ class _Traces:
 class _Inquiry:
     """One call of `consumers_of`."""
 
-    def __init__(self, admin: Admin, reader: Reader, asking: Asking, trace_topics: tuple[str, ...]) -> None:
+    def __init__(self, admin: Admin, reader: Reader, asking: FactAsking, trace_topics: tuple[str, ...]) -> None:
         self._admin, self._reader, self._asking, self._trace_topics = admin, reader, asking, trace_topics
         self._unknown: set[Fact] = set()  # for every group
         self._replicated: set[str] = set()  # names of brokers with replicas, whose pulls the master does not know
@@ -293,7 +293,7 @@ class _Inquiry:
         if itself is None and Fact.MESSAGE not in self._unknown:
             self._unknown.add(Fact.MESSAGE)
             why = "not-indexed" if unique_id else "no-unique-id"
-            self._asking.missing.append(Missing(Fact.MESSAGE, broker, why))
+            self._asking.missing.append(MissingFact(Fact.MESSAGE, broker, why))
         return MessageFacts(
             MessageQueue(message.topic, broker, message.queue_id),
             message.queue_offset,
@@ -310,7 +310,7 @@ class _Inquiry:
         address = brokers.get(broker)
         if address is None:
             if Fact.ROUTE not in self._unknown:
-                self._asking.missing.append(Missing(Fact.ROUTE, broker, "unreachable", "no address is registered"))
+                self._asking.missing.append(MissingFact(Fact.ROUTE, broker, "unreachable", "no address is registered"))
             self._unknown |= {Fact.COMMITTED, Fact.MEMBERS, Fact.PULLED}
             return facts, False
         answer = await self._asking.ask(Fact.BROKER, broker, self._admin.runtime_info(address))
@@ -346,7 +346,8 @@ class _Inquiry:
         answers = await asyncio.gather(
             *(self._asking.ask(Fact.POPS, broker, self._processed(address, *each)) for each in progress.items())
         )
-        ends = {queue: each.max_offset for queue, each in (*progress.items(), *timers.items())}
+        ends = {queue: each.max_offset for queue, each in progress.items()}
+        ends |= {queue: each.max_offset for queue, each in timers.items()}
         found = await asyncio.gather(
             *(self._asking.ask(Fact.POPS, broker, read_newest(self._reader, *each)) for each in ends.items() if each[1])
         )

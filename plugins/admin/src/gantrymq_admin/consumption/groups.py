@@ -12,7 +12,7 @@ from gantrymq.client import Admin, Reader
 from gantrymq.client.admin import GroupClients, QueueProgress
 from gantrymq.model import names
 from gantrymq.model.queue import MessageQueue
-from gantrymq_admin.consumption.asking import Asking
+from gantrymq_admin.consumption.asking import FactAsking
 from gantrymq_admin.consumption.copies import copy_of, is_copy_of
 from gantrymq_admin.consumption.facts import (
     Copy,
@@ -44,7 +44,7 @@ class GroupSurvey:
 
     admin: Admin
     reader: Reader
-    asking: Asking
+    asking: FactAsking
     message: MessageFacts
     brokers: Mapping[str, str]  # of the message's topic: name to address
     routes: Routes

@@ -18,7 +18,7 @@ from gantrymq.client import Admin
 from gantrymq.client.message import ReceivedMessage
 from gantrymq.model.light_queues import LIGHT_QUEUE_ID, light_queue_offsets
 from gantrymq.model.queue import MessageQueue
-from gantrymq_admin.consumption.asking import Asking
+from gantrymq_admin.consumption.asking import FactAsking
 from gantrymq_admin.consumption.facts import Fact
 from gantrymq_admin.progress import committed_at
 
@@ -41,7 +41,7 @@ class LightReader:
 
 
 async def light_readers(
-    admin: Admin, asking: Asking, message: ReceivedMessage, broker: str, brokers: Mapping[str, str]
+    admin: Admin, asking: FactAsking, message: ReceivedMessage, broker: str, brokers: Mapping[str, str]
 ) -> tuple[LightReader, ...]:
     """Return the groups that read the message's light queues at its broker."""
     address = brokers.get(broker)

@@ -8,7 +8,7 @@ from functools import cache
 from gantrymq.commands.times import local_time
 from gantrymq.model.texts import Text, Value, sentence_of, texts_in
 from gantrymq_admin.consumption.evidence import evidence
-from gantrymq_admin.consumption.facts import MessageFacts, Missing
+from gantrymq_admin.consumption.facts import MessageFacts, MissingFact
 from gantrymq_admin.consumption.verdicts import Verdict
 
 __all__ = ["missing_sentence", "sentence"]
@@ -32,7 +32,7 @@ def _shown(name: str, value: Value) -> Value:
     return local_time(value, fraction=True) if isinstance(value, int) else "an unknown time"
 
 
-def missing_sentence(missing: Missing) -> str:
+def missing_sentence(missing: MissingFact) -> str:
     """Return what could not be asked, and why."""
     where = f" of {missing.broker}" if missing.broker else ""
     of_group = f" for group {missing.group}" if missing.group else ""

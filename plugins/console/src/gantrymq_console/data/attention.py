@@ -9,8 +9,8 @@ from typing import Any, Final
 import attrs
 
 from gantrymq.errors import ClientError
+from gantrymq_admin.asking import Asking, Missing
 from gantrymq_admin.figures import Figure
-from gantrymq_console.data.asking import Asking, Missing
 from gantrymq_console.data.brokers import BrokerState, Overview, accepts_sends, figures_of, overview
 from gantrymq_console.data.cluster import Aged, Cluster
 from gantrymq_console.data.copies import CopyRow, copies_of_name

@@ -13,8 +13,8 @@ from gantrymq.client.admin import RequestNotServed
 from gantrymq.errors import ClientError, FormatError
 from gantrymq.loose_json import loads
 from gantrymq.model.topic import PERM_WRITE
+from gantrymq_admin.asking import Asking, Missing
 from gantrymq_admin.figures import Figure, plugin_figures
-from gantrymq_console.data.asking import Asking, Missing
 from gantrymq_console.data.cluster import Aged, BrokerAddress, Cluster
 from gantrymq_console.web.values import Long
 

@@ -14,11 +14,11 @@ from gantrymq.client import Producer
 from gantrymq.client.message import ReceivedMessage
 from gantrymq.errors import CallTimeout, GantryError, GroupNotExist, NoMessageFound
 from gantrymq.model.queue import MessageQueue
+from gantrymq_admin.asking import Asking
 from gantrymq_admin.dead_letters import DeadQueue, dead_queues, origin_of, pages, place_of, why
 from gantrymq_admin.resending import Outcome, Resend
 from gantrymq_admin.resent import Resent
 from gantrymq_console.data import messages
-from gantrymq_console.data.asking import Asking
 from gantrymq_console.data.cluster import Cluster
 from gantrymq_console.data.groups import group_configs
 from gantrymq_console.web.jobs import Job

@@ -16,8 +16,8 @@ from gantrymq.client.message import ReceivedMessage
 from gantrymq.errors import ClientError
 from gantrymq.model.queue import MessageQueue
 from gantrymq.model.subscription import ALL, TAG
+from gantrymq_admin.asking import Asking, Missing
 from gantrymq_admin.message_shown import as_json
-from gantrymq_console.data.asking import Asking, Missing
 from gantrymq_console.data.cluster import HEAD_BYTES, Cluster
 from gantrymq_console.data.listing import SEARCHED_BYTES, Contains, Listing, Row, by_key
 from gantrymq_console.data.reading import Pace, Walk, Wanted

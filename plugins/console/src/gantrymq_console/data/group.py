@@ -15,9 +15,9 @@ from gantrymq.model import names
 from gantrymq.model.group import GroupConfig
 from gantrymq.model.texts import Value
 from gantrymq.remoting.codes import ResponseCode
+from gantrymq_admin.asking import Asking, or_none
 from gantrymq_admin.explanations import GroupExplanation, QueueExplanation, explain_group, without_topics_of_others
 from gantrymq_admin.progress import ages_of, is_broadcasting, oldest_age, progress_of
-from gantrymq_console.data.asking import Asking, or_none
 from gantrymq_console.data.cluster import Cluster
 from gantrymq_console.data.routes import readers_of
 from gantrymq_console.web.values import Long

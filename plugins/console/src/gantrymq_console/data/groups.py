@@ -11,9 +11,9 @@ import attrs
 from gantrymq.client import Admin
 from gantrymq.model import names
 from gantrymq.model.group import GroupConfig
+from gantrymq_admin.asking import Asking
 from gantrymq_admin.progress import MOST_TOPICS, ages_of, is_broadcasting, lag_sum, oldest_age, progress_of
 from gantrymq_admin.summaries import MAX_ROWS, group_column, group_summaries
-from gantrymq_console.data.asking import Asking
 from gantrymq_console.data.cluster import Cluster
 from gantrymq_console.data.routes import readers_of
 from gantrymq_console.data.table import FEW, Column, Served, Tables, known_sum, largest, maximum, tables_of, total

@@ -12,7 +12,7 @@ import attrs
 
 from gantrymq.errors import ClientError
 from gantrymq.world.clock import monotonic_ms
-from gantrymq_console.data.asking import Asking
+from gantrymq_admin.asking import Asking
 from gantrymq_console.data.brokers import overview
 from gantrymq_console.data.cluster import Cluster
 from gantrymq_console.data.groups import COLUMNS as GROUP_COLUMNS

@@ -12,7 +12,7 @@ from gantrymq.client.message import ReceivedMessage
 from gantrymq.model.names import DLQ_PREFIX, RETRY_PREFIX
 from gantrymq.model.subscription import ALL, TAG
 from gantrymq.model.sys_flag import INNER_BATCH
-from gantrymq_console.data.asking import Asking, Missing
+from gantrymq_admin.asking import Asking, Missing
 from gantrymq_console.data.cluster import HEAD_BYTES, Cluster
 from gantrymq_console.data.reading import ROUND_S, Walk, Wanted
 from gantrymq_console.data.routes import route_of

@@ -9,8 +9,8 @@ import attrs
 from gantrymq.client.admin import RunningInfo
 from gantrymq.errors import ClientError, ConsumerNotOnline
 from gantrymq.model.texts import Value
+from gantrymq_admin.asking import Asking
 from gantrymq_console.access.masking import mask
-from gantrymq_console.data.asking import Asking
 from gantrymq_console.data.cluster import Cluster
 from gantrymq_console.data.group import GroupFacts, GroupHead, head_of
 from gantrymq_console.data.routes import readers_of

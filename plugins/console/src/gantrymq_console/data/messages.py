@@ -20,7 +20,7 @@ from gantrymq.model.names import DLQ_PREFIX, HALF_TOPIC, RETRY_PREFIX, SCHEDULE_
 from gantrymq.model.queue import MessageQueue
 from gantrymq.model.subscription import ALL, TAG
 from gantrymq.remoting.codes import ResponseCode
-from gantrymq_console.data.asking import Asking
+from gantrymq_admin.asking import Asking
 from gantrymq_console.data.cluster import HEAD_BYTES, BrokerAddress, Cluster
 from gantrymq_console.data.routes import route_of
 from gantrymq_console.web.values import Long

@@ -7,7 +7,7 @@ from typing import Final
 import attrs
 
 from gantrymq.client.admin import ORDER_NAMESPACE
-from gantrymq_console.data.asking import Asking
+from gantrymq_admin.asking import Asking
 from gantrymq_console.data.cluster import Aged, Cluster
 
 __all__ = ["NameServerState", "NameServers", "kv_values", "name_servers"]

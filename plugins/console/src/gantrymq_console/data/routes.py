@@ -12,8 +12,8 @@ from typing import Final
 
 from gantrymq.client.routing.routes import TopicRoute
 from gantrymq.errors import NoRoute
+from gantrymq_admin.asking import Asking, Missing
 from gantrymq_admin.slaves import asked_slave
-from gantrymq_console.data.asking import Asking, Missing
 from gantrymq_console.data.cluster import Cluster
 
 __all__ = ["RouteUnknown", "note_gone", "readers_of", "route_of"]

@@ -7,8 +7,8 @@ from typing import Final, Protocol
 import attrs
 
 from gantrymq.client.message import ReceivedMessage
+from gantrymq_admin.asking import Asking, Missing
 from gantrymq_console.data import listing
-from gantrymq_console.data.asking import Asking, Missing
 from gantrymq_console.data.cluster import Cluster
 from gantrymq_console.data.listing import Row
 from gantrymq_console.data.reading import Pace, Walk, Wanted

@@ -13,8 +13,8 @@ from gantrymq.errors import BrokerRefused
 from gantrymq.model.queue import MessageQueue
 from gantrymq.model.topic import TopicConfig
 from gantrymq.remoting.codes import ResponseCode
+from gantrymq_admin.asking import Asking
 from gantrymq_admin.progress import ages_of, lag_sum, oldest_age, progress_of
-from gantrymq_console.data.asking import Asking
 from gantrymq_console.data.cluster import Cluster
 from gantrymq_console.data.routes import route_of
 from gantrymq_console.data.table import limited

@@ -6,8 +6,8 @@ import attrs
 
 from gantrymq.client import Admin
 from gantrymq.model.topic import TopicConfig
+from gantrymq_admin.asking import Asking
 from gantrymq_admin.topic_queues import hidden_messages, present_topic
-from gantrymq_console.data.asking import Asking
 from gantrymq_console.data.cluster import Cluster
 from gantrymq_console.data.topic import topic_groups
 from gantrymq_console.web.pages import BadInput

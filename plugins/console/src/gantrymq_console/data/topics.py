@@ -16,8 +16,8 @@ from gantrymq.model import names
 from gantrymq.model.queue import MessageQueue
 from gantrymq.model.topic import TopicConfig
 from gantrymq.remoting.codes import ResponseCode
+from gantrymq_admin.asking import Asking, or_none
 from gantrymq_admin.summaries import MAX_ROWS, topic_column, topic_summaries
-from gantrymq_console.data.asking import Asking, or_none
 from gantrymq_console.data.cluster import Cluster
 from gantrymq_console.data.table import FEW, Column, Served, Tables, known_sum, largest, tables_of, total
 from gantrymq_console.web.values import Long

@@ -16,9 +16,9 @@ from gantrymq.model.hosts import is_ip_address, pack_host, parse_address
 from gantrymq.model.ids import offset_id
 from gantrymq.model.queue import MessageQueue
 from gantrymq.remoting.codes import ResponseCode
+from gantrymq_admin.asking import Asking, or_none
 from gantrymq_admin.pending import MAX_PAGE, PendingMessage, PendingPage, pending_page
 from gantrymq_admin.transactions import HalfMessage, TransactionPage, list_transactions
-from gantrymq_console.data.asking import Asking, or_none
 from gantrymq_console.data.cluster import Cluster
 from gantrymq_console.data.routes import readers_of
 from gantrymq_console.web.values import Long

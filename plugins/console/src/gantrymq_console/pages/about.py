@@ -13,8 +13,8 @@ import attrs
 from gantrymq.client.admin import RequestNotServed
 from gantrymq.errors import BrokerRefused
 from gantrymq.remoting.codes import RequestCode
+from gantrymq_admin.asking import Asking
 from gantrymq_console.access.users import Role
-from gantrymq_console.data.asking import Asking
 from gantrymq_console.data.cluster import Cluster
 from gantrymq_console.data.vendored import VendoredFile, vendored
 from gantrymq_console.web.pages import Page, Part, View

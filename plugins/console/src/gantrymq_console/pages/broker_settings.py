@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING, Final
 
 import attrs
 
+from gantrymq_admin.asking import Asking
 from gantrymq_console.access.masking import mask
 from gantrymq_console.access.users import Role
-from gantrymq_console.data.asking import Asking
 from gantrymq_console.data.brokers import broker_named
 from gantrymq_console.data.cluster import BrokerAddress
 from gantrymq_console.data.settings import SettingRow, broker_settings

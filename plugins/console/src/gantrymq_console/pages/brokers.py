@@ -7,10 +7,10 @@ from collections.abc import Mapping
 import attrs
 
 from gantrymq.client.admin import CLEANINGS
+from gantrymq_admin.asking import Asking
 from gantrymq_admin.elected import forget_broker
 from gantrymq_admin.figures import Figure
 from gantrymq_console.access.users import Role
-from gantrymq_console.data.asking import Asking
 from gantrymq_console.data.brokers import BrokerState, accepts_sends, figures_of, overview, runtime_info, state_of
 from gantrymq_console.data.copies import CopyRow, copies_of_name, elected_set
 from gantrymq_console.pages import broker_settings

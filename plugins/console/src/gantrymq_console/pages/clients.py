@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from shlex import quote
 
+from gantrymq_admin.asking import Asking
 from gantrymq_console.access.users import Role
 from gantrymq_console.data import clients
-from gantrymq_console.data.asking import Asking
 from gantrymq_console.web.pages import NotFound, Page, Part, View
 from gantrymq_console.web.visit import Visit
 

@@ -10,9 +10,9 @@ from typing import Final
 import attrs
 
 from gantrymq.errors import ClientError
+from gantrymq_admin.asking import Asking
 from gantrymq_console.access.users import Role
 from gantrymq_console.data import dead_letters
-from gantrymq_console.data.asking import Asking
 from gantrymq_console.data.dead_letters import Cause, Letter, Progress, Selection
 from gantrymq_console.data.group import GroupHead, group_facts, head_of
 from gantrymq_console.pages.sending import PRODUCER_GROUP

@@ -12,8 +12,8 @@ import attrs
 from gantrymq.errors import GroupNotExist
 from gantrymq.model import names
 from gantrymq.model.group import GroupConfig
+from gantrymq_admin.asking import Asking
 from gantrymq_console.access.users import Role
-from gantrymq_console.data.asking import Asking
 from gantrymq_console.data.group import GroupFacts, GroupHead, group_facts, head_of
 from gantrymq_console.data.groups import forget_groups, is_system
 from gantrymq_console.data.topic_changes import masters_of

@@ -6,9 +6,9 @@ from shlex import quote
 from typing import Final
 
 from gantrymq.errors import GroupNotExist
+from gantrymq_admin.asking import Asking
 from gantrymq_console.access.users import Role
 from gantrymq_console.data import group, groups, members
-from gantrymq_console.data.asking import Asking
 from gantrymq_console.pages import group_changes, group_offsets
 from gantrymq_console.web.pages import Forbidden, NotFound, Page, Part, View
 from gantrymq_console.web.visit import Visit

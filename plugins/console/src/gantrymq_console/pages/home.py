@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from gantrymq_admin.asking import Asking
 from gantrymq_console.access.users import Role
-from gantrymq_console.data.asking import Asking
 from gantrymq_console.data.attention import attention
 from gantrymq_console.web.pages import Page, Part, View
 from gantrymq_console.web.visit import Visit

@@ -13,13 +13,13 @@ from gantrymq.client.message import ReceivedMessage
 from gantrymq.errors import NoMessageFound
 from gantrymq.model.properties import REAL_TOPIC
 from gantrymq.model.sys_flag import INNER_BATCH
+from gantrymq_admin.asking import Asking, Missing
 from gantrymq_admin.consumption import Consumption, Reason, Verdict, consumers_of
 from gantrymq_admin.consumption.as_json import as_json
 from gantrymq_admin.consumption.evidence import Evidence, evidence
 from gantrymq_admin.consumption.sentences import missing_sentence
 from gantrymq_console.access.users import Role
 from gantrymq_console.data import bodies, messages
-from gantrymq_console.data.asking import Asking, Missing
 from gantrymq_console.data.topics import kind_by_name, own_topics
 from gantrymq_console.pages.timeline import Moment, timeline
 from gantrymq_console.web.pages import Download, Page, Part, View

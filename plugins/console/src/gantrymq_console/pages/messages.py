@@ -8,9 +8,9 @@ import attrs
 from starlette.responses import Response
 
 from gantrymq.model.names import check_topic
+from gantrymq_admin.asking import Asking
 from gantrymq_console.access.users import Role
 from gantrymq_console.data import export, listing
-from gantrymq_console.data.asking import Asking
 from gantrymq_console.data.listing import Listing
 from gantrymq_console.pages import message_search, tail
 from gantrymq_console.pages.message_form import Asked, as_typed, command_of, streamed, wanted_by

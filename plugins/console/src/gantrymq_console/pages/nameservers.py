@@ -8,9 +8,9 @@ from typing import Final
 import attrs
 
 from gantrymq.client.admin import ORDER_NAMESPACE
+from gantrymq_admin.asking import Asking
 from gantrymq_console.access.masking import mask
 from gantrymq_console.access.users import Role
-from gantrymq_console.data.asking import Asking
 from gantrymq_console.data.nameservers import NameServers, kv_values, name_servers
 from gantrymq_console.data.settings import SettingRow, name_server_settings
 from gantrymq_console.pages.broker_settings import SettingList, chosen, setting_of, setting_value

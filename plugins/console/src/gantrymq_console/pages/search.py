@@ -17,9 +17,9 @@ import attrs
 
 from gantrymq.errors import NoRoute
 from gantrymq.model.names import DLQ_PREFIX, RETRY_PREFIX, is_system_topic
+from gantrymq_admin.asking import Asking
 from gantrymq_console.access.users import Role
 from gantrymq_console.data import clients, listing, messages
-from gantrymq_console.data.asking import Asking
 from gantrymq_console.data.cluster import Cluster
 from gantrymq_console.data.everywhere import REQUESTS_PER_S
 from gantrymq_console.data.groups import group_configs

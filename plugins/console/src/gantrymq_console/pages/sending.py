@@ -17,10 +17,10 @@ from gantrymq.model import properties as props
 from gantrymq.model.names import check_topic, retry_topic
 from gantrymq.model.queue import MessageQueue
 from gantrymq.model.sys_flag import INNER_BATCH
+from gantrymq_admin.asking import Asking
 from gantrymq_admin.dead_letters import again
 from gantrymq_console.access.users import Role
 from gantrymq_console.data import messages
-from gantrymq_console.data.asking import Asking
 from gantrymq_console.data.cluster import HEAD_BYTES
 from gantrymq_console.data.topics import kind_by_name, own_topics
 from gantrymq_console.pages.not_sent import cause_of

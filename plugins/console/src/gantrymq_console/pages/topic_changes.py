@@ -11,8 +11,8 @@ import attrs
 from gantrymq.errors import NoRoute
 from gantrymq.model import names
 from gantrymq.model.topic import TopicConfig
+from gantrymq_admin.asking import Asking
 from gantrymq_console.access.users import Role
-from gantrymq_console.data.asking import Asking
 from gantrymq_console.data.routes import route_of
 from gantrymq_console.data.topic_changes import change_of, deletion_of, masters_of
 from gantrymq_console.data.topics import forget_topics

@@ -5,9 +5,9 @@ from __future__ import annotations
 from shlex import quote
 from typing import Final
 
+from gantrymq_admin.asking import Asking
 from gantrymq_console.access.users import Role
 from gantrymq_console.data import topic, topics
-from gantrymq_console.data.asking import Asking
 from gantrymq_console.pages import topic_changes
 from gantrymq_console.web.pages import Page, Part, View
 from gantrymq_console.web.visit import Visit

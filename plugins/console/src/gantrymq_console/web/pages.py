@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 import attrs
 
+from gantrymq_admin.asking import Missing
 from gantrymq_console.access.users import Role
-from gantrymq_console.data.asking import Missing
 
 if TYPE_CHECKING:
     from starlette.responses import Response

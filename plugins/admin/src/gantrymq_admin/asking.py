@@ -1,10 +1,10 @@
-"""The requests of one page: one deadline for all of them, and a list of what is missing from the result."""
+"""Requests of one command or page: one deadline for all of them, and a list of what is missing from the result."""
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Coroutine, Mapping
-from typing import Any, Final, TypeVar
+from typing import Any, Final, Generic, TypeVar
 
 import attrs
 
@@ -12,18 +12,19 @@ from gantrymq.client.errors import RequestMalformed
 from gantrymq.errors import BrokerRefused, CallTimeout, ClientError
 from gantrymq.world import Clock
 
-__all__ = ["DEADLINE_S", "Asking", "Missing", "or_none", "retrieve"]
+__all__ = ["DEADLINE_S", "UNKNOWN_ADDRESS", "Asking", "Deadline", "Missing", "or_none", "retrieve"]
 
 DEADLINE_S: Final = 3.0
 UNKNOWN_ADDRESS: Final = "unknown address of"  # and its name, instead of the address of a master that was never known
 
 Key = TypeVar("Key")
 Got = TypeVar("Got")
+Record = TypeVar("Record")
 
 
 @attrs.frozen
 class Missing:
-    """Something that a page does not show because a server did not answer."""
+    """Something that a result lacks because a server did not answer."""
 
     what: str  # the subject as data, such as "broker-a" or "group billing"
     reason: str  # "timeout", "refused", "failed"
@@ -31,19 +32,23 @@ class Missing:
     code: int | None = None  # response code of a refusal
 
 
-class Asking:
-    """Collects answers until the deadline, which begins when the object is created."""
+class Deadline(Generic[Record]):
+    """The time for several requests, which begins when the object is created, and records of those that failed."""
 
     def __init__(self, clock: Clock, seconds: float = DEADLINE_S) -> None:
         self._clock = clock
         self._until = clock.monotonic() + seconds
         self._seconds = seconds
-        self.missing: list[Missing] = []
+        self.missing: list[Record] = []
 
     @property
     def left_s(self) -> float:
         """Seconds before the deadline."""
         return max(0.0, self._until - self._clock.monotonic())
+
+
+class Asking(Deadline[Missing]):
+    """Collects answers until the deadline."""
 
     def all(
         self, asked: Mapping[Key, Coroutine[Any, Any, Got]], share: float = 1.0

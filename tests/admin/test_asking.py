@@ -5,7 +5,7 @@ import gc
 import warnings
 
 from gantrymq.world.real import real_world
-from gantrymq_console.data.asking import Asking
+from gantrymq_admin.asking import Asking
 
 
 def test_a_caller_that_is_cancelled_at_once_leaves_no_coroutine_unawaited():
