@@ -1,5 +1,7 @@
 """Typed calls for requests of GantryMQ's own, against a broker that serves them and one that does not."""
 
+import asyncio
+
 import pytest
 
 from gantrymq.client import Client
@@ -91,6 +93,46 @@ def test_a_group_is_explained(run):
             await explain_group(admin, cluster.broker_address, "Nobody")
 
     run(work)
+
+
+class Answering:
+    """An admin whose brokers all return one answer."""
+
+    def __init__(self, answer):
+        self.answer = answer
+
+    async def request_parsed(self, _address, _code, parse, *_given, **_more):
+        return parse(self.answer)
+
+
+@pytest.mark.parametrize(
+    ("of_queue", "of_group", "behind", "lag_ms"),
+    [
+        ({"behind": 0, "lag_ms": 0}, {}, 0, 0),
+        ({"behind": 0, "lag_ms": None}, {}, None, None),  # of an older broker
+        ({"behind": 3, "lag_ms": None}, {}, 3, 0),
+        ({"behind": 0, "lag_ms": 0, "behind_known": True}, {"behind_known": True, "lag_known": True}, 0, 0),
+        ({"behind": 0, "lag_ms": None, "behind_known": False}, {"behind_known": False, "lag_known": False}, None, None),
+        ({"behind": 3, "lag_ms": None, "behind_known": True}, {"behind_known": True, "lag_known": False}, 3, None),
+    ],
+)
+def test_a_lag_that_is_not_known_is_no_0(of_queue, of_group, behind, lag_ms):
+    plain = dict.fromkeys(("owner", "last_pull_ms_ago", "last_pull_by", "next_pull", "committed"))
+    plain |= {"hit_rate": None, "locked_by": None, "reset_to": None, "min_offset": 0, "max_offset": 9, "held": []}
+    queue = {**plain, "topic": "T", "queue": 0, "reason": "broadcasting", "sentence": "members broadcast", **of_queue}
+    retry = {"behind": 0, "waiting": 0, "waiting_more": False, "next_due_ms": None}
+    answer = {"broker": "a", "group": "G", "system": False, "policy": "warn", "retry": retry, "dead_letters": 0}
+    answer |= {"members": [], "conflicts": [], "diagnosis": [], "queues": [queue], "lag_ms": 0, **of_group}
+    found = asyncio.run(explain_group(Answering({**answer, "behind": of_queue["behind"]}), "10.0.0.1:1", "G"))
+    assert (found.behind, found.lag_ms, found.queues[0].behind) == (behind, lag_ms, behind)
+
+
+@pytest.mark.parametrize(("more", "behind"), [({}, None), ({"behind_known": True}, 0), ({"behind_known": False}, None)])
+def test_a_row_says_whether_its_lag_is_known(more, behind):
+    numbers = dict.fromkeys(("members", "behind", "retry_behind", "retry_waiting", "dead_letters", "consumed_per_s"), 0)
+    row = {"group": "G", "system": False, "consume_enable": True, "model": None, "late_ms": None, **numbers, **more}
+    page = {"broker": "a", "computed_ms": 1, "age_ms": 0, "total": 1, "retry_waiting_more": False, "groups": [row]}
+    assert asyncio.run(group_summaries(Answering(page), "10.0.0.1:1")).groups[0].behind == behind
 
 
 def test_groups_and_topics_come_sorted_and_by_page(run):

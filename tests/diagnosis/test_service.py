@@ -11,6 +11,7 @@ from gantrymq.formats.record import iter_records
 from gantrymq.formats.tags_code import delay_levels_of
 from gantrymq.interfaces import MetricFamily
 from gantrymq.loose_json import dumps
+from gantrymq.model.group import GroupConfig
 from gantrymq.model.queue import MessageQueue, Queue
 from gantrymq.model.topic import TopicConfig
 from gantrymq.remoting.command import request
@@ -251,7 +252,21 @@ def test_a_group_that_broadcasts_gets_no_advice_for_clustering(beside):
         found, queues = await one.explain()
         assert {each["reason"] for each in queues.values()} == {"broadcasting"}
         assert (found["diagnosis"], found["behind"], queues["T", 0]["lag_ms"]) == ([], 0, None)
+        assert not (found["behind_known"] or found["lag_known"] or queues["T", 0]["behind_known"])
         assert "one pulled it last, 1 ms ago, up to 2" in queues["T", 0]["sentence"]
+
+    beside(work)
+
+
+def test_the_lag_of_a_group_that_may_broadcast_is_not_known_while_it_is_offline(beside):
+    async def work(cluster, client_of):
+        one = client_of("one")
+        known = []
+        for name, broadcast in (("May", True), ("Not", False)):
+            cluster.broker.groups.put(GroupConfig(name, consume_broadcast_enable=broadcast))
+            found = (await one.explain(group=name))[0]
+            known.append((found["behind"], found["behind_known"], found["lag_known"]))
+        assert known == [(0, False, False), (0, True, True)]
 
     beside(work)
 
@@ -266,6 +281,7 @@ def test_a_topic_that_members_left_is_no_lag(beside):
         cluster.broker.offsets.commit("CG", Queue("T", 0), 0)
         found, queues = await one.explain()
         assert (found["behind"], queues["T", 0]["reason"], queues["T", 0]["behind"]) == (0, "not-subscribed", 0)
+        assert found["behind_known"] and found["lag_known"] and queues["T", 0]["behind_known"]
         assert "gantrymq group delete-offsets CG -t T" in queues["T", 0]["sentence"]
         refused = await one.ask(65027, {"consumerGroup": "CG", "topic": "U"})
         assert (refused.code, "online members of group CG read topic U" in refused.remark) == (1, True)

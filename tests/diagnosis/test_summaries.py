@@ -51,6 +51,7 @@ def test_a_group_is_shown_with_what_it_has_to_do(beside):
             "members": 1,
             "model": "CLUSTERING",
             "behind": 0,
+            "behind_known": True,
             "deleted": 0,
             "late_ms": 0,
             "retry_behind": 0,

@@ -174,9 +174,12 @@ async def _copying(admin: Admin, address: str) -> list[Reason]:
 
 def _explained(found: Mapping[str, Any]) -> GroupExplanation:
     queues = tuple(_queue(each) for each in found["queues"])
+    known = all(each.behind is not None for each in queues)
     unknown: dict[str, None] = {}
-    if any(each.behind is None for each in queues):
-        unknown = {"behind": None, "lag_ms": None}
+    if not found.get("behind_known", known):
+        unknown["behind"] = None
+    if not found.get("lag_known", known):
+        unknown["lag_ms"] = None
     return read(
         GroupExplanation,
         found,
@@ -190,9 +193,10 @@ def _explained(found: Mapping[str, Any]) -> GroupExplanation:
 
 
 def _queue(found: Mapping[str, Any]) -> QueueExplanation:
-    """Return a queue. Brokers report a lag that is not known as 0 with an unknown age."""
+    """Return a queue. Of older brokers, a lag of 0 with an unknown age is not known."""
     queue = read(QueueExplanation, found, held=texts(found["held"]), values=_values(found))
-    return attrs.evolve(queue, behind=None) if not queue.behind and queue.lag_ms is None else queue
+    known = found.get("behind_known", bool(queue.behind) or queue.lag_ms is not None)
+    return queue if known else attrs.evolve(queue, behind=None)
 
 
 def _values(found: Mapping[str, Any]) -> Mapping[str, Value]:

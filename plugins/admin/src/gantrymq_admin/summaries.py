@@ -291,9 +291,10 @@ def _groups(found: Mapping[str, Any]) -> GroupSummaries:
 
 
 def _group(found: Mapping[str, Any]) -> GroupSummary:
-    """Return a group. Brokers report a lag that is not known as 0 with an unknown age."""
+    """Return a group. Of older brokers, a lag of 0 with an unknown age is not known."""
     group = read(GroupSummary, found)
-    return attrs.evolve(group, behind=None) if not group.behind and group.late_ms is None else group
+    known = found.get("behind_known", bool(group.behind) or group.late_ms is not None)
+    return group if known else attrs.evolve(group, behind=None)
 
 
 def _connections(found: Mapping[str, Any]) -> ConnectionSummaries:

@@ -63,7 +63,8 @@ class GroupRow:
             "consume_enable": self.consume_enable,
             "members": self.members,
             "model": self.model,
-            "behind": self.behind or 0,  # 0 with an unknown age: not known
+            "behind": self.behind or 0,  # a number, because older tools expect one
+            "behind_known": self.behind is not None,
             "deleted": self.deleted,
             "late_ms": self.late_ms,
             "retry_behind": self.retry_behind,

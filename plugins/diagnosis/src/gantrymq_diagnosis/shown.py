@@ -1,4 +1,8 @@
-"""The JSON response to request 65021: the facts about a group, and the reasons that explain them."""
+"""The JSON response to request 65021: the facts about a group, and the reasons that explain them.
+
+Members that are not known are null, except numbers that older tools cannot do without: these are 0 then, and
+``behind_known`` or ``lag_known`` beside them is false.
+"""
 
 from __future__ import annotations
 
@@ -12,14 +16,17 @@ from gantrymq_diagnosis.reasons import explain_group, explain_queue
 def as_json(broker: str, policy: str, facts: Facts) -> dict[str, Any]:
     """Return everything except the queues; `queue_json` returns each of them."""
     group = facts.group
-    late = [each.oldest_ms_ago for each in facts.queues if each.oldest_ms_ago is not None]
+    ages = [each.oldest_ms_ago if each.behind or each.behind is None else 0 for each in facts.queues]
+    may_broadcast = not (facts.queues or group.members) and group.consume_broadcast_enable
     return {
         "broker": broker,
         "group": group.group,
         "policy": policy,
         "behind": sum(each.behind or 0 for each in facts.queues),
+        "behind_known": not may_broadcast and all(each.behind is not None for each in facts.queues),
         "deleted": group.deleted,
-        "lag_ms": max(late, default=0),
+        "lag_ms": max((each for each in ages if each is not None), default=0),
+        "lag_known": not may_broadcast and None not in ages,
         "members": [
             {
                 "client_id": each.client_id,
@@ -59,7 +66,8 @@ def queue_json(group: GroupFacts, queue: QueueFacts) -> dict[str, Any]:
         "max_offset": queue.max_offset,
         "held": list(queue.held_by),
         "hit_rate": None if rate is None else round(rate, 4),
-        "behind": queue.behind or 0,  # 0 with an unknown age: not known
+        "behind": queue.behind or 0,  # a number, because older tools expect one
+        "behind_known": queue.behind is not None,
         "deleted": queue.deleted,
         "lag_ms": queue.oldest_ms_ago if queue.behind or queue.behind is None else 0,
         "locked_by": queue.locked_by,

@@ -13,7 +13,8 @@
                       65025: type, kept, newest, put, got, groups or queues.
                       One value of each row instead of rows, in the order of names; up to 5,000
     answer  {"broker", "computed_ms", "age_ms", "total", ...}, and the rows as "groups", "connections" or "topics";
-            for a column "names" and "values"
+            for a column "names" and "values". Values that are not known are null, but "behind" of a row is 0 then, and
+            its "behind_known" false
 
 The tables are computed in short steps and kept for some seconds (`SharedTable`), or until a topic or group is deleted;
 ``computed_ms`` is the time of the table, ``age_ms`` how long ago that is, ``total`` the number of rows that fit.
