@@ -1,11 +1,13 @@
 """Controllers of Apache RocketMQ 5.3.3, and brokers that they elect, each in a process of its own."""
 
+from harness.jars import keep_server_archive, server_archive
 from harness.java_servers import BOOT_S, JAVA_ONLY, SMALL_STORE, _java, _write_conf
 from harness.peers import serves
 from harness.ports import free_port
 from harness.process import Process
 
 VERSION = "5.3.3"
+CONTROLLER = "controller.ControllerStartup"
 HEAP = ("-Xms64m", "-Xmx160m", "-XX:TieredStopAtLevel=1")
 
 
@@ -34,9 +36,15 @@ class JavaController(Process):
                 **settings,
             },
         )
-        command = _java(VERSION, scratch, HEAP, "controller.ControllerStartup", conf)
+        command = _java(VERSION, scratch, HEAP, CONTROLLER, conf)
         super().__init__(f"controller{number}", [*(hosts[number].under if hosts else ()), *command], scratch)
         serves(f"RocketMQ controller {VERSION}", self.alive)
+
+    def __exit__(self, kind, error, trace):
+        """Keep an archive of its classes for later controllers, which start with a third less CPU time, and stop it."""
+        if kind is None and self.alive():
+            keep_server_archive(self.pid, server_archive(VERSION, CONTROLLER))
+        super().__exit__(kind, error, trace)
 
 
 def start_controllers(running, scratch, count, hosts=()):
