@@ -79,10 +79,6 @@ class RigMapping:
         self._faults.check("write", self._path)
         self._inner.write(position, data)
 
-    def lock(self):
-        """Counted and not made: how much may be locked differs from machine to machine."""
-        self._faults.check("mlock", self._path)
-
 
 class RigFile:
     def __init__(self, inner, faults):

@@ -11,7 +11,7 @@ LARGE = {**ON, "mappedFileSizeCommitLog": FILE_BYTES, "flushLeastPagesWhenWarmMa
 HALF_OF_LARGE = message(body=b"h" * (FILE_BYTES // 2 + 4))
 
 
-def test_the_next_file_is_filled_synced_step_by_step_and_locked(rig):
+def test_the_next_file_is_filled_and_synced_step_by_step(rig):
     async def case(bench):
         await bench.add(message())
         before = rig.faults.calls.copy()
@@ -19,7 +19,6 @@ def test_the_next_file_is_filled_synced_step_by_step_and_locked(rig):
         calls = rig.faults.calls - before
         assert calls["pwrite"] == 1 + 4
         assert calls["datasync"] == 1 + 2  # the length, and two of the steps
-        assert calls["mlock"] == 1
         assert rig.log(FILE_BYTES).read_bytes() == bytes(FILE_BYTES)
         assert rig.said == []
         (result,) = await bench.add(HALF_OF_LARGE)
@@ -28,26 +27,13 @@ def test_the_next_file_is_filled_synced_step_by_step_and_locked(rig):
     rig.run(case, **LARGE)
 
 
-def test_nothing_is_filled_or_locked_by_default(rig):
+def test_nothing_is_filled_by_default(rig):
     async def case(bench):
         bench.store.put([message(), HALF])
         assert rig.log(8192).exists()
         assert rig.faults.calls["pwrite"] == 1
-        assert "mlock" not in rig.faults.calls
 
     rig.run(case)
-
-
-def test_a_refused_lock_is_told_once_and_the_file_is_used(rig):
-    async def case(bench):
-        rig.faults.failing, rig.faults.only = {"mlock": errno.ENOMEM}, "commitlog"
-        await bench.add(*[message(body=b"%d" % n * 1500) for n in range(8)])
-        (said,) = rig.said
-        assert "cannot be locked in memory: Cannot allocate memory" in said
-        assert "ulimit -l" in said
-        assert len(bodies(await bench.read_all(Queue("T", 0)))) == 8
-
-    rig.run(case, **ON)
 
 
 def test_a_disk_that_fails_while_the_file_is_warmed_is_told_and_the_file_made_again_when_it_is_needed(rig):
@@ -92,9 +78,6 @@ class HalfWay:
 
     def datasync(self):
         self._warming.stop()
-
-    def mapping(self):
-        raise AssertionError("a file that is in use is not locked")
 
 
 def test_stopping_ends_it_between_two_steps():

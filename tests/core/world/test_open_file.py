@@ -89,8 +89,6 @@ def test_a_read_only_file_and_its_mapping_refuse_writes(read_only):
     assert mapping.view == b"abc"
     with pytest.raises(TypeError):
         mapping.write(0, b"x")
-    with pytest.raises(TypeError):
-        mapping.lock()
     mapping.close()
 
 
@@ -101,17 +99,6 @@ def test_what_the_cache_is_told_changes_no_byte(opened):
         tell(4096, 8192)
         tell(10_000, 1 << 20)
         assert opened.pread(20_000, 0) == b"abc" * 5000
-
-
-def test_a_locked_mapping_is_used_and_closed_like_any_other(opened):
-    opened.allocate(4096)
-    mapping = opened.map()
-    mapping.lock()
-    mapping.write(0, b"abc")
-    assert bytes(mapping.view[:3]) == b"abc"
-    mapping.close()
-    with pytest.raises(ValueError):
-        mapping.lock()
 
 
 def test_the_path_is_where_it_was_opened(place, opened):

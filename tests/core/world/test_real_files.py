@@ -1,6 +1,5 @@
 """Behaviour of real files only: other processes, blocks on disk, and failing calls."""
 
-import ctypes
 import errno
 import os
 import subprocess
@@ -9,7 +8,7 @@ import threading
 
 import pytest
 
-from gantrymq.world.real import RealFiles, memory_lock
+from gantrymq.world.real import RealFiles
 from gantrymq.world.real import file as file_module
 from gantrymq.world.real.lock import held_elsewhere
 
@@ -283,25 +282,6 @@ def test_the_lock_of_another_process_is_noticed_without_taking_it(tmp_path):
     assert not held_elsewhere(path)
     assert ask_other_process(path) == "taken"
     lock.release()
-
-
-@posix
-def test_a_lock_in_memory_that_the_system_refuses_is_an_error(tmp_path, monkeypatch):
-    def refuse(address, length):
-        ctypes.set_errno(errno.ENOMEM)
-        return -1
-
-    opened = RealFiles().open(tmp_path / "a", create=True)
-    opened.allocate(4096)
-    mapping = opened.map()
-    monkeypatch.setattr(memory_lock, "find_mlock", lambda: refuse)
-    with pytest.raises(OSError, match="Cannot allocate memory"):
-        mapping.lock()
-    monkeypatch.setattr(memory_lock, "find_mlock", lambda: None)
-    with pytest.raises(OSError, check=lambda error: error.errno == errno.ENOSYS):
-        mapping.lock()
-    mapping.close()
-    opened.close()
 
 
 @pytest.mark.skipif(not hasattr(os, "SEEK_DATA"), reason="this platform does not tell holes")

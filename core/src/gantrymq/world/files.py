@@ -2,7 +2,7 @@
 
 Paths are `pathlib.Path`. A test may record each call of a method, let it fail or stop the process there, writes into a
 mapping included. Methods are synchronous. Slow ones (``datasync``, ``allocate``, ``remove`` of large files, ``pread``
-of cold data, ``prefetch``, ``Mapping.lock``, ``Volume.sync``) must be run in `Workers` to keep the loop responsive.
+of cold data, ``prefetch``, ``Volume.sync``) must be run in `Workers` to keep the loop responsive.
 """
 
 from __future__ import annotations
@@ -81,15 +81,6 @@ class Mapping(Protocol):
 
         Raises:
             IndexError: ``[position, position + len(data))`` is not inside the file; nothing was written.
-            TypeError: the file was opened read-only.
-            ValueError: the mapping is closed.
-        """
-
-    def lock(self) -> None:
-        """Lock the whole file in memory until the mapping is closed. May take long.
-
-        Raises:
-            OSError: ENOMEM or EPERM if the limit of locked memory is exceeded (``ulimit -l``); ENOSYS if unsupported.
             TypeError: the file was opened read-only.
             ValueError: the mapping is closed.
         """

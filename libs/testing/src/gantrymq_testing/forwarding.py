@@ -9,7 +9,7 @@ Objects returned by `open`, `map`, `watch` and the locks forward to the same `ar
 methods, with these exceptions, so that a name is unambiguous:
 
     create          `Files.open` with *create*
-    write, mlock    `Mapping.write`, `Mapping.lock`
+    write           `Mapping.write`
     unmap           `Mapping.close`
     syncfs, unwatch `Volume.sync`, `Volume.close`
     release         `Lock.release`
@@ -281,7 +281,3 @@ class ForwardingMapping(Handle):
         self._files.around(
             "write", self.about, lambda: self._inner.write(position, data), position=position, length=len(data)
         )
-
-    def lock(self) -> None:
-        """As `Mapping.lock`."""
-        self._files.around("mlock", self.about, self._inner.lock, length=self._inner.size)

@@ -163,7 +163,7 @@ SCHEMA: tuple[Setting, ...] = (
     Setting.flag(
         "warmMapedFileEnable",
         False,
-        "Fill the next log file with zeros in advance and lock it in memory, for faster first syncs.",
+        "Fill the next log file with zeros in advance, for faster first syncs.",
     ),
     Setting.number(
         "flushLeastPagesWhenWarmMapedFile",

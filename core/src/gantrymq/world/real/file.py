@@ -50,12 +50,6 @@ class RealMapping:
             raise IndexError(f"write at {position}")
         self._memory[position : position + len(data)] = data
 
-    def lock(self) -> None:
-        """Lock the whole file in memory until it is unmapped; see `Mapping.lock`."""
-        from gantrymq.world.real.memory_lock import lock_memory
-
-        lock_memory(self._memory)
-
     def close(self) -> None:
         """Unmap the file, or have the last existing slice of the view do so."""
         memory, self._memory = self._memory, _CLOSED

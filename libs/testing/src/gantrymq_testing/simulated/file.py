@@ -50,13 +50,6 @@ class SimulatedMapping:
             raise BusError(f"{self._path} at {position}: {error.strerror}") from error
         self._content.modified_ms = self._now_ms()
 
-    def lock(self) -> None:
-        """Check the arguments of `Mapping.lock`: all data is in memory."""
-        if self._closed:
-            raise ValueError("mmap closed or invalid")
-        if self._read_only:
-            raise TypeError("mmap can't modify a readonly memory map.")
-
     def close(self) -> None:
         """Drop the mapping; existing slices of the view keep the memory."""
         if not self._closed:

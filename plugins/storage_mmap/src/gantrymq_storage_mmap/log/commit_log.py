@@ -63,7 +63,6 @@ class CommitLog:
             self.files.pop().close()
             self._starts.pop()
         self.current = self.find(end)
-        self._unlock_cold()
 
     def find(self, log_offset: int) -> LogFile | None:
         """Return the file that holds byte *log_offset*, None if there is none. For any thread."""
@@ -94,13 +93,7 @@ class CommitLog:
         self._starts.append(start)
         self.end = start
         self.current = new
-        self._unlock_cold()
         return new
-
-    def _unlock_cold(self) -> None:
-        for file in self.files:
-            if file.end <= self.hot_offset:
-                file.unlock()
 
     def advance(self, end: int, timestamp: int) -> None:
         """Move the end to *end*, after a record stored at *timestamp*; preallocate the next file at half use."""

@@ -18,7 +18,7 @@ from threading import Lock
 from typing import TypeVar
 
 from gantrymq.errors import StoreDamaged, StoreLayoutError
-from gantrymq.world import File, Files, Mapping
+from gantrymq.world import File, Files
 from gantrymq_store_files.file_names import file_name, file_start
 
 T = TypeVar("T")
@@ -27,7 +27,7 @@ T = TypeVar("T")
 class LogFile:
     """Bytes ``[start, end)`` of the log."""
 
-    __slots__ = ("_closed", "_guard", "_locked", "_readers", "end", "file", "path", "start")
+    __slots__ = ("_closed", "_guard", "_readers", "end", "file", "path", "start")
 
     def __init__(self, start: int, size: int, file: File) -> None:
         """Take ownership of *file*, which is *size* bytes long."""
@@ -35,22 +35,9 @@ class LogFile:
         self.start = start
         self.end = start + size
         self.file = file
-        self._locked: Mapping | None = None
         self._guard = Lock()  # protects the next two attributes
         self._readers = 0  # reads in progress
         self._closed = False
-
-    def lock(self) -> None:
-        """Lock the file in memory until `unlock`. Raises OSError if this process may not lock that much."""
-        mapping = self.file.map()
-        mapping.lock()
-        self._locked = mapping
-
-    def unlock(self) -> None:
-        """Unlock the file."""
-        if self._locked is not None:
-            self._locked.close()
-            self._locked = None
 
     def write(self, start: int, data: bytes) -> None:
         """Write *data* at byte *start* of the log.
@@ -99,7 +86,6 @@ class LogFile:
 
     def close(self) -> None:
         """Close the descriptor when the last reading thread has finished."""
-        self.unlock()
         with self._guard:
             self._closed = True
             idle = not self._readers

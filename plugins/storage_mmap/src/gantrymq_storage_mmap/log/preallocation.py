@@ -6,17 +6,17 @@ it, the caller waits: on file systems that cannot reserve blocks, zeros are writ
 overwrite a message. If the disk is full, the creation is repeated in a thread (`retry`), not by every message that
 needs the file.
 
-The file may also be warmed (`Warming`): zeros in every block, pages in the cache, and locked there if permitted. A
-reserved block that was never written costs its first sync an additional change of file system metadata: measured on
-ext4, the median sync of 20 KB took 60 us in a file that was only reserved and 35 us in one filled with zeros. So
-warming writes zeros, as RocketMQ does, but through the descriptor like all other writes of this store; the file is then
-locked with ``mlock`` so that pages of other files do not evict it.
+The file may also be warmed (`Warming`): zeros in every block, pages in the cache. A reserved block that was never
+written costs its first sync an additional change of file system metadata: measured on ext4, the median sync of 20 KB
+took 60 us in a file that was only reserved and 35 us in one filled with zeros. So warming writes zeros, as RocketMQ
+does, but through the descriptor like all other writes of this store. Unlike RocketMQ, it does not lock the file in
+memory: the usual limit of 8 MiB refuses that, and with a lock neither syncs nor reads were faster.
 
-Warming writes the whole log twice and takes as much memory as the hot files; therefore it is off by default. The sync
+Warming writes the whole log twice; therefore it is off by default. The sync
 after every few pages keeps zeros from delaying a sender's sync. A file that is created because it is needed at once is
 not warmed.
 
-Source: apache/rocketmq store/.../AllocateMappedFileService.java, DefaultMappedFile.java (warmMappedFile, mlock).
+Source: apache/rocketmq store/.../AllocateMappedFileService.java, DefaultMappedFile.java (warmMappedFile).
 """
 
 from __future__ import annotations
@@ -51,8 +51,6 @@ class Warming:
     """
 
     _sync_bytes: int  # bytes between syncs; the last bytes are synced too
-    _may_lock: bool = attrs.field(default=True, kw_only=True)  # whether to try ``mlock``
-    problem: str | None = attrs.field(default=None, init=False)  # sentence saying why the file could not be locked
     _guard: Lock = attrs.field(factory=Lock, init=False)
     _stopped: bool = attrs.field(default=False, init=False)
 
@@ -62,7 +60,7 @@ class Warming:
             self._stopped = True
 
     def warm(self, file: LogFile) -> None:
-        """Fill *file*, which holds no record, and lock it. Runs in a thread; returns early once stopped.
+        """Fill *file*, which holds no record. Runs in a thread; returns early once stopped.
 
         Raises:
             OSError: a write or sync failed.
@@ -78,14 +76,6 @@ class Warming:
             if position - synced >= self._sync_bytes or position == size:
                 file.file.datasync()
                 synced = position
-        if self._may_lock:
-            try:
-                file.lock()
-            except OSError as error:
-                self.problem = (
-                    f"the commit log file {file.path.name} is warm but cannot be locked in memory: {error.strerror}; "
-                    "allow the broker to lock more (ulimit -l, LimitMEMLOCK of systemd), or ignore this"
-                )
 
 
 @attrs.define(eq=False)
@@ -96,7 +86,7 @@ class Preallocation:
     _workers: Workers  # create the files
     _folder: Path  # of the log
     _file_bytes: int
-    _report: Callable[[str], object]  # called with one sentence if a file cannot be preallocated or locked
+    _report: Callable[[str], object]  # called with one sentence if a file cannot be preallocated
     _warm_sync_bytes: int  # bytes between syncs while warming, see `Warming`; 0 for no warming
     refusal: str | None = attrs.field(default=None, init=False)  # set while the disk is full
     _ready: LogFile | None = attrs.field(default=None, init=False)
@@ -108,7 +98,6 @@ class Preallocation:
     _closed: bool = attrs.field(default=False, init=False)
     _warming: Warming = attrs.field(factory=lambda: Warming(0), init=False)  # of the file that a thread created last
     _guard: Lock = attrs.field(factory=Lock, init=False)  # held while a file is created
-    _may_lock: bool = attrs.field(default=True, init=False)  # False once the system refused; logged once
 
     @property
     def busy(self) -> bool:
@@ -125,7 +114,7 @@ class Preallocation:
         ):
             return
         self._making = start
-        self._warming = warming = Warming(self._warm_sync_bytes, may_lock=self._may_lock)
+        self._warming = warming = Warming(self._warm_sync_bytes)
         self._workers.submit(self._make, start, warming, done=lambda f, e: self._made(start, f, e))
 
     def take(self, start: int) -> LogFile:
@@ -192,9 +181,6 @@ class Preallocation:
 
     def _made(self, start: int, made: LogFile | None, error: BaseException | None) -> None:
         self._making = -1
-        if self._warming.problem is not None and self._may_lock:
-            self._may_lock = False
-            self._report(self._warming.problem)
         if made is not None:
             if self._in_use >= start or self._closed:
                 made.close()
