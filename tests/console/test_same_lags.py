@@ -184,7 +184,7 @@ def test_messages_that_were_deleted_unread_are_told_in_words(visitor):
     words = "11 messages were deleted before "
     shown = [CliRunner().invoke(main, ["group", each, GROUP, "-n", visitor.running.namesrv]).stdout for each in READ]
     assert [f"{words}{GROUP} read them" in shown[0], f"{words}the group read them" in shown[1]] == [True, True]
-    assert f"{words}the group read them: add members" in visitor.get(f"/groups/{GROUP}").text
+    assert f"{words}the group read them: {GROUP} is further behind" in visitor.get(f"/groups/{GROUP}").text
 
 
 READ = ("progress", "explain")
