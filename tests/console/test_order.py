@@ -66,8 +66,7 @@ class Brokers:
         monkeypatch.setattr(groups, "group_summaries", group_rows)
         monkeypatch.setattr(topics, "topic_column", column)
         monkeypatch.setattr(topics, "topic_summaries", topic_rows)
-        monkeypatch.setattr(groups, "FEW", 0)
-        monkeypatch.setattr(topics, "FEW", 0)
+        monkeypatch.setattr(table, "FEW", 0)
 
     def note(self, address, what):
         self.asked.append((address, what))

@@ -16,7 +16,17 @@ from gantrymq_admin.progress import MOST_TOPICS, ages_of, is_broadcasting, lag_s
 from gantrymq_admin.summaries import MAX_ROWS, group_column, group_summaries
 from gantrymq_console.data.cluster import Cluster
 from gantrymq_console.data.routes import readers_of
-from gantrymq_console.data.table import FEW, Column, Served, Tables, known_sum, largest, maximum, tables_of, total
+from gantrymq_console.data.table import (
+    FEW,
+    Column,
+    Served,
+    Tables,
+    known_sum,
+    largest,
+    maximum,
+    tables_of,
+    total,
+)
 from gantrymq_console.web.values import Long
 
 __all__ = [
@@ -106,20 +116,15 @@ async def group_list(
     for part in configs.values():
         for name, config in part.items():
             enabled[name] = enabled.get(name, True) and config.consume_enable
-    fit = (name for name in enabled if contains.lower() in name.lower() and (kind == "all" or not is_system(name)))
-    found = sorted(fit, reverse=sort == "name" and down)
-    tables, oldest_ms = await group_tables(cluster), None
+    fit = [name for name in enabled if contains.lower() in name.lower() and (kind == "all" or not is_system(name))]
+    tables = await group_tables(cluster)
     tables.leave_out(name for name, table in tables.brokers.items() if table.walks and name not in configs)
-    if sort != "name":
-        oldest_ms = await _sort(asking, tables, found, sort, down)
-    page = found[start : start + rows]
-    await tables.refresh(asking, found if len(found) <= FEW else page, found)
-    made = [_row(name, enabled[name], tables) for name in page]
-    if sort != "name":  # these numbers may be newer than those of the order
-        made.sort(key=lambda row: _key(getattr(row, COLUMNS[sort].attribute), row.lag, sort, down), reverse=down)
-    unknown, is_partial = tables.unknown(found) if sort != "name" else 0, len(configs) < len(tables.brokers)
-    partial = is_partial or not tables.complete
-    return GroupList(contains, kind, sort, down, start, Long(len(found)), unknown, oldest_ms, tuple(made), partial)
+    order = () if sort == "name" else (COLUMNS[sort], LAG), partial(_key, sort=sort, down=down)
+    shown = slice(start, start + rows)
+    page, oldest_ms = await tables.page(asking, fit, order, down, shown, lambda name: _row(name, enabled[name], tables))
+    unknown, is_partial = tables.unknown(fit) if sort != "name" else 0, len(configs) < len(tables.brokers)
+    is_partial = is_partial or not tables.complete
+    return GroupList(contains, kind, sort, down, start, Long(len(fit)), unknown, oldest_ms, page, is_partial)
 
 
 async def latest_groups(cluster: Cluster, asking: Asking, most: int) -> tuple[tuple[GroupRow, ...], int]:
@@ -143,14 +148,6 @@ async def latest_groups(cluster: Cluster, asking: Asking, most: int) -> tuple[tu
     made = [_row(name, None, tables) for name in rows]
     made.sort(key=lambda row: _key(row.late_ms, row.lag, "late", True), reverse=True)
     return tuple(made[:most]), tables.unknown(found)
-
-
-async def _sort(asking: Asking, tables: Tables[GroupPart], found: list[str], sort: str, down: bool) -> int:
-    """Sort names by a value of their rows, and return the time of the oldest value."""
-    values = await tables.column(asking, COLUMNS[sort], found)
-    lags = await tables.column(asking, LAG, found)
-    found.sort(key=lambda name: _key(values.value.get(name), lags.value.get(name), sort, down), reverse=down)
-    return min(lags.as_of_ms, values.as_of_ms)
 
 
 async def group_configs(cluster: Cluster, asking: Asking) -> dict[str, dict[str, GroupConfig]]:

@@ -11,7 +11,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Collection, Coroutine, Iterable, Mapping
 from functools import partial, reduce
-from typing import Any, Final, Generic, TypeVar
+from typing import Any, Final, Generic, TypeAlias, TypeVar
 
 import attrs
 
@@ -46,6 +46,7 @@ CHANGED_S: Final = 20.0  # after a change, for which a broker may answer with a 
 UNSEEN_S: Final = 60.0  # after which nothing is asked in the background any more
 
 Row = TypeVar("Row")
+Shown = TypeVar("Shown")
 Given = TypeVar("Given")
 Got = TypeVar("Got")
 
@@ -98,6 +99,9 @@ class Column:
     def of(self, parts: Iterable[Any]) -> Any:
         """Return the value of a name, combined from the rows of brokers; at least one broker must have a row."""
         return reduce(self.combine, (getattr(each, self.attribute) for each in parts))
+
+
+Order: TypeAlias = "tuple[tuple[Column, ...], Callable[..., Any]]"  # columns, and a key of one value of each
 
 
 @attrs.frozen
@@ -276,6 +280,24 @@ class Tables(Generic[Row]):
             for name, value in part.value.items():
                 merged[name] = column.combine(merged[name], value) if name in merged else value
         return Aged(merged, min((part.as_of_ms for part in parts), default=0))
+
+    async def page(
+        self, asking: Asking, names: Iterable[str], order: Order, down: bool, shown: slice, make: Callable[[str], Shown]
+    ) -> tuple[tuple[Shown, ...], int | None]:
+        """Return the rows that *make* returns for a part of the names in order, and the age of the oldest value.
+
+        The order is a key and the columns whose values it is made of; without columns it is by name.
+        """
+        columns, key = order
+        found = sorted(names, reverse=down and not columns)
+        values = [await self.column(asking, each, found) for each in columns]
+        if values:
+            found.sort(key=lambda name: key(*(each.value.get(name) for each in values)), reverse=down)
+        await self.refresh(asking, found if len(found) <= FEW else found[shown], found)
+        rows = [make(name) for name in found[shown]]
+        if values:  # rows may be newer than the values of the order
+            rows.sort(key=lambda row: key(*(getattr(row, each.attribute) for each in columns)), reverse=down)
+        return tuple(rows), min((each.as_of_ms for each in values), default=None)
 
     async def refresh(self, asking: Asking, names: Collection[str], everything: Collection[str]) -> None:
         """Ask the brokers for rows, see `BrokerTable.refresh`."""

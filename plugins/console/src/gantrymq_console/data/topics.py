@@ -19,7 +19,7 @@ from gantrymq.remoting.codes import ResponseCode
 from gantrymq_admin.asking import Asking, or_none
 from gantrymq_admin.summaries import MAX_ROWS, topic_column, topic_summaries
 from gantrymq_console.data.cluster import Cluster
-from gantrymq_console.data.table import FEW, Column, Served, Tables, known_sum, largest, tables_of, total
+from gantrymq_console.data.table import Column, Served, Tables, known_sum, largest, tables_of, total
 from gantrymq_console.web.values import Long
 
 __all__ = [
@@ -107,22 +107,14 @@ async def topic_list(
     tables, typed = await topic_tables(cluster), kind in ("normal", *TYPES.values())
     kinds = {name: kind_by_name(name, own) for name in listed.value if contains.lower() in name.lower()}
     broad = "normal" if typed or kind == "user" else kind
-    found = sorted(name for name, each in kinds.items() if broad in ("all", each))
+    found = [name for name, each in kinds.items() if broad in ("all", each)]
     if typed:
         types = (await tables.column(asking, TYPE, found)).value
         found = [name for name in found if TYPES.get((types.get(name) or "").upper(), "normal") == kind]
-    if sort == "name":
-        found.sort(reverse=down)
-    else:
-        values = (await tables.column(asking, COLUMNS[sort], found)).value
-        found.sort(key=lambda name: _key(values.get(name), down), reverse=down)
-    page = found[start : start + rows]
-    await tables.refresh(asking, found if len(found) <= FEW else page, found)
-    made = [_row(name, kinds[name], tables) for name in page]
-    if sort != "name":  # these numbers may be newer than those of the order
-        made.sort(key=lambda row: _key(getattr(row, COLUMNS[sort].attribute), down), reverse=down)
+    order, shown = (() if sort == "name" else (COLUMNS[sort],), partial(_key, down=down)), slice(start, start + rows)
+    page, _ = await tables.page(asking, found, order, down, shown, lambda name: _row(name, kinds[name], tables))
     unknown = tables.unknown(found) if typed or sort != "name" else 0
-    return TopicList(contains, kind, sort, down, start, Long(len(found)), unknown, tuple(made), not tables.complete)
+    return TopicList(contains, kind, sort, down, start, Long(len(found)), unknown, page, not tables.complete)
 
 
 def forget_topics(cluster: Cluster, *changed: str) -> None:
