@@ -37,6 +37,7 @@ RUNS = {
     "bench_idle.py": "--consumers 2 --queues 2 --seconds 0.1 --settle 0",
     "bench_kit.py": "--rounds 1 --pulls 20",
     "bench_many_queues.py": "--parts recovery --log-mb 1 --file-mb 1",
+    "bench_memory.py": "--connections 2 --body 1000 --wait 0",
     "bench_metrics.py": "--messages 1000 --rounds 1",
     "bench_recovery.py": "--sizes 1,2 --file-mb 1",
     "bench_replication.py": "copy --gb 0.01",

@@ -2,7 +2,8 @@
 
 Once a block of up to 32 MiB has been freed, glibc allocates blocks of that size on its heap, and returns only free
 memory at the heap's end. After a burst of responses of a megabyte each, their memory stayed resident and counted
-against the process's limit. ``malloc_trim`` returns free pages anywhere in the heap.
+against the process's limit. ``malloc_trim`` returns free pages anywhere in the heap; ``benchmarks/bench_memory.py``
+measures the effect.
 
 Source: glibc's malloc/malloc.c (M_MMAP_THRESHOLD, systrim, mtrim), mallinfo(3); proc(5), statm.
 """
