@@ -14,7 +14,7 @@ import attrs
 
 from gantrymq.client import Admin
 from gantrymq.errors import GantryError
-from gantrymq.model.texts import Value
+from gantrymq.model.texts import Value, sentence_of, texts_in
 from gantrymq.remoting.codes import RequestCode
 from gantrymq.remoting.headers.base import Header, header_of
 from gantrymq_admin.answers import read, texts
@@ -32,6 +32,7 @@ __all__ = [
 
 EXPLAIN_GROUP: Final = cast(RequestCode, 65021)
 ON_A_SLAVE: Final = "on-a-slave"
+NOT_FOLLOWING: Final = "slave-not-following"
 TOPIC_MISSING: Final = "topic-missing"
 
 
@@ -165,10 +166,9 @@ async def _copying(admin: Admin, address: str) -> list[Reason]:
     with suppress(GantryError):
         connection = (await admin.ha_status(address)).connection
         if connection is not None and connection.problem:
-            sentence = (
-                f"this slave does not follow its master, so that offsets and messages are older: {connection.problem}"
-            )
-            return [Reason("slave-not-following", sentence)]
+            values = {"problem": connection.problem}
+            sentence = sentence_of(texts_in("gantrymq_admin", "en")["reasons"][NOT_FOLLOWING], values)
+            return [Reason(NOT_FOLLOWING, sentence, values)]
     return []
 
 
