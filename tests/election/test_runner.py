@@ -10,7 +10,7 @@ pytest.importorskip("gantrymq_replication")
 from fake_broker import FakeBroker
 
 from gantrymq.errors import StoreError
-from gantrymq_replication.election.engine import Answer, EngineRefused, EngineUnreachable
+from gantrymq_replication.election.engine import Answer, EngineRefused, EngineUnreachable, Terms
 from gantrymq_replication.election.machine import Standing
 from gantrymq_testing import simulated
 
@@ -18,7 +18,7 @@ from gantrymq_testing import simulated
 class ScriptedEngine:
     """An engine whose answers are attributes: a standing, or an error."""
 
-    lease_s, renew_s, fences_on_loss = 9.0, 1.0, False
+    terms = Terms(9.0, 1.0, fences_on_loss=False)
 
     def __init__(self, world):
         self.clock, self.opened, self.ended = world.clock, [], []

@@ -257,7 +257,7 @@ def election_members(election: ElectionService) -> dict[str, Any]:
         "engine": rules.engine,
         "fencing": rules.fencing.value,
         "minInSyncReplicas": rules.least_copies,
-        "leaseMillis": round(1000 * election.engine.lease_s),
+        "leaseMillis": round(1000 * election.engine.terms.lease_s),
         "learner": rules.learner,
         "apart": apart,
         "knownSince": 0 if running is None else running.known_since_ms,

@@ -64,6 +64,7 @@ from gantrymq_replication.election.engine import (
     OnLost,
     OnNews,
     Progress,
+    Terms,
     longer,
     not_clean,
     waits_for,
@@ -101,10 +102,8 @@ class ControllerRules:
 class ControllerEngine:
     """One broker's access to the controllers."""
 
-    fences_on_loss = True
-
     def __init__(self, world: World, rules: ControllerRules, tls: TlsClient | None = None) -> None:
-        self.lease_s, self.renew_s = rules.heartbeat_s, min(1.0, rules.heartbeat_s / 3)
+        self.terms = Terms(rules.heartbeat_s, min(1.0, rules.heartbeat_s / 3), fences_on_loss=True)
         self._clock, self._workers, self._rules = world.clock, world.workers, rules
         self._world, self._tls = world, tls
         self._client = RemotingClient(world, tls=tls)
@@ -334,8 +333,8 @@ class ControllerEngine:
         found = await asyncio.gather(*(self._log_of(each) for each in others.values()))
         logs = {broker_id: ends for broker_id, ends in zip(others, found, strict=True) if ends is not None}
         why, least = not_clean(self._id), min(self._rules.least_copies, len(others) + 1)
-        if len(logs) < len(others) and self._clock.monotonic() < self._opened_at + self.lease_s:
-            return f"{why}it waits {self.lease_s:g} s for the other members of the in-sync set"
+        if len(logs) < len(others) and self._clock.monotonic() < self._opened_at + self.terms.lease_s:
+            return f"{why}it waits {self.terms.lease_s:g} s for the other members of the in-sync set"
         if len(logs) + 1 < least:
             return why + waits_for(least, others.keys() - logs.keys())
         for broker_id, ends in sorted(logs.items()):

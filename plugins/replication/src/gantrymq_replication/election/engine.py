@@ -22,6 +22,7 @@ __all__ = [
     "OnLost",
     "OnNews",
     "Progress",
+    "Terms",
     "listed",
     "longer",
     "not_clean",
@@ -87,12 +88,18 @@ class Answer(NamedTuple):
     asked_at: float
 
 
-class Engine(Protocol):
-    """One broker's access to the engine. Calls raise `EngineUnreachable` or `EngineRefused`, and nothing else."""
+class Terms(NamedTuple):
+    """The promise of an engine to a master."""
 
     lease_s: float  # a master that is named in an answer is not replaced before `asked_at` + `lease_s`
     renew_s: float  # between two renewals
     fences_on_loss: bool  # the engine may elect another one as soon as the connection breaks
+
+
+class Engine(Protocol):
+    """One broker's access to the engine. Calls raise `EngineUnreachable` or `EngineRefused`, and nothing else."""
+
+    terms: Terms
 
     async def open(self, on_news: OnNews, on_lost: OnLost, progress: Progress = NOTHING) -> int:
         """Find or acquire this broker's id in the set, register, and return the id.

@@ -47,6 +47,7 @@ from gantrymq_replication.election.engine import (
     OnLost,
     OnNews,
     Progress,
+    Terms,
     listed,
     longer,
     not_clean,
@@ -144,10 +145,8 @@ def _object(key: str, found: KeyValue, **needed: type) -> dict[str, Any]:
 class EtcdEngine:
     """One broker's access to etcd."""
 
-    fences_on_loss = False
-
     def __init__(self, world: World, etcd: Etcd, rules: EtcdSetRules) -> None:
-        self.lease_s, self.renew_s = float(rules.lease_s), rules.lease_s / 3
+        self.terms = Terms(float(rules.lease_s), rules.lease_s / 3, fences_on_loss=False)
         self._clock, self._workers, self._etcd, self._rules = world.clock, world.workers, etcd, rules
         self._base = f"{rules.prefix}/{_part(rules.cluster)}/{_part(rules.broker)}/"
         self._files = IdentityFiles(world.files, rules.identity, rules.cluster, rules.broker)

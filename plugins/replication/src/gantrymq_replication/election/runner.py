@@ -258,14 +258,14 @@ class Election:
             await self._clock.sleep(OPEN_S)
             self.counts.look(None, self._clock.monotonic())
         self.problem, self.own_id, self.refused = "", own_id, False
-        lease = self._engine.lease_s
+        terms = self._engine.terms
         role_rules = RoleRules(
             own_id=own_id,
             fencing=self._rules.fencing,
-            lease_s=lease,
-            margin_s=lease * MARGIN_SHARE,
-            renew_s=self._engine.renew_s,
-            fences_on_loss=self._engine.fences_on_loss,
+            lease_s=terms.lease_s,
+            margin_s=terms.lease_s * MARGIN_SHARE,
+            renew_s=terms.renew_s,
+            fences_on_loss=terms.fences_on_loss,
         )
         epoch, now = self._host.progress().epoch, self._clock.monotonic()
         machine = self.machine = Machine(role_rules, self._rules.set_rules(own_id), now, epoch)
