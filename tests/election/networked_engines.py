@@ -15,16 +15,15 @@ from memory_etcd import MemoryEtcd
 from gantrymq.remoting.client import RemotingClient
 from gantrymq.remoting.codes import RequestCode
 from gantrymq.remoting.command import Command, request
+from gantrymq.remoting.headers.controller import ElectMasterRequest, GetMetaDataResponse
 from gantrymq.remoting.server import RemotingServer
 from gantrymq_replication.election.controller_headers import (
     AlterRequest,
     AlterResponse,
     ApplyIdRequest,
     ControllerCode,
-    ElectRequest,
     HeartbeatRequest,
     MasterHeader,
-    MetadataResponse,
     NextIdResponse,
     RegisterRequest,
     read_set,
@@ -253,7 +252,7 @@ class ControllerModel:
     # --- requests -----------------------------------------------------------------------------------------------------
 
     def _metadata(self, asked, connection):
-        header = MetadataResponse(
+        header = GetMetaDataResponse(
             group="g", controller_leader_id="n0", controller_leader_address=self.address, is_leader=True
         )
         return Command(0, ext=header.to_ext())
@@ -307,7 +306,7 @@ class ControllerModel:
         return Command(0, body=json.dumps({"replicasInfoTable": {"broker-a": found}}).encode())
 
     def _elect(self, asked, connection):
-        header = ElectRequest.from_ext(asked.ext)
+        header = ElectMasterRequest.from_ext(asked.ext)
         if header.broker_id not in self._checks:
             return Command(ControllerCode.BROKER_NEED_TO_BE_REGISTERED)
         if header.designate_elect:

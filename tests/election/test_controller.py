@@ -17,11 +17,11 @@ from gantrymq.errors import FormatError
 from gantrymq.remoting.codes import RequestCode
 from gantrymq.remoting.command import Command, decode
 from gantrymq.remoting.frame import FrameDecoder
+from gantrymq.remoting.headers.controller import ElectMasterRequest
 from gantrymq_replication.election.controller import ControllerEngine, ControllerRules
 from gantrymq_replication.election.controller_headers import (
     AlterRequest,
     ApplyIdRequest,
-    ElectRequest,
     HeartbeatRequest,
     MasterHeader,
     NextIdRequest,
@@ -38,7 +38,7 @@ from gantrymq_testing import simulated
 HEADERS = {
     904: HeartbeatRequest,
     1001: AlterRequest,
-    1002: ElectRequest,
+    1002: ElectMasterRequest,
     1003: RegisterRequest,
     1004: ReplicaInfoRequest,
     1008: MasterHeader,

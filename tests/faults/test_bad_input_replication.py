@@ -283,7 +283,7 @@ def test_bi313_a_rocketmq_slave_with_a_different_log(row, logged, monkeypatch):
         return False
 
     monkeypatch.setattr(slave_log.SlaveLogs, "_compares", tells_not)
-    monkeypatch.setattr(slave_log, "NO_MESSAGE", "no message starts at log offset")
+    monkeypatch.setattr(slave_log, "_NO_MESSAGE", "no message starts at log offset")
 
     async def main(pair):
         master, slave, _ = await diverged(pair, 2, 2)

@@ -52,7 +52,7 @@ def like_rocketmq(monkeypatch):
         return False
 
     monkeypatch.setattr(SlaveLogs, "_compares", tells_not)
-    monkeypatch.setattr(slave_log, "NO_MESSAGE", "no message starts at log offset")
+    monkeypatch.setattr(slave_log, "_NO_MESSAGE", "no message starts at log offset")
 
 
 async def joined(pair, mine, its):

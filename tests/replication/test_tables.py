@@ -150,7 +150,7 @@ def test_what_clients_commit_while_the_master_is_away_is_handed_over():
 
 
 def test_pages_are_put_together(monkeypatch):
-    monkeypatch.setattr(tables, "PAGE", 3)
+    monkeypatch.setattr(tables, "_PAGE", 3)
 
     async def main(pair):
         master, slave = await start(pair)

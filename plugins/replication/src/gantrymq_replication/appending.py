@@ -18,8 +18,6 @@ from gantrymq_replication.link import Link
 from gantrymq_replication.protocol import Refused, is_one_record
 from gantrymq_replication.settings import HaSettings
 
-__all__ = ["LogAppending"]
-
 UNREPORTED_BYTES: Final = 32 * 1024 * 1024  # appended and not reported; the slave reads no more until there are fewer
 
 

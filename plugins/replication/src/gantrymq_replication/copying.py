@@ -20,11 +20,9 @@ from gantrymq_replication.settings import HaSettings
 from gantrymq_replication.streams import Silence
 from gantrymq_replication.traffic import Traffic
 
-__all__ = ["Copying"]
-
 log = logging.getLogger("gantrymq.replication")
 
-MARK_S: Final = 1.0  # between two updates of the durable mark
+_MARK_S: Final = 1.0  # between two updates of the durable mark
 
 
 class _Differs(Exception):
@@ -251,7 +249,7 @@ class Copying:
         """Keep the durable mark near the end."""
         marked = -1
         while True:
-            await self._clock.sleep(MARK_S)
+            await self._clock.sleep(_MARK_S)
             if self.following and self._have() != marked:
                 marked = self._have()
                 await self._store.flushed(marked)

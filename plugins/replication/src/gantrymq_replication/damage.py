@@ -23,14 +23,12 @@ from gantrymq.interfaces import Broker
 from gantrymq_store_files.blank import MAGIC_BLANK
 from gantrymq_store_files.filler import FILLER_TOPIC
 
-__all__ = ["BLANK_MAGIC", "LONGEST_BYTES", "DurableMark", "blank_end", "is_damaged", "keep"]
-
 LONGEST_BYTES: Final = 4 * 1024 * 1024 + 128 * 1024  # a longest record, with its properties
-PIECE_BYTES: Final = 4 * 1024 * 1024  # of one kept file
-PAGE_BYTES: Final = 4096
-MAGIC: Final = MAGIC_V1.to_bytes(4, "big")[:3]  # how the magics of both versions begin, 4 bytes after a record's start
+_PIECE_BYTES: Final = 4 * 1024 * 1024  # of one kept file
+_PAGE_BYTES: Final = 4096
+_MAGIC: Final = MAGIC_V1.to_bytes(4, "big")[:3]  # how the magics of both versions begin, 4 bytes after a record's start
 BLANK_MAGIC: Final = MAGIC_BLANK.to_bytes(4, "big")
-LEAST_ZEROS: Final = 16
+_LEAST_ZEROS: Final = 16
 
 
 def is_damaged(start: int, data: bytes, place: int) -> bool:
@@ -61,11 +59,11 @@ def blank_end(start: int, data: bytes, place: int) -> int:
 
 def _last_record(start: int, data: bytes, place: int) -> tuple[int, int]:
     """Return the position in *data*, and the size, of the last record that begins at or before *place*; -1 if none."""
-    until = place - start + 4 + len(MAGIC)
-    while (found := data.rfind(MAGIC, 0, until) - 4) >= 0:
+    until = place - start + 4 + len(_MAGIC)
+    while (found := data.rfind(_MAGIC, 0, until) - 4) >= 0:
         if int.from_bytes(data[found + 28 : found + 36], "big") == start + found:
             return found, int.from_bytes(data[found : found + 4], "big")
-        until = found + 4 + len(MAGIC) - 1
+        until = found + 4 + len(_MAGIC) - 1
     return -1, 0
 
 
@@ -80,8 +78,8 @@ def _is_whole(record: bytes, log_offset: int) -> bool:
 
 def _is_lost(data: bytes, start: int, place: int) -> bool:
     """Return whether the rest of the page is zeros: the checksum does not cover properties."""
-    rest = data[place - start : place - start + PAGE_BYTES - place % PAGE_BYTES]
-    return len(rest) >= LEAST_ZEROS and not any(rest)
+    rest = data[place - start : place - start + _PAGE_BYTES - place % _PAGE_BYTES]
+    return len(rest) >= _LEAST_ZEROS and not any(rest)
 
 
 async def keep(broker: Broker, read: Callable[[int, int], Awaitable[bytes]], start: int, end: int) -> str:
@@ -94,15 +92,15 @@ async def keep(broker: Broker, read: Callable[[int, int], Awaitable[bytes]], sta
     folder = broker.root / "recovered" / str(broker.world.clock.now_ms()) / "commitlog"
     try:
         await workers.run(files.make_dirs, folder)
-        for place in range(start, end, PIECE_BYTES):
-            data = await read(place, min(PIECE_BYTES, end - place))
+        for place in range(start, end, _PIECE_BYTES):
+            data = await read(place, min(_PIECE_BYTES, end - place))
             await workers.run(files.replace, folder / f"{place:020d}", data)
     except OSError as error:
         raise StoreError(f"what differs from the master's log cannot be kept in {folder}: {error}") from error
     return str(folder)
 
 
-FILE: Final = "durable"
+_FILE: Final = "durable"
 
 
 class DurableMark:
@@ -110,7 +108,7 @@ class DurableMark:
 
     def __init__(self, broker: Broker) -> None:
         self._files, self._workers = broker.world.files, broker.world.workers
-        self._path = broker.root / "plugins" / "replication" / FILE
+        self._path = broker.root / "plugins" / "replication" / _FILE
         self._broker = broker
 
     def read(self) -> int | None:

@@ -19,27 +19,25 @@ from gantrymq.world import Clock, Timer
 from gantrymq_replication.replicas import Replicas
 from gantrymq_replication.settings import SYNC_MASTER
 
-__all__ = ["Answer", "Confirming", "ElectedGate", "ReplicaGate"]
-
-Answer = Callable[[Exception | None], object]
+_Answer = Callable[[Exception | None], object]
 
 START_S: Final = 10.0  # after the master's start; RocketMQ's slaves connect again after 5 s, ours within a second
-NOT_AVAILABLE: Final = "stored, but fewer slaves are connected than inSyncReplicas needs, or they are too far behind"
-LATE: Final = "stored, but the slaves did not confirm it in time (slaveTimeout)"
+_NOT_AVAILABLE: Final = "stored, but fewer slaves are connected than inSyncReplicas needs, or they are too far behind"
+_LATE: Final = "stored, but the slaves did not confirm it in time (slaveTimeout)"
 
 
-class OffsetGate:
+class _OffsetGate:
     """A gate (`gantrymq.interfaces.Gate`) that passes messages before a log offset."""
 
     late_code = Unconfirmed.FLUSH_SLAVE_TIMEOUT
 
     def __init__(self) -> None:
         self.late_s: float | None = None
-        self._waiting: list[tuple[int, int, float, Answer]] = []  # a heap: offset, order of the call, time limit
+        self._waiting: list[tuple[int, int, float, _Answer]] = []  # a heap: offset, order of the call, time limit
         self._calls = count()
 
     @abstractmethod
-    def ask(self, log_offset: int, answer: Answer) -> None:
+    def ask(self, log_offset: int, answer: _Answer) -> None:
         """Call *answer* once, now or later; see `gantrymq.interfaces.Gate`."""
 
     async def passed(self, log_offset: int) -> None:
@@ -57,7 +55,7 @@ class OffsetGate:
         self.ask(log_offset, answer)
         await future
 
-    def _wait(self, log_offset: int, answer: Answer, until: float = float("inf")) -> None:
+    def _wait(self, log_offset: int, answer: _Answer, until: float = float("inf")) -> None:
         heappush(self._waiting, (log_offset, next(self._calls), until, answer))
 
     def _pass(self, log_offset: int) -> None:
@@ -74,7 +72,7 @@ class OffsetGate:
             answer(error())
 
 
-class ReplicaGate(OffsetGate):
+class ReplicaGate(_OffsetGate):
     """Waits for `Replicas.confirmed`. While no master serves slaves, at its start and stop, there are too few slaves.
 
     In the first seconds of a master, its slaves may be about to connect again, so they are waited for like slaves that
@@ -112,7 +110,7 @@ class ReplicaGate(OffsetGate):
             self._timer = None
         self._fail(_not_available)
 
-    def ask(self, log_offset: int, answer: Answer) -> None:
+    def ask(self, log_offset: int, answer: _Answer) -> None:
         """Answer when enough slaves have the log up to *log_offset*.
 
         The answer is `Unconfirmed` if they do not in time (12), or if there are not enough slaves to wait for (11).
@@ -147,14 +145,14 @@ class ReplicaGate(OffsetGate):
 
 
 def _not_available() -> Unconfirmed:
-    return Unconfirmed(NOT_AVAILABLE, Unconfirmed.SLAVE_NOT_AVAILABLE)
+    return Unconfirmed(_NOT_AVAILABLE, Unconfirmed.SLAVE_NOT_AVAILABLE)
 
 
 def _late() -> Unconfirmed:
-    return Unconfirmed(LATE, Unconfirmed.FLUSH_SLAVE_TIMEOUT)
+    return Unconfirmed(_LATE, Unconfirmed.FLUSH_SLAVE_TIMEOUT)
 
 
-class Confirming(Protocol):
+class _Confirming(Protocol):
     """A broker with an elected role, as its gate asks it."""
 
     @property
@@ -172,24 +170,24 @@ class Confirming(Protocol):
         """Return why a message that ends at *log_offset* may not be acknowledged now; empty if it may."""
 
 
-class ElectedGate(OffsetGate):
+class ElectedGate(_OffsetGate):
     """Waits for the confirm offset while this broker is the master. `last_look` decides how senders are answered."""
 
     name = "elected"
 
     def __init__(self) -> None:
         super().__init__()
-        self._broker: Confirming | None = None
+        self._broker: _Confirming | None = None
 
     def applies(self, settings: Settings) -> bool:
         """Return whether roles are elected."""
         return settings.flag("enableControllerMode")
 
-    def open(self, broker: Confirming, late_s: float) -> None:
+    def open(self, broker: _Confirming, late_s: float) -> None:
         """Begin; senders wait for *late_s* seconds at most."""
         self._broker, self.late_s = broker, late_s
 
-    def ask(self, log_offset: int, answer: Answer) -> None:
+    def ask(self, log_offset: int, answer: _Answer) -> None:
         """Answer when the in-sync set has the log up to *log_offset*."""
         if self._broker is None or not self._broker.leads:
             answer(None)

@@ -25,13 +25,11 @@ from gantrymq_replication.settings import HaSettings
 from gantrymq_replication.streams import HaStreams, Silence
 from gantrymq_replication.traffic import Departure, Departures, Traffic
 
-__all__ = ["MOST_SLAVES", "HaPort", "Refusals", "ServedSlave"]
-
 log = logging.getLogger("gantrymq.replication")
 
 MOST_SLAVES: Final = 64
-FIRST_REPORT_S: Final = 10.0  # a RocketMQ slave reports 5 s after it has connected
-UNREPORTED: Final = f"it reported nothing within {FIRST_REPORT_S:g} s, or until newer connections needed its place"
+_FIRST_REPORT_S: Final = 10.0  # a RocketMQ slave reports 5 s after it has connected
+_UNREPORTED: Final = f"it reported nothing within {_FIRST_REPORT_S:g} s, or until newer connections needed its place"
 
 
 class ServedSlave:
@@ -73,7 +71,7 @@ class ServedSlave:
         """Serve the slave after *identify*, which may refuse it; returns when the connection is lost."""
         clock, silence_s = self._sent.clock, self._sent.rules.silence_s
         self._silence = Silence(clock, silence_s, self._unheard)
-        first_report = clock.call_later(FIRST_REPORT_S, self._unreported)
+        first_report = clock.call_later(_FIRST_REPORT_S, self._unreported)
         try:
             await identify(self._link)
             await first_ended(self._serve(), self._sending.run())
@@ -103,10 +101,10 @@ class ServedSlave:
 
     def _unreported(self) -> None:
         if self.silent:
-            self.abort(UNREPORTED)
+            self.abort(_UNREPORTED)
 
 
-Slave = TypeVar("Slave", bound=ServedSlave)
+_Slave = TypeVar("_Slave", bound=ServedSlave)
 
 
 class Refusals:
@@ -137,7 +135,7 @@ class Refusals:
         return self._departures.note(Departure(host, self._clock.now_ms(), problem, reported=False))
 
 
-class HaPort(Generic[Slave]):
+class HaPort(Generic[_Slave]):
     """Accepts connections of slaves while this broker is a master."""
 
     def __init__(
@@ -147,9 +145,9 @@ class HaPort(Generic[Slave]):
         streams: HaStreams,
         departures: Departures,
         *,
-        make: Callable[[Link], Slave],
+        make: Callable[[Link], _Slave],
         serves: Callable[[], bool],
-        ended: Callable[[Slave], object],
+        ended: Callable[[_Slave], object],
     ) -> None:
         """Prepare a port; `open` opens it.
 
@@ -163,11 +161,11 @@ class HaPort(Generic[Slave]):
         self._make, self._serves, self._ended = make, serves, ended
         self.refusals = Refusals(broker.world.clock, departures)
         self._listener: Listener | None = None
-        self._connections: dict[asyncio.Task[None], Slave] = {}
+        self._connections: dict[asyncio.Task[None], _Slave] = {}
         self._sent_bytes = 0  # to slaves that are gone
 
     @property
-    def connections(self) -> list[Slave]:
+    def connections(self) -> list[_Slave]:
         """All connections, also those that have not reported."""
         return [*self._connections.values()]
 
@@ -261,7 +259,7 @@ class HaPort(Generic[Slave]):
             silent[each.host] += each.silent
         chosen = max(connections, key=lambda each: silent[each.host] * each.silent)
         if chosen.silent:
-            chosen.abort(UNREPORTED)
+            chosen.abort(_UNREPORTED)
             return True
         self.refusals.refuse(host, f"{len(connections)} slaves are connected")
         return False

@@ -15,8 +15,6 @@ from gantrymq.errors import RemoteProtocolError
 from gantrymq.model.hosts import format_address
 from gantrymq.remoting.preamble import ProtocolKind, sniff
 
-__all__ = ["Link", "speaks_http"]
-
 log = logging.getLogger("gantrymq.replication")
 
 MOST_BYTES: Final = 512 * 1024  # kept for the reader

@@ -32,17 +32,6 @@ import attrs
 from gantrymq.interfaces import LogRange, RawLog
 from gantrymq_replication.election.epochs import Epoch, EpochList
 
-__all__ = [
-    "FIXED",
-    "OVERLAP_BYTES",
-    "Comparison",
-    "elected_comparison",
-    "fixed_comparison",
-    "last_record_start",
-    "read_whole",
-    "unconfirmed",
-]
-
 OVERLAP_BYTES: Final = 64 * 1024
 FIXED: Final = Epoch(0, 0)  # records that were written with fixed roles
 

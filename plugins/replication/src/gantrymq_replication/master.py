@@ -31,15 +31,13 @@ from gantrymq_replication.slave_log import SlaveLogs
 from gantrymq_replication.streams import HaStreams
 from gantrymq_replication.traffic import Departure
 
-__all__ = ["MasterService", "SlaveConnection"]
-
 log = logging.getLogger("gantrymq.replication")
 
-BRIEF_S = 10.0  # a slave that is gone sooner, for the same reason as before, is not logged again
+_BRIEF_S = 10.0  # a slave that is gone sooner, for the same reason as before, is not logged again
 
 
 @attrs.frozen
-class Shared:
+class _Shared:
     """Objects that all connections of a master share."""
 
     sent: SentLog
@@ -49,10 +47,10 @@ class Shared:
     changed: Callable[[], None]  # called after each report and when a slave is gone
 
 
-class SlaveConnection(ServedSlave):
+class _SlaveConnection(ServedSlave):
     """Serves one slave until it is gone."""
 
-    def __init__(self, shared: Shared, link: Link) -> None:
+    def __init__(self, shared: _Shared, link: Link) -> None:
         self._shared = shared
         self._side = MasterSide(_new_slave_from(shared))
         super().__init__(shared.sent, link, self._side)
@@ -121,7 +119,7 @@ class SlaveConnection(ServedSlave):
         departures = self._shared.replicas.departures
         departure = Departure(self.host, self._sent.clock.now_ms(), problem, self._replica is not None)
         news = departures.note(departure)
-        stayed = self._replica is not None and self._now() - self._replica.connected_at >= BRIEF_S
+        stayed = self._replica is not None and self._now() - self._replica.connected_at >= _BRIEF_S
         departures.untold.discard(departure.host)
         if not news and not stayed:
             departures.untold.add(departure.host)
@@ -129,7 +127,7 @@ class SlaveConnection(ServedSlave):
             log.log(logging.WARNING if self.problem else logging.INFO, "slave %s is gone: %s", self.address, problem)
 
 
-def _new_slave_from(shared: Shared) -> int:
+def _new_slave_from(shared: _Shared) -> int:
     """Return where a slave with an empty log begins: at the oldest log file, or at the newest."""
     low, high = shared.sent.raw.log_range()
     if not shared.sent.rules.from_last_file:
@@ -138,12 +136,12 @@ def _new_slave_from(shared: Shared) -> int:
     return newest[-1] if newest else low
 
 
-TOO_FEW: Final = (
+_TOO_FEW: Final = (
     "too few slaves are connected and near (%d are connected; inSyncReplicas=%d needs %d): sends are stored and "
     "answered with 11 SLAVE_NOT_AVAILABLE until there are enough"
 )
-LAST_S: Final = 2.0  # for slaves to get the rest of the log, at the stop
-REVIEW_S: Final = 0.5  # between two looks at the slaves, if any are needed
+_LAST_S: Final = 2.0  # for slaves to get the rest of the log, at the stop
+_REVIEW_S: Final = 0.5  # between two looks at the slaves, if any are needed
 
 
 class MasterService:
@@ -154,7 +152,7 @@ class MasterService:
 
     def __init__(self, gate: ReplicaGate, acting: ActingService) -> None:
         self.replicas: Replicas | None = None
-        self.port: HaPort[SlaveConnection] | None = None
+        self.port: HaPort[_SlaveConnection] | None = None
         self._gate, self._acting = gate, acting
         self._cancel: list[Callable[[], object]] = []
         self._timer: Timer | None = None
@@ -182,7 +180,7 @@ class MasterService:
         clock = broker.world.clock
         self._slave_logs = SlaveLogs(broker, raw_log)
         busy_poll = BusyPoll(broker.world, broker.settings.number("busyPollMicros") / 1_000_000)
-        shared = Shared(
+        shared = _Shared(
             SentLog(raw_log, clock, rules, busy_poll, broker.store.flushed if durable else None),
             self.replicas,
             self._gate,
@@ -191,7 +189,7 @@ class MasterService:
         )
         port = self.port = HaPort(
             *(broker, rules, HaStreams(broker.world, broker.settings), self.replicas.departures),
-            make=lambda link: SlaveConnection(shared, link),
+            make=lambda link: _SlaveConnection(shared, link),
             serves=lambda: True,
             ended=self._ended,
         )
@@ -222,17 +220,17 @@ class MasterService:
         await self.port.end_all(reason)
         self._gate.close()
 
-    def _ended(self, connection: SlaveConnection) -> None:
+    def _ended(self, connection: _SlaveConnection) -> None:
         if self.port is not None:
             connection.ended(self.port.refusals)
         self._warn_of_lack()
 
     async def _slaves_have_all(self) -> None:
-        """Wait until the slaves in sync have the whole log, so that one can take over, `LAST_S` at most."""
+        """Wait until the slaves in sync have the whole log, so that one can take over, `_LAST_S` at most."""
         if self.replicas is None:
             return
         clock = self._broker.world.clock
-        until = clock.monotonic() + LAST_S
+        until = clock.monotonic() + _LAST_S
         while (left := until - clock.monotonic()) > 0:
             end = self._raw_log.log_range().max_offset
             if all(each.acked >= end for each in self.replicas.in_sync(end, clock.monotonic())):
@@ -243,7 +241,7 @@ class MasterService:
     # --- too few slaves -----------------------------------------------------------------------------------------------
 
     def _look(self) -> None:
-        self._timer = self._broker.world.clock.call_later(REVIEW_S, self._look)
+        self._timer = self._broker.world.clock.call_later(_REVIEW_S, self._look)
         self._review()
         self._warn_of_lack()
 
@@ -252,7 +250,7 @@ class MasterService:
         """Why acknowledgements cannot wait for slaves; empty if they can, or do not."""
         if not self._lacks_slaves or self.replicas is None or self._timer is None:
             return ""
-        return TOO_FEW % (len(self.replicas.all), self._rules.copies, self._rules.copies - 1)
+        return _TOO_FEW % (len(self.replicas.all), self._rules.copies, self._rules.copies - 1)
 
     def _warn_of_lack(self) -> None:
         """Log that slaves are too few for acknowledgements, and that there are enough again."""

@@ -38,12 +38,10 @@ from gantrymq.remoting.tls_settings import client_of
 from gantrymq_replication.peers import report_stop, settings_in, settings_lines
 from gantrymq_replication.protocol import Refused
 
-__all__ = ["MasterBroker"]
-
 log = logging.getLogger("gantrymq.replication")
 
-FILE_SIZE: Final = "mappedFileSizeCommitLog"
-CALL_S: Final = 2.0
+_FILE_SIZE: Final = "mappedFileSizeCommitLog"
+_CALL_S: Final = 2.0
 
 
 class MasterBroker:
@@ -101,16 +99,16 @@ class MasterBroker:
         if not master or master == self._same_files or settings.text("store") != "mmap":
             return
         try:
-            lines = await settings_lines(self._client, master, RequestCode.GET_BROKER_CONFIG, CALL_S)
+            lines = await settings_lines(self._client, master, RequestCode.GET_BROKER_CONFIG, _CALL_S)
         except BrokerRefused:
             lines = []
         except GantryError as error:
             log.info("the settings of the master are not known: %s", error)
             return
-        its, own = settings_in(lines).get(FILE_SIZE, ""), settings.number(FILE_SIZE)
+        its, own = settings_in(lines).get(_FILE_SIZE, ""), settings.number(_FILE_SIZE)
         if its.isdigit() and int(its) != own:
             raise Refused(
-                f"its log files have {its} bytes, those here {own}: set {FILE_SIZE}={its} here too, and start this "
+                f"its log files have {its} bytes, those here {own}: set {_FILE_SIZE}={its} here too, and start this "
                 "slave with an empty store folder"
             )
         self._same_files = master
@@ -147,7 +145,7 @@ class MasterBroker:
     async def _answer(self, address: str, code: RequestCode, ext: dict[str, str] | None = None) -> bytes | None:
         """Return the body of an answer; None if the request is refused. Raises ConnectionError without one."""
         try:
-            answer = await self._client.call(address, request(code, ext), CALL_S)
+            answer = await self._client.call(address, request(code, ext), _CALL_S)
         except ClientError as error:
             raise ConnectionError(f"it does not answer at its broker port: {error}") from error
         return bytes(answer.payload) if answer.code == ResponseCode.SUCCESS else None

@@ -13,24 +13,22 @@ from gantrymq_replication.election.machine import Machine
 from gantrymq_replication.election.service import ElectionService
 from gantrymq_replication.state import State
 
-__all__ = ["election_metrics", "replication_metrics"]
-
-T = TypeVar("T")
+_T = TypeVar("_T")
 
 _ROLES: Final = ("master", "fenced", "slave", "learner", "none")
 
 
 @attrs.frozen
-class _Metric(Generic[T]):
+class _Metric(Generic[_T]):
     """A metric without labels, or with one."""
 
     name: str
     help: str
-    value: Callable[[T], float | Mapping[str, float]]  # with a label: by its values
+    value: Callable[[_T], float | Mapping[str, float]]  # with a label: by its values
     label: str = ""
-    why: Callable[[T], str] = lambda source: ""  # a sentence about values other than 0
+    why: Callable[[_T], str] = lambda source: ""  # a sentence about values other than 0
 
-    def read(self, source: Callable[[], T]) -> MetricFamily:
+    def read(self, source: Callable[[], _T]) -> MetricFamily:
         """Return the metric now."""
         found = source()
         value, why = self.value(found), self.why(found)

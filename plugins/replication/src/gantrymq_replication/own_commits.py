@@ -27,13 +27,11 @@ from gantrymq.model.role import Role
 from gantrymq.world.files import Files
 from gantrymq_replication.settings import SLAVE, HaSettings
 
-__all__ = ["OwnCommits"]
-
 log = logging.getLogger("gantrymq.replication")
 
-FILE: Final = "offsets.json"
+_FILE: Final = "offsets.json"
 
-Offsets = dict[tuple[str, Queue], int]  # by group and queue
+_Offsets = dict[tuple[str, Queue], int]  # by group and queue
 
 
 class OwnCommits:
@@ -44,13 +42,13 @@ class OwnCommits:
     roles = frozenset(Role)
 
     def __init__(self) -> None:
-        self.offsets: Offsets = {}
+        self.offsets: _Offsets = {}
         self._task: asyncio.Task[None] | None = None
 
     async def start(self, broker: Broker) -> None:
         """Read the saved commits, and listen; on a master, forget them."""
         world = broker.world
-        self._broker, self._path, self.offsets = broker, broker.root / "plugins" / "replication" / FILE, {}
+        self._broker, self._path, self.offsets = broker, broker.root / "plugins" / "replication" / _FILE, {}
         if HaSettings.of(broker.settings).role != SLAVE and not broker.settings.flag("enableControllerMode"):
             await world.workers.run(_write, world.files, self._path, {})
             return
@@ -120,7 +118,7 @@ class OwnCommits:
             log.error("offsets that clients committed at this slave could not be saved: %s", error)
 
 
-def _read(files: Files, path: Path) -> Offsets:
+def _read(files: Files, path: Path) -> _Offsets:
     try:
         rows = loads(files.read(path))["offsets"]
         return {(str(group), Queue(str(topic), int(queue_id))): int(at) for group, topic, queue_id, at in rows}
@@ -130,7 +128,7 @@ def _read(files: Files, path: Path) -> Offsets:
         raise FormatError(f"{path} cannot be read: {error!r}") from error
 
 
-def _write(files: Files, path: Path, offsets: Offsets) -> None:
+def _write(files: Files, path: Path, offsets: _Offsets) -> None:
     """Write the file, or remove it if there is nothing to save. Raises OSError."""
     if offsets:
         rows = [[group, queue.topic, queue.queue_id, at] for (group, queue), at in offsets.items()]

@@ -12,15 +12,13 @@ from gantrymq.remoting.client import RemotingClient
 from gantrymq.remoting.codes import RequestCode
 from gantrymq.remoting.command import Command, request
 
-__all__ = ["BROKER_STOPS", "ask", "first_of", "report_stop", "settings_in", "settings_lines"]
-
 BROKER_STOPS: Final = cast(RequestCode, 65037)  # GantryMQ's own
-STOPS_S: Final = 1.0  # for the answer to it, while this broker stops
+_STOPS_S: Final = 1.0  # for the answer to it, while this broker stops
 
-Found = TypeVar("Found")
+_Found = TypeVar("_Found")
 
 
-async def first_of(work: Coroutine[Any, Any, Found], interruption: Coroutine[Any, Any, object]) -> Found | None:
+async def first_of(work: Coroutine[Any, Any, _Found], interruption: Coroutine[Any, Any, object]) -> _Found | None:
     """Return the result of *work*, or None if *interruption* ends first. Raises as *work*."""
     working, waiting = asyncio.ensure_future(work), asyncio.ensure_future(interruption)
     try:
@@ -50,7 +48,7 @@ async def ask(
 async def report_stop(client: RemotingClient, address: str, broker_id: int) -> None:
     """Inform the master at *address* that this broker stops (65037). RocketMQ's master does not know the request."""
     with suppress(GantryError):
-        await ask(client, address, BROKER_STOPS, STOPS_S, {"brokerId": str(broker_id)})
+        await ask(client, address, BROKER_STOPS, _STOPS_S, {"brokerId": str(broker_id)})
 
 
 async def settings_lines(client: RemotingClient, address: str, code: RequestCode, timeout_s: float) -> list[str]:

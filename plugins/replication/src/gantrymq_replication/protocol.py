@@ -19,24 +19,12 @@ from typing import Final, NamedTuple
 from gantrymq.errors import RemoteProtocolError
 from gantrymq.interfaces import LogRange
 
-__all__ = [
-    "CHALLENGE_OFFSET",
-    "HEAD",
-    "NO_HA_PORT",
-    "MasterSide",
-    "Refused",
-    "SlaveSide",
-    "Transfer",
-    "is_one_record",
-    "keep_records",
-]
-
 REPORT: Final = struct.Struct(">q")
 HEAD: Final = struct.Struct(">qi")
 MOST_OFFSET: Final = 1 << 60  # text and TLS hellos read as larger numbers
 CHALLENGE_OFFSET: Final = int.from_bytes(b"\xffHA-ID\0\x01", "big", signed=True)  # see `secret_proof`; last: version
-TLS_HELLO: Final = re.compile(rb"\x16\x03[\x00-\x04]", re.DOTALL)
-TLS_ALERT: Final = re.compile(rb"\x15\x03[\x00-\x04]", re.DOTALL)
+_TLS_HELLO: Final = re.compile(rb"\x16\x03[\x00-\x04]", re.DOTALL)
+_TLS_ALERT: Final = re.compile(rb"\x15\x03[\x00-\x04]", re.DOTALL)
 NO_HA_PORT: Final = "is that the HA port of a RocketMQ broker?"
 
 
@@ -56,8 +44,8 @@ def keep_records(log_offset: int, then: str = "start it as the master, or with")
     )
 
 
-ELECTED_HANDSHAKE: Final = 1 << 32  # the first bytes of `election.auto_switch.HELLO`, with two flags
-ELECTED_MASK: Final = ~0x1_0001
+_ELECTED_HANDSHAKE: Final = 1 << 32  # the first bytes of `election.auto_switch.HELLO`, with two flags
+_ELECTED_MASK: Final = ~0x1_0001
 
 
 class Refused(RemoteProtocolError):
@@ -100,7 +88,7 @@ class MasterSide:
         start = offset or self._new_slave_from
         if not 0 <= offset < MOST_OFFSET:
             raise Refused(_stranger(REPORT.pack(offset)))
-        if start > log.max_offset and offset & ELECTED_MASK == ELECTED_HANDSHAKE:
+        if start > log.max_offset and offset & _ELECTED_MASK == _ELECTED_HANDSHAKE:
             raise Refused(
                 "it has an elected role (enableControllerMode=true), and this master a fixed one: set the same on both"
             )
@@ -187,7 +175,7 @@ class SlaveSide:
         if offset == CHALLENGE_OFFSET:
             raise Refused("it asks for a secret: set haSecretPath here too, to a file with the secret of the master's")
         if size < 0 or not 0 <= offset < MOST_OFFSET:
-            if TLS_ALERT.match(HEAD.pack(offset, size)):
+            if _TLS_ALERT.match(HEAD.pack(offset, size)):
                 raise Refused("it wants TLS; set haTlsEnable=true here too, with certificates")
             raise Refused(f"it sent {size} bytes for log offset {offset}: {NO_HA_PORT}")
         if self._anywhere and size:
@@ -197,6 +185,6 @@ class SlaveSide:
 
 
 def _stranger(first: bytes) -> str:
-    if TLS_HELLO.match(first):
+    if _TLS_HELLO.match(first):
         return "it wants TLS, and haTlsEnable is false on this master; set it on both or on none"
     return f"its first bytes {first!r} are no log offset; this port serves slaves only"

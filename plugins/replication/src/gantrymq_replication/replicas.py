@@ -22,8 +22,6 @@ import attrs
 from gantrymq_replication.settings import SYNC_MASTER, HaSettings
 from gantrymq_replication.traffic import Departures, Traffic
 
-__all__ = ["Replica", "Replicas"]
-
 
 @attrs.define(eq=False)
 class Replica:

@@ -31,23 +31,21 @@ from gantrymq.world import Files, World
 from gantrymq_replication.link import Link
 from gantrymq_replication.protocol import CHALLENGE_OFFSET, HEAD, NO_HA_PORT, Refused
 
-__all__ = ["MasterIdentity", "SlaveIdentity", "identify_master", "identify_slave", "read_secret"]
+_PURPOSE: Final = b"GantryMQ HA identity 1\0"
+_MASTER: Final = b"master\0"
+_SLAVE: Final = b"slave\0"
+_NONCE: Final = b"nonce\0"
 
-PURPOSE: Final = b"GantryMQ HA identity 1\0"
-MASTER: Final = b"master\0"
-SLAVE: Final = b"slave\0"
-NONCE: Final = b"nonce\0"
+_PROOF_BYTES: Final = hashlib.sha256().digest_size
+_NONCE_BYTES: Final = _PROOF_BYTES
+_NEVER_BYTES: Final = 1 << 30  # more than a RocketMQ slave's buffer of 4 MiB; near 2**31 its sum with 12 would overflow
+_HEADER: Final = HEAD.pack(CHALLENGE_OFFSET, _NEVER_BYTES)
+_CHALLENGE_BYTES: Final = len(_HEADER) + _NONCE_BYTES
+_RESPONSE_BYTES: Final = _NONCE_BYTES + _PROOF_BYTES
 
-PROOF_BYTES: Final = hashlib.sha256().digest_size
-NONCE_BYTES: Final = PROOF_BYTES
-NEVER_BYTES: Final = 1 << 30  # more than a RocketMQ slave's buffer of 4 MiB; near 2**31 its sum with 12 would overflow
-HEADER: Final = HEAD.pack(CHALLENGE_OFFSET, NEVER_BYTES)
-CHALLENGE_BYTES: Final = len(HEADER) + NONCE_BYTES
-RESPONSE_BYTES: Final = NONCE_BYTES + PROOF_BYTES
-
-SHORTEST_SECRET: Final = 16
-LONGEST_SECRET: Final = 4096
-OTHERS: Final = 0o007  # permission bits
+_SHORTEST_SECRET: Final = 16
+_LONGEST_SECRET: Final = 4096
+_OTHERS: Final = 0o007  # permission bits
 
 
 def read_secret(files: Files, path: str) -> bytes:
@@ -62,19 +60,19 @@ def read_secret(files: Files, path: str) -> bytes:
             raise ConfigError(f"haSecretPath: there is no file {path}")
         if status.is_dir:
             raise ConfigError(f"haSecretPath: {path} is a folder")
-        if status.mode & OTHERS:
+        if status.mode & _OTHERS:
             raise ConfigError(
                 f"haSecretPath: other users of this machine may read or change {path} (mode {status.mode:04o}); run: "
                 f"chmod o= {path}"
             )
-        secret = files.read(Path(path)).strip() if status.size <= LONGEST_SECRET else b""
+        secret = files.read(Path(path)).strip() if status.size <= _LONGEST_SECRET else b""
     except OSError as error:
         raise ConfigError(f"haSecretPath: {path} cannot be read: {error.strerror or error}") from error
-    size = len(secret) if status.size <= LONGEST_SECRET else status.size
-    if not SHORTEST_SECRET <= size <= LONGEST_SECRET:
+    size = len(secret) if status.size <= _LONGEST_SECRET else status.size
+    if not _SHORTEST_SECRET <= size <= _LONGEST_SECRET:
         raise ConfigError(
-            f"haSecretPath: the secret in {path} has {size} bytes, {SHORTEST_SECRET} to "
-            f"{LONGEST_SECRET} are allowed; make one with: openssl rand -hex 32"
+            f"haSecretPath: the secret in {path} has {size} bytes, {_SHORTEST_SECRET} to "
+            f"{_LONGEST_SECRET} are allowed; make one with: openssl rand -hex 32"
         )
     return secret
 
@@ -85,12 +83,12 @@ class MasterIdentity:
     def __init__(self, secret: bytes, random: bytes) -> None:
         """*random*: as many bytes as a nonce, of this connection only."""
         self._secret = secret
-        self._nonce = _mac(secret, NONCE, MASTER, random)
+        self._nonce = _mac(secret, _NONCE, _MASTER, random)
 
     @property
     def challenge(self) -> bytes:
         """The first bytes of the connection."""
-        return HEADER + self._nonce
+        return _HEADER + self._nonce
 
     def answer(self, response: bytes) -> bytes:
         """Return the proof of the master, the answer to a slave's response.
@@ -98,10 +96,10 @@ class MasterIdentity:
         Raises:
             Refused: the slave does not know the secret.
         """
-        nonce, proof = response[:NONCE_BYTES], response[NONCE_BYTES:]
-        if not hmac.compare_digest(proof, _mac(self._secret, SLAVE, self._nonce, nonce)):
+        nonce, proof = response[:_NONCE_BYTES], response[_NONCE_BYTES:]
+        if not hmac.compare_digest(proof, _mac(self._secret, _SLAVE, self._nonce, nonce)):
             raise Refused("its proof is wrong: it does not know the secret of this master's haSecretPath")
-        return _mac(self._secret, MASTER, self._nonce, nonce)
+        return _mac(self._secret, _MASTER, self._nonce, nonce)
 
 
 class SlaveIdentity:
@@ -110,7 +108,7 @@ class SlaveIdentity:
     def __init__(self, secret: bytes, random: bytes) -> None:
         """*random*: as many bytes as a nonce, of this connection only."""
         self._secret = secret
-        self._nonce, self._expected = _mac(secret, NONCE, SLAVE, random), b""
+        self._nonce, self._expected = _mac(secret, _NONCE, _SLAVE, random), b""
 
     def respond(self, challenge: bytes) -> bytes:
         """Return the response to a master's challenge.
@@ -118,11 +116,11 @@ class SlaveIdentity:
         Raises:
             Refused: it is no challenge.
         """
-        header, nonce = challenge[: len(HEADER)], challenge[len(HEADER) :]
-        if header != HEADER or len(nonce) != NONCE_BYTES:
+        header, nonce = challenge[: len(_HEADER)], challenge[len(_HEADER) :]
+        if header != _HEADER or len(nonce) != _NONCE_BYTES:
             raise Refused(f"it sent {header!r} where it should ask for the secret of haSecretPath: {NO_HA_PORT}")
-        self._expected = _mac(self._secret, MASTER, nonce, self._nonce)
-        return self._nonce + _mac(self._secret, SLAVE, nonce, self._nonce)
+        self._expected = _mac(self._secret, _MASTER, nonce, self._nonce)
+        return self._nonce + _mac(self._secret, _SLAVE, nonce, self._nonce)
 
     def check(self, proof: bytes) -> None:
         """Check the master's proof.
@@ -136,20 +134,20 @@ class SlaveIdentity:
 
 def _mac(secret: bytes, label: bytes, *parts: bytes) -> bytes:
     """Return the MAC of *parts*, all but the last of a fixed length."""
-    return hmac.digest(secret, PURPOSE + label + b"".join(parts), "sha256")
+    return hmac.digest(secret, _PURPOSE + label + b"".join(parts), "sha256")
 
 
-LIMIT_S: Final = 5.0  # for the peer
+_LIMIT_S: Final = 5.0  # for the peer
 
-NO_RESPONSE: Final = (
+_NO_RESPONSE: Final = (
     "it did not prove that it knows the secret of this master's haSecretPath; set haSecretPath there too (a slave of "
     "RocketMQ has no such setting)"
 )
-NO_CHALLENGE: Final = (
+_NO_CHALLENGE: Final = (
     "it did not ask for the secret of haSecretPath within {:g} s: set haSecretPath there too, or leave it out here (a "
     "master of RocketMQ has no such setting)"
 )
-NO_PROOF: Final = "it refuses this broker's secret; haSecretPath needs a file with the same secret on both"
+_NO_PROOF: Final = "it refuses this broker's secret; haSecretPath needs a file with the same secret on both"
 
 
 async def identify_slave(link: Link, secret: bytes, world: World) -> None:
@@ -158,12 +156,12 @@ async def identify_slave(link: Link, secret: bytes, world: World) -> None:
     Raises:
         Refused: it does not know the secret, or does not prove it in time.
     """
-    identity = MasterIdentity(secret, world.random.randbytes(PROOF_BYTES))
+    identity = MasterIdentity(secret, world.random.randbytes(_PROOF_BYTES))
     link.write(identity.challenge)
     try:
-        response = await _within_limit(link.read_exactly(RESPONSE_BYTES), link, world)
+        response = await _within_limit(link.read_exactly(_RESPONSE_BYTES), link, world)
     except (OSError, EOFError) as error:
-        raise Refused(NO_RESPONSE) from error
+        raise Refused(_NO_RESPONSE) from error
     link.write(identity.answer(response))
 
 
@@ -174,24 +172,24 @@ async def identify_master(link: Link, secret: bytes, world: World) -> None:
         OSError: it says nothing, or the connection is lost.
         Refused: it does not know the secret.
     """
-    identity, began = SlaveIdentity(secret, world.random.randbytes(PROOF_BYTES)), world.clock.monotonic()
+    identity, began = SlaveIdentity(secret, world.random.randbytes(_PROOF_BYTES)), world.clock.monotonic()
     try:
-        challenge = await _within_limit(link.read_exactly(CHALLENGE_BYTES), link, world)
+        challenge = await _within_limit(link.read_exactly(_CHALLENGE_BYTES), link, world)
     except (OSError, EOFError) as error:
-        if world.clock.monotonic() - began < LIMIT_S:
+        if world.clock.monotonic() - began < _LIMIT_S:
             raise ConnectionError("it closed the connection before it asked for the secret of haSecretPath") from error
-        raise ConnectionError(NO_CHALLENGE.format(LIMIT_S)) from error
+        raise ConnectionError(_NO_CHALLENGE.format(_LIMIT_S)) from error
     link.write(identity.respond(challenge))
     try:
-        proof = await _within_limit(link.read_exactly(PROOF_BYTES), link, world)
+        proof = await _within_limit(link.read_exactly(_PROOF_BYTES), link, world)
     except (OSError, EOFError) as error:
-        raise Refused(NO_PROOF) from error
+        raise Refused(_NO_PROOF) from error
     identity.check(proof)
 
 
 async def _within_limit(read: Awaitable[bytes], link: Link, world: World) -> bytes:
     """Abort the connection if *read* takes too long, which ends it with an exception."""
-    timer = world.clock.call_later(LIMIT_S, link.abort)
+    timer = world.clock.call_later(_LIMIT_S, link.abort)
     try:
         return await read
     finally:

@@ -23,13 +23,11 @@ from gantrymq_replication.link import Link
 from gantrymq_replication.protocol import is_one_record
 from gantrymq_replication.settings import HaSettings
 
-__all__ = ["PIECE_BYTES", "Frames", "LogSending", "SentLog"]
+_PIECE_BYTES: Final = 512 * 1024  # read from the log at once
+_QUIET_S: Final = 0.005  # without records, until a heartbeat with the new confirm offset
+_NEVER: Final = float("-inf")
 
-PIECE_BYTES: Final = 512 * 1024  # read from the log at once
-QUIET_S: Final = 0.005  # without records, until a heartbeat with the new confirm offset
-NEVER: Final = float("-inf")
-
-Wrote = Callable[[int, float], object]
+_Wrote = Callable[[int, float], object]
 
 
 class Frames(Protocol):
@@ -64,7 +62,7 @@ class SentLog:
 class LogSending:
     """The sending half of one connection."""
 
-    def __init__(self, sent: SentLog, link: Link, frames: Frames, wrote: Wrote | None = None) -> None:
+    def __init__(self, sent: SentLog, link: Link, frames: Frames, wrote: _Wrote | None = None) -> None:
         """*wrote* is called with the number of bytes of the log that were written, and monotonic seconds."""
         self._sent, self._link, self._frames, self._wrote = sent, link, frames, wrote
         self._now = sent.clock.monotonic
@@ -72,7 +70,7 @@ class LogSending:
         self._flushed = sent.flushed
         self._begun = False
         self._idle = False  # the coroutine waits for an append
-        self._written_at = NEVER
+        self._written_at = _NEVER
         self._window_at, self._window_bytes = 0.0, 0
         self._news: Timer | None = None
 
@@ -92,7 +90,7 @@ class LogSending:
         if not self._idle:
             return  # the coroutine looks for more by itself
         sent, start = self._sent, self._frames.next_offset
-        most = min(PIECE_BYTES, self._frames.room())
+        most = min(_PIECE_BYTES, self._frames.room())
         if self._flushed is not None or sent.rules.bytes_per_second or end - start > most or not self._link.writable:
             self._wake.set()
             return
@@ -116,13 +114,13 @@ class LogSending:
     def tell(self) -> None:
         """Send a heartbeat soon, if no record follows and it would contain something new."""
         if self._idle and self._news is None and self._frames.has_news:
-            self._news = self._sent.clock.call_later(QUIET_S, self._tell)
+            self._news = self._sent.clock.call_later(_QUIET_S, self._tell)
 
     def _tell(self) -> None:
         self._news = None
         if not self._idle or not self._frames.has_news:
             return
-        left = self._written_at + QUIET_S - self._now()
+        left = self._written_at + _QUIET_S - self._now()
         if left > 0:
             self._news = self._sent.clock.call_later(left, self._tell)
         else:
@@ -184,13 +182,13 @@ class LogSending:
         await self._link.drain()
         rate = self._sent.rules.bytes_per_second
         if not rate:
-            return PIECE_BYTES
+            return _PIECE_BYTES
         while True:
             now = self._now()
             if now - self._window_at >= 1:
                 self._window_at, self._window_bytes = now, 0
             if self._window_bytes < rate:
-                return min(PIECE_BYTES, rate - self._window_bytes)
+                return min(_PIECE_BYTES, rate - self._window_bytes)
             await self._sent.clock.sleep(self._window_at + 1 - now)
 
     async def _wait(self) -> None:

@@ -18,27 +18,14 @@ from gantrymq.model.hosts import parse_address, split_addresses
 from gantrymq_replication.election.machine import Fencing
 from gantrymq_replication.election.sync_set import SetRules
 
-__all__ = [
-    "CONTROLLER",
-    "ETCD",
-    "FIRST_S",
-    "SCHEMA",
-    "SLAVE",
-    "SYNC_MASTER",
-    "ElectionSettings",
-    "HaSettings",
-    "epoch_path",
-    "settings_without_effect",
-]
-
 SYNC_MASTER: Final = "SYNC_MASTER"
 SLAVE: Final = "SLAVE"
-SHORTEST_HA_ADDRESS: Final = 6  # RocketMQ takes a longer haMasterAddress only
-CONTROLLER: Final = "controller"
+_SHORTEST_HA_ADDRESS: Final = 6  # RocketMQ takes a longer haMasterAddress only
+_CONTROLLER: Final = "controller"
 ETCD: Final = "etcd"
-ETCD_KEYS: Final = ("etcdEndpoints", "etcdUser", "etcdCaPath", "etcdCertPath", "etcdKeyPath", "etcdLeaseSeconds")
+_ETCD_KEYS: Final = ("etcdEndpoints", "etcdUser", "etcdCaPath", "etcdCertPath", "etcdKeyPath", "etcdLeaseSeconds")
 FIRST_S: Final = 1.5  # for members to connect to a new master; ours do within 0.5 s
-DOUBT_S: Final = 30.0  # after which a request to a controller that was not answered has no effect any more
+_DOUBT_S: Final = 30.0  # after which a request to a controller that was not answered has no effect any more
 
 SCHEMA: tuple[Setting, ...] = (
     Setting.text(
@@ -161,9 +148,9 @@ SCHEMA: tuple[Setting, ...] = (
     ),
     Setting.text(
         "electionEngine",
-        CONTROLLER,
+        _CONTROLLER,
         "What elects: RocketMQ's controllers at controllerAddr, or etcd at etcdEndpoints (GantryMQ's own).",
-        choices=(CONTROLLER, ETCD),
+        choices=(_CONTROLLER, ETCD),
     ),
     Setting.text("controllerAddr", "", "Addresses of the controllers, host:port;host:port."),
     Setting.number(
@@ -278,7 +265,7 @@ class HaSettings:
             raise ConfigError(
                 f"brokerId={broker_id} with brokerRole={role}: a master has the id 0; set brokerRole=SLAVE"
             )
-        if master and not elected and (role == SLAVE or len(master) > SHORTEST_HA_ADDRESS):
+        if master and not elected and (role == SLAVE or len(master) > _SHORTEST_HA_ADDRESS):
             try:
                 parse_address(master)
             except ValueError as problem:
@@ -362,7 +349,7 @@ class ElectionSettings:
             )
         return cls(
             engine=engine,
-            controllers=addresses if engine == CONTROLLER else (),
+            controllers=addresses if engine == _CONTROLLER else (),
             endpoints=addresses if engine == ETCD else (),
             lease_s=number("etcdLeaseSeconds"),
             heartbeat_s=number("controllerHeartBeatTimeoutMills") / 1000,
@@ -384,7 +371,7 @@ class ElectionSettings:
             all_in_sync=self.all_in_sync,
             max_late_s=self.max_late_s,
             first_s=FIRST_S,
-            doubt_s=DOUBT_S if self.engine == CONTROLLER else float("inf"),
+            doubt_s=_DOUBT_S if self.engine == _CONTROLLER else float("inf"),
         )
 
 
@@ -411,7 +398,7 @@ def settings_without_effect(settings: Settings) -> Iterator[str]:
             f"effect: {all_in_sync}=false; fencing=rocketmq acknowledges what only the master has, which is lost with "
             "it"
         )
-    other = ["controllerAddr"] if text("electionEngine") == ETCD else [*ETCD_KEYS]
+    other = ["controllerAddr"] if text("electionEngine") == ETCD else [*_ETCD_KEYS]
     if given := _given(settings, *other):
         yield f"with electionEngine={text('electionEngine')} these settings have no effect: {given}"
 

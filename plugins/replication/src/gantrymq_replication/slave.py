@@ -22,23 +22,21 @@ from gantrymq_replication.protocol import Refused
 from gantrymq_replication.settings import SLAVE, HaSettings
 from gantrymq_replication.streams import HaStreams
 
-__all__ = ["SlaveService"]
-
 log = logging.getLogger("gantrymq.replication")
 
-FIRST_PAUSE_S: Final = 0.1  # between two attempts to connect; doubled up to the longest
-LONGEST_PAUSE_S: Final = 0.5  # so that a restarted SYNC_MASTER has its slaves soon
-LASTING_S: Final = 2.0  # a connection of that duration is no failed attempt
-REFUSED_PAUSE_S: Final = 15.0  # the longest one after logs that do not fit, or while this store takes no more
-NOTHING_SENT: Final = (
+_FIRST_PAUSE_S: Final = 0.1  # between two attempts to connect; doubled up to the longest
+_LONGEST_PAUSE_S: Final = 0.5  # so that a restarted SYNC_MASTER has its slaves soon
+_LASTING_S: Final = 2.0  # a connection of that duration is no failed attempt
+_REFUSED_PAUSE_S: Final = 15.0  # the longest one after logs that do not fit, or while this store takes no more
+_NOTHING_SENT: Final = (
     "before it sent anything: is this the address of its HA port? That is haListenPort, by default listenPort + 1; the "
     "master's log has the reason"
 )
-NO_LISTENER: Final = (
+_NO_LISTENER: Final = (
     "nothing listens there; a master serves slaves at haListenPort, by default listenPort + 1, a slave none"
 )
-TOLD_S: Final = 3.0  # for the first answer of a name server
-ASK_S: Final = 2.0  # between two questions for the master's address, while name servers do not know it
+_TOLD_S: Final = 3.0  # for the first answer of a name server
+_ASK_S: Final = 2.0  # between two questions for the master's address, while name servers do not know it
 
 
 class SlaveService:
@@ -155,30 +153,30 @@ class SlaveService:
         return self._master.problem(copying.address, copying.peer_address)
 
     async def _follow(self, raw_log: RawLog) -> None:
-        pause, told, clock = FIRST_PAUSE_S, "", self._broker.world.clock
+        pause, told, clock = _FIRST_PAUSE_S, "", self._broker.world.clock
         await self._name_servers_answer()
         while True:
             if not self.master_address:
                 await self._ask()
                 told = self._tell(told) if not self.master_address else told
                 continue
-            longest, began, address = LONGEST_PAUSE_S, clock.monotonic(), self.master_address
+            longest, began, address = _LONGEST_PAUSE_S, clock.monotonic(), self.master_address
             try:
                 await self._copy(raw_log, address)
             except Refused as error:
-                self._problem, longest = f"master {address}: {error}", REFUSED_PAUSE_S
+                self._problem, longest = f"master {address}: {error}", _REFUSED_PAUSE_S
             except StoreError as error:
-                self._problem, longest = f"this slave's store takes no more: {error}", REFUSED_PAUSE_S
+                self._problem, longest = f"this slave's store takes no more: {error}", _REFUSED_PAUSE_S
             except ConnectionRefusedError:
-                self._problem = f"master {address}: {NO_LISTENER}"
+                self._problem = f"master {address}: {_NO_LISTENER}"
             except (OSError, GantryError) as error:
                 self._problem = f"master {address}: {error}"
             except Exception as error:
                 self._problem = f"master {address}: {type(error).__name__}: {error}"
                 log.exception("the copy of the log failed")
-            if self.following and clock.monotonic() - began >= LASTING_S:
-                pause, told = FIRST_PAUSE_S, ""
-            self._quiet = longest == REFUSED_PAUSE_S
+            if self.following and clock.monotonic() - began >= _LASTING_S:
+                pause, told = _FIRST_PAUSE_S, ""
+            self._quiet = longest == _REFUSED_PAUSE_S
             self._received_before, self._read_before_ms = self.received_bytes, self.read_at_ms
             self._copying = None
             told = self._tell(told)
@@ -198,14 +196,14 @@ class SlaveService:
             f"no name server knows a master of {registration.broker_name} in cluster {registration.cluster}; set "
             "haMasterAddress, or start the master"
         )
-        await self._wait(ASK_S)
+        await self._wait(_ASK_S)
         if not self.master_address:
             self._broker.registration.changed()
 
     async def _name_servers_answer(self) -> None:
         """Wait until a name server has had time to report the master, so that haMasterAddress can be compared."""
         registration, clock = self._broker.registration, self._broker.world.clock
-        until = clock.monotonic() + TOLD_S
+        until = clock.monotonic() + _TOLD_S
         while registration.states() and None not in registration.states().values() and clock.monotonic() < until:
             await clock.sleep(0.01)
 
@@ -216,7 +214,7 @@ class SlaveService:
             *(self._broker, raw_log, self._rules, self._mark, self._durable, link, address),
             heard=self._hear,
             after=self._asked_in_vain,
-            tell_after_s=LASTING_S if self._quiet else 0.0,
+            tell_after_s=_LASTING_S if self._quiet else 0.0,
         )
         try:
             if problem := self._other_master():
@@ -226,7 +224,7 @@ class SlaveService:
         except ConnectionError as error:
             if copying.heard or address == self._heard:
                 raise
-            raise ConnectionError(f"{error} {NOTHING_SENT}") from error
+            raise ConnectionError(f"{error} {_NOTHING_SENT}") from error
         finally:
             link.abort()
             self._heard = address if copying.heard else self._heard

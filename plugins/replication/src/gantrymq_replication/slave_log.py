@@ -32,14 +32,12 @@ from gantrymq.world.time_slices import TimeSlices
 from gantrymq_replication.log_comparison import read_whole
 from gantrymq_replication.protocol import Refused
 
-__all__ = ["SlaveLogs", "last_message"]
-
 log = logging.getLogger("gantrymq.replication")
 
-CALL_S: Final = 2.0
-PIECE_BYTES: Final = 512 * 1024
-HEAD: Final = struct.Struct(">iI")  # size and magic of a record or blank
-NO_MESSAGE: Final = "can not find message"  # how RocketMQ's remark begins
+_CALL_S: Final = 2.0
+_PIECE_BYTES: Final = 512 * 1024
+_HEAD: Final = struct.Struct(">iI")  # size and magic of a record or blank
+_NO_MESSAGE: Final = "can not find message"  # how RocketMQ's remark begins
 
 
 class SlaveLogs:
@@ -92,11 +90,11 @@ class SlaveLogs:
         reply = await self._ask(slave, RequestCode.VIEW_MESSAGE_BY_ID, {"topic": "", "offset": str(log_offset)})
         if reply is not None and reply.code == ResponseCode.SUCCESS:
             return bytes(reply.payload) == record
-        return False if reply is not None and (reply.remark or "").startswith(NO_MESSAGE) else None
+        return False if reply is not None and (reply.remark or "").startswith(_NO_MESSAGE) else None
 
     async def _ask(self, address: str, code: RequestCode, ext: dict[str, str] | None = None) -> Command | None:
         try:
-            return await self._client.call(address, request(code, ext), CALL_S)
+            return await self._client.call(address, request(code, ext), _CALL_S)
         except GantryError as error:
             log.info("the log of a slave cannot be compared: %s", error)
             return None
@@ -120,10 +118,10 @@ async def last_message(raw_log: RawLog, end: int, clock: Clock) -> tuple[int, by
     for segment in raw_log.sealed_segments():
         bounds += segment
     place, found, slices = max(each for each in bounds if each < end), None, TimeSlices(clock, 1)
-    while place < end and (data := await _read(raw_log, place, min(PIECE_BYTES, end - place))):
+    while place < end and (data := await _read(raw_log, place, min(_PIECE_BYTES, end - place))):
         here = 0
-        while here + HEAD.size <= len(data):
-            size, magic = HEAD.unpack_from(data, here)
+        while here + _HEAD.size <= len(data):
+            size, magic = _HEAD.unpack_from(data, here)
             if size <= 0 or place + here + size > end:
                 break
             if magic in (MAGIC_V1, MAGIC_V2):

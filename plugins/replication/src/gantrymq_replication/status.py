@@ -31,11 +31,9 @@ from gantrymq_replication.slave import SlaveService
 from gantrymq_replication.state import State, elected_state, epoch_cache, fixed_state
 from gantrymq_replication.tables import TablesService
 
-__all__ = ["StatusService"]
-
 
 @header_of(BROKER_STOPS)
-class BrokerStopsRequest(Header):
+class _BrokerStopsRequest(Header):
     """Request 65037."""
 
     broker_id: Int64
@@ -95,7 +93,7 @@ class StatusService:
         """Handle 65037: a slave stops, or the last master after it has handed over to this one."""
         replicas = self._master.replicas if self._broker.role.current is Role.MASTER else None
         if self._election.enabled:
-            self._election.stops(BrokerStopsRequest.from_ext(asked.ext).broker_id)
+            self._election.stops(_BrokerStopsRequest.from_ext(asked.ext).broker_id)
         elif replicas is not None:
             replicas.stops(format_address(*connection.peer).rpartition(":")[0])
         return response_to(asked)

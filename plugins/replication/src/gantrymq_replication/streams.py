@@ -21,12 +21,10 @@ from gantrymq.world import Clock, Timer, World
 from gantrymq_replication.link import Connected, Link, speaks_http
 from gantrymq_replication.secret_proof import identify_master, identify_slave, read_secret
 
-__all__ = ["HaStreams", "Silence"]
+_NotSecured = Callable[[str, str], object]  # called with host and reason
 
-NotSecured = Callable[[str, str], object]  # called with host and reason
-
-HANDSHAKE_S: Final = 5.0
-CONNECT_S: Final = 5.0
+_HANDSHAKE_S: Final = 5.0
+_CONNECT_S: Final = 5.0
 
 
 class Silence:
@@ -61,7 +59,7 @@ class _Secured(asyncio.Protocol):
         above: Link,
         context: ssl.SSLContext,
         clock: Clock,
-        refused: NotSecured | None = None,
+        refused: _NotSecured | None = None,
         http: Callable[[str], object] | None = None,
     ) -> None:
         """Only a server has *refused*, called without a handshake, and *http*, called for an HTTP request instead."""
@@ -78,7 +76,7 @@ class _Secured(asyncio.Protocol):
             self._context,
             server_side=self._refused is not None,
             clock=self._clock,
-            timeout_s=HANDSHAKE_S,
+            timeout_s=_HANDSHAKE_S,
             settled=self._settle,
             failed=lambda problem: None,
         )
@@ -129,7 +127,7 @@ class HaStreams:
             self._client = tls_client(settings).context()
 
     def accepting(
-        self, connected: Connected, refused: NotSecured, http: Callable[[str], object]
+        self, connected: Connected, refused: _NotSecured, http: Callable[[str], object]
     ) -> Callable[[], asyncio.BaseProtocol]:
         """Return the protocols of a listener.
 
@@ -153,7 +151,7 @@ class HaStreams:
             await identify_slave(link, self._secret, self._world)
 
     async def connect(self, host: str, port: int) -> Link:
-        """Connect within `CONNECT_S`, and exchange proofs with the master if there is a secret.
+        """Connect within `_CONNECT_S`, and exchange proofs with the master if there is a secret.
 
         Raises:
             OSError: no connection, or no TLS.
@@ -170,7 +168,7 @@ class HaStreams:
 
     async def _connect_in_time(self, host: str, port: int) -> Link:
         task = asyncio.ensure_future(self._connect(host, port))
-        timer: Timer = self._world.clock.call_later(CONNECT_S, task.cancel)
+        timer: Timer = self._world.clock.call_later(_CONNECT_S, task.cancel)
         try:
             return await task
         except asyncio.CancelledError:
@@ -178,7 +176,7 @@ class HaStreams:
             if current is not None and current.cancelling():
                 task.cancel()
                 raise
-            raise ConnectionError(f"no answer within {CONNECT_S:g} s") from None
+            raise ConnectionError(f"no answer within {_CONNECT_S:g} s") from None
         finally:
             timer.cancel()
 

@@ -31,24 +31,10 @@ from gantrymq.model.names import SCHEDULE_TOPIC
 from gantrymq.model.queue import Queue
 from gantrymq.world.time_slices import TimeSlices
 
-__all__ = [
-    "GROUPS",
-    "TOPICS",
-    "MasterTables",
-    "PagedTable",
-    "add_offset",
-    "is_newer",
-    "limit_offsets",
-    "members_of",
-    "offset_table",
-    "snapshot_of",
-    "snapshot_of_configs",
-]
-
-NO_TIMER_CHECKPOINT: Final = "{}"
+_NO_TIMER_CHECKPOINT: Final = "{}"
 
 Members = dict[Any, Any]
-EndOf = Callable[[Queue], int]
+_EndOf = Callable[[Queue], int]
 
 
 @attrs.frozen
@@ -97,7 +83,7 @@ def snapshot_of(tables: MasterTables) -> TableSnapshot:
         "messageRequestMode.json": tables.modes,
     }
     found = {name: dumps(members).decode() for name, members in texts.items() if members is not None}
-    return TableSnapshot({**found, "timercheck": NO_TIMER_CHECKPOINT})
+    return TableSnapshot({**found, "timercheck": _NO_TIMER_CHECKPOINT})
 
 
 def snapshot_of_configs(topics: Members, groups: Members) -> TableSnapshot:
@@ -126,7 +112,7 @@ def add_offset(tables: MasterTables, group: str, queue: Queue, offset: int) -> N
     of_topic[queue.queue_id] = offset
 
 
-async def limit_offsets(tables: MasterTables, end_of: EndOf, slices: TimeSlices) -> int:
+async def limit_offsets(tables: MasterTables, end_of: _EndOf, slices: TimeSlices) -> int:
     """Replace offsets beyond ``end_of(queue)``, the next offset of the queue here, by that end. Return their number.
 
     Raises:
@@ -150,7 +136,7 @@ def offset_table(members: Members, what: str, owner: str = "master") -> Members:
     return found
 
 
-def _limit(offsets: Any, end_of: EndOf, topic: str, what: str, first: int = 0) -> int:
+def _limit(offsets: Any, end_of: _EndOf, topic: str, what: str, first: int = 0) -> int:
     """Limit the *offsets* of a topic by queue id; *first* is the number of queue 0."""
     count = 0
     try:

@@ -53,20 +53,18 @@ from gantrymq_replication.table_answers import (
     snapshot_of_configs,
 )
 
-__all__ = ["TablesService"]
-
 log = logging.getLogger("gantrymq.replication")
 
-ROUND_S: Final = 1.0
-WHOLE_ROUND_S: Final = 3.0  # with a master that makes no pages; the period of RocketMQ's timer
-TIMES: Final = 4  # rounds take at most a fifth of the time
-ALONE: Final = 35  # rounds without a master until that is logged: more than a period of registrations
-CALL_S: Final = 10.0
-ANSWER_S: Final = 1.0  # for an elected master's answer, after the time for which it may wait
-LOOK_S: Final = 0.1  # between two looks whether an elected master is followed
-PAGE: Final = 2000  # entries of one answer, RocketMQ's limit
-TURNS: Final = 3  # attempts to read the pages of a table that changes meanwhile
-TOGETHER: Final = 200  # groups to limit the offsets of without yielding
+_ROUND_S: Final = 1.0
+_WHOLE_ROUND_S: Final = 3.0  # with a master that makes no pages; the period of RocketMQ's timer
+_TIMES: Final = 4  # rounds take at most a fifth of the time
+_ALONE: Final = 35  # rounds without a master until that is logged: more than a period of registrations
+_CALL_S: Final = 10.0
+_ANSWER_S: Final = 1.0  # for an elected master's answer, after the time for which it may wait
+_LOOK_S: Final = 0.1  # between two looks whether an elected master is followed
+_PAGE: Final = 2000  # entries of one answer, RocketMQ's limit
+_TURNS: Final = 3  # attempts to read the pages of a table that changes meanwhile
+_TOGETHER: Final = 200  # groups to limit the offsets of without yielding
 _ABSENT: Final = (
     ResponseCode.REQUEST_CODE_NOT_SUPPORTED,
     ResponseCode.SYSTEM_ERROR,
@@ -143,11 +141,11 @@ class TablesService:
                     self.rounds += await self._try(master, self.round)
                 else:
                     alone += 1
-                if self.problem and (self.problem != told or alone == ALONE):
+                if self.problem and (self.problem != told or alone == _ALONE):
                     log.warning("the tables of the master are not copied: %s", self.problem)
                 told = self.problem
-            pause = ROUND_S if self._pages or self.problem else WHOLE_ROUND_S
-            await self._pause(max(pause, TIMES * (self._clock.monotonic() - began)))
+            pause = _ROUND_S if self._pages or self.problem else _WHOLE_ROUND_S
+            await self._pause(max(pause, _TIMES * (self._clock.monotonic() - began)))
 
     async def _pause(self, seconds: float) -> None:
         """Wait for the next round. Meanwhile an elected master reports changed topics and groups."""
@@ -158,7 +156,7 @@ class TablesService:
             if own_id and master and master != self.master:
                 return
             if not own_id or not master or self.problem or not self._tells:
-                await wait_set(self._clock, self._other_master, min(left, LOOK_S) if own_id else left)
+                await wait_set(self._clock, self._other_master, min(left, _LOOK_S) if own_id else left)
             elif (told := await self._told(master, own_id, left)) and await self._try(master, self._short_round):
                 self._copied = told
 
@@ -173,11 +171,11 @@ class TablesService:
             "brokerId": str(own_id),
             "source": source,
             "number": str(number),
-            "waitMillis": str(int(min(seconds, ROUND_S) * 1000)),
+            "waitMillis": str(int(min(seconds, _ROUND_S) * 1000)),
         }
         try:
             reply = await first_of(
-                ask(self._client, master, ASK_TABLES, ROUND_S + ANSWER_S, ext), self._other_master.wait()
+                ask(self._client, master, ASK_TABLES, _ROUND_S + _ANSWER_S, ext), self._other_master.wait()
             )
             answer = {} if reply is None else reply.ext or {}
             found = answer.get("source", ""), int(answer.get("number", -1))
@@ -185,7 +183,7 @@ class TablesService:
             if isinstance(error, BrokerRefused) and error.response_code == ResponseCode.REQUEST_CODE_NOT_SUPPORTED:
                 self._tells = False
             log.info("the master does not tell of changed topics: %s", error)
-            await wait_set(self._clock, self._other_master, min(seconds, LOOK_S))
+            await wait_set(self._clock, self._other_master, min(seconds, _LOOK_S))
             return None
         return None if reply is None or found == self._copied else found
 
@@ -221,7 +219,7 @@ class TablesService:
             return True
         tables = await self._broker.world.workers.run(_tables, topics, groups, offsets, delays, modes)
         await self._hand_over(master, tables)
-        limited = await limit_offsets(tables, self._end_of, TimeSlices(self._clock, TOGETHER))
+        limited = await limit_offsets(tables, self._end_of, TimeSlices(self._clock, _TOGETHER))
         snapshot = await self._broker.world.workers.run(snapshot_of, tables)
         if master != self.followed():
             return False
@@ -278,8 +276,8 @@ class TablesService:
         the first answer may have the new version and the old table.
         """
         known = self._known.get(table)
-        for turn in range(TURNS):
-            most = 1 if known is not None and not turn else PAGE  # the version and one entry, or all if it fits
+        for turn in range(_TURNS):
+            most = 1 if known is not None and not turn else _PAGE  # the version and one entry, or all if it fits
             found, total = await self._page(master, code, table, 0, most)
             same = known is not None and found.get("dataVersion") == known.get("dataVersion")
             if known is not None and same and table in self._settled:
@@ -287,7 +285,7 @@ class TablesService:
             entries = _entries(found, table)
             self._pages = total is not None
             while total is not None and (read := len(entries)) < total:
-                page, total = await self._page(master, code, table, read, PAGE, found.get("dataVersion"))
+                page, total = await self._page(master, code, table, read, _PAGE, found.get("dataVersion"))
                 entries.update(_entries(page, table))
                 if page.get("dataVersion") != found.get("dataVersion") or len(entries) == read:
                     break
@@ -296,7 +294,7 @@ class TablesService:
                 self._known[table] = {**found, table.table: entries}
                 (self._settled.add if same else self._settled.discard)(table)
                 return self._known[table]
-        raise FormatError(f"{table.table} of the master changed while it was read, {TURNS} times")
+        raise FormatError(f"{table.table} of the master changed while it was read, {_TURNS} times")
 
     async def _page(
         self, master: str, code: RequestCode, table: PagedTable, start: int, most: int, version: object = None
@@ -313,7 +311,7 @@ class TablesService:
         return bytes((await self._call(master, code)).payload)
 
     async def _call(self, master: str, code: RequestCode, ext: dict[str, str] | None = None) -> Command:
-        return await ask(self._client, master, code, CALL_S, ext)
+        return await ask(self._client, master, code, _CALL_S, ext)
 
     async def _optional(self, master: str, code: RequestCode) -> bytes | None:
         """Return the answer, None from a master without this table.

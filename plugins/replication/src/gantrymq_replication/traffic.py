@@ -6,9 +6,7 @@ from typing import Final
 
 import attrs
 
-__all__ = ["Departure", "Departures", "Traffic"]
-
-MOST_HOSTS: Final = 64
+_MOST_HOSTS: Final = 64
 
 
 @attrs.define(eq=False)
@@ -49,7 +47,7 @@ class Departure:
 
 
 class Departures:
-    """The last departure of each host; of `MOST_HOSTS` at most."""
+    """The last departure of each host; of `_MOST_HOSTS` at most."""
 
     def __init__(self) -> None:
         self._by_host: dict[str, Departure] = {}
@@ -67,7 +65,7 @@ class Departures:
             self._stopping.discard(departure.host)
             departure = attrs.evolve(departure, reported=False)  # it is not lost
         before = self._by_host.pop(departure.host, None)
-        if len(self._by_host) >= MOST_HOSTS:
+        if len(self._by_host) >= _MOST_HOSTS:
             self.untold.discard(oldest := next(iter(self._by_host)))
             del self._by_host[oldest]
         self._by_host[departure.host] = departure

@@ -35,15 +35,13 @@ from gantrymq.remoting.command import request
 from gantrymq.remoting.headers.send import SendMessageRequest
 from gantrymq.remoting.route_question import ask_route
 
-__all__ = ["Escape", "NoEscape", "sent_properties"]
-
 log = logging.getLogger("gantrymq.replication")
 
-CALL_S: Final = 3.0
-ROUTE_S: Final = 10.0  # how long a route is used
-TOGETHER: Final = 32  # messages sent concurrently
-STORED: Final = frozenset({0, 10, 11, 12})  # put statuses of a stored message
-TIMES: Final = (props.TIMER_DELIVER_MS, props.TIMER_DELAY_SEC, props.TIMER_DELAY_MS)
+_CALL_S: Final = 3.0
+_ROUTE_S: Final = 10.0  # how long a route is used
+_TOGETHER: Final = 32  # messages sent concurrently
+_STORED: Final = frozenset({0, 10, 11, 12})  # put statuses of a stored message
+_TIMES: Final = (props.TIMER_DELIVER_MS, props.TIMER_DELAY_SEC, props.TIMER_DELAY_MS)
 _KEPT_FLAGS: Final = COMPRESSED | COMPRESSION_MASK | MULTI_TAGS | TRANSACTION_PREPARED
 _SENT: Final = PutResult(PutStatus.OK, 0, 0, 0, 0)
 _SWITCHED_OFF: Final = "enableRemoteEscape=false: what this acting master should store waits for its master"
@@ -82,7 +80,7 @@ class Escape:
         results: list[PutResult] = []
         ready, problem = await self._ready(messages)
         while len(results) < ready:
-            together = 1 if messages[len(results)].topic in self._problems else TOGETHER
+            together = 1 if messages[len(results)].topic in self._problems else _TOGETHER
             part = messages[len(results) : min(ready, len(results) + together)]
             sends = (self._send(each, waited=skip_interceptors) for each in part)
             failed = ""
@@ -146,8 +144,8 @@ class Escape:
             reconsume_times=message.reconsume_times,
         )
         command = request(RequestCode.SEND_MESSAGE, header.to_ext(), message.body)
-        answer = await self._client.call(address, command, CALL_S)
-        if answer.code not in STORED:
+        answer = await self._client.call(address, command, _CALL_S)
+        if answer.code not in _STORED:
             raise BrokerRefused(answer.code, answer.remark or "", address)
 
     # --- routes -------------------------------------------------------------------------------------------------------
@@ -158,7 +156,7 @@ class Escape:
             raise BrokerRefused(1, f"topic {topic} belongs to each broker itself", self._name)
         known = self._routes.get(topic)
         if known is None or known.until < self._clock.monotonic():
-            known = self._routes[topic] = _Route(self._clock.monotonic() + ROUTE_S, await self._ask(topic))
+            known = self._routes[topic] = _Route(self._clock.monotonic() + _ROUTE_S, await self._ask(topic))
         if not known.queues:
             raise BrokerRefused(1, f"no other broker name has writable queues of topic {topic}", self._name)
         return known.queues
@@ -189,7 +187,7 @@ def sent_properties(own: dict[str, str], *, waited: bool) -> bytes:
     if waited:
         sent.pop(props.DELAY, None)
         if props.TIMER_OUT_MS not in own:
-            for name in TIMES:
+            for name in _TIMES:
                 sent.pop(name, None)
     return ordered_text(sent)
 

@@ -25,11 +25,9 @@ from gantrymq.remoting.command import request
 from gantrymq.remoting.headers.base import Header, Int64, RequestHeader, header_of
 from gantrymq_replication.peers import ask
 
-__all__ = ["ExchangeHaInfo", "Group", "MinBrokerIdChange"]
-
 log = logging.getLogger("gantrymq.replication")
 
-CALL_S: Final = 1.0  # sendHeartbeatTimeoutMillis
+_CALL_S: Final = 1.0  # sendHeartbeatTimeoutMillis
 
 
 class Group:
@@ -53,7 +51,7 @@ class Group:
         }
         known = [address for address, problem in own.states().items() if problem is None]
         sends = [
-            self._client.oneway(each, request(RequestCode.BROKER_HEARTBEAT, fields, oneway=True), CALL_S)
+            self._client.oneway(each, request(RequestCode.BROKER_HEARTBEAT, fields, oneway=True), _CALL_S)
             for each in known
         ]
         await asyncio.gather(*sends, return_exceptions=True)
@@ -75,7 +73,7 @@ class Group:
     async def _ask(self, address: str) -> dict[int, str]:
         own = self._registration
         fields = {"clusterName": own.cluster, "brokerName": own.broker_name}
-        reply = await ask(self._client, address, RequestCode.GET_BROKER_MEMBER_GROUP, CALL_S, fields)
+        reply = await ask(self._client, address, RequestCode.GET_BROKER_MEMBER_GROUP, _CALL_S, fields)
         try:
             body: Any = loads(reply.payload)
             return {int(each): str(at) for each, at in body["brokerMemberGroup"]["brokerAddrs"].items()}

@@ -1,6 +1,6 @@
 """Detects pauses of this process: a frozen process, a suspended machine, an event loop that was blocked.
 
-A slave may have acted for a master that was paused. The timer is due again every `STEP_S`, so that of all timers that
+A slave may have acted for a master that was paused. The timer is due again every `_STEP_S`, so that of all timers that
 expired meanwhile it is one of the first to be called, before services deliver what became due. Monotonic time stops
 while a machine is suspended, wall time does not; so a step of the wall clock counts as well.
 """
@@ -13,9 +13,7 @@ from typing import Final
 from gantrymq.world import Clock
 from gantrymq.world.clock import Timer
 
-__all__ = ["PauseWatch"]
-
-STEP_S: Final = 0.1
+_STEP_S: Final = 0.1
 
 
 class PauseWatch:
@@ -29,7 +27,7 @@ class PauseWatch:
     def start(self) -> None:
         """Begin to watch."""
         self._began = self._clock.monotonic(), self._clock.now_ms()
-        self._timer = self._clock.call_later(STEP_S, self._step)
+        self._timer = self._clock.call_later(_STEP_S, self._step)
 
     def stop(self) -> None:
         """End the watch."""

@@ -23,12 +23,10 @@ from gantrymq.remoting.client import RemotingClient
 from gantrymq.remoting.codes import RequestCode
 from gantrymq_replication.peers import settings_in, settings_lines
 
-__all__ = ["PeerSettings", "problem_of"]
-
 log = logging.getLogger("gantrymq.replication")
 
-PERIOD_S: Final = 10.0
-CALL_S: Final = 2.0
+_PERIOD_S: Final = 10.0
+_CALL_S: Final = 2.0
 OF_NAME_SERVERS: Final = {
     "supportActingMaster": "consumers are not sent to a slave that acts for its master",
     "notifyMinBrokerIdChanged": "a slave is not told at once that its master is missing",
@@ -54,7 +52,7 @@ class PeerSettings:
                 await self._look()
             except Exception:
                 log.exception("the settings of name servers and master could not be compared")
-            await self._broker.world.clock.sleep(PERIOD_S)
+            await self._broker.world.clock.sleep(_PERIOD_S)
 
     async def _look(self) -> None:
         if master := self._master():
@@ -72,7 +70,7 @@ class PeerSettings:
     async def _ask(self, address: str, what: str, code: RequestCode, wanted: dict[str, str]) -> str | None:
         """Return the missing settings; None without an answer."""
         try:
-            found = problem_of(await settings_lines(self._client, address, code, CALL_S), wanted)
+            found = problem_of(await settings_lines(self._client, address, code, _CALL_S), wanted)
         except GantryError:
             return None
         return f"{what} {address} has {found}" if found else ""

@@ -19,8 +19,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
-__all__ = ["MASTER_ID", "RETURN_S", "START_S", "ActingRules"]
-
 MASTER_ID: Final = 0
 RETURN_S: Final = 60.0  # longer than a returning master waits for another slave that does not answer
 START_S: Final = 5.0

@@ -38,11 +38,9 @@ from gantrymq_replication.acting.takeover import take_over
 from gantrymq_replication.settings import SLAVE, HaSettings
 from gantrymq_replication.slave import SlaveService
 
-__all__ = ["ActingService"]
-
 log = logging.getLogger("gantrymq.replication")
 
-TAKE_OVER_S: Final = 10.0  # for a master that returns without a start
+_TAKE_OVER_S: Final = 10.0  # for a master that returns without a start
 
 
 class ActingService:
@@ -197,7 +195,7 @@ class ActingService:
     async def _heard(self) -> None:
         """Stop acting. A master that was not restarted asks for the progress later; its tables are old until then."""
         if self._acting:
-            self._copies_from = self._clock.monotonic() + TAKE_OVER_S
+            self._copies_from = self._clock.monotonic() + _TAKE_OVER_S
         await self._step_down("its master is heard again")
 
     def _stood_still(self, seconds: float) -> None:
@@ -217,7 +215,7 @@ class ActingService:
         try:
             await role.change(Role.REPLICA, role.epoch)
             own = self._own(HaSettings.of(self._broker.settings))
-            await take_over(self._broker, self._group, self._client, own, TAKE_OVER_S)
+            await take_over(self._broker, self._group, self._client, own, _TAKE_OVER_S)
         except Exception:
             log.exception("the progress of the slaves is not taken over, so what they delivered may come again")
         role.refuse_plugins("")

@@ -3,7 +3,7 @@
     members of the group (901)  ->  906 to each slave, which stops acting  ->  43, 45, 60 from each  ->  install
 
 The broker is a replica meanwhile, so no service runs and no message is accepted. It becomes the master when all slaves
-have answered, when there are none, or after `LONGEST_S` with the progress of those that have: RocketMQ's master waits
+have answered, when there are none, or after `_LONGEST_S` with the progress of those that have: RocketMQ's master waits
 forever for a slave that refuses one of the requests, or that it does not recognize by its address.
 
 Messages before each position were delivered or consumed, by either broker. So the higher position is right, whatever
@@ -38,16 +38,14 @@ from gantrymq_replication.acting.rules import MASTER_ID
 from gantrymq_replication.peers import ask
 from gantrymq_replication.table_answers import Members, members_of, offset_table
 
-__all__ = ["LONGEST_S", "TIMER_HANDOVER", "higher_delays", "higher_offsets", "take_over", "timer_handover"]
-
 log = logging.getLogger("gantrymq.replication")
 
-LONGEST_S: Final = 30.0
-NO_NAME_SERVER: Final = "no name server answers which slaves may have acted for it"
-PAUSE_S: Final = 1.0
-CALL_S: Final = 5.0
-OFFSETS: Final = "consumerOffset.json"
-DELAYS: Final = "delayOffset.json"
+_LONGEST_S: Final = 30.0
+_NO_NAME_SERVER: Final = "no name server answers which slaves may have acted for it"
+_PAUSE_S: Final = 1.0
+_CALL_S: Final = 5.0
+_OFFSETS: Final = "consumerOffset.json"
+_DELAYS: Final = "delayOffset.json"
 
 
 @attrs.frozen
@@ -60,13 +58,13 @@ class _Told:
 
 
 async def take_over(
-    broker: Broker, group: Group, client: RemotingClient, own: ExchangeHaInfo, longest_s: float = LONGEST_S
+    broker: Broker, group: Group, client: RemotingClient, own: ExchangeHaInfo, longest_s: float = _LONGEST_S
 ) -> None:
     """Take over the progress of the slaves, within *longest_s*, and become the master; *own*: its addresses for 906."""
     clock = broker.world.clock
     until = clock.monotonic() + longest_s
     told: dict[str, _Told | None] = {}  # by address; the last answer of each
-    waits, problem = "", NO_NAME_SERVER
+    waits, problem = "", _NO_NAME_SERVER
     while True:
         members = await group.members()
         slaves = [at for each, at in sorted((members or {}).items()) if each != MASTER_ID]
@@ -85,13 +83,13 @@ async def take_over(
         elif members is not None:
             problem = ""
         else:
-            problem = NO_NAME_SERVER
+            problem = _NO_NAME_SERVER
         if problem and problem != waits:
             waits = problem
             log.warning("this master serves nobody yet; it waits, up to %g s after its start: %s", longest_s, problem)
-        if not problem or clock.monotonic() + PAUSE_S + CALL_S > until:
+        if not problem or clock.monotonic() + _PAUSE_S + _CALL_S > until:
             break
-        await clock.sleep(PAUSE_S)
+        await clock.sleep(_PAUSE_S)
     if not told and not problem and broker.store.state().max_log_offset:
         problem = "no slave is registered"
     if problem:
@@ -110,15 +108,15 @@ async def _progress(client: RemotingClient, address: str, own: ExchangeHaInfo) -
         ClientError: it does not answer, or refuses.
     """
     try:
-        await ask(client, address, RequestCode.EXCHANGE_BROKER_HA_INFO, CALL_S, own.to_ext())
+        await ask(client, address, RequestCode.EXCHANGE_BROKER_HA_INFO, _CALL_S, own.to_ext())
     except BrokerRefused as refusal:
         if refusal.response_code != ResponseCode.REQUEST_CODE_NOT_SUPPORTED:
             raise
         return None
-    offsets = bytes((await ask(client, address, RequestCode.GET_ALL_CONSUMER_OFFSET, CALL_S)).payload)
-    delays = bytes((await ask(client, address, RequestCode.GET_ALL_DELAY_OFFSET, CALL_S)).payload)
+    offsets = bytes((await ask(client, address, RequestCode.GET_ALL_CONSUMER_OFFSET, _CALL_S)).payload)
+    delays = bytes((await ask(client, address, RequestCode.GET_ALL_DELAY_OFFSET, _CALL_S)).payload)
     try:
-        timers = bytes((await ask(client, address, RequestCode.GET_TIMER_CHECK_POINT, CALL_S)).payload)
+        timers = bytes((await ask(client, address, RequestCode.GET_TIMER_CHECK_POINT, _CALL_S)).payload)
     except BrokerRefused as refusal:
         log.info("slave %s has no timers: %s", address, refusal)
         return _Told(offsets, delays, None)
@@ -129,24 +127,24 @@ async def _install(broker: Broker, told: dict[str, _Told]) -> None:
     """Add the answers of slaves to the tables; skip those that cannot be read."""
     config, taken = broker.root / "config", []
     files = dict((await broker.tables.snapshot()).files)
-    files[DELAYS], handover = _text(broker, config / DELAYS), _text(broker, config / TIMER_HANDOVER)
+    files[_DELAYS], handover = _text(broker, config / _DELAYS), _text(broker, config / _TIMER_HANDOVER)
     before = handover
     for address, answer in told.items():
         try:
             offsets, delays = (
-                higher_offsets(files[OFFSETS], answer.offsets),
-                higher_delays(files[DELAYS], answer.delays),
+                higher_offsets(files[_OFFSETS], answer.offsets),
+                higher_delays(files[_DELAYS], answer.delays),
             )
             handover = handover if answer.timers is None else timer_handover(handover, answer.timers)
         except FormatError as error:
             log.warning("the progress of %s cannot be read, so what it delivered may come again: %s", address, error)
             continue
-        files[OFFSETS], files[DELAYS] = offsets, delays
+        files[_OFFSETS], files[_DELAYS] = offsets, delays
         taken.append(address)
     if not taken:
         return
     if handover != before:
-        files.update({TIMER_HANDOVER: handover, "timercheck": "{}"})  # the wheel is rebuilt without delivered messages
+        files.update({_TIMER_HANDOVER: handover, "timercheck": "{}"})  # the wheel is rebuilt without delivered messages
     await broker.role.change(Role.REPLICA, max(1, broker.role.epoch))
     await broker.tables.install(TableSnapshot(files))
     log.info("this master took over the progress of %s", ", ".join(taken))
@@ -157,7 +155,7 @@ def _text(broker: Broker, path: Path) -> str:
     return "" if files.stat(path) is None else files.read(path).decode()
 
 
-TIMER_HANDOVER: Final = "timerHandover.json"  # the plugin schedule reads it
+_TIMER_HANDOVER: Final = "timerHandover.json"  # the plugin schedule reads it
 _TIMER_FIELDS: Final = 8  # bytes of each
 
 

@@ -28,20 +28,18 @@ from gantrymq.interfaces import LogRange
 from gantrymq_replication.election.epochs import Epoch, EpochList
 from gantrymq_replication.protocol import MOST_OFFSET, Refused
 
-__all__ = ["HandshakeAnswer", "MasterSide", "Piece", "Report", "SlaveHandshake", "SlaveSide"]
-
-HANDSHAKE: Final = 1
-TRANSFER: Final = 2
-LEARNER: Final = 1
-TELLS_TABLES: Final = 2
-STATE: Final = struct.Struct(">i")
-HELLO: Final = struct.Struct(">ihhq")
-REPORT: Final = struct.Struct(">iq")
-ANSWER: Final = struct.Struct(">iiqi")
-ENTRY: Final = struct.Struct(">iq")
-HEAD: Final = struct.Struct(">iiqiqq")
-MOST_ENTRIES: Final = 1000  # room in Java's buffer for a handshake
-MOST_BYTES: Final = 4 * 1024 * 1024 - HEAD.size  # a Java slave reads no longer transfer
+_HANDSHAKE: Final = 1
+_TRANSFER: Final = 2
+_LEARNER: Final = 1
+_TELLS_TABLES: Final = 2
+_STATE: Final = struct.Struct(">i")
+_HELLO: Final = struct.Struct(">ihhq")
+_REPORT: Final = struct.Struct(">iq")
+_ANSWER: Final = struct.Struct(">iiqi")
+_ENTRY: Final = struct.Struct(">iq")
+_HEAD: Final = struct.Struct(">iiqiqq")
+_MOST_ENTRIES: Final = 1000  # room in Java's buffer for a handshake
+_MOST_BYTES: Final = 4 * 1024 * 1024 - _HEAD.size  # a Java slave reads no longer transfer
 
 
 class SlaveHandshake(NamedTuple):
@@ -75,10 +73,10 @@ class MasterSide:
             Refused: it is not the protocol, or the slave acknowledges what it was not sent.
         """
         data, place = self._rest + data, 0
-        while len(data) - place >= STATE.size:
-            state = STATE.unpack_from(data, place)[0]
-            layout = {HANDSHAKE: HELLO, TRANSFER: REPORT}.get(state)
-            if layout is None or (state == TRANSFER and self.slave is None):
+        while len(data) - place >= _STATE.size:
+            state = _STATE.unpack_from(data, place)[0]
+            layout = {_HANDSHAKE: _HELLO, _TRANSFER: _REPORT}.get(state)
+            if layout is None or (state == _TRANSFER and self.slave is None):
                 raise Refused(
                     f"its first bytes {data[place : place + 8]!r} are no handshake of a broker with elected roles; "
                     "this port serves slaves with enableControllerMode=true only"
@@ -87,10 +85,10 @@ class MasterSide:
                 break
             fields = layout.unpack_from(data, place)
             place += layout.size
-            if state == TRANSFER:
+            if state == _TRANSFER:
                 yield self._reported(fields[1])
             elif (
-                hello := SlaveHandshake(fields[3], fields[1] == 1, fields[2] == LEARNER, fields[2] == TELLS_TABLES)
+                hello := SlaveHandshake(fields[3], fields[1] == 1, fields[2] == _LEARNER, fields[2] == _TELLS_TABLES)
             ) != self.slave:
                 if self.slave is not None:
                     raise Refused(f"it is broker id {hello.broker_id} now, and was {self.slave.broker_id} before")
@@ -108,9 +106,9 @@ class MasterSide:
 
     def answer(self, epochs: EpochList, end: int) -> bytes:
         """Return the answer to the handshake; *end*: of the master's log. Of too many epochs the newest are sent."""
-        entries = epochs.entries[-MOST_ENTRIES:]
-        head = ANSWER.pack(HANDSHAKE, ENTRY.size * len(entries), end, epochs.last_epoch)
-        return head + b"".join(ENTRY.pack(*entry) for entry in entries)
+        entries = epochs.entries[-_MOST_ENTRIES:]
+        head = _ANSWER.pack(_HANDSHAKE, _ENTRY.size * len(entries), end, epochs.last_epoch)
+        return head + b"".join(_ENTRY.pack(*entry) for entry in entries)
 
     def begin(self, log: LogRange, last_file: int) -> None:
         """Choose where to begin, after the first report; *last_file*: start of the newest log file.
@@ -134,13 +132,13 @@ class MasterSide:
     def room(self, epochs: EpochList) -> int:
         """Return how many bytes the next transfer may have, so that it contains one epoch only; 0 if none is known."""
         found = epochs.at(self.next_offset)
-        return 0 if found is None else min(found[1] - self.next_offset, MOST_BYTES)
+        return 0 if found is None else min(found[1] - self.next_offset, _MOST_BYTES)
 
     def transfer(self, data: bytes, epochs: EpochList, confirm_offset: int) -> tuple[bytes, bytes]:
         """Return head and body of a transfer of *data*, the log from `next_offset` on; empty for a heartbeat."""
         found = epochs.at(self.next_offset)
         entry = epochs.entries[0] if found is None else found[0]
-        head = HEAD.pack(TRANSFER, len(data), self.next_offset, entry.epoch, entry.start, confirm_offset)
+        head = _HEAD.pack(_TRANSFER, len(data), self.next_offset, entry.epoch, entry.start, confirm_offset)
         self.next_offset += len(data)
         return head, data
 
@@ -183,12 +181,12 @@ class SlaveSide:
     def handshake(self) -> bytes:
         """Return the first bytes of the connection."""
         slave = self._slave
-        kind = LEARNER if slave.learner else TELLS_TABLES if slave.tells_tables else 0
-        return HELLO.pack(HANDSHAKE, slave.from_last_file, kind, slave.broker_id)
+        kind = _LEARNER if slave.learner else _TELLS_TABLES if slave.tells_tables else 0
+        return _HELLO.pack(_HANDSHAKE, slave.from_last_file, kind, slave.broker_id)
 
     def report(self, log_offset: int) -> bytes:
         """Return a report: the slave has the log up to *log_offset*."""
-        return REPORT.pack(TRANSFER, log_offset)
+        return _REPORT.pack(_TRANSFER, log_offset)
 
     def follow(self, log_offset: int) -> bytes:
         """Ask for the log from the end of the slave's log on; 0 leaves it to the master where it begins."""
@@ -211,29 +209,29 @@ class SlaveSide:
                 self._left -= len(piece)
                 place += len(piece)
                 continue
-            if len(data) - place < STATE.size:
+            if len(data) - place < _STATE.size:
                 break
-            state = STATE.unpack_from(data, place)[0]
-            if state not in (HANDSHAKE, TRANSFER) or self._answered != (state == TRANSFER):
+            state = _STATE.unpack_from(data, place)[0]
+            if state not in (_HANDSHAKE, _TRANSFER) or self._answered != (state == _TRANSFER):
                 raise Refused(
                     f"it sent {data[place : place + 8]!r}, which does not follow: is that the HA port of a broker with "
                     "elected roles?"
                 )
-            layout = ANSWER if state == HANDSHAKE else HEAD
+            layout = _ANSWER if state == _HANDSHAKE else _HEAD
             if len(data) - place < layout.size:
                 break
             fields = layout.unpack_from(data, place)
-            if state == HANDSHAKE:
+            if state == _HANDSHAKE:
                 size = fields[1]
-                if size < 0 or size % ENTRY.size or size > MOST_ENTRIES * ENTRY.size:
+                if size < 0 or size % _ENTRY.size or size > _MOST_ENTRIES * _ENTRY.size:
                     raise Refused(f"its handshake has {size} bytes of epochs")
-                if len(data) - place < ANSWER.size + size:
+                if len(data) - place < _ANSWER.size + size:
                     break
-                entries = data[place + ANSWER.size : place + ANSWER.size + size]
-                place += ANSWER.size + size
-                yield self._greeted([Epoch(*each) for each in ENTRY.iter_unpack(entries)], fields[3], fields[2])
+                entries = data[place + _ANSWER.size : place + _ANSWER.size + size]
+                place += _ANSWER.size + size
+                yield self._greeted([Epoch(*each) for each in _ENTRY.iter_unpack(entries)], fields[3], fields[2])
                 continue
-            place += HEAD.size
+            place += _HEAD.size
             yield from self._begun(*fields[1:])
         self._rest = data[place:]
 
@@ -248,7 +246,7 @@ class SlaveSide:
         return HandshakeAnswer(tuple(entries), last_epoch, end)
 
     def _begun(self, size: int, offset: int, epoch: int, epoch_start: int, confirm: int) -> Iterator[Piece]:
-        if not 0 <= size <= MOST_BYTES or self.position < 0:
+        if not 0 <= size <= _MOST_BYTES or self.position < 0:
             raise Refused(f"it sent {size} bytes for log offset {offset}")
         entry = Epoch(epoch, epoch_start)
         if size:

@@ -34,7 +34,7 @@ from gantrymq.remoting.codes import RequestCode, ResponseCode
 from gantrymq.remoting.command import Command, request
 from gantrymq.remoting.connection import Connection
 from gantrymq.remoting.headers.base import Header
-from gantrymq.remoting.headers.controller import CleanBrokerDataRequest
+from gantrymq.remoting.headers.controller import CleanBrokerDataRequest, ElectMasterRequest, GetMetaDataResponse
 from gantrymq.remoting.tls_contexts import TlsClient
 from gantrymq.world import World
 from gantrymq_replication.election.controller_headers import (
@@ -42,10 +42,8 @@ from gantrymq_replication.election.controller_headers import (
     AlterResponse,
     ApplyIdRequest,
     ControllerCode,
-    ElectRequest,
     HeartbeatRequest,
     MasterHeader,
-    MetadataResponse,
     NextIdRequest,
     NextIdResponse,
     RegisterRequest,
@@ -73,15 +71,13 @@ from gantrymq_replication.election.identity import Identity, IdentityFiles, in_u
 from gantrymq_replication.election.machine import Standing
 from gantrymq_replication.election.sync_set import Alter
 
-__all__ = ["ControllerEngine", "ControllerRules"]
-
 log = logging.getLogger("gantrymq.replication")
 
-NO_BROKERS: Final = 1 << 32  # added to an id: of no broker
-CLEAN_S: Final = 3.0  # for controllers to see the end of a connection
-CLEAN_AGAIN_S: Final = 0.1
-APPLICATIONS: Final = 5  # for an id, when others apply for the same one
-NO_CANDIDATE: Final = (ControllerCode.ELECT_MASTER_FAILED, ControllerCode.MASTER_NOT_AVAILABLE)
+_NO_BROKERS: Final = 1 << 32  # added to an id: of no broker
+_CLEAN_S: Final = 3.0  # for controllers to see the end of a connection
+_CLEAN_AGAIN_S: Final = 0.1
+_APPLICATIONS: Final = 5  # for an id, when others apply for the same one
+_NO_CANDIDATE: Final = (ControllerCode.ELECT_MASTER_FAILED, ControllerCode.MASTER_NOT_AVAILABLE)
 
 
 @attrs.frozen(kw_only=True)
@@ -142,7 +138,7 @@ class ControllerEngine:
         if granted is not None:
             await self._check_alone(granted.broker_id)
             return granted.broker_id
-        for _ in range(APPLICATIONS):
+        for _ in range(_APPLICATIONS):
             applied = await self._workers.run(self._files.applied)
             if applied is None:
                 names = NextIdRequest(cluster_name=self._rules.cluster, broker_name=self._rules.broker)
@@ -156,7 +152,7 @@ class ControllerEngine:
                 continue
             await self._workers.run(self._files.grant, applied.broker_id)
             return applied.broker_id
-        raise EngineRefused(f"the controller {self._leader} refused {APPLICATIONS} applications for an id")
+        raise EngineRefused(f"the controller {self._leader} refused {_APPLICATIONS} applications for an id")
 
     async def _check_alone(self, broker_id: int) -> None:
         """Refuse to take an id whose broker is alive at another address, which a registration would overwrite.
@@ -300,7 +296,7 @@ class ControllerEngine:
     async def elect(self, progress: Progress) -> Answer:
         """Ask for an election. See `Engine.elect`."""
         await self._heartbeat(progress)
-        header = ElectRequest(
+        header = ElectMasterRequest(
             cluster_name=self._rules.cluster,
             broker_name=self._rules.broker,
             broker_id=self._id,
@@ -312,7 +308,7 @@ class ControllerEngine:
                 RequestCode.CONTROLLER_ELECT_MASTER, header, ok=(ControllerCode.MASTER_STILL_EXIST,)
             )
         except _Refused as error:
-            if error.code in NO_CANDIDATE:
+            if error.code in _NO_CANDIDATE:
                 raise EngineRefused(
                     f"no broker of {self._rules.broker} can be elected: none of its in-sync set is alive ({error})"
                 ) from error
@@ -367,7 +363,7 @@ class ControllerEngine:
         await self._designate(broker_id)
 
     async def _designate(self, broker_id: int) -> Standing:
-        header = ElectRequest(
+        header = ElectMasterRequest(
             cluster_name=self._rules.cluster,
             broker_name=self._rules.broker,
             broker_id=broker_id,
@@ -409,7 +405,7 @@ class ControllerEngine:
             await self._designate(self._id)
             return
         await self._rejoin()
-        standing, other = standing or Standing(None, 0, frozenset(), 0), self._id + NO_BROKERS
+        standing, other = standing or Standing(None, 0, frozenset(), 0), self._id + _NO_BROKERS
         await self._apply(self._own_application(other))
         alive = RemotingClient(self._world, tls=self._tls)  # a controller takes one for dead when its connection closes
         try:
@@ -432,7 +428,7 @@ class ControllerEngine:
 
         With isCleanLivingBroker they would forget the whole set.
         """
-        until = self._clock.monotonic() + CLEAN_S
+        until = self._clock.monotonic() + _CLEAN_S
         while True:
             try:
                 await self.forget(broker_id)
@@ -442,7 +438,7 @@ class ControllerEngine:
                         "the controllers still list broker id %d, which belongs to no broker: %s", broker_id, error
                     )
                     return
-                await self._clock.sleep(CLEAN_AGAIN_S)
+                await self._clock.sleep(_CLEAN_AGAIN_S)
             else:
                 return
 
@@ -527,7 +523,7 @@ class ControllerEngine:
             return "", f"{address} is another server, no controller"
         if answer.code != 0:
             return "", f"{address}: {answer.code} {answer.remark or ''}"
-        leader = MetadataResponse.from_ext(answer.ext).controller_leader_address
+        leader = GetMetaDataResponse.from_ext(answer.ext).controller_leader_address
         return leader or "", f"{address} knows no leader: more than half of the controllers must be alive"
 
     def _closed(self, address: str, connection: Connection) -> None:

@@ -14,27 +14,6 @@ from gantrymq import loose_json
 from gantrymq.errors import FormatError
 from gantrymq.remoting.codes import RequestCode
 from gantrymq.remoting.headers.base import Header, Int32, Int64, header_of
-from gantrymq.remoting.headers.controller import ElectMasterRequest as ElectRequest
-from gantrymq.remoting.headers.controller import GetMetaDataResponse as MetadataResponse
-
-__all__ = [
-    "AlterRequest",
-    "AlterResponse",
-    "ApplyIdRequest",
-    "ControllerCode",
-    "ElectRequest",
-    "HeartbeatRequest",
-    "MasterHeader",
-    "MetadataResponse",
-    "NextIdRequest",
-    "NextIdResponse",
-    "RegisterRequest",
-    "ReplicaInfoRequest",
-    "log_end",
-    "read_set",
-    "replicas_of",
-    "write_set",
-]
 
 
 class ControllerCode(enum.IntEnum):

@@ -34,22 +34,20 @@ from gantrymq_replication.protocol import Refused, keep_records
 from gantrymq_replication.settings import epoch_path
 from gantrymq_replication.slave_log import last_message
 
-__all__ = ["ElectedLog", "MasterLacks", "TooOld", "forget_epochs"]
-
 log = logging.getLogger("gantrymq.replication")
 
-FILE: Final = "confirmed"
-COPY: Final = (
+_FILE: Final = "confirmed"
+_COPY: Final = (
     "this log was copied as a slave of fixed roles: start its master, which is elected first, so that this broker "
     "follows it once. If the master is lost, start this broker once with brokerRole=ASYNC_MASTER"
 )
-THEN: Final = (
+_THEN: Final = (
     "elect this broker by 'gantrymq cluster promote --unclean' (with etcd after a stop of the master), or start it with"
 )
 
 
 def _keep(log_offset: int) -> str:
-    return keep_records(log_offset, THEN)
+    return keep_records(log_offset, _THEN)
 
 
 class TooOld(Refused):
@@ -79,7 +77,7 @@ class ElectedLog:
         self._older = bool(self.problem)  # the list may lack the newest epochs
         self.epochs.cut_from_offset(self.end + 1)
         if not self.problem and not self.epochs.entries and self.end and self._mark.read() is not None:
-            self.problem = COPY
+            self.problem = _COPY
         self.needed = self._read_confirmed() if keeps_confirmed else 0  # without this much, it must not be the master
         if not self.problem and self.end < self.needed:
             self.problem = (
@@ -322,7 +320,7 @@ class ElectedLog:
 
 def confirm_file(broker: Broker) -> Path:
     """Return the file with the confirm offset."""
-    return broker.root / "plugins" / "replication" / FILE
+    return broker.root / "plugins" / "replication" / _FILE
 
 
 async def _whole(work: Coroutine[Any, Any, None]) -> None:

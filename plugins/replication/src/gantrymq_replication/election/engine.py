@@ -12,23 +12,6 @@ from gantrymq.errors import GantryError
 from gantrymq_replication.election.machine import Standing
 from gantrymq_replication.election.sync_set import Alter
 
-__all__ = [
-    "NOTHING",
-    "Answer",
-    "Engine",
-    "EngineError",
-    "EngineRefused",
-    "EngineUnreachable",
-    "OnLost",
-    "OnNews",
-    "Progress",
-    "Terms",
-    "listed",
-    "longer",
-    "not_clean",
-    "waits_for",
-]
-
 OnNews = Callable[[Standing | None], None]
 OnLost = Callable[[str], None]
 

@@ -10,8 +10,6 @@ from gantrymq_replication.election.etcd import EtcdEngine, EtcdSetRules
 from gantrymq_replication.election.etcd_client import Etcd
 from gantrymq_replication.settings import ElectionSettings
 
-__all__ = ["make_engine"]
-
 
 def make_engine(broker: Broker, rules: ElectionSettings, etcd: Etcd | None, *, durable: bool) -> Engine:
     """Return an engine that is not open yet; *durable*: acknowledgements wait for the disk."""

@@ -58,14 +58,12 @@ from gantrymq_replication.election.identity import IdentityFiles, in_use
 from gantrymq_replication.election.machine import Standing
 from gantrymq_replication.election.sync_set import Alter
 
-__all__ = ["EtcdEngine", "EtcdSetRules"]
-
 log = logging.getLogger("gantrymq.replication")
 
-IDS: Final = 5  # attempts to take an id that others take as well
-OLDEST: Final = (3, 4)
-LATE_S: Final = 0.5  # etcd looks for ended leases at such intervals
-RANK_S: Final = 0.5  # a member waits for each one with a longer log
+_IDS: Final = 5  # attempts to take an id that others take as well
+_OLDEST: Final = (3, 4)
+_LATE_S: Final = 0.5  # etcd looks for ended leases at such intervals
+_RANK_S: Final = 0.5  # a member waits for each one with a longer log
 
 
 @attrs.frozen(kw_only=True)
@@ -183,9 +181,9 @@ class EtcdEngine:
     async def _check_version(self) -> None:
         version = await self._etcd.version()
         numbers = version.split(".")
-        if len(numbers) > 1 and all(each.isdigit() for each in numbers[:2]) and tuple(map(int, numbers[:2])) < OLDEST:
+        if len(numbers) > 1 and all(each.isdigit() for each in numbers[:2]) and tuple(map(int, numbers[:2])) < _OLDEST:
             raise EngineRefused(
-                f"etcd is version {version}, and elections need {'.'.join(map(str, OLDEST))} or newer: upgrade etcd"
+                f"etcd is version {version}, and elections need {'.'.join(map(str, _OLDEST))} or newer: upgrade etcd"
             )
 
     async def _new_id(self) -> int:
@@ -201,12 +199,12 @@ class EtcdEngine:
 
     async def _take_id(self, least: int) -> int:
         key = self._base + "ids/next"
-        for _ in range(IDS):
+        for _ in range(_IDS):
             following, compared = await self._next_id()
             number = max(following, least)
             if await self._etcd.commit(Txn(**compared, puts={key: (b"%d" % (number + 1), 0)})):
                 return number
-        raise EngineUnreachable(f"{IDS} attempts to take an id failed, because other brokers took one")
+        raise EngineUnreachable(f"{_IDS} attempts to take an id failed, because other brokers took one")
 
     async def _next_id(self) -> tuple[int, Any]:
         """Return the next id, and the comparison of a transaction that ensures that it is still the next one."""
@@ -343,7 +341,7 @@ class EtcdEngine:
         asked_at = self._clock.monotonic()
         state = await self._renewed(progress)  # an earlier attempt without an answer may have succeeded
         if state.master is None:
-            until = self._clock.monotonic() + RANK_S * self._rank(state, progress)
+            until = self._clock.monotonic() + _RANK_S * self._rank(state, progress)
             while state.master is None and (left := until - self._clock.monotonic()) > 0:
                 self._news.clear()
                 await wait_set(self._clock, self._news, left)
@@ -435,7 +433,7 @@ class EtcdEngine:
         others = {each: state.members[each] for each in state.in_sync & state.members.keys() - {broker_id}}
         least, end = min(self._rules.least_copies, len(state.in_sync)), own["end"]
         why = not_clean(broker_id)
-        if self._clock.monotonic() < self._opened_at + self._rules.member_s + LATE_S:
+        if self._clock.monotonic() < self._opened_at + self._rules.member_s + _LATE_S:
             return f"{why}it waits {self._rules.member_s} s, in which etcd forgets the members that are gone"
         if len(others) + 1 < least:
             return why + waits_for(least, state.in_sync - state.members.keys())

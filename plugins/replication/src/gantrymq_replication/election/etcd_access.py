@@ -15,11 +15,9 @@ from gantrymq.errors import ConfigError
 from gantrymq.world import Files
 from gantrymq_replication.election.etcd_client import EtcdRules
 
-__all__ = ["etcd_access"]
-
-OTHERS: Final = 0o007
-LARGEST: Final = 1 << 20
-LONGEST_PASSWORD: Final = 4096
+_OTHERS: Final = 0o007
+_LARGEST: Final = 1 << 20
+_LONGEST_PASSWORD: Final = 4096
 
 
 def etcd_access(settings: Settings, files: Files, endpoints: tuple[str, ...]) -> EtcdRules:
@@ -67,7 +65,7 @@ def _password(settings: Settings, files: Files, user: str) -> str:
     if not path:
         return password
     status = files.stat(Path(path))
-    if status is not None and status.mode & OTHERS:
+    if status is not None and status.mode & _OTHERS:
         raise ConfigError(
             f"etcdPasswordPath: other users of this machine may read or change {path} (mode {status.mode:04o}); run: "
             f"chmod o= {path}"
@@ -76,7 +74,7 @@ def _password(settings: Settings, files: Files, user: str) -> str:
         found = _read(files, "etcdPasswordPath", path).decode().strip()
     except UnicodeDecodeError:
         found = ""
-    if not found or len(found) > LONGEST_PASSWORD or not found.isprintable():
+    if not found or len(found) > _LONGEST_PASSWORD or not found.isprintable():
         raise ConfigError(f"etcdPasswordPath: {path} must have one line with the password of {user}")
     return found
 
@@ -94,8 +92,8 @@ def _read(files: Files, key: str, path: str) -> bytes:
     status = files.stat(Path(path))
     if status is None:
         raise ConfigError(f"{key}: there is no file {path}")
-    if status.is_dir or status.size > LARGEST:
-        raise ConfigError(f"{key}: {path} is {'a folder' if status.is_dir else f'larger than {LARGEST} bytes'}")
+    if status.is_dir or status.size > _LARGEST:
+        raise ConfigError(f"{key}: {path} is {'a folder' if status.is_dir else f'larger than {_LARGEST} bytes'}")
     try:
         return files.read(Path(path))
     except OSError as error:

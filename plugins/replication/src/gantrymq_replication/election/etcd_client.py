@@ -21,13 +21,11 @@ from gantrymq.errors import ConfigError
 from gantrymq.world import Clock
 from gantrymq_replication.election.engine import EngineRefused, EngineUnreachable
 
-__all__ = ["Etcd", "EtcdClient", "EtcdRules", "KeyValue", "Txn", "explain"]
-
 log = logging.getLogger("gantrymq.replication")
 
-OPTIONS: Final = (("grpc.enable_http_proxy", 0), ("grpc.max_reconnect_backoff_ms", 1000))
-NEEDS_LEADER: Final = (("hasleader", "true"),)  # a member without a majority answers with an error at once
-WATCH_AGAIN_S: Final = 0.5
+_OPTIONS: Final = (("grpc.enable_http_proxy", 0), ("grpc.max_reconnect_backoff_ms", 1000))
+_NEEDS_LEADER: Final = (("hasleader", "true"),)  # a member without a majority answers with an error at once
+_WATCH_AGAIN_S: Final = 0.5
 
 
 class KeyValue(NamedTuple):
@@ -114,7 +112,7 @@ class EtcdClient:
         if rules.tls:
             secure = grpc.ssl_channel_credentials(rules.ca, rules.key, rules.certificate)
         self._channels = [
-            rpc.insecure_channel(each, OPTIONS) if secure is None else rpc.secure_channel(each, secure, OPTIONS)
+            rpc.insecure_channel(each, _OPTIONS) if secure is None else rpc.secure_channel(each, secure, _OPTIONS)
             for each in rules.endpoints
         ]
         self._at = 0  # the endpoint in use
@@ -239,7 +237,7 @@ class EtcdClient:
                 if not isinstance(error, (EngineUnreachable, EngineRefused)):
                     log.warning("the watch of etcd at %s ended: %r", self.endpoint, error)
                 self._next()
-            await self._clock.sleep(WATCH_AGAIN_S)
+            await self._clock.sleep(_WATCH_AGAIN_S)
 
     # --- endpoints ---------------------------------------------------------------------------------------------------
 
@@ -269,7 +267,7 @@ class EtcdClient:
         raise EngineUnreachable(f"etcd does not answer: {'; '.join(sorted(problems))}")
 
     def _metadata(self) -> Iterable[tuple[str, str]]:
-        return (*NEEDS_LEADER, ("token", self._token)) if self._token else NEEDS_LEADER
+        return (*_NEEDS_LEADER, ("token", self._token)) if self._token else _NEEDS_LEADER
 
     async def _authenticate(self) -> None:
         rpc, rules = self._rpc, self._rules
@@ -318,8 +316,8 @@ def _after(prefix: str) -> bytes:
     return last[:-1] + bytes([last[-1] + 1])
 
 
-CONNECTING: Final = re.compile(r"^failed to connect to all addresses; last error: \w+: (?:ipv[46]:\S+: )?")
-MEANINGS: Final[tuple[tuple[str, str], ...]] = (
+_CONNECTING: Final = re.compile(r"^failed to connect to all addresses; last error: \w+: (?:ipv[46]:\S+: )?")
+_MEANINGS: Final[tuple[tuple[str, str], ...]] = (
     ("Connection refused", "nothing listens there"),
     ("DNS resolution failed", "its name is not known"),
     ("Deadline Exceeded", "it did not answer in time"),
@@ -331,19 +329,19 @@ MEANINGS: Final[tuple[tuple[str, str], ...]] = (
     ("etcdserver: user name is empty", "it asks for a user: set etcdUser and etcdPasswordPath"),
     ("etcdserver: authentication is not enabled", "it has no users: remove etcdUser, or run 'etcdctl auth enable'"),
 )
-WITH_TLS: Final[tuple[tuple[str, str], ...]] = (
+_WITH_TLS: Final[tuple[tuple[str, str], ...]] = (
     ("Unwrap failed", "it refuses this broker's certificate: see etcdCertPath"),
     ("Handshake read failed", "it closed the connection during the TLS handshake; if it has no TLS, remove etcdCaPath"),
     ("WRONG_VERSION_NUMBER", "it has no TLS: remove etcdCaPath"),
 )
-WITHOUT_TLS: Final[tuple[tuple[str, str], ...]] = (
+_WITHOUT_TLS: Final[tuple[tuple[str, str], ...]] = (
     ("Socket closed", "it closed the connection; if it has TLS, set etcdCaPath"),
 )
 
 
 def explain(details: str, *, tls: bool) -> str:
     """Return the meaning of gRPC's *details*; unknown ones without their common first words."""
-    for text, meaning in (*MEANINGS, *(WITH_TLS if tls else WITHOUT_TLS)):
+    for text, meaning in (*_MEANINGS, *(_WITH_TLS if tls else _WITHOUT_TLS)):
         if text in details:
             return meaning
-    return CONNECTING.sub("", details)
+    return _CONNECTING.sub("", details)

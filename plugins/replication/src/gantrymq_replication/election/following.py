@@ -33,11 +33,9 @@ from gantrymq_replication.slave_log import last_message
 from gantrymq_replication.streams import HaStreams, Silence
 from gantrymq_replication.traffic import Traffic
 
-__all__ = ["ElectedCopy"]
-
 log = logging.getLogger("gantrymq.replication")
 
-PROOF_S: Final = 1.0  # for the master to handle a report of the records that it lacks
+_PROOF_S: Final = 1.0  # for the master to handle a report of the records that it lacks
 
 
 class Following:
@@ -173,7 +171,7 @@ class Following:
     async def _prove(self) -> None:
         """Report the confirm offset, which the master lacks: it hands over to this broker, or closes the connection."""
         self._link.write(self._side.report(self._log.confirmed))
-        limit = self._broker.world.clock.call_later(PROOF_S, self._link.abort)
+        limit = self._broker.world.clock.call_later(_PROOF_S, self._link.abort)
         with suppress(OSError):
             while await self._link.read():
                 pass
@@ -247,12 +245,12 @@ class Following:
             self._moved()
 
 
-PAUSE_S: Final = 0.2  # between two attempts to copy
-SOON: Final = 25  # such attempts with the same problem; then REFUSED_S between two
-REFUSED_S: Final = 5.0  # the same after logs that do not fit
-TOO_OLD_S: Final = 30.0  # the same after the master has deleted the log after the end of this one
-ASK_S: Final = 0.5  # between two questions for the master's HA address
-TABLES_S: Final = 0.1  # between two looks whether the tables are copied
+_PAUSE_S: Final = 0.2  # between two attempts to copy
+_SOON: Final = 25  # such attempts with the same problem; then REFUSED_S between two
+_REFUSED_S: Final = 5.0  # the same after logs that do not fit
+_TOO_OLD_S: Final = 30.0  # the same after the master has deleted the log after the end of this one
+_ASK_S: Final = 0.5  # between two questions for the master's HA address
+_TABLES_S: Final = 0.1  # between two looks whether the tables are copied
 
 
 class ElectedCopy:
@@ -330,7 +328,7 @@ class ElectedCopy:
     async def _copy_always(self, master: Follow, own_id: int) -> None:
         told, tries = "", 0
         while True:
-            pause, address = PAUSE_S if tries < SOON else REFUSED_S, master.ha_address
+            pause, address = _PAUSE_S if tries < _SOON else _REFUSED_S, master.ha_address
             try:
                 self.ha_address = address = address or await self._address(master)
                 await self._copy(master, own_id, address)
@@ -342,7 +340,7 @@ class ElectedCopy:
                     if self.problem != told:
                         log.exception("the copy of the log failed")
                 if isinstance(error, GantryError):
-                    pause = TOO_OLD_S if isinstance(error, TooOld) else REFUSED_S
+                    pause = _TOO_OLD_S if isinstance(error, TooOld) else _REFUSED_S
             else:
                 continue  # it joins the set now
             tries += 1
@@ -378,7 +376,7 @@ class ElectedCopy:
     async def _tables_copied(self) -> None:
         """Return when this broker has the tables of its master. Until then it follows as a learner."""
         while self._lacks_tables():
-            await self._clock.sleep(TABLES_S)
+            await self._clock.sleep(_TABLES_S)
 
     async def _address(self, master: Follow) -> str:
         """Return the HA address of *master*, as soon as a name server reports it."""
@@ -390,5 +388,5 @@ class ElectedCopy:
             )
             self._reported.clear()
             self._broker.registration.changed()
-            await wait_set(self._clock, self._reported, ASK_S)
+            await wait_set(self._clock, self._reported, _ASK_S)
         return self._master.ha_address

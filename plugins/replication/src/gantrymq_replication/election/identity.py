@@ -17,8 +17,6 @@ from typing import NamedTuple
 from gantrymq.errors import ConfigError, StoreDamaged
 from gantrymq.world import Files, Lock
 
-__all__ = ["Identity", "IdentityFiles", "in_use", "lock_identity"]
-
 
 class Identity(NamedTuple):
     """An id of the controller, applied for or granted."""

@@ -35,22 +35,6 @@ import attrs
 from gantrymq.errors import ConfigError
 from gantrymq_replication.election.sync_set import ANY_TABLES, Alter, SetRules, SyncSet
 
-__all__ = [
-    "Alter",
-    "BecomeMaster",
-    "Decision",
-    "Elect",
-    "Fence",
-    "Fencing",
-    "Follow",
-    "Machine",
-    "Renew",
-    "RoleRules",
-    "StandDown",
-    "Standing",
-    "Unfence",
-]
-
 
 class Fencing(enum.Enum):
     """When a master stops by itself."""
@@ -146,7 +130,7 @@ class _Role(enum.Enum):
     SLAVE = "slave"
 
 
-NEVER = float("-inf")
+_NEVER = float("-inf")
 NOT_CONFIRMED = "no engine has confirmed in time that it is still the master"
 NO_MASTER = "there is no master, and no member of the in-sync set was elected yet"
 
@@ -176,9 +160,9 @@ class Machine:
         self._known = False  # whether a standing was learned
         self._served = -1  # the last epoch that this broker was named for
         self._left = -1  # an epoch that this broker was the master of and is not any more
-        self._deadline = NEVER
-        self._lost_at = NEVER
-        self._epoch_at = NEVER  # when `epoch` was learned; earlier requests may have an older answer
+        self._deadline = _NEVER
+        self._lost_at = _NEVER
+        self._epoch_at = _NEVER  # when `epoch` was learned; earlier requests may have an older answer
         self._fenced = True  # whether the last decision was to fence
         self._busy: type[Renew | Elect] | None = None  # the request under way
         self._renew_at = self._elect_at = self._hint_at = now
@@ -289,7 +273,7 @@ class Machine:
         elif own:
             decisions = []
             if self.set is not None and self._role is _Role.MASTER:
-                self.set.read(standing.members, standing.set_epoch, NEVER if asked_at is None else asked_at)
+                self.set.read(standing.members, standing.set_epoch, _NEVER if asked_at is None else asked_at)
         elif self._role is not _Role.SLAVE:
             decisions = self._changed(standing)  # another broker is the master of this epoch
         elif (standing.address, standing.ha_address) != (before.address, before.ha_address):
@@ -300,7 +284,7 @@ class Machine:
             self._deadline = max(self._deadline, asked_at + self._rules.lease_s - self._rules.margin_s)
             if self._role is _Role.MASTER and now < self._deadline:
                 self._problem = NOT_CONFIRMED  # an earlier one is over
-        elif own and self._deadline == NEVER:
+        elif own and self._deadline == _NEVER:
             self._renew_at = min(self._renew_at, now)  # the lease of a notification is not known
         return decisions + self._look(now)
 
@@ -314,12 +298,12 @@ class Machine:
             "(or this broker belongs to another set). 'gantrymq cluster explain' names the command that ends that, see "
             "'When the engine has lost its data' in the documentation of elected masters"
         )
-        self._deadline, self._lost_at = NEVER, now
+        self._deadline, self._lost_at = _NEVER, now
 
     def _changed(self, standing: Standing) -> list[Decision]:
         told = self._role is _Role.NONE and self._problem == self.unelectable
         decisions = self._stop_serving(f"epoch {standing.epoch} has begun")
-        self._deadline = NEVER
+        self._deadline = _NEVER
         if standing.master is None:
             return decisions + self._without_master()
         self._no_master = NO_MASTER
@@ -348,7 +332,7 @@ class Machine:
         """End a role; an epoch that this broker leaves as its master is not taken up again."""
         if self._role in (_Role.MASTER, _Role.BECOMING):
             self._left = max(self._left, self._served)
-        self._role, self.set, self._deadline = _Role.NONE, None, NEVER
+        self._role, self.set, self._deadline = _Role.NONE, None, _NEVER
 
     def _stop_serving(self, reason: str) -> list[Decision]:
         self._problem = reason
@@ -371,7 +355,7 @@ class Machine:
         self._problem = problem
         self._renew_at = self._hint_at = now
         if self._rules.fences_on_loss:
-            self._deadline, self._lost_at = NEVER, now
+            self._deadline, self._lost_at = _NEVER, now
         return self._look(now)
 
     def handed_over(self, now: float) -> list[Decision]:
@@ -383,7 +367,7 @@ class Machine:
 
     def doubted(self, problem: str, now: float) -> list[Decision]:
         """Fence a master that may have handed over, until a request made from now on says that it is still one."""
-        self._problem, self._deadline, self._lost_at = problem, NEVER, now
+        self._problem, self._deadline, self._lost_at = problem, _NEVER, now
         return self.hinted(now)
 
     def hinted(self, now: float) -> list[Decision]:

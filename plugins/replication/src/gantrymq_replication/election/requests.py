@@ -37,16 +37,14 @@ from gantrymq_replication.election.machine import Machine
 from gantrymq_replication.election.service import ElectionService
 from gantrymq_replication.traffic import Departures
 
-__all__ = ["CHANGE_MASTER", "ElectionRequests"]
-
 CHANGE_MASTER: Final = cast(RequestCode, 65031)
-FIXED: Final = "this broker has a fixed role: the master of its set is not elected (enableControllerMode=false)"
-SEEN_S: Final = 12.0  # for the other broker to be elected
-LOOK_S: Final = 0.005
+_FIXED: Final = "this broker has a fixed role: the master of its set is not elected (enableControllerMode=false)"
+_SEEN_S: Final = 12.0  # for the other broker to be elected
+_LOOK_S: Final = 0.005
 
 
 @header_of(CHANGE_MASTER)
-class ChangeMasterRequest(Header):
+class _ChangeMasterRequest(Header):
     """See the module."""
 
     act: str
@@ -70,16 +68,16 @@ class ElectionRequests:
         Raises:
             RequestRefused: code 1, with a sentence; nothing has changed then, unless it says so.
         """
-        wish = ChangeMasterRequest.from_ext(asked.ext)
+        wish = _ChangeMasterRequest.from_ext(asked.ext)
         service = self._election
         machine = service.machine
         if not service.enabled and wish.act == "forget" and wish.host:
             self._forget_host(wish.host)
             return _answer(asked, {"brokerId": 0, "epoch": 0})
         if not service.enabled:
-            raise RequestRefused(1, FIXED)
+            raise RequestRefused(1, _FIXED)
         if machine is None:
-            raise RequestRefused(1, service.election.problem if service.election is not None else FIXED)
+            raise RequestRefused(1, service.election.problem if service.election is not None else _FIXED)
         epoch, began = machine.epoch, service.now
         try:
             if wish.act == "forget" and wish.broker_id is not None:
@@ -96,7 +94,7 @@ class ElectionRequests:
         if departures is None or not departures.forget(host):
             raise RequestRefused(1, f"this broker has lost no slave at {host}, or it is not the master")
 
-    async def _change(self, wish: ChangeMasterRequest, machine: Machine) -> None:
+    async def _change(self, wish: _ChangeMasterRequest, machine: Machine) -> None:
         election, engine = self._election.election, self._election.engine
         assert election is not None
         if wish.act in ("handover", "demote"):
@@ -114,14 +112,14 @@ class ElectionRequests:
 
     async def _seen(self, machine: Machine, epoch: int, clock: Clock, *, own: bool) -> dict[str, Any]:
         """Wait for the master of a later epoch; *own*: this broker is to be it, and may have been named before."""
-        until = clock.monotonic() + SEEN_S
+        until = clock.monotonic() + _SEEN_S
         while (machine.epoch <= epoch or machine.master is None) and not (own and machine.is_master):
             if clock.monotonic() > until:
                 raise RequestRefused(
                     1,
-                    f"no other master was seen within {SEEN_S:g} s; 'gantrymq cluster explain' says how it stands",
+                    f"no other master was seen within {_SEEN_S:g} s; 'gantrymq cluster explain' says how it stands",
                 )
-            await clock.sleep(LOOK_S)
+            await clock.sleep(_LOOK_S)
         return {"brokerId": machine.master, "epoch": machine.epoch}
 
 

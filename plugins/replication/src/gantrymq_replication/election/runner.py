@@ -24,7 +24,6 @@ from gantrymq_replication.election.engine import (
     not_clean,
 )
 from gantrymq_replication.election.machine import (
-    Alter,
     BecomeMaster,
     Decision,
     Elect,
@@ -39,20 +38,18 @@ from gantrymq_replication.election.machine import (
     Unfence,
 )
 from gantrymq_replication.election.statistics import ElectionCounts
-from gantrymq_replication.election.sync_set import SetRules, SyncSet
-
-__all__ = ["Election", "ElectionRules", "Host", "Mastered"]
+from gantrymq_replication.election.sync_set import Alter, SetRules, SyncSet
 
 log = logging.getLogger("gantrymq.replication")
 
-TICK_S: Final = 0.1
-OPEN_S: Final = 2.0  # between two attempts to register
-HAND_OVER_S: Final = 3.0  # for slaves to confirm the log
-SETTLE_S: Final = 0.02  # for messages that were accepted before to be appended
-AGAIN_S: Final = 1.0  # between two attempts to change the role
-MARGIN_SHARE: Final = 2 / 9  # of the lease: for clocks of different speed, and the last step of an acknowledgement
+_TICK_S: Final = 0.1
+_OPEN_S: Final = 2.0  # between two attempts to register
+_HAND_OVER_S: Final = 3.0  # for slaves to confirm the log
+_SETTLE_S: Final = 0.02  # for messages that were accepted before to be appended
+_AGAIN_S: Final = 1.0  # between two attempts to change the role
+_MARGIN_SHARE: Final = 2 / 9  # of the lease: for clocks of different speed, and the last step of an acknowledgement
 
-RoleChange: TypeAlias = BecomeMaster | Follow | StandDown
+_RoleChange: TypeAlias = BecomeMaster | Follow | StandDown
 
 
 class Mastered(NamedTuple):
@@ -62,7 +59,7 @@ class Mastered(NamedTuple):
     end: int
 
 
-class Host(Protocol):
+class _Host(Protocol):
     """The broker, as the election uses it."""
 
     def progress(self) -> Progress:
@@ -100,7 +97,7 @@ class ElectionRules(NamedTuple):
 class Election:
     """The election of one broker. `machine` is None until the broker has an id."""
 
-    def __init__(self, world: World, engine: Engine, host: Host, rules: ElectionRules, unelectable: str = "") -> None:
+    def __init__(self, world: World, engine: Engine, host: _Host, rules: ElectionRules, unelectable: str = "") -> None:
         """*unelectable*: why this broker must not be the master, such as a damaged epoch file; empty if it may."""
         self._clock, self._engine, self._host, self._rules = world.clock, engine, host, rules
         self._unelectable = unelectable
@@ -113,7 +110,7 @@ class Election:
         self._tasks = set[asyncio.Task[None]]()
         self._stopped = False
         self._fenced = False  # and the log says so
-        self._next: RoleChange | None = None
+        self._next: _RoleChange | None = None
         self._changed = asyncio.Event()
         self._known: tuple[int, int | None] = (0, None)  # epoch and master
         self._compared = ""  # why the log of this broker may not be whole
@@ -218,15 +215,15 @@ class Election:
     async def _copied(self, machine: Machine, successor: int) -> None:
         """Return when the *successor* has all, and the set, if messages can be acknowledged."""
         began = self._clock.monotonic()
-        await self._clock.sleep(SETTLE_S)
+        await self._clock.sleep(_SETTLE_S)
         while (followers := machine.set) is not None:
             follower, end = followers.followers.get(successor), self._host.log_end()
             # With too few copies in sync nothing is acknowledged, however long this waits for the others.
             confirmed = followers.confirmed >= end or not followers.enough
             if follower is not None and follower.acked >= end and confirmed:
                 return
-            if self._clock.monotonic() - began > HAND_OVER_S:
-                raise EngineRefused(f"the in-sync set did not confirm the log within {HAND_OVER_S:g} s")
+            if self._clock.monotonic() - began > _HAND_OVER_S:
+                raise EngineRefused(f"the in-sync set did not confirm the log within {_HAND_OVER_S:g} s")
             await self._clock.sleep(0.005)
         raise EngineRefused("this broker is not the master any more")
 
@@ -255,7 +252,7 @@ class Election:
             except Exception as error:
                 log.exception("this broker takes no part in the election")
                 self.problem = _sentence(error)
-            await self._clock.sleep(OPEN_S)
+            await self._clock.sleep(_OPEN_S)
             self.counts.look(None, self._clock.monotonic())
         self.problem, self.own_id, self.refused = "", own_id, False
         terms = self._engine.terms
@@ -263,7 +260,7 @@ class Election:
             own_id=own_id,
             fencing=self._rules.fencing,
             lease_s=terms.lease_s,
-            margin_s=terms.lease_s * MARGIN_SHARE,
+            margin_s=terms.lease_s * _MARGIN_SHARE,
             renew_s=terms.renew_s,
             fences_on_loss=terms.fences_on_loss,
         )
@@ -280,8 +277,8 @@ class Election:
                 self.counts.look(machine, self._clock.monotonic())
             except Exception:  # without ticks, no lease would be renewed
                 log.exception("a look at the election failed")
-                await self._clock.sleep(AGAIN_S)
-            await self._clock.sleep(TICK_S)
+                await self._clock.sleep(_AGAIN_S)
+            await self._clock.sleep(_TICK_S)
 
     async def _compare(self, machine: Machine) -> None:
         """Allow the election of this broker when the engine allows it, unless it follows a master before."""
@@ -300,7 +297,7 @@ class Election:
             machine.unelectable = self._compared = told
             if not told:
                 return
-            await self._clock.sleep(AGAIN_S)
+            await self._clock.sleep(_AGAIN_S)
 
     def take_as_whole(self) -> None:
         """Allow the election of this broker although its log may not be whole, on the decision of an operator."""
@@ -409,14 +406,14 @@ class Election:
                     log.warning("%s", self.problem)
                 if isinstance(change, BecomeMaster):
                     await self._decline(machine, self.problem)
-                await self._clock.sleep(AGAIN_S)
+                await self._clock.sleep(_AGAIN_S)
                 self._next = self._next or change
                 self._changed.set()
             else:
                 self.problem = ""
                 while machine.own and machine.unelectable and not self._changed.is_set():
                     await self._decline(machine, machine.unelectable)
-                    await self._clock.sleep(AGAIN_S)
+                    await self._clock.sleep(_AGAIN_S)
 
     async def _decline(self, machine: Machine, reason: str) -> None:
         """Ask the engine to elect another member: this broker was elected but cannot serve."""

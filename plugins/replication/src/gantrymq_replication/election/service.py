@@ -43,19 +43,17 @@ from gantrymq_replication.gate import ElectedGate
 from gantrymq_replication.settings import ETCD, FIRST_S, ElectionSettings, HaSettings, settings_without_effect
 from gantrymq_replication.streams import HaStreams
 
-__all__ = ["ElectionService"]
-
 log = logging.getLogger("gantrymq.replication")
 
-LAST_S: Final = 2.0  # for the in-sync set to get the rest of the log, at the stop
-LOOK_S: Final = 0.01  # between two looks whether all is confirmed
-NAMED_S: Final = 0.3  # grace period for the next master to register before this broker leaves the route
-CONFIRM_S: Final = 2.0  # for the engine to confirm the id, at the start
-KEEP_S: Final = 1.0  # between two updates of the kept confirm offset
-UNKNOWN_S: Final = 10.0  # between two questions for an id that no broker has
-MOST_UNKNOWN: Final = 64
-NOT_YET: Final = "the election has not begun"
-NO_ID: Final = "this broker is not registered before the engine confirms that it has an id in its set"
+_LAST_S: Final = 2.0  # for the in-sync set to get the rest of the log, at the stop
+_LOOK_S: Final = 0.01  # between two looks whether all is confirmed
+_NAMED_S: Final = 0.3  # grace period for the next master to register before this broker leaves the route
+_CONFIRM_S: Final = 2.0  # for the engine to confirm the id, at the start
+_KEEP_S: Final = 1.0  # between two updates of the kept confirm offset
+_UNKNOWN_S: Final = 10.0  # between two questions for an id that no broker has
+_MOST_UNKNOWN: Final = 64
+_NOT_YET: Final = "the election has not begun"
+_NO_ID: Final = "this broker is not registered before the engine confirms that it has an id in its set"
 
 
 class ElectionService:
@@ -174,7 +172,7 @@ class ElectionService:
         broker.role.start_services_after(self._all_shown)
         broker.role.guard(self._refusal)
         self._granted_id = 0 if granted is None else granted.broker_id
-        broker.registration.change(held=NO_ID)
+        broker.registration.change(held=_NO_ID)
         self._gate.open(self, self._ha.slave_timeout_s)
         self.port = ElectedPort(broker, self._ha, self._streams, self.log, self)
         await self.port.open()
@@ -202,10 +200,10 @@ class ElectionService:
         except GantryError as error:
             log.info("this master ends without a successor: %s", error)
             return
-        until = self.clock.monotonic() + LAST_S
+        until = self.clock.monotonic() + _LAST_S
         while self.is_serving and self.clock.monotonic() < until:
             await self.clock.sleep(0.01)
-        await self.clock.sleep(NAMED_S)
+        await self.clock.sleep(_NAMED_S)
         self._register(self.election.own_id)
 
     async def stop(self) -> None:
@@ -243,7 +241,7 @@ class ElectionService:
             await self.copy.stops(machine.standing.address, election.own_id)
 
     async def _set_has_all(self) -> None:
-        until = self.clock.monotonic() + LAST_S
+        until = self.clock.monotonic() + _LAST_S
         while self.is_serving and self.confirmed < self.log.end and self.clock.monotonic() < until:
             await self.clock.sleep(0.01)
 
@@ -296,7 +294,7 @@ class ElectionService:
         if machine is not None and not self._stopping and machine.may_accept(now):
             return None
         if self._stopping or machine is None:
-            problem = "this broker stops" if self._stopping else self.election.problem if self.election else NOT_YET
+            problem = "this broker stops" if self._stopping else self.election.problem if self.election else _NOT_YET
             return ServiceNotAvailable(f"service not available now: {problem}")
         problem = machine.problem(now)
         if not machine.is_master and self.election is not None and self.election.problem:
@@ -324,7 +322,7 @@ class ElectionService:
 
     async def _keep_always(self) -> None:
         while True:
-            await self.clock.sleep(KEEP_S)
+            await self.clock.sleep(_KEEP_S)
             try:
                 self._look_at_id()
                 await self._keep()
@@ -343,15 +341,15 @@ class ElectionService:
         self.broker.registration.change(broker_id=broker_id, held="")
 
     async def settle_id(self) -> None:
-        """Wait until the engine has confirmed the id, refused it or not answered, `CONFIRM_S` at most, and register.
+        """Wait until the engine has confirmed the id, refused it or not answered, `_CONFIRM_S` at most, and register.
 
         So a broker is registered when its start ends. Its other services must have started, because it may be elected.
         """
-        until = self.now + CONFIRM_S
+        until = self.now + _CONFIRM_S
         while (election := self.election) is not None and self.now < until:
             if election.own_id or election.refused or election.unreachable:
                 break
-            await self.clock.sleep(LOOK_S)
+            await self.clock.sleep(_LOOK_S)
         self._look_at_id()
 
     def _look_at_id(self) -> None:
@@ -369,7 +367,7 @@ class ElectionService:
                 self._register(own_id)
         elif election.problem:
             self._registers = False
-            self.broker.registration.change(held=f"{NO_ID}: {election.problem}")
+            self.broker.registration.change(held=f"{_NO_ID}: {election.problem}")
 
     # --- roles --------------------------------------------------------------------------------------------------------
 
@@ -400,7 +398,7 @@ class ElectionService:
         """Wait until the log that a new master began with is visible: its services read their progress there."""
         end = self.log.end
         while self.confirmed < end:
-            await self.clock.sleep(LOOK_S)
+            await self.clock.sleep(_LOOK_S)
 
     async def follow(self, master: Follow) -> None:
         """Copy the log of *master*. See `Host.follow`."""
@@ -462,8 +460,8 @@ class ElectionService:
     async def unknown(self, broker_id: int) -> str:
         """Return why *broker_id* is not known as the id of a broker of the set. See `serving.Elected`.
 
-        The engine is asked once for an id that it has, and for another one at most every `UNKNOWN_S`. While it does not
-        answer, slaves are served.
+        The engine is asked once for an id that it has, and for another one at most every `_UNKNOWN_S`. While it does
+        not answer, slaves are served.
         """
         machine, engine = self.machine, self.engine
         if machine is None or broker_id in self._ids | machine.standing.members:
@@ -476,9 +474,9 @@ class ElectionService:
             if known:
                 self._ids.add(broker_id)
                 return ""
-            if len(self._unknown) >= MOST_UNKNOWN:
+            if len(self._unknown) >= _MOST_UNKNOWN:
                 self._unknown.clear()
-            self._unknown[broker_id] = self.now + UNKNOWN_S
+            self._unknown[broker_id] = self.now + _UNKNOWN_S
         return f"no broker of this set has the id {broker_id}"
 
     def connected(self, serving: SlaveServing, slave: SlaveHandshake, acked: int) -> None:

@@ -6,8 +6,6 @@ from collections.abc import Iterable
 
 from gantrymq_replication.election.machine import Machine
 
-__all__ = ["Away", "ElectionCounts"]
-
 
 class ElectionCounts:
     """Counts elections, the time without a master, and answers of the engine. Times are monotonic seconds."""

@@ -26,13 +26,11 @@ from gantrymq.remoting.connection import Connection
 from gantrymq.remoting.serving import serves
 from gantrymq.world.clock import wait_set
 
-__all__ = ["ASK_TABLES", "TableCopies", "TablesLeader"]
-
 ASK_TABLES: Final = cast(RequestCode, 65036)  # GantryMQ's own
-MOST_WAIT_MS: Final = 10_000
+_MOST_WAIT_MS: Final = 10_000
 
 
-class TablesLeader(Protocol):
+class _TablesLeader(Protocol):
     """The election, as the copies of tables use it."""
 
     @property
@@ -56,7 +54,7 @@ class TableCopies:
     name = "table_copies"
     roles = frozenset(Role)
 
-    def __init__(self, leader: TablesLeader) -> None:
+    def __init__(self, leader: _TablesLeader) -> None:
         self.number = 0  # of the newest save in this epoch
         self.copied: dict[int, int] = {}  # the newest save that a slave has, by broker id
         self._leader = leader
@@ -131,7 +129,7 @@ class TableCopies:
         ext = asked.ext or {}
         try:
             broker_id, number = int(ext["brokerId"]), int(ext["number"])
-            wait_ms = min(int(ext["waitMillis"]), MOST_WAIT_MS)
+            wait_ms = min(int(ext["waitMillis"]), _MOST_WAIT_MS)
         except (KeyError, ValueError) as error:
             raise InvalidParameter(f"brokerId, number and waitMillis were expected as numbers: {error}") from error
         self._check_leads()
