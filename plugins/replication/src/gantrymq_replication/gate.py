@@ -152,7 +152,7 @@ def _late() -> Unconfirmed:
     return Unconfirmed(_LATE, Unconfirmed.FLUSH_SLAVE_TIMEOUT)
 
 
-class _Confirming(Protocol):
+class Confirming(Protocol):
     """A broker with an elected role, as its gate asks it."""
 
     @property
@@ -177,13 +177,13 @@ class ElectedGate(_OffsetGate):
 
     def __init__(self) -> None:
         super().__init__()
-        self._broker: _Confirming | None = None
+        self._broker: Confirming | None = None
 
     def applies(self, settings: Settings) -> bool:
         """Return whether roles are elected."""
         return settings.flag("enableControllerMode")
 
-    def open(self, broker: _Confirming, late_s: float) -> None:
+    def open(self, broker: Confirming, late_s: float) -> None:
         """Begin; senders wait for *late_s* seconds at most."""
         self._broker, self.late_s = broker, late_s
 

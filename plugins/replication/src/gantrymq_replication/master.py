@@ -47,7 +47,7 @@ class _Shared:
     changed: Callable[[], None]  # called after each report and when a slave is gone
 
 
-class _SlaveConnection(ServedSlave):
+class SlaveConnection(ServedSlave):
     """Serves one slave until it is gone."""
 
     def __init__(self, shared: _Shared, link: Link) -> None:
@@ -152,7 +152,7 @@ class MasterService:
 
     def __init__(self, gate: ReplicaGate, acting: ActingService) -> None:
         self.replicas: Replicas | None = None
-        self.port: HaPort[_SlaveConnection] | None = None
+        self.port: HaPort[SlaveConnection] | None = None
         self._gate, self._acting = gate, acting
         self._cancel: list[Callable[[], object]] = []
         self._timer: Timer | None = None
@@ -189,7 +189,7 @@ class MasterService:
         )
         port = self.port = HaPort(
             *(broker, rules, HaStreams(broker.world, broker.settings), self.replicas.departures),
-            make=lambda link: _SlaveConnection(shared, link),
+            make=lambda link: SlaveConnection(shared, link),
             serves=lambda: True,
             ended=self._ended,
         )
@@ -220,7 +220,7 @@ class MasterService:
         await self.port.end_all(reason)
         self._gate.close()
 
-    def _ended(self, connection: _SlaveConnection) -> None:
+    def _ended(self, connection: SlaveConnection) -> None:
         if self.port is not None:
             connection.ended(self.port.refusals)
         self._warn_of_lack()

@@ -53,7 +53,7 @@ from gantrymq_replication.traffic import Departure
 
 
 @attrs.frozen(kw_only=True)
-class _SlaveState:
+class SlaveState:
     """A slave that is connected to this master."""
 
     address: str
@@ -87,7 +87,7 @@ class State:
 
     master: bool
     end: int  # of the log
-    slaves: Sequence[_SlaveState] = ()  # connected; none on a slave
+    slaves: Sequence[SlaveState] = ()  # connected; none on a slave
     wanted: int = 1  # copies in sync that the settings ask for; 1 on a slave
     lack: str = ""  # why acknowledgements cannot wait for slaves; empty if they can, or do not
     departures: Sequence[Departure] | None = None  # None: this broker keeps none
@@ -156,7 +156,7 @@ def fixed_state(
         return State(master=True, copying=copying, lack=master.lack, **common)
     in_sync = replicas.in_sync(end, now)
     slaves = [
-        _SlaveState(
+        SlaveState(
             address=each.address,
             acked=each.acked,
             next_offset=each.next_offset,
@@ -221,12 +221,12 @@ def elected_state(broker: Broker, election: ElectionService, tables: TablesServi
     )
 
 
-def _slaves(election: ElectionService, end: int, now: float) -> list[_SlaveState]:
+def _slaves(election: ElectionService, end: int, now: float) -> list[SlaveState]:
     machine = election.machine
     held = machine.set if machine is not None else None
     followers, members = ({}, frozenset[int]()) if held is None else (held.followers, held.members)
     return [
-        _SlaveState(
+        SlaveState(
             address=each.address,
             acked=each.side.acked,
             next_offset=each.side.next_offset,

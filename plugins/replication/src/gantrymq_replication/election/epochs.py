@@ -166,7 +166,7 @@ def parse_epochs(content: bytes) -> list[Epoch]:
     return entries
 
 
-class _LoadedEpochs(NamedTuple):
+class LoadedEpochs(NamedTuple):
     """The result of reading the file at the start."""
 
     epochs: EpochList
@@ -185,7 +185,7 @@ class EpochFile:
         """Whether there is a list, or an older one."""
         return any(self._files.stat(each) is not None for each in (self.path, self._backup))
 
-    def load(self) -> _LoadedEpochs:
+    def load(self) -> LoadedEpochs:
         """Return the list; empty if there is no file yet.
 
         A list from the older ``.bak`` may lack the newest epochs. It is enough to follow a master, whose list completes
@@ -205,9 +205,9 @@ class EpochFile:
                 problems.append(f"{path}: {error}")
                 continue
             older = f"the older list in {path.name} is used, so this broker must follow a master before it may be one"
-            return _LoadedEpochs(found, f"{problems[0]}; {older}" if problems else "")
+            return LoadedEpochs(found, f"{problems[0]}; {older}" if problems else "")
         if all(problem.endswith(" is missing") for problem in problems):
-            return _LoadedEpochs(EpochList(), "")
+            return LoadedEpochs(EpochList(), "")
         raise StoreDamaged(
             f"the list of epochs of the log cannot be read: {'; '.join(problems)}. Restore it from a backup of this "
             "broker; or, while another broker is the master, remove both files, so that the logs are compared"

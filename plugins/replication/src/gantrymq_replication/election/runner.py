@@ -59,7 +59,7 @@ class Mastered(NamedTuple):
     end: int
 
 
-class _Host(Protocol):
+class Host(Protocol):
     """The broker, as the election uses it."""
 
     def progress(self) -> Progress:
@@ -97,7 +97,7 @@ class ElectionRules(NamedTuple):
 class Election:
     """The election of one broker. `machine` is None until the broker has an id."""
 
-    def __init__(self, world: World, engine: Engine, host: _Host, rules: ElectionRules, unelectable: str = "") -> None:
+    def __init__(self, world: World, engine: Engine, host: Host, rules: ElectionRules, unelectable: str = "") -> None:
         """*unelectable*: why this broker must not be the master, such as a damaged epoch file; empty if it may."""
         self._clock, self._engine, self._host, self._rules = world.clock, engine, host, rules
         self._unelectable = unelectable

@@ -248,13 +248,13 @@ class ElectionService:
     # --- the log ------------------------------------------------------------------------------------------------------
 
     def progress(self) -> Progress:
-        """Return how far the log is. See `Host.progress`."""
+        """Return how far the log is."""
         machine, log = self.machine, self.log
         electable = self.rules.learner or machine is None or not machine.unelectable
         return Progress(log.epochs.last_epoch, log.surely, self.confirmed, electable, log.whole)
 
     def log_end(self) -> int:
-        """Return the end of the log. See `Host.log_end`."""
+        """Return the end of the log."""
         return self.log.end
 
     @property
@@ -372,7 +372,7 @@ class ElectionService:
     # --- roles --------------------------------------------------------------------------------------------------------
 
     async def become_master(self, epoch: int) -> Mastered:
-        """Begin *epoch* at the end of the log. See `Host.become_master`."""
+        """Begin *epoch* at the end of the log."""
         self.is_serving = False
         await self.copy.end()
         await self.port.end_all(f"epoch {epoch} begins")
@@ -401,7 +401,7 @@ class ElectionService:
             await self.clock.sleep(_LOOK_S)
 
     async def follow(self, master: Follow) -> None:
-        """Copy the log of *master*. See `Host.follow`."""
+        """Copy the log of *master*."""
         await self._stand_down(f"broker id {master.master} is the master of epoch {master.epoch}", master.epoch)
         self._followed_ids = frozenset({master.master})
         self.on_follow()
@@ -409,7 +409,7 @@ class ElectionService:
             self.copy.begin(master, self.election.own_id if self.election is not None else 0)
 
     async def stand_down(self, reason: str) -> None:
-        """Serve reads only. See `Host.stand_down`."""
+        """Serve reads only."""
         await self._stand_down(reason, self.broker.role.epoch)
 
     async def _stand_down(self, reason: str, epoch: int) -> None:
@@ -458,7 +458,7 @@ class ElectionService:
         return ""
 
     async def unknown(self, broker_id: int) -> str:
-        """Return why *broker_id* is not known as the id of a broker of the set. See `serving.Elected`.
+        """Return why *broker_id* is not known as the id of a broker of the set.
 
         The engine is asked once for an id that it has, and for another one at most every `_UNKNOWN_S`. While it does
         not answer, slaves are served.
@@ -490,7 +490,7 @@ class ElectionService:
             election.do(machine.connected(slave.broker_id, acked, slave.learner, self.now, tables))
 
     def surpassed(self, slave: SlaveHandshake) -> None:
-        """Hand over to a slave that has confirmed more than this master has. See `serving.Elected`."""
+        """Hand over to a slave that has confirmed more than this master has."""
         if self.election is not None:
             self.election.give_way(slave.broker_id)
 
@@ -541,7 +541,7 @@ class ElectionService:
 
     @property
     def tables_everywhere(self) -> int:
-        """The newest save of topics and groups that the in-sync set has. See `TablesLeader`."""
+        """The newest save of topics and groups that the in-sync set has."""
         machine = self.machine
         return machine.set.tables_everywhere if machine is not None and machine.set is not None else -1
 

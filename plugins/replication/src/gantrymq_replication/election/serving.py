@@ -28,7 +28,7 @@ from gantrymq_replication.traffic import Departures
 log = logging.getLogger("gantrymq.replication")
 
 
-class _Elected(Protocol):
+class Elected(Protocol):
     """The master, as its connections use it."""
 
     @property
@@ -61,7 +61,7 @@ class _Elected(Protocol):
 class _Frames:
     """Transfers of one epoch each, with the confirm offset; see `sending.Frames`."""
 
-    def __init__(self, side: MasterSide, own: ElectedLog, elected: _Elected) -> None:
+    def __init__(self, side: MasterSide, own: ElectedLog, elected: Elected) -> None:
         self._side, self._log, self._elected = side, own, elected
         self._told = -1  # the confirm offset that was sent last
 
@@ -84,7 +84,7 @@ class _Frames:
 class SlaveServing(ServedSlave):
     """Serves one slave until it is gone."""
 
-    def __init__(self, elected: _Elected, own: ElectedLog, sent: SentLog, link: Link) -> None:
+    def __init__(self, elected: Elected, own: ElectedLog, sent: SentLog, link: Link) -> None:
         self._elected, self._log = elected, own
         self.side = MasterSide()
         super().__init__(sent, link, _Frames(self.side, own, elected))
@@ -163,7 +163,7 @@ class ElectedPort(HaPort[SlaveServing]):
     """The HA port of a broker with an elected role."""
 
     def __init__(
-        self, broker: Broker, rules: HaSettings, streams: HaStreams, own: ElectedLog, elected: _Elected
+        self, broker: Broker, rules: HaSettings, streams: HaStreams, own: ElectedLog, elected: Elected
     ) -> None:
         busy_poll = BusyPoll(broker.world, broker.settings.number("busyPollMicros") / 1_000_000)
         flushed = broker.store.flushed if own.durable else None

@@ -51,7 +51,7 @@ class Alter(NamedTuple):
 
 
 @attrs.define(eq=False)
-class _Follower:
+class Follower:
     """A slave that copies the log of this epoch."""
 
     acked: int
@@ -95,7 +95,7 @@ class SyncSet:
         """*confirmed*: by earlier masters, as far as it is known; *end*: of the log."""
         self._rules, self.members, self.set_epoch = rules, frozenset(members), set_epoch
         self.confirmed = confirmed  # every member has the log up to here; consumers see no more
-        self.followers: dict[int, _Follower] = {}
+        self.followers: dict[int, Follower] = {}
         self._possible: dict[int, frozenset[int]] = {}  # by number: requests that may have succeeded
         self._unanswered: dict[int, float] = {}  # by number: since when the outcome is unknown
         self._number = 0
@@ -123,7 +123,7 @@ class SyncSet:
 
     def connected(self, broker_id: int, acked: int, learner: bool, now: float, tables: int = ANY_TABLES) -> None:
         """Count a slave that follows this epoch now; its log is equal to the master's up to *acked*."""
-        follower = self.followers[broker_id] = _Follower(acked, learner, now)
+        follower = self.followers[broker_id] = Follower(acked, learner, now)
         follower.report(acked, self._end, now)
         self._has_tables(follower, tables, now)
         self._recount()
@@ -151,7 +151,7 @@ class SyncSet:
         if follower is not None and follower.tables != ANY_TABLES:
             self._has_tables(follower, number, now)
 
-    def _has_tables(self, follower: _Follower, number: int, now: float) -> None:
+    def _has_tables(self, follower: Follower, number: int, now: float) -> None:
         follower.tables = number
         follower.tables_late_since = float("inf") if number >= self._tables else min(follower.tables_late_since, now)
 
@@ -220,7 +220,7 @@ class SyncSet:
             return False
         return not follower.learner and (follower.acked >= self._end or late <= self._rules.max_late_s)
 
-    def _enters(self, follower: _Follower, now: float) -> bool:
+    def _enters(self, follower: Follower, now: float) -> bool:
         # A follower that caught up with an end of this epoch has its start, which RocketMQ's master asks for.
         caught_up = follower.acked >= self._end or now - follower.caught_up_at <= self._rules.max_late_s
         if follower.tables < self._tables:

@@ -30,7 +30,7 @@ ASK_TABLES: Final = cast(RequestCode, 65036)  # GantryMQ's own
 _MOST_WAIT_MS: Final = 10_000
 
 
-class _TablesLeader(Protocol):
+class TablesLeader(Protocol):
     """The election, as the copies of tables use it."""
 
     @property
@@ -54,7 +54,7 @@ class TableCopies:
     name = "table_copies"
     roles = frozenset(Role)
 
-    def __init__(self, leader: _TablesLeader) -> None:
+    def __init__(self, leader: TablesLeader) -> None:
         self.number = 0  # of the newest save in this epoch
         self.copied: dict[int, int] = {}  # the newest save that a slave has, by broker id
         self._leader = leader
