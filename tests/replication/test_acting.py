@@ -18,8 +18,8 @@ from gantrymq.interfaces import GetLimit
 from gantrymq.model.names import HALF_TOPIC
 from gantrymq.model.queue import Queue
 from gantrymq.model.role import Role
+from gantrymq_replication.acting.acting_service import ActingService
 from gantrymq_replication.acting.rules import RETURN_S, START_S, ActingRules
-from gantrymq_replication.acting.service import ActingService
 
 SEEDS = range(int(os.environ.get("GANTRYMQ_REPLICATION_SEEDS", "1")))
 

@@ -8,7 +8,7 @@ from ha_pairs import service
 from gantrymq.model.names import HALF_TOPIC
 from gantrymq.model.queue import Queue
 from gantrymq.model.topic import TopicConfig
-from gantrymq_replication.acting.service import ActingService
+from gantrymq_replication.acting.acting_service import ActingService
 
 
 def test_nothing_behind_a_delayed_message_without_another_broker_is_sent():

@@ -8,8 +8,8 @@ from ha_pairs import service
 
 from gantrymq.client import Client
 from gantrymq.model.role import Role
-from gantrymq_replication.acting.peer_settings import OF_MASTERS, OF_NAME_SERVERS, problem_of
-from gantrymq_replication.acting.service import ActingService
+from gantrymq_replication.acting.acting_service import ActingService
+from gantrymq_replication.acting.group import OF_MASTERS, OF_NAME_SERVERS, problem_of
 
 
 def problem(group):

@@ -18,7 +18,7 @@ from gantrymq.interfaces import Broker
 from gantrymq.remoting.busy_poll import BusyPoll
 from gantrymq.world import Timer
 from gantrymq.world.clock import wait_set
-from gantrymq_replication.acting.service import ActingService
+from gantrymq_replication.acting.acting_service import ActingService
 from gantrymq_replication.damage import DurableMark
 from gantrymq_replication.gate import ReplicaGate
 from gantrymq_replication.ha_port import HaPort, Refusals, ServedSlave

@@ -40,7 +40,7 @@ import attrs
 
 from gantrymq.interfaces import Broker
 from gantrymq.model.role import Role
-from gantrymq_replication.acting.service import ActingService
+from gantrymq_replication.acting.acting_service import ActingService
 from gantrymq_replication.copying import Copying
 from gantrymq_replication.election.epochs import NO_END
 from gantrymq_replication.election.following import Following

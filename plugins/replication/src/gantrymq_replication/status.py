@@ -22,7 +22,7 @@ from gantrymq.remoting.command import Command, response_to
 from gantrymq.remoting.connection import Connection
 from gantrymq.remoting.headers.base import Header, Int64, header_of
 from gantrymq.remoting.serving import serves
-from gantrymq_replication.acting.service import ActingService
+from gantrymq_replication.acting.acting_service import ActingService
 from gantrymq_replication.election.service import ElectionService
 from gantrymq_replication.master import MasterService
 from gantrymq_replication.metric_families import election_metrics, replication_metrics

@@ -2,10 +2,15 @@
 
     master   takes over the progress of its slaves while it was away (`takeover`), then serves
     slave    each syncBrokerMemberGroupPeriod, and when a name server reports a change (905), asks the members and acts,
-             or stops acting (`rules`); it also stops when it is connected to its master, and when 906 tells that a
-             master returns, so that its answers to 43, 45 and 60 are final
+             or stops acting (`rules`); it also stops when it is connected to its master, and when 906 announces a
+             returning master, so that its answers to 43, 45 and 60 are final
 
 Without ``enableSlaveActingMaster=true`` it does nothing.
+
+A slave may also have acted for a master whose process was paused: frozen, on a suspended machine, or with a blocked
+event loop (`PauseWatch`). Its timer is due every `_STEP_S`, so that of all timers that expired meanwhile it is one of
+the first to be called, before services deliver due messages. Monotonic time stops while a machine is suspended, wall
+time does not; so a step of the wall clock counts as well.
 
 Source: apache/rocketmq broker/.../BrokerController.java (startServiceWithoutCondition, sendHeartbeat,
 syncBrokerMemberGroup), broker/.../processor/AdminBrokerProcessor.java (exchangeBrokerHaInfo, notifyMinBrokerIdChange).
@@ -15,6 +20,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections.abc import Callable
 from typing import Final
 
 from gantrymq.errors import ConfigError, GantryError
@@ -28,11 +34,10 @@ from gantrymq.remoting.command import Command, response_to
 from gantrymq.remoting.connection import Connection
 from gantrymq.remoting.serving import in_operation, serves
 from gantrymq.remoting.tls_settings import client_of
-from gantrymq.world.clock import wait_set
+from gantrymq.world import Clock
+from gantrymq.world.clock import Timer, wait_set
 from gantrymq_replication.acting.escape_bridge import Escape, NoEscape
-from gantrymq_replication.acting.group import ExchangeHaInfo, Group, MinBrokerIdChange
-from gantrymq_replication.acting.pause_watch import PauseWatch
-from gantrymq_replication.acting.peer_settings import PeerSettings
+from gantrymq_replication.acting.group import ExchangeHaInfo, Group, MinBrokerIdChange, PeerSettings
 from gantrymq_replication.acting.rules import ActingRules
 from gantrymq_replication.acting.takeover import take_over
 from gantrymq_replication.settings import SLAVE, HaSettings
@@ -264,3 +269,33 @@ class ActingService:
                 self._announced = connection
                 connection.on_close(lambda gone: self._gone(gone, master))
         return response_to(asked, 0, None, ExchangeHaInfo().to_ext())
+
+
+_STEP_S: Final = 0.1
+
+
+class PauseWatch:
+    """Calls back after a pause of the process."""
+
+    def __init__(self, clock: Clock, longest_s: float, noticed: Callable[[float], object]) -> None:
+        """*noticed* is called in the first turn of the event loop, with the seconds, if they exceed *longest_s*."""
+        self._clock, self._longest_s, self._noticed = clock, longest_s, noticed
+        self._timer: Timer | None = None
+
+    def start(self) -> None:
+        """Begin to watch."""
+        self._began = self._clock.monotonic(), self._clock.now_ms()
+        self._timer = self._clock.call_later(_STEP_S, self._step)
+
+    def stop(self) -> None:
+        """End the watch."""
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+
+    def _step(self) -> None:
+        monotonic, now_ms = self._began
+        self.start()
+        took_s = max(self._began[0] - monotonic, (self._began[1] - now_ms) / 1000)
+        if took_s > self._longest_s:
+            self._noticed(took_s)
