@@ -29,6 +29,7 @@ _PAGE_BYTES: Final = 4096
 _MAGIC: Final = MAGIC_V1.to_bytes(4, "big")[:3]  # how the magics of both versions begin, 4 bytes after a record's start
 BLANK_MAGIC: Final = MAGIC_BLANK.to_bytes(4, "big")
 _LEAST_ZEROS: Final = 16
+_FILE: Final = "durable"
 
 
 def is_damaged(start: int, data: bytes, place: int) -> bool:
@@ -98,9 +99,6 @@ async def keep(broker: Broker, read: Callable[[int, int], Awaitable[bytes]], sta
     except OSError as error:
         raise StoreError(f"what differs from the master's log cannot be kept in {folder}: {error}") from error
     return str(folder)
-
-
-_FILE: Final = "durable"
 
 
 class DurableMark:

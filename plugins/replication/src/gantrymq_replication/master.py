@@ -34,6 +34,12 @@ from gantrymq_replication.traffic import Departure
 log = logging.getLogger("gantrymq.replication")
 
 _BRIEF_S = 10.0  # a slave that is gone sooner, for the same reason as before, is not logged again
+_TOO_FEW: Final = (
+    "too few slaves are connected and near (%d are connected; inSyncReplicas=%d needs %d): sends are stored and "
+    "answered with 11 SLAVE_NOT_AVAILABLE until there are enough"
+)
+_LAST_S: Final = 2.0  # for slaves to get the rest of the log, at the stop
+_REVIEW_S: Final = 0.5  # between two looks at the slaves, if any are needed
 
 
 @attrs.frozen
@@ -125,23 +131,6 @@ class SlaveConnection(ServedSlave):
             departures.untold.add(departure.host)
         else:
             log.log(logging.WARNING if self.problem else logging.INFO, "slave %s is gone: %s", self.address, problem)
-
-
-def _new_slave_from(shared: _Shared) -> int:
-    """Return where a slave with an empty log begins: at the oldest log file, or at the newest."""
-    low, high = shared.sent.raw.log_range()
-    if not shared.sent.rules.from_last_file:
-        return low
-    newest = [each.end for each in shared.sent.raw.sealed_segments() if each.end <= high]
-    return newest[-1] if newest else low
-
-
-_TOO_FEW: Final = (
-    "too few slaves are connected and near (%d are connected; inSyncReplicas=%d needs %d): sends are stored and "
-    "answered with 11 SLAVE_NOT_AVAILABLE until there are enough"
-)
-_LAST_S: Final = 2.0  # for slaves to get the rest of the log, at the stop
-_REVIEW_S: Final = 0.5  # between two looks at the slaves, if any are needed
 
 
 class MasterService:
@@ -277,6 +266,15 @@ class MasterService:
         if self._timer is not None and self.replicas is not None and self._rules.least_copies > 1:
             end, now = self._raw_log.log_range().max_offset, self._broker.world.clock.monotonic()
             self._broker.role.refuse(self.replicas.shortage(end, now))
+
+
+def _new_slave_from(shared: _Shared) -> int:
+    """Return where a slave with an empty log begins: at the oldest log file, or at the newest."""
+    low, high = shared.sent.raw.log_range()
+    if not shared.sent.rules.from_last_file:
+        return low
+    newest = [each.end for each in shared.sent.raw.sealed_segments() if each.end <= high]
+    return newest[-1] if newest else low
 
 
 def _warn(rules: HaSettings) -> None:

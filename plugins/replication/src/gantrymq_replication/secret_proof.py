@@ -46,6 +46,16 @@ _RESPONSE_BYTES: Final = _NONCE_BYTES + _PROOF_BYTES
 _SHORTEST_SECRET: Final = 16
 _LONGEST_SECRET: Final = 4096
 _OTHERS: Final = 0o007  # permission bits
+_LIMIT_S: Final = 5.0  # for the peer
+_NO_RESPONSE: Final = (
+    "it did not prove that it knows the secret of this master's haSecretPath; set haSecretPath there too (a slave of "
+    "RocketMQ has no such setting)"
+)
+_NO_CHALLENGE: Final = (
+    "it did not ask for the secret of haSecretPath within {:g} s: set haSecretPath there too, or leave it out here (a "
+    "master of RocketMQ has no such setting)"
+)
+_NO_PROOF: Final = "it refuses this broker's secret; haSecretPath needs a file with the same secret on both"
 
 
 def read_secret(files: Files, path: str) -> bytes:
@@ -135,19 +145,6 @@ class SlaveIdentity:
 def _mac(secret: bytes, label: bytes, *parts: bytes) -> bytes:
     """Return the MAC of *parts*, all but the last of a fixed length."""
     return hmac.digest(secret, _PURPOSE + label + b"".join(parts), "sha256")
-
-
-_LIMIT_S: Final = 5.0  # for the peer
-
-_NO_RESPONSE: Final = (
-    "it did not prove that it knows the secret of this master's haSecretPath; set haSecretPath there too (a slave of "
-    "RocketMQ has no such setting)"
-)
-_NO_CHALLENGE: Final = (
-    "it did not ask for the secret of haSecretPath within {:g} s: set haSecretPath there too, or leave it out here (a "
-    "master of RocketMQ has no such setting)"
-)
-_NO_PROOF: Final = "it refuses this broker's secret; haSecretPath needs a file with the same secret on both"
 
 
 async def identify_slave(link: Link, secret: bytes, world: World) -> None:

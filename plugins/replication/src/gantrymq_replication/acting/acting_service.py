@@ -46,6 +46,7 @@ from gantrymq_replication.slave import SlaveService
 log = logging.getLogger("gantrymq.replication")
 
 _TAKE_OVER_S: Final = 10.0  # for a master that returns without a start
+_STEP_S: Final = 0.1
 
 
 class ActingService:
@@ -269,9 +270,6 @@ class ActingService:
                 self._announced = connection
                 connection.on_close(lambda gone: self._gone(gone, master))
         return response_to(asked, 0, None, ExchangeHaInfo().to_ext())
-
-
-_STEP_S: Final = 0.1
 
 
 class PauseWatch:

@@ -39,6 +39,15 @@ from gantrymq_replication.peers import ask, settings_in, settings_lines
 log = logging.getLogger("gantrymq.replication")
 
 _CALL_S: Final = 1.0  # sendHeartbeatTimeoutMillis
+_SETTINGS_PERIOD_S: Final = 10.0
+_SETTINGS_CALL_S: Final = 2.0
+OF_NAME_SERVERS: Final = {
+    "supportActingMaster": "consumers are not sent to a slave that acts for its master",
+    "notifyMinBrokerIdChanged": "a slave is not told at once that its master is missing",
+}
+OF_MASTERS: Final = {
+    "enableSlaveActingMaster": "when it returns, it takes nothing over, and what this slave has delivered comes again"
+}
 
 
 class Group:
@@ -115,17 +124,6 @@ class MinBrokerIdChange(Header):
     min_broker_addr: str | None = None
     offline_broker_addr: str | None = None
     ha_broker_addr: str | None = None
-
-
-_SETTINGS_PERIOD_S: Final = 10.0
-_SETTINGS_CALL_S: Final = 2.0
-OF_NAME_SERVERS: Final = {
-    "supportActingMaster": "consumers are not sent to a slave that acts for its master",
-    "notifyMinBrokerIdChanged": "a slave is not told at once that its master is missing",
-}
-OF_MASTERS: Final = {
-    "enableSlaveActingMaster": "when it returns, it takes nothing over, and what this slave has delivered comes again"
-}
 
 
 class PeerSettings:

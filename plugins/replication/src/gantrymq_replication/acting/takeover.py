@@ -46,11 +46,13 @@ _PAUSE_S: Final = 1.0
 _CALL_S: Final = 5.0
 _OFFSETS: Final = "consumerOffset.json"
 _DELAYS: Final = "delayOffset.json"
+_TIMER_HANDOVER: Final = "timerHandover.json"  # the plugin schedule reads it
+_TIMER_FIELDS: Final = 8  # bytes of each
 
 
 @attrs.frozen
-class _Told:
-    """The answer of a slave."""
+class _Answers:
+    """The answers of a slave."""
 
     offsets: bytes  # of groups
     delays: bytes
@@ -63,7 +65,7 @@ async def take_over(
     """Take over the progress of the slaves, within *longest_s*, and become the master; *own*: its addresses for 906."""
     clock = broker.world.clock
     until = clock.monotonic() + longest_s
-    told: dict[str, _Told | None] = {}  # by address; the last answer of each
+    told: dict[str, _Answers | None] = {}  # by address; the last answer of each
     waits, problem = "", _NO_NAME_SERVER
     while True:
         members = await group.members()
@@ -101,7 +103,7 @@ async def take_over(
     await _install(broker, {address: answer for address, answer in told.items() if answer is not None})
 
 
-async def _progress(client: RemotingClient, address: str, own: ExchangeHaInfo) -> _Told | None:
+async def _progress(client: RemotingClient, address: str, own: ExchangeHaInfo) -> _Answers | None:
     """Stop a slave from acting, and return its progress; None for RocketMQ 4, whose slaves do not act.
 
     Raises:
@@ -119,11 +121,11 @@ async def _progress(client: RemotingClient, address: str, own: ExchangeHaInfo) -
         timers = bytes((await ask(client, address, RequestCode.GET_TIMER_CHECK_POINT, _CALL_S)).payload)
     except BrokerRefused as refusal:
         log.info("slave %s has no timers: %s", address, refusal)
-        return _Told(offsets, delays, None)
-    return _Told(offsets, delays, timers)
+        return _Answers(offsets, delays, None)
+    return _Answers(offsets, delays, timers)
 
 
-async def _install(broker: Broker, told: dict[str, _Told]) -> None:
+async def _install(broker: Broker, told: dict[str, _Answers]) -> None:
     """Add the answers of slaves to the tables; skip those that cannot be read."""
     config, taken = broker.root / "config", []
     files = dict((await broker.tables.snapshot()).files)
@@ -153,10 +155,6 @@ async def _install(broker: Broker, told: dict[str, _Told]) -> None:
 def _text(broker: Broker, path: Path) -> str:
     files = broker.world.files
     return "" if files.stat(path) is None else files.read(path).decode()
-
-
-_TIMER_HANDOVER: Final = "timerHandover.json"  # the plugin schedule reads it
-_TIMER_FIELDS: Final = 8  # bytes of each
 
 
 def higher_offsets(own: str, theirs: bytes) -> str:

@@ -26,6 +26,27 @@ log = logging.getLogger("gantrymq.replication")
 _OPTIONS: Final = (("grpc.enable_http_proxy", 0), ("grpc.max_reconnect_backoff_ms", 1000))
 _NEEDS_LEADER: Final = (("hasleader", "true"),)  # a member without a majority answers with an error at once
 _WATCH_AGAIN_S: Final = 0.5
+_CONNECTING: Final = re.compile(r"^failed to connect to all addresses; last error: \w+: (?:ipv[46]:\S+: )?")
+_MEANINGS: Final[tuple[tuple[str, str], ...]] = (
+    ("Connection refused", "nothing listens there"),
+    ("DNS resolution failed", "its name is not known"),
+    ("Deadline Exceeded", "it did not answer in time"),
+    ("CERTIFICATE_VERIFY_FAILED", "its certificate is not signed by an authority in etcdCaPath"),
+    ("Hostname Verification", "its certificate is for other names than the one in etcdEndpoints"),
+    ("etcdserver: no leader", "it knows no leader: more than half of etcd's members must be alive"),
+    ("etcdserver: request timed out", "it has no majority: more than half of etcd's members must be alive"),
+    ("etcdserver: authentication failed", "its name or password is wrong; see etcdUser and etcdPasswordPath"),
+    ("etcdserver: user name is empty", "it asks for a user: set etcdUser and etcdPasswordPath"),
+    ("etcdserver: authentication is not enabled", "it has no users: remove etcdUser, or run 'etcdctl auth enable'"),
+)
+_WITH_TLS: Final[tuple[tuple[str, str], ...]] = (
+    ("Unwrap failed", "it refuses this broker's certificate: see etcdCertPath"),
+    ("Handshake read failed", "it closed the connection during the TLS handshake; if it has no TLS, remove etcdCaPath"),
+    ("WRONG_VERSION_NUMBER", "it has no TLS: remove etcdCaPath"),
+)
+_WITHOUT_TLS: Final[tuple[tuple[str, str], ...]] = (
+    ("Socket closed", "it closed the connection; if it has TLS, set etcdCaPath"),
+)
 
 
 class KeyValue(NamedTuple):
@@ -314,29 +335,6 @@ def _after(prefix: str) -> bytes:
     """Return the first key after those with *prefix*."""
     last = prefix.encode()
     return last[:-1] + bytes([last[-1] + 1])
-
-
-_CONNECTING: Final = re.compile(r"^failed to connect to all addresses; last error: \w+: (?:ipv[46]:\S+: )?")
-_MEANINGS: Final[tuple[tuple[str, str], ...]] = (
-    ("Connection refused", "nothing listens there"),
-    ("DNS resolution failed", "its name is not known"),
-    ("Deadline Exceeded", "it did not answer in time"),
-    ("CERTIFICATE_VERIFY_FAILED", "its certificate is not signed by an authority in etcdCaPath"),
-    ("Hostname Verification", "its certificate is for other names than the one in etcdEndpoints"),
-    ("etcdserver: no leader", "it knows no leader: more than half of etcd's members must be alive"),
-    ("etcdserver: request timed out", "it has no majority: more than half of etcd's members must be alive"),
-    ("etcdserver: authentication failed", "its name or password is wrong; see etcdUser and etcdPasswordPath"),
-    ("etcdserver: user name is empty", "it asks for a user: set etcdUser and etcdPasswordPath"),
-    ("etcdserver: authentication is not enabled", "it has no users: remove etcdUser, or run 'etcdctl auth enable'"),
-)
-_WITH_TLS: Final[tuple[tuple[str, str], ...]] = (
-    ("Unwrap failed", "it refuses this broker's certificate: see etcdCertPath"),
-    ("Handshake read failed", "it closed the connection during the TLS handshake; if it has no TLS, remove etcdCaPath"),
-    ("WRONG_VERSION_NUMBER", "it has no TLS: remove etcdCaPath"),
-)
-_WITHOUT_TLS: Final[tuple[tuple[str, str], ...]] = (
-    ("Socket closed", "it closed the connection; if it has TLS, set etcdCaPath"),
-)
 
 
 def explain(details: str, *, tls: bool) -> str:

@@ -36,6 +36,12 @@ from gantrymq_replication.traffic import Traffic
 log = logging.getLogger("gantrymq.replication")
 
 _PROOF_S: Final = 1.0  # for the master to handle a report of the records that it lacks
+_PAUSE_S: Final = 0.2  # between two attempts to copy
+_SOON: Final = 25  # such attempts with the same problem; then `_REFUSED_S` between two
+_REFUSED_S: Final = 5.0  # the same after logs that do not fit
+_TOO_OLD_S: Final = 30.0  # the same after the master has deleted the log after the end of this one
+_ASK_S: Final = 0.5  # between two questions for the master's HA address
+_TABLES_S: Final = 0.1  # between two looks whether the tables are copied
 
 
 class Following:
@@ -243,14 +249,6 @@ class Following:
         if completed or confirmed > self._log.confirmed:
             self._log.confirm(min(confirmed, self._appending.end))
             self._moved()
-
-
-_PAUSE_S: Final = 0.2  # between two attempts to copy
-_SOON: Final = 25  # such attempts with the same problem; then REFUSED_S between two
-_REFUSED_S: Final = 5.0  # the same after logs that do not fit
-_TOO_OLD_S: Final = 30.0  # the same after the master has deleted the log after the end of this one
-_ASK_S: Final = 0.5  # between two questions for the master's HA address
-_TABLES_S: Final = 0.1  # between two looks whether the tables are copied
 
 
 class ElectedCopy:
