@@ -33,7 +33,7 @@ from gantrymq.broker.counted_plugins import CountFailure, Listeners
 from gantrymq.broker.identity import Identity
 from gantrymq.broker.registering.cluster_queues import ClusterQueues
 from gantrymq.broker.registering.register_messages import RegisterMessages
-from gantrymq.broker.registering.told_masters import Master, ToldMasters
+from gantrymq.broker.registering.reported_masters import Master, ReportedMasters
 from gantrymq.broker.tables.topics import TopicTable
 from gantrymq.errors import BrokerRefused, ClientError, FormatError, GantryError
 from gantrymq.model.data_version import DataVersion
@@ -85,7 +85,7 @@ class Registration:
         self.cluster, self.broker_name, self.address = identity.cluster, identity.broker_name, identity.address
         self.cluster_queues = ClusterQueues(identity, topics, client, name_servers).readable
         self._master_told = Listeners[[str, str]]("the master's address", failed)
-        self._masters = ToldMasters()
+        self._masters = ReportedMasters()
         self.held = ""  # why this broker is not to be registered for now
         client.on_close(self._lost)
 

@@ -4,7 +4,7 @@ import logging
 
 import pytest
 
-from gantrymq.broker.registering.told_masters import Master, ToldMasters
+from gantrymq.broker.registering.reported_masters import Master, ReportedMasters
 
 X, Y = Master("x:1", "x:2"), Master("y:1", "y:2")
 
@@ -27,7 +27,7 @@ X, Y = Master("x:1", "x:2"), Master("y:1", "y:2")
     ],
 )
 def test_the_present_master_stays_while_any_name_server_tells_it(answers, present):
-    masters, changes = ToldMasters(), []
+    masters, changes = ReportedMasters(), []
     for name_server, told in answers:
         before = masters.present
         changed = masters.lost(name_server) if told == "lost" else masters.heard(name_server, told)
@@ -38,7 +38,7 @@ def test_the_present_master_stays_while_any_name_server_tells_it(answers, presen
 
 def test_a_disagreement_is_logged_once_and_again_after_it_ended(caplog):
     caplog.set_level(logging.WARNING)
-    masters = ToldMasters()
+    masters = ReportedMasters()
     for _ in range(3):
         masters.heard("a", X)
         masters.heard("b", Y)
