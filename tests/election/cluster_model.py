@@ -18,11 +18,11 @@ from gantrymq_replication.election.machine import (
     Follow,
     Machine,
     Renew,
-    RoleRules,
+    RoleSettings,
     StandDown,
     Standing,
 )
-from gantrymq_replication.election.sync_set import SetRules
+from gantrymq_replication.election.sync_set import SyncSetSettings
 
 TTL = 9.0
 TIMEOUT = 3.0
@@ -199,7 +199,7 @@ class ModelBroker:
         self.waiting = []  # positions of values to acknowledge
         self.following = None
         self.slaves = {}
-        rules = RoleRules(
+        rules = RoleSettings(
             own_id=self.id, fencing=self.fencing, lease_s=TTL, fences_on_loss=not self.world.engine.leases, renew_s=1.0
         )
         self.machine = Machine(rules, self.set_rules(self.id), self.now, self.epochs.last_epoch)
@@ -395,7 +395,7 @@ class World:
         doubt = {} if leases else {"doubt_s": 30.0}
 
         def set_rules(own_id):
-            return SetRules(own_id=own_id, max_late_s=5.0, **{**doubt, **rules})
+            return SyncSetSettings(own_id=own_id, max_late_s=5.0, **{**doubt, **rules})
 
         for each in range(1, brokers + 1):
             self.brokers[each] = ModelBroker(self, each, fencing, set_rules)

@@ -2,8 +2,8 @@
 
 from fake_broker import FakeBroker
 
-from gantrymq_replication.election.etcd import EtcdEngine, EtcdSetRules
-from gantrymq_replication.election.etcd_client import EtcdClient, EtcdRules
+from gantrymq_replication.election.etcd import EtcdEngine, EtcdEngineSettings
+from gantrymq_replication.election.etcd_client import EtcdClient, EtcdClientSettings
 
 LEASE_S = 3
 
@@ -15,8 +15,8 @@ async def etcd_broker(world, folder, endpoints, broker="broker-a", client=None, 
     def engine(fake):
         return EtcdEngine(
             world,
-            EtcdClient(world.clock, EtcdRules(endpoints=endpoints, **(client or {}))),
-            EtcdSetRules(
+            EtcdClient(world.clock, EtcdClientSettings(endpoints=endpoints, **(client or {}))),
+            EtcdEngineSettings(
                 cluster="DefaultCluster",
                 broker=broker,
                 address=fake.address,

@@ -34,7 +34,7 @@ from gantrymq_testing.simulated import Link
 from gantrymq_testing.simulated.loop import OWNER
 
 ENGINE = "10.0.0.8"
-CALL_S = 1.5  # as EtcdRules.call_s
+CALL_S = 1.5  # as EtcdClientSettings.call_s
 
 
 class Faults:

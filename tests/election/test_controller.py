@@ -18,7 +18,7 @@ from gantrymq.remoting.codes import RequestCode
 from gantrymq.remoting.command import Command, decode
 from gantrymq.remoting.frame import FrameDecoder
 from gantrymq.remoting.headers.controller import ElectMasterRequest
-from gantrymq_replication.election.controller import ControllerEngine, ControllerRules
+from gantrymq_replication.election.controller import ControllerEngine, ControllerSettings
 from gantrymq_replication.election.controller_headers import (
     AlterRequest,
     ApplyIdRequest,
@@ -101,7 +101,7 @@ class Controllers:
         self.news, self.lost = [], []
         self.engine = ControllerEngine(
             world,
-            ControllerRules(
+            ControllerSettings(
                 addresses=tuple(each.address for each in self.peers),
                 cluster="DefaultCluster",
                 broker="broker-a",

@@ -13,7 +13,7 @@ from java_controllers import start_controllers, start_jraft_controllers
 from polling import until
 
 from gantrymq.world.real import real_world
-from gantrymq_replication.election.controller import ControllerEngine, ControllerRules
+from gantrymq_replication.election.controller import ControllerEngine, ControllerSettings
 from gantrymq_replication.election.machine import Fencing
 
 pytestmark = pytest.mark.interop
@@ -33,7 +33,7 @@ class Set:
         def engine(fake):
             return ControllerEngine(
                 self.world,
-                ControllerRules(
+                ControllerSettings(
                     addresses=self.addresses,
                     cluster="DefaultCluster",
                     broker=broker,

@@ -13,8 +13,8 @@ from memory_etcd import MemoryEtcd
 
 from gantrymq_replication.election.engine import EngineRefused, Progress
 from gantrymq_replication.election.epochs import Epoch, EpochList
-from gantrymq_replication.election.etcd import EtcdEngine, EtcdSetRules
-from gantrymq_replication.election.etcd_client import EtcdRules
+from gantrymq_replication.election.etcd import EtcdEngine, EtcdEngineSettings
+from gantrymq_replication.election.etcd_client import EtcdClientSettings
 from gantrymq_replication.election.sync_set import Alter
 from gantrymq_testing import simulated
 
@@ -33,7 +33,7 @@ class Set:
         self.world.files.make_dirs(identity.parent)
         client = self.etcd.client()
         names = {"cluster": "DefaultCluster", "broker": "broker-a", "address": address, "ha_address": address}
-        return EtcdEngine(self.world, client, EtcdSetRules(**names, identity=identity, **rules))
+        return EtcdEngine(self.world, client, EtcdEngineSettings(**names, identity=identity, **rules))
 
     async def start(self, name, *, durable=True, priority=1 << 30, end=0, epochs=(), **more):
         broker = FakeBroker(
@@ -355,7 +355,7 @@ def test_lost_answers_and_deaths(seed):
 
 
 def test_passwords_and_keys_are_not_shown():
-    assert "word" not in repr(EtcdRules(endpoints=("a:1",), user="u", password="word", key=b"word"))
+    assert "word" not in repr(EtcdClientSettings(endpoints=("a:1",), user="u", password="word", key=b"word"))
 
 
 def test_etcd_knows_the_ids_that_were_given():

@@ -11,7 +11,7 @@ pytest.importorskip("gantrymq_replication")
 from test_etcd import BASE, LEASE_S, simulate
 
 from gantrymq_replication.election.engine import EngineError, EngineRefused, EngineUnreachable, Progress
-from gantrymq_replication.election.etcd_client import EtcdClient, EtcdRules
+from gantrymq_replication.election.etcd_client import EtcdClient, EtcdClientSettings
 from gantrymq_replication.election.identity import IdentityFiles
 from gantrymq_replication.election.sync_set import Alter
 
@@ -322,7 +322,7 @@ def test_a_watch_goes_on_after_each_kind_of_end():
 
         client = object.__new__(EtcdClient)
         client._clock, client._at, client._token = clock, 0, "old"
-        client._rules, client._channels = EtcdRules(endpoints=("e:1",)), [None]
+        client._rules, client._channels = EtcdClientSettings(endpoints=("e:1",)), [None]
         client._rpc = SimpleNamespace(
             WatchStub=lambda channel: SimpleNamespace(Watch=lambda metadata: calls.append(metadata) or Stream()),
             WatchRequest=lambda **more: None,

@@ -16,20 +16,20 @@ from gantrymq_replication.election.machine import (
     Follow,
     Machine,
     Renew,
-    RoleRules,
+    RoleSettings,
     StandDown,
     Standing,
     Unfence,
 )
-from gantrymq_replication.election.sync_set import SetRules
+from gantrymq_replication.election.sync_set import SyncSetSettings
 
 OWN = 1
 
 
 def machine(*, epoch=0, least_copies=1, **rules):
     return Machine(
-        RoleRules(own_id=OWN, lease_s=9.0, margin_s=2.0, renew_s=3.0, **rules),
-        SetRules(own_id=OWN, least_copies=least_copies),
+        RoleSettings(own_id=OWN, lease_s=9.0, margin_s=2.0, renew_s=3.0, **rules),
+        SyncSetSettings(own_id=OWN, least_copies=least_copies),
         0.0,
         epoch,
     )
@@ -132,7 +132,7 @@ def test_the_fail_safe_goes_on_while_every_member_follows():
     alone = master(asked_at=0.0, fencing=Fencing.FAILSAFE)
     assert not alone.leased(7.0)
     with pytest.raises(ConfigError, match="needs allAckInSyncStateSet"):
-        Machine(RoleRules(own_id=1, fencing=Fencing.FAILSAFE), SetRules(own_id=1, all_in_sync=False), 0.0)
+        Machine(RoleSettings(own_id=1, fencing=Fencing.FAILSAFE), SyncSetSettings(own_id=1, all_in_sync=False), 0.0)
 
 
 def test_a_broken_connection_fences_until_a_later_answer():

@@ -4,12 +4,12 @@ import pytest
 
 pytest.importorskip("gantrymq_replication")
 
-from gantrymq_replication.election.sync_set import ANY_TABLES, Alter, SetRules, SyncSet
+from gantrymq_replication.election.sync_set import ANY_TABLES, Alter, SyncSet, SyncSetSettings
 
 
 def sync_set(members=(1,), set_epoch=5, *, confirmed=0, end=100, least_copies=1, **rules):
     return SyncSet(
-        SetRules(own_id=1, least_copies=least_copies, **rules),
+        SyncSetSettings(own_id=1, least_copies=least_copies, **rules),
         members,
         set_epoch,
         confirmed=confirmed,

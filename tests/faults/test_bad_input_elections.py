@@ -22,7 +22,7 @@ from gantrymq.interfaces import Cleaning, SendRequest
 from gantrymq.remoting.command import Command
 from gantrymq.world.real import real_world
 from gantrymq_replication.election import service as service_module
-from gantrymq_replication.election.etcd_client import EtcdClient, EtcdRules
+from gantrymq_replication.election.etcd_client import EtcdClient, EtcdClientSettings
 from gantrymq_replication.election.machine import Follow
 
 EPOCHS = Path("/one/store/epochFileCheckpoint")
@@ -219,7 +219,7 @@ def answered(details, code="UNAVAILABLE", tls=False, **rules):
         port = server.add_insecure_port("127.0.0.1:0")
         await server.start()
         world = real_world(worker_threads=1)
-        client = EtcdClient(world.clock, EtcdRules(endpoints=(f"127.0.0.1:{port}",), tls=tls, **rules))
+        client = EtcdClient(world.clock, EtcdClientSettings(endpoints=(f"127.0.0.1:{port}",), tls=tls, **rules))
         try:
             with pytest.raises(Exception) as raised:
                 await client.read(["/gantry/"])

@@ -8,8 +8,8 @@ from gantrymq.remoting.server import RemotingServer
 from gantrymq_replication.election.engine import Progress
 from gantrymq_replication.election.epochs import EpochList
 from gantrymq_replication.election.machine import Fencing, Follow
-from gantrymq_replication.election.runner import Election, ElectionRules, Mastered
-from gantrymq_replication.election.sync_set import SetRules
+from gantrymq_replication.election.runner import Election, Mastered, RunnerSettings
+from gantrymq_replication.election.sync_set import SyncSetSettings
 
 HOST = "127.0.0.1"
 
@@ -32,8 +32,8 @@ class FakeBroker:
         self.server = RemotingServer(self.world, self)
         self.address = format_address(*await self.server.start(HOST, 0))
         self.engine = self._make_engine(self)
-        rules = ElectionRules(
-            lambda own_id: SetRules(
+        rules = RunnerSettings(
+            lambda own_id: SyncSetSettings(
                 own_id=own_id, **{"least_copies": 1, "first_s": 0.5, "retry_s": 0.3, **self._rules}
             ),
             self._fencing,

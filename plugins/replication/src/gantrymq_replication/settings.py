@@ -16,7 +16,7 @@ from gantrymq.config import Setting, Settings
 from gantrymq.errors import ConfigError
 from gantrymq.model.hosts import parse_address, split_addresses
 from gantrymq_replication.election.machine import Fencing
-from gantrymq_replication.election.sync_set import SetRules
+from gantrymq_replication.election.sync_set import SyncSetSettings
 
 SYNC_MASTER: Final = "SYNC_MASTER"
 SLAVE: Final = "SLAVE"
@@ -363,9 +363,9 @@ class ElectionSettings:
             max_late_s=number("haMaxTimeSlaveNotCatchup") / 1000,
         )
 
-    def set_rules(self, own_id: int) -> SetRules:
+    def set_rules(self, own_id: int) -> SyncSetSettings:
         """Return how this broker treats its in-sync set as the master."""
-        return SetRules(
+        return SyncSetSettings(
             own_id=own_id,
             least_copies=self.least_copies,
             all_in_sync=self.all_in_sync,

@@ -81,7 +81,7 @@ _NO_CANDIDATE: Final = (ControllerCode.ELECT_MASTER_FAILED, ControllerCode.MASTE
 
 
 @attrs.frozen(kw_only=True)
-class ControllerRules:
+class ControllerSettings:
     """Settings of the engine."""
 
     addresses: tuple[str, ...]  # controllerAddr, HOST:PORT each
@@ -98,7 +98,7 @@ class ControllerRules:
 class ControllerEngine:
     """One broker's access to the controllers."""
 
-    def __init__(self, world: World, rules: ControllerRules, tls: TlsClient | None = None) -> None:
+    def __init__(self, world: World, rules: ControllerSettings, tls: TlsClient | None = None) -> None:
         self.terms = Terms(rules.heartbeat_s, min(1.0, rules.heartbeat_s / 3), fences_on_loss=True)
         self._clock, self._workers, self._rules = world.clock, world.workers, rules
         self._world, self._tls = world, tls

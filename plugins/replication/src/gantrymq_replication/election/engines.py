@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from gantrymq.interfaces import Broker
 from gantrymq.remoting.tls_settings import client_of
-from gantrymq_replication.election.controller import ControllerEngine, ControllerRules
+from gantrymq_replication.election.controller import ControllerEngine, ControllerSettings
 from gantrymq_replication.election.engine import Engine
-from gantrymq_replication.election.etcd import EtcdEngine, EtcdSetRules
+from gantrymq_replication.election.etcd import EtcdEngine, EtcdEngineSettings
 from gantrymq_replication.election.etcd_client import Etcd
 from gantrymq_replication.settings import ElectionSettings
 
@@ -18,7 +18,7 @@ def make_engine(broker: Broker, rules: ElectionSettings, etcd: Etcd | None, *, d
         return EtcdEngine(
             world,
             etcd,
-            EtcdSetRules(
+            EtcdEngineSettings(
                 cluster=registration.cluster,
                 broker=registration.broker_name,
                 address=registration.address,
@@ -30,7 +30,7 @@ def make_engine(broker: Broker, rules: ElectionSettings, etcd: Etcd | None, *, d
                 lease_s=rules.lease_s,
             ),
         )
-    controllers = ControllerRules(
+    controllers = ControllerSettings(
         addresses=rules.controllers,
         cluster=registration.cluster,
         broker=registration.broker_name,

@@ -67,7 +67,7 @@ _RANK_S: Final = 0.5  # a member waits for each one with a longer log
 
 
 @attrs.frozen(kw_only=True)
-class EtcdSetRules:
+class EtcdEngineSettings:
     """Settings of the engine."""
 
     cluster: str
@@ -143,7 +143,7 @@ def _object(key: str, found: KeyValue, **needed: type) -> dict[str, Any]:
 class EtcdEngine:
     """One broker's access to etcd."""
 
-    def __init__(self, world: World, etcd: Etcd, rules: EtcdSetRules) -> None:
+    def __init__(self, world: World, etcd: Etcd, rules: EtcdEngineSettings) -> None:
         self.terms = Terms(float(rules.lease_s), rules.lease_s / 3, fences_on_loss=False)
         self._clock, self._workers, self._etcd, self._rules = world.clock, world.workers, etcd, rules
         self._base = f"{rules.prefix}/{_part(rules.cluster)}/{_part(rules.broker)}/"

@@ -13,14 +13,14 @@ from typing import Final
 from gantrymq.config import Settings
 from gantrymq.errors import ConfigError
 from gantrymq.world import Files
-from gantrymq_replication.election.etcd_client import EtcdRules
+from gantrymq_replication.election.etcd_client import EtcdClientSettings
 
 _OTHERS: Final = 0o007
 _LARGEST: Final = 1 << 20
 _LONGEST_PASSWORD: Final = 4096
 
 
-def etcd_access(settings: Settings, files: Files, endpoints: tuple[str, ...]) -> EtcdRules:
+def etcd_access(settings: Settings, files: Files, endpoints: tuple[str, ...]) -> EtcdClientSettings:
     """Read the settings and their files.
 
     Raises:
@@ -37,7 +37,7 @@ def etcd_access(settings: Settings, files: Files, endpoints: tuple[str, ...]) ->
             "it etcd is reached without TLS"
         )
     chain = _pem(files, "etcdCertPath", certificate, "CERTIFICATE")
-    return EtcdRules(
+    return EtcdClientSettings(
         endpoints=endpoints,
         user=user,
         password=_password(settings, files, user),

@@ -97,7 +97,7 @@ class Etcd(Protocol):
 
 
 @attrs.frozen(kw_only=True)
-class EtcdRules:
+class EtcdClientSettings:
     """How to reach etcd."""
 
     endpoints: tuple[str, ...]  # HOST:PORT each
@@ -113,7 +113,7 @@ class EtcdRules:
 class EtcdClient:
     """`Etcd` over gRPC. Create it in a running event loop."""
 
-    def __init__(self, clock: Clock, rules: EtcdRules) -> None:
+    def __init__(self, clock: Clock, rules: EtcdClientSettings) -> None:
         """Read no file and open no connection.
 
         Raises:

@@ -33,7 +33,7 @@ from typing import NamedTuple, TypeAlias
 import attrs
 
 from gantrymq.errors import ConfigError
-from gantrymq_replication.election.sync_set import ANY_TABLES, Alter, SetRules, SyncSet
+from gantrymq_replication.election.sync_set import ANY_TABLES, Alter, SyncSet, SyncSetSettings
 
 
 class Fencing(enum.Enum):
@@ -56,7 +56,7 @@ class Standing(NamedTuple):
 
 
 @attrs.frozen(kw_only=True)
-class RoleRules:
+class RoleSettings:
     """How a broker treats its role."""
 
     own_id: int
@@ -138,7 +138,7 @@ NO_MASTER = "there is no master, and no member of the in-sync set was elected ye
 class Machine:
     """One broker. Methods return decisions; the caller passes the results back."""
 
-    def __init__(self, rules: RoleRules, set_rules: SetRules, now: float, epoch: int = 0) -> None:
+    def __init__(self, rules: RoleSettings, set_rules: SyncSetSettings, now: float, epoch: int = 0) -> None:
         """*epoch*: the last one of the log; an engine that knows only older ones is refused.
 
         Raises:

@@ -32,13 +32,13 @@ from gantrymq_replication.election.machine import (
     Follow,
     Machine,
     Renew,
-    RoleRules,
+    RoleSettings,
     StandDown,
     Standing,
     Unfence,
 )
 from gantrymq_replication.election.statistics import ElectionCounts
-from gantrymq_replication.election.sync_set import Alter, SetRules, SyncSet
+from gantrymq_replication.election.sync_set import Alter, SyncSet, SyncSetSettings
 
 log = logging.getLogger("gantrymq.replication")
 
@@ -87,17 +87,17 @@ class Host(Protocol):
         """Check the confirm offset; called after each event of the machine."""
 
 
-class ElectionRules(NamedTuple):
+class RunnerSettings(NamedTuple):
     """Settings of the election."""
 
-    set_rules: Callable[[int], SetRules]  # by the broker's id
+    set_rules: Callable[[int], SyncSetSettings]  # by the broker's id
     fencing: Fencing = Fencing.STRICT
 
 
 class Election:
     """The election of one broker. `machine` is None until the broker has an id."""
 
-    def __init__(self, world: World, engine: Engine, host: Host, rules: ElectionRules, unelectable: str = "") -> None:
+    def __init__(self, world: World, engine: Engine, host: Host, rules: RunnerSettings, unelectable: str = "") -> None:
         """*unelectable*: why this broker must not be the master, such as a damaged epoch file; empty if it may."""
         self._clock, self._engine, self._host, self._rules = world.clock, engine, host, rules
         self._unelectable = unelectable
@@ -256,7 +256,7 @@ class Election:
             self.counts.look(None, self._clock.monotonic())
         self.problem, self.own_id, self.refused = "", own_id, False
         terms = self._engine.terms
-        role_rules = RoleRules(
+        role_rules = RoleSettings(
             own_id=own_id,
             fencing=self._rules.fencing,
             lease_s=terms.lease_s,

@@ -34,7 +34,7 @@ from gantrymq_replication.election.etcd_client import EtcdClient
 from gantrymq_replication.election.following import ElectedCopy
 from gantrymq_replication.election.identity import IdentityFiles, lock_identity
 from gantrymq_replication.election.machine import Follow, Machine
-from gantrymq_replication.election.runner import Election, ElectionRules, Mastered
+from gantrymq_replication.election.runner import Election, Mastered, RunnerSettings
 from gantrymq_replication.election.serving import ElectedPort, SlaveServing
 from gantrymq_replication.election.statistics import Away
 from gantrymq_replication.election.sync_set import ANY_TABLES
@@ -180,7 +180,7 @@ class ElectionService:
         unelectable = "this broker is a learner (asyncLearner=true)" if self.rules.learner else self.log.problem
         if self.log.problem:
             log.warning("%s", self.log.problem)
-        rules = ElectionRules(self.rules.set_rules, self.rules.fencing)
+        rules = RunnerSettings(self.rules.set_rules, self.rules.fencing)
         self.election = Election(broker.world, self.engine, self, rules, unelectable)
         self.counts = self.election.counts
         self._cancel = [

@@ -30,7 +30,7 @@ ANY_TABLES = 1 << 62  # of a slave that does not report which tables it has
 
 
 @attrs.frozen(kw_only=True)
-class SetRules:
+class SyncSetSettings:
     """How a master treats its set."""
 
     own_id: int
@@ -84,7 +84,7 @@ class SyncSet:
 
     def __init__(
         self,
-        rules: SetRules,
+        rules: SyncSetSettings,
         members: Iterable[int],
         set_epoch: int,
         *,
