@@ -15,7 +15,7 @@ from memory_etcd import MemoryEtcd
 from gantrymq.remoting.client import RemotingClient
 from gantrymq.remoting.codes import RequestCode
 from gantrymq.remoting.command import Command, request
-from gantrymq.remoting.headers.controller import ElectMasterRequest, GetMetaDataResponse
+from gantrymq.remoting.headers.controller import ElectMasterRequest, GetMetaDataResponse, MasterHeader
 from gantrymq.remoting.server import RemotingServer
 from gantrymq_replication.election.controller_headers import (
     AlterRequest,
@@ -23,7 +23,6 @@ from gantrymq_replication.election.controller_headers import (
     ApplyIdRequest,
     ControllerCode,
     HeartbeatRequest,
-    MasterHeader,
     NextIdResponse,
     RegisterRequest,
     read_set,

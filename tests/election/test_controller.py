@@ -17,13 +17,12 @@ from gantrymq.errors import FormatError
 from gantrymq.remoting.codes import RequestCode
 from gantrymq.remoting.command import Command, decode
 from gantrymq.remoting.frame import FrameDecoder
-from gantrymq.remoting.headers.controller import ElectMasterRequest
+from gantrymq.remoting.headers.controller import ElectMasterRequest, MasterHeader
 from gantrymq_replication.election.controller import ControllerEngine, ControllerSettings
 from gantrymq_replication.election.controller_headers import (
     AlterRequest,
     ApplyIdRequest,
     HeartbeatRequest,
-    MasterHeader,
     NextIdRequest,
     RegisterRequest,
     ReplicaInfoRequest,

@@ -23,8 +23,8 @@ from gantrymq.remoting.codes import RequestCode
 from gantrymq.remoting.headers.controller import (
     CleanBrokerDataRequest,
     ElectMasterRequest,
-    ElectMasterResponse,
     GetMetaDataResponse,
+    MasterHeader,
 )
 
 __all__ = ["BrokerSet", "ControllerCalls", "ControllerMetadata", "ElectedMaster", "SetMember"]
@@ -116,7 +116,7 @@ class ControllerCalls(ConfigurationCalls):
             invoke_time=self._started().world.clock.now_ms(),
         )
         reply = await self.request(address, RequestCode.CONTROLLER_ELECT_MASTER, header)
-        found = reply_header(ElectMasterResponse, reply, f"the election of {broker}")
+        found = reply_header(MasterHeader, reply, f"the election of {broker}")
         return ElectedMaster(found.master_broker_id, found.master_address, found.master_epoch)
 
     async def clean_broker_metadata(

@@ -1,7 +1,8 @@
-"""Headers of the requests of operators to RocketMQ's controllers.
+"""Headers of requests to RocketMQ's controllers that operators and brokers send.
 
 Source: apache/rocketmq remoting/.../protocol/header/controller/GetMetaDataResponseHeader.java,
-ElectMasterRequestHeader.java, ElectMasterResponseHeader.java, admin/CleanControllerBrokerDataRequestHeader.java.
+ElectMasterRequestHeader.java, ElectMasterResponseHeader.java, admin/CleanControllerBrokerDataRequestHeader.java,
+header/NotifyBrokerRoleChangedRequestHeader.java.
 """
 
 from __future__ import annotations
@@ -9,7 +10,7 @@ from __future__ import annotations
 from gantrymq.remoting.codes import RequestCode
 from gantrymq.remoting.headers.base import Header, Int32, Int64, header_of
 
-__all__ = ["CleanBrokerDataRequest", "ElectMasterRequest", "ElectMasterResponse", "GetMetaDataResponse"]
+__all__ = ["CleanBrokerDataRequest", "ElectMasterRequest", "GetMetaDataResponse", "MasterHeader"]
 
 
 @header_of(RequestCode.CONTROLLER_GET_METADATA_INFO)
@@ -34,10 +35,17 @@ class ElectMasterRequest(Header):
     invoke_time: Int64
 
 
-@header_of(RequestCode.CONTROLLER_ELECT_MASTER)
-class ElectMasterResponse(Header):
-    """The elected master."""
+@header_of(
+    RequestCode.CONTROLLER_REGISTER_BROKER,
+    RequestCode.CONTROLLER_ELECT_MASTER,
+    RequestCode.CONTROLLER_GET_REPLICA_INFO,
+    RequestCode.NOTIFY_BROKER_ROLE_CHANGED,
+)
+class MasterHeader(Header):
+    """The master of a set, in responses and in the notification of a change."""
 
+    cluster_name: str | None = None
+    broker_name: str | None = None
     master_broker_id: Int64 | None = None
     master_address: str | None = None
     master_epoch: Int32 | None = None

@@ -34,7 +34,12 @@ from gantrymq.remoting.codes import RequestCode, ResponseCode
 from gantrymq.remoting.command import Command, request
 from gantrymq.remoting.connection import Connection
 from gantrymq.remoting.headers.base import Header
-from gantrymq.remoting.headers.controller import CleanBrokerDataRequest, ElectMasterRequest, GetMetaDataResponse
+from gantrymq.remoting.headers.controller import (
+    CleanBrokerDataRequest,
+    ElectMasterRequest,
+    GetMetaDataResponse,
+    MasterHeader,
+)
 from gantrymq.remoting.tls_contexts import TlsClient
 from gantrymq.world import World
 from gantrymq_replication.election.controller_headers import (
@@ -43,7 +48,6 @@ from gantrymq_replication.election.controller_headers import (
     ApplyIdRequest,
     ControllerCode,
     HeartbeatRequest,
-    MasterHeader,
     NextIdRequest,
     NextIdResponse,
     RegisterRequest,

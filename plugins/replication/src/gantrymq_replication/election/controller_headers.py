@@ -81,23 +81,6 @@ class ReplicaInfoRequest(Header):
     broker_name: str
 
 
-@header_of(
-    RequestCode.CONTROLLER_REGISTER_BROKER,
-    RequestCode.CONTROLLER_ELECT_MASTER,
-    RequestCode.CONTROLLER_GET_REPLICA_INFO,
-    RequestCode.NOTIFY_BROKER_ROLE_CHANGED,
-)
-class MasterHeader(Header):
-    """The master, in responses and in the notification of a change."""
-
-    cluster_name: str | None = None
-    broker_name: str | None = None
-    master_broker_id: Int64 | None = None
-    master_address: str | None = None
-    master_epoch: Int32 | None = None
-    sync_state_set_epoch: Int32 | None = None
-
-
 @header_of(RequestCode.CONTROLLER_ALTER_SYNC_STATE_SET)
 class AlterRequest(Header):
     """Replace the in-sync set, which is in the body."""
