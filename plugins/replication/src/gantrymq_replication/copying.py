@@ -33,8 +33,52 @@ class _Differs(Exception):
         self.end = end
 
 
-class Copying:
-    """Copies until the connection is lost or the logs do not fit."""
+class MasterConnection:
+    """A connection of a slave to its master. Subclasses compare the logs; records are appended and reported here."""
+
+    def __init__(
+        self, broker: Broker, raw_log: RawLog, rules: HaSettings, link: Link, report: Callable[[int], bytes]
+    ) -> None:
+        """*report* returns the bytes of a report."""
+        self.following = False  # the logs fit
+        self.traffic = Traffic()
+        self.read_at_ms = 0  # wall time when the master was last heard
+        self._broker, self._clock, self._rules, self._link = broker, broker.world.clock, rules, link
+        self._appending = LogAppending(broker, raw_log, rules, link, report)
+        self._problem = ""
+
+    @property
+    def wrote_at_ms(self) -> int:
+        """Wall time of the last report; 0 before the first one."""
+        return self._appending.wrote_at_ms
+
+    def abort(self, problem: str) -> None:
+        """Close the connection because of *problem*."""
+        self._problem = self._problem or problem
+        self._link.abort()
+
+    async def _copy(self, *parts: Coroutine[Any, Any, object]) -> None:
+        """Run *parts* and report until the first one ends. Raises its exception, or ConnectionError."""
+        self._silence = Silence(self._clock, self._rules.silence_s, self._unheard)
+        try:
+            await first_ended(*parts, self._appending.report_always())
+        except OSError as error:
+            raise ConnectionError(self._problem or str(error)) from error
+        finally:
+            self._silence.cancel()
+            self._link.abort()
+
+    def _heard(self, data: bytes) -> None:
+        self._silence.heard()
+        self.read_at_ms = self._clock.now_ms()
+        self.traffic.add(len(data), self._silence.heard_at)
+
+    def _unheard(self) -> None:
+        self.abort("it sent nothing for haHousekeepingInterval")
+
+
+class Copying(MasterConnection):
+    """Copies from a master with a fixed role until the connection is lost or the logs do not fit."""
 
     def __init__(
         self,
@@ -60,14 +104,10 @@ class Copying:
             tell_after_s: how long it must have followed before that is logged.
         """
         self._heard_first = heard
-        self._link, self.address, self.peer_address = link, address, link.address("peername")
+        self.address, self.peer_address = address, link.address("peername")
         self.local_address = link.address("sockname")  # as the master sees it, without address translation
-        self.following = False  # the logs fit
         self.heard = False  # the master has sent something; a frozen one only has its connections accepted
-        self.traffic = Traffic()
-        self.read_at_ms = 0
-        self._broker, self._store, self._log, self._clock = broker, broker.store, raw_log, broker.world.clock
-        self._rules, self._mark, self._durable = rules, mark, durable
+        self._store, self._log, self._mark, self._durable = broker.store, raw_log, mark, durable
         own = raw_log.log_range()
         if durable is not None:
             self._durable = durable = max(durable, own.min_offset)
@@ -77,22 +117,11 @@ class Copying:
         self._decided = own.max_offset  # the end of that record
         self._told, self._tell_after_s, self._tell_at = False, tell_after_s, 0.0
         self._side = SlaveSide(self._compared.start)
-        self._appending = LogAppending(broker, raw_log, rules, link, self._side.report)
-        self._problem = ""
-
-    @property
-    def wrote_at_ms(self) -> int:
-        """When it reported last."""
-        return self._appending.wrote_at_ms
+        super().__init__(broker, raw_log, rules, link, self._side.report)
 
     @property
     def _end(self) -> int:
         return self._appending.end
-
-    def abort(self, problem: str) -> None:
-        """Close the connection because of *problem*."""
-        self._problem = self._problem or problem
-        self._link.abort()
 
     async def run(self) -> None:
         """Copy until the connection is lost.
@@ -103,21 +132,12 @@ class Copying:
             StoreError: this store takes no more.
         """
         self._appending.report(self._compared.start)
-        self._silence = Silence(self._clock, self._rules.silence_s, self._silent)
         try:
-            await first_ended(self._receive(), self._appending.report_always(), self._mark_always())
+            await self._copy(self._receive(), self._mark_always())
         except _Differs as error:
             # Only now: a lost connection would cancel it, and a store that is truncated in part takes no more.
             await self._log.truncate(error.end)
             raise ConnectionError("the copy was truncated") from None
-        except OSError as error:
-            raise ConnectionError(self._problem or str(error)) from error
-        finally:
-            self._silence.cancel()
-            self._link.abort()
-
-    def _silent(self) -> None:
-        self.abort("it sent nothing for haHousekeepingInterval")
 
     @property
     def asked_in_vain(self) -> int:
@@ -143,11 +163,9 @@ class Copying:
         self._append(self._side.receive(data))
 
     def _heard(self, data: bytes) -> None:
-        self._silence.heard()
+        super()._heard(data)
         if self.following and not self._told and self._silence.heard_at >= self._tell_at:
             self._tell()
-        self.read_at_ms = self._clock.now_ms()
-        self.traffic.add(len(data), self._silence.heard_at)
 
     def _begun(self) -> None:
         if not self._compared.open and not self.following:

@@ -41,9 +41,8 @@ import attrs
 from gantrymq.interfaces import Broker
 from gantrymq.model.role import Role
 from gantrymq_replication.acting.acting_service import ActingService
-from gantrymq_replication.copying import Copying
+from gantrymq_replication.copying import MasterConnection
 from gantrymq_replication.election.epochs import NO_END
-from gantrymq_replication.election.following import Following
 from gantrymq_replication.election.machine import Standing
 from gantrymq_replication.election.service import ElectionService
 from gantrymq_replication.master import MasterService
@@ -178,7 +177,7 @@ def fixed_state(
     )
 
 
-def _copying(connection: Copying | Following | None, read_at_ms: int, now: float) -> dict[str, Any]:
+def _copying(connection: MasterConnection | None, read_at_ms: int, now: float) -> dict[str, Any]:
     """Return the members of HAClientRuntimeInfo that every broker has."""
     return {
         "lastReadTimestamp": read_at_ms,

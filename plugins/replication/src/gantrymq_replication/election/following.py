@@ -18,8 +18,7 @@ from gantrymq.errors import GantryError
 from gantrymq.interfaces import Broker
 from gantrymq.model.hosts import parse_address
 from gantrymq.world.clock import wait_set
-from gantrymq_replication.appending import LogAppending
-from gantrymq_replication.copying import first_ended
+from gantrymq_replication.copying import MasterConnection, first_ended
 from gantrymq_replication.election.auto_switch import HandshakeAnswer, Piece, SlaveHandshake, SlaveSide
 from gantrymq_replication.election.elected_log import ElectedLog, MasterLacks, TooOld
 from gantrymq_replication.election.epochs import Epoch
@@ -30,8 +29,7 @@ from gantrymq_replication.master_broker import MasterBroker
 from gantrymq_replication.protocol import Refused
 from gantrymq_replication.settings import ETCD, ElectionSettings, HaSettings
 from gantrymq_replication.slave_log import last_message
-from gantrymq_replication.streams import HaStreams, Silence
-from gantrymq_replication.traffic import Traffic
+from gantrymq_replication.streams import HaStreams
 
 log = logging.getLogger("gantrymq.replication")
 
@@ -44,19 +42,20 @@ _ASK_S: Final = 0.5  # between two questions for the master's HA address
 _TABLES_S: Final = 0.1  # between two looks whether the tables are copied
 
 
-class Following:
-    """Copies until the connection is lost or the logs do not fit."""
+class Following(MasterConnection):
+    """Copies from an elected master until the connection is lost or the logs do not fit."""
 
     def __init__(
         self,
         broker: Broker,
         elected: ElectedLog,
         rules: HaSettings,
+        link: Link,
         slave: SlaveHandshake,
         least_epoch: int,
         moved: Callable[[], None],
-        message_at: Callable[[int], Awaitable[bytes | None]],
         *,
+        message_at: Callable[[int], Awaitable[bytes | None]],
         first_offset: Callable[[], Awaitable[int | None]],
         may_lead: bool,
     ) -> None:
@@ -65,47 +64,28 @@ class Following:
         *first_offset* asks it where its log begins; None if the answer does not contain it. *may_lead*: the master is a
         broker of GantryMQ, and this broker may take over from it.
         """
-        self.following = False  # the logs fit
-        self.traffic = Traffic()
-        self.read_at_ms = 0
-        self._broker, self._log, self._rules, self._moved = broker, elected, rules, moved
+        self._log, self._moved = elected, moved
         self._message_at, self._first_offset, self._may_lead = message_at, first_offset, may_lead
         self._side = SlaveSide(slave, least_epoch)
         self._master: HandshakeAnswer | None = None
         self._compared: Comparison | None = None  # while the logs are being compared
         self._epoch: Epoch | None = None  # of the last bytes
         self._events: Iterable[HandshakeAnswer | Piece] = ()
-        self._problem = ""
+        super().__init__(broker, elected.raw, rules, link, self._side.report)
 
-    @property
-    def wrote_at_ms(self) -> int:
-        """Wall time of the last report; 0 before the first one."""
-        return self._appending.wrote_at_ms if self.following else 0
-
-    async def run(self, streams: HaStreams, address: str) -> None:
-        """Connect to the HA port at *address* and copy.
+    async def run(self) -> None:
+        """Copy until the connection is lost.
 
         Raises:
-            OSError: there is no connection, or it is lost.
+            OSError: the connection is lost.
             Refused: the logs do not fit.
             StoreError: this store takes no more.
         """
-        self._link: Link = await streams.connect(*parse_address(address))
-        self._appending = LogAppending(self._broker, self._log.raw, self._rules, self._link, self._side.report)
-        self._silence = Silence(self._broker.world.clock, self._rules.silence_s, self._silent)
         try:
             self._link.write(self._side.handshake())
-            await first_ended(self._receive(), self._appending.report_always())
-        except OSError as error:
-            raise ConnectionError(self._problem or str(error)) from error
+            await self._copy(self._receive())
         finally:
             self.following = False
-            self._silence.cancel()
-            self._link.abort()
-
-    def _silent(self) -> None:
-        self._problem = "it sent nothing for haHousekeepingInterval"
-        self._link.abort()
 
     async def _receive(self) -> None:
         while await self._link.deliver(self._received):
@@ -115,9 +95,7 @@ class Following:
 
     def _received(self, data: bytes) -> bool:
         """Handle arrived bytes. Return whether an event has to be waited for, which is the first of `_events`."""
-        self._silence.heard()
-        self.read_at_ms = self._broker.world.clock.now_ms()
-        self.traffic.add(len(data), self._silence.heard_at)
+        self._heard(data)
         pieces = list[Piece]()
         events = self._side.receive(data)
         for event in events:
@@ -177,7 +155,7 @@ class Following:
     async def _prove(self) -> None:
         """Report the confirm offset, which the master lacks: it hands over to this broker, or closes the connection."""
         self._link.write(self._side.report(self._log.confirmed))
-        limit = self._broker.world.clock.call_later(_PROOF_S, self._link.abort)
+        limit = self._clock.call_later(_PROOF_S, self._link.abort)
         with suppress(OSError):
             while await self._link.read():
                 pass
@@ -213,7 +191,7 @@ class Following:
             ConnectionError: there is no answer.
         """
         first, end = master.epochs[0].start if master.epochs else master.end, self._log.end
-        found = await last_message(self._log.raw, end, self._broker.world.clock)
+        found = await last_message(self._log.raw, end, self._clock)
         if found is None or end < first or compared.end < end or compared.least < end:
             raise Refused(
                 f"the master sends nothing before {first}, where its epochs begin, and this log ends at {end}: see "
@@ -353,12 +331,14 @@ class ElectedCopy:
         hello = SlaveHandshake(own_id, self._ha.from_last_file, learner, tells_tables=not learner)
         asked, last_message = self._master, partial(self._master.message_at, master.address)
         ours = self._rules.engine == ETCD or await asked.is_ours(master.address)
+        link = await self._streams.connect(*parse_address(address))
         self._following = Following(
-            *(self._broker, self._log, self._ha, hello, master.epoch if ours else 0, self._followed, last_message),
+            *(self._broker, self._log, self._ha, link, hello, master.epoch if ours else 0, self._followed),
+            message_at=last_message,
             first_offset=partial(asked.first_offset, master.address),
             may_lead=ours and self._electable(),
         )
-        parts = [self._following.run(self._streams, address)]
+        parts = [self._following.run()]
         if waits:
             parts.append(self._tables_copied())
         try:
