@@ -183,10 +183,9 @@ class ElectionService:
         rules = RunnerSettings(self.rules.set_rules, self.rules.fencing)
         self.election = Election(broker.world, self.engine, self, rules, unelectable)
         self.counts = self.election.counts
-        self._cancel = [
-            broker.messages.on_appended(self._appended),
-            broker.registration.on_master_told(self.copy.learn),
-        ]
+        self._cancel = [broker.registration.on_master_told(self.copy.learn)]
+        if not self.log.durable:  # otherwise a message counts when it is on the disk
+            self._cancel.append(broker.messages.on_appended(self._appended))
         self._keeping = asyncio.ensure_future(self._keep_always())
         self.election.start()
 
@@ -275,7 +274,7 @@ class ElectionService:
                 self.moved()
 
     def _appended(self, end: int) -> None:
-        if not self.log.durable and (machine := self.machine) is not None:
+        if (machine := self.machine) is not None:
             machine.appended(end)
 
     def unconfirmed(self, log_offset: int) -> str:
