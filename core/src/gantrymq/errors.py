@@ -40,7 +40,7 @@ def _restored(kind: type[GantryError], args: tuple[Any, ...]) -> GantryError:
 def install_command(distribution: str) -> str:
     """Return the command that installs one of our plugins, which are not on a package index."""
     word = distribution.removeprefix("gantrymq-").replace("-", "_")
-    needed = "./plugins/admin " if word == "console" else ""
+    needed = "./plugins/admin ./plugins/diagnosis " if word == "console" else ""
     if word.startswith(("stor", "schedule")):
         needed = "./libs/store_files "
     return f"pip install {needed}./plugins/{word} (in a clone of GantryMQ)"
