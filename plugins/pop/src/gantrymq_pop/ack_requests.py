@@ -32,12 +32,10 @@ from gantrymq_pop.receipt_handle import ReceiptHandle, read_receipt_handle
 from gantrymq_pop.revive_log import ReviveLog
 from gantrymq_pop.topics import real_topic
 
-__all__ = ["AckRequests"]
+_POPS = 1024  # cached handles; the handles of one pop differ only in the message's offset
 
-POPS = 1024  # cached handles; the handles of one pop differ only in the message's offset
-
-MAX_BIT_SET_BYTES: Final = 65536  # per batch entry: 524,288 queue entries, more than one filtered pop reads
-ENTRIES_TOGETHER: Final = 64  # batch entries before the event loop is yielded
+_MAX_BIT_SET_BYTES: Final = 65536  # per batch entry: 524,288 queue entries, more than one filtered pop reads
+_ENTRIES_TOGETHER: Final = 64  # batch entries before the event loop is yielded
 _SHORT: Final = {  # short names of the members of a batch entry; the long names are accepted too
     "consumerGroup": "c",
     "topic": "t",
@@ -60,7 +58,7 @@ class AckRequests:
         self._broker_name = broker_name
         self._acking = acking
         self._revive = revive
-        self._pop = lru_cache(POPS)(self._read_pop)
+        self._pop = lru_cache(_POPS)(self._read_pop)
 
     @serves(RequestCode.ACK_MESSAGE, access=in_operation)
     def acknowledge(self, request: Command, connection: Connection) -> None:
@@ -112,7 +110,7 @@ class AckRequests:
             if left == 0:
                 answer_all([(request, connection)], first)
 
-        slices = TimeSlices(self._broker.world.clock, ENTRIES_TOGETHER)
+        slices = TimeSlices(self._broker.world.clock, _ENTRIES_TOGETHER)
         for each in acks:
             try:
                 key, handle, offsets = self._batch_ack(broker_name, each)
@@ -210,8 +208,8 @@ def _bits_of(text: str) -> bytes:
         bits = base64.b64decode(text, validate=True)
     except ValueError:
         raise FormatError("bitSet is not Base64") from None
-    if len(bits) > MAX_BIT_SET_BYTES:
-        raise FormatError(f"bitSet has {len(bits) * 8} offsets, at most {MAX_BIT_SET_BYTES * 8} are taken")
+    if len(bits) > _MAX_BIT_SET_BYTES:
+        raise FormatError(f"bitSet has {len(bits) * 8} offsets, at most {_MAX_BIT_SET_BYTES * 8} are taken")
     if (count := int.from_bytes(bits).bit_count()) > MOST:
         raise FormatError(f"bitSet names {count} messages, and a pop delivers at most {MOST}")
     return bits

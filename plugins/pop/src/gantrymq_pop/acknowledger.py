@@ -34,12 +34,10 @@ from gantrymq_pop.order_info import OrderTable
 from gantrymq_pop.receipt_handle import ORDERED, ReceiptHandle
 from gantrymq_pop.revive_log import ReviveLog
 
-__all__ = ["Acknowledger", "NewInvisibleTime"]
-
 log = logging.getLogger(__name__)
 
 NO_MESSAGE = 208
-GATHER_S = 0.001
+_GATHER_S = 0.001
 
 RoutedEntry = tuple[int, Checkpoint | Acknowledgement]
 CheckpointId = tuple[int, CheckpointKey]  # revive queue and key of a checkpoint
@@ -122,7 +120,7 @@ class Acknowledger:
                 asyncio.get_running_loop().call_soon(self._flush_complete)
             self._complete[place] = None
         elif self._timer is None:
-            self._timer = self._clock.call_later(GATHER_S, self._flush)
+            self._timer = self._clock.call_later(_GATHER_S, self._flush)
 
     async def change(
         self, key: CheckpointKey, handle: ReceiptHandle, offset: int, invisible_ms: int

@@ -30,12 +30,10 @@ from gantrymq.remoting.serving import serves
 from gantrymq.remoting.sliced_responses import SlicedResponses
 from gantrymq_pop.request_modes import POP, PULL, RequestMode, RequestModes
 
-__all__ = ["Assignment", "shares"]
-
 log = logging.getLogger(__name__)
 
 FILE: Final = "messageRequestMode.json"
-BROADCASTING: Final = "BROADCASTING"
+_BROADCASTING: Final = "BROADCASTING"
 
 
 def _member(asked: Command) -> Sequence[Requirement]:
@@ -93,7 +91,7 @@ class Assignment:
         queues = sorted(await self._broker.registration.cluster_queues(topic))
         if not queues:
             return response_to(request, 0, None, None, b"{}")  # without a list the member keeps its queues
-        if body.get("messageModel") != BROADCASTING and self._broker.settings.flag("serverLoadBalancerEnable"):
+        if body.get("messageModel") != _BROADCASTING and self._broker.settings.flag("serverLoadBalancerEnable"):
             members = sorted({each.client_id for each in self._broker.clients.consumers(group)})
             if not members:
                 raise RequestRefused(

@@ -29,27 +29,14 @@ from gantrymq.loose_json import dumps, loads
 from gantrymq.model import properties as property_text
 from gantrymq.model.properties import TAGS, TIMER_DELIVER_MS
 
-__all__ = [
-    "MOST",
-    "Acknowledgement",
-    "Checkpoint",
-    "CheckpointKey",
-    "ReviveRecord",
-    "ack_message",
-    "checkpoint_message",
-    "delayed_until",
-    "read_revive_record",
-    "retry_checkpoint",
-]
-
 MOST: Final = 32  # messages of one pop
-CHECKPOINT: Final = "ck"
-ACK: Final = "ack"
-BATCH_ACK: Final = "bAck"
-POP_AGAIN: Final = "POP_AGAIN"  # our own: marks a checkpoint that is `again`
-TRY_AGAIN_S: Final = (10, 20, 30, 60, 120, 300, 600, 1200, 1800, 3600, 7200)  # after each try that failed
+_CHECKPOINT: Final = "ck"
+_ACK: Final = "ack"
+_BATCH_ACK: Final = "bAck"
+_POP_AGAIN: Final = "POP_AGAIN"  # our own: marks a checkpoint that is `again`
+_TRY_AGAIN_S: Final = (10, 20, 30, 60, 120, 300, 600, 1200, 1800, 3600, 7200)  # after each try that failed
 
-_CODES: Final = {tag: tags_code(tag) for tag in (CHECKPOINT, ACK, BATCH_ACK)}
+_CODES: Final = {tag: tags_code(tag) for tag in (_CHECKPOINT, _ACK, _BATCH_ACK)}
 
 
 class CheckpointKey(NamedTuple):
@@ -117,9 +104,9 @@ def checkpoint_message(
         f'"reviveTime":{checkpoint.due_ms},"ro":0,{tries}"so":{start},"t":{_quoted(key.topic)}}}'
     )
     unique = f"{key.topic}@{key.queue_id}@{start}@{key.group}@{key.pop_time}@{key.broker_name}@ck"
-    message = _message(CHECKPOINT, body, unique, revive_topic, revive_queue, now_ms, host)
+    message = _message(_CHECKPOINT, body, unique, revive_topic, revive_queue, now_ms, host)
     if checkpoint.again:
-        message.properties += f"{POP_AGAIN}\x011\x02".encode()
+        message.properties += f"{_POP_AGAIN}\x011\x02".encode()
     return message
 
 
@@ -135,7 +122,7 @@ def ack_message(
         f'"q":{key.queue_id},"so":{key.start_offset},"t":{_quoted(key.topic)}}}'
     )
     unique = f"{key.topic}@{key.queue_id}@{own}@{key.group}@{key.pop_time}@{key.broker_name}@ack"
-    return _message(BATCH_ACK if several else ACK, body, unique, revive_topic, revive_queue, now_ms, host)
+    return _message(_BATCH_ACK if several else _ACK, body, unique, revive_topic, revive_queue, now_ms, host)
 
 
 def delayed_until(message: StoreMessage, due_ms: int) -> StoreMessage:
@@ -155,7 +142,7 @@ def retry_checkpoint(checkpoint: Checkpoint, offset: int, now_ms: int) -> Checkp
 
 
 def _back_off_ms(tries: int) -> int:
-    return TRY_AGAIN_S[min(tries, len(TRY_AGAIN_S) - 1)] * 1000
+    return _TRY_AGAIN_S[min(tries, len(_TRY_AGAIN_S) - 1)] * 1000
 
 
 @lru_cache(maxsize=1024)
@@ -189,7 +176,7 @@ def read_revive_record(record: RecordView, own_broker: str) -> ReviveRecord:
     try:
         deliver_ms = int(found.get(TIMER_DELIVER_MS, "0"))
         members = loads(bytes(record.body))
-        entry = _parse_entry(found.get(TAGS), members, own_broker, again=POP_AGAIN in found)
+        entry = _parse_entry(found.get(TAGS), members, own_broker, again=_POP_AGAIN in found)
     except (FormatError, ValueError, TypeError, KeyError, AttributeError, OverflowError):
         return ReviveRecord(None, by_timer, 0)
     return ReviveRecord(entry, by_timer, deliver_ms, record.log_offset)
@@ -203,9 +190,9 @@ def _parse_entry(
     start = int(members["so"])
     broker_name = str(members.get("bn") or own_broker)
     key = CheckpointKey(str(members["t"]), str(members["c"]), int(members["q"]), start, int(members["pt"]), broker_name)
-    if tag == ACK:
+    if tag == _ACK:
         return Acknowledgement(key, (int(members["ao"]),))
-    if tag == BATCH_ACK:
+    if tag == _BATCH_ACK:
         return Acknowledgement(key, tuple(int(each) for each in members["aol"]))
     differences = members.get("d") or range(min(int(members["n"]), MOST + 1))  # old brokers wrote no differences
     if start < 0 or not 0 < len(differences) <= MOST:

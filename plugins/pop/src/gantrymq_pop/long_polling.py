@@ -16,8 +16,6 @@ from gantrymq.interfaces import Broker, ClientChannel
 from gantrymq.model.queue import Queue
 from gantrymq.world import Timer
 
-__all__ = ["LongPolling", "PollingKey"]
-
 
 class PollingKey(NamedTuple):
     """The queue and group that a request waits for."""

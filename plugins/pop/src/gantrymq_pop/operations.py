@@ -19,25 +19,23 @@ from gantrymq_pop.headers import NotificationRequest
 from gantrymq_pop.long_polling import LongPolling, PollingKey
 from gantrymq_pop.pop_reader import MOST, PopOutcome, PopReader
 
-__all__ = ["Pops", "Respond"]
-
 log = logging.getLogger(__name__)
 
 Answer = TypeVar("Answer")
 Respond = Callable[[Answer | GantryError], None]
 
-POLLING_FULL: Final = 209
-POLLING_TIMEOUT: Final = 210
+_POLLING_FULL: Final = 209
+_POLLING_TIMEOUT: Final = 210
 
-TOO_MANY: Final = (
+_TOO_MANY: Final = (
     "too many pops wait on this broker; pop again later, or let more wait with: gantrymq broker config set "
     "popPollingSize=N (for one queue of a group), popPollingMapSize=N (queues of groups), maxPopPollingSize=N (in all)"
 )
-LATE_MS: Final = 500  # a pop that arrives this long after its deadline is refused
-NEARLY_MS: Final = 50  # a pop is not held for less than this
-LONGEST_S: Final = 600.0
-SOON_S: Final = 0.05
-MOST_ATTEMPTS: Final = 50  # reads of one pop while a filter rejects all messages
+_LATE_MS: Final = 500  # a pop that arrives this long after its deadline is refused
+_NEARLY_MS: Final = 50  # a pop is not held for less than this
+_LONGEST_S: Final = 600.0
+_SOON_S: Final = 0.05
+_MOST_ATTEMPTS: Final = 50  # reads of one pop while a filter rejects all messages
 
 
 class _Pop(NamedTuple):
@@ -73,9 +71,9 @@ class Pops:
         self._broker.access.check_consumer(request.principal, request.group, request.topic)
         now_ms = self._clock.now_ms()
         request = request._replace(born_ms=request.born_ms or now_ms)
-        if now_ms - request.born_ms - request.wait_ms > LATE_MS:
+        if now_ms - request.born_ms - request.wait_ms > _LATE_MS:
             raise RequestRefused(
-                POLLING_TIMEOUT,
+                _POLLING_TIMEOUT,
                 "this pop arrived after its time was up (bornTime + pollTime); compare the clocks of client "
                 "and broker, or "
                 "let it wait for longer",
@@ -107,13 +105,13 @@ class Pops:
         found = self._popping.has_message(group, topic, request.queue_id, request.attempt_id, order=order)
         ext = {"hasMsg": "true" if found else "false"}
         left_ms = request.born_time + request.poll_time - self._clock.now_ms()
-        if not found and request.poll_time > 0 and left_ms > NEARLY_MS and not self._waiting.closed:
+        if not found and request.poll_time > 0 and left_ms > _NEARLY_MS and not self._waiting.closed:
 
             async def again() -> None:
                 self.notified(request, self.checks.checked_topic(request.topic, request.queue_id), client, respond)
 
             place = PollingKey(request.topic, group, request.queue_id)
-            seconds = min(left_ms / 1000, LONGEST_S)
+            seconds = min(left_ms / 1000, _LONGEST_S)
             if self._waiting.wait(place, client, seconds, lambda: self._serve_later(respond, again())):
                 return
             ext["pollingFull"] = "true"
@@ -125,7 +123,7 @@ class Pops:
         request, client, respond, _ = pop
         popped = await client.response_limiter.run(self._popping.pop(request, topic, match))
         attempts = 1
-        while not popped.buffers and popped.rest > 0 and not popped.busy and attempts < MOST_ATTEMPTS:
+        while not popped.buffers and popped.rest > 0 and not popped.busy and attempts < _MOST_ATTEMPTS:
             await asyncio.sleep(0)
             popped = await client.response_limiter.run(self._popping.pop(request, topic, match))
             attempts += 1
@@ -136,22 +134,22 @@ class Pops:
             return
         code = self._hold(pop, popped)
         if code is not None:
-            respond(popped.answer(code, TOO_MANY if code == POLLING_FULL else "NO_MESSAGE_IN_QUEUE"))
+            respond(popped.answer(code, _TOO_MANY if code == _POLLING_FULL else "NO_MESSAGE_IN_QUEUE"))
 
     def _hold(self, pop: _Pop, popped: PopOutcome) -> int | None:
         """Hold a pop until messages arrive. Return the response code if it cannot be held, else None."""
         request, client, respond, _ = pop
         now_ms = self._clock.now_ms()
         left_ms = request.born_ms + request.wait_ms - now_ms
-        if request.wait_ms <= 0 or left_ms <= NEARLY_MS or self._waiting.closed:
-            return POLLING_TIMEOUT
-        seconds = min(left_ms / 1000, LONGEST_S)
+        if request.wait_ms <= 0 or left_ms <= _NEARLY_MS or self._waiting.closed:
+            return _POLLING_TIMEOUT
+        seconds = min(left_ms / 1000, _LONGEST_S)
         topic = self._broker.topics.get(request.topic)
         arrived = topic is not None and self._popping.has_message(
             request.group, topic, request.queue_id, request.attempt_id, order=False
         )  # a message may have arrived in a queue that was read before the last one
         if popped.busy or popped.rest > 0 or (arrived and not request.order):
-            seconds = min(seconds, SOON_S)
+            seconds = min(seconds, _SOON_S)
         if popped.free_at_ms is not None:
             seconds = min(seconds, max(popped.free_at_ms - now_ms, 1) / 1000)
         place = PollingKey(request.topic, request.group, request.queue_id)
@@ -159,7 +157,7 @@ class Pops:
         def lost() -> None:
             respond(ConnectionLost(f"{client.address} closed its connection while its pop waited"))
 
-        return None if self._waiting.wait(place, client, seconds, lambda: self._retry(pop), lost) else POLLING_FULL
+        return None if self._waiting.wait(place, client, seconds, lambda: self._retry(pop), lost) else _POLLING_FULL
 
     def _retry(self, pop: _Pop) -> None:
         request, _, respond, abandoned = pop

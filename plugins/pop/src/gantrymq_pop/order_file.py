@@ -15,8 +15,6 @@ from gantrymq.formats.config import load, pretty, save
 from gantrymq.interfaces import Broker
 from gantrymq_pop.order_info import OrderTable
 
-__all__ = ["OrderFile"]
-
 log = logging.getLogger(__name__)
 
 FILE: Final = "consumerOrderInfo.json"

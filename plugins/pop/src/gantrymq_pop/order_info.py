@@ -18,8 +18,6 @@ from typing import Any, Final, NamedTuple
 
 import attrs
 
-__all__ = ["CLEAN_AFTER_MS", "OrderInfo", "OrderTable"]
-
 CLEAN_AFTER_MS: Final = 24 * 3600 * 1000
 
 QueueKey = tuple[str, str, int]  # topic, group, queue id

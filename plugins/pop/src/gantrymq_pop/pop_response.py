@@ -17,8 +17,6 @@ from gantrymq.model.properties import MAX_BYTES, POP_CK
 from gantrymq_pop.order_info import OrderCounts
 from gantrymq_pop.topics import kind_of
 
-__all__ = ["counts_info", "offsets_info", "rename_records", "split_records", "start_info"]
-
 Buffers = Sequence[bytes | memoryview]
 
 _SIZE: Final = struct.Struct(">i")

@@ -15,10 +15,8 @@ from typing import Final, NamedTuple
 from gantrymq.errors import MessageIllegal
 from gantrymq.model.json_members import whole_number
 
-__all__ = ["ORDERED", "ReceiptHandle", "read_receipt_handle"]
-
 ORDERED: Final = 999  # reviveQueueId of an ordered pop, which writes no checkpoint
-INT64_MAX: Final = 2**63 - 1
+_INT64_MAX: Final = 2**63 - 1
 
 
 class ReceiptHandle(NamedTuple):
@@ -52,7 +50,7 @@ def read_receipt_handle(text: str, revive_queues: int) -> ReceiptHandle:
     kind, broker_name = parts[4:6]
     if not (0 <= revive_queue < revive_queues or revive_queue == ORDERED):
         raise _garbled(text, f"its reviveQueueId {revive_queue} is none of 0 to {revive_queues - 1} and {ORDERED}")
-    if not (0 <= start <= INT64_MAX and pop_time >= 0 and invisible_ms >= 0 and pop_time + invisible_ms <= INT64_MAX):
+    if not (0 <= start <= _INT64_MAX and pop_time >= 0 and invisible_ms >= 0 and pop_time + invisible_ms <= _INT64_MAX):
         raise _garbled(text, "an offset or a time in it is out of range")
     return ReceiptHandle(start, pop_time, invisible_ms, revive_queue, kind, broker_name, queue_id)
 

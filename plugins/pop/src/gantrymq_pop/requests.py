@@ -23,9 +23,7 @@ from gantrymq_pop.operations import Pops
 from gantrymq_pop.pop_reader import MOST, PopReader
 from gantrymq_pop.pop_response import offsets_info, start_info
 
-__all__ = ["PopRequests"]
-
-PULL_NOT_FOUND: Final = 19
+_PULL_NOT_FOUND: Final = 19
 
 
 class PopRequests:
@@ -119,7 +117,7 @@ class PopRequests:
             "restNum": str(rest),
         }
         if not buffers:
-            return response_to(request, PULL_NOT_FOUND, "NO_MESSAGE_IN_QUEUE", ext)
+            return response_to(request, _PULL_NOT_FOUND, "NO_MESSAGE_IN_QUEUE", ext)
         _send(request, connection, response_to(request, 0, "FOUND", ext), buffers)
         return None
 

@@ -18,9 +18,7 @@ from gantrymq.model.property_order import java_map_order, ordered_text
 from gantrymq.model.queue import Queue
 from gantrymq.model.topic import TopicConfig
 
-__all__ = ["make_retry_topic", "retry_copy"]
-
-FIRST_POP_TIME: Final = "1ST_POP_TIME"
+_FIRST_POP_TIME: Final = "1ST_POP_TIME"
 _TAGGED_BUCKETS: Final = 16
 
 
@@ -30,11 +28,11 @@ def retry_copy(record: RecordView, topic: str, pop_time: int, store_host: bytes)
     first = [TAGS] if TAGS in found else []
     buckets = _TAGGED_BUCKETS if first else _buckets_for(len(found))
     found = {name: found[name] for name in (*first, *java_map_order(found))}
-    if record.reconsume_times == 0 or FIRST_POP_TIME not in found:
-        found[FIRST_POP_TIME] = str(pop_time)
+    if record.reconsume_times == 0 or _FIRST_POP_TIME not in found:
+        found[_FIRST_POP_TIME] = str(pop_time)
     text = ordered_text(found, buckets)
     if len(text) > MAX_BYTES:
-        del found[FIRST_POP_TIME]  # no room in the properties
+        del found[_FIRST_POP_TIME]  # no room in the properties
         text = ordered_text(found, buckets)
     return StoreMessage(
         topic,

@@ -26,10 +26,8 @@ from typing import Final
 
 from gantrymq_pop.checkpoints import Acknowledgement, Checkpoint, CheckpointKey, ReviveRecord
 
-__all__ = ["PendingCheckpoint", "ReviveQueue"]
-
-MARGIN_MS: Final = 2000
-SILENT_MS: Final = 3000
+_MARGIN_MS: Final = 2000
+_SILENT_MS: Final = 3000
 FAR: Final = 50_000  # a checkpoint more than this many entries before the end is written again
 
 
@@ -183,9 +181,9 @@ class ReviveQueue:
         heapq.heapify(self._due)
 
     def _timer_passed(self, pending: PendingCheckpoint, now_ms: int) -> bool:
-        silent = now_ms - self._timer_seen_ms > SILENT_MS
+        silent = now_ms - self._timer_seen_ms > _SILENT_MS
         passed_ms = now_ms if silent else self._timer_ms
-        return passed_ms - pending.due_ms > MARGIN_MS
+        return passed_ms - pending.due_ms > _MARGIN_MS
 
     def next_due_ms(self) -> int | None:
         """Return the earliest due time, None without checkpoints."""

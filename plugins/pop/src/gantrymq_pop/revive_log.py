@@ -44,13 +44,11 @@ from gantrymq_pop.retry_copy import make_retry_topic, retry_copy
 from gantrymq_pop.revive import PendingCheckpoint, ReviveQueue
 from gantrymq_pop.topics import KNOWN_GROUP, REVIVE_GROUP, producer_topic, retry_topic, revive_topic
 
-__all__ = ["ReviveLog"]
-
 log = logging.getLogger(__name__)
 
-TICK_S = 1.0
-READ = GetLimit(256)
-AT_ONCE = 16  # checkpoints per queue revived concurrently
+_TICK_S = 1.0
+_READ = GetLimit(256)
+_AT_ONCE = 16  # checkpoints per queue revived concurrently
 
 ReviveEntry = Checkpoint | Acknowledgement
 
@@ -188,7 +186,7 @@ class ReviveLog:
         if not self._room():
             return
         queue = Queue(self.topic, revive_queue)
-        found = self._broker.store.get(queue, self._logs[revive_queue].next_offset, READ, None)
+        found = self._broker.store.get(queue, self._logs[revive_queue].next_offset, _READ, None)
         if isinstance(found, GetResult):
             self._take(revive_queue, found)
         elif isinstance(found, Coroutine):
@@ -198,7 +196,7 @@ class ReviveLog:
         """Read the next page. Return whether there was a record."""
         await asyncio.sleep(0)
         queue = Queue(self.topic, revive_queue)
-        found = await self._broker.messages.get(queue, self._logs[revive_queue].next_offset, READ)
+        found = await self._broker.messages.get(queue, self._logs[revive_queue].next_offset, _READ)
         return self._take(revive_queue, found, seen)
 
     def _take(
@@ -233,7 +231,7 @@ class ReviveLog:
         offset = queue.next_offset
         place = Queue(self.topic, revive_queue)
         while offset < self._broker.store.bounds(place).max_offset:
-            found = await self._broker.messages.get(place, offset, READ)
+            found = await self._broker.messages.get(place, offset, _READ)
             for buffer in found.buffers:
                 for record in iter_records(buffer):
                     read = read_revive_record(record, self._broker_name)
@@ -254,8 +252,8 @@ class ReviveLog:
         dues = [due for queue in self._logs if (due := queue.next_due_ms()) is not None]
         if not dues and all(map(self.caught_up, range(self.queues))) and not self._uncommitted():
             return
-        wait_s = (min(dues) - self._clock.now_ms()) / 1000 if dues else TICK_S
-        self._timer = self._clock.call_later(min(max(wait_s, 0.01), TICK_S), self._tick)
+        wait_s = (min(dues) - self._clock.now_ms()) / 1000 if dues else _TICK_S
+        self._timer = self._clock.call_later(min(max(wait_s, 0.01), _TICK_S), self._tick)
 
     def _uncommitted(self) -> bool:
         return any(
@@ -283,7 +281,7 @@ class ReviveLog:
         finally:
             self._ticking = None
             if wait and not self._stopped and self._timer is None:
-                self._timer = self._clock.call_later(TICK_S, self._tick)
+                self._timer = self._clock.call_later(_TICK_S, self._tick)
             self._arm()
 
     async def _revive_due(self) -> bool:
@@ -299,7 +297,7 @@ class ReviveLog:
                 (revive_queue, pending)
                 for revive_queue, queue in enumerate(self._logs)
                 if revive_queue not in failed
-                for pending in queue.due(now_ms, AT_ONCE)
+                for pending in queue.due(now_ms, _AT_ONCE)
             ]
             if not due:
                 break

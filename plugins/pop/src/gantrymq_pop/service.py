@@ -46,12 +46,10 @@ from gantrymq_pop.requests import PopRequests
 from gantrymq_pop.revive_log import ReviveLog
 from gantrymq_pop.topics import producer_topic
 
-__all__ = ["REQUESTS", "PopService", "in_flight_metric"]
-
 log = logging.getLogger(__name__)
 
 REQUESTS: Final = {**handlers_of(PopRequests), **handlers_of(AckRequests), **handlers_of(Assignment)}
-TIDY_S: Final = 5.0
+_TIDY_S: Final = 5.0
 
 
 class PopService:
@@ -140,7 +138,7 @@ class PopService:
         self._acks = AckRequests(broker, broker_name, self._acking, self._revive)
         self._handlers = {**handlers_of(requests), **handlers_of(self._acks), **handlers_of(self._assignment)}
         broker.metrics.register(lambda: in_flight_metric(self._revive.in_flight, broker.topics.is_own))
-        self._timer = broker.world.clock.call_later(TIDY_S, self._tidy)
+        self._timer = broker.world.clock.call_later(_TIDY_S, self._tidy)
 
     async def stop(self) -> None:
         """Answer held requests and save the state."""
@@ -192,14 +190,14 @@ class PopService:
             if not task.cancelled() and task.exception() is not None:
                 log.error("tidying up after pops failed", exc_info=task.exception())
             if self._handlers and not task.cancelled():
-                self._timer = self._broker.world.clock.call_later(TIDY_S, self._tidy)
+                self._timer = self._broker.world.clock.call_later(_TIDY_S, self._tidy)
 
         self._tidying = asyncio.get_running_loop().create_task(tidy())
         self._tidying.add_done_callback(again)
 
 
-IN_FLIGHT = "rocketmq_consumer_inflight_messages"
-IN_FLIGHT_LABELS = ("topic", "consumer_group", "is_retry", "is_system")
+_IN_FLIGHT = "rocketmq_consumer_inflight_messages"
+_IN_FLIGHT_LABELS = ("topic", "consumer_group", "is_retry", "is_system")
 
 
 def in_flight_metric(counts: Mapping[tuple[str, str], int], is_own_topic: Callable[[str], bool]) -> MetricFamily:
@@ -216,4 +214,4 @@ def in_flight_metric(counts: Mapping[tuple[str, str], int], is_own_topic: Callab
         topic = producer_topic(real, group)
         system = is_own_topic(topic) or is_system_group(group)
         values[topic, group, str(topic != real).lower(), str(system).lower()] += count
-    return MetricFamily(IN_FLIGHT, "Messages that groups popped and have not acknowledged.", IN_FLIGHT_LABELS, values)
+    return MetricFamily(_IN_FLIGHT, "Messages that groups popped and have not acknowledged.", _IN_FLIGHT_LABELS, values)

@@ -12,12 +12,10 @@ from typing import Final
 
 from gantrymq.interfaces import Broker
 
-__all__ = ["DeletedTopics"]
-
 log = logging.getLogger(__name__)
 
-MOST_NAMED: Final = 3  # in one line of the log
-LOG_AFTER_S: Final = 10.0  # from the first dropped message to the log line that counts them
+_MOST_NAMED: Final = 3  # in one line of the log
+_LOG_AFTER_S: Final = 10.0  # from the first dropped message to the log line that counts them
 
 
 class DeletedTopics:
@@ -32,15 +30,15 @@ class DeletedTopics:
         if self._broker.topics.get(topic) is not None or log_offset >= self._broker.store.dropped_at(topic):
             return False
         if not self._dropped:
-            self._broker.world.clock.call_later(LOG_AFTER_S, self._log_dropped)
+            self._broker.world.clock.call_later(_LOG_AFTER_S, self._log_dropped)
         self._dropped[topic] += 1
         return True
 
     def _log_dropped(self) -> None:
         count, topics = self._dropped.total(), sorted(self._dropped)
         self._dropped.clear()
-        more = f" and {len(topics) - MOST_NAMED} others" if len(topics) > MOST_NAMED else ""
+        more = f" and {len(topics) - _MOST_NAMED} others" if len(topics) > _MOST_NAMED else ""
         log.warning(
             "%d delayed messages are not delivered, as their topics were deleted: %s%s",
-            *(count, ", ".join(topics[:MOST_NAMED]), more),
+            *(count, ", ".join(topics[:_MOST_NAMED]), more),
         )

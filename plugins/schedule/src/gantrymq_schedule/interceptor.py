@@ -17,12 +17,10 @@ from gantrymq.model import properties as props
 from gantrymq.model.names import SCHEDULE_TOPIC
 from gantrymq_schedule.levels.table import LevelTable
 
-__all__ = ["DelayInterceptor", "Mover"]
-
-TIMES = (props.TIMER_DELIVER_MS, props.TIMER_DELAY_SEC, props.TIMER_DELAY_MS)
+_TIMES = (props.TIMER_DELIVER_MS, props.TIMER_DELAY_SEC, props.TIMER_DELAY_MS)
 
 
-HIGHEST: Final = 2**31 - 1  # the largest int that Java parses
+_HIGHEST: Final = 2**31 - 1  # the largest int that Java parses
 _LEVEL = re.compile(r"[+-]?[0-9]{1,20}\Z")
 
 
@@ -40,7 +38,7 @@ class DelayInterceptor:
     entries = False  # like a Java broker, which ignores delays of a batch's entries
 
     def __init__(self) -> None:
-        self.properties = frozenset({props.DELAY, *TIMES})
+        self.properties = frozenset({props.DELAY, *_TIMES})
         self.levels: LevelTable | None = None
         self.timers: Mover | None = None
 
@@ -59,9 +57,9 @@ class DelayInterceptor:
         level = _level_of(own)
         mover: Mover | None = self.levels if level > 0 else self.timers
         if level > 0:
-            for name in TIMES:
+            for name in _TIMES:
                 own.pop(name, None)
-        elif not any(name in own for name in TIMES):
+        elif not any(name in own for name in _TIMES):
             return message
         if mover is None:
             raise ServiceNotAvailable("delayed messages are not accepted yet: the service schedule has not started")
@@ -72,6 +70,6 @@ def _level_of(own: dict[str, str]) -> int:
     text = own.get(props.DELAY)
     if text is None:
         return 0
-    if _LEVEL.match(text) is None or not -HIGHEST <= int(text) <= HIGHEST:
+    if _LEVEL.match(text) is None or not -_HIGHEST <= int(text) <= _HIGHEST:
         raise MessageIllegal(f"DELAY={text:.40} is not a delay level; give a whole number, 0 for none")
     return int(text)

@@ -5,9 +5,7 @@ from __future__ import annotations
 from collections import deque
 from typing import Final
 
-__all__ = ["Lateness"]
-
-PART_S: Final = 10.0
+_PART_S: Final = 10.0
 _PARTS: Final = 6
 
 
@@ -26,11 +24,11 @@ class Lateness:
         self.messages += messages
         self.late_ms += late_ms
         self.worst_ms = max(self.worst_ms, worst_ms)
-        if not self._parts or monotonic_s - self._parts[-1][0] >= PART_S:
+        if not self._parts or monotonic_s - self._parts[-1][0] >= _PART_S:
             self._parts.append([monotonic_s, 0])
         self._parts[-1][1] = max(self._parts[-1][1], worst_ms)
 
     def worst_lately_ms(self, monotonic_s: float) -> int:
         """Return the maximum lateness of the last 60 to 70 seconds."""
-        recent = [worst for began, worst in self._parts if monotonic_s - began < PART_S * (_PARTS + 1)]
+        recent = [worst for began, worst in self._parts if monotonic_s - began < _PART_S * (_PARTS + 1)]
         return int(max(recent, default=0))

@@ -25,10 +25,8 @@ from gantrymq.remoting.command import Command, response_to
 from gantrymq.remoting.connection import Connection
 from gantrymq.remoting.serving import serves
 
-__all__ = ["PENDING", "PendingPage", "PendingRequests", "PendingSource", "describe_pending"]
-
 PENDING: Final = 65001
-MOST: Final = 256
+_MOST: Final = 256
 
 
 class PendingPage(NamedTuple):
@@ -89,7 +87,7 @@ class PendingRequests:
             raise InvalidParameter(f"source={name} is not a source of delays; there is {', '.join(sources)}")
         until = ext.get("untilMs")
         until_ms = None if until is None else _number("untilMs", until, 0, 2**63 - 1)
-        most = _number("most", ext.get("most", "32"), 1, MOST)
+        most = _number("most", ext.get("most", "32"), 1, _MOST)
         page = await sources[name].page(ext.get("place", ""), ext.get("topic") or None, until_ms, most)
         answer = {
             "sources": {each: dict(source.waiting()) for each, source in sources.items()},

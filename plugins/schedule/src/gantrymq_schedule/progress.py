@@ -37,8 +37,6 @@ from gantrymq_store_files.timer_checkpoint import (
     encode_timer_checkpoint,
 )
 
-__all__ = ["ProgressService"]
-
 _PAIR: Final = struct.Struct(">2q")  # read time, queue offset
 
 

@@ -30,17 +30,15 @@ from gantrymq_transaction.messages import as_submitted, op_message
 from gantrymq_transaction.rules import SYSTEM_BUSY
 from gantrymq_transaction.settings import OP_BYTES
 
-__all__ = ["DecisionWriter"]
-
 Stored = asyncio.Future[Any]
 
 log = logging.getLogger(__name__)
 
-GROUP_BYTES: Final = 256 * 1024  # per append, unless a single message is larger
-GROUP_MESSAGES: Final = 128
-GATHER_S: Final = 0.002
-WAITING_BYTES: Final = 64 * 1024 * 1024
-WAITING: Final = 20_000  # the limit of pending op messages of a Java broker
+_GROUP_BYTES: Final = 256 * 1024  # per append, unless a single message is larger
+_GROUP_MESSAGES: Final = 128
+_GATHER_S: Final = 0.002
+_WAITING_BYTES: Final = 64 * 1024 * 1024
+_WAITING: Final = 20_000  # the limit of pending op messages of a Java broker
 _OWN: Final = frozenset({HALF_TOPIC, OP_TOPIC, CHECK_MAX_TIME_TOPIC})
 
 
@@ -87,7 +85,7 @@ class DecisionWriter:
         Raises:
             RequestRefused: too many decisions are pending (2).
         """
-        if self._count >= WAITING or self._bytes > WAITING_BYTES:
+        if self._count >= _WAITING or self._bytes > _WAITING_BYTES:
             raise RequestRefused(
                 SYSTEM_BUSY,
                 f"{self._count} decisions of {self._bytes} bytes are pending, which is the limit; "
@@ -101,10 +99,10 @@ class DecisionWriter:
         self._waiting.append(each)
         self._bytes += each.size
         self._count += 1
-        if len(self._waiting) >= GROUP_MESSAGES:
+        if len(self._waiting) >= _GROUP_MESSAGES:
             self.store_now()
         elif self._timer is None:
-            self._timer = self._broker.world.clock.call_later(GATHER_S, self.store_now)
+            self._timer = self._broker.world.clock.call_later(_GATHER_S, self.store_now)
         return done
 
     async def decided(self, offset: int) -> None:
@@ -155,9 +153,9 @@ class DecisionWriter:
         group: list[_Submission] = []
         kind: bool | None = None
         size = op_bytes = 0
-        while self._waiting and len(group) < GROUP_MESSAGES:
+        while self._waiting and len(group) < _GROUP_MESSAGES:
             each = self._waiting[0]
-            if group and (size + each.size > GROUP_BYTES or op_bytes + each.op_bytes > most_op_bytes):
+            if group and (size + each.size > _GROUP_BYTES or op_bytes + each.op_bytes > most_op_bytes):
                 break
             if each.kind is not None:
                 if kind is not None and each.kind is not kind:

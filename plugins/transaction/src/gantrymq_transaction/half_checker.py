@@ -34,19 +34,17 @@ from gantrymq_transaction.reading import HALF_QUEUE, OP_QUEUE, SLICE, read_from,
 from gantrymq_transaction.rules import CHECK_TIMES, CheckRules, Verdict, checks_of, judge_check
 from gantrymq_transaction.settings import CHECK_MAX, TIMEOUT
 
-__all__ = ["GROUP", "HalfChecker", "UncertainChecks", "retention_hours", "uncertain_checks"]
-
 log = logging.getLogger(__name__)
 
-RESERVED: Final = "fileReservedTime"
-RESERVED_HOURS: Final = 72
+_RESERVED: Final = "fileReservedTime"
+_RESERVED_HOURS: Final = 72
 GROUP: Final = "CID_RMQ_SYS_TRANS"
-ROUND_S: Final = 60.0
+_ROUND_S: Final = 60.0
 ROUND_MESSAGES: Final = 50_000
 SLACK: Final = 65_536  # settled half messages that one undecided message may hold up
 MOST_LOGGED: Final = 10  # failed messages logged per round
-CARRY_SHARE: Final = 4  # settled messages held up per undecided one before a message is carried to the end
-UNSURE_MS: Final = 5_000  # a check is sent at most this long after its half message was written (syncFlushTimeout)
+_CARRY_SHARE: Final = 4  # settled messages held up per undecided one before a message is carried to the end
+_UNSURE_MS: Final = 5_000  # a check is sent at most this long after its half message was written (syncFlushTimeout)
 
 
 class _CheckPositions(NamedTuple):
@@ -65,11 +63,11 @@ class UncertainChecks(NamedTuple):
 
 
 async def uncertain_checks(broker: Broker) -> UncertainChecks:
-    """Return the half messages written within `UNSURE_MS` of the newest one; none after a normal stop."""
+    """Return the half messages written within `_UNSURE_MS` of the newest one; none after a normal stop."""
     end = broker.store.bounds(HALF_QUEUE).max_offset
     if not broker.clean_start:
         async for newest in read_from(broker, HALF_QUEUE, end - 1, end, TimeSlices(broker.world.clock, SLICE)):
-            return UncertainChecks(end, newest.store_timestamp - UNSURE_MS)
+            return UncertainChecks(end, newest.store_timestamp - _UNSURE_MS)
     return UncertainChecks(0, math.inf)
 
 
@@ -106,7 +104,7 @@ class HalfChecker:
         )
         end = bounds.max_offset
         slices = TimeSlices(broker.world.clock, SLICE)
-        until = broker.world.clock.monotonic() + ROUND_S
+        until = broker.world.clock.monotonic() + _ROUND_S
         oldest: list[int] = []
         self._postponed = 0
         left = ROUND_MESSAGES
@@ -211,7 +209,7 @@ class HalfChecker:
             now_ms=now_ms,
             checks=self._checks(half),
             reachable=self._producer(own) is not None and real_queue(own) is not None,
-            crowded=held_up > max(SLACK, CARRY_SHARE * ledger.undecided(half.queue_offset + held_up)),
+            crowded=held_up > max(SLACK, _CARRY_SHARE * ledger.undecided(half.queue_offset + held_up)),
             rules=rules,
         )
 
@@ -337,4 +335,4 @@ class HalfChecker:
 
 def retention_hours(broker: Broker) -> int:
     """Return the retention of the log in hours; RocketMQ's default of 72 for a store that keeps it forever."""
-    return broker.settings.number(RESERVED) if RESERVED in broker.settings.schema else RESERVED_HOURS
+    return broker.settings.number(_RESERVED) if _RESERVED in broker.settings.schema else _RESERVED_HOURS

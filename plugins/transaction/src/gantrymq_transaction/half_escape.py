@@ -29,11 +29,9 @@ from gantrymq_transaction.reading import HALF_QUEUE, SLICE, read_these
 from gantrymq_transaction.rules import CHECK_TIMES
 from gantrymq_transaction.settings import TIMEOUT
 
-__all__ = ["HalfEscape", "sent_half"]
-
 log = logging.getLogger(__name__)
 
-TOGETHER = 32
+_TOGETHER = 32
 _OWN = frozenset({props.REAL_TOPIC, props.REAL_QUEUE_ID, TRANSACTION_ID, CHECK_TIMES})  # the other broker adds its own
 
 
@@ -49,7 +47,7 @@ class HalfEscape:
         end, slices = broker.store.bounds(HALF_QUEUE).max_offset, TimeSlices(broker.world.clock, SLICE)
         latest_ms = now_ms - broker.settings.number(TIMEOUT)
         ledger.settle_before(broker.store.bounds(HALF_QUEUE).min_offset)
-        while offsets := ledger.open_offsets(ledger.half_offset, end, TOGETHER):
+        while offsets := ledger.open_offsets(ledger.half_offset, end, _TOGETHER):
             halves = [each async for each in read_these(broker, HALF_QUEUE, offsets, slices)]
             due = list(takewhile(lambda half: half.born_timestamp <= latest_ms, halves))
             if not due or not await self._send(due) or len(due) < len(halves):

@@ -15,8 +15,6 @@ from gantrymq.errors import MessageIllegal
 from gantrymq.model import properties as props
 from gantrymq.model.property_order import ordered_text
 
-__all__ = ["TRANSACTION_ID", "HalfTextWriter"]
-
 TRANSACTION_ID: Final = "__transactionId__"
 
 KEPT: Final = 1024  # distinct texts

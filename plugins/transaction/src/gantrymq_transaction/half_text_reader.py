@@ -18,9 +18,7 @@ from gantrymq_transaction.half_text import TRANSACTION_ID
 from gantrymq_transaction.messages import asks_for_delay, real_queue
 from gantrymq_transaction.rules import checks_of
 
-__all__ = ["HalfTextReader", "ParsedHalf"]
-
-KEPT: Final = 1024  # distinct texts
+_KEPT: Final = 1024  # distinct texts
 _IDS: Final = {name.encode() for name in (props.UNIQ_KEY, TRANSACTION_ID)}
 
 
@@ -47,7 +45,7 @@ class HalfTextReader:
         own = props.decode(text)
         found = ParsedHalf(own, real_queue(own), checks_of(own))
         if _kept(pieces) and not asks_for_delay(own):  # a delayed message is encoded from all its properties
-            if len(self._known) >= KEPT:
+            if len(self._known) >= _KEPT:
                 self._known.clear()
             others = {name: value for name, value in own.items() if name.encode() not in _IDS}
             self._known[pieces] = found._replace(own=others)

@@ -21,11 +21,9 @@ from gantrymq_transaction.reading import HALF_QUEUE, SLICE, read_these
 from gantrymq_transaction.rules import SYSTEM_ERROR, checks_of
 from gantrymq_transaction.service import RocketTransactions
 
-__all__ = ["PAGE", "TransactionQuery", "details", "page"]
-
 PAGE: Final = 1000  # maximum transactions per page
-LOOKED_AT: Final = 10_000  # messages read per page
-GIVEN_UP_QUEUE: Final = Queue(CHECK_MAX_TIME_TOPIC, 0)
+_LOOKED_AT: Final = 10_000  # messages read per page
+_GIVEN_UP_QUEUE: Final = Queue(CHECK_MAX_TIME_TOPIC, 0)
 
 
 class TransactionQuery(NamedTuple):
@@ -56,10 +54,10 @@ async def page(service: RocketTransactions, wanted: TransactionQuery) -> dict[st
     """Return a page of undecided or given-up transactions."""
     broker, ledger = service.broker, service.ledger
     slices = TimeSlices(broker.world.clock, SLICE)
-    queue = GIVEN_UP_QUEUE if wanted.given_up else HALF_QUEUE
+    queue = _GIVEN_UP_QUEUE if wanted.given_up else HALF_QUEUE
     end = broker.store.bounds(queue).max_offset
     found: list[dict[str, Any]] = []
-    start, left = wanted.start, LOOKED_AT
+    start, left = wanted.start, _LOOKED_AT
     while start < end and left > 0 and len(found) < wanted.most:
         if wanted.given_up:
             offsets = list(range(start, min(end, start + SLICE)))

@@ -36,23 +36,10 @@ from gantrymq.model.pushes import TransactionCheck
 from gantrymq.model.sys_flag import TRANSACTION_COMMIT, TRANSACTION_MASK
 from gantrymq_transaction.rules import CHECK_TIMES
 
-__all__ = [
-    "as_submitted",
-    "asks_for_delay",
-    "check_of",
-    "committed",
-    "given_up",
-    "offsets_in_op",
-    "op_message",
-    "real_queue",
-    "renewed",
-    "resumed",
-]
-
-REMOVE_TAG: Final = "d"
-_OP_PROPERTIES: Final = props.encode({props.WAIT: "true", props.TAGS: REMOVE_TAG})
+_REMOVE_TAG: Final = "d"
+_OP_PROPERTIES: Final = props.encode({props.WAIT: "true", props.TAGS: _REMOVE_TAG})
 _DELAYS: Final = frozenset({props.DELAY, props.TIMER_DELAY_SEC, props.TIMER_DELAY_MS, props.TIMER_DELIVER_MS})
-_OP_TAGS_CODE: Final = tags_code(REMOVE_TAG)
+_OP_TAGS_CODE: Final = tags_code(_REMOVE_TAG)
 _NUMBER: Final = re.compile(rb"[0-9]{1,18}\Z")
 
 
@@ -169,7 +156,7 @@ def op_message(offsets: Iterable[int], now_ms: int, host: bytes) -> StoreMessage
 
 def offsets_in_op(op: RecordView) -> list[int]:
     """Return the queue offsets in an op message, ignoring other text; RocketMQ 4 writes one offset without a comma."""
-    if op.properties.get(props.TAGS) != REMOVE_TAG:
+    if op.properties.get(props.TAGS) != _REMOVE_TAG:
         return []
     return [int(piece) for piece in bytes(op.body).split(b",") if _NUMBER.match(piece)]
 

@@ -12,12 +12,10 @@ from gantrymq.model.names import HALF_TOPIC, OP_TOPIC
 from gantrymq.model.queue import Queue
 from gantrymq.world.time_slices import TimeSlices
 
-__all__ = ["HALF_QUEUE", "OP_QUEUE", "SLICE", "read_from", "read_these", "view"]
-
 HALF_QUEUE: Final = Queue(HALF_TOPIC, 0)
 OP_QUEUE: Final = Queue(OP_TOPIC, 0)
 SLICE: Final = 32  # messages of one read, as a Java broker reads op messages
-SLICE_BYTES: Final = 4 * 1024 * 1024
+_SLICE_BYTES: Final = 4 * 1024 * 1024
 
 
 async def view(broker: Broker, log_offset: int) -> RecordView | None:
@@ -44,7 +42,7 @@ async def read_from(
         most: messages per read.
     """
     while start < end:
-        found = await broker.messages.get(queue, start, GetLimit(min(most, end - start), SLICE_BYTES))
+        found = await broker.messages.get(queue, start, GetLimit(min(most, end - start), _SLICE_BYTES))
         if found.status is not GetStatus.FOUND:
             if found.next_offset <= start:
                 return

@@ -20,19 +20,6 @@ from typing import Final, NamedTuple
 
 from gantrymq.model import properties as props
 
-__all__ = [
-    "CHECK_TIMES",
-    "IMMUNITY",
-    "CheckRules",
-    "Decision",
-    "Refusal",
-    "Verdict",
-    "checks_of",
-    "judge_check",
-    "judge_decision",
-    "next_check_ms",
-]
-
 IMMUNITY: Final = "CHECK_IMMUNITY_TIME_IN_SECONDS"
 CHECK_TIMES: Final = "TRANSACTION_CHECK_TIMES"
 

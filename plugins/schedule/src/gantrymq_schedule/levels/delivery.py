@@ -35,13 +35,11 @@ from gantrymq_schedule.levels.resume import SavedLevel, find_delivered
 from gantrymq_schedule.levels.table import level_of, queue_of
 from gantrymq_schedule.settings import FLUSH_INTERVAL
 
-__all__ = ["LevelDelivery"]
-
 log = logging.getLogger(__name__)
 
-TOGETHER_MS: Final = 5  # messages due within this time of each other are delivered together
-AGAIN_S: Final = 0.1  # retry delay after the store refused
-AFTER_A_BUG_S: Final = 10.0
+_TOGETHER_MS: Final = 5  # messages due within this time of each other are delivered together
+_AGAIN_S: Final = 0.1  # retry delay after the store refused
+_AFTER_A_BUG_S: Final = 10.0
 
 
 class LevelDelivery:
@@ -141,7 +139,7 @@ class LevelDelivery:
                 await self._clock.sleep(0)
             else:
                 wait_ms = self.positions.wait_ms(now_ms)
-                await self._pause(None if wait_ms is None else max(wait_ms, TOGETHER_MS) / 1000)
+                await self._pause(None if wait_ms is None else max(wait_ms, _TOGETHER_MS) / 1000)
 
     async def _guarded(self, step: Coroutine[None, None, None]) -> bool:
         """Run *step* and return whether it succeeded; pause after a failure."""
@@ -153,10 +151,10 @@ class LevelDelivery:
             if str(error) != self._told:
                 self._told = str(error)
                 log.warning("delayed messages wait: %s; retrying", error)
-            await self._pause(AGAIN_S)
+            await self._pause(_AGAIN_S)
         except Exception:
             log.exception("delayed messages wait because of a bug; retrying")
-            await self._pause(AFTER_A_BUG_S)
+            await self._pause(_AFTER_A_BUG_S)
         return False
 
     async def _pause(self, seconds: float | None) -> None:
@@ -236,7 +234,7 @@ class LevelDelivery:
             self._waits[level] = refusal.status
             why = refusal.problem or refusal.status.name
             log.warning("messages of delay level %d wait: the store refuses them: %s; retrying", level, why)
-        await self._pause(AGAIN_S)
+        await self._pause(_AGAIN_S)
 
     def _move(self, level: int, position: int, time_ms: int | None = None, before_ms: int = 0) -> None:
         self._unsaved = self._unsaved or self._file.offsets.get(level) != position

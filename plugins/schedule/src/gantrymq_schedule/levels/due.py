@@ -19,10 +19,8 @@ from gantrymq.model.queue import Queue
 from gantrymq.world.time_slices import TimeSlices
 from gantrymq_schedule.levels.positions import due_at
 
-__all__ = ["DueMessages", "QueueRead", "read_due", "read_from"]
-
 MOST_MESSAGES: Final = 512  # per slice; a slice is stored with one append
-MOST_BYTES: Final = 2 * 1024 * 1024
+_MOST_BYTES: Final = 2 * 1024 * 1024
 _ONE_READ: Final = GetLimit(64, 512 * 1024)
 _READS_TOGETHER: Final = 8  # reads before yielding to the event loop
 
@@ -114,7 +112,7 @@ async def read_due(
     due: list[tuple[RecordView, int]] = []
     unreadable: list[str] = []
     slices, size = TimeSlices(broker.world.clock, _READS_TOGETHER), 0
-    while len(due) < MOST_MESSAGES and size < MOST_BYTES:
+    while len(due) < MOST_MESSAGES and size < _MOST_BYTES:
         read = await read_from(broker, queue, position, _ONE_READ, delays_ms)
         now_ms = broker.world.clock.now_ms()  # after the read, so no record has a later store time
         for record, time_ms in read.records:

@@ -27,8 +27,6 @@ from gantrymq_schedule.levels.due import DueMessages, read_due, read_from
 from gantrymq_schedule.levels.release import real_target
 from gantrymq_schedule.levels.table import queue_of
 
-__all__ = ["ResumePoint", "SavedLevel", "find_delivered"]
-
 log = logging.getLogger(__name__)
 
 AHEAD: Final = 4096  # messages of a level to read beyond the last one that was found delivered

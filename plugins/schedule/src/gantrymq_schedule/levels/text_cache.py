@@ -8,8 +8,6 @@ from __future__ import annotations
 
 from typing import Final, NamedTuple
 
-__all__ = ["StoredTextCache", "TextTemplate"]
-
 KEPT: Final = 1024  # distinct texts
 _MARK: Final = b"UNIQ_KEY\x01"
 _ENDS: Final = (b"", b"\x02")  # what may precede a property name

@@ -31,12 +31,10 @@ from gantrymq.interfaces import (
 from gantrymq_schedule.deleted_topics import DeletedTopics
 from gantrymq_schedule.timer.messages import TIMER_QUEUE, delivery_key
 
-__all__ = ["TimerDelivery"]
-
 log = logging.getLogger(__name__)
 
 RETRY_S = 0.5
-MOST_QUEUES: Final = 200  # each costs some 20 small reads
+_MOST_QUEUES: Final = 200  # each costs some 20 small reads
 
 
 class TimerDelivery:
@@ -62,7 +60,7 @@ class TimerDelivery:
         """
         store = self._broker.store
         begin = store.state().min_log_offset
-        for queue in islice(dict.fromkeys((TIMER_QUEUE, *store.queues())), MOST_QUEUES):
+        for queue in islice(dict.fromkeys((TIMER_QUEUE, *store.queues())), _MOST_QUEUES):
             offset = await store.offset_at(queue, time_ms, BoundaryType.UPPER)
             found = await self._broker.messages.get(queue, offset, GetLimit(1))
             with suppress(FormatError):

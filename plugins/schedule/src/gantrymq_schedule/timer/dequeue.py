@@ -26,12 +26,10 @@ from gantrymq_schedule.timer.wheel_clock import SlotPlacement
 from gantrymq_schedule.timer.wheel_files import NewEntry, SlotChain, WheelDamage
 from gantrymq_store_files.timer_log import DEFAULT, DELETE, ROLL, TimerEntry
 
-__all__ = ["TimerDequeuer"]
-
 log = logging.getLogger(__name__)
 
-TOGETHER = 500  # messages per append
-BYTES_TOGETHER = 4 * 1024 * 1024
+_TOGETHER = 500  # messages per append
+_BYTES_TOGETHER = 4 * 1024 * 1024
 
 
 @attrs.define
@@ -103,8 +101,8 @@ class TimerDequeuer:
         left = {id(each) for each in self._unsure}
         offsets = [offset for message, offset in self._made_of if id(message) in left]
         oldest: TimerEntry | None = None  # of those that were not put: log and queue have the same order
-        for start in range(due.done, len(due.chain.positions), TOGETHER):
-            entries = await run(state.files.entries, due.chain.positions[start : start + TOGETHER])
+        for start in range(due.done, len(due.chain.positions), _TOGETHER):
+            entries = await run(state.files.entries, due.chain.positions[start : start + _TOGETHER])
             oldest = min(entries if oldest is None else [oldest, *entries], key=lambda each: each.log_offset)
         if oldest is not None:
             record = (await state.records([oldest]))[0]
@@ -137,8 +135,8 @@ class TimerDequeuer:
     async def _markers(self, entries: Sequence[TimerEntry]) -> list[tuple[str, str]]:
         """Return delete key and topic of the recall markers *entries*."""
         found: list[tuple[str, str]] = []
-        for start in range(0, len(entries), TOGETHER):
-            for record in await self._state.records(entries[start : start + TOGETHER]):
+        for start in range(0, len(entries), _TOGETHER):
+            for record in await self._state.records(entries[start : start + _TOGETHER]):
                 waiting = timed_message_of(record) if record is not None else None
                 if waiting is not None and waiting.deletes is not None:
                     found.append((waiting.deletes, waiting.topic))
@@ -147,12 +145,12 @@ class TimerDequeuer:
     async def _batch(self, due: _Due) -> None:
         """Build the next messages, and start storing them once the previous batch is stored."""
         world = self._state.broker.world
-        part = due.chain.positions[due.done : due.done + TOGETHER]
+        part = due.chain.positions[due.done : due.done + _TOGETHER]
         entries = await world.workers.run(self._state.files.entries, part)
         size = 0
         for number, entry in enumerate(entries):
             size += entry.size
-            if size > BYTES_TOGETHER and number:
+            if size > _BYTES_TOGETHER and number:
                 entries, part = entries[:number], part[:number]
                 break
         now_ms = world.clock.now_ms()

@@ -19,11 +19,9 @@ from gantrymq_schedule.timer.state import WITHOUT_A_PAUSE, TimerState
 from gantrymq_schedule.timer.wheel_files import NewEntry
 from gantrymq_store_files.timer_log import DEFAULT, DELETE, ROLL
 
-__all__ = ["TimerEnqueuer"]
-
 log = logging.getLogger(__name__)
 
-TOGETHER = GetLimit(1000, 4 * 1024 * 1024)
+_TOGETHER = GetLimit(1000, 4 * 1024 * 1024)
 PUT_TOGETHER = 500  # messages per append, as in `dequeue`
 
 _Past = list[tuple[RecordView, TimedMessage]]
@@ -70,7 +68,7 @@ class TimerEnqueuer:
                 bounds.min_offset,
             )
             state.queue_offset = bounds.min_offset
-        found = await broker.messages.get(TIMER_QUEUE, state.queue_offset, TOGETHER)
+        found = await broker.messages.get(TIMER_QUEUE, state.queue_offset, _TOGETHER)
         if found.status is not GetStatus.FOUND:
             if found.next_offset <= state.queue_offset:
                 raise StoreError(f"{TIMER_QUEUE} at {state.queue_offset}: {found.status.name}")

@@ -12,11 +12,9 @@ from gantrymq.errors import StoreError
 from gantrymq_schedule.timer.state import TimerState
 from gantrymq_store_files.timer_checkpoint import TimerCheckpoint
 
-__all__ = ["TimerFlusher"]
-
 log = logging.getLogger(__name__)
 
-CLEAN_S = 30.0
+_CLEAN_S = 30.0
 IDLE_LOOK_S = 10.0
 IDLE_BYTES = 64 * 1024 * 1024  # growth of the commit log that forces a save; a start after a kill reads this part
 
@@ -56,7 +54,7 @@ class TimerFlusher:
                 await world.clock.sleep(self._interval_s)
             try:
                 await self.save()
-                if world.clock.monotonic() - cleaned >= CLEAN_S:
+                if world.clock.monotonic() - cleaned >= _CLEAN_S:
                     cleaned = world.clock.monotonic()
                     await world.workers.run(state.files.clean, state.broker.store.state().min_log_offset)
             except (OSError, StoreError) as error:

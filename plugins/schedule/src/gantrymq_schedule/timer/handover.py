@@ -21,8 +21,6 @@ from gantrymq.loose_json import dumps, loads
 from gantrymq.world.files import Files
 from gantrymq.world.folders import make_durable_dirs
 
-__all__ = ["FILE", "TimerHandover"]
-
 FILE: Final = "timerHandover.json"
 _MOST: Final = 100  # pairs; older ones are about messages that retention has removed
 

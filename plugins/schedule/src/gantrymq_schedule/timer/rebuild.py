@@ -2,7 +2,7 @@
 
 All messages of the timer queue are enqueued again, from the first one kept, except those that were delivered already:
 
-- Slots are delivered in order. If the log has a delivery from slot R after a message with a slot at least `MARGIN_MS`
+- Slots are delivered in order. If the log has a delivery from slot R after a message with a slot at least `_MARGIN_MS`
   before R, that message was delivered. So only the deliveries of the last slots have to be kept in memory.
 - What an acting master sent to other brokers is not in the log, but in `handover`.
 - A rolled message was stored in the timer queue again, with TIMER_ROLL_TIMES one higher; only the copy is enqueued.
@@ -30,11 +30,9 @@ from gantrymq_schedule.timer.messages import (
     parse_slot,
 )
 
-__all__ = ["WheelRebuild"]
-
 log = logging.getLogger(__name__)
 
-MARGIN_MS = 60_000
+_MARGIN_MS = 60_000
 _TOGETHER = 10_000  # log entries per step in the worker thread
 
 
@@ -94,7 +92,7 @@ class WheelRebuild:
         self.known[key] += 1
         if from_slot and topic != TIMER_QUEUE.topic and slot_ms >= self._out_ms:
             self._out_ms, self._out_at = slot_ms, log_offset
-            if slot_ms - self._pruned_ms > MARGIN_MS:
+            if slot_ms - self._pruned_ms > _MARGIN_MS:
                 self._prune(slot_ms)
 
     def _prune(self, slot_ms: int) -> None:
@@ -104,7 +102,7 @@ class WheelRebuild:
 
     @property
     def _begin_ms(self) -> int:
-        return self._out_ms - MARGIN_MS
+        return self._out_ms - _MARGIN_MS
 
     def begin_tick(self, now_ms: int, precision_ms: int) -> int:
         """Return the first slot that may not be delivered completely."""

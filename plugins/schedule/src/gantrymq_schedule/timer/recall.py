@@ -37,9 +37,7 @@ from gantrymq.remoting.serving import in_operation, serves
 from gantrymq_schedule.timer import settings as keys
 from gantrymq_schedule.timer.messages import BORN_TIMESTAMP, DELETE_KEY, RECALL_TAG, delete_key
 
-__all__ = ["Recall", "RecallHandle", "RecallMessageRequest", "answer_fields", "decode_handle", "encode_handle"]
-
-ILLEGAL_OPERATION = 604
+_ILLEGAL_OPERATION = 604
 _UNCONFIRMED = (
     ResponseCode.FLUSH_DISK_TIMEOUT,
     ResponseCode.SLAVE_NOT_AVAILABLE,
@@ -75,7 +73,7 @@ def decode_handle(text: str) -> RecallHandle:
     version, *parts = raw.decode("utf-8", "replace").split(" ")
     # Java's String.split drops empty parts at the end.
     if version != _VERSION or len(parts) < len(RecallHandle._fields) or not any(parts[3:]):
-        raise RequestRefused(ILLEGAL_OPERATION, "recall handle is invalid; pass the one from the response to the send")
+        raise RequestRefused(_ILLEGAL_OPERATION, "recall handle is invalid; pass the one from the response to the send")
     return RecallHandle._make(parts[: len(RecallHandle._fields)])
 
 
@@ -156,22 +154,25 @@ class Recall:
         broker_name = broker.registration.broker_name
         if handle.topic != request.topic:
             raise RequestRefused(
-                ILLEGAL_OPERATION, f"recall failed: the handle is for topic {handle.topic}, not for {request.topic}"
+                _ILLEGAL_OPERATION, f"recall failed: the handle is for topic {handle.topic}, not for {request.topic}"
             )
         if handle.broker != broker_name:
             raise RequestRefused(
-                ILLEGAL_OPERATION, f"recall failed: the message is on broker {handle.broker}, this one is {broker_name}"
+                _ILLEGAL_OPERATION,
+                f"recall failed: the message is on broker {handle.broker}, this one is {broker_name}",
             )
         left_ms = _number(handle.time) - now_ms
         longest_ms = broker.settings.number(keys.LONGEST_S) * 1000
         if not 0 < left_ms < longest_ms:
             raise RequestRefused(
-                ILLEGAL_OPERATION,
+                _ILLEGAL_OPERATION,
                 f"recall failed: the time of the handle is {left_ms} ms ahead; 1 to {longest_ms - 1} can be recalled",
             )
         unconfirmed = await self._store(broker, _marker(broker, handle, request, now_ms))
         if not self._timers.in_time(int(handle.time) - 1):
-            raise RequestRefused(ILLEGAL_OPERATION, "recall failed: the message became due while the recall was stored")
+            raise RequestRefused(
+                _ILLEGAL_OPERATION, "recall failed: the message became due while the recall was stored"
+            )
         return RecallAnswer(handle.unique_id, unconfirmed)
 
     def _checked(self) -> Broker:

@@ -8,23 +8,9 @@ from __future__ import annotations
 from gantrymq.config import Setting, Settings
 from gantrymq_store_files.timer_log import ENTRY_BYTES
 
-__all__ = [
-    "ENABLED",
-    "FILE_BYTES",
-    "FLUSH_MS",
-    "LONGEST_S",
-    "MOST_IN_SLOT",
-    "NO_LIMIT",
-    "PRECISIONS",
-    "RECALL",
-    "SCHEMA",
-    "WINDOW",
-    "precision",
-]
-
 ENABLED = "timerWheelEnable"
 LONGEST_S = "timerMaxDelaySec"
-PRECISION = "timerPrecisionMs"
+_PRECISION = "timerPrecisionMs"
 WINDOW = "timerRollWindowSlot"
 FLUSH_MS = "timerFlushIntervalMs"
 FILE_BYTES = "mappedFileSizeTimerLog"
@@ -37,7 +23,7 @@ PRECISIONS = (100, 200, 500, 1000)  # other values are rounded down to one of th
 
 def precision(settings: Settings) -> int:
     """Return the length of a tick in milliseconds."""
-    request = settings.number(PRECISION)
+    request = settings.number(_PRECISION)
     return max(each for each in PRECISIONS if each <= max(request, PRECISIONS[0]))
 
 
@@ -52,7 +38,7 @@ SCHEMA: tuple[Setting, ...] = (
         runtime=True,
     ),
     Setting.number(
-        PRECISION,
+        _PRECISION,
         1000,
         "Slot length of the wheel in milliseconds: 100, 200, 500 or 1000. It may not change while timed messages wait.",
         at_least=1,

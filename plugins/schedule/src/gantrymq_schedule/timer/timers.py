@@ -49,14 +49,12 @@ from gantrymq_store_files.timer_log import TimerEntry
 from gantrymq_store_files.timer_metrics import TimerMetrics, TopicCount
 from gantrymq_store_files.timer_wheel import SLOTS, Slot
 
-__all__ = ["Timers"]
-
 log = logging.getLogger(__name__)
 
-ACTS: Final = "this slave begins to act for its master"
+_ACTS: Final = "this slave begins to act for its master"
 
-RETRY_S = 1.0
-JAVA_MARGIN_MS: Final = 10_000  # for a clock that was adjusted
+_RETRY_S = 1.0
+_JAVA_MARGIN_MS: Final = 10_000  # for a clock that was adjusted
 LOOK_S = 5.0  # interval of reading the wall clock, which may be set, while messages wait
 
 
@@ -102,7 +100,7 @@ class Timers:
         if broker.topics.get(TIMER_QUEUE.topic) is None and not acting:
             broker.topics.put(TopicConfig(TIMER_QUEUE.topic, 1, 1))
         try:
-            damage = ACTS if acting else ""
+            damage = _ACTS if acting else ""
             self._state, self._enqueuer = await _open_state(broker, damage)
         except OSError as error:
             raise StoreError(
@@ -188,10 +186,10 @@ class Timers:
                 self._damage = str(error)
             except (OSError, GantryError) as error:
                 log.error("timed messages wait: %s", error)
-                await clock.sleep(RETRY_S)
+                await clock.sleep(_RETRY_S)
             except Exception:
                 log.exception("timed messages wait: a bug")
-                await clock.sleep(RETRY_S)
+                await clock.sleep(_RETRY_S)
 
     async def _rebuild(self) -> None:
         """Restart with an empty wheel and log, to be rebuilt."""
@@ -376,7 +374,7 @@ async def _open_state(broker: Broker, damage: str) -> tuple[TimerState, TimerEnq
     if checkpoint.delivered_from >= 0:
         await delivery.recall_from(checkpoint.delivered_from)
     elif not damage:  # a checkpoint of a Java broker; what it delivered since is stored after the time of its slot
-        await delivery.recall_since(checkpoint.read_time_ms - JAVA_MARGIN_MS)
+        await delivery.recall_since(checkpoint.read_time_ms - _JAVA_MARGIN_MS)
     clock = WheelClock(precision_ms, settings.number(keys.WINDOW), read_tick)
     slot_counts = SlotCounts(broker, files)
     await slot_counts.apply_limit(read_tick)
@@ -386,7 +384,7 @@ async def _open_state(broker: Broker, damage: str) -> tuple[TimerState, TimerEnq
     state.queue_offset = max(checkpoint.queue_offset, bounds.min_offset)
     state.log_end = min(checkpoint.flushed_position, files.end)
     if damage and bounds.min_offset < bounds.max_offset:
-        level = logging.INFO if damage in (ACTS, TAKEN_OVER) else logging.WARNING
+        level = logging.INFO if damage in (_ACTS, TAKEN_OVER) else logging.WARNING
         log.log(level, "%s; the timer wheel and its log are rebuilt from the commit log", damage)
         state.handover = await run(TimerHandover.read, world.files, root)
         state.rebuild = WheelRebuild(state.handover)

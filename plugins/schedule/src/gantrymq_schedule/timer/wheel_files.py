@@ -41,11 +41,9 @@ from gantrymq_store_files.timer_wheel import (
     slots_of,
 )
 
-__all__ = ["NewEntry", "SlotChain", "WheelDamage", "WheelFiles"]
-
-READ_BYTES = 64 * 1024
+_READ_BYTES = 64 * 1024
 _PAGE_BYTES = 4096
-_ZEROS = bytes(READ_BYTES)
+_ZEROS = bytes(_READ_BYTES)
 
 
 class WheelDamage(StoreError):
@@ -130,8 +128,8 @@ class WheelFiles:
             length = min(WHEEL_BYTES - place, (end - start) * SLOT_BYTES)
             for begin, behind in wheel.written(place, place + length):
                 first = begin // SLOT_BYTES * SLOT_BYTES
-                for at in range(first, behind, READ_BYTES):
-                    size = min(READ_BYTES, place + length - at)
+                for at in range(first, behind, _READ_BYTES):
+                    size = min(_READ_BYTES, place + length - at)
                     yield from _busy_of(wheel.pread(size, at), start + (at - place) // SLOT_BYTES)
             start += length // SLOT_BYTES
 
@@ -141,8 +139,8 @@ class WheelFiles:
         if wheel is None:
             return
         for begin, behind in wheel.written(0, WHEEL_BYTES):
-            for at in range(begin // SLOT_BYTES * SLOT_BYTES, behind, READ_BYTES):
-                part = wheel.pread(READ_BYTES, at)
+            for at in range(begin // SLOT_BYTES * SLOT_BYTES, behind, _READ_BYTES):
+                part = wheel.pread(_READ_BYTES, at)
                 yield part[: len(part) // SLOT_BYTES * SLOT_BYTES]
 
     def next_busy(self, start: int, end: int) -> int:
@@ -212,7 +210,7 @@ class WheelFiles:
         base, window = 0, b""
         while at >= 0:
             if not base <= at <= base + len(window) - ENTRY_BYTES:
-                base = max(at - at % self.file_bytes, at + ENTRY_BYTES - READ_BYTES)
+                base = max(at - at % self.file_bytes, at + ENTRY_BYTES - _READ_BYTES)
                 window = self.read_log(base, at + ENTRY_BYTES - base)
             entry = decode_entry(window, at - base)
             if entry is None or entry.due_ms // self.precision_ms != tick or entry.previous >= at:
@@ -243,7 +241,7 @@ class WheelFiles:
         base, window = 0, b""
         for at in positions:
             if not base <= at <= base + len(window) - ENTRY_BYTES:
-                base, window = at, self.read_log(at, READ_BYTES)
+                base, window = at, self.read_log(at, _READ_BYTES)
             entry = decode_entry(window, at - base)
             if entry is not None:
                 found.append(entry)
