@@ -44,7 +44,7 @@ FAILURES = (
     Failure(errno.EIO, {"write_back"}, share=0.2, times=3),
     Failure(errno.EIO, {"pwrite", "create"}, where="/timer", share=0.02, times=3),
     Failure(errno.EIO, {"pwrite", "create", "replace"}, where="/config/", share=0.05, times=3),
-    Failure(errno.EIO, {"pread", "map"}, where="/timer", share=0.02, times=2),
+    Failure(errno.EIO, {"pread"}, where="/timer", share=0.02, times=2),
     Failure(errno.EIO, {"pread", "read"}, where="/commitlog/", share=0.005, times=2),
     Failure(errno.ENOSPC, {"pwrite", "create"}, where="consumequeue", share=0.01, times=3),
     Failure(errno.ENOSPC, {"pwrite", "create"}, where="/commitlog/", share=0.005, times=2),

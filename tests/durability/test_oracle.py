@@ -53,7 +53,7 @@ def test_a_sync_of_another_file_and_one_that_failed_do_not_count(files: Recordin
 def test_a_new_file_needs_its_folder_synced(files: RecordingFiles) -> None:
     file = files.open(LOG, create=True)
     file.allocate(100)
-    file.map().write(0, bytes(10))
+    file.pwrite(bytes(10), 0)
     file.datasync()
     assert missing(files) == "in a file whose name is not synced"
     files.sync_dir(LOG.parent.parent)

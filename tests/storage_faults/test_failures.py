@@ -16,7 +16,7 @@ from gantrymq_storage_faults import (
     Slowness,
     flip_bit,
 )
-from gantrymq_testing.simulated import BusError, SimulatedFiles, simulate
+from gantrymq_testing.simulated import SimulatedFiles, simulate
 
 
 def test_the_nth_matching_call_fails_and_does_nothing(disk):
@@ -95,17 +95,6 @@ def test_room_can_be_taken_and_given_from_outside(disk):
     file.allocate(1)
 
 
-def test_a_mapped_write_into_a_hole_of_a_full_disk_kills(disk):
-    inner, folder = disk
-    files = FaultyFiles(inner, FaultPlan(room_bytes=PAGE_BYTES))
-    file = files.open(folder / "f", create=True)
-    file.truncate(2 * PAGE_BYTES)
-    mapping = file.map()
-    mapping.write(0, b"room")
-    with pytest.raises(BusError):
-        mapping.write(PAGE_BYTES, b"none")
-
-
 def test_a_read_may_be_wrong_by_one_bit(disk):
     inner, folder = disk
     inner.replace(folder / "f", bytes(100))
@@ -114,8 +103,6 @@ def test_a_read_may_be_wrong_by_one_bit(disk):
         assert sum(byte.bit_count() for byte in data) == 1
     assert inner.read(folder / "f") == bytes(100)
     assert files.open(folder / "f").pread_cached(100, 0) in (None, bytes(100))  # in memory: no disk to be wrong
-    mapping = files.open(folder / "f").map()
-    assert sum(byte.bit_count() for byte in bytes(mapping.view)) == 1
     assert "is wrong" in files.trace()
 
 
@@ -182,21 +169,6 @@ def test_the_trace_keeps_the_newest_calls():
         "   1000 pwrite /f [998, 1000)",
         "   1001 pwrite /f [999, 1001)",
     ]
-
-
-def test_a_mapping_may_not_be_readable(disk):
-    inner, folder = disk
-    inner.replace(folder / "bad", b"x")
-    inner.replace(folder / "good", b"x")
-    files = FaultyFiles(inner, FaultPlan(failures=(Failure(errno.EIO, {"mapped_read"}, where="bad", at=2),)))
-    good, bad = files.open(folder / "good").map(), files.open(folder / "bad").map()
-    before = files.calls
-    assert bytes(bad.view) == bytes(good.view) == b"x"
-    with pytest.raises(BusError, match="bad"):
-        bad.view  # noqa: B018
-    assert bytes(bad.view) == b"x"
-    assert files.calls == before  # it is no call
-    assert "mapped_read" in files.trace()
 
 
 def test_failures_may_be_added_while_the_world_runs(disk):

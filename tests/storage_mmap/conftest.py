@@ -66,28 +66,10 @@ class Faults:
             raise OSError(number, os.strerror(number), str(path))
 
 
-class RigMapping:
-    def __init__(self, inner, faults, path):
-        self._inner, self._faults, self._path = inner, faults, path
-        self.close = inner.close
-
-    @property
-    def view(self):
-        return self._inner.view
-
-    def write(self, position, data):
-        self._faults.check("write", self._path)
-        self._inner.write(position, data)
-
-
 class RigFile:
     def __init__(self, inner, faults):
         self._inner, self._faults = inner, faults
         self.path = inner.path
-
-    def map(self):
-        self._faults.check("map", self.path)
-        return RigMapping(self._inner.map(), self._faults, self.path)
 
     def pread_cached(self, length, position):
         self._faults.check("pread_cached", self.path)

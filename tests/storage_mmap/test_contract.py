@@ -55,7 +55,7 @@ class TestContractReadCold(TestContract):
 
 
 class TestContractInMemory(TestContract):
-    """On the simulated disk, which knows holes in files and a full disk under a mapping."""
+    """On the simulated disk, which knows holes in files and a full disk."""
 
     def make_world(self) -> World:
         world = real_world()

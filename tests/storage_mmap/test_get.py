@@ -160,18 +160,6 @@ def test_everything_from_before_the_start_counts_as_cold(rig):
     rig.run(case)
 
 
-def test_files_of_the_log_are_not_mapped_on_either_side_of_the_hot_window(rig):
-    async def case(bench):
-        before = rig.faults.calls["map"]
-        await bench.add(*[message(body=b"x" * 3000) for _ in range(20)])
-        assert len(await bench.read_all(T0)) == 20
-        assert bench.store.read(0).topic == "T"
-        assert bench.store.read(1) is None
-        assert rig.faults.calls["map"] == before
-
-    rig.run(case, hotReadWindow=8192)
-
-
 def test_what_a_get_returned_outlives_the_file_it_came_from(rig):
     async def case(bench):
         await bench.add(message(body=b"kept"), message("Other"), message(body=b"kept too"))

@@ -5,12 +5,11 @@ from pathlib import Path
 
 import pytest
 
-from gantrymq.world import File, Files, Lock, Mapping, Volume
+from gantrymq.world import File, Files, Lock, Volume
 from gantrymq_testing.forwarding import (
     ForwardingFile,
     ForwardingFiles,
     ForwardingLock,
-    ForwardingMapping,
     ForwardingVolume,
 )
 from gantrymq_testing.simulated import SimulatedFiles
@@ -51,7 +50,6 @@ def files():
     [
         (ForwardingFiles, Files),
         (ForwardingFile, File),
-        (ForwardingMapping, Mapping),
         (ForwardingVolume, Volume),
         (ForwardingLock, Lock),
     ],
@@ -96,7 +94,7 @@ def test_calls_of_files(files):
     ]
 
 
-def test_calls_of_a_file_and_its_mapping(files):
+def test_calls_of_a_file(files):
     file = files.open("/log", create=True)
     path = Path("/log")
     file.allocate(100)
@@ -107,11 +105,7 @@ def test_calls_of_a_file_and_its_mapping(files):
     file.prefetch(5, 6)
     file.drop_cache(6, 7)
     assert file.written(10, 30) == [(10, 30)]
-    mapping = file.map()
-    mapping.write(8, b"xy")
-    assert (mapping.size, bytes(mapping.view[7:11])) == (100, b"axy\0")
-    assert len(files.handles) == 2
-    mapping.close()
+    assert len(files.handles) == 1
     file.datasync()
     file.truncate(5)
     file.close()
@@ -128,9 +122,6 @@ def test_calls_of_a_file_and_its_mapping(files):
         ("prefetch", path, 5, 6),
         ("drop_cache", path, 6, 7),
         ("written", path, 10, 20),
-        ("map", path, 0, 0),
-        ("write", path, 8, 2),
-        ("unmap", path, 0, 0),
         ("datasync", path, 0, 0),
         ("truncate", path, 0, 5),
         ("close", path, 0, 0),

@@ -21,14 +21,11 @@ def files():
 def test_every_call_is_noted_in_order(files):
     opened = files.open(PATH, create=True)
     opened.allocate(100)
-    mapping = opened.map()
-    mapping.write(7, b"abc")
     opened.pwrite(b"de", 20)
     opened.pread(200, 90)
     opened.datasync()
     opened.prefetch(0, 50)
     opened.drop_cache(10, 20)
-    mapping.close()
     opened.truncate(50)
     opened.close()
     files.rename(PATH, Path("/b"))
@@ -36,22 +33,19 @@ def test_every_call_is_noted_in_order(files):
     assert [call[1:] for call in files.calls] == [
         ("open", PATH, 0, 0, -1),
         ("allocate", PATH, 0, 100, -1),
-        ("map", PATH, 0, 100, -1),
-        ("write", PATH, 7, 3, -1),
         ("pwrite", PATH, 20, 2, -1),
         ("pread", PATH, 90, 10, -1),
         ("datasync.begin", PATH, 0, 0, -1),
-        ("datasync.end", PATH, 0, 0, 6),
+        ("datasync.end", PATH, 0, 0, 4),
         ("prefetch", PATH, 0, 50, -1),
         ("drop_cache", PATH, 10, 20, -1),
-        ("unmap", PATH, 0, 0, -1),
         ("truncate", PATH, 0, 50, -1),
         ("close", PATH, 0, 0, -1),
         ("rename", PATH, 0, 0, -1),
         ("rename.to", Path("/b"), 0, 0, -1),
         ("remove", Path("/b"), 0, 0, -1),
     ]
-    assert [call.number for call in files.calls] == list(range(16))
+    assert [call.number for call in files.calls] == list(range(13))
 
 
 def test_names_of_folders_and_locks_are_noted(files):
@@ -72,9 +66,9 @@ def test_a_call_that_fails_is_not_noted(files):
         files.open(PATH)
     opened = files.open(PATH, create=True)
     opened.allocate(10)
-    with pytest.raises(IndexError):
-        opened.map().write(9, b"ab")
-    assert [call.name for call in files.calls] == ["open", "allocate", "map"]
+    with pytest.raises(OSError, match="Invalid argument"):
+        opened.pwrite(b"ab", -1)
+    assert [call.name for call in files.calls] == ["open", "allocate"]
 
 
 def test_a_sync_covers_what_was_written_before_it_began(files):
@@ -128,23 +122,21 @@ def test_threads_share_one_order_over_real_files(tmp_path):
     files = RecordingFiles(RealFiles())
     opened = files.open(tmp_path / "log", create=True)
     opened.allocate(4096)
-    mapping = opened.map()
 
     async def main():
         workers = RealWorkers(2)
         for number in range(50):
-            mapping.write(number, b"x")
+            opened.pwrite(b"x", number)
             await workers.run(opened.datasync)
             assert files.unsynced(tmp_path / "log", files.note("reply", tmp_path / "log")) == []
         await workers.close()
 
     asyncio.run(main())
-    writers = [threading.Thread(target=lambda: [mapping.write(0, b"y") for _ in range(200)]) for _ in range(4)]
+    writers = [threading.Thread(target=lambda: [opened.pwrite(b"y", 0) for _ in range(200)]) for _ in range(4)]
     for writer in writers:
         writer.start()
     for writer in writers:
         writer.join()
-    mapping.close()
     opened.close()
     assert [call.number for call in files.calls] == list(range(len(files.calls)))
-    assert sum(call.name == "write" for call in files.calls) == 50 + 800
+    assert sum(call.name == "pwrite" for call in files.calls) == 50 + 800

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from gantrymq_testing.simulated import BusError, SimulatedFiles, Trace
+from gantrymq_testing.simulated import SimulatedFiles, Trace
 
 PATH = Path("/a")
 full = pytest.raises(OSError, check=lambda error: error.errno == errno.ENOSPC)
@@ -39,16 +39,6 @@ def test_a_hole_takes_no_room_until_it_is_written():
     assert opened.pread(1, 8192) == b"\0"
 
 
-def test_a_mapped_write_to_a_hole_on_a_full_disk_is_what_kills_a_process():
-    files = make(4096)
-    opened = files.open(PATH, create=True)
-    opened.truncate(2 * 4096)
-    mapping = opened.map()
-    mapping.write(0, b"fits")
-    with pytest.raises(BusError):
-        mapping.write(4096, b"does not")
-
-
 def test_capacity_can_change_while_the_world_runs():
     files = make(4096)
     opened = files.open(PATH, create=True)
@@ -66,11 +56,9 @@ def test_room_comes_back_with_the_last_holder():
     files = make(4096)
     opened = files.open(PATH, create=True)
     opened.allocate(4096)
-    mapping = opened.map()
     files.remove(PATH)
-    opened.close()
     assert files.disk_use(PATH).free == 0
-    mapping.close()
+    opened.close()
     assert files.disk_use(PATH).free == 4096
 
 
@@ -91,36 +79,13 @@ def test_a_file_that_replaces_another_frees_its_room():
     assert files.disk_use(PATH).free == 4096
 
 
-def test_a_mapped_file_cannot_outgrow_its_memory():
-    files = make(1 << 30)
-    opened = files.open(PATH, create=True)
-    opened.allocate(8192)
-    mapping = opened.map()
-    with pytest.raises(OSError, check=lambda error: error.errno == errno.EBUSY):
-        opened.truncate(1 << 20)
-    mapping.close()
-    opened.truncate(1 << 20)
-
-
-def test_failed_growth_of_a_mapped_file_takes_no_room():
-    files = make(1 << 30)
-    opened = files.open(PATH, create=True)
-    opened.allocate(8192)
-    mapping = opened.map()
-    free = files.disk_use(PATH).free
-    with pytest.raises(OSError, check=lambda error: error.errno == errno.EBUSY):
-        opened.allocate(1 << 20)
-    assert files.disk_use(PATH).free == free
-    mapping.close()
-
-
 def test_modification_times_come_from_the_clock():
     now = [5]
     files = SimulatedFiles(lambda: now[0])
     opened = files.open(PATH, create=True)
     opened.allocate(10)
     now[0] = 6
-    opened.map().write(0, b"a")
+    opened.pwrite(b"a", 0)
     assert files.stat(PATH).modified_ms == 6
 
 
@@ -136,7 +101,7 @@ def test_the_trace_has_every_change_in_order():
     files = SimulatedFiles(lambda: 5, trace)
     opened = files.open(PATH, create=True)
     opened.allocate(100)
-    opened.map().write(7, b"mapped")
+    opened.pwrite(b"first", 7)
     opened.pwrite(b"written", 20)
     opened.datasync()
     files.rename(PATH, Path("/b"))
@@ -145,7 +110,7 @@ def test_the_trace_has_every_change_in_order():
     assert [(event.kind, event.where, event.position, event.data) for event in trace.events] == [
         ("file.create", "/a", 0, b""),
         ("file.allocate", "/a", 100, b""),
-        ("file.write", "/a", 7, b"mapped"),
+        ("file.pwrite", "/a", 7, b"first"),
         ("file.pwrite", "/a", 20, b"written"),
         ("file.datasync", "/a", 0, b""),
         ("file.rename", "/a", 0, b"/b"),

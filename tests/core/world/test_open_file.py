@@ -1,4 +1,4 @@
-"""Common behaviour of all files and mappings."""
+"""Common behaviour of all files."""
 
 import errno
 
@@ -81,15 +81,10 @@ def test_a_closed_file_refuses_everything(opened):
             call()
 
 
-def test_a_read_only_file_and_its_mapping_refuse_writes(read_only):
+def test_a_read_only_file_refuses_writes(read_only):
     assert read_only.pread(3, 0) == b"abc"
     with pytest.raises(OSError, check=lambda error: error.errno == errno.EBADF):
         read_only.pwrite(b"x", 0)
-    mapping = read_only.map()
-    assert mapping.view == b"abc"
-    with pytest.raises(TypeError):
-        mapping.write(0, b"x")
-    mapping.close()
 
 
 def test_what_the_cache_is_told_changes_no_byte(opened):
@@ -103,76 +98,6 @@ def test_what_the_cache_is_told_changes_no_byte(opened):
 
 def test_the_path_is_where_it_was_opened(place, opened):
     assert opened.path == place[1] / "a"
-
-
-def test_an_empty_file_cannot_be_mapped(opened):
-    with pytest.raises(ValueError):
-        opened.map()
-
-
-def test_mappings_and_file_share_their_bytes(opened):
-    opened.allocate(8192)
-    one, two = opened.map(), opened.map()
-    one.write(4094, b"abcd")
-    assert opened.pread(4, 4094) == b"abcd"
-    opened.pwrite(b"XY", 4095)
-    opened.datasync()
-    assert bytes(two.view[4094:4098]) == b"aXYd"
-    assert one.size == two.size == len(two.view) == 8192
-    one.close()
-    two.close()
-
-
-def test_the_view_cannot_be_written(opened):
-    opened.allocate(10)
-    mapping = opened.map()
-    assert mapping.view.readonly
-    with pytest.raises(TypeError):
-        mapping.view[0] = 1
-    mapping.close()
-
-
-@pytest.mark.parametrize(("position", "length"), [(9, 2), (10, 1), (-1, 1), (-5, 3), (-5, 5), (0, 11), (100, 1)])
-def test_a_write_outside_the_mapping_is_refused_and_changes_nothing(opened, position, length):
-    opened.pwrite(b"0123456789", 0)
-    mapping = opened.map()
-    with pytest.raises(IndexError):
-        mapping.write(position, b"x" * length)
-    assert mapping.view == b"0123456789"
-    assert opened.size() == 10
-    mapping.close()
-
-
-def test_a_slice_outlives_its_mapping(opened):
-    opened.pwrite(b"0123456789", 0)
-    mapping = opened.map()
-    part = mapping.view[2:5]
-    mapping.close()
-    mapping.close()
-    assert part == b"234"
-    with pytest.raises(ValueError):
-        mapping.write(0, b"x")
-    with pytest.raises(ValueError):
-        mapping.view[0]
-    part.release()
-
-
-def test_a_buffer_taken_from_the_view_itself_outlives_its_mapping(opened):
-    opened.pwrite(b"0123456789", 0)
-    mapping = opened.map()
-    whole = memoryview(mapping.view)
-    mapping.close()
-    assert whole[9] == ord("9")
-
-
-def test_a_mapping_lives_on_without_descriptor_and_name(place, opened):
-    opened.allocate(10)
-    mapping = opened.map()
-    opened.close()
-    place[0].remove(place[1] / "a")
-    mapping.write(0, b"abc")
-    assert bytes(mapping.view[:4]) == b"abc\0"
-    mapping.close()
 
 
 def test_what_was_written_lies_in_the_written_parts_and_elsewhere_are_zeros(opened):

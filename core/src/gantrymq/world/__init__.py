@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 import attrs
 
 from gantrymq.world.clock import Clock, Timer
-from gantrymq.world.files import DiskUsage, File, Files, FileStat, Lock, Mapping, Volume, is_disk_full
+from gantrymq.world.files import DiskUsage, File, Files, FileStat, Lock, Volume, is_disk_full
 from gantrymq.world.network import Listener, Network, ProtocolFactory
 from gantrymq.world.workers import Workers
 
@@ -31,7 +31,6 @@ __all__ = [
     "Files",
     "Listener",
     "Lock",
-    "Mapping",
     "Network",
     "ProtocolFactory",
     "Timer",

@@ -1,8 +1,11 @@
-"""Files, mappings, syncs, renames, locks.
+"""Files, syncs, renames, locks.
 
-Paths are `pathlib.Path`. A test may record each call of a method, let it fail or stop the process there, writes into a
-mapping included. Methods are synchronous. Slow ones (``datasync``, ``allocate``, ``remove`` of large files, ``pread``
-of cold data, ``prefetch``, ``Volume.sync``) must be run in `Workers` to keep the loop responsive.
+Paths are `pathlib.Path`. A test may record each call of a method, let it fail or stop the process there. Methods are
+synchronous. Slow ones (``datasync``, ``allocate``, ``remove`` of large files, ``pread`` of cold data, ``prefetch``,
+``Volume.sync``) must be run in `Workers` to keep the loop responsive.
+
+Files cannot be mapped: a read error under a mapping ends the process without a message, and a page fault on cold data
+stops the loop.
 """
 
 from __future__ import annotations
@@ -65,30 +68,6 @@ class Volume(Protocol):
         """End the watch. May be called repeatedly."""
 
 
-class Mapping(Protocol):
-    """A memory-mapped file, shared with the page cache."""
-
-    @property
-    def size(self) -> int:
-        """Length in bytes, fixed for the life of the mapping."""
-
-    @property
-    def view(self) -> memoryview:
-        """Read-only view of the whole file; valid until ``close``. A slice keeps the memory alive."""
-
-    def write(self, position: int, data: bytes | bytearray | memoryview) -> None:
-        """Copy *data* (one-byte items) to *position*. Durable with ``File.datasync``, not before.
-
-        Raises:
-            IndexError: ``[position, position + len(data))`` is not inside the file; nothing was written.
-            TypeError: the file was opened read-only.
-            ValueError: the mapping is closed.
-        """
-
-    def close(self) -> None:
-        """Close the mapping without a sync. Existing slices of the view keep the memory alive."""
-
-
 class File(Protocol):
     """An open file.
 
@@ -122,10 +101,10 @@ class File(Protocol):
         """
 
     def drop_cache(self, position: int, length: int) -> None:
-        """Drop a range from the page cache: whole clean pages that are not mapped. No data is lost."""
+        """Drop a range from the page cache: whole clean pages. No data is lost."""
 
     def truncate(self, length: int) -> None:
-        """Set the length; new bytes are zero and take no space. Must not cut a mapping in use."""
+        """Set the length; new bytes are zero and take no space."""
 
     def allocate(self, length: int) -> None:
         """Reserve blocks for ``[0, length)`` and extend the file to *length*. Raises OSError if the disk is full.
@@ -133,14 +112,11 @@ class File(Protocol):
         The content is kept. If the platform cannot reserve, zeros are written after the current end.
         """
 
-    def map(self) -> Mapping:
-        """Map the whole file, writable unless it was opened read-only. Raises ValueError if it is empty."""
-
     def datasync(self) -> None:
-        """Make everything written so far durable, mapped writes included."""
+        """Make everything written so far durable."""
 
     def close(self) -> None:
-        """Close the descriptor; mappings stay valid. May be called repeatedly."""
+        """Close the descriptor. May be called repeatedly."""
 
 
 class Files(Protocol):

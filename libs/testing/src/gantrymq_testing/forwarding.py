@@ -5,16 +5,14 @@
             self.counts[name] += 1
             return proceed()
 
-Objects returned by `open`, `map`, `watch` and the locks forward to the same `around`. Calls are named after their
+Objects returned by `open`, `watch` and the locks forward to the same `around`. Calls are named after their
 methods, with these exceptions, so that a name is unambiguous:
 
     create          `Files.open` with *create*
-    write           `Mapping.write`
-    unmap           `Mapping.close`
     syncfs, unwatch `Volume.sync`, `Volume.close`
     release         `Lock.release`
 
-Three attributes do not pass through it, as they make no call: `File.path`, `Mapping.size` and `Mapping.view`.
+`File.path` does not pass through it, as it makes no call.
 """
 
 from __future__ import annotations
@@ -24,7 +22,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TypeVar
 
-from gantrymq.world import DiskUsage, File, Files, FileStat, Lock, Mapping, Volume
+from gantrymq.world import DiskUsage, File, Files, FileStat, Lock, Volume
 
 T = TypeVar("T")
 
@@ -33,11 +31,11 @@ Data = bytes | bytearray | memoryview
 CHANGES = frozenset(
     {
         *("make_dirs", "create", "replace", "rename", "link", "remove", "remove_dir", "sync_dir", "lock"),
-        *("pwrite", "truncate", "allocate", "datasync", "syncfs", "write"),
+        *("pwrite", "truncate", "allocate", "datasync", "syncfs"),
     }
 )
 """Names of calls that change or sync something."""
-ENDS = frozenset({"close", "unmap", "release", "unwatch"})
+ENDS = frozenset({"close", "release", "unwatch"})
 """Names of calls that release an object returned by another call."""
 
 
@@ -60,7 +58,7 @@ class ForwardingFiles:
         return proceed()
 
     def began(self, handle: Handle) -> None:
-        """Called before a file, mapping, volume or lock is returned."""
+        """Called before a file, volume or lock is returned."""
 
     def ended(self, handle: Handle) -> None:
         """Called before one of them is released; more than once if its user releases it repeatedly."""
@@ -250,34 +248,6 @@ class ForwardingFile(Handle):
         """As `File.allocate`."""
         self._files.around("allocate", self.about, lambda: self._inner.allocate(length), length=length)
 
-    def map(self) -> Mapping:
-        """As `File.map`."""
-        return ForwardingMapping(self._files.around("map", self.about, self._inner.map), self._path, self._files)
-
     def datasync(self) -> None:
         """As `File.datasync`."""
         self._files.around("datasync", self.about, self._inner.datasync)
-
-
-class ForwardingMapping(Handle):
-    """A `Mapping` of `ForwardingFiles`."""
-
-    def __init__(self, inner: Mapping, path: Path, files: ForwardingFiles) -> None:
-        super().__init__(path, files, "unmap", inner.close)
-        self._inner = inner
-
-    @property
-    def size(self) -> int:
-        """As `Mapping.size`."""
-        return self._inner.size
-
-    @property
-    def view(self) -> memoryview:
-        """As `Mapping.view`."""
-        return self._inner.view
-
-    def write(self, position: int, data: Data) -> None:
-        """As `Mapping.write`."""
-        self._files.around(
-            "write", self.about, lambda: self._inner.write(position, data), position=position, length=len(data)
-        )

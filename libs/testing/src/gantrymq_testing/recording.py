@@ -11,14 +11,14 @@ import builtins
 import threading
 from collections.abc import Callable, Iterable
 from pathlib import Path
-from typing import NamedTuple, TypeVar, cast
+from typing import NamedTuple, TypeVar
 
-from gantrymq.world import Files, Mapping
+from gantrymq.world import Files
 from gantrymq_testing.forwarding import ForwardingFiles
 
 T = TypeVar("T")
 
-WRITES = frozenset({"write", "pwrite"})  # calls with data that a sync must cover
+WRITES = frozenset({"pwrite"})  # calls with data that a sync must cover
 SYNC_BEGINS, SYNC_ENDS, SYNC_FAILS = "datasync.begin", "datasync.end", "datasync.fail"
 NOTED_AS = {"create": "open", "peek": "pread", "pread_cached": "pread", "lock_folder": "lock"}
 UNNOTED = frozenset({"stat", "list", "disk_use", "size", "written", "watch", "unwatch", "release"})
@@ -42,7 +42,7 @@ class RecordingFiles(ForwardingFiles):
     Names are those of `gantrymq_testing.forwarding`, except those in NOTED_AS and these: a rename is recorded under the
     old path and as ``rename.to`` under the new one; a sync as "datasync.begin", then "datasync.end", or "datasync.fail"
     if it raises; the sync of a volume as that of every file with an earlier write. The length of a read is the number
-    of bytes read, that of ``map`` the size.
+    of bytes read.
     """
 
     def __init__(self, inner: Files) -> None:
@@ -81,7 +81,7 @@ class RecordingFiles(ForwardingFiles):
             return self._sync(sorted({call.path for call in self.calls if call.name in WRITES}), proceed)
         result = proceed()
         if name not in UNNOTED and not (name in WHERE_FOUND and result is None):
-            self.note(NOTED_AS.get(name, name), path, position, _length(name, result, length))
+            self.note(NOTED_AS.get(name, name), path, position, _length(result, length))
         return result
 
     def rename(self, old: Path, new: Path) -> None:
@@ -102,8 +102,6 @@ class RecordingFiles(ForwardingFiles):
         return result
 
 
-def _length(name: str, result: object, asked: int) -> int:
-    """Return the length of a call: the bytes returned by a read or a map, else those requested."""
-    if name == "map":
-        return cast(Mapping, result).size
+def _length(result: object, asked: int) -> int:
+    """Return the length of a call: the bytes returned by a read, else those requested."""
     return len(result) if isinstance(result, bytes) else asked

@@ -79,7 +79,7 @@ class Calls:
         """Make one call, as modified by the plan.
 
         Args:
-            name: of the method; "write" for a write into a mapping.
+            name: of the method.
             path: file or folder of the call.
             do: makes the call.
             position: bytes from the start of the file.
@@ -206,7 +206,7 @@ class Calls:
             moment = "before"
         call.outcome = f"the process ends {moment} this call"
         self.end()
-        for give_back in ("close", "release"):  # release a file, mapping or lock that was not returned
+        for give_back in ("close", "release"):  # release a file or lock that was not returned
             getattr(result, give_back, lambda: None)()
         raise Crashed(str(call))
 

@@ -5,7 +5,7 @@
     files.power_cut()                                                     omit it to simulate a kill only
     ... start the store again, over the files underneath or over FaultyFiles with another plan ...
 
-After a crash the descriptors, mappings and locks of the process are released, as by the operating system, and every
+After a crash the descriptors and locks of the process are released, as by the operating system, and every
 further call raises `Crashed`. The files underneath are what a process sees: after a kill they are unchanged. After a
 power cut they have lost everything that was not synced; `power_cut` rewrites them in place.
 

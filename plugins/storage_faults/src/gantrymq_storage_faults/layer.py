@@ -14,13 +14,12 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TypeVar
 
-from gantrymq.world import DiskUsage, File, Lock, Mapping, Volume
+from gantrymq.world import DiskUsage, File, Lock, Volume
 from gantrymq_storage_faults.calls import Calls
 from gantrymq_storage_faults.disk_space import DiskSpace
 from gantrymq_storage_faults.machine import Machine
 from gantrymq_storage_faults.pages import PAGE_BYTES, Node
-from gantrymq_testing.forwarding import ENDS, Data, ForwardingFile, ForwardingFiles, ForwardingMapping, ForwardingVolume
-from gantrymq_testing.simulated import BusError
+from gantrymq_testing.forwarding import ENDS, Data, ForwardingFile, ForwardingFiles, ForwardingVolume
 
 __all__ = ["Layer"]
 
@@ -282,22 +281,6 @@ class _File(ForwardingFile):
 
         self._calls.make("allocate", self._node.path, do, length=length)
 
-    def map(self) -> Mapping:
-        def do() -> Mapping:
-            mapping = self._inner.map()
-            if rng := self._calls.bit_flip():
-                position, bit = rng.randrange(mapping.size), rng.randrange(8)
-                # Change the page in the cache, so that all readers get the wrong bit.
-                file = self._layer.machine.inner.open(self._node.path)
-                try:
-                    file.pwrite(bytes([mapping.view[position] ^ 1 << bit]), position)
-                finally:
-                    file.close()
-                self._calls.set_outcome(f"bit {bit} of byte {position} is wrong")
-            return _Mapping(mapping, self._node, self._layer)
-
-        return self._calls.make("map", self._node.path, do)
-
     def datasync(self) -> None:
         def do() -> None:
             self._inner.datasync()
@@ -318,48 +301,6 @@ class _File(ForwardingFile):
             self._open = False
             self._node.opened -= 1
         super().close()
-
-
-class _Mapping(ForwardingMapping):
-    def __init__(self, inner: Mapping, node: Node, layer: Layer) -> None:
-        super().__init__(inner, node.path, layer)
-        self._node = node
-        self._layer = layer
-
-    @property
-    def about(self) -> Path:
-        """The current path, after renames."""
-        return self._node.path
-
-    @property
-    def view(self) -> memoryview:
-        number = self._layer.calls.implicit_failure("mapped_read", self._node.path)
-        if number:
-            raise BusError(f"{self._node.path}: a page of the mapping cannot be read: {os.strerror(number)}")
-        return self._inner.view
-
-    def write(self, position: int, data: Data) -> None:
-        self._layer.calls.make(
-            "write",
-            self._node.path,
-            lambda: self._write(position, data),
-            position=position,
-            length=len(data),
-            part=lambda rng: self._write(position, memoryview(data)[: rng.randrange(len(data) + 1)]),
-        )
-
-    def _write(self, position: int, data: Data) -> None:
-        end = position + len(data)
-        if position >= 0 and end <= self.size:
-            try:
-                self._layer.room.take(self._node, position, end)
-            except OSError as error:
-                raise BusError(f"{self._node.path} at {position}: {error.strerror}") from error
-            self._node.touch(position, end, self._read)
-        self._inner.write(position, data)
-
-    def _read(self, length: int, position: int) -> bytes:
-        return bytes(self._inner.view[position : position + length])
 
 
 def with_flipped_bit(data: bytes, rng: random.Random, calls: Calls) -> bytes:

@@ -15,10 +15,10 @@ from gantrymq_testing.forwarding import CHANGES
 
 __all__ = ["CHANGES", "IMPLICIT_OPERATIONS", "READS", "Failure", "FaultPlan", "Slowness"]
 
-READS = frozenset({"read", "pread", "map"})
+READS = frozenset({"read", "pread"})
 """Names of calls that read contents."""
-IMPLICIT_OPERATIONS = frozenset({"write_back", "mapped_read"})
-"""Operations that are not calls and fail only if a `Failure` names them: write-back, and reads of mappings."""
+IMPLICIT_OPERATIONS = frozenset({"write_back"})
+"""Operations that are not calls and fail only if a `Failure` names them: write-back."""
 
 
 @attrs.frozen
@@ -52,7 +52,7 @@ class FaultPlan:
     failures: tuple[Failure, ...] = ()
     slowness: tuple[Slowness, ...] = ()
     room_bytes: int | None = None  # free disk space; None for no limit
-    flip_share: float = 0.0  # share of reads that return a wrong bit, and of maps with a wrong bit from then on
+    flip_share: float = 0.0  # share of reads that return a wrong bit
     # Fate of unsynced data in a power cut:
     lose: float = 0.5  # share of dirty pages, and of names, that did not reach the disk
     tear: float = 0.25  # share of dirty pages of which only some sectors reached the disk

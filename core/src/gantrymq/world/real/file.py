@@ -1,17 +1,13 @@
-"""Open files and mappings: positional reads and writes, reservation, sync.
+"""Open files: positional reads and writes, reservation, sync.
 
 Replacements for missing functions: on Windows positional I/O is a seek under a lock; on macOS, Windows and file systems
 without ``posix_fallocate`` zeros are written; ``fdatasync`` is ``fsync`` on macOS and Windows (on macOS with
 F_FULLFSYNC, as fsync alone leaves data in the drive's cache).
-
-``mmap.flush`` is never called, as it holds the GIL during the disk access. On Linux ``fdatasync`` also writes the dirty
-pages of shared mappings.
 """
 
 from __future__ import annotations
 
 import errno
-import mmap
 import os
 import sys
 import threading
@@ -23,42 +19,6 @@ if sys.platform == "darwin":
 PREFETCH_BYTES = 128 * 1024  # Linux limits one call to the read-ahead of the device, usually this size
 ZEROS_BYTES = 1024 * 1024  # one write of the fallback for posix_fallocate
 NO_RESERVATION = frozenset({errno.EINVAL, errno.EOPNOTSUPP, errno.ENOSYS})  # not supported by the file system
-
-_CLOSED = mmap.mmap(-1, 1)  # replaces a closed mapping: every use raises ValueError
-_CLOSED.close()
-_RELEASED = memoryview(b"")
-_RELEASED.release()
-
-
-class RealMapping:
-    """Shared mapping of a whole file. ``size`` is in bytes, ``view`` is read-only and released by ``close``."""
-
-    __slots__ = ("_memory", "size", "view")
-
-    def __init__(self, memory: mmap.mmap) -> None:
-        self._memory = memory
-        self.size = len(memory)
-        self.view = memoryview(memory).toreadonly()
-
-    def write(self, position: int, data: bytes | bytearray | memoryview) -> None:
-        """Copy *data* to *position*.
-
-        mmap itself checks the length and whether it is closed. Only a negative position must be checked here, as mmap
-        would count it from the end.
-        """
-        if position < 0:
-            raise IndexError(f"write at {position}")
-        self._memory[position : position + len(data)] = data
-
-    def close(self) -> None:
-        """Unmap the file, or have the last existing slice of the view do so."""
-        memory, self._memory = self._memory, _CLOSED
-        view, self.view = self.view, _RELEASED
-        try:
-            view.release()
-            memory.close()
-        except BufferError:
-            return  # the memory is freed with the last slice
 
 
 class RealFile:
@@ -162,20 +122,12 @@ class RealFile:
                 return
         self._fill_with_zeros(length)
 
-    def map(self) -> RealMapping:
-        """Map the whole file. Raises ValueError if it is empty."""
-        descriptor = self._descriptor()
-        access = mmap.ACCESS_READ if self._read_only else mmap.ACCESS_WRITE
-        if sys.version_info >= (3, 13):
-            return RealMapping(mmap.mmap(descriptor, 0, access=access, trackfd=False))  # no second descriptor
-        return RealMapping(mmap.mmap(descriptor, 0, access=access))
-
     def datasync(self) -> None:
-        """Make everything written so far durable, mapped writes included."""
+        """Make everything written so far durable."""
         sync_descriptor(self._descriptor())
 
     def close(self) -> None:
-        """Close the descriptor; mappings stay valid."""
+        """Close the descriptor."""
         descriptor, self._fd = self._fd, -1
         if descriptor >= 0:
             os.close(descriptor)

@@ -14,7 +14,6 @@ from typing import TypeVar
 from gantrymq.world import World
 from gantrymq_testing.simulated.clock import SimulatedClock
 from gantrymq_testing.simulated.delivery import Delivery, Link, SeededDelivery
-from gantrymq_testing.simulated.disk import BusError
 from gantrymq_testing.simulated.faults import FaultyDelivery
 from gantrymq_testing.simulated.files import CAPACITY_BYTES, SimulatedFiles
 from gantrymq_testing.simulated.loop import SimulatedLoop, SimulationDeadlock, SimulationError, SimulationTimeout
@@ -24,7 +23,6 @@ from gantrymq_testing.simulated.trace import Event, Trace
 from gantrymq_testing.simulated.workers import SimulatedWorkers
 
 __all__ = [
-    "BusError",
     "Delivery",
     "Event",
     "FaultyDelivery",

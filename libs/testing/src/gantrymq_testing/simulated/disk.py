@@ -14,10 +14,6 @@ import os
 BLOCK_BYTES = 4096
 
 
-class BusError(RuntimeError):
-    """A write through a mapping hit a hole on a full disk: the operating system would end the process with SIGBUS."""
-
-
 class Disk:
     """Free space in bytes; allocated and released in whole blocks."""
 
@@ -37,20 +33,19 @@ class Disk:
 
 
 class Content:
-    """The bytes of one file, under all its names. Exists while it has a name, a descriptor or a mapping."""
+    """The bytes of one file, under all its names. Exists while it has a name or a descriptor."""
 
     def __init__(self, disk: Disk, modified_ms: int) -> None:
         self.size = 0
         self.modified_ms = modified_ms
         self.memory = mmap.mmap(-1, BLOCK_BYTES)  # at least as long as the file; zero after its end
-        self.mappings = 0
         self.locked = False
         self._disk = disk
         self._blocks = bytearray()  # one byte per block: 1 if it is allocated
         self._holders = 0
 
     def hold(self) -> None:
-        """Add a name, descriptor or mapping."""
+        """Add a name or descriptor."""
         self._holders += 1
 
     def let_go(self) -> None:
@@ -94,11 +89,9 @@ class Content:
         self.size = length
 
     def _make_room(self, length: int) -> None:
-        """Move to larger memory, which is not possible with a mapping."""
+        """Move to larger memory if needed."""
         if length <= len(self.memory):
             return
-        if self.mappings:
-            raise OSError(errno.EBUSY, "a simulated file does not grow while it is mapped")
         longer = mmap.mmap(-1, max(length, 2 * self.size))
         longer[: self.size] = self.memory[: self.size]
         self.memory = longer

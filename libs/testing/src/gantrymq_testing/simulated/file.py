@@ -1,4 +1,4 @@
-"""An open file of the simulated disk, and its mapping."""
+"""An open file of the simulated disk."""
 
 from __future__ import annotations
 
@@ -7,60 +7,9 @@ import os
 from collections.abc import Callable
 from pathlib import Path
 
-from gantrymq_testing.simulated.disk import BusError, Content
+from gantrymq_testing.simulated.disk import Content
 
 Note = Callable[[str, Path, int, bytes | bytearray | memoryview], None]  # kind, path, position, data
-
-_RELEASED = memoryview(b"")
-_RELEASED.release()
-
-
-class SimulatedMapping:
-    """Shares the memory of its file. ``size`` is in bytes, ``view`` is read-only and invalid after ``close``."""
-
-    def __init__(self, path: Path, content: Content, note: Note, now_ms: Callable[[], int], *, read_only: bool) -> None:
-        self.size = content.size
-        self.view = memoryview(content.memory).toreadonly()[: content.size]
-        self._path = path
-        self._content = content
-        self._note = note
-        self._now_ms = now_ms
-        self._read_only = read_only
-        self._closed = False
-        content.mappings += 1
-        content.hold()
-
-    def write(self, position: int, data: bytes | bytearray | memoryview) -> None:
-        """Copy *data* to *position*.
-
-        Raises:
-            IndexError: the range is not inside the file.
-            BusError: the disk is full and a block is written for the first time.
-        """
-        if self._closed:
-            raise ValueError("mmap closed or invalid")
-        if self._read_only:
-            raise TypeError("mmap can't modify a readonly memory map.")
-        if position < 0 or position + len(data) > self.size:
-            raise IndexError(f"write of {len(data)} bytes at {position}, mapped are {self.size}")
-        self._note("file.write", self._path, position, data)
-        try:
-            self._content.write(position, data)
-        except OSError as error:
-            raise BusError(f"{self._path} at {position}: {error.strerror}") from error
-        self._content.modified_ms = self._now_ms()
-
-    def close(self) -> None:
-        """Drop the mapping; existing slices of the view keep the memory."""
-        if not self._closed:
-            self._closed = True
-            view, self.view = self.view, _RELEASED
-            self._content.mappings -= 1
-            self._content.let_go()
-            try:
-                view.release()
-            except BufferError:
-                return  # a slice of the view still exists
 
 
 class SimulatedFile:
@@ -117,7 +66,7 @@ class SimulatedFile:
         self._content()
 
     def truncate(self, length: int) -> None:
-        """Set the length. Raises OSError (EBUSY) to grow a mapped file, which this disk cannot."""
+        """Set the length."""
         content = self._content(for_writing=True)
         if length < 0:
             raise OSError(errno.EINVAL, os.strerror(errno.EINVAL), str(self._path))
@@ -135,20 +84,13 @@ class SimulatedFile:
             content.reserve(0, length)
             content.modified_ms = self._now_ms()
 
-    def map(self) -> SimulatedMapping:
-        """Map the whole file. Raises ValueError when it is empty."""
-        content = self._content()
-        if content.size == 0:
-            raise ValueError("cannot mmap an empty file")
-        return SimulatedMapping(self._path, content, self._note, self._now_ms, read_only=self._read_only)
-
     def datasync(self) -> None:
         """Record the sync; nothing can be lost here."""
         self._content()
         self._note("file.datasync", self._path, 0, b"")
 
     def close(self) -> None:
-        """Close the descriptor; mappings remain."""
+        """Close the descriptor."""
         content, self._open = self._open, None
         if content is not None:
             content.let_go()

@@ -1,4 +1,4 @@
-"""Files of one process in a simulated world: descriptors, mappings and locks that end with the process."""
+"""Files of one process in a simulated world: descriptors and locks that end with the process."""
 
 from __future__ import annotations
 
