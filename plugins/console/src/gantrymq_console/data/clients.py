@@ -44,7 +44,7 @@ class Connection:
     address: str
     language: str
     version: str  # of the protocol
-    since_ms: int | None = None  # wall time of the first request; None: the broker does not tell, as for the next three
+    since_ms: int | None = None  # wall time of the first request; None: not reported (also for the next three)
     listener: str | None = None  # of the broker
     encrypted: bool | None = None
     user: str | None = None  # empty without access control
@@ -78,7 +78,7 @@ class ClientList:
     total: Long
     unknown: int  # groups whose members are not known yet
     clients: tuple[ClientRow, ...]
-    partial: bool = False  # whether a broker has not told its connections
+    partial: bool = False  # whether a broker did not list its connections
 
 
 @attrs.frozen
@@ -126,7 +126,7 @@ async def client_page(cluster: Cluster, asking: Asking, client_id: str) -> Clien
 
 
 async def _connections(cluster: Cluster, asking: Asking) -> tuple[list[Connection], int, bool]:
-    """Return what is connected, the number of groups whose members are not known yet, and if a broker did not tell."""
+    """Return the connections, the number of groups with members not known yet, and whether a broker did not answer."""
     readers = await readers_of(cluster, asking)
     found = await asking.all({name: _of_broker(cluster, name, address) for name, address in readers.items()})
     unknown = {group for _, groups in found.values() for group in groups}
@@ -180,7 +180,7 @@ def _roles(broker: str, each: ConnectionSummary) -> list[Connection]:
 
 
 async def _one_by_one(cluster: Cluster, broker: str, address: str) -> tuple[list[Connection], set[str]]:
-    """Return what a broker tells without summaries, and the groups that it was not asked about yet."""
+    """Return the connections of a broker without summaries, and the groups whose members were not requested yet."""
     tables: dict[str, BrokerTable[tuple[GroupClient, ...]]] = cluster.kept.setdefault("clients", {})
     known = tables.get(broker)
     if known is None or known.address != address:

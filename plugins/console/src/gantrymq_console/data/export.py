@@ -106,7 +106,7 @@ async def of_key(
         cluster: where they are.
         wanted: their topic and times.
         key: one of their keys, or their unique id.
-        first: the newest of them; later pages are read one by one.
+        first: the newest ones; later pages are read one by one.
         missing: the failed requests of *first*.
         form: of the file.
         most: number of messages.

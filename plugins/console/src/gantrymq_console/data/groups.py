@@ -45,7 +45,7 @@ __all__ = [
 
 NAMES_AGE_S: Final = 30.0
 KINDS: Final = ("user", "all")
-NOT_ALL_TELL: Final = ("dead_letters", "per_s")  # fields of rows that brokers without summaries do not tell
+NOT_ALL_TELL: Final = ("dead_letters", "per_s")  # fields of rows that brokers without summaries do not report
 LAG: Final = Column("behind", "lag", total)
 COLUMNS: Final = {
     "late": Column("late", "late_ms", maximum),
@@ -87,8 +87,8 @@ class GroupRow:
     per_s: float | None
     enabled: bool | None  # whether it may consume
     as_of_ms: int | None
-    partial: bool = False  # whether a broker has not told: the sums are of the others
-    at_least: tuple[str, ...] = ()  # fields that a broker does not tell: those sums are of the others
+    partial: bool = False  # whether a broker did not answer; the sums exclude it
+    at_least: tuple[str, ...] = ()  # fields that a broker does not report; their sums exclude it
 
 
 @attrs.frozen
@@ -101,10 +101,10 @@ class GroupList:
     down: bool
     start: int
     total: Long
-    unknown: int  # groups that are at the end of the order because nothing is known of them yet
+    unknown: int  # groups without known values, at the end of the order
     oldest_ms: int | None  # when the oldest of the rows that the order is made of was asked for
     groups: tuple[GroupRow, ...]
-    partial: bool = False  # whether a broker has not told its groups
+    partial: bool = False  # whether a broker did not list its groups
 
 
 async def group_list(
@@ -162,7 +162,7 @@ async def groups_at(cluster: Cluster, address: str) -> dict[str, GroupConfig]:
 
 
 async def forget_groups(cluster: Cluster, *changed: str) -> None:
-    """Drop what is known about groups after a change."""
+    """Drop the known rows of groups after a change."""
     cluster.forget(*[("groups", address) for address in (await cluster.readers()).values()])
     tables = cluster.kept.get("groups")
     if isinstance(tables, Tables):
@@ -170,7 +170,7 @@ async def forget_groups(cluster: Cluster, *changed: str) -> None:
 
 
 async def group_tables(cluster: Cluster) -> Tables[GroupPart]:
-    """Return what is known about groups, by broker name."""
+    """Return the known rows of groups, by broker name."""
     admin = cluster.admin
     served = Served(partial(group_column, admin), partial(_summaries, admin))
     return await tables_of(cluster, "groups", served, partial(_ask, cluster))
@@ -182,7 +182,7 @@ def is_system(group: str) -> bool:
 
 
 async def _summaries(admin: Admin, address: str, names: Collection[str]) -> tuple[dict[str, GroupPart], int]:
-    """Return what a broker knows about some groups, and how old that is. Raises RequestNotServed."""
+    """Return the rows of a broker for some groups, and their age. Raises RequestNotServed."""
     page = await group_summaries(admin, address, order="name", most=MAX_ROWS, system=True, names=names)
     found = {
         each.group: GroupPart(
@@ -201,9 +201,9 @@ async def _summaries(admin: Admin, address: str, names: Collection[str]) -> tupl
 
 
 async def _ask(cluster: Cluster, address: str, group: str) -> GroupPart:
-    """Return what a broker without summaries knows about a group.
+    """Return the row of a group at a broker without summaries.
 
-    With many topics, the age of the oldest message is that of the last one consumed at most, because the exact age
+    With many topics, the age of the oldest message is at most the age of the last consumed one, because the exact age
     takes a request for each topic.
     """
     admin, now = cluster.admin, cluster.world.clock.now_ms()

@@ -79,8 +79,8 @@ class TopicRow:
     out_per_s: float | None
     groups: int | None
     as_of_ms: int | None
-    partial: bool = False  # whether a broker has not told: the sums are of the others
-    at_least: tuple[str, ...] = ()  # fields that a broker does not tell, or of which the largest part is the least
+    partial: bool = False  # whether a broker did not answer; the sums exclude it
+    at_least: tuple[str, ...] = ()  # fields that a broker does not report, or whose value is only a lower bound
 
 
 @attrs.frozen
@@ -93,9 +93,9 @@ class TopicList:
     down: bool
     start: int
     total: Long
-    unknown: int  # topics that are at the end of the order because nothing is known of them yet
+    unknown: int  # topics without known values, at the end of the order
     topics: tuple[TopicRow, ...]
-    partial: bool = False  # whether a broker has not told its topics
+    partial: bool = False  # whether a broker did not list its topics
 
 
 async def topic_list(
@@ -118,7 +118,7 @@ async def topic_list(
 
 
 def forget_topics(cluster: Cluster, *changed: str) -> None:
-    """Drop what is known about topics after a change."""
+    """Drop the known rows of topics after a change."""
     cluster.forget("topics")
     tables = cluster.kept.get("topics")
     if isinstance(tables, Tables):
@@ -155,14 +155,14 @@ async def own_topics(cluster: Cluster) -> frozenset[str]:
 
 
 async def topic_tables(cluster: Cluster) -> Tables[TopicPart]:
-    """Return what is known about topics, by broker name."""
+    """Return the known rows of topics, by broker name."""
     admin = cluster.admin
     served = Served(partial(topic_column, admin), partial(_summaries, admin))
     return await tables_of(cluster, "topics", served, partial(_ask, cluster))
 
 
 async def _summaries(admin: Admin, address: str, names: Collection[str]) -> tuple[dict[str, TopicPart], int]:
-    """Return what a broker knows about some topics, and how old that is. Raises RequestNotServed."""
+    """Return the rows of a broker for some topics, and their age. Raises RequestNotServed."""
     page = await topic_summaries(admin, address, most=MAX_ROWS, system=True, names=names)
     found = {
         each.topic: TopicPart(
@@ -180,7 +180,7 @@ async def _summaries(admin: Admin, address: str, names: Collection[str]) -> tupl
 
 
 async def _ask(cluster: Cluster, address: str, topic: str) -> TopicPart | None:
-    """Return what a broker without summaries knows about a topic, None without the topic."""
+    """Return the row of a topic at a broker without summaries, None without the topic."""
     admin = cluster.admin
     stats, groups, config, rate = await asyncio.gather(
         _unless_refused(stats_at(admin, address, topic)),
