@@ -1,6 +1,6 @@
 """MB per second of rebuilding a store's queues and index from its log, and of reading the same files raw.
 
-    python benchmarks/bench_scan.py [--records N] [--body BYTES] [--rounds N] [--store DIR] [--pure] [--profile]
+    python benchmarks/bench_scan.py [--records N] [--body BYTES] [--rounds N] [--store DIR] [--profile]
 
 A store of `storage_mmap` is filled once: 8 queues, a unique key, one more key and a tag for each message. Then rounds
 alternate between reading the log's files with ``pread`` in pieces of 4 MB, the scan with its checks (whole structure,
@@ -9,7 +9,7 @@ In addition, a walk that builds dispatch entries (`LogEntries`: recovery, replay
 compiled functions if they are installed and once in Python.
 All files are in the page cache. Rates are those of medians. If the machine has other load, compare CPU seconds.
 
-``--pure`` disables NumPy even if it is installed; without NumPy both are the same.
+With ``GANTRYMQ_SPEEDUPS=off`` in the environment everything runs in Python.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from gantrymq.interfaces import StoreContext, StoreMessage
 from gantrymq.world.real import RealFiles, real_world
 from gantrymq_storage_mmap.settings import SCHEMA
 from gantrymq_storage_mmap.store import MmapStore
-from gantrymq_store_files import log_entries, plain_entries
+from gantrymq_store_files import log_entries, log_walk, plain_entries
 from gantrymq_store_files.index import IndexLayout
 from gantrymq_store_files.log_walk import LogDamage
 from gantrymq_store_tools.check import ranges
@@ -43,7 +43,6 @@ from gantrymq_store_tools.layout import find_layout
 from gantrymq_store_tools.log_reader import LogReader
 from gantrymq_store_tools.open_files import OpenFiles
 from gantrymq_store_tools.queue_write import QueueWriter
-from gantrymq_store_tools.range_part import uses_numpy
 from gantrymq_store_tools.store_rules import rules_of
 
 CHUNK_BYTES = 4 * 1024 * 1024
@@ -81,7 +80,7 @@ def read_raw(root: Path) -> int:
     return read
 
 
-def make_entries(root: Path, target: Path | None, *, pure: bool) -> int:
+def make_entries(root: Path, target: Path | None) -> int:
     """Rebuild everything, into *target* or into memory only; returns the records."""
     files = RealFiles()
     layout = find_layout(files, root)
@@ -89,9 +88,9 @@ def make_entries(root: Path, target: Path | None, *, pure: bool) -> int:
     queues = index = None
     if target is not None:
         queues = QueueWriter(files, layout, target, open_files)
-        index = IndexWriter(files, target / "index", IndexLayout(), lambda time_ms: 0, pure=pure)
+        index = IndexWriter(files, target / "index", IndexLayout(), lambda time_ms: 0)
     records = 0
-    for part in ranges(reader, rules_of(files, layout), pure=pure):
+    for part in ranges(reader, rules_of(files, layout)):
         records += part.records
         if queues is not None and index is not None:
             queues.add(part)
@@ -110,12 +109,12 @@ def walk_entries(root: Path, read_plain: Callable[..., object]) -> int:
     reader = LogReader(files, find_layout(files, root).log)
     levels = parse_delay_levels(DEFAULT_DELAY_LEVELS)
     walk = log_entries.LogEntries(reader, reader.start, delay_levels_ms=levels, trust_zeros=True)
-    used, log_entries.plain_entries = log_entries.plain_entries, read_plain
+    used, log_walk.plain_entries = log_walk.plain_entries, read_plain
     try:
         for found in walk:
             assert not isinstance(found, LogDamage)
     finally:
-        log_entries.plain_entries = used
+        log_walk.plain_entries = used
         reader.close()
     return walk.records
 
@@ -134,7 +133,6 @@ def main() -> None:
     parser.add_argument("--body", type=int, default=1024)
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--store", type=Path)
-    parser.add_argument("--pure", action="store_true")
     parser.add_argument("--profile", action="store_true")
     options = parser.parse_args()
     root = Path(tempfile.mkdtemp(prefix="gantrymq-bench-", dir=options.store))
@@ -152,13 +150,11 @@ def main() -> None:
             took["read raw"].append(timed(lambda: read_raw(root / "store")))
             for name, read in readers.items():
                 took[name].append(timed(lambda read=read: walk_entries(root / "store", read)))
-            took["scan and make"].append(timed(lambda: make_entries(root / "store", None, pure=options.pure)))
+            took["scan and make"].append(timed(lambda: make_entries(root / "store", None)))
             target = root / str(number)
-            took["scan, make and write"].append(
-                timed(lambda target=target: make_entries(root / "store", target, pure=options.pure))
-            )
+            took["scan, make and write"].append(timed(lambda target=target: make_entries(root / "store", target)))
             shutil.rmtree(target)
-        way = "NumPy" if uses_numpy() and not options.pure else "pure Python"
+        way = "Python" if speedups.compiled is None else "compiled"
         print(f"{options.records} records, {used / 1e6:.0f} MB of log, {way}, medians of {options.rounds}")
         raw = statistics.median(wall for wall, _ in took["read raw"])
         for name, times in took.items():
@@ -170,7 +166,7 @@ def main() -> None:
             )
         if options.profile:
             profile = cProfile.Profile()
-            profile.runcall(make_entries, root / "store", None, pure=options.pure)
+            profile.runcall(make_entries, root / "store", None)
             pstats.Stats(profile).sort_stats("tottime").print_stats(25)
     finally:
         shutil.rmtree(root, ignore_errors=True)

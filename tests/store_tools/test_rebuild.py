@@ -1,7 +1,6 @@
-"""Ranges of the log, one by one and joined; with NumPy and without."""
+"""Ranges of the log, one by one and joined; plain records many at a time, others one by one."""
 
 import pickle
-from importlib.util import find_spec
 from itertools import pairwise
 
 import attrs
@@ -11,20 +10,22 @@ from small_store import LOG_FILE_BYTES, SmallStore
 from gantrymq.errors import FormatError
 from gantrymq.model.queue import Queue
 from gantrymq.model.sys_flag import TRANSACTION_COMMIT, TRANSACTION_PREPARED, TRANSACTION_ROLLBACK
+from gantrymq_store_files import log_walk, plain_entries
+from gantrymq_store_files.log_walk import LogWalk
 from gantrymq_store_files.queue_entry import ENTRY
 from gantrymq_store_files.record_crc import crc_tail
-from gantrymq_store_tools import rebuild as module
 from gantrymq_store_tools.layout import find_layout
 from gantrymq_store_tools.log_reader import LogReader
 from gantrymq_store_tools.range_part import IndexKeys
 from gantrymq_store_tools.rebuild import join, rebuild_range, split
 from gantrymq_store_tools.record_entries import EntryRules
 
-if find_spec("numpy") is not None:
-    from gantrymq_store_tools import numpy_records
 
-numpy_only = pytest.mark.skipif(find_spec("numpy") is None, reason="needs numpy")
-PURE = [True, pytest.param(False, marks=numpy_only)]
+def one_by_one(monkeypatch, *args, **options):
+    """`rebuild_range` that takes no plain records at once."""
+    with monkeypatch.context() as patch:
+        patch.setattr(LogWalk, "take_plain", lambda self, most: [])
+        return rebuild_range(*args, **options)
 
 
 def reader_of(small):
@@ -44,23 +45,19 @@ def entries(parts):
     return queues, keys, [damage[:3] for damage in damages]
 
 
-@pytest.mark.parametrize("pure", PURE)
-def test_parts_by_file_join_to_the_whole_in_any_order(small, pure):
+def test_parts_by_file_join_to_the_whole_in_any_order(small):
     reader = reader_of(small)
-    whole = rebuild_range(reader, 0, reader.log.end, EntryRules(), pure=pure)
+    whole = rebuild_range(reader, 0, reader.log.end, EntryRules())
     ranges = split(reader, 10)
     assert len(ranges) == len(reader.log.files) > 2
-    parts = [
-        pickle.loads(pickle.dumps(rebuild_range(reader, *each, EntryRules(), pure=pure))) for each in reversed(ranges)
-    ]
+    parts = [pickle.loads(pickle.dumps(rebuild_range(reader, *each, EntryRules()))) for each in reversed(ranges)]
     assert entries(parts) == entries([whole])
     assert whole.records == len(small.records)
     assert len(entries([whole])[1].hashes) == 3 * len(small.records)
 
 
-@pytest.mark.parametrize("pure", PURE)
 @pytest.mark.parametrize("damage", [None, "flip", "zeros", "file"])
-def test_ranges_may_begin_anywhere(small, pure, damage):
+def test_ranges_may_begin_anywhere(small, damage):
     if damage == "flip":
         small.spoil_log(small.records[20][0] + 30, b"\1")
     elif damage == "zeros":
@@ -68,10 +65,10 @@ def test_ranges_may_begin_anywhere(small, pure, damage):
     elif damage == "file":
         small.log_file(LOG_FILE_BYTES)[0].unlink()
     reader = reader_of(small)
-    whole = entries([rebuild_range(reader, 0, reader.log.end, EntryRules(), pure=pure)])
+    whole = entries([rebuild_range(reader, 0, reader.log.end, EntryRules())])
     for step in (700, 1111, 5000):
         cuts = [*range(0, reader.log.end, step), reader.log.end]
-        parts = [rebuild_range(reader, a, b, EntryRules(), pure=pure) for a, b in pairwise(cuts)]
+        parts = [rebuild_range(reader, a, b, EntryRules()) for a, b in pairwise(cuts)]
         assert entries(parts) == whole
 
 
@@ -95,7 +92,7 @@ def test_parts_that_leave_something_out_are_refused(small):
 
 
 def odd_store(tmp_path):
-    """Records of every kind that the columns leave to the other way, among plain ones."""
+    """Records of every kind that are read one by one, among plain ones."""
     store = SmallStore(tmp_path / "odd")
 
     def plain(count):
@@ -136,38 +133,35 @@ def odd_store(tmp_path):
     return store
 
 
-@numpy_only
-@pytest.mark.parametrize("least", [1, 32])
-def test_numpy_says_what_the_record_by_record_way_says(tmp_path, monkeypatch, least):
+RULES = EntryRules(tag_keys=True, light_queues=True, batch_topics=frozenset({"Plain"}))
+
+
+@pytest.mark.parametrize("rules", [EntryRules(), EntryRules(tag_keys=True), RULES])
+@pytest.mark.parametrize("read", [plain_entries.plain_entries, plain_entries._plain_entries])
+def test_many_at_a_time_give_the_same_as_one_by_one(tmp_path, monkeypatch, rules, read):
     store = odd_store(tmp_path)
-    monkeypatch.setattr(numpy_records, "MIN_RECORDS", least)
-    monkeypatch.setattr(module, "RETRY_AFTER_RECORDS", 0)
     taken = []
-    take = numpy_records.NumpyRecords.take
 
-    def counted(self, part, *rest):
-        before = part.records
-        done = take(self, part, *rest)
-        taken.append(part.records - before)
-        return done
+    def counted(*args):
+        found = read(*args)
+        taken.append(len(found))
+        return found
 
-    monkeypatch.setattr(numpy_records.NumpyRecords, "take", counted)
+    monkeypatch.setattr(log_walk, "plain_entries", counted)
     reader = reader_of(store)
-    for rules in (EntryRules(), EntryRules(tag_keys=True, light_queues=True, batch_topics=frozenset({"Plain"}))):
-        pure = rebuild_range(reader, 0, reader.log.end, rules, pure=True)
-        many = rebuild_range(reader, 0, reader.log.end, rules)
-        assert many == pure
+    single = one_by_one(monkeypatch, reader, 0, reader.log.end, rules)
+    assert rebuild_range(reader, 0, reader.log.end, rules) == single
     assert sum(taken) > 100
+    assert len(single.index.tags) == len(single.index.hashes)
+    assert any(single.index.tags) == rules.tag_keys
 
 
-@numpy_only
 @pytest.mark.parametrize("at", [1, 4, 9, 29, 46, 84, 89, 95])
-def test_columns_leave_damage_to_the_other_way(small, at, monkeypatch):
-    monkeypatch.setattr(numpy_records, "MIN_RECORDS", 1)
+def test_damage_among_plain_records_gives_the_same_as_one_by_one(small, at, monkeypatch):
     small.spoil_log(small.records[9][0] + at, b"\x3e")
     reader = reader_of(small)
-    pure = rebuild_range(reader, 0, reader.log.end, EntryRules(), pure=True)
-    assert rebuild_range(reader, 0, reader.log.end, EntryRules()) == pure
+    single = one_by_one(monkeypatch, reader, 0, reader.log.end, EntryRules())
+    assert rebuild_range(reader, 0, reader.log.end, EntryRules()) == single
 
 
 def test_a_topic_s_records_before_its_deletion_make_no_entries(small):

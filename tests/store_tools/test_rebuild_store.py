@@ -1,18 +1,13 @@
 """Rebuilding queues and index in a sibling folder."""
 
-from importlib.util import find_spec
-
 import pytest
 from small_store import INDEX
 
 from gantrymq.errors import StoreError
 from gantrymq_store_files.index import IndexHeader, IndexLayout, write_header
-from gantrymq_store_files.index_table import IndexTable
 from gantrymq_store_tools.index_layout import find_index_layout, usual_layout
 from gantrymq_store_tools.layout import StoreFile, find_layout
-from gantrymq_store_tools.numpy_index_table import NumpyIndexTable
 from gantrymq_store_tools.open_files import OpenFiles
-from gantrymq_store_tools.range_part import IndexKeys
 from gantrymq_store_tools.rebuild_store import rebuild_index, rebuild_queues, sibling_folder
 
 
@@ -89,26 +84,3 @@ def test_an_index_of_the_first_message_only_is_not_searched_for_zeros(small, tmp
 def test_rocketmq_s_own_proportion_is_known():
     assert usual_layout(420_000_040) == IndexLayout()
     assert usual_layout(420_000_041) is None
-
-
-@pytest.mark.skipif(find_spec("numpy") is None, reason="needs numpy")
-@pytest.mark.parametrize("header", [IndexHeader(), IndexHeader(1000, 1000, 7, 7)])
-def test_columns_fill_a_file_as_the_table_does(header):
-    layout = IndexLayout(5, 40)
-    columns = IndexKeys()
-    for number in range(60):
-        columns.hashes.append(number * 7919 % 31)
-        columns.log_offsets.append(number // 2 * 100)
-        columns.timestamps.append(500 + number * 700)
-    one, other = IndexTable(layout, header), NumpyIndexTable(layout, header)
-    at = 0
-    for until in (1, 2, 30, 60):
-        cut = IndexKeys(columns.hashes[:until], columns.log_offsets[:until], columns.timestamps[:until])
-        expected = one.put(cut.hashes, cut.log_offsets, cut.timestamps, at)
-        got = other.put(cut.hashes, cut.log_offsets, cut.timestamps, at)
-        assert (got.first, got.entries, got.taken) == (expected.first, expected.entries, expected.taken)
-        assert other.header == one.header
-        at += got.taken
-    assert other.full
-    assert one.full
-    assert other.slot_bytes(0, 5) == one.slot_bytes(0, 5)

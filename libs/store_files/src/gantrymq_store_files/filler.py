@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from gantrymq.formats.dispatch_entry import DispatchEntry
 from gantrymq.formats.record import MIN_RECORD_BYTES, RecordView, encode_record
 from gantrymq.model.sys_flag import TRANSACTION_MASK, TRANSACTION_ROLLBACK
 
@@ -57,6 +58,6 @@ def fillers(log_offset: int, size: int, store_timestamp: int, note: str) -> Iter
         size -= piece
 
 
-def is_filler(record: RecordView) -> bool:
+def is_filler(record: RecordView | DispatchEntry) -> bool:
     """Return whether *record* replaces lost bytes."""
     return record.topic == FILLER_TOPIC and record.sys_flag & TRANSACTION_MASK == TRANSACTION_ROLLBACK

@@ -17,10 +17,12 @@ from gantrymq.model import properties as property_text
 from gantrymq.model.java import hash_units, utf16_units
 from gantrymq.model.sys_flag import TRANSACTION_MASK, TRANSACTION_PREPARED, TRANSACTION_ROLLBACK
 
-__all__ = ["forget_topics", "hash_entries", "index_hash", "index_hashes", "index_keys"]
+__all__ = ["forget_topics", "hash_entries", "index_hash", "index_hashes", "index_keys", "tag_hashes"]
 
-_UNIQUE, _KEYS = (f"{name}\x01".encode() for name in (property_text.UNIQ_KEY, property_text.KEYS))
-_PAIRS = {mark: b"\x02" + mark for mark in (_UNIQUE, _KEYS)}
+_UNIQUE, _KEYS, _TAGS = (
+    f"{name}\x01".encode() for name in (property_text.UNIQ_KEY, property_text.KEYS, property_text.TAGS)
+)
+_PAIRS = {mark: b"\x02" + mark for mark in (_UNIQUE, _KEYS, _TAGS)}
 
 
 def index_hash(topic: str, key: str) -> int:
@@ -51,8 +53,9 @@ def _front(topic: str) -> int:
 
 
 def forget_topics() -> None:
-    """Clear the cache, because topics were deleted."""
+    """Clear the caches, because topics were deleted."""
     _front.cache_clear()
+    _tag_hash.cache_clear()
 
 
 def _non_negative(found: int) -> int:
@@ -73,6 +76,24 @@ def index_keys(properties: bytes, sys_flag: int) -> list[bytes]:
         if keys:
             found += [key for key in keys.split(b" ") if key] if b" " in keys else [keys]
     return found
+
+
+def tag_hashes(entries: Sequence[DispatchEntry]) -> list[int]:
+    """Return for each of *entries* the hash of its tag's key (``T#tag``), which 5.5.0 adds after its other keys.
+
+    It is -1 without a tag, and for rolled back messages, which have no keys.
+    """
+    return [
+        -1
+        if entry[7] & TRANSACTION_MASK == TRANSACTION_ROLLBACK or not (tag := _value(entry[9], _TAGS))
+        else _tag_hash(entry[0], tag)
+        for entry in entries
+    ]
+
+
+@lru_cache(maxsize=16384)
+def _tag_hash(topic: str, tag: bytes) -> int:
+    return _hash(topic, b"T#" + tag)
 
 
 def _hash_entries(entries: Sequence[DispatchEntry]) -> tuple[list[int], list[int], list[int]]:

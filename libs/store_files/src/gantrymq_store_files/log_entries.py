@@ -22,7 +22,6 @@ from gantrymq.formats.record import RecordView
 from gantrymq.formats.tags_code import tags_code_of
 from gantrymq_store_files.log_source import LogSource
 from gantrymq_store_files.log_walk import LogDamage, LogWalk
-from gantrymq_store_files.plain_entries import plain_entries
 
 __all__ = ["LogEntries", "entry_of"]
 
@@ -58,10 +57,7 @@ class LogEntries:
         self.records = 0
         self.last_timestamp = 0  # ms, store time of the newest record; see `LogWalk.last_timestamp`
         self.last = (-1, 0)  # log offset and size of the newest record
-        self._end = source.end if end is None else end
         self._delay_levels_ms = delay_levels_ms
-        self._check_crc = check_crc
-        self._topics: dict[bytes, str] = {}
         self._walk = LogWalk(
             source,
             start,
@@ -95,26 +91,13 @@ class LogEntries:
                 yield found
                 continue
             batch.append(entry_of(found, self._delay_levels_ms))
-            batch += self._plain(MOST_RECORDS - len(batch))
+            batch += self._walk.take_plain(MOST_RECORDS - len(batch))
             if len(batch) >= MOST_RECORDS or self._walk.position - begun >= CHUNK_BYTES:
                 yield self._finish_batch(batch)
                 batch, begun = [], self.position
         if batch:
             yield self._finish_batch(batch)
         self.position = max(self.position, self._walk.position)
-
-    def _plain(self, most: int) -> list[DispatchEntry]:
-        """Return the plain records in the loaded bytes, and advance the walk past them."""
-        walk = self._walk
-        data, place = walk.loaded()
-        found: list[DispatchEntry] = plain_entries(
-            data, place, walk.position, self._end, most, self._check_crc, self._topics
-        )
-        if found:
-            last = found[-1]
-            before = found[-2].store_timestamp if len(found) > 1 else walk.last_timestamp
-            walk.skip(last.log_offset + last.size - walk.position, last.store_timestamp, before)
-        return found
 
     def _finish_batch(self, batch: list[DispatchEntry]) -> list[DispatchEntry]:
         last = batch[-1]

@@ -24,12 +24,14 @@ import struct
 from collections.abc import Iterator
 from typing import NamedTuple
 
+from gantrymq.formats.dispatch_entry import DispatchEntry
 from gantrymq.formats.record import MAGIC_V1, MAGIC_V2, MIN_RECORD_BYTES, RecordView
 from gantrymq.model.names import SCHEDULE_TOPIC
 from gantrymq_store_files.blank import BLANK_BYTES, MAGIC_BLANK, last_nonzero
 from gantrymq_store_files.check import CheckResult, LogContent
 from gantrymq_store_files.file_names import file_name
 from gantrymq_store_files.log_source import LogSource, check_window
+from gantrymq_store_files.plain_entries import plain_entries
 
 __all__ = ["LogDamage", "LogWalk", "align", "scan"]
 
@@ -95,6 +97,7 @@ class LogWalk:
         self._chunk_bytes = chunk_bytes
         self._data = b""
         self._base = 0  # log offset of the first byte of _data
+        self._topics: dict[bytes, str] = {}  # of plain records
 
     def __iter__(self) -> Iterator[RecordView | LogDamage]:
         """Walk. Views stay valid."""
@@ -123,11 +126,6 @@ class LogWalk:
         file_end = start + self._source.file_bytes
         return self._window(self.position, min(WINDOW_BYTES, file_end - self.position), file_end)
 
-    def loaded(self) -> tuple[bytes, int]:
-        """Return the bytes read last, and `position` in them; at or after their end if all are used."""
-        place = self.position - self._base
-        return (self._data, place) if place >= 0 else (b"", 0)
-
     def skip(self, size: int, timestamp: int, before: int = 0) -> None:
         """Advance past *size* bytes of sound records that were processed by the caller.
 
@@ -141,6 +139,20 @@ class LogWalk:
         self.last_timestamp = timestamp
         if before:
             self._not_before = min(timestamp, before)
+
+    def take_plain(self, most: int) -> list[DispatchEntry]:
+        """Return up to *most* of the plain records that follow in the bytes read last, and advance past them."""
+        place = self.position - self._base
+        if place < 0:
+            return []
+        found: list[DispatchEntry] = plain_entries(
+            self._data, place, self.position, self._end, most, self._check_crc, self._topics
+        )
+        if found:
+            last = found[-1]
+            before = found[-2].store_timestamp if len(found) > 1 else self.last_timestamp
+            self.skip(last.log_offset + last.size - self.position, last.store_timestamp, before)
+        return found
 
     # --- one file ---------------------------------------------------------------------------------------------------
 

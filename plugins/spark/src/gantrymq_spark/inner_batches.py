@@ -19,7 +19,7 @@ from gantrymq.formats.batch_body import decode_batch
 from gantrymq.formats.compression import decompress
 from gantrymq.formats.record import RecordView, encode_record, read_record
 from gantrymq.model.sys_flag import COMPRESSED, INNER_BATCH, NEED_UNWRAP
-from gantrymq_store_tools.record_columns import RecordFields
+from gantrymq_spark.record_columns import RecordFields
 
 _BOTH = INNER_BATCH | NEED_UNWRAP
 

@@ -17,8 +17,8 @@ import numpy as np
 import pyarrow as pa
 
 from gantrymq_spark.columns import COLUMNS
+from gantrymq_spark.record_columns import gather
 from gantrymq_spark.slices import slices
-from gantrymq_store_tools.record_columns import gather
 
 _NAMES_IN_BITS = 40  # a text has at most 8,191 pairs (13 bits), so sums of this many different bits fit in 64
 

@@ -10,10 +10,10 @@ from __future__ import annotations
 import numpy as np
 import pyarrow as pa
 
+from gantrymq_spark.record_columns import chain, first_false, gather, right_crcs
 from gantrymq_spark.records import Records
 from gantrymq_store_files.filler import FILLER_TOPIC
 from gantrymq_store_files.record_crc import CRC_TAIL_BYTES, CRC_TAIL_START, record_crc_matches
-from gantrymq_store_tools.record_columns import chain, first_false, gather, right_crcs
 
 _FILLER = FILLER_TOPIC.encode()
 

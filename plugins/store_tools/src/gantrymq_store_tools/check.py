@@ -207,7 +207,6 @@ def ranges(
     check_crc: bool = True,
     queues: bool = True,
     index: bool = True,
-    pure: bool = False,
     progress: ProgressListener = no_progress,
 ) -> Iterator[RangePart]:
     """Yield the log up to *end* in parts of 64 MB, in order; zeros between two parts are reported as damage.
@@ -228,7 +227,6 @@ def ranges(
                 check_crc=check_crc,
                 queues=queues,
                 index=index,
-                pure=pure,
             )
             progress.advance(part.end - start)
             records += part.records

@@ -11,12 +11,12 @@ from pathlib import Path
 from gantrymq.world.files import File, Files
 from gantrymq_store_files.index import IndexHeader, IndexLayout, index_file_name, write_header
 from gantrymq_store_files.index_table import IndexTable
-from gantrymq_store_tools.numpy_index_table import NumpyIndexTable
-from gantrymq_store_tools.range_part import IndexKeys, RangePart, uses_numpy
+from gantrymq_store_tools.range_part import IndexKeys, RangePart
 
 __all__ = ["IndexWriter", "file_named_ms"]
 
 SLOTS_AT_ONCE = 256 * 1024
+KEYS_AT_ONCE = 64 * 1024
 
 
 def file_named_ms(first_ms: int, before_ms: int) -> int:
@@ -38,7 +38,6 @@ class IndexWriter:
         *,
         follows: IndexHeader | None = None,
         named_ms: int = 0,
-        pure: bool = False,
     ) -> None:
         """Write nothing yet.
 
@@ -49,7 +48,6 @@ class IndexWriter:
             follows: header of the file before the first one, if another writer writes it; its end time and end offset
                 are used.
             named_ms: the time that file is named for.
-            pure: True does not use NumPy even if it is installed; the files are the same.
         """
         self.entries = 0
         self.names: list[str] = []
@@ -57,8 +55,7 @@ class IndexWriter:
         self._target = target
         self._layout = layout
         self._utc_offset_ms = utc_offset_ms
-        self._table: IndexTable | NumpyIndexTable | None = None
-        self._new_table = IndexTable if pure or not uses_numpy() else NumpyIndexTable
+        self._table: IndexTable | None = None
         self._file: File | None = None
         self._header = IndexHeader() if follows is None else follows.following()
         self._named_ms = named_ms
@@ -70,7 +67,8 @@ class IndexWriter:
         while start < count:
             table = self._writable(columns, start)
             assert self._file is not None
-            put = table.put(columns.hashes, columns.log_offsets, columns.timestamps, start)
+            end = start + KEYS_AT_ONCE
+            put = table.put(columns.hashes[start:end], columns.log_offsets[start:end], columns.timestamps[start:end])
             self._file.pwrite(put.entries, self._layout.entry_at(put.first))
             start += put.taken
             self.entries += put.taken
@@ -82,7 +80,7 @@ class IndexWriter:
             self._files.sync_dir(self._target)
         return len(self.names)
 
-    def _writable(self, columns: IndexKeys, start: int) -> IndexTable | NumpyIndexTable:
+    def _writable(self, columns: IndexKeys, start: int) -> IndexTable:
         if self._table is not None and not self._table.full:
             return self._table
         header = self._table.header.following() if self._table is not None else self._header
@@ -93,7 +91,7 @@ class IndexWriter:
         self._file = self._files.open(self._target / name, create=True)
         self._file.truncate(self._layout.file_bytes)
         self.names.append(name)
-        self._table = self._new_table(self._layout, header)
+        self._table = IndexTable(self._layout, header)
         return self._table
 
     def _close(self) -> None:

@@ -7,7 +7,7 @@ key, in index order.
 from __future__ import annotations
 
 from array import array
-from importlib.util import find_spec
+from collections.abc import Sequence
 
 import attrs
 
@@ -33,6 +33,13 @@ class IndexKeys:
     log_offsets: array[int] = attrs.field(factory=lambda: array("q"))
     timestamps: array[int] = attrs.field(factory=lambda: array("q"))
     tags: array[int] = attrs.field(factory=lambda: array("b"))  # 1: the key of a tag, which only some brokers write
+
+    def add(self, hashes: Sequence[int], log_offsets: Sequence[int], timestamps: Sequence[int], tags: bytes) -> None:
+        """Append keys, given as columns of equal length."""
+        self.hashes.extend(hashes)
+        self.log_offsets.extend(log_offsets)
+        self.timestamps.extend(timestamps)
+        self.tags.frombytes(tags)
 
     def extend(self, more: IndexKeys) -> None:
         """Append *more*."""
@@ -70,8 +77,3 @@ class RangePart:
             runs[-1].end += count
         else:
             runs.append(Run(start, bytearray(packed), start + count))
-
-
-def uses_numpy() -> bool:
-    """Return whether NumPy is installed, and so used to rebuild ranges and fill index files."""
-    return find_spec("numpy") is not None

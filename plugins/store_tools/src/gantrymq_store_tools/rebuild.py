@@ -11,30 +11,30 @@ there.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 
 from gantrymq.errors import FormatError
-from gantrymq.formats.record import RecordView
-from gantrymq.model.properties import TAGS
-from gantrymq.model.sys_flag import TRANSACTION_MASK, TRANSACTION_ROLLBACK
+from gantrymq.formats.dispatch_entry import DispatchEntry
+from gantrymq.model.sys_flag import INNER_BATCH, TRANSACTION_MASK
 from gantrymq_store_files.batch_entry import read_batch_entry
-from gantrymq_store_files.filler import is_filler
-from gantrymq_store_files.index_hash import index_hashes, index_keys
+from gantrymq_store_files.filler import FILLER_TOPIC, is_filler
+from gantrymq_store_files.index_hash import hash_entries, tag_hashes
+from gantrymq_store_files.log_entries import CHUNK_BYTES, entry_of
 from gantrymq_store_files.log_walk import LogDamage, LogWalk, align
+from gantrymq_store_files.queue_entry import ENTRY
 from gantrymq_store_tools.log_reader import LogReader
-from gantrymq_store_tools.range_part import IndexKeys, RangePart, Run, uses_numpy
+from gantrymq_store_tools.range_part import IndexKeys, RangePart, Run
 from gantrymq_store_tools.record_entries import EntryRules, record_entries
 
 __all__ = [
     "in_order",
     "join",
     "rebuild_range",
-    "record_keys",
     "split",
 ]
 
-KEYS_AT_ONCE = 4096
-RETRY_AFTER_RECORDS = 64  # records to read one by one after an unusual one
+MOST_RECORDS = 1024  # at once
+_SPECIAL_FLAGS = TRANSACTION_MASK | INNER_BATCH  # of records whose entries depend on more than their head
 
 
 def rebuild_range(
@@ -46,7 +46,6 @@ def rebuild_range(
     check_crc: bool = True,
     queues: bool = True,
     index: bool = True,
-    pure: bool = False,
 ) -> RangePart:
     """Read ``[start, end)`` and derive its entries and keys.
 
@@ -56,95 +55,72 @@ def rebuild_range(
         check_crc: whether the CRCs of bodies are checked.
         queues: False derives no queue entries.
         index: False derives no index keys.
-        pure: True does not use NumPy even if it is installed; the result is the same.
     """
     start = align(reader, start)
     part = RangePart(start, start)
-    walk = LogWalk(reader, start, end, check_crc=check_crc)
-    many = None
-    if not pure and uses_numpy():
-        from gantrymq_store_tools.numpy_records import NumpyRecords
-
-        many = NumpyRecords(rules, check_crc=check_crc, queues=queues, index=index)
-    waiting = _Keys(part.index)
-    alone = 0  # records to read one by one before the next attempt
+    walk = LogWalk(reader, start, end, check_crc=check_crc, chunk_bytes=CHUNK_BYTES)
     for found in walk:
         if isinstance(found, LogDamage):
             part.damages.append(found)
             continue
-        count_record(part, found)
-        if queues:
-            add_entries(part, found, rules)
-        if index:
-            waiting.add(found, rules)
-        alone -= 1
-        if many is not None and alone < 0:
-            waiting.flush()
-            while taken := many.take(part, walk.window(), walk.position, end):
-                walk.skip(taken, many.last_timestamp)
-            alone = RETRY_AFTER_RECORDS
-    waiting.flush()
+        entries = [entry_of(found, rules.delay_levels.at(found.log_offset))]
+        while entries:
+            _count(part, entries)
+            if queues:
+                _add_entries(part, entries, rules)
+            if index:
+                _add_keys(part.index, entries, tags=rules.tag_keys)
+            entries = walk.take_plain(MOST_RECORDS)
     part.end, part.zeros_from = walk.position, walk.zeros_from
     return part
 
 
-class _Keys:
-    """Keys whose hashes are computed later, many at a time."""
-
-    def __init__(self, columns: IndexKeys) -> None:
-        self._columns = columns
-        self._topics: list[str] = []
-        self._keys: list[bytes] = []
-
-    def add(self, record: RecordView, rules: EntryRules) -> None:
-        """Add the keys of *record*."""
-        columns = self._columns
-        for key, is_tag in record_keys(record, rules):
-            self._topics.append(record.topic)
-            self._keys.append(key)
-            columns.log_offsets.append(record.log_offset)
-            columns.timestamps.append(record.store_timestamp)
-            columns.tags.append(is_tag)
-        if len(self._keys) >= KEYS_AT_ONCE:
-            self.flush()
-
-    def flush(self) -> None:
-        """Compute the pending hashes."""
-        if self._keys:
-            self._columns.hashes.extend(index_hashes(self._topics, self._keys))
-            self._topics, self._keys = [], []
-
-
-def count_record(part: RangePart, record: RecordView) -> None:
-    """Add *record* to the counts of *part*; a filler does not count as a record."""
-    part.records += not is_filler(record)
-    part.record_bytes += record.total_size
-    part.records_end = record.log_offset + record.total_size
+def _count(part: RangePart, entries: Sequence[DispatchEntry]) -> None:
+    """Add these records to the counts of *part*; a filler does not count as a record."""
+    part.records += len(entries) - sum(is_filler(entry) for entry in entries if entry.topic == FILLER_TOPIC)
+    part.record_bytes += sum([entry.size for entry in entries])
+    part.records_end = entries[-1].log_offset + entries[-1].size
     if not part.first_timestamp:
-        part.first_timestamp = record.store_timestamp
-    if record.store_timestamp > part.last_timestamp:
-        part.last_timestamp = record.store_timestamp
+        part.first_timestamp = entries[0].store_timestamp
+    part.last_timestamp = max(part.last_timestamp, *[entry.store_timestamp for entry in entries])
 
 
-def add_entries(part: RangePart, record: RecordView, rules: EntryRules) -> None:
-    """Add the queue entries of *record*."""
-    for batch, queue, offset, packed in record_entries(record, rules):
-        if batch:
-            entry = read_batch_entry(packed, 0)
-            assert entry is not None
-            part.batches.setdefault(queue, []).append(Run(offset, bytearray(packed), entry.end_offset))
-        else:
-            part.add_run(queue, offset, packed)
+def _add_entries(part: RangePart, entries: Sequence[DispatchEntry], rules: EntryRules) -> None:
+    special = rules.batch_topics | rules.dropped.keys()
+    runs: dict[tuple[str, int], Run] = {}  # the newest run of each queue
+    for dispatched in entries:
+        topic, queue_id, offset, log_offset, size, code, _, sys_flag, _, _ = dispatched
+        run = runs.get((topic, queue_id))
+        if run is not None and run.end == offset and not sys_flag & _SPECIAL_FLAGS:
+            run.entries += ENTRY.pack(log_offset, size, code)
+            run.end += 1
+            continue
+        for batch, queue, first, packed in record_entries(dispatched, rules):
+            if batch:
+                entry = read_batch_entry(packed, 0)
+                assert entry is not None
+                part.batches.setdefault(queue, []).append(Run(first, bytearray(packed), entry.end_offset))
+            else:
+                part.add_run(queue, first, packed)
+                if topic not in special and not rules.light_queues:
+                    runs[queue] = part.queues[queue][-1]
 
 
-def record_keys(record: RecordView, rules: EntryRules) -> list[tuple[bytes, bool]]:
-    """Return the keys of *record* in index order, each with whether it is the tag's (``T#tag``, the last one)."""
-    found = [(key, False) for key in index_keys(bytes(record.properties_bytes), record.sys_flag)]
-    if rules.tag_keys and record.sys_flag & TRANSACTION_MASK != TRANSACTION_ROLLBACK:
-        tag = record.properties.get(TAGS)
-        if tag:
-            found.append((b"T#" + tag.encode("utf-8", "surrogatepass"), True))
-    return found
+def _add_keys(columns: IndexKeys, entries: Sequence[DispatchEntry], *, tags: bool) -> None:
+    """Add the keys of *entries* in index order; with *tags* also the tag's, after the record's others."""
+    hashes, log_offsets, timestamps = hash_entries(entries)
+    flags = bytearray(len(hashes))
+    if not tags:
+        columns.add(hashes, log_offsets, timestamps, bytes(flags))
+        return
+    found = [(entry, tag) for entry, tag in zip(entries, tag_hashes(entries), strict=True) if tag >= 0]
+    hashes += [tag for _, tag in found]
+    log_offsets += [entry.log_offset for entry, _ in found]
+    timestamps += [entry.store_timestamp for entry, _ in found]
+    flags += b"\1" * len(found)
+    order = sorted(range(len(hashes)), key=log_offsets.__getitem__)  # stable: a tag stays after its record's other keys
+    hashes, log_offsets, timestamps = ([column[at] for at in order] for column in (hashes, log_offsets, timestamps))
+    columns.add(hashes, log_offsets, timestamps, bytes([flags[at] for at in order]))
 
 
 def split(reader: LogReader, parts: int) -> list[tuple[int, int]]:

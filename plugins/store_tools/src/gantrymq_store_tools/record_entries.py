@@ -1,4 +1,4 @@
-"""The queue entries of a log record, as dispatch writes them.
+"""The queue entries and index keys of a log record, as dispatch writes them.
 
     kind of record                               entries
     prepared or rolled back                      none
@@ -17,10 +17,9 @@ from collections.abc import Mapping
 
 import attrs
 
-from gantrymq.formats.record import RecordView
-from gantrymq.formats.tags_code import tags_code_of
+from gantrymq.formats.dispatch_entry import DispatchEntry
 from gantrymq.model import properties as props
-from gantrymq.model.light_queues import LIGHT_QUEUE_ID, light_queue_offsets
+from gantrymq.model.light_queues import LIGHT_QUEUE_ID
 from gantrymq.model.queue import Queue
 from gantrymq.model.sys_flag import INNER_BATCH, TRANSACTION_COMMIT, TRANSACTION_MASK
 from gantrymq_store_files.batch_entry import pack_batch_entry
@@ -48,29 +47,25 @@ class EntryRules:
     )  # by topic: records before this log offset belong to a deleted topic
 
 
-def record_entries(record: RecordView, rules: EntryRules) -> list[RecordEntry]:
-    """Return the entries of *record*, that of its own queue first."""
-    topic, properties = record.topic, record.properties
-    if record.sys_flag & TRANSACTION_MASK not in (0, TRANSACTION_COMMIT) or (
-        rules.dropped and record.log_offset < rules.dropped.get(topic, 0)
+def record_entries(entry: DispatchEntry, rules: EntryRules) -> list[RecordEntry]:
+    """Return the queue entries of the record of *entry*, that of its own queue first."""
+    topic, queue_id, queue_offset, log_offset, size, code, store_timestamp, sys_flag, _, text = entry
+    if sys_flag & TRANSACTION_MASK not in (0, TRANSACTION_COMMIT) or (
+        rules.dropped and log_offset < rules.dropped.get(topic, 0)
     ):
         return []
-    code = tags_code_of(topic, properties, record.store_timestamp, rules.delay_levels.at(record.log_offset))
-    queue = Queue(topic, record.queue_id)
-    if record.sys_flag & INNER_BATCH or topic in rules.batch_topics:
-        base = _number(properties.get(props.INNER_BASE), record.queue_offset)
+    queue = Queue(topic, queue_id)
+    if sys_flag & INNER_BATCH or topic in rules.batch_topics:
+        properties = props.decode(text)
+        base = _number(properties.get(props.INNER_BASE), queue_offset)
         count = _number(properties.get(props.INNER_NUM), 1)
         if base < 0 or not 0 < count <= MAX_BATCH:
             return []
-        packed = pack_batch_entry(record.log_offset, record.total_size, code, record.store_timestamp, base, count)
-        return [(True, queue, base, packed)]
-    packed = ENTRY.pack(record.log_offset, record.total_size, code)
-    found: list[RecordEntry] = [(False, queue, record.queue_offset, packed)]
-    if rules.light_queues and props.INNER_MULTI_DISPATCH in properties:
-        found += [
-            (False, Queue(light, LIGHT_QUEUE_ID), offset, packed)
-            for light, offset in light_queue_offsets(topic, properties)
-        ]
+        return [(True, queue, base, pack_batch_entry(log_offset, size, code, store_timestamp, base, count))]
+    packed = ENTRY.pack(log_offset, size, code)
+    found: list[RecordEntry] = [(False, queue, queue_offset, packed)]
+    if rules.light_queues:
+        found += [(False, Queue(light, LIGHT_QUEUE_ID), offset, packed) for light, offset in entry.light_queue_offsets]
     return found
 
 

@@ -25,8 +25,8 @@ from gantrymq_spark.batches import NO_LOG, record_batch
 from gantrymq_spark.inner_batches import unwrapped
 from gantrymq_spark.live.losses import Loss, LossKind, report_losses
 from gantrymq_spark.live.offsets import QueueRange
+from gantrymq_spark.record_columns import gather
 from gantrymq_spark.record_run import whole_records
-from gantrymq_store_tools.record_columns import gather
 
 __all__ = ["RangeReadOptions", "read_range", "record_positions"]
 

@@ -1,4 +1,4 @@
-"""Many records at once, as NumPy columns over the bytes that hold them. Needs NumPy, the extra ``fast``.
+"""Many records at once, as NumPy columns over the bytes that hold them. Needs NumPy.
 
 The record format is described in `gantrymq.formats.record`. Hosts of 8 or 20 bytes result in four layouts of the head;
 records of one layout are gathered into one structured array.
