@@ -15,6 +15,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from uvicorn.config import Config
 from uvicorn.server import ServerState
 
+from gantrymq.client.calls.rpc import within
 from gantrymq.remoting.certificates import Certificates
 from gantrymq.remoting.limits import connections_within
 from gantrymq.world import Listener, Timer, World
@@ -92,12 +93,10 @@ class HttpServer:
         for connection in list(self._state.connections):
             connection.shutdown()
         if self._state.tasks:
-            late = asyncio.ensure_future(self._world.clock.sleep(STOP_S))
-            running = asyncio.ensure_future(asyncio.wait(set(self._state.tasks)))
-            await asyncio.wait([late, running], return_when=asyncio.FIRST_COMPLETED)
-            for each in (late, running, *self._state.tasks):
+            await within(self._world.clock, STOP_S, asyncio.wait(set(self._state.tasks)))
+            for each in self._state.tasks:
                 each.cancel()
-            await asyncio.gather(late, running, *self._state.tasks, return_exceptions=True)
+            await asyncio.gather(*self._state.tasks, return_exceptions=True)
         for connection in list(self._state.connections):
             connection.transport.close()
 

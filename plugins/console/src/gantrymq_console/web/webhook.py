@@ -18,6 +18,7 @@ from urllib.parse import SplitResult, urlsplit
 
 import h11
 
+from gantrymq.client.calls.rpc import within
 from gantrymq.errors import ConfigError
 from gantrymq.model.hosts import is_host_name
 from gantrymq.world import World
@@ -110,20 +111,13 @@ class Webhook:
 
     async def _attempt(self, body: bytes) -> str | None:
         """Return why *body* was not delivered, None if it was."""
-        attempt = asyncio.ensure_future(self._post(body))
-        late = asyncio.ensure_future(self._world.clock.sleep(TIMEOUT_S))
         try:
-            await asyncio.wait([attempt, late], return_when=asyncio.FIRST_COMPLETED)
-            if not attempt.done():
-                return f"no response within {TIMEOUT_S:g} s"
-            status = attempt.result()
-            return None if 200 <= status < 300 else f"status {status}{REDIRECTED if 300 <= status < 400 else ''}"
+            status = await within(self._world.clock, TIMEOUT_S, self._post(body))
         except (OSError, h11.ProtocolError, ValueError, EOFError) as problem:  # ssl.SSLError is an OSError
             return str(problem) or type(problem).__name__
-        finally:
-            for each in (attempt, late):
-                each.cancel()
-            await asyncio.gather(attempt, late, return_exceptions=True)
+        if status is None:
+            return f"no response within {TIMEOUT_S:g} s"
+        return None if 200 <= status < 300 else f"status {status}{REDIRECTED if 300 <= status < 400 else ''}"
 
     async def _post(self, body: bytes) -> int:
         """Return the status of the response."""
