@@ -23,6 +23,7 @@ from gantrymq.remoting.headers.offsets import OffsetResponse, QueryConsumerOffse
 
 __all__ = [
     "MOST_TOPICS",
+    "GroupQueue",
     "ages_of",
     "committed_at",
     "delete_offsets",
@@ -30,10 +31,27 @@ __all__ = [
     "lag_sum",
     "oldest_age",
     "progress_of",
+    "queues_of_group",
 ]
 
 MOST_TOPICS: Final = 8  # topics of a group that are asked for one by one
 DELETE_OFFSETS: Final = cast(RequestCode, 65027)
+
+
+@attrs.frozen
+class GroupQueue:
+    """Progress of a group in one queue; None: not known."""
+
+    topic: str
+    broker: str  # its name
+    queue: int
+    max_offset: int
+    committed: int  # 0 without a commit
+    behind: int | None
+    pulled: int
+    last_stored_ms: int  # store time of the last message consumed, 0 without one
+    late_ms: int | None  # age of the next message to consume; 0 without one
+    deleted: int | None  # messages deleted before the group consumed them
 
 
 @header_of(DELETE_OFFSETS)
@@ -77,6 +95,37 @@ async def progress_of(
     for name in sorted({queue.topic for queue in foreign})[:MOST_TOPICS]:
         found |= await _clamped(admin, address, name, {queue: found[queue] for queue in foreign if queue.topic == name})
     return found
+
+
+async def queues_of_group(
+    admin: Admin, address: str, group: str, online: GroupClients | None, most_times: int | None = None
+) -> list[GroupQueue]:
+    """Return the queues of a group at one broker, sorted.
+
+    Args:
+        admin: started.
+        address: ip:port of the broker.
+        group: its name.
+        online: its members at this broker.
+        most_times: number of topics with a lag whose ages are requested; None for all.
+    """
+    progress = await progress_of(admin, address, group, online)
+    ages = await ages_of(admin, address, group, progress, most_times)
+    return [
+        GroupQueue(
+            queue.topic,
+            queue.broker_name,
+            queue.queue_id,
+            each.max_offset,
+            each.committed,
+            each.lag,
+            each.pulled,
+            each.last_stored_ms,
+            ages[queue],
+            each.deleted,
+        )
+        for queue, each in progress.items()
+    ]
 
 
 async def ages_of(

@@ -3,21 +3,21 @@
 from __future__ import annotations
 
 import asyncio
-from typing import Any
+from collections.abc import Mapping
+from typing import Any, Final
 
 import attrs
 import click
 
 from gantrymq.client import Admin
-from gantrymq.commands.output import print_json, print_table
+from gantrymq.commands.output import print_json
 from gantrymq.errors import ClientError
 from gantrymq.world.real import RealClock
 from gantrymq_admin.commands.options import admin_command
-from gantrymq_admin.copies import Copy, ask_copies, healthy
+from gantrymq_admin.commands.records import Columns, print_records
+from gantrymq_admin.copies import ask_copies, healthy
 
 __all__ = ["status"]
-
-COLUMNS = ["Cluster", "Broker", "Role", "Id", "Address", "Log end", "Lag bytes", "Lag s", "In sync", "State"]
 
 
 @click.command()
@@ -40,37 +40,41 @@ async def status(admin: Admin, name: str | None, output: str) -> None:
     )
     now_ms = RealClock().now_ms()
     copies = await asyncio.gather(*(ask_copies(admin, each.addresses, now_ms, each.rivals) for each in found))
-    sets = [(each.cluster, each.name, shown) for each, shown in zip(found, copies, strict=True)]
+    sets: list[dict[str, Any]] = [
+        {
+            "cluster": each.cluster,
+            "broker": each.name,
+            "healthy": healthy(shown),
+            "copies": list(map(attrs.asdict, shown)),
+        }
+        for each, shown in zip(found, copies, strict=True)
+    ]
     if output == "json":
-        print_json({"sets": [_document(*each) for each in sets]})
+        print_json({"sets": sets})
     else:
-        print_table(COLUMNS, [(cluster, broker, *_row(copy)) for cluster, broker, shown in sets for copy in shown])
-    if not all(healthy(shown) for _, _, shown in sets):
+        print_records([{**copy, **each} for each in sets for copy in each["copies"]], COLUMNS)
+    if not all(each["healthy"] for each in sets):
         raise click.exceptions.Exit(1)
 
 
-def _document(cluster: str, broker: str, copies: list[Copy]) -> dict[str, Any]:
-    shown = [attrs.asdict(each) for each in copies]
-    return {"cluster": cluster, "broker": broker, "healthy": healthy(copies), "copies": shown}
+def _state(copy: Mapping[str, Any]) -> str:
+    problem = copy["problem"] or ""
+    if copy["in_sync_set"] is None:
+        return problem or {None: "", True: "follows", False: "does not follow"}[copy["following"]]
+    ids = ", ".join(map(str, copy["in_sync_set"]))
+    elected = f"broker id {copy['elected_id']}, elected for epoch {copy['epoch']}; in-sync set {ids}"
+    return f"{elected}: {problem}" if problem else elected
 
 
-def _row(copy: Copy) -> tuple[object, ...]:
-    state = copy.problem or {None: "", True: "follows", False: "does not follow"}[copy.following]
-    if copy.in_sync_set is not None:
-        ids = ", ".join(map(str, copy.in_sync_set))
-        elected = f"broker id {copy.elected_id}, elected for epoch {copy.epoch}; in-sync set {ids}"
-        state = f"{elected}: {copy.problem}" if copy.problem else elected
-    if copy.in_sync_copies is not None:
-        wanted = copy.wanted_copies
-        in_sync = f"{copy.in_sync_copies}" if wanted is None else f"{copy.in_sync_copies}, wanted {wanted}"
-    else:
-        in_sync = {None: "-", True: "yes", False: "no"}[copy.in_sync]
-    numbers = (copy.end, copy.lag_bytes, None if copy.lag_s is None else round(copy.lag_s, 1))
-    return (
-        copy.role,
-        "-" if copy.id is None else copy.id,
-        copy.address or "-",
-        *("-" if each is None else each for each in numbers),
-        in_sync,
-        state,
-    )
+def _in_sync(copy: Mapping[str, Any]) -> str | None:
+    count, wanted = copy["in_sync_copies"], copy["wanted_copies"]
+    if count is not None:
+        return f"{count}" if wanted is None else f"{count}, wanted {wanted}"
+    return {None: None, True: "yes", False: "no"}[copy["in_sync"]]
+
+
+COLUMNS: Final[Columns] = (
+    *("cluster", "broker", "role", "id", ("Address", lambda copy: copy["address"] or None)),
+    *(("Log end", "end"), "lag_bytes", ("Lag s", lambda copy: copy["lag_s"] and round(copy["lag_s"], 1))),
+    *(("In sync", _in_sync), ("State", _state)),
+)

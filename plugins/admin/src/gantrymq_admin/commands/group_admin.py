@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Final
 
+import attrs
 import click
 
 from gantrymq.client import Admin
-from gantrymq.commands.output import print_json, print_table, say
+from gantrymq.commands.output import print_json, say
 from gantrymq.errors import ConsumerNotOnline, GroupNotExist, InvalidParameter, QueryNotFound
 from gantrymq.model import names
 from gantrymq.model.group import GroupConfig
@@ -20,9 +21,20 @@ from gantrymq_admin.commands.options import (
     served_by,
     where_options,
 )
+from gantrymq_admin.commands.records import Columns, print_records, seconds
 from gantrymq_admin.commands.sorted_lists import by_options, list_groups_by
-from gantrymq_admin.progress import ages_of, delete_offsets, progress_of
+from gantrymq_admin.progress import GroupQueue, delete_offsets, queues_of_group
 from gantrymq_admin.summaries import GroupOrder
+
+LIST_COLUMNS: Final[Columns] = (
+    *("group", "clients", ("May consume", lambda group: "yes" if group["consume_enable"] else "no")),
+    *(("Retries", "retry_max_times"), ("Brokers", lambda group: len(group["brokers"]))),
+)
+CLIENT_COLUMNS: Final[Columns] = ("broker", ("Client", "client_id"), "address", "language", "version")
+PROGRESS_COLUMNS: Final[Columns] = (
+    *("topic", "broker", "queue", "max_offset", "committed", "behind"),
+    *(("Late", seconds("late_ms")), "pulled"),
+)
 
 
 @click.command("list")
@@ -53,13 +65,7 @@ async def list_groups(
     if output == "json":
         print_json({"groups": found})
         return
-    print_table(
-        ["Group", "Clients", "May consume", "Retries", "Brokers"],
-        [
-            (g["group"], g["clients"], "yes" if g["consume_enable"] else "no", g["retry_max_times"], len(g["brokers"]))
-            for g in found
-        ],
-    )
+    print_records(found, LIST_COLUMNS)
     if not found:
         say("no groups yet; consumers make them, or: gantrymq group create GROUP")
 
@@ -173,13 +179,8 @@ async def clients(admin: Admin, name: str, cluster: str | None, broker: str | No
     if output == "json":
         print_json(found)
         return
-    print_table(
-        ["Broker", "Client", "Address", "Language", "Version"],
-        [(c["broker"], c["client_id"], c["address"], c["language"], c["version"]) for c in found["clients"]],
-    )
-    print_table(
-        ["Topic", "Expression", "Type"], [(s["topic"], s["expression"], s["type"]) for s in found["subscriptions"]]
-    )
+    print_records(found["clients"], CLIENT_COLUMNS)
+    print_records(found["subscriptions"], ("topic", "expression", "type"))
     click.echo(f"{found['consume_type']}, {found['message_model']}, {found['consume_from_where']}")
 
 
@@ -194,22 +195,16 @@ async def progress(
     """Show the progress of a group, queue by queue; LATE is the age of the next message to be consumed."""
     asked = await readable_brokers(admin, cluster, broker)
     found = await _progress(admin, asked.addresses, name)
-    queues = [queue for queue in found if topic is None or queue["topic"] == topic]
-    unknown = any(queue["behind"] is None for queue in queues)
-    behind = sum(queue["behind"] for queue in queues) if queues and not unknown else None
-    deleted = sum(queue["deleted"] or 0 for queue in queues)
-    all_deleted = all(queue["behind"] == 0 or queue["deleted"] is not None for queue in queues)
+    queues = [queue for queue in found if topic is None or queue.topic == topic]
+    unknown = any(queue.behind is None for queue in queues)
+    behind = sum(queue.behind or 0 for queue in queues) if queues and not unknown else None
+    deleted = sum(queue.deleted or 0 for queue in queues)
+    all_deleted = all(queue.behind == 0 or queue.deleted is not None for queue in queues)
     if output == "json":
         shown = {"behind": behind, "deleted": deleted if all_deleted else None}
-        print_json({"group": name, **shown, "queues": queues, **asked.to_json()})
+        print_json({"group": name, **shown, "queues": list(map(attrs.asdict, queues)), **asked.to_json()})
         return
-    print_table(
-        ["Topic", "Broker", "Queue", "Max offset", "Committed", "Behind", "Late", "Pulled"],
-        [
-            (q["topic"], q["broker"], q["queue"], q["max_offset"], q["committed"], _behind(q), _late(q), q["pulled"])
-            for q in queues
-        ],
-    )
+    print_records(queues, PROGRESS_COLUMNS)
     if deleted:
         at_least = "" if all_deleted else "at least "
         was, them = ("message was", "it") if deleted == 1 else ("messages were", "them")
@@ -219,17 +214,9 @@ async def progress(
     elif queues:
         click.echo(f"{name} is {'at least ' if asked.left_out else ''}{behind} messages behind")
     elif found:
-        say(f"{name} does not read topic {topic}; it reads {', '.join({q['topic']: 0 for q in found})}")
+        say(f"{name} does not read topic {topic}; it reads {', '.join({queue.topic: 0 for queue in found})}")
     else:
         say(f"{name} has committed nothing yet")
-
-
-def _behind(queue: dict[str, Any]) -> object:
-    return "-" if queue["behind"] is None else queue["behind"]
-
-
-def _late(queue: dict[str, Any]) -> str:
-    return "-" if queue["late_ms"] is None else f"{queue['late_ms'] / 1000:.0f} s"
 
 
 # --- asking ---------------------------------------------------------------------------------------------------------
@@ -264,16 +251,7 @@ async def _clients(admin: Admin, addresses: Sequence[str], name: str) -> dict[st
         found = await admin.consumer_connections(address, name)
         if found is None:
             continue
-        shown["clients"] += [
-            {
-                "broker": address,
-                "client_id": client.client_id,
-                "address": client.address,
-                "language": client.language,
-                "version": client.version,
-            }
-            for client in found.clients
-        ]
+        shown["clients"] += [{"broker": address, **attrs.asdict(client)} for client in found.clients]
         shown["subscriptions"] = [
             {"topic": each.topic, "expression": each.expression, "type": each.type} for each in found.subscriptions
         ]
@@ -285,26 +263,10 @@ async def _clients(admin: Admin, addresses: Sequence[str], name: str) -> dict[st
     return shown
 
 
-async def _progress(admin: Admin, addresses: Sequence[str], name: str) -> list[dict[str, Any]]:
-    queues = []
+async def _progress(admin: Admin, addresses: Sequence[str], name: str) -> list[GroupQueue]:
+    queues: list[GroupQueue] = []
     for address in addresses:
-        progress = await progress_of(admin, address, name, await admin.consumer_connections(address, name))
-        ages = await ages_of(admin, address, name, progress)
-        queues += [
-            {
-                "topic": queue.topic,
-                "broker": queue.broker_name,
-                "queue": queue.queue_id,
-                "max_offset": found.max_offset,
-                "committed": found.committed,
-                "behind": found.lag,
-                "pulled": found.pulled,
-                "last_stored_ms": found.last_stored_ms,
-                "late_ms": ages[queue],
-                "deleted": found.deleted,
-            }
-            for queue, found in progress.items()
-        ]
+        queues += await queues_of_group(admin, address, name, await admin.consumer_connections(address, name))
     if not queues and not await _known(admin, addresses, name):  # a deleted group may have offsets left
         raise _no_group(name)
     return queues

@@ -4,12 +4,13 @@ gantrymq-diagnosis."""
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Final
 
 import attrs
 import click
 
 from gantrymq.client import Admin
-from gantrymq.commands.output import print_json, print_table
+from gantrymq.commands.output import print_json
 from gantrymq.errors import BrokerRefused, GroupNotExist
 from gantrymq.remoting.codes import ResponseCode
 from gantrymq_admin.commands.options import (
@@ -19,11 +20,14 @@ from gantrymq_admin.commands.options import (
     served_by,
     where_options,
 )
-from gantrymq_admin.explanations import (
-    GroupExplanation,
-    QueueExplanation,
-    explain_group,
-    without_topics_of_others,
+from gantrymq_admin.commands.records import Columns, print_records, seconds
+from gantrymq_admin.explanations import GroupExplanation, explain_group, without_topics_of_others
+
+COLUMNS: Final[Columns] = (
+    *("topic", "broker", "queue", ("Owner", lambda queue: queue["owner"] or None)),
+    *(("Last pull", seconds("last_pull_ms_ago", " ago")), "committed", ("Held", lambda queue: len(queue["held"]))),
+    ("Hits", lambda queue: None if queue["hit_rate"] is None else f"{queue['hit_rate']:.0%}"),
+    *("behind", ("Late", seconds("lag_ms")), ("Diagnosis", "sentence")),
 )
 
 
@@ -47,9 +51,8 @@ async def explain(
         brokers = [{"address": address, **attrs.asdict(each)} for address, each in found.items()]
         print_json({"group": group, "brokers": brokers, **asked.to_json()})
         return
-    print_table(
-        ["Topic", "Broker", "Queue", "Owner", "Last pull", "Committed", "Held", "Hits", "Behind", "Late", "Diagnosis"],
-        [_row(each.broker, queue) for each in found.values() for queue in each.queues],
+    print_records(
+        [{**attrs.asdict(queue), "broker": each.broker} for each in found.values() for queue in each.queues], COLUMNS
     )
     for each in found.values():
         for said in each.diagnosis:
@@ -61,28 +64,8 @@ async def explain(
         )
 
 
-def _row(broker: str, queue: QueueExplanation) -> tuple[object, ...]:
-    return (
-        queue.topic,
-        broker,
-        queue.queue,
-        queue.owner or "-",
-        _seconds(queue.last_pull_ms_ago, " ago"),
-        "-" if queue.committed is None else queue.committed,
-        len(queue.held),
-        "-" if queue.hit_rate is None else f"{queue.hit_rate:.0%}",
-        "-" if queue.behind is None else queue.behind,
-        _seconds(queue.lag_ms),
-        queue.sentence,
-    )
-
-
 def _count(behind: int | None) -> str:
     return "an unknown number" if behind is None else str(behind)
-
-
-def _seconds(ms: int | None, behind: str = "") -> str:
-    return "-" if ms is None else f"{ms / 1000:.0f} s{behind}"
 
 
 async def _explain(

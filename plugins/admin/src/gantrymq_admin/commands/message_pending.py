@@ -3,18 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Final
 
 import attrs
 import click
 
 from gantrymq.client import Admin
-from gantrymq.commands.output import print_json, print_table
-from gantrymq.commands.times import local_time, read_time_ms
+from gantrymq.commands.output import print_json
+from gantrymq.commands.times import read_time_ms
 from gantrymq_admin.commands.options import admin_command, readable_brokers, served_by, where_options
+from gantrymq_admin.commands.records import Columns, local_times, print_records, text
 from gantrymq_admin.pending import PendingMessage, pending_messages
 
 __all__ = ["pending"]
+
+COLUMNS: Final[Columns] = (
+    *(("Due", local_times("due_ms", fraction=True)), "kind", ("Topic", text("topic")), ("Queue", text("queue"))),
+    *(("Keys", text("keys")), ("Unique id", text("unique_id")), "size"),
+)
 
 
 @click.command()
@@ -46,12 +52,7 @@ async def pending(
             count = source["waiting"]
             wait = "1 message waits" if count == 1 else f"{count:,} messages wait"
             click.echo(f"{address}: {wait} ({name})")
-        print_table(["Due", "Kind", "Topic", "Queue", "Keys", "Unique id", "Size"], map(_row, messages))
-
-
-def _row(message: PendingMessage) -> tuple[object, ...]:
-    texts = (text or "" for text in (message.topic, message.queue, message.keys, message.unique_id))
-    return local_time(message.due_ms, fraction=True), message.kind, *texts, message.size
+        print_records(messages, COLUMNS)
 
 
 async def _of_broker(

@@ -2,40 +2,34 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping, Sequence
-from typing import Any, Protocol, TypeVar, get_args
+from collections.abc import Awaitable, Callable, Sequence
+from functools import partial
+from typing import Any, Final, TypeVar, get_args
 
 import attrs
 import click
 
 from gantrymq.client import Admin
-from gantrymq.commands.output import print_json, print_table, say
-from gantrymq.commands.times import local_time
+from gantrymq.commands.output import print_json, say
 from gantrymq_admin.commands.options import served_by
-from gantrymq_admin.summaries import (
-    MAX_ROWS,
-    GroupOrder,
-    GroupSummary,
-    TopicOrder,
-    TopicSummary,
-    group_summaries,
-    topic_summaries,
-)
+from gantrymq_admin.commands.records import Columns, local_times, print_records, seconds
+from gantrymq_admin.summaries import MAX_ROWS, GroupOrder, TopicOrder, group_summaries, topic_summaries
 
 __all__ = ["by_options", "list_groups_by", "list_topics_by"]
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
 
-class _Page(Protocol):
-    @property
-    def broker(self) -> str: ...
-
-    @property
-    def total(self) -> int: ...
-
-
-Page = TypeVar("Page", bound=_Page)
+GROUP_COLUMNS: Final[Columns] = (
+    *("group", "broker", "members", "model", "behind", ("Late", seconds("late_ms"))),
+    *(("Retries", lambda group: group["retry_behind"] + group["retry_waiting"]), "dead_letters"),
+    ("Out/s", "consumed_per_s"),
+)
+TOPIC_COLUMNS: Final[Columns] = (
+    *("topic", "broker", ("Queues", lambda topic: max(topic["read_queues"], topic["write_queues"]))),
+    *(("Messages", "kept"), ("In/s", "put_per_s"), ("Out/s", "got_per_s"), "groups"),
+    ("Newest", local_times("newest_ms")),
+)
 
 
 def by_options(order: Any, what: str) -> Callable[[Command], Command]:
@@ -63,67 +57,29 @@ async def list_groups_by(
     admin: Admin, addresses: Sequence[str], order: GroupOrder, contains: str, most: int, system: bool, output: str
 ) -> None:
     """Print the groups of each broker with their lag."""
-    found = await _pages(
-        addresses,
-        lambda address: group_summaries(admin, address, order=order, contains=contains, most=most, system=system),
-    )
-    if output == "json":
-        print_json(_document(found))
-        return
-    print_table(
-        ["Group", "Broker", "Members", "Model", "Behind", "Late", "Retries", "Dead letters", "Out/s"],
-        [_group_row(page.broker, each) for page in found.values() for each in page.groups],
-    )
-    _say_more(found, {address: len(page.groups) for address, page in found.items()}, "groups")
+    ask = partial(group_summaries, admin, order=order, contains=contains, most=most, system=system)
+    await _list_by(addresses, ask, "groups", GROUP_COLUMNS, output)
 
 
 async def list_topics_by(
     admin: Admin, addresses: Sequence[str], order: TopicOrder, contains: str, most: int, system: bool, output: str
 ) -> None:
     """Print the topics of each broker with their messages and rates."""
-    found = await _pages(
-        addresses,
-        lambda address: topic_summaries(admin, address, order=order, contains=contains, most=most, system=system),
-    )
-    if output == "json":
-        print_json(_document(found))
-        return
-    print_table(
-        ["Topic", "Broker", "Queues", "Messages", "In/s", "Out/s", "Groups", "Newest"],
-        [_topic_row(page.broker, each) for page in found.values() for each in page.topics],
-    )
-    _say_more(found, {address: len(page.topics) for address, page in found.items()}, "topics")
+    ask = partial(topic_summaries, admin, order=order, contains=contains, most=most, system=system)
+    await _list_by(addresses, ask, "topics", TOPIC_COLUMNS, output)
 
 
-async def _pages(addresses: Sequence[str], ask: Callable[[str], Awaitable[Page]]) -> dict[str, Page]:
-    found = dict[str, Page]()
+async def _list_by(
+    addresses: Sequence[str], ask: Callable[[str], Awaitable[Any]], what: str, columns: Columns, output: str
+) -> None:
+    pages: list[dict[str, Any]] = []
     for address in addresses:
         with served_by("gantrymq-diagnosis", address, "does not sort its lists", "leave out --by"):
-            found[address] = await ask(address)
-    return found
-
-
-def _document(found: Mapping[str, Any]) -> dict[str, Any]:
-    return {"brokers": [{"address": address, **attrs.asdict(page)} for address, page in found.items()]}
-
-
-def _say_more(found: Mapping[str, _Page], shown: Mapping[str, int], what: str) -> None:
-    for address, page in found.items():
-        if page.total > shown[address]:
-            say(f"{page.broker} has {page.total - shown[address]} more such {what}; show more with --max")
-
-
-def _group_row(broker: str, group: GroupSummary) -> tuple[object, ...]:
-    late = "-" if group.late_ms is None else f"{group.late_ms / 1000:.0f} s"
-    again = group.retry_behind + group.retry_waiting
-    behind = "-" if group.behind is None else group.behind
-    shown = (group.members, group.model or "-", behind, late, again, group.dead_letters, group.consumed_per_s)
-    return (group.group, broker, *shown)
-
-
-def _topic_row(broker: str, topic: TopicSummary) -> tuple[object, ...]:
-    newest = "-"
-    if topic.newest_ms is not None:
-        newest = local_time(topic.newest_ms)
-    queues = max(topic.read_queues, topic.write_queues)
-    return (topic.topic, broker, queues, topic.kept, topic.put_per_s, topic.got_per_s, topic.groups, newest)
+            pages.append({"address": address, **attrs.asdict(await ask(address))})
+    if output == "json":
+        print_json({"brokers": pages})
+        return
+    print_records([{**each, "broker": page["broker"]} for page in pages for each in page[what]], columns)
+    for page in pages:
+        if more := page["total"] - len(page[what]):
+            say(f"{page['broker']} has {more} more such {what}; show more with --max")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Final
 
 import click
 
@@ -10,7 +10,6 @@ from gantrymq.client import Admin
 from gantrymq.client.routing.routes import TopicRoute
 from gantrymq.commands.groups import CommandGroup
 from gantrymq.commands.output import print_json, print_table, say
-from gantrymq.commands.times import local_time
 from gantrymq.errors import NoRoute
 from gantrymq.model import names
 from gantrymq.model.topic import PERM_INHERIT, PERM_READ, PERM_WRITE, TopicConfig
@@ -23,12 +22,16 @@ from gantrymq_admin.commands.options import (
     warn_without_master,
     where_options,
 )
+from gantrymq_admin.commands.records import Columns, local_times, print_records
 from gantrymq_admin.commands.sorted_lists import by_options, list_topics_by
 from gantrymq_admin.copies import NO_MASTER, TWO_MASTERS
 from gantrymq_admin.own_names import is_own_topic, of_clusters
 from gantrymq_admin.summaries import TopicOrder
 from gantrymq_admin.topic_queues import refuse_to_hide
 
+STATUS_COLUMNS: Final[Columns] = (
+    *("broker", "queue", "min_offset", "max_offset", "messages", ("Last stored", local_times("updated_ms"))),
+)
 PERMISSIONS = {"2": 2, "W": 2, "4": 4, "R": 4, "6": 6, "RW": 6, "WR": 6}
 
 
@@ -191,13 +194,7 @@ async def status(admin: Admin, name: str, output: str) -> None:
     if output == "json":
         print_json({"topic": name, "queues": queues})
         return
-    print_table(
-        ["Broker", "Queue", "Min offset", "Max offset", "Messages", "Last stored"],
-        [
-            (q["broker"], q["queue"], q["min_offset"], q["max_offset"], q["messages"], _moment(q["updated_ms"]))
-            for q in queues
-        ],
-    )
+    print_records(queues, STATUS_COLUMNS)
 
 
 # --- asking ---------------------------------------------------------------------------------------------------------
@@ -243,10 +240,6 @@ def _route_json(name: str, found: TopicRoute) -> dict[str, Any]:
             for broker in found.brokers
         ],
     }
-
-
-def _moment(time_ms: int) -> str:
-    return local_time(time_ms) if time_ms > 0 else "-"
 
 
 def perm_text(perm: int) -> str:

@@ -11,11 +11,12 @@ import click
 
 from gantrymq.client import Admin
 from gantrymq.commands.groups import CommandGroup
-from gantrymq.commands.output import print_json, print_table
+from gantrymq.commands.output import print_json
 from gantrymq.errors import ClientError, NoMessageFound
 from gantrymq.model.ids import is_offset_id
 from gantrymq.world.real import RealClock
 from gantrymq_admin.commands.options import admin_command, brokers_of, readable_brokers, served_by, where_options
+from gantrymq_admin.commands.records import Columns, print_records
 from gantrymq_admin.transactions import (
     MAX_PAGE,
     HalfMessage,
@@ -66,23 +67,13 @@ async def list_(
         print_json({"brokers": [{"broker": address, **_page_json(page)} for address, page in found.items()]})
         return
     now_ms = RealClock().now_ms()
-    print_table(
-        ["Unique id", "Offset id", "Group", "Topic", "Checks", "Next check", "Age (s)", "Half offset"],
-        [
-            (
-                each.unique_id,
-                each.offset_id,
-                each.producer_group,
-                each.topic,
-                each.checks,
-                _seconds_until(each.next_check_ms, now_ms),
-                round((now_ms - each.born_ms) / 1000),
-                each.half_queue_offset,
-            )
-            for page in found.values()
-            for each in page.transactions
-        ],
+    columns: Columns = (
+        *("unique_id", "offset_id", ("Group", "producer_group"), "topic", "checks"),
+        ("Next check", lambda half: _seconds_until(half.next_check_ms, now_ms)),
+        ("Age (s)", lambda half: round((now_ms - half.born_ms) / 1000)),
+        ("Half offset", "half_queue_offset"),
     )
+    print_records([each for page in found.values() for each in page.transactions], columns)
     for address, page in found.items():
         click.echo(
             f"{address}: {page.undecided} undecided"

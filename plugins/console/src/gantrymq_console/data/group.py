@@ -17,7 +17,7 @@ from gantrymq.model.texts import Value
 from gantrymq.remoting.codes import ResponseCode
 from gantrymq_admin.asking import Asking, or_none
 from gantrymq_admin.explanations import GroupExplanation, QueueExplanation, explain_group, without_topics_of_others
-from gantrymq_admin.progress import ages_of, is_broadcasting, oldest_age, progress_of
+from gantrymq_admin.progress import is_broadcasting, oldest_age, queues_of_group
 from gantrymq_console.data.cluster import Cluster
 from gantrymq_console.data.routes import readers_of
 from gantrymq_console.web.values import Long
@@ -257,27 +257,26 @@ async def _facts_without_explanation(cluster: Cluster, broker: str, address: str
     if config is None:
         return None
     online = await admin.consumer_connections(address, group)
-    progress = await progress_of(admin, address, group, online)
-    ages = await ages_of(admin, address, group, progress, MOST_TIMES)
+    found = await queues_of_group(admin, address, group, online, MOST_TIMES)
     queues = tuple(
         QueueState(
-            queue.topic,
+            each.topic,
             broker,
-            queue.queue_id,
+            each.queue,
             None,
             Long(each.committed),
             Long(each.max_offset),
-            None if each.lag is None else Long(each.lag),
-            ages[queue],
+            None if each.behind is None else Long(each.behind),
+            each.late_ms,
             None,
             "",
             "",
         )
-        for queue, each in progress.items()
-        if not queue.topic.startswith(names.RETRY_PREFIX)
+        for each in found
+        if not each.topic.startswith(names.RETRY_PREFIX)
     )
-    retries = sum(each.lag or 0 for queue, each in progress.items() if queue.topic.startswith(names.RETRY_PREFIX))
-    deleted = sum(each.deleted or 0 for each in progress.values())
+    retries = sum(each.behind or 0 for each in found if each.topic.startswith(names.RETRY_PREFIX))
+    deleted = sum(each.deleted or 0 for each in found)
     return BrokerFacts(None, queues, online, config, retries, await _dead_letters(admin, address, group), deleted)
 
 
