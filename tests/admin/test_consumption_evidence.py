@@ -108,6 +108,12 @@ def test_both_languages_have_the_same_texts_and_fields():
         assert {key: fields(text) for key, text in texts.items()} == {key: fields(text) for key, text in other.items()}
 
 
+def test_facts_that_are_missing_are_named():
+    assert texts_in("gantrymq_admin", "en")["facts"].keys() == {each.value for each in Fact}
+    found = verdict(MESSAGE, GroupFacts("G", **PASSED, unknown=frozenset({Fact.RETRIES, Fact.DEAD_LETTERS})))
+    assert sentence(MESSAGE, found) == "Could not be asked: dead letters, retry topics."
+
+
 def test_unknown_numbers_are_not_shown_as_0():
     found = verdict(MESSAGE, GroupFacts("G", **PASSED, tries=(Try("10.0.0.1", 1, None, True),)))
     assert sentence(MESSAGE, found) == (

@@ -16,6 +16,7 @@ from gantrymq_admin.consumption import Traced
 from gantrymq_console.access.users import Role
 from gantrymq_console.data.bodies import body_of, indented
 from gantrymq_console.pages.timeline import timeline
+from gantrymq_console.web.render import shown_values
 from gantrymq_console.web.texts import texts_of
 
 MARKUP = "<script>alert(1)</script>\"'&"
@@ -239,3 +240,20 @@ def test_forms_of_bodies():
     assert (
         body_of(bytes(range(20)), "", "hex").text.splitlines()[1] == "00000010  " + "10 11 12 13".ljust(47) + "  ...."
     )
+
+
+@pytest.mark.parametrize(
+    ("language", "sentence"),
+    [("en", "Could not be asked: committed offsets, dead letters."), ("zh", "无法查询：已提交位点, 死信。")],
+)
+def test_facts_that_are_missing_are_named_in_the_readers_language(language, sentence):
+    visit = SimpleNamespace(texts=texts_of(language))
+    assert visit.texts("evidence.unknown", **shown_values(visit, {"facts": "committed dead-letters"})) == sentence
+
+
+@pytest.mark.parametrize(("language", "time"), [("en", "an unknown time"), ("zh", "未知时间")])
+def test_unknown_times_of_evidence_are_called_so(language, time):
+    visit = SimpleNamespace(texts=texts_of(language))
+    values = {"client": "<c>", "time_at": None, "took_ms": None, "failures": 1234}
+    text = visit.texts("evidence.consumed", **shown_values(visit, values))
+    assert text.count(time) == 2 and "1234" in text and "&lt;c&gt;" in text

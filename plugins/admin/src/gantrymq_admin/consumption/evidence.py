@@ -17,7 +17,11 @@ __all__ = ["Evidence", "evidence"]
 
 @attrs.frozen
 class Evidence:
-    """One sentence: the key of its text, and values; names ending in ``_at`` are wall times in ms, None if unknown."""
+    """One sentence: the key of its text, and values.
+
+    Values whose names end in ``_at`` are wall times in ms, None if unknown; ``facts`` are words of `Fact`, separated by
+    spaces.
+    """
 
     word: str
     values: Mapping[str, Value] = attrs.field(factory=dict)
@@ -139,7 +143,7 @@ def _no_position(_message: MessageFacts, found: Verdict) -> Evidence:
 
 
 def _unknown(_message: MessageFacts, found: Verdict) -> Evidence:
-    return Evidence("unknown", {"facts": ", ".join(sorted(each.value for each in found.lacking))})
+    return Evidence("unknown", {"facts": " ".join(sorted(each.value for each in found.lacking))})
 
 
 _EVIDENCE: Final[Mapping[Reason, Callable[[MessageFacts, Verdict], Evidence]]] = {

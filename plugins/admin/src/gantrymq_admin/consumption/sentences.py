@@ -17,16 +17,20 @@ __all__ = ["missing_sentence", "sentence"]
 def sentence(message: MessageFacts, found: Verdict) -> str:
     """Return one sentence with the evidence of a verdict."""
     said = evidence(message, found)
-    return sentence_of(_texts()[said.word], {name: _shown(name, value) for name, value in said.values.items()})
+    return sentence_of(
+        _texts("evidence")[said.word], {name: _shown(name, value) for name, value in said.values.items()}
+    )
 
 
 @cache
-def _texts() -> Mapping[str, Text]:
-    texts: Mapping[str, Text] = texts_in("gantrymq_admin", "en")["evidence"]
+def _texts(part: str) -> Mapping[str, Text]:
+    texts: Mapping[str, Text] = texts_in("gantrymq_admin", "en")[part]
     return texts
 
 
 def _shown(name: str, value: Value) -> Value:
+    if name == "facts":
+        return ", ".join(str(_texts(name)[word]) for word in str(value).split())
     if not name.endswith("_at"):
         return value
     return local_time(value, fraction=True) if isinstance(value, int) else "an unknown time"

@@ -23,7 +23,7 @@ from gantrymq_console.web.sparkline import sparkline
 from gantrymq_console.web.texts import LANGUAGES
 from gantrymq_console.web.visit import THEMES, Visit
 
-__all__ = ["compile_all", "render", "runnable", "visible"]
+__all__ = ["compile_all", "render", "runnable", "shown_values", "visible"]
 
 NAVIGATION: Final = (
     "home",
@@ -94,7 +94,7 @@ def render(template: str, visit: Visit, **context: Any) -> str:
             sparkline=sparkline,
             moment=moment,
             translated=visit.texts.translated,
-            evidence=lambda found: visit.texts(f"evidence.{found.word}", **_all_shown(visit, found.values)),
+            evidence=lambda found: visit.texts(f"evidence.{found.word}", **shown_values(visit, found.values)),
             reason=lambda word, each: reason(visit, word, each),
             runnable=lambda sentence: runnable(sentence, visit.console.name_servers),
             name_servers=quote(visit.console.name_servers),
@@ -124,7 +124,7 @@ def reason(visit: Visit, word: str, each: Any) -> Markup:
     """
     key = f"reasons.{word}.{each.variant}" if each.variant else f"reasons.{word}"
     try:
-        sentence = visit.texts.plain(key, **_all_shown(visit, each.values))
+        sentence = visit.texts.plain(key, **shown_values(visit, each.values))
     except KeyError:  # of another version
         sentence, language = each.sentence, "en"
     else:
@@ -132,14 +132,17 @@ def reason(visit: Visit, word: str, each: Any) -> Markup:
     return Markup('<span lang="{}">{}</span>').format(language, visible(runnable(sentence, visit.console.name_servers)))
 
 
-def _all_shown(visit: Visit, values: Mapping[str, Value]) -> dict[str, str | int]:
+def shown_values(visit: Visit, values: Mapping[str, Value]) -> dict[str, str | int]:
+    """Return the values of a reason or of evidence for its text in the reader's language."""
     return {name: _shown(visit, name, value) for name, value in values.items()}
 
 
 def _shown(visit: Visit, name: str, value: Value) -> str | int:
     """Return a value for a sentence; only counts have grouped digits, because commands contain other numbers."""
     if value is None:
-        return visit.texts("common.unknown")
+        return visit.texts("common.unknown_time" if name.endswith(("_ms", "_at")) else "common.unknown")
+    if name == "facts":
+        return ", ".join(visit.texts.plain(f"facts.{word}") for word in str(value).split())
     if name.endswith("_at") and isinstance(value, int):
         return time(visit, value, relative=False)
     if name.endswith("_ms") and isinstance(value, int):
