@@ -15,20 +15,22 @@ import pytest
 ROOT = Path(__file__).resolve().parents[2]
 PAGE = ROOT / "benchmarks" / "README.md"
 INSTALL = re.compile(r"^```\npip (install .*)\n```$", re.MULTILINE)
+BACKENDS = ("hatchling>=1.24", "setuptools>=77")  # an environment for each build would take 3 s per distribution
 DEADLINE_S = 600
 LEFT_OUT = ("NAMESRV_ADDR", "PYTHONPATH", "VIRTUAL_ENV")
 ONE_MODE = "--flush ASYNC_FLUSH"
 SHORT = "--rounds 1 --warmup 0"
+FEW = "--topics 5 --queues 2 --groups 3"
 
 RUNS = {
     "bench_access.py": "--rounds 1 --seconds 0.1",
-    "bench_admin_answers.py": "--only 206 --topics 5 --queues 2 --groups 3 --wide 8 --clients 2 --keys 2",
+    "bench_admin_answers.py": f"--only 206 {FEW} --wide 8 --clients 2 --keys 2",
     "bench_backup.py": "--topics 10 --queues 2 --messages 1",
     "bench_batching.py": f"{ONE_MODE} {SHORT} --tasks 4 --seconds 0.1",
     "bench_brokers.py": f"--brokers 1 {ONE_MODE} {SHORT} --seconds 0.1",
     "bench_client_brokers.py": f"--peers {ONE_MODE} --cells 1 --rounds 1 --warmup 0.1 --seconds 0.1 --messages 1000",
     "bench_cold_backlog.py": f"--mb 2 --seconds 1 --rounds 1 {ONE_MODE}",
-    "bench_console.py": "--topics 5 --queues 2 --groups 3 --clients 2 --requests 1 --seconds 1 --tabs 0 --only /groups",
+    "bench_console.py": f"{FEW} --clients 2 --requests 1 --seconds 1 --tabs 0 --only /groups?",
     "bench_console_requests.py": "",
     "bench_delay_burst.py": f"--messages 100 --lead 30 {ONE_MODE}",
     "bench_filters.py": "--no-java --rounds 1 --seconds 0.01 --subscriptions 1",
@@ -68,12 +70,13 @@ def python(tmp_path_factory):
     subprocess.run([sys.executable, "-m", "venv", folder], check=True)
     found = folder / ("Scripts" if sys.platform == "win32" else "bin") / "python"
     (words,) = INSTALL.findall(PAGE.read_text())
-    done = subprocess.run(
-        [found, "-m", "pip", "--quiet", *shlex.split(words)], cwd=ROOT, capture_output=True, text=True, check=False
-    )
-    if done.returncode and "No matching distribution found for hatchling" in done.stderr:
-        pytest.skip("pip cannot get hatchling, which builds the distributions")
-    assert done.returncode == 0, done.stderr
+    for arguments in (("install", "--upgrade", *BACKENDS), (*shlex.split(words), "--no-build-isolation")):
+        done = subprocess.run(
+            [found, "-m", "pip", "--quiet", *arguments], cwd=ROOT, capture_output=True, text=True, check=False
+        )
+        if done.returncode and "No matching distribution found for hatchling" in done.stderr:
+            pytest.skip("pip cannot get hatchling, which builds the distributions")
+        assert done.returncode == 0, done.stderr
     return found
 
 
