@@ -11,7 +11,7 @@ from collections.abc import Awaitable, Generator, Iterator, Sequence
 from operator import attrgetter
 
 from gantrymq.errors import FilterBudgetExceeded, FormatError
-from gantrymq.formats.record import RecordView, encode_record, read_record
+from gantrymq.formats.record import RecordView, read_record
 from gantrymq.interfaces import (
     BoundaryType,
     Bounds,
@@ -35,6 +35,7 @@ from gantrymq.interfaces import (
 from gantrymq.model.queue import Queue
 from gantrymq_storage_memory.raw_log import MemoryRawLog, end_of, has_queue_entry, start_of
 from gantrymq_store_files.index_hash import index_keys
+from gantrymq_store_files.put import encode_message, problem_in_group, refused, stored_at
 
 _time_of = attrgetter("store_timestamp")
 
@@ -215,9 +216,7 @@ class MemoryStore(MemoryRawLog):
             if result.status is PutStatus.OK:
                 results.append(result)
                 continue
-            if len(group) > 1:
-                which = f"message {len(results) + 1} of {len(group)}, which are stored together or not at all"
-                result = result._replace(problem=f"{which}: {result.problem}")
+            result = result._replace(problem=problem_in_group(len(results), len(group), result.problem))
             for _ in results:
                 entry = self._log.pop()
                 del self._bytes[-entry.size :]
@@ -228,36 +227,19 @@ class MemoryStore(MemoryRawLog):
 
     def _put(self, message: StoreMessage) -> PutResult:
         if self._refusal is not None:
-            return PutResult(PutStatus.SERVICE_NOT_AVAILABLE, 0, 0, 0, 0, self._refusal)
+            return refused(PutStatus.SERVICE_NOT_AVAILABLE, self._refusal)
         clock_ms = self._now_ms()
-        self._store_time = stored_ms = max(self._store_time, clock_ms)
+        self._store_time = max(self._store_time, clock_ms)
         queue = Queue(message.topic, message.queue_id)
         queued = has_queue_entry(message.sys_flag)
-        tags_code = message.tags_code
-        if message.queue_targets is not None and message.queue_targets.due_in_ms is not None:
-            stored_ms, tags_code = clock_ms, clock_ms + message.queue_targets.due_in_ms
+        stored_ms, tags_code = stored_at(message, clock_ms, self._store_time)
         queue_offset = self._next.get(queue, 0) if queued else 0
         log_offset = self._end()
         try:
             self._check_lengths(message)
-            record = encode_record(
-                topic=message.topic,
-                queue_id=message.queue_id,
-                body=message.body,
-                properties=message.properties,
-                queue_offset=queue_offset,
-                log_offset=log_offset,
-                store_timestamp=stored_ms,
-                born_timestamp=message.born_timestamp,
-                born_host=message.born_host,
-                store_host=message.store_host,
-                flag=message.flag,
-                sys_flag=message.sys_flag,
-                reconsume_times=message.reconsume_times,
-                prepared_offset=message.prepared_offset,
-            )
+            record = encode_message(message, message.properties, queue_offset, log_offset, stored_ms)
         except FormatError as problem:
-            return PutResult(PutStatus.MESSAGE_ILLEGAL, 0, 0, 0, 0, str(problem))
+            return refused(PutStatus.MESSAGE_ILLEGAL, str(problem))
         self._bytes += record
         self._log.append(
             DispatchEntry(

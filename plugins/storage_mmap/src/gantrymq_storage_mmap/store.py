@@ -30,7 +30,6 @@ from gantrymq.interfaces import (
     StoreState,
 )
 from gantrymq.model.queue import Queue
-from gantrymq_storage_mmap.log.append_targeted import refused
 from gantrymq_storage_mmap.log.source import entries_between
 from gantrymq_storage_mmap.queues.batch_queue import BatchQueue
 from gantrymq_storage_mmap.raw_log import StoreWithRawLog
@@ -38,6 +37,7 @@ from gantrymq_storage_mmap.reading.cold_record import CachedReads, DiskReads, Ho
 from gantrymq_storage_mmap.reading.time_search import search
 from gantrymq_storage_mmap.retention.rules import Refusal
 from gantrymq_store_files.index_hash import forget_topics
+from gantrymq_store_files.put import refused
 
 _NOT_RUNNING = "the store is not running"
 _HOT = HotReads()

@@ -18,17 +18,12 @@ from gantrymq import speedups
 from gantrymq.formats.record import HEAD_V4, HEADS, MAX_PROPERTIES_BYTES, PROPERTIES_LENGTH, host_bits
 from gantrymq.interfaces import DispatchEntry, PutResult, PutStatus, StoreMessage
 from gantrymq.model.sys_flag import BORN_HOST_V6, INNER_BATCH, STORE_HOST_V6, TRANSACTION_PREPARED
-from gantrymq_storage_mmap.log.append_targeted import (
-    NO_INNER_BATCH,
-    TargetedAppender,
-    problem_in_group,
-    refused,
-    stored_at,
-)
+from gantrymq_storage_mmap.log.append_targeted import NO_INNER_BATCH, TargetedAppender
 from gantrymq_storage_mmap.log.file import LogFile
 from gantrymq_storage_mmap.queues.consume_queue import ConsumeQueue
 from gantrymq_storage_mmap.queues.pending_entries import Target
 from gantrymq_store_files.blank import BLANK_BYTES
+from gantrymq_store_files.put import problem_in_group, refused, stored_at
 from gantrymq_store_files.queue_entry import ENTRY
 
 __all__ = ["Appender"]

@@ -22,7 +22,7 @@ from typing import NamedTuple
 import attrs
 
 from gantrymq.errors import FormatError
-from gantrymq.formats.record import MAX_PROPERTIES_BYTES, encode_record
+from gantrymq.formats.record import MAX_PROPERTIES_BYTES
 from gantrymq.interfaces import DispatchEntry, PutResult, PutStatus, QueueTargets, StoreMessage
 from gantrymq.model import properties as props
 from gantrymq.model.light_queues import LIGHT_QUEUE_ID, SEPARATOR, is_light
@@ -39,9 +39,10 @@ from gantrymq_storage_mmap.queues.table import QueueTable
 from gantrymq_store_files.batch_entry import pack_batch_entry
 from gantrymq_store_files.blank import BLANK_BYTES
 from gantrymq_store_files.check import properties_problem
+from gantrymq_store_files.put import encode_message, problem_in_group, refused, stored_at
 from gantrymq_store_files.queue_entry import ENTRY
 
-__all__ = ["NO_INNER_BATCH", "TargetedAppender", "problem_in_group", "refused", "stored_at"]
+__all__ = ["NO_INNER_BATCH", "TargetedAppender"]
 
 NO_INNER_BATCH = "an inner batch requires a topic with queue.type=BatchCQ"
 _ORDINARY = QueueTargets()
@@ -60,23 +61,7 @@ class _TargetedRecord(NamedTuple):
     tags_code: int = 0
 
     def encode(self, log_offset: int) -> bytes:
-        message = self.message
-        return encode_record(
-            topic=message.topic,
-            queue_id=message.queue_id,
-            body=message.body,
-            properties=self.properties,
-            queue_offset=self.queue_offset,
-            log_offset=log_offset,
-            store_timestamp=self.stored_ms,
-            born_timestamp=message.born_timestamp,
-            born_host=message.born_host,
-            store_host=message.store_host,
-            flag=message.flag,
-            sys_flag=message.sys_flag,
-            reconsume_times=message.reconsume_times,
-            prepared_offset=message.prepared_offset,
-        )
+        return encode_message(self.message, self.properties, self.queue_offset, log_offset, self.stored_ms)
 
     def take(self, messages: int) -> None:
         """Advance the next offsets of the target queues."""
@@ -274,32 +259,3 @@ class TargetedAppender:
 def _undo(placed: Sequence[_TargetedRecord]) -> None:
     for place in reversed(placed):
         place.undo()
-
-
-def stored_at(message: StoreMessage, clock_ms: int, not_before_ms: int) -> tuple[int, int]:
-    """Return the store time of *message*, and the tags code of its queue entry.
-
-    A delay counts from the clock, even after the clock was set back: every broker and tool derives the due time from
-    the store time in the record. The store time of any other message is never before that of an earlier one.
-
-    Args:
-        message: the message to store.
-        clock_ms: time of the clock.
-        not_before_ms: the later one of *clock_ms* and the newest store time in the log.
-    """
-    targets = message.queue_targets
-    if targets is None or targets.due_in_ms is None:
-        return not_before_ms, message.tags_code
-    return clock_ms, clock_ms + targets.due_in_ms
-
-
-def problem_in_group(number: int, count: int, problem: str) -> str:
-    """Return why *count* messages of a group cannot be stored: the *problem* of message *number*."""
-    if count == 1:
-        return problem
-    return f"message {number + 1} of {count}, which are stored together or not at all: {problem}"
-
-
-def refused(status: PutStatus, problem: str) -> PutResult:
-    """Return the result of a message that is not stored."""
-    return PutResult(status, -1, -1, 0, 0, problem)
