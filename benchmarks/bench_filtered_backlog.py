@@ -1,8 +1,9 @@
-"""A consumer whose SQL92 filter keeps 1 % of a backlog: GantryMQ and a Java broker, with and without the bit map.
+"""A consumer whose SQL92 filter keeps 1 % of a backlog: GantryMQ and a Java broker, and both kinds of filters.
 
     python benchmarks/bench_filtered_backlog.py                           1,000,000 messages of 1 KB in each layout
     python benchmarks/bench_filtered_backlog.py --quick                   100,000, one round
     python benchmarks/bench_filtered_backlog.py --layouts bursts --modes off
+    python benchmarks/bench_filtered_backlog.py --blocks                  block filters only, without Java
 
 Messages have one of 100 values of a property, and the official Java client consumes those with one of the values by
 push, from the beginning to the end. Two layouts:
@@ -10,7 +11,7 @@ push, from the beginning to the end. Two layouts:
     spread   the values in turn: each part of a queue has all of them
     bursts   in each queue a value comes in five runs: most parts do not have it
 
-Servers run in turn, never two at once, each on its own store that was filled over the wire:
+For the rates, servers run in turn, never two at once, each on its own store that was filled over the wire:
 
     off      every message is evaluated
     bits     RocketMQ's bit map: computed for each message on arrival, for the groups known by then
@@ -18,7 +19,16 @@ Servers run in turn, never two at once, each on its own store that was filled ov
 The rate is that of the backlog, messages that do not match included, from the first fifth of the matches (the JVM warms
 up) to the last. The figures are medians over the rounds. Each line also has the CPU time of the broker per message of
 the backlog, from start to end, which depends less on other load of the machine. The stores need 5 KB a message. Needs
-Java and Maven (the jars are downloaded once, see tests/interop).
+Java and Maven (the jars are downloaded once, see tests/interop). Block filters are off.
+
+With --blocks, two GantryMQ brokers with equal stores run at the same time, with and without block filters, and READINGS
+groups, each with another value, read the backlog in turn by bare pulls, which alternate between the two brokers. The
+rows are ratios of their CPU times:
+
+    bursts, first reading     goal 1.02: nothing is collected yet
+    bursts, second reading    goal 1.3: values are collected, and block filters built
+    bursts, later readings    goal 0.4: blocks are skipped
+    spread, all readings      goal 1.05: no block is worth a filter
 """
 
 from __future__ import annotations
@@ -27,6 +37,7 @@ import argparse
 import asyncio
 import os
 import re
+import shutil
 import statistics
 import sys
 import tempfile
@@ -36,7 +47,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from arguments import existing_folder, whole
-from load_client import Pump, Request, connect, new_loop, send_request
+from load_client import Connection, Pump, Request, connect, new_loop, pull_request, send_request
 from servers_in_turn import DEFAULT_SIZES, Driver, GantryServer, JavaBroker, JavaNameServer, create_topic, route_of
 
 QUEUES = 8
@@ -50,6 +61,14 @@ GOAL = 1.0
 FILLING_CONNECTIONS, FILLING_UNDER_WAY = 4, 256
 DEADLINE_S = 600
 BITS = {"enableConsumeQueueExt": "true", "enableCalcFilterBitMap": "true"}
+WITHOUT_BLOCKS = {"sql92BlockFilterBytes": "0"}
+READINGS = 5
+BLOCK_GOALS = {  # of the CPU without block filters
+    ("bursts", "first reading"): 1.02,
+    ("bursts", "second reading"): 1.3,
+    ("bursts", "later readings"): 0.4,
+    ("spread", "all readings"): 1.05,
+}
 
 
 @contextmanager
@@ -164,7 +183,8 @@ def measure(options: argparse.Namespace, root: Path, name: str, layout: str, mod
     """One reading of one backlog."""
     store = root / f"{name}-{'bits' if mode == 'bits' else 'plain'}"
     scratch = root / f"{layout}-{mode}-{number}-{name}"
-    with running(name, scratch, store, options.server, BITS if mode == "bits" else {}) as (namesrv, pid):
+    settings = {**(BITS if mode == "bits" else {}), **(WITHOUT_BLOCKS if name == "gantrymq" else {})}
+    with running(name, scratch, store, options.server, settings) as (namesrv, pid):
         cpu_s = -cpu_seconds(pid)
         rate = drain(options, namesrv, scratch / "client", layout, group_of(layout, mode, number))
         cpu_s += cpu_seconds(pid)
@@ -191,6 +211,89 @@ def show(options: argparse.Namespace, rates: dict[tuple[str, str, str], list[flo
     return 0 if good else 1
 
 
+# --- block filters --------------------------------------------------------------------------------------------------
+
+
+def exact_cpu_seconds(pid: int) -> float:
+    """Time on a processor of all threads of a process, which `cpu_seconds` counts in steps of 10 ms."""
+    return sum(int(each.read_text().split()[0]) for each in Path(f"/proc/{pid}/task").glob("*/schedstat")) / 1e9
+
+
+class Reader:
+    """One group that reads the backlog of one broker to its end."""
+
+    def __init__(self, connection: Connection, pid: int, layout: str, value: int) -> None:
+        self._connection, self._pid, self._layout = connection, pid, layout
+        self._group, self._sql = f"{layout}-t{value}", f"tenant = 't{value}'"
+        self._offsets = dict.fromkeys(range(QUEUES), 0)
+        self.cpu_s = -exact_cpu_seconds(pid)
+
+    async def step(self) -> bool:
+        """Pull once from each queue that has not ended; return whether there was any."""
+        if not self._offsets:
+            return False
+        pulls = [
+            self._connection.call(pull_request(self._layout, queue, offset, self._group, sql=self._sql))
+            for queue, offset in self._offsets.items()
+        ]
+        for queue, answer in zip(list(self._offsets), await asyncio.gather(*pulls), strict=True):
+            self._offsets[queue] = answer.next_offset
+            if answer.next_offset >= answer.max_offset:
+                del self._offsets[queue]
+        if not self._offsets:
+            self.cpu_s += exact_cpu_seconds(self._pid)
+        return True
+
+
+async def readings(layout: str, brokers: dict[str, tuple[str, int]]) -> dict[str, list[float]]:
+    """Let each group read the backlog of both brokers, pull by pull in turn; return the CPU seconds of each."""
+    connections = {name: (await connect(address))[0] for name, (address, _) in brokers.items()}
+    found: dict[str, list[float]] = {name: [] for name in brokers}
+    for value in range(CHOSEN, CHOSEN + READINGS):
+        readers = {name: Reader(connections[name], pid, layout, value) for name, (_, pid) in brokers.items()}
+        while [each for each in readers.values() if await each.step()]:
+            pass
+        for name, reader in readers.items():
+            found[name].append(reader.cpu_s)
+    for connection in connections.values():
+        connection.close()
+    return found
+
+
+def measure_blocks(options: argparse.Namespace, root: Path) -> int:
+    """Print a row for each of BLOCK_GOALS; return 0 if all are met."""
+    stores = {"without": root / "gantrymq-plain", "with": root / "gantrymq-copy"}
+    make(options, "gantrymq", root, bits=False)
+    shutil.copytree(stores["without"], stores["with"])
+    spent: dict[tuple[str, str], list[list[float]]] = {}
+    for number in range(1, options.rounds + 1):
+        for layout in options.layouts:
+            servers = [
+                GantryServer.both(root / f"{layout}-{number}-{name}", store=store, settings=settings)
+                for (name, store), settings in zip(stores.items(), (WITHOUT_BLOCKS, {}), strict=True)
+            ]
+            brokers = {name: (each.broker_address, each.pid) for name, each in zip(stores, servers, strict=True)}
+            with asyncio.Runner(loop_factory=new_loop) as runner:
+                found = runner.run(readings(layout, brokers))
+            for each in servers:
+                each.stop()
+            for name, seconds in found.items():
+                spent.setdefault((layout, name), []).append(seconds)
+                each_us = "  ".join(f"{each / options.messages * 1e6:5.2f}" for each in seconds)
+                print(f"{layout}, round {number}, {name:7}: {each_us} us of CPU per message", flush=True)
+    parts = {"first": slice(0, 1), "second": slice(1, 2), "later": slice(2, None), "all": slice(None)}
+    good = True
+    for (layout, what), goal in BLOCK_GOALS.items():
+        if layout in options.layouts:
+            part = parts[what.split()[0]]
+            pairs = zip(spent[layout, "with"], spent[layout, "without"], strict=True)
+            ratio = statistics.median(sum(one[part]) / sum(other[part]) for one, other in pairs)
+            good = good and ratio <= goal
+            words = "good" if ratio <= goal else "ABOVE THE GOAL"
+            print(f"{layout + ', ' + what:26} {ratio:6.2f} of the CPU without, goal {goal:.2f}   {words}")
+    return 0 if good else 1
+
+
 def main() -> int:
     """Fill the stores, run the rounds and print the table; return 0 if the goal is met."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -203,6 +306,7 @@ def main() -> int:
     parser.add_argument("--server", default="5.3.3", help="version of the Java broker")
     parser.add_argument("--client", default="5.3.3", help="version of the Java client")
     parser.add_argument("--store", type=existing_folder, metavar="DIR", help="where the stores are made")
+    parser.add_argument("--blocks", action="store_true", help="compare readings with and without block filters")
     parser.add_argument("--quick", action="store_true", help="100,000 messages")
     options = parser.parse_args()
     if options.quick:
@@ -212,6 +316,8 @@ def main() -> int:
     rates: dict[tuple[str, str, str], list[float]] = {}
     with tempfile.TemporaryDirectory(prefix="gantrymq-filtered-", dir=options.store) as folder:
         root = Path(folder)
+        if options.blocks:
+            return measure_blocks(options, root)
         for name in ("java", "gantrymq"):
             for mode in options.modes:
                 make(options, name, root, bits=mode == "bits")

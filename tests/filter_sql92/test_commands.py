@@ -43,6 +43,7 @@ def test_explain_shows_the_tree_and_what_it_needs():
         "    IS NOT NULL",
         "      property z",
         "needs price, region, vip, x, z",
+        "block filters cannot be used: no = or IN of one property is required",
     ]
     assert errors == ""
 
@@ -68,6 +69,7 @@ def test_explain_says_what_each_part_is_for_a_message():
         "      property d: unknown",
         "      TRUE",
         "needs a, b, c, d",
+        "block filters cannot be used: no = or IN of one property is required",
         "true: a consumer gets the message",
     ]
 
@@ -79,11 +81,19 @@ def test_explain_for_scripts():
         "read_as": "a",
         "not_read": "LIKE 'x%'",
         "needs": ["a"],
+        "block_filter": None,
         "tree": ["condition a (unknown without the property, otherwise false): false", "  property a: 'x'"],
         "answer": "false",
         "matches": False,
     }
     assert errors == "warning: character 3: the condition ends here; \"LIKE 'x%'\" is not looked at\n"
+
+
+def test_explain_says_whether_block_filters_can_be_used():
+    out, _ = run("explain", "tenant = 't7' AND price > 10")
+    assert out.splitlines()[-2:] == ["needs price, tenant", "block filters can be used, by property tenant"]
+    out, _ = run("explain", "tenant IN ('t7', 't8')", "--output", "json")
+    assert json.loads(out)["block_filter"] == "tenant"
 
 
 def test_a_wrong_expression_is_drawn_with_the_place():

@@ -90,9 +90,12 @@ def send_request(
 
 
 def pull_request(
-    topic: str, queue_id: int, queue_offset: int, group: str, *, most: int = 32, hold_ms: int = 0
+    topic: str, queue_id: int, queue_offset: int, group: str, *, most: int = 32, hold_ms: int = 0, sql: str = ""
 ) -> Request:
-    """Build a pull of up to *most* messages of any tag; with *hold_ms* an empty pull may be held for that time."""
+    """Build a pull of up to *most* messages; with *hold_ms* an empty pull may be held for that time.
+
+    *sql* is an SQL92 expression; without it, messages of any tag are pulled.
+    """
     ext = {
         "consumerGroup": group,
         "topic": topic,
@@ -102,9 +105,9 @@ def pull_request(
         "sysFlag": str(HAS_SUBSCRIPTION | (MAY_HOLD if hold_ms else 0)),
         "commitOffset": "0",
         "suspendTimeoutMillis": str(hold_ms or 15_000),
-        "subscription": "*",
+        "subscription": sql or "*",
         "subVersion": "1",
-        "expressionType": "TAG",
+        "expressionType": "SQL92" if sql else "TAG",
     }
     return Request(PULL_MESSAGE, ext)
 

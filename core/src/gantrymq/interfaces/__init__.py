@@ -13,11 +13,14 @@ from gantrymq.interfaces.dispatch import DispatchEntry, Dispatcher
 from gantrymq.interfaces.extension_points import Gate, Interceptor, Service
 from gantrymq.interfaces.filtering import (
     BitMaps,
+    Candidates,
     ExtUnit,
     FilterType,
     MessageFilter,
     PropertiesFilter,
+    SkippingFilter,
     SliceFilter,
+    ValuesOf,
 )
 from gantrymq.interfaces.lags import Backlog, GroupLag, LagReading, Lags, QueueLag
 from gantrymq.interfaces.log import LogRange, RawLog, Segment
@@ -96,6 +99,7 @@ __all__ = [
     "Broker",
     "BrokerMetrics",
     "BrokerRole",
+    "Candidates",
     "CleanReport",
     "Cleaning",
     "ClientChannel",
@@ -172,6 +176,7 @@ __all__ = [
     "Service",
     "ServiceRegistry",
     "ServiceState",
+    "SkippingFilter",
     "SliceFilter",
     "StateStore",
     "StateTables",
@@ -185,4 +190,5 @@ __all__ = [
     "Topics",
     "TransactionRegistry",
     "TransactionService",
+    "ValuesOf",
 ]

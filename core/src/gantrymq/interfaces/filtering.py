@@ -3,13 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from gantrymq.formats.ext_unit import ExtUnit
 from gantrymq.formats.record import RecordView
+from gantrymq.model.queue import Queue
 from gantrymq.model.subscription import Subscription
 
-__all__ = ["BitMaps", "ExtUnit", "FilterType", "MessageFilter", "PropertiesFilter", "SliceFilter"]
+__all__ = [
+    "BitMaps",
+    "Candidates",
+    "ExtUnit",
+    "FilterType",
+    "MessageFilter",
+    "PropertiesFilter",
+    "SkippingFilter",
+    "SliceFilter",
+    "ValuesOf",
+]
 
 BitMaps = dict[str, Callable[[bytes], bytes]]
 """By topic, a function from a new message's stored properties to the bits of its ext unit. It never raises; it returns
@@ -53,6 +64,44 @@ class SliceFilter(PropertiesFilter, Protocol):
 
         A store may evaluate more messages than it returns, and evaluate these again in a later read.
         """
+
+
+class Candidates(NamedTuple):
+    """A part of a queue that a get should examine: what is before *begin* cannot match."""
+
+    queue: Queue
+    version: int
+    begin: int  # queue offset; the end of the queue if nothing can match
+    end: int  # queue offset at which the next part that cannot match may begin
+    queue_end: int
+
+
+ValuesOf = Callable[[str, int, int], list[tuple[int, set[bytes]]] | None]
+"""Return the stored values of a property in the messages from one queue offset to another, run by run.
+
+Each run has its first queue offset, and values of which each of its messages has one, or none. None: the store does not
+have the messages in memory.
+"""
+
+
+class SkippingFilter(SliceFilter, Protocol):
+    """A `SliceFilter` that knows parts of queues without a match. A store may read these parts nevertheless."""
+
+    def candidates(self, queue: Queue, version: int, begin: int, end: int) -> Candidates:
+        """Return the first part of ``[begin, end)`` that may have a match; *end* is the end of the queue.
+
+        *version* is another number, never used before, after each change of the queue that is not an append. Called on
+        the event loop before a get reads anything.
+        """
+
+    def narrowed(self, part: Candidates, end: int, values: ValuesOf) -> tuple[list[int], int] | None:
+        """Return the queue offsets of messages that may match, and up to which offset this is known; None if unknown.
+
+        Called before a get examines messages from ``part.begin`` to *end*, unless the queue has a new version by then.
+        """
+
+    def examined(self, part: Candidates, end: int) -> None:
+        """Note that a get has examined the messages from ``part.begin`` to *end*, without `narrowed`."""
 
 
 class FilterType(Protocol):

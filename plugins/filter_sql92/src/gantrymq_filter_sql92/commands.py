@@ -11,6 +11,7 @@ from gantrymq.commands.groups import CommandGroup
 from gantrymq.commands.output import namesrv_option, output_option, print_json, print_table, say, warn
 from gantrymq.commands.run import run
 from gantrymq.model.properties import encode
+from gantrymq_filter_sql92.blocks.keys import required_keys
 from gantrymq_filter_sql92.explain import answer_of, tree_lines
 from gantrymq_filter_sql92.expression import CompiledExpression
 from gantrymq_filter_sql92.format import format_expression
@@ -51,14 +52,16 @@ def filter_() -> None:
 @property_option
 @output_option
 def explain(text: str, properties: dict[str, str] | None, output: str) -> None:
-    """Show the tree of an expression and the properties that it needs.
+    """Show the tree of an expression, the properties that it needs, and whether block filters can skip messages.
 
     With -p, also the result of each part for a message with these properties. No broker is contacted.
     """
     expression, rest = _compiled(text)
     stored = None if properties is None else encode(properties)
+    required = required_keys(expression.tree)
     if output == "json":
         document = _as_json(expression, rest)
+        document["block_filter"] = None if required is None else required.name
         document["tree"] = list(tree_lines(expression.tree, stored))
         print_json(document | ({} if stored is None else _answer_as_json(expression, stored)))
         return
@@ -66,6 +69,10 @@ def explain(text: str, properties: dict[str, str] | None, output: str) -> None:
     for line in tree_lines(expression.tree, stored):
         click.echo(f"  {line}")
     click.echo(f"needs {', '.join(expression.names) or 'no properties'}")
+    if required is None:
+        click.echo("block filters cannot be used: no = or IN of one property is required")
+    else:
+        click.echo(f"block filters can be used, by property {required.name}")
     if stored is not None:
         click.echo(_sentence(expression, stored))
 

@@ -7,18 +7,21 @@ from typing import TYPE_CHECKING
 from gantrymq.hooks import hookimpl
 from gantrymq.interfaces import CommandRegistry, ConfigRegistry, FilterRegistry, ServiceRegistry
 from gantrymq.remoting.serving import HandlerRegistry, handlers_of
-from gantrymq_filter_sql92.bitmap.settings import SCHEMA
+from gantrymq_filter_sql92.bitmap.settings import SCHEMA as BIT_MAP_SCHEMA
+from gantrymq_filter_sql92.blocks.settings import SCHEMA as BLOCKS_SCHEMA
 
 if TYPE_CHECKING:
     from gantrymq_filter_sql92.bitmap.service import FilterBitMap
+    from gantrymq_filter_sql92.blocks.service import BlockFilterService
 
-_of_this_load: list[FilterBitMap] = []  # pluggy calls the hooks of one load in a row; filters come before services
+# pluggy calls the hooks of one load in a row; filters come before services
+_of_this_load: list[tuple[FilterBitMap, BlockFilterService]] = []
 
 
 @hookimpl
 def gantry_register_config(registry: ConfigRegistry) -> None:
     """Declare the settings."""
-    for setting in SCHEMA:
+    for setting in (*BIT_MAP_SCHEMA, *BLOCKS_SCHEMA):
         registry.add(setting)
 
 
@@ -26,29 +29,33 @@ def gantry_register_config(registry: ConfigRegistry) -> None:
 def gantry_register_filters(registry: FilterRegistry) -> None:
     """Register the filter type."""
     from gantrymq_filter_sql92.bitmap.service import FilterBitMap  # commands need neither these nor the grammar
+    from gantrymq_filter_sql92.blocks.service import BlockFilterService
     from gantrymq_filter_sql92.expression import compiled
     from gantrymq_filter_sql92.filter import SQL92, Sql92Filter
 
     def filter_type() -> Sql92Filter:
         compiled("TRUE")  # loads the grammar, so that no pull waits for it
-        return Sql92Filter(bit_map.filter_of)
+        return Sql92Filter(lambda subscription, found: bit_map.filter_of(subscription, blocks.filter_of(found)))
 
+    blocks = BlockFilterService()
     bit_map = FilterBitMap(SQL92, lambda expression: compiled(expression).matches)
-    _of_this_load[:] = [bit_map]
+    _of_this_load[:] = [(bit_map, blocks)]
     registry.add(SQL92, filter_type)
 
 
 @hookimpl
 def gantry_register_handlers(registry: HandlerRegistry) -> None:
     """Register the handler of queue entries with bits."""
-    for code, handler in handlers_of(_of_this_load[0].queue_entries()).items():
+    bit_map, _ = _of_this_load[0]
+    for code, handler in handlers_of(bit_map.queue_entries()).items():
         registry.add(code, handler)
 
 
 @hookimpl
 def gantry_register_services(registry: ServiceRegistry) -> None:
-    """Register the service of the bit map."""
-    registry.add(_of_this_load[0])
+    """Register the services of the bit map and of the block filters."""
+    for service in _of_this_load[0]:
+        registry.add(service)
 
 
 @hookimpl

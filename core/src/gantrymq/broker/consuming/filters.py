@@ -63,8 +63,9 @@ class _GuardedProperties(_Guarded):
         self.needles = inner.needles
         self.match_units = _guarded(inner.match_units)
         self.match_properties = _guarded(inner.match_properties)
-        if hasattr(inner, "match_slice"):
-            self.match_slice = _guarded(inner.match_slice)
+        for name in ("match_slice", "candidates", "narrowed", "examined"):
+            if hasattr(inner, name):
+                setattr(self, name, _guarded(getattr(inner, name)))
 
 
 def _guarded(call: Callable[..., T]) -> Callable[..., T]:

@@ -13,11 +13,11 @@ Source: apache/rocketmq broker/.../filter/ExpressionMessageFilter.java, Expressi
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Final
+from typing import Final, cast
 
 from gantrymq.formats.ext_unit import MIN_UNIT_BYTES
 from gantrymq.formats.record import RecordView
-from gantrymq.interfaces import ExtUnit, MessageFilter, SliceFilter
+from gantrymq.interfaces import ExtUnit, MessageFilter, SkippingFilter, SliceFilter
 from gantrymq.model.properties import RETRY_TOPIC
 from gantrymq_filter_sql92.bitmap.counters import BitMapCounters
 from gantrymq_filter_sql92.bitmap.filter_data import FilterData
@@ -31,7 +31,19 @@ _REMEMBERED: Final = 4096  # store times; a pull reads at most 800 messages
 class BitMapFilter:
     """An expression of a group, combined with the group's bits."""
 
-    __slots__ = ("_by_bits", "_counts", "_data", "_expression", "_inner", "_matches", "_passed", "needles")
+    __slots__ = (
+        "_by_bits",
+        "_counts",
+        "_data",
+        "_expression",
+        "_inner",
+        "_matches",
+        "_passed",
+        "candidates",
+        "examined",
+        "narrowed",
+        "needles",
+    )
 
     accepts_all = False
     needs_message = True
@@ -46,6 +58,9 @@ class BitMapFilter:
         self._inner = inner
         self._matches = inner.match_properties
         self.needles = inner.needles
+        if hasattr(inner, "candidates"):  # a SkippingFilter
+            skipping = cast(SkippingFilter, inner)
+            self.candidates, self.narrowed, self.examined = skipping.candidates, skipping.narrowed, skipping.examined
         self._by_bits = False  # whether the bits covered every entry of the last `match_units`
         self._expression = expression
         self._data = data

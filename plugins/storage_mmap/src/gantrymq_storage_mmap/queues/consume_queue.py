@@ -13,7 +13,9 @@ Source: apache/rocketmq store/.../ConsumeQueue.java.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable
+from typing import Final
 
 from gantrymq.errors import FormatError
 from gantrymq.formats.record import topic_part
@@ -26,11 +28,13 @@ from gantrymq_storage_mmap.queues.segmented_file import SegmentedFile, first_fal
 from gantrymq_store_files.ext_unit import ExtUnit
 from gantrymq_store_files.queue_entry import ENTRY, ENTRY_BYTES, PRE_BLANK, QueueEntry, is_pre_blank, read_entry
 
+_VERSIONS: Final = itertools.count(1)
+
 
 class ConsumeQueue(SegmentedFile):
     """Offsets and entries of one queue."""
 
-    __slots__ = ("empty", "ext", "magic", "min_offset", "named", "next_offset", "oldest", "warm_offset")
+    __slots__ = ("empty", "ext", "magic", "min_offset", "named", "next_offset", "oldest", "version", "warm_offset")
 
     def __init__(self, files: QueueFiles, topic: str, queue_id: int, part: tuple[int, bytes] | None = None) -> None:
         """Create a queue without entries.
@@ -52,6 +56,7 @@ class ConsumeQueue(SegmentedFile):
         self.oldest = -1  # log offset of the record at min_offset; -1 if not read yet
         self.empty = True  # no file was ever written
         self.ext: ExtQueue | None = None  # its ext files, if it has or will get any
+        self.version = next(_VERSIONS)  # another one after any change but appends: nothing known of entries holds
 
     @property
     def max_offset(self) -> int:
@@ -93,6 +98,15 @@ class ConsumeQueue(SegmentedFile):
             super().write(start, PRE_BLANK * ((position - start) // ENTRY_BYTES))
         super().write(position, data)
         self.empty = False
+
+    def cut(self, position: int) -> None:
+        """See `SegmentedFile.cut`."""
+        super().cut(position)
+        self.version = next(_VERSIONS)
+
+    def rebuilt(self) -> None:
+        """Note that entries in files were replaced."""
+        self.version = next(_VERSIONS)
 
     def begin_at(self, queue_offset: int) -> None:
         """Let a queue without entries continue at *queue_offset*."""

@@ -16,7 +16,16 @@ from typing import cast
 import attrs
 
 from gantrymq.errors import FilterBudgetExceeded
-from gantrymq.interfaces import GetLimit, GetResult, GetStatus, MessageFilter, PropertiesFilter
+from gantrymq.interfaces import (
+    Candidates,
+    GetLimit,
+    GetResult,
+    GetStatus,
+    MessageFilter,
+    PropertiesFilter,
+    SkippingFilter,
+)
+from gantrymq.model.queue import Queue
 from gantrymq_storage_mmap.log.commit_log import CommitLog
 from gantrymq_storage_mmap.options import Options
 from gantrymq_storage_mmap.queues.consume_queue import ConsumeQueue
@@ -200,8 +209,15 @@ class QueueReader:
     def _by_properties(
         self, queue: ConsumeQueue, queue_offset: int, limit: GetLimit, match: PropertiesFilter
     ) -> GetResult | Awaitable[GetResult]:
-        """Like `get`; data in memory is scanned at once."""
-        wanted = self._entries_wanted(queue_offset, queue.max_offset, limit, filters=True)
+        """Like `get`, from the first message that may match on; data in memory is scanned at once."""
+        part, high = None, queue.max_offset
+        if hasattr(match, "candidates"):
+            name = Queue(queue.topic, queue.queue_id)
+            part = cast(SkippingFilter, match).candidates(name, queue.version, queue_offset, high)
+            queue_offset = part.begin
+            if queue_offset >= high:
+                return GetResult(GetStatus.NO_MATCHED_MESSAGE, high, queue.min_offset, high)
+        wanted = self._entries_wanted(queue_offset, high if part is None else part.end, limit, filters=True)
         position, length = queue_offset * ENTRY_BYTES, wanted * ENTRY_BYTES
         warm = queue_offset >= queue.warm_offset
         data = queue.read(position, length) if warm else queue.read_cached(position, length)
@@ -213,13 +229,14 @@ class QueueReader:
         if data is not None:
             passing = _first_stage(queue, data, match)
         if data is not None and passing is not None:
-            found = self._scanned(queue, queue_offset, data, passing, limit, match)
-        return found or self._cold_by_properties(queue, queue_offset, wanted, passing, limit, match)
+            found = self._scanned(queue, queue_offset, part, data, passing, limit, match)
+        return found or self._cold_by_properties(queue, queue_offset, part, wanted, passing, limit, match)
 
     def _scanned(
         self,
         queue: ConsumeQueue,
         queue_offset: int,
+        part: Candidates | None,
         data: bytes,
         passing: bytes,
         limit: GetLimit,
@@ -228,7 +245,8 @@ class QueueReader:
         """Apply a property filter to entries *data*; None if the first of their records is not in memory."""
         selection = Selection(self._log, self._options, queue_offset, limit)
         try:
-            found = self._scan.take(selection, data, match, passing)
+            part = part if part is not None and part.version == queue.version else None
+            found = self._scan.take(selection, data, match, passing, part)
         except FilterBudgetExceeded:
             return GetResult(GetStatus.NO_MATCHED_MESSAGE, queue_offset, queue.min_offset, queue.max_offset)
         if selection.next_offset == queue_offset:
@@ -311,6 +329,7 @@ class QueueReader:
         self,
         queue: ConsumeQueue,
         queue_offset: int,
+        part: Candidates | None,
         wanted: int,
         passing: bytes | None,
         limit: GetLimit,
@@ -327,7 +346,7 @@ class QueueReader:
                 passing = passing or _first_stage(queue, data, match)
             if len(data) >= ENTRY_BYTES and passing is not None:
                 await workers.run(load_records, self._log, data, passing)
-                found = self._scanned(queue, queue_offset, data, passing, limit, match)
+                found = self._scanned(queue, queue_offset, part, data, passing, limit, match)
                 if found is not None:
                     return found
         return await self._cold(queue, queue_offset, wanted, limit, match)

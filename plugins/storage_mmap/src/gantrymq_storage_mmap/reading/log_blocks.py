@@ -121,7 +121,7 @@ class LogBlocks:
 
         A block is read once as many of its records were read one by one as take the time of reading the block.
         """
-        block = self._known(start, end)
+        block = self.known(start, end)
         if block is not None:
             return block
         number = start // BLOCK_BYTES
@@ -152,14 +152,15 @@ class LogBlocks:
             end: log offset after the bytes, within the same file.
             alone: read only these bytes, because no other get will need the block.
         """
-        block = self._known(start, end) if alone else self.shared(start, end)
+        block = self.known(start, end) if alone else self.shared(start, end)
         if block is None:
             file = self._log.find(start)
             data = self._read(file, start, end) if file is not None and end <= self._log.end else None
             block = Block(start, end, data) if data is not None and len(data) == end - start else None
         return block
 
-    def _known(self, start: int, end: int) -> Block | None:
+    def known(self, start: int, end: int) -> Block | None:
+        """Return the block with bytes ``[start, end)`` of the log if it was read before and is still kept."""
         if self._log.min_offset > self._lowest:
             self._drop_deleted()
         number = start // BLOCK_BYTES
@@ -181,7 +182,7 @@ class LogBlocks:
 
     def shared(self, start: int, end: int) -> Block | None:
         """Return the block with bytes ``[start, end)`` of the log; None if it is not, or only partly, in memory."""
-        block = self._known(start, end)
+        block = self.known(start, end)
         if block is not None:
             return block
         number, file = start // BLOCK_BYTES, self._log.find(start)

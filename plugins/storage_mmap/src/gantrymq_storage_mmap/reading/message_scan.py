@@ -23,17 +23,18 @@ next pull continues after them.
 from __future__ import annotations
 
 import struct
-from bisect import bisect_left
+from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Sequence
-from functools import lru_cache
+from functools import lru_cache, partial
 from itertools import compress, repeat
-from typing import Final
+from operator import add
+from typing import Final, cast
 
 import attrs
 
 from gantrymq.errors import FilterBudgetExceeded, FormatError
 from gantrymq.formats.record import HEAD_V4, MAGIC_V1, MIN_RECORD_BYTES, read_record
-from gantrymq.interfaces import PropertiesFilter
+from gantrymq.interfaces import Candidates, PropertiesFilter, SkippingFilter
 from gantrymq.model.sys_flag import BORN_HOST_V6, STORE_HOST_V6
 from gantrymq_storage_mmap.log.commit_log import CommitLog
 from gantrymq_storage_mmap.reading.log_blocks import BLOCK_BYTES, MOST_SPREAD, OVERLAP_BYTES, Block, LogBlocks
@@ -49,6 +50,7 @@ MAX_RANGES: Final = 128  # blocks of the log searched for needles per get: 8 ms
 SLICE_BYTES: Final = 256 * 1024  # of records; keeps at most `MOST_SPREAD` times as much of the log in memory
 
 _HEAD = struct.Struct(">4xI28xi44xi")  # of HEAD_V4: magic, sys flag, body length
+_SEPARATOR = 2  # between properties
 _HOST_BITS = BORN_HOST_V6 | STORE_HOST_V6
 _NO_HEAD = (0, 0, 0)
 _BODY_AT = HEAD_V4.size
@@ -63,7 +65,12 @@ class MessageScan:
     _hits: NeedleHits
 
     def take(
-        self, selection: Selection, entries: bytes, match: PropertiesFilter, passing: bytes
+        self,
+        selection: Selection,
+        entries: bytes,
+        match: PropertiesFilter,
+        passing: bytes,
+        part: Candidates | None = None,
     ) -> list[tuple[int, bytes, int]]:
         """Add the records of packed *entries* that pass both filter stages to *selection*.
 
@@ -74,6 +81,7 @@ class MessageScan:
             entries: packed.
             match: the filter.
             passing: a byte for each entry, 0 if it did not pass the first stage.
+            part: the candidates of a `SkippingFilter`, which begin with the *entries*.
 
         Budget: 0.3 us for a record of 1 KB without a needle, 1 us and the evaluation for another one.
 
@@ -89,12 +97,21 @@ class MessageScan:
         indexes: Sequence[int] = range(known)
         if 0 in passing:
             indexes = list(compress(indexes, passing))
+        skipping = cast(SkippingFilter, match) if part is not None and 0 not in passing else None
+        narrowed = None
+        if part is not None and skipping is not None and not self._searched(entries, match.needles):
+            narrowed = skipping.narrowed(part, first + known, partial(self._values, entries, first))
         alone = _far_apart(entries, indexes)
-        if match.needles and not alone:
+        if narrowed is not None:
+            indexes, known = [offset - first for offset in narrowed[0]], narrowed[1] - first
+            alone = _far_apart(entries, indexes)
+        elif match.needles and not alone:
             indexes, known = self._holding(entries, indexes, match.needles)
             alone = _far_apart(entries, indexes)
         stopped = look.at(indexes, first, alone=alone)
         selection.next_offset = first + (known if stopped is None else stopped)
+        if part is not None and skipping is not None and narrowed is None:
+            skipping.examined(part, selection.next_offset)
         if look.missed == len(entries) // ENTRY_BYTES - 1:
             selection.missed()
         return look.found
@@ -112,6 +129,46 @@ class MessageScan:
         held = self._hits.holding(needles, offsets, sizes, MAX_RANGES)
         known = count if held.known == len(offsets) else indexes[held.known]
         return [indexes[each] for each in held.indexes], known
+
+    def _searched(self, entries: bytes, needles: tuple[bytes, ...]) -> bool:
+        """Return whether an earlier get has searched the log around *entries*, so that it need not be read again."""
+        last, size, _ = ENTRY.unpack_from(entries, len(entries) - ENTRY_BYTES)
+        searched = bool(needles) and self._hits.searched(needles, last)
+        return searched and self._blocks.known(last, last + size) is None
+
+    def _values(
+        self, entries: bytes, first: int, name: str, begin: int, end: int
+    ) -> list[tuple[int, set[bytes]]] | None:
+        """Return the values of property *name* in the records from *begin* to *end*; see `ValuesOf`.
+
+        *entries* are packed, the first one is at *first*. Bytes of a body that look like the property may add values.
+        Budget: 0.4 us for a record that ends like the one before it, from the property on, 1.5 us for another.
+        """
+        runs: list[tuple[int, set[bytes]]] = []
+        places = _places(end - begin).unpack_from(entries, (begin - first) * ENTRY_BYTES)
+        offsets, sizes = places[::2], places[1::2]
+        ends, shortest = list(map(add, offsets, sizes)), min(sizes)
+        ordered = offsets == tuple(sorted(offsets)) and ends == sorted(ends) and shortest >= MIN_RECORD_BYTES
+        if not ordered or offsets[0] < self._log.min_offset or ends[-1] > self._log.end:
+            return None
+        alone = _far_apart(entries, range(len(entries) // ENTRY_BYTES))
+        mark, tail, index = name.encode() + b"\x01", b"", 0
+        while index < len(ends):
+            block = self._blocks.holding(offsets[index], ends[index], alone=alone)
+            if block is None:
+                return None
+            shift, block_end, data = block
+            after, same = bisect_right(ends, block_end, index), data.startswith
+            for at, record_end in enumerate(ends[index:after], index):
+                if tail and same(tail, record_end - shift - len(tail)):
+                    continue
+                values, tail = _values_in(data, mark, offsets[at] - shift, record_end - shift)
+                if len(tail) > shortest:
+                    tail = b""
+                if not runs or runs[-1][1] != values:
+                    runs.append((begin + at, values))
+            index = after
+        return runs
 
 
 class _Slice:
@@ -274,6 +331,24 @@ def _holds_one(data: bytes, needles: tuple[bytes, ...], start: int, end: int) ->
         if data.find(needle, start, end) >= 0:
             return True
     return False
+
+
+def _values_in(data: bytes, mark: bytes, start: int, stop: int) -> tuple[set[bytes], bytes]:
+    """Return the value after *mark* in the record at *start*, or all such values if it is not certain which one counts.
+
+    Also return the rest of the record from the property on that counts; empty if that is not certain.
+    """
+    found: set[bytes] = set()
+    at = data.rfind(mark, start, stop)
+    while at >= 0:
+        value_at = at + len(mark)
+        value_end = data.find(b"\x02", value_at, stop)
+        value = data[value_at : value_end if value_end >= 0 else stop]
+        found.add(value)
+        if value and data[at - 1] == _SEPARATOR:  # the last pair that is not empty counts
+            return found, data[at - 1 : stop]
+        at = data.rfind(mark, start, at)
+    return found, b""
 
 
 def _unusual_properties(data: bytes, position: int, size: int) -> bytes | None:

@@ -86,6 +86,10 @@ class NeedleHits:
             position = searched.end
         return NeedleMatches(list(found), len(offsets))
 
+    def searched(self, needles: Needles, log_offset: int) -> bool:
+        """Return whether the range around *log_offset* was searched before."""
+        return (needles, log_offset // BLOCK_BYTES) in self._ranges
+
     def clear(self) -> None:
         """Forget all ranges, because the log was truncated."""
         self._ranges.clear()

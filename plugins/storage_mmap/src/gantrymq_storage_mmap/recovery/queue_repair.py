@@ -156,6 +156,8 @@ class RebuiltEntries:
             OSError: the disk is full or failed.
         """
         view, queue, position = self.hole.view, self.hole.view.queue, self.first * self.hole.view.unit
+        if isinstance(queue, ConsumeQueue):
+            queue.rebuilt()
         data = self.entries[: max(0, queue.written - position)]
         if self.hole.open:
             queue.append(self.entries)
