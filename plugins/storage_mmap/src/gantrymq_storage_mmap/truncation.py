@@ -43,11 +43,9 @@ from gantrymq_store_files.log_source import check_offset
 from gantrymq_store_files.log_walk import LogDamage
 from gantrymq_store_files.queue_entry import ENTRY_BYTES
 
-__all__ = ["Truncation", "clear_after_end", "cut_log_files"]
-
-TURN_QUEUES: Final = 1000
-CHUNK_BYTES: Final = 1024 * 1024
-_ZEROS: Final = bytes(CHUNK_BYTES)
+_TURN_QUEUES: Final = 1000
+_CHUNK_BYTES: Final = 1024 * 1024
+_ZEROS: Final = bytes(_CHUNK_BYTES)
 
 # Returns the new end of a queue (an entry number), or None if it stays, and the log offset of its newest kept entry.
 _Find = Callable[[], tuple[int | None, int]]
@@ -212,7 +210,7 @@ class Truncation:
 
     async def _clear_queues(self, cut: dict[SegmentedFile, int]) -> None:
         """Delete or zero what the files of queues have after their ends."""
-        slices = TimeSlices(self._clock, TURN_QUEUES)
+        slices = TimeSlices(self._clock, _TURN_QUEUES)
         for segments, old_end in cut.items():
             file_bytes = segments.files.file_bytes
             for start in range(-(-segments.end // file_bytes) * file_bytes, old_end, file_bytes):
@@ -235,7 +233,7 @@ class Truncation:
     async def _find_ends(self, log_offset: int) -> tuple[list[tuple[ConsumeQueue | BatchQueue, int]], int]:
         """Return the queues to be cut, each with its new end, and the log offset of the newest kept entry."""
         found: list[tuple[ConsumeQueue | BatchQueue, _Find]] = []
-        slices = TimeSlices(self._clock, TURN_QUEUES)
+        slices = TimeSlices(self._clock, _TURN_QUEUES)
         for queue in list(self._queues.by_name.values()):
             if queue.max_offset > queue.min_offset:
                 found.append((queue, _find_end(queue, log_offset)))
@@ -250,7 +248,7 @@ class Truncation:
     async def _cut_queues(self, ends: Sequence[tuple[ConsumeQueue | BatchQueue, int]]) -> dict[SegmentedFile, int]:
         """Cut the queues in memory, whose entries are all in files. Return what was cut, with its old end."""
         cut: dict[SegmentedFile, int] = {}
-        pending, slices = self._queues.pending, TimeSlices(self._clock, TURN_QUEUES)
+        pending, slices = self._queues.pending, TimeSlices(self._clock, _TURN_QUEUES)
         for queue, end in ends:
             if not queue.dropped:
                 cut[queue] = queue.end
@@ -361,8 +359,8 @@ def clear_after_end(files: Files, segments: SegmentedFile) -> bool:
 def _zero(file: File, start: int, end: int) -> None:
     """Zero ``[start, end)`` of *file* durably; parts that hold only zeros are not written."""
     for low, high in file.written(start, end):
-        for at in range(low, high, CHUNK_BYTES):
-            length = min(CHUNK_BYTES, high - at)
+        for at in range(low, high, _CHUNK_BYTES):
+            length = min(_CHUNK_BYTES, high - at)
             if file.pread(length, at) != _ZEROS[:length]:
                 file.pwrite(memoryview(_ZEROS)[:length], at)
     file.datasync()

@@ -43,13 +43,11 @@ from gantrymq_store_files.batch_entry import BATCH_ENTRY_BYTES
 from gantrymq_store_files.checkpoint import Checkpoint, encode_checkpoint
 from gantrymq_store_files.queue_entry import ENTRY_BYTES
 
-__all__ = ["Checkpointer"]
-
 TURN_FILES: Final = 64  # written without a pause: 1 ms, or 3 ms when each file has to be opened
-TURN_ENDS: Final = 4000  # queue ends collected without a pause
+_TURN_ENDS: Final = 4000  # queue ends collected without a pause
 LOG_BYTES: Final = 256 * 1024**2  # of log since the last checkpoint that trigger the next: recovery has to read them
 FIRST_S: Final = 10.0  # until the first checkpoint after a crash or without a checkpoint
-LEAST_S: Final = 10.0  # minimum between two checkpoints, however fast the log grows
+_LEAST_S: Final = 10.0  # minimum between two checkpoints, however fast the log grows
 
 _Ends = tuple[int, SavedQueues, SavedQueues, SavedQueues]  # start of the log; ends of queues, batch queues, ext files
 
@@ -182,7 +180,7 @@ class Checkpointer:
             self._publisher.published_offset - self.durable_offset > LOG_BYTES
             or self._queues.pending.kept_bytes > MOST_KEPT_BYTES
         )
-        if since >= self._options.queue_flush_thorough_ms / 1000 or (much and since >= LEAST_S):
+        if since >= self._options.queue_flush_thorough_ms / 1000 or (much and since >= _LEAST_S):
             self.request()
 
     async def _run(self) -> None:
@@ -244,7 +242,7 @@ class Checkpointer:
         await self._workers.run(self._save, point, checkpoint)
         self.durable_offset, self.checkpoint = offset, checkpoint
         self._newest, self._index_note, self._log_min = newest, index.note, point.log_min
-        slices = TimeSlices(self._clock, TURN_ENDS)
+        slices = TimeSlices(self._clock, _TURN_ENDS)
         for segments, end in marks.items():
             pending.synced(segments, end)
             await slices.item_done()
@@ -359,7 +357,7 @@ class Checkpointer:
         queues: SavedQueues = {}
         batch_queues: SavedQueues = {}
         ext: SavedQueues = {}
-        slices = TimeSlices(self._clock, TURN_ENDS)
+        slices = TimeSlices(self._clock, _TURN_ENDS)
         for queue in list(self._queues.by_name.values()):
             if not queue.dropped and (end := end_of(queue)):
                 ids = queues.setdefault(queue.topic, {})

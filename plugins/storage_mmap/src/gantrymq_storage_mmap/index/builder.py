@@ -42,15 +42,13 @@ from gantrymq_storage_mmap.log.source import CommitLogSource
 from gantrymq_store_files.log_entries import LogEntries
 from gantrymq_store_files.log_walk import LogDamage
 
-__all__ = ["IndexBuilder"]
-
-CALM_S = 1.0  # delay after a start, which is busy enough
-PAUSE_S = 0.005  # messages published meanwhile are indexed together
+_CALM_S = 1.0  # delay after a start, which is busy enough
+_PAUSE_S = 0.005  # messages published meanwhile are indexed together
 RETRY_S = 1.0
 STEP_MESSAGES = 256  # per turn of the event loop: under 1 ms
 MOST_WAITING = 100_000  # messages; if there are more, they are read from the log later
 CATCH_UP_S = 10.0  # maximum wait of a stop for a lagging index
-QUERY_STEPS = 32  # steps that a query runs at once, to find recently sent messages
+_QUERY_STEPS = 32  # steps that a query runs at once, to find recently sent messages
 QUERY_WAIT_S = 2.0  # maximum wait of a query for a lagging index: about 200 MB of log
 
 
@@ -92,7 +90,7 @@ class IndexBuilder:
         self._running = self.enabled
         self._lagging = self.enabled and self.files.place.log_offset < published
         if self._lagging:
-            self._arm(CALM_S)
+            self._arm(_CALM_S)
         elif self._unsure:
             self._ready()
 
@@ -142,7 +140,7 @@ class IndexBuilder:
         if len(self._waiting) > MOST_WAITING:
             self._start_lagging()
         if self._timer is None:
-            self._arm(PAUSE_S)
+            self._arm(_PAUSE_S)
 
     def cut(self, log_offset: int) -> None:
         """Forget the messages at and after *log_offset*. The index then lags, if a file with others was removed."""
@@ -361,7 +359,7 @@ class IndexBuilder:
         self._continue()
         await self._catch_up_for(QUERY_WAIT_S)
         await self._until_ready()
-        for _ in range(QUERY_STEPS):
+        for _ in range(_QUERY_STEPS):
             if self._lagging or not self._waiting:
                 break
             self._index_waiting()

@@ -30,13 +30,11 @@ from gantrymq_store_files.index import (
 )
 from gantrymq_store_files.index_table import PAGE_SLOTS, IndexTable, Put
 
-__all__ = ["IndexFile", "IndexPosition", "Read"]
-
 # Slots per read, and per decoding step. A thread releases the interpreter's lock after half a millisecond of computing,
 # but not within one call, and a read that releases it earlier may not let the event loop run: few reads, short steps.
-READ_SLOTS = 256 * 1024
-STEP_SLOTS = 8 * 1024
-LOAD_ENTRIES = 64 * 1024
+_READ_SLOTS = 256 * 1024
+_STEP_SLOTS = 8 * 1024
+_LOAD_ENTRIES = 64 * 1024
 
 Read = Callable[[File, int, int], bytes]  # (file, length, position) to bytes
 
@@ -131,15 +129,15 @@ class IndexFile:
         """
         table, layout, count = IndexTable(self.layout, self._header), self.layout, self._header.index_count
         newest = 0
-        for first in range(0, layout.slots, READ_SLOTS):
-            data = self.file.pread(min(READ_SLOTS, layout.slots - first) * SLOT_BYTES, layout.slot_at(first))
-            for start in range(0, len(data) // SLOT_BYTES, STEP_SLOTS):
-                step = data[start * SLOT_BYTES : (start + STEP_SLOTS) * SLOT_BYTES]
+        for first in range(0, layout.slots, _READ_SLOTS):
+            data = self.file.pread(min(_READ_SLOTS, layout.slots - first) * SLOT_BYTES, layout.slot_at(first))
+            for start in range(0, len(data) // SLOT_BYTES, _STEP_SLOTS):
+                step = data[start * SLOT_BYTES : (start + _STEP_SLOTS) * SLOT_BYTES]
                 newest = max(newest, table.load(first + start, step))
         if newest >= count:
             table.rebuild(
-                self.file.pread(min(LOAD_ENTRIES, count - first) * ENTRY_BYTES, layout.entry_at(first))
-                for first in range(1, count, LOAD_ENTRIES)
+                self.file.pread(min(_LOAD_ENTRIES, count - first) * ENTRY_BYTES, layout.entry_at(first))
+                for first in range(1, count, _LOAD_ENTRIES)
             )
         self.table = table
         self.unsure = False

@@ -26,12 +26,10 @@ from gantrymq_storage_mmap.reading.cold_record import CachedReads, DiskReads, No
 from gantrymq_store_files.index import IndexHeader, overlaps, walk
 from gantrymq_store_files.index_hash import index_hash, index_keys
 
-__all__ = ["IndexReader"]
-
 MAX_ANSWER_BYTES = (
     8 * 1024 * 1024
 )  # of the records of one query, unless the first is larger: a frame may hold twice that
-MOST_OTHERS = 10_000  # limit of entries with the same hash but another key; then the query ends
+_MOST_OTHERS = 10_000  # limit of entries with the same hash but another key; then the query ends
 
 
 class _IndexQuery(NamedTuple):
@@ -152,7 +150,7 @@ class IndexReader:
             else:
                 records.append(bytes(record.raw))
                 size += record.total_size
-            if len(records) == wanted or mismatches + gone > MOST_OTHERS:
+            if len(records) == wanted or mismatches + gone > _MOST_OTHERS:
                 break
         return _SearchResult(records, mismatches, gone)
 

@@ -21,10 +21,8 @@ from gantrymq_store_files.file_names import file_name
 from gantrymq_store_files.filler import fillers
 from gantrymq_store_files.log_walk import LogDamage
 
-__all__ = ["LogRepair"]
-
 MAX_NOTES = 20  # holes reported one by one
-CHUNK_BYTES = 1024 * 1024
+_CHUNK_BYTES = 1024 * 1024
 
 
 @attrs.define(eq=False)
@@ -98,8 +96,8 @@ class LogRepair:
         """
         for file in self._log.between(start, end):
             low, high = max(start, file.start), min(end, file.end)
-            for at in range(low, high, CHUNK_BYTES):
-                file.write(at, file.pread(at, min(at + CHUNK_BYTES, high)))
+            for at in range(low, high, _CHUNK_BYTES):
+                file.write(at, file.pread(at, min(at + _CHUNK_BYTES, high)))
             file.file.datasync()
         for file in self._log.files[-1:]:
             file.file.datasync()  # syncs its length if it holds nothing yet

@@ -16,8 +16,6 @@ from gantrymq.world import File, Files
 from gantrymq_store_files.blank import last_nonzero
 from gantrymq_store_files.file_names import file_name
 
-__all__ = ["Quarantine", "nonzero_end"]
-
 CHUNK_BYTES = 1024 * 1024
 _ZEROS = bytes(CHUNK_BYTES)
 

@@ -31,9 +31,7 @@ from gantrymq_store_files.blank import without_zeros
 from gantrymq_store_files.ext_unit import MIN_UNIT_BYTES
 from gantrymq_store_files.queue_entry import ENTRY_BYTES, is_pre_blank
 
-__all__ = ["QueueEnds"]
-
-BEYOND_END_BYTES = 64 * 1024  # read after the end of ext files
+_BEYOND_END_BYTES = 64 * 1024  # read after the end of ext files
 
 
 @attrs.frozen(eq=False)
@@ -111,7 +109,7 @@ class QueueEnds:
             ext = requeue.queue.ext if isinstance(requeue, ConsumeQueueRequeue) else None
             if requeue.has_leftovers:
                 self._cut(requeue.queue)
-            if ext is not None and without_zeros(ext.read_files(ext.end, BEYOND_END_BYTES)):
+            if ext is not None and without_zeros(ext.read_files(ext.end, _BEYOND_END_BYTES)):
                 self._cut(ext)
 
     def _cut(self, segments: SegmentedFile) -> None:

@@ -54,10 +54,8 @@ from gantrymq_store_files.log_entries import LogEntries
 from gantrymq_store_files.log_source import check_offset
 from gantrymq_store_files.log_walk import LogDamage
 
-__all__ = ["Recovery"]
-
 PROGRESS_S = 1.0
-MOST_ENTRIES = 5_000_000  # rebuilt in memory, 100 MB
+_MOST_ENTRIES = 5_000_000  # rebuilt in memory, 100 MB
 
 
 @attrs.define(eq=False)
@@ -332,7 +330,7 @@ class Recovery:
                 holes += repair.holes(view, end)
             if searched:
                 holes += repair.holes_outside_files(view, end)
-        if sum(hole.high - hole.low for hole in holes if not hole.open) > MOST_ENTRIES:
+        if sum(hole.high - hole.low for hole in holes if not hole.open) > _MOST_ENTRIES:
             names = {f"{hole.view.queue.topic}/{hole.view.queue.queue_id}" for hole in holes}
             self.note(f"entries of {len(names)} queues are missing; the whole log is read to rebuild them")
             return False

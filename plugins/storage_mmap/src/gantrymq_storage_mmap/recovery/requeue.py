@@ -24,11 +24,9 @@ from gantrymq_store_files.blank import without_zeros
 from gantrymq_store_files.log_walk import LogDamage
 from gantrymq_store_files.queue_entry import ENTRY, ENTRY_BYTES, PRE_BLANK, is_pre_blank
 
-__all__ = ["BatchQueueRequeue", "ConsumeQueueRequeue", "EntriesMissing", "LogHoles", "Requeue"]
-
 MAX_GAP_ENTRIES = 1_000_000  # a larger gap between two records of a queue means that the second is damaged
-LOOK_ENTRIES = 3200  # read after the end of a queue; usually a hole, so the disk is not read
-MAX_QUEUE_OFFSET = 2**52  # 20 bytes each, and the position must fit an int64
+_LOOK_ENTRIES = 3200  # read after the end of a queue; usually a hole, so the disk is not read
+_MAX_QUEUE_OFFSET = 2**52  # 20 bytes each, and the position must fit an int64
 
 Q = TypeVar("Q", bound=ConsumeQueue | BatchQueue)
 
@@ -107,7 +105,7 @@ class Requeue(ABC, Generic[Q]):
         offsets restart when a topic was deleted, and jump if records were lost.
         """
         queue_offset, expected = entry.queue_offset, self.queue.max_offset
-        if not 0 <= queue_offset <= MAX_QUEUE_OFFSET:
+        if not 0 <= queue_offset <= _MAX_QUEUE_OFFSET:
             return f"its queue offset is {queue_offset}"
         if self._fed and (queue_offset > expected + MAX_GAP_ENTRIES or 0 < queue_offset < expected):
             return f"its queue offset is {queue_offset}, but the next one in its queue is {expected}"
@@ -138,7 +136,7 @@ class ConsumeQueueRequeue(Requeue[ConsumeQueue]):
     def _cut(self, start: int) -> None:
         queue, pending = self.queue, self._pending
         self._seen_from = max(queue.max_offset - 1, 0)
-        self._seen_to = self._seen_from + min(LOOK_ENTRIES, queue.in_file(self._seen_from))
+        self._seen_to = self._seen_from + min(_LOOK_ENTRIES, queue.in_file(self._seen_from))
         self._seen = self._look(self._seen_from, self._seen_to)
         end, ext = self._first_from(start), queue.ext
         pending.forget(queue)
@@ -210,7 +208,7 @@ class ConsumeQueueRequeue(Requeue[ConsumeQueue]):
         """Return whether the files hold anything from *queue_offset* on."""
         if self._seen_from <= queue_offset <= self._seen_to:
             return len(self._seen) > (queue_offset - self._seen_from) * ENTRY_BYTES
-        return bool(self._look(queue_offset, queue_offset + LOOK_ENTRIES))
+        return bool(self._look(queue_offset, queue_offset + _LOOK_ENTRIES))
 
     def _look(self, start: int, end: int) -> bytes:
         """Return the entries ``[start, end)`` of one file without trailing zeros."""
@@ -243,7 +241,7 @@ class ConsumeQueueRequeue(Requeue[ConsumeQueue]):
 
     def _refers_to(self, queue_offset: int, entry: DispatchEntry) -> bool:
         """Return whether the entry at *queue_offset* in the files refers to the record."""
-        if queue_offset > MAX_QUEUE_OFFSET:
+        if queue_offset > _MAX_QUEUE_OFFSET:
             return False
         found = self._existing(queue_offset)
         return found is not None and found[:2] == (entry.log_offset, entry.size)
@@ -292,7 +290,7 @@ class BatchQueueRequeue(Requeue[BatchQueue]):
             self.lost += found.messages
             self._append(queue.read_files(queue.end, BATCH_ENTRY_BYTES))
             queue.max_offset = found.end_offset
-        self.has_leftovers = bool(without_zeros(queue.read_files(queue.end, LOOK_ENTRIES * BATCH_ENTRY_BYTES)))
+        self.has_leftovers = bool(without_zeros(queue.read_files(queue.end, _LOOK_ENTRIES * BATCH_ENTRY_BYTES)))
 
     def _existing(self) -> BatchQueueEntry | None:
         """Return the entry in the files after the newest one."""

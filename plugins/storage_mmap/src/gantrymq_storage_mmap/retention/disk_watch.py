@@ -25,10 +25,8 @@ from gantrymq_storage_mmap.retention.rules import DiskState, Refusal, RetentionR
 from gantrymq_storage_mmap.retention.settings import read_rules
 from gantrymq_store_files.queue_entry import ENTRY_BYTES
 
-__all__ = ["DiskWatch"]
-
-REFUSED_S = 0.4
-NEAR_S = 1.0
+_REFUSED_S = 0.4
+_NEAR_S = 1.0
 
 
 @attrs.define(eq=False)
@@ -107,7 +105,7 @@ class DiskWatch:
 
     def check_soon(self) -> None:
         """Check soon, because a write was refused."""
-        if not self._halted and self._due - self._world.clock.monotonic() > REFUSED_S:
+        if not self._halted and self._due - self._world.clock.monotonic() > _REFUSED_S:
             self._arm()
 
     def tick(self) -> None:
@@ -190,10 +188,10 @@ class DiskWatch:
 
     def _pause_s(self) -> float:
         if self.refusal() is not None:
-            return REFUSED_S
+            return _REFUSED_S
         usual = self._settings.number("cleanResourceInterval") / 1000
         near = self.disks is not None and is_near(self.rules, self.disks)
-        return min(NEAR_S, usual) if near else usual
+        return min(_NEAR_S, usual) if near else usual
 
     def _arm(self) -> None:
         if self._timer is not None:

@@ -32,8 +32,6 @@ from gantrymq_store_files.batch_entry import BATCH_ENTRY_BYTES, BatchQueueEntry
 from gantrymq_store_files.ext_unit import ext_position
 from gantrymq_store_files.queue_entry import ENTRY_BYTES, is_ext_address
 
-__all__ = ["QueueCleaner", "advance_batch_queues"]
-
 TURN_QUEUES = 500  # queues examined in one turn of the event loop
 
 IsExpired = Callable[[BatchQueueEntry], bool]  # whether an entry, and so all before it, is expired

@@ -39,14 +39,12 @@ from gantrymq_storage_mmap.retention.queue_cleaning import QueueCleaner, advance
 from gantrymq_storage_mmap.retention.rules import DeletionPlan, forced_bytes, plan_deletion
 from gantrymq_store_files.batch_entry import BatchQueueEntry
 
-__all__ = ["Retention"]
-
-FIRST_S = 60.0
-MANUAL_ROUNDS = 20
-TURN_QUEUES = 2000  # queues advanced in one turn of the event loop
-WAIT_S = 0.01  # between checks whether queue entries are durable
-WAITS = 1000
-ASK_EVERY = 50
+_FIRST_S = 60.0
+_MANUAL_ROUNDS = 20
+_TURN_QUEUES = 2000  # queues advanced in one turn of the event loop
+_WAIT_S = 0.01  # between checks whether queue entries are durable
+_WAITS = 1000
+_ASK_EVERY = 50
 
 
 @attrs.define(eq=False)
@@ -79,7 +77,7 @@ class Retention:
         """Start checking the disk and cleaning."""
         self._stopped = False
         self._watch.start(self._disk_checked)
-        self._timer = self._world.clock.call_later(FIRST_S, self._tick)
+        self._timer = self._world.clock.call_later(_FIRST_S, self._tick)
 
     def halt(self) -> None:
         """Start nothing more; a current run ends as soon as it can."""
@@ -125,9 +123,9 @@ class Retention:
                 moved = await self._queue_cleaner.by_reserve_time()
             self._moved = self._moved or moved > 0
             return CleanReport(queues=moved)
-        plan = await self._plan(MANUAL_ROUNDS * self._watch.rules.batch_max, manual=True)
+        plan = await self._plan(_MANUAL_ROUNDS * self._watch.rules.batch_max, manual=True)
         if plan.files:
-            self._rounds = MANUAL_ROUNDS
+            self._rounds = _MANUAL_ROUNDS
             self._kick()
         return CleanReport(log_files=plan.files, log_bytes=plan.files * self._log.file_bytes)
 
@@ -222,12 +220,12 @@ class Retention:
 
     async def _wait_for_entries(self) -> bool:
         """Wait until the entries of the oldest file are durable; False on timeout or if the store is stopping."""
-        for attempt in range(WAITS):
+        for attempt in range(_WAITS):
             if await self._entries_are_durable():
                 return True
-            if attempt % ASK_EVERY == 0:
+            if attempt % _ASK_EVERY == 0:
                 self._checkpointer.request()
-            await self._world.clock.sleep(WAIT_S)
+            await self._world.clock.sleep(_WAIT_S)
             if self._stopped:
                 break
         return False
@@ -254,7 +252,7 @@ class Retention:
         gone = partial(_is_before, file.end)
         await advance_batch_queues(world.workers, [(queue, gone) for queue in queues.batch.values()])
         old = self._log.drop_first()
-        slices = TimeSlices(world.clock, TURN_QUEUES)
+        slices = TimeSlices(world.clock, _TURN_QUEUES)
         for queue, (minimum, oldest) in minima:
             if not queue.dropped:
                 found = max(queue.min_offset, minimum)

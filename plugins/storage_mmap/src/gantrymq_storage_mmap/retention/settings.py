@@ -14,8 +14,6 @@ from gantrymq.config import Setting, Settings, Value
 from gantrymq.errors import ConfigError
 from gantrymq_storage_mmap.retention.rules import HOUR_MS, RetentionRules
 
-__all__ = ["LEAST_QUOTA_FILES", "RETENTION", "check_quota", "problem_of", "read_rules"]
-
 LEAST_QUOTA_FILES = 3  # the current one, the next one, and one to delete
 
 
