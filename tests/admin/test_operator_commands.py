@@ -15,7 +15,7 @@ from gantrymq.remoting.codes import RequestCode
 from gantrymq.remoting.headers.nameserver import RegisterBrokerRequest
 from gantrymq_admin.commands import group_admin
 from gantrymq_admin.commands.status import _show
-from gantrymq_admin.progress import progress_of
+from gantrymq_admin.progress import queues_of_group
 
 pytestmark = pytest.mark.skipif(find_spec("gantrymq_storage_memory") is None, reason="needs gantrymq-storage-memory")
 
@@ -105,9 +105,9 @@ def test_progress_adds_up_what_is_behind(server, online, command):
 
 def test_deleted_messages_that_a_broker_does_not_report_are_not_counted_as_0(server, online, command, monkeypatch):
     async def of_rocketmq(*asked):
-        return {each: attrs.evolve(found, deleted=None) for each, found in (await progress_of(*asked)).items()}
+        return [attrs.evolve(each, deleted=None) for each in await queues_of_group(*asked)]
 
-    monkeypatch.setattr(group_admin, "progress_of", of_rocketmq)
+    monkeypatch.setattr(group_admin, "queues_of_group", of_rocketmq)
     for _ in range(2):
         server.send("T", b"body")
     assert command("group", "progress", "-g", "CG")["deleted"] is None
