@@ -21,6 +21,7 @@ from gantrymq_admin.commands.cluster_masters import demote, forget, handover, pr
 from gantrymq_admin.commands.cluster_plan import plan
 from gantrymq_admin.commands.cluster_status import status
 from gantrymq_admin.commands.options import admin_command
+from gantrymq_admin.runtime import rates, whole
 
 _COUNTS = {
     "commitLogMinOffset": "log_min_offset",
@@ -112,28 +113,14 @@ async def _broker(admin: Admin, name: str, broker_id: int, address: str) -> dict
         figures = await admin.runtime_info(address)
     except GantryError as problem:
         return {**shown, "problem": str(problem)}
+    in_per_s, out_per_s = (None if each is None else round(each, 2) for each in rates(figures))
     return {
         **shown,
         "version": figures.get("brokerVersionDesc"),
-        "in_per_s": _first(figures.get("putTps")),
-        "out_per_s": _first(figures.get("getTransferredTps") or figures.get("getTransferedTps")),  # spelling of 4.9
-        **{ours: _whole(figures.get(theirs)) for theirs, ours in _COUNTS.items()},
+        "in_per_s": in_per_s,
+        "out_per_s": out_per_s,
+        **{ours: whole(figures.get(theirs)) for theirs, ours in _COUNTS.items()},
     }
-
-
-def _first(text: str | None) -> float | None:
-    """Return the rate over the last ten seconds."""
-    try:
-        return round(float((text or "").split()[0]), 2)
-    except (IndexError, ValueError):
-        return None
-
-
-def _whole(text: str | None) -> int | None:
-    try:
-        return int(text or "")
-    except ValueError:
-        return None
 
 
 def _moment(time_ms: int | None) -> str:

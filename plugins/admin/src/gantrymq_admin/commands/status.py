@@ -18,6 +18,7 @@ from gantrymq.errors import BrokerRefused, ConnectFailed, GantryError, Handshake
 from gantrymq_admin.commands.options import admin_command
 from gantrymq_admin.copies import NO_MASTER, TWO_MASTERS
 from gantrymq_admin.figures import plugin_figures
+from gantrymq_admin.runtime import rates, today
 
 
 @click.command()
@@ -143,16 +144,18 @@ async def _look_at_broker(admin: Admin, address: str, broker: BrokerAddresses, b
         figures, of_plugins = await admin.runtime_info(address), await _figures(admin, address)
     except GantryError as problem:
         return {**shown, "reachable": False, "problem": str(problem)}
+    in_per_s, out_per_s = (None if each is None else round(each, 2) for each in rates(figures))
+    in_today, out_today = today(figures)
     return {
         **shown,
         "reachable": True,
         "problem": None,
         "version": figures.get("brokerVersionDesc"),
         "active": figures["brokerActive"] == "true" if "brokerActive" in figures else None,  # 4.9 does not say
-        "in_per_s": _rate(figures.get("putTps")),
-        "out_per_s": _rate(figures.get("getTransferredTps") or figures.get("getTransferedTps")),  # spelling of 4.9
-        "in_today": _since(figures, "msgPutTotal"),
-        "out_today": _since(figures, "msgGetTotal"),
+        "in_per_s": in_per_s,
+        "out_per_s": out_per_s,
+        "in_today": in_today,
+        "out_today": out_today,
         "figures": of_plugins,
         "problems": [figures[name] for name in ("storeRefusal", "unwrittenFiles") if name in figures],
     }
@@ -166,21 +169,6 @@ async def _figures(admin: Admin, address: str) -> dict[str, Any]:
     except (BrokerRefused, AnswerUnreadable):
         return {}
     return {each.name: attrs.asdict(each, filter=lambda field, _value: field.name != "name") for each in found}
-
-
-def _rate(text: str | None) -> float | None:
-    """Return the first of up to three numbers: the rate over the last ten seconds."""
-    try:
-        return round(float((text or "").split()[0]), 2)
-    except (IndexError, ValueError):
-        return None
-
-
-def _since(figures: dict[str, str], name: str) -> int | None:
-    try:
-        return int(figures[f"{name}TodayNow"]) - int(figures[f"{name}TodayMorning"])
-    except (KeyError, ValueError):
-        return None
 
 
 def _row(broker: dict[str, Any]) -> list[object]:

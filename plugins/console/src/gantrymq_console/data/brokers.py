@@ -15,6 +15,7 @@ from gantrymq.loose_json import loads
 from gantrymq.model.topic import PERM_WRITE
 from gantrymq_admin.asking import Asking, Missing
 from gantrymq_admin.figures import Figure, plugin_figures
+from gantrymq_admin.runtime import rate, rates, today, whole
 from gantrymq_console.data.cluster import Aged, BrokerAddress, Cluster
 from gantrymq_console.web.values import Long
 
@@ -192,6 +193,7 @@ def _silent(known: _Known, problem: str) -> BrokerState:
 def state_of(at: BrokerAddress, info: Mapping[str, str]) -> BrokerState:
     """Return the state of a broker from its runtime info, of any version."""
     free = _FREE.search(info.get("commitLogDirCapacity", ""))
+    (in_per_s, out_per_s), (in_today, out_today) = rates(info), today(info)
     return BrokerState(
         at.cluster,
         at.name,
@@ -202,15 +204,15 @@ def state_of(at: BrokerAddress, info: Mapping[str, str]) -> BrokerState:
         version=info.get("brokerVersionDesc", ""),
         active=info["brokerActive"] == "true" if "brokerActive" in info else None,  # 4.9 does not say
         started_ms=whole(info.get("bootTimestamp")),
-        in_per_s=rate(info.get("putTps")),
-        out_per_s=rate(info.get("getTransferredTps") or info.get("getTransferedTps")),  # spelling of 4.9
-        in_today=_since(info, "msgPutTotal"),
-        out_today=_since(info, "msgGetTotal"),
+        in_per_s=in_per_s,
+        out_per_s=out_per_s,
+        in_today=_long(in_today),
+        out_today=_long(out_today),
         disk_used=rate(info.get("commitLogDiskRatio")),
         disk_free=free[1] if free else "",
-        log_min=long(info.get("commitLogMinOffset")),
-        log_max=long(info.get("commitLogMaxOffset")),
-        undispatched=long(info.get("dispatchBehindBytes")),
+        log_min=_long(whole(info.get("commitLogMinOffset"))),
+        log_max=_long(whole(info.get("commitLogMaxOffset"))),
+        undispatched=_long(whole(info.get("dispatchBehindBytes"))),
         refusal=info.get("storeRefusal", ""),
         refusal_cause=info.get("storeRefusalCause", ""),
         refusal_values=_values(info.get("storeRefusalValues", "")),
@@ -227,31 +229,8 @@ def _values(text: str) -> dict[str, str | int]:
     return {key: each for key, each in found.items() if isinstance(each, str | int)} if isinstance(found, dict) else {}
 
 
-def rate(text: str | None) -> float | None:
-    """Return the first of several numbers: a rate over the last ten seconds, or a ratio."""
-    try:
-        return float((text or "").split()[0])
-    except (IndexError, ValueError):
-        return None
-
-
-def whole(text: str | None) -> int | None:
-    """Return a whole number, None for anything else."""
-    try:
-        return int(text or "")
-    except ValueError:
-        return None
-
-
-def long(text: str | None) -> Long | None:
-    """Return a 64-bit number, None for anything else."""
-    value = whole(text)
+def _long(value: int | None) -> Long | None:
     return None if value is None else Long(value)
-
-
-def _since(info: Mapping[str, str], name: str) -> Long | None:
-    now, morning = whole(info.get(f"{name}TodayNow")), whole(info.get(f"{name}TodayMorning"))
-    return None if now is None or morning is None else Long(now - morning)
 
 
 async def accepts_sends(cluster: Cluster, name: str) -> bool | None:
