@@ -21,6 +21,7 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Iterable
+from importlib.metadata import distributions
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -107,11 +108,7 @@ def wheel_of(folder: Path, built: Distribution) -> str:
 
 def install(wheels: Iterable[str]) -> None:
     """Replace all installed distributions of GantryMQ by *wheels* and their dependencies."""
-    listed = subprocess.run(
-        [sys.executable, "-m", "pip", "list", "--format=freeze"], check=True, capture_output=True, text=True
-    ).stdout.split()
-    ours = [line.partition("==")[0] for line in listed if line.startswith("gantrymq")]
-    if ours:
+    if ours := sorted({each.name for each in distributions() if each.name.startswith("gantrymq")}):
         pip("uninstall", "--quiet", "--yes", *ours)
     pip("install", "--quiet", *wheels)
 
