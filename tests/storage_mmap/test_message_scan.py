@@ -256,3 +256,29 @@ def test_large_records_are_looked_at_over_several_gets(rig, monkeypatch):
         assert await bench.read_all(T0, 0, match=OnProperties("1")) == []
 
     rig.run(case, **BIG)
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_the_values_of_a_property_include_that_of_each_message(rig, seed):
+    async def case(bench):
+        texts = [
+            b"a\x01x\x02",
+            b"b\x01y\x02a\x01x\x02",
+            b"a\x01z\x02a\x01\x02",
+            b"xa\x01q\x02",
+            b"",
+            b"b\x01\x02a\x01w",
+        ]
+        rng = random.Random(seed)
+        given = [rng.choice(texts) for _ in range(60)]
+        await bench.add(*[message(properties=text, body=rng.choice([b"", b"\x02a\x01v\x02"])) for text in given])
+        queue = bench.store._queues.by_name[T0]
+        runs = bench.store._reader._scan._values(queue.entries(0, 60), 0, "a", 0, 60)
+        ends = [*(offset for offset, _ in runs[1:]), 60]
+        for (begin, values), end in zip(runs, ends, strict=True):
+            for text in given[begin:end]:
+                value = properties.decode(text).get("a")
+                assert value is None or value.encode() in values, (text, values)
+        assert runs[0][0] == 0
+
+    rig.run(case)
