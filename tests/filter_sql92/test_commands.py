@@ -43,7 +43,7 @@ def test_explain_shows_the_tree_and_what_it_needs():
         "    IS NOT NULL",
         "      property z",
         "needs price, region, vip, x, z",
-        "block filters cannot be used: no = or IN of one property is required",
+        "block filters cannot be used: they need = or IN with at most 32 values of one property",
     ]
     assert errors == ""
 
@@ -69,7 +69,7 @@ def test_explain_says_what_each_part_is_for_a_message():
         "      property d: unknown",
         "      TRUE",
         "needs a, b, c, d",
-        "block filters cannot be used: no = or IN of one property is required",
+        "block filters cannot be used: they need = or IN with at most 32 values of one property",
         "true: a consumer gets the message",
     ]
 

@@ -70,7 +70,7 @@ def explain(text: str, properties: dict[str, str] | None, output: str) -> None:
         click.echo(f"  {line}")
     click.echo(f"needs {', '.join(expression.names) or 'no properties'}")
     if required is None:
-        click.echo("block filters cannot be used: no = or IN of one property is required")
+        click.echo("block filters cannot be used: they need = or IN with at most 32 values of one property")
     else:
         click.echo(f"block filters can be used, by property {required.name}")
     if stored is not None:

@@ -36,7 +36,7 @@ class BlockFilterService:
         self._broker, self._revision = broker, -1
         self._filters = filters = BlockFilters()
         self._cancel = broker.topics.on_deleted(filters.deleted)
-        for figure in _metrics(filters):
+        for figure in self._metrics(filters):
             broker.metrics.register(figure)
 
     async def stop(self) -> None:
@@ -51,15 +51,15 @@ class BlockFilterService:
             filters.limit(broker.settings.number(BYTES), broker.settings.number(VALUES))
         return filters
 
+    def _metrics(self, filters: BlockFilters) -> list[Callable[[], MetricFamily]]:
+        def asked() -> MetricFamily:
+            text = "Block filters that SQL92 pulls asked: hit: the block was skipped; miss: it was read."
+            values: dict[tuple[str, ...], float] = {("hit",): filters.hits, ("miss",): filters.misses}
+            return MetricFamily("gantrymq_filter_blocks_asked_total", text, ("outcome",), values, counter=True)
 
-def _metrics(filters: BlockFilters) -> list[Callable[[], MetricFamily]]:
-    def asked() -> MetricFamily:
-        text = "Block filters that SQL92 pulls asked: hit: the block was skipped; miss: it was read."
-        values: dict[tuple[str, ...], float] = {("hit",): filters.hits, ("miss",): filters.misses}
-        return MetricFamily("gantrymq_filter_blocks_asked_total", text, ("outcome",), values, counter=True)
+        def size() -> MetricFamily:
+            self._current()  # applies a lower limit
+            text = "Memory of block filters, bytes."
+            return MetricFamily("gantrymq_filter_blocks_bytes", text, (), {(): filters.bytes})
 
-    def size() -> MetricFamily:
-        text = "Memory of block filters, bytes."
-        return MetricFamily("gantrymq_filter_blocks_bytes", text, (), {(): filters.bytes})
-
-    return [asked, size]
+        return [asked, size]
