@@ -116,6 +116,11 @@ def test_bi69_a_number_out_of_bounds(refuses):
     refuses("--set", "maxMessageSize=1", where="--set maxMessageSize", key="maxMessageSize", value=1, least=1024)
 
 
+def test_bi381_a_number_above_its_maximum(refuses):
+    key = "registerNameServerPeriod"
+    refuses("--set", f"{key}=60001", where=f"--set {key}", key=key, value=60001, most=60000)
+
+
 def test_bi70_a_text_that_is_none_of_the_choices(refuses):
     where = "--set flushDiskType"
     refuses("--set", "flushDiskType=LATER", where=where, key="flushDiskType", value="LATER")
