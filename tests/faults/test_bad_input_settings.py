@@ -117,8 +117,8 @@ def test_bi69_a_number_out_of_bounds(refuses):
 
 
 def test_bi381_a_number_above_its_maximum(refuses):
-    key = "registerNameServerPeriod"
-    refuses("--set", f"{key}=60001", where=f"--set {key}", key=key, value=60001, most=60000)
+    key = "sql92BlockFilterValues"
+    refuses("--set", f"{key}=1025", where=f"--set {key}", key=key, value=1025, most=1024)
 
 
 def test_bi70_a_text_that_is_none_of_the_choices(refuses):

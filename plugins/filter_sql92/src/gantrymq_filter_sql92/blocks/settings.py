@@ -23,7 +23,7 @@ SCHEMA: Final = (
     Setting.number(
         VALUES,
         64,
-        f"Maximum number of values of a property in a block of {BLOCK_ENTRIES:,} messages; with more, the block gets no "
+        f"Maximum number of values of a property in a block of {BLOCK_ENTRIES:,} messages; with more, it gets no "
         "filter (GantryMQ's own).",
         at_least=1,
         at_most=BLOCK_ENTRIES,
