@@ -3,6 +3,8 @@
 import asyncio
 import os
 import random
+import time
+import tracemalloc
 
 import pytest
 
@@ -16,6 +18,7 @@ from gantrymq_filter_sql92.blocks.block_filters import BLOCK_ENTRIES, BlockFilte
 from gantrymq_filter_sql92.blocks.keys import keys_of, required_keys
 from gantrymq_filter_sql92.expression import compiled
 from gantrymq_filter_sql92.property_lookup import lookup
+from gantrymq_storage_mmap.reading import message_scan
 from gantrymq_testing.simulated import simulate
 
 SEEDS = range(int(os.environ.get("GANTRYMQ_BLOCK_SEEDS", "20")))
@@ -269,3 +272,42 @@ def test_concurrent_readings_count_each():
         assert rig.filters.hits == 2
 
     run(case)
+
+
+def test_a_body_full_of_what_looks_like_the_property_takes_no_memory():
+    async def case(rig):
+        await put_blocks(rig, "x")
+        texts = [b"b\x01x\x02", b"a\x01y\x02", b"b\x01x\x02a\x01z\x02a\x01\x02", b"xa\x01x\x02", b""]
+        await rig.put(*texts, *[b"b\x01x\x02"] * (BLOCK_ENTRIES - len(texts)), body=b"a\x01" * 5000)
+        await rig.read(rig.filter_of("a = 'p'"))
+        tracemalloc.start()
+        await rig.read(rig.filter_of("a = 'q'"))
+        assert tracemalloc.get_traced_memory()[1] < 10_000_000
+        tracemalloc.stop()
+        for value, count in {"y": 1, "z": 1, "x": BLOCK_ENTRIES, "": 0, "r": 0}.items():
+            hits = rig.filters.hits
+            assert len(await rig.read(rig.filter_of(f"a = '{value}'"))) == count
+            assert rig.filters.hits - hits == (2 if value in {"", "r"} else 1)
+
+    run(case, mappedFileSizeCommitLog=32 << 20)
+
+
+def test_values_of_large_messages_are_collected_in_several_gets(monkeypatch):
+    monkeypatch.setattr(message_scan, "MOST_BYTES", 100_000)
+
+    async def case(rig):
+        await rig.put(*[properties.encode({"a": "x"})] * BLOCK_ENTRIES, body=bytes(1000))
+        await rig.read(rig.filter_of("a = 'p'"))
+        got = await get(rig, "a = 'q'")
+        assert 50 < got.next_offset <= 100
+        await rig.read(rig.filter_of("a = 'q'"))
+        await rig.read(rig.filter_of("a = 'r'"))
+        assert rig.filters.hits == 1
+
+    run(case, mappedFileSizeCommitLog=2 << 20)
+
+
+def test_the_keys_of_a_long_value_that_is_nearly_a_number_are_found_at_once():
+    began = time.process_time()
+    assert len(keys_of(b"1" * 16_000 + b"x")) == 1
+    assert time.process_time() - began < 0.5

@@ -21,7 +21,7 @@ from gantrymq.errors import GantryError
 Value = str | int | float | bool | None  # int: also Long
 
 _WHOLE = re.compile(r"[+-]?\d+")
-DECIMAL = r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?[fFdD]?"
+DECIMAL = r"[+-]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][+-]?[0-9]+)?[fFdD]?"
 HEXADECIMAL = r"([+-]?)(0[xX](?:[0-9a-fA-F]+\.?|[0-9a-fA-F]*\.[0-9a-fA-F]+)[pP][+-]?[0-9]+)[fFdD]?"
 JAVA_BLANKS = "".join(map(chr, range(0x21)))
 _DECIMAL = re.compile(DECIMAL)

@@ -26,7 +26,7 @@ import struct
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Sequence
 from functools import lru_cache, partial
-from itertools import compress, repeat
+from itertools import accumulate, compress, repeat
 from operator import add
 from typing import Final, cast
 
@@ -51,6 +51,7 @@ SLICE_BYTES: Final = 256 * 1024  # of records; keeps at most `MOST_SPREAD` times
 
 _HEAD = struct.Struct(">4xI28xi44xi")  # of HEAD_V4: magic, sys flag, body length
 _SEPARATOR = 2  # between properties
+_MOST_PROPERTIES = 0xFFFF  # bytes; their length is a short
 _HOST_BITS = BORN_HOST_V6 | STORE_HOST_V6
 _NO_HEAD = (0, 0, 0)
 _BODY_AT = HEAD_V4.size
@@ -100,7 +101,7 @@ class MessageScan:
         skipping = cast(SkippingFilter, match) if part is not None and 0 not in passing else None
         narrowed = None
         if part is not None and skipping is not None and not self._searched(entries, match.needles):
-            narrowed = skipping.narrowed(part, first + known, partial(self._values, entries, first))
+            narrowed = skipping.narrowed(part, first + _in_one_turn(entries), partial(self._values, entries, first))
         alone = _far_apart(entries, indexes)
         if narrowed is not None:
             indexes, known = [offset - first for offset in narrowed[0]], narrowed[1] - first
@@ -301,6 +302,13 @@ def _places(count: int) -> struct.Struct:
     return struct.Struct(">" + "qi8x" * count)
 
 
+def _in_one_turn(entries: bytes) -> int:
+    """Return how many of packed *entries* have `MOST_BYTES` of records, at least one."""
+    count = len(entries) // ENTRY_BYTES
+    sizes = accumulate(_places(count).unpack(entries)[1::2])
+    return max(1, bisect_right(list(sizes), MOST_BYTES))
+
+
 def _far_apart(entries: bytes, indexes: Sequence[int]) -> bool:
     """Return whether blocks of the log would contain few of the records at *indexes* of *entries*."""
     count = len(indexes)
@@ -334,21 +342,42 @@ def _holds_one(data: bytes, needles: tuple[bytes, ...], start: int, end: int) ->
 
 
 def _values_in(data: bytes, mark: bytes, start: int, stop: int) -> tuple[set[bytes], bytes]:
-    """Return the value after *mark* in the record at *start*, or all such values if it is not certain which one counts.
+    """Return the value after *mark* in the record at *start*; a body may look as if it had the property.
 
-    Also return the rest of the record from the property on that counts; empty if that is not certain.
+    Also return the rest of the record from the property on: any record that ends so has the same value. It is empty if
+    the property is the first one, or absent.
     """
-    found: set[bytes] = set()
-    at = data.rfind(mark, start, stop)
-    while at >= 0:
-        value_at = at + len(mark)
-        value_end = data.find(b"\x02", value_at, stop)
-        value = data[value_at : value_end if value_end >= 0 else stop]
-        found.add(value)
-        if value and data[at - 1] == _SEPARATOR:  # the last pair that is not empty counts
-            return found, data[at - 1 : stop]
-        at = data.rfind(mark, start, at)
-    return found, b""
+    at = data.rfind(mark, max(start, stop - _MOST_PROPERTIES), stop)
+    if at > start and data[at - 1] == _SEPARATOR:
+        value = _value_at(data, at + len(mark), stop)
+        if value:  # the last pair that is not empty counts
+            return {value}, data[at - 1 : stop]
+    text = _properties_in(data, start, stop) if at >= 0 else None
+    if text is None:  # no property, or no record
+        return set(), b""
+    later = text.rfind(b"\x02" + mark)
+    while later >= 0:
+        value = _value_at(text, later + 1 + len(mark), len(text))
+        if value:
+            return {value}, b""
+        later = text.rfind(b"\x02" + mark, 0, later)
+    return {_value_at(text, len(mark), len(text))} if text.startswith(mark) else set(), b""
+
+
+def _properties_in(data: bytes, start: int, stop: int) -> bytes | None:
+    """Return the properties of the record at *start*, None if there is no record."""
+    magic, flags, body_bytes = _HEAD.unpack_from(data, start)
+    topic_at = start + _BODY_AT + body_bytes
+    if magic == MAGIC_V1 and not flags & _HOST_BITS and body_bytes >= 0 and topic_at < stop:
+        begin = topic_at + 3 + data[topic_at]
+        if begin <= stop and begin + (data[begin - 2] << 8 | data[begin - 1]) == stop:
+            return data[begin:stop]
+    return _unusual_properties(data, start, stop - start)
+
+
+def _value_at(data: bytes, start: int, stop: int) -> bytes:
+    end = data.find(b"\x02", start, stop)
+    return data[start : end if end >= 0 else stop]
 
 
 def _unusual_properties(data: bytes, position: int, size: int) -> bytes | None:
