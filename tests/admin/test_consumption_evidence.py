@@ -55,6 +55,7 @@ def holding(first):
         ({**BEHIND, "positions": (holding(41),)}, Reason.HANDED_OUT, "handed_out_held"),
         ({**BEHIND, "positions": (holding(40),)}, Reason.HANDED_OUT, "handed_out_near"),
         ({**BEHIND, "pulled": 42, "members": ("c1",)}, Reason.HANDED_OUT, "handed_out_pulled"),
+        ({"pulled": 42, "members": ("c1",)}, Reason.HANDED_OUT, "handed_out_first"),
         ({**BEHIND, "pulled": 42}, Reason.NOT_YET, "not_yet_pulled"),
         ({**BEHIND, "tries": (Try("10.0.0.1", 1),)}, Reason.HANDED_OUT, "handed_out_tried"),
         (BEHIND, Reason.NOT_YET, "not_yet"),

@@ -84,9 +84,10 @@ def _handed_out(message: MessageFacts, found: Verdict) -> Evidence:
     if found.attempt is not None:
         values = {"client": found.attempt.client_host, "time_at": found.attempt.began_ms}
         return Evidence("handed_out_tried", values)
-    return Evidence(
-        "handed_out_pulled", {"offset": offset, "pulled": facts.pulled or 0, "committed": facts.committed or 0}
-    )
+    pulled: dict[str, Value] = {"offset": offset, "pulled": facts.pulled or 0}
+    if facts.committed is None:
+        return Evidence("handed_out_first", pulled)
+    return Evidence("handed_out_pulled", {**pulled, "committed": facts.committed})
 
 
 def _not_yet(message: MessageFacts, found: Verdict) -> Evidence:
