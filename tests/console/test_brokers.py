@@ -82,6 +82,8 @@ def test_a_refusal_is_told_in_the_readers_language(gantrymq_broker, monkeypatch,
             page = visitor.get(path)
             assert ("/store 所在磁盘已使用 96.1%" in page.text) is told
             assert '<span lang="en">the disk of /store is full' in page.response.text
+            folded = '</summary><span lang="en">the disk of /store is full' in page.response.text
+            assert folded is told, "words without a translation are not folded"
 
 
 def test_no_state_says_that_all_is_well_while_the_disk_makes_a_broker_refuse(visitor, name, monkeypatch):
