@@ -6,7 +6,6 @@ the reasons.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from contextlib import suppress
 from typing import Any, Final, cast
@@ -35,7 +34,6 @@ EXPLAIN_GROUP: Final = cast(RequestCode, 65021)
 ON_A_SLAVE: Final = "on-a-slave"
 NOT_FOLLOWING: Final = "slave-not-following"
 TOPIC_MISSING: Final = "topic-missing"
-_MISSING: Final = re.compile(r"members subscribe to topic (\S+), which ")  # of older brokers, which send no values
 
 
 @header_of(EXPLAIN_GROUP)
@@ -155,10 +153,7 @@ def without_topics_of_others(found: Mapping[str, GroupExplanation]) -> dict[str,
     there = {queue.topic for each in found.values() for queue in each.queues}
 
     def elsewhere(reason: Reason) -> bool:
-        if reason.reason != TOPIC_MISSING:
-            return False
-        named = None if reason.values else _MISSING.match(reason.sentence)
-        return (named[1] if named else reason.values.get("topic")) in there
+        return reason.reason == TOPIC_MISSING and reason.values.get("topic") in there
 
     return {
         key: attrs.evolve(each, diagnosis=tuple(reason for reason in each.diagnosis if not elsewhere(reason)))
