@@ -33,7 +33,7 @@ BLOCK_ENTRIES: Final = 1024
 ERROR_RATE: Final = 0.01
 MOST_LOOKUPS: Final = 256  # keys looked up by one pull: 1 ms
 BLOCKS_AHEAD: Final = 4  # blocks after the first candidate that one pull may reach
-STEP_ENTRIES: Final = 80  # entries whose values are collected at a time while these change often
+STEP_ENTRIES: Final = 16  # fewest entries whose values are collected at a time
 MOST_VALUE_BYTES: Final = 16 * 1024  # of the values of a block
 EACH_BYTES: Final = 300  # memory of a block without values
 BLOOM_BYTES: Final = 900  # memory of a Bloom filter besides its bits
@@ -188,7 +188,9 @@ class BlockFilters:
         runs: list[tuple[int, set[bytes]]] = []
         at = begin
         while at < end:
-            step = min(at + STEP_ENTRIES, end) if 4 * len(runs) >= at - begin else end
+            step = end
+            if 4 * len(runs) >= at - begin:  # values change often: stop soon after there are too many
+                step = min(at + max(self._most_values + 1 - len(state.values), STEP_ENTRIES), end)
             more = values(key.name, at, step)
             if more is None:  # the next reading tries again
                 self._put(key, _SCANNED)

@@ -305,6 +305,10 @@ def _places(count: int) -> struct.Struct:
 def _in_one_turn(entries: bytes) -> int:
     """Return how many of packed *entries* have `MOST_BYTES` of records, at least one."""
     count = len(entries) // ENTRY_BYTES
+    first, *_ = ENTRY.unpack_from(entries)
+    last, size, _ = ENTRY.unpack_from(entries, len(entries) - ENTRY_BYTES)
+    if 0 <= last - first <= MOST_BYTES - size:
+        return count
     sizes = accumulate(_places(count).unpack(entries)[1::2])
     return max(1, bisect_right(list(sizes), MOST_BYTES))
 
