@@ -108,3 +108,17 @@ def test_a_handler_of_the_environment_is_kept():
 def test_a_long_table_has_the_characters_of_its_encoding():
     done = run_in_shell("table", "", PYTHONIOENCODING="latin-1")
     assert done.stdout.splitlines()[2].strip(b" -") == b""
+
+
+CLEARED = """
+from gantrymq.cli import standard_streams
+with standard_streams.prepared_streams():
+    print("written")
+for name in list(vars(standard_streams)):  # as the interpreter does at its end, before it flushes the streams
+    setattr(standard_streams, name, None)
+"""
+
+
+def test_the_last_flush_of_the_interpreter_needs_no_globals():
+    ended = subprocess.run([sys.executable, "-c", CLEARED], capture_output=True, text=True, check=False)
+    assert (ended.returncode, ended.stdout, ended.stderr) == (0, "written\n", "")

@@ -22,30 +22,36 @@ class OutputNotWritten(GantryError):
 
 
 class _Output(io.TextIOWrapper):
-    """stdout that raises `OutputNotWritten` for failed writes, except to a pipe whose reader has left."""
+    """stdout that raises `OutputNotWritten` for failed writes, except to a pipe whose reader has left.
+
+    The interpreter flushes it last, when the globals of modules may be None already: only failures use any.
+    """
 
     def write(self, text: str, /) -> int:
         """Write or buffer *text*."""
         if text == "":  # click probes streams with it and ignores the error
             return 0
-        with _output_errors(self.fileno()):
+        try:
             return super().write(text)
+        except BrokenPipeError:
+            raise
+        except OSError as problem:
+            raise _not_written(problem, self.fileno()) from None
 
     def flush(self) -> None:
         """Write what is buffered."""
-        with _output_errors(self.fileno()):
+        try:
             super().flush()
+        except BrokenPipeError:
+            raise
+        except OSError as problem:
+            raise _not_written(problem, self.fileno()) from None
 
 
-@contextmanager
-def _output_errors(descriptor: int) -> Iterator[None]:
-    try:
-        yield
-    except BrokenPipeError:
-        raise
-    except OSError as problem:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), descriptor)  # later writes, and the interpreter's flush, succeed
-        raise OutputNotWritten(f"stdout cannot be written: {problem.strerror}") from None
+def _not_written(problem: OSError, descriptor: int) -> OutputNotWritten:
+    """Return the error; later writes go to the null device, so that the interpreter's flush succeeds."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), descriptor)
+    return OutputNotWritten(f"stdout cannot be written: {problem.strerror}")
 
 
 @contextmanager
