@@ -3,6 +3,7 @@ the compiled or Python functions in use. Hypothesis tries the same examples each
 
 import asyncio
 import gc
+import logging
 import os
 import re
 import sys
@@ -116,3 +117,16 @@ def longest_step(monkeypatch):
     monkeypatch.setattr(asyncio.Handle, "_run", measured)
     yield longest
     gc.set_threshold(*thresholds)
+
+
+@pytest.fixture(autouse=True)
+def same_root_logger():
+    """Remove what a command in this process adds to the root logger: it would bound the records of other tests."""
+    root, last = logging.getLogger(), logging.lastResort
+    handlers, level, filters = root.handlers[:], root.level, last.filters[:]
+    yield
+    for handler in root.handlers[:]:
+        if handler not in handlers:
+            handler.close()
+    root.handlers[:], last.filters[:] = handlers, filters
+    root.setLevel(level)

@@ -10,16 +10,8 @@ from gantrymq.cli.server_process import set_up_logs
 
 @pytest.fixture
 def root_logger():
-    """The root logger, put back afterwards."""
-    root = logging.getLogger()
-    handlers, level = root.handlers[:], root.level
-    yield root
-    for handler in root.handlers[:]:
-        if handler not in handlers:
-            root.removeHandler(handler)
-            handler.close()
-    root.handlers[:] = handlers
-    root.setLevel(level)
+    """The root logger, which `same_root_logger` restores."""
+    return logging.getLogger()
 
 
 def test_logs_go_to_stderr_from_the_level_on(root_logger, capsys):
