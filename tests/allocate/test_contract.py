@@ -2,7 +2,7 @@
 
 from functools import partial
 
-from gantrymq_allocate.catalog import PLAIN, nearby
+from gantrymq_allocate.catalog import PLAIN, SHARING, nearby
 from gantrymq_testing import AllocationContract
 
 ROOM_BROKERS = ("hz-a", "hz-b", "sh-a", "bj-a")
@@ -10,7 +10,7 @@ ROOM_CLIENTS = ("hz-10.0.0.1@1", "hz-10.0.0.2@2", "hz-10.0.0.3@3", "sh-10.0.1.1@
 
 
 class TestAveragely(AllocationContract):
-    make_strategy = partial(PLAIN["AVG"], {})
+    make_strategy = partial(SHARING["AVG"], {})
 
 
 class TestAveragelyByCircle(AllocationContract):

@@ -17,7 +17,7 @@ STRATEGIES = sorted({case["strategy"] for case in CASES})
 
 def build(strategy, settings):
     name, _, inner = strategy.partition("-")
-    return nearby(settings, inner) if inner else PLAIN[name](settings)
+    return nearby(settings, inner) if inner else (PLAIN | SHARING)[name](settings)
 
 
 @pytest.mark.parametrize("strategy", STRATEGIES)

@@ -4,7 +4,7 @@ import pytest
 
 from gantrymq.errors import ConfigError
 from gantrymq.model.queue import MessageQueue
-from gantrymq_allocate.catalog import PLAIN, nearby
+from gantrymq_allocate.catalog import PLAIN, SHARING, nearby
 from gantrymq_allocate.queue_list import parse_previous, parse_queues
 
 REFUSED = [
@@ -37,7 +37,7 @@ REFUSED = [
 @pytest.mark.parametrize(("name", "settings", "sentence"), REFUSED)
 def test_refuses_with_one_sentence(name, settings, sentence):
     with pytest.raises(ConfigError) as caught:
-        PLAIN[name](settings)
+        (PLAIN | SHARING)[name](settings)
     assert sentence in str(caught.value)
     assert "\n" not in str(caught.value)
 

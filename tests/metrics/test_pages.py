@@ -274,8 +274,6 @@ def test_today_is_told_from_yesterday(beside, scrape):
 
 
 def test_members_of_consumer_groups_are_counted(beside, scrape):
-    pytest.importorskip("gantrymq_allocate")
-
     async def join(cluster, service):
         await cluster.create_topic("Orders", 1)
         async with (

@@ -71,7 +71,6 @@ async def set_mode(client, mode, topic="T", group="CG"):
 
 
 def test_a_group_pulls_until_it_is_told_to_pop_and_that_outlives_a_restart(popped):
-    pytest.importorskip("gantrymq_allocate")
     pytest.importorskip("gantrymq_storage_mmap")
 
     async def main(client):
@@ -136,8 +135,6 @@ def test_setting_a_mode_creates_no_group_where_groups_are_not_created_automatica
 
 
 def test_settings_say_how_groups_read_for_which_nothing_was_set(popped):
-    pytest.importorskip("gantrymq_allocate")
-
     async def main(client):
         await client.ask(34, None, heartbeat("c1"))
         await client.ask(34, None, heartbeat("c2"))

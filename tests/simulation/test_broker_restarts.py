@@ -6,7 +6,6 @@ each member notices. No member leaves, so a queue consumed by two members, or a 
 
 import asyncio
 from collections import Counter, defaultdict
-from importlib.util import find_spec
 
 import pytest
 from simulation_rig.machines import Machine, broker, name_server
@@ -18,7 +17,6 @@ from gantrymq.model.topic import TopicConfig
 from gantrymq_testing.simulated import SimulatedProcess, simulate
 
 pytestmark = [
-    pytest.mark.skipif(find_spec("gantrymq_allocate") is None, reason="needs gantrymq-allocate"),
     pytest.mark.filterwarnings("ignore:coroutine .* was never awaited:RuntimeWarning"),  # of a process that was killed
 ]
 

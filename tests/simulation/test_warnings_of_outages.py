@@ -3,7 +3,6 @@
 import asyncio
 import logging
 from collections import Counter
-from importlib.util import find_spec
 
 import pytest
 from simulation_rig.machines import broker, name_server
@@ -14,7 +13,6 @@ from gantrymq.model.topic import TopicConfig
 from gantrymq_testing.simulated import SimulatedProcess, simulate
 
 pytestmark = [
-    pytest.mark.skipif(find_spec("gantrymq_allocate") is None, reason="needs gantrymq-allocate"),
     pytest.mark.filterwarnings("ignore:coroutine .* was never awaited:RuntimeWarning"),  # of a process that was killed
 ]
 

@@ -117,6 +117,17 @@ def kit(tmp_path_factory):
     return Kit(folder)
 
 
+@pytest.fixture(scope="session")
+def alone(kit, tmp_path_factory):
+    """Another virtual environment, for which pip was given one name: gantrymq."""
+    folder = tmp_path_factory.mktemp("alone")
+    subprocess.run([sys.executable, "-m", "venv", "--without-pip", folder / "venv"], check=True)
+    made = Kit(folder)
+    problem = made.pip("install", "--find-links", kit.folder / "wheels", "gantrymq")
+    assert not problem, problem
+    return made
+
+
 @pytest.fixture
 def serve(kit, tmp_path):
     """Start a server on the test's store; call it again after the last one has ended."""

@@ -75,7 +75,7 @@ def gantry_register_allocations(registry: AllocationRegistry) -> None:
     """Add queue allocation strategies by name.
 
     When: once, in clients and at broker start. Runs: at each rebalance.
-    Errors: a name added twice raises PluginConflict.
+    Errors: a name added twice, or AVG, which core has, raises PluginConflict.
     """
 
 

@@ -72,8 +72,9 @@ def test_who_reads_for_a_group_keeps_its_place_and_its_counters(run):
         assert broker.metrics.got_per_s("A") == broker.metrics.got_per_s("A", "CG") == pytest.approx(0.1, rel=0.01)
         assert broker.metrics.got_per_s("A", "New") == 0
         assert [each.queue_id for each in await broker.registration.cluster_queues("A")] == [0]
-        with pytest.raises(RequestRefused, match="no installed plugin offers the allocation strategy AVG"):
-            broker.allocation("AVG")
+        with pytest.raises(RequestRefused, match="no installed plugin offers the allocation strategy STICKY"):
+            broker.allocation("STICKY")
+        assert broker.allocation("AVG").name == "AVG"
 
     run(main)
 

@@ -248,7 +248,7 @@ def test_a_broker_that_denies_what_is_not_its_own_is_not_called_a_name_server(as
 
 
 @pytest.mark.parametrize("kind", ["producer", "reader", "consumer", "wait_ready"])
-def test_a_client_that_is_given_a_broker_for_a_name_server_says_so(simulate, cluster, strategy, caplog, kind):
+def test_a_client_that_is_given_a_broker_for_a_name_server_says_so(simulate, cluster, caplog, kind):
     async def work(world):
         async with cluster(world, "a") as c, Client("a:10911", world=world) as client:
             if kind == "consumer":

@@ -17,8 +17,6 @@ from gantrymq.client.sending.producer_settings import Batching
 from gantrymq.client.sending.validation import check_message
 from gantrymq.client.sync import Client as SyncClient
 
-pytestmark = pytest.mark.usefixtures("strategy")
-
 WRONG = [5, -1, 2.5, Decimal(5), None, "a", "", b"x", ["a"], ["a", "b"], {"a": 1}, object(), True, float("nan")]
 CLIENTS = [
     kind

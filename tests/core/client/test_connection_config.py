@@ -22,8 +22,6 @@ from gantrymq.client.reading.reader import ReaderOptions, ReaderSettings
 from gantrymq.client.sending.producer_settings import ProducerSettings
 from gantrymq.errors import ClientError, InvalidParameter
 
-pytestmark = pytest.mark.usefixtures("strategy")
-
 MADE = {
     Client: lambda client, **options: Client(**options),
     Producer: lambda client, **options: client.producer("P", **options),

@@ -13,8 +13,6 @@ from gantrymq.errors import BrokerRefused, ClientError, ConfigError, InvalidPara
 from gantrymq.remoting import command
 from gantrymq.remoting.codes import RequestCode
 
-pytestmark = pytest.mark.usefixtures("strategy")
-
 ACCOUNT = Credentials("ak", "sk12345678", "a-token")
 ACCESS, SECRET, TOKEN = "GANTRYMQ_ACCESS_KEY", "GANTRYMQ_SECRET_KEY", "GANTRYMQ_SECURITY_TOKEN"
 SEND, PULL, BEAT = RequestCode.SEND_MESSAGE_V2, RequestCode.PULL_MESSAGE, RequestCode.HEART_BEAT

@@ -33,8 +33,6 @@ from gantrymq.model.queue import MessageQueue
 from gantrymq.remoting.codes import RequestCode
 from gantrymq.remoting.command import Command
 
-pytestmark = pytest.mark.usefixtures("strategy")
-
 QUEUE = MessageQueue("T", "a", 0)
 LIMIT_S = 120.0
 ROUTE = RequestCode.GET_ROUTEINFO_BY_TOPIC

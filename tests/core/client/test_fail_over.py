@@ -11,8 +11,6 @@ from gantrymq.client import Client
 from gantrymq.remoting.codes import RequestCode
 from gantrymq.remoting.command import Command
 
-pytestmark = pytest.mark.usefixtures("strategy")
-
 CLIENT = {"client_ip": "10.0.0.1", "instance_name": "one"}
 CLIENT_ID = "10.0.0.1@one"
 PULL, COMMIT = RequestCode.PULL_MESSAGE, RequestCode.UPDATE_CONSUMER_OFFSET

@@ -13,8 +13,6 @@ from gantrymq.model.queue import MessageQueue
 from gantrymq.remoting.codes import RequestCode
 from gantrymq.remoting.command import Command
 
-pytestmark = pytest.mark.usefixtures("strategy")
-
 BEAT, PULL, MEMBERS, SEND = (
     RequestCode.HEART_BEAT,
     RequestCode.PULL_MESSAGE,

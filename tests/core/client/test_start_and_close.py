@@ -15,11 +15,6 @@ STEP_S = 0.0002
 MOST_STEPS = 60
 
 
-@pytest.fixture(autouse=True)
-def _strategy(strategy):
-    """Used if no plugin offers one."""
-
-
 async def hung_server(world):
     return await world.network.listen("web", 8080, asyncio.Protocol)
 

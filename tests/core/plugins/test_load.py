@@ -9,6 +9,7 @@ from gantrymq.commands.imported import ImportedCommand
 from gantrymq.config import Setting
 from gantrymq.errors import PluginConflict, PluginError
 from gantrymq.hooks import hookimpl
+from gantrymq.model.averagely import averagely
 from gantrymq.plugins import Plugins, PluginState, load_plugins
 from gantrymq.plugins.kinds import KINDS
 from gantrymq.plugins.registries import FactoryRegistry
@@ -89,7 +90,7 @@ def test_every_kind_is_collected_under_its_name():
     assert found.stores == {"st": factory}
     assert found.dispatchers == {"di": factory}
     assert found.filters == {"fi": plain_factory}
-    assert found.allocations == {"al": factory}
+    assert found.allocations == {"AVG": averagely, "al": factory}
     assert found.transactions == {"tr": plain_factory}
     assert found.interceptors == (early, late)
     assert found.gates == (gate,)
@@ -219,6 +220,12 @@ def test_two_claims_on_a_name_conflict_and_both_plugins_are_named():
     )
     with pytest.raises(PluginConflict, match="the plugins one and two both register store same; uninstall one of them"):
         load(one, two)
+
+
+def test_the_allocation_strategy_of_core_exists_without_a_plugin_and_no_plugin_replaces_it():
+    assert list(load().allocations) == ["AVG"]
+    with pytest.raises(PluginConflict, match="plugin example registers the allocation AVG, which belongs to gantrymq"):
+        load(plugin(gantry_register_allocations=lambda registry: registry.add("AVG", averagely)))
 
 
 def test_two_interceptors_of_one_order_conflict():

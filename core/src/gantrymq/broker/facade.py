@@ -8,7 +8,7 @@ from typing import Any
 from gantrymq.broker.metrics import MetricsReader
 from gantrymq.broker.parts import Parts
 from gantrymq.broker.wire.router import RequestRouter
-from gantrymq.errors import RequestNotSupported, RequestRefused, install_command
+from gantrymq.errors import PluginError, RequestNotSupported, RequestRefused, install_command
 from gantrymq.interfaces import AllocationStrategy
 from gantrymq.world.folders import make_durable_dirs
 
@@ -37,15 +37,11 @@ class BrokerFacade:
     def allocation(self, name: str) -> AllocationStrategy:
         """Return an allocation strategy with its default settings."""
         if name not in self._strategies:
-            offered = self._plugins.allocations
-            if name not in offered:
-                known = ", ".join(sorted(offered)) or "none"
-                raise RequestRefused(
-                    1,
-                    f"no installed plugin offers the allocation strategy {name} (there is {known}); install one with: "
-                    + install_command("gantrymq-allocate"),
-                )
-            self._strategies[name] = offered[name]({})
+            try:
+                factory = self._plugins.allocation(name)
+            except PluginError as problem:
+                raise RequestRefused(problem.response_code, str(problem)) from None
+            self._strategies[name] = factory({})
         return self._strategies[name]
 
     def service(self, name: str) -> Any:

@@ -11,6 +11,7 @@ from typing import Any, Final
 
 import attrs
 
+from gantrymq.plugins.loaded import ALLOCATIONS_OF_CORE
 from gantrymq.plugins.registries import (
     CommandRegistry,
     FactoryRegistry,
@@ -46,7 +47,7 @@ KINDS: Final = (  # in order of the hook calls
     HookKind("stores", _factories("StoreContext"), "store"),
     HookKind("dispatchers", _factories("StoreContext"), "dispatcher"),
     HookKind("filters", _factories(), "filter"),
-    HookKind("allocations", _factories("dict"), "allocation"),
+    HookKind("allocations", partial(FactoryRegistry, takes="dict", of_core=ALLOCATIONS_OF_CORE), "allocation"),
     HookKind("transactions", _factories(), "transaction service"),
     HookKind("interceptors", OrderedRegistry, "interceptor with order"),
     HookKind("gates", NamedListRegistry, "gate"),

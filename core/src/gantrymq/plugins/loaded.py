@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import attrs
 
 from gantrymq.commands.imported import ImportedCommand
 from gantrymq.config import Setting, Settings
 from gantrymq.errors import PluginError, install_command
+from gantrymq.model.averagely import Averagely, averagely
 
 if TYPE_CHECKING:
     import click
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
 
 STORE_TO_INSTALL = "gantrymq-storage-mmap"
 ALLOCATION_TO_INSTALL = "gantrymq-allocate"
+ALLOCATIONS_OF_CORE: Final[Mapping[str, Callable[[dict[str, str]], AllocationStrategy]]] = {Averagely.name: averagely}
 
 
 class PluginState(enum.Enum):
@@ -65,7 +67,7 @@ class Plugins:
     stores: Mapping[str, Callable[[StoreContext], MessageStore]] = attrs.field(factory=dict)
     dispatchers: Mapping[str, Callable[[StoreContext], Dispatcher]] = attrs.field(factory=dict)
     filters: Mapping[str, Callable[[], FilterType]] = attrs.field(factory=dict)
-    allocations: Mapping[str, Callable[[dict[str, str]], AllocationStrategy]] = attrs.field(factory=dict)
+    allocations: Mapping[str, Callable[[dict[str, str]], AllocationStrategy]] = ALLOCATIONS_OF_CORE
     transactions: Mapping[str, Callable[[], TransactionService]] = attrs.field(factory=dict)
     interceptors: tuple[Interceptor, ...] = ()  # in ascending order
     gates: tuple[Gate, ...] = ()
@@ -102,10 +104,9 @@ class Plugins:
         """
         if name in self.allocations:
             return self.allocations[name]
-        there = f"there is {', '.join(self.allocations)}" if self.allocations else "there is none"
         raise PluginError(
-            f"no installed plugin offers the allocation strategy {name} ({there}); RocketMQ's are installed with: "
-            + install_command(ALLOCATION_TO_INSTALL)
+            f"no installed plugin offers the allocation strategy {name} (there is {', '.join(self.allocations)}); "
+            f"RocketMQ's others are installed with: {install_command(ALLOCATION_TO_INSTALL)}"
         )
 
 

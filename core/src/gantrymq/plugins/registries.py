@@ -7,7 +7,7 @@ signatures of `gantrymq.interfaces.registries`.
 from __future__ import annotations
 
 import inspect
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from gantrymq.commands.imported import ImportedCommand
@@ -62,10 +62,17 @@ class Registry(Generic[K, V]):
 class FactoryRegistry(Registry[str, Any]):
     """Factories by name: stores, dispatchers, filter types, strategies, transaction services, authorizers."""
 
-    def __init__(self, kind: str, takes: str = "") -> None:
-        """*takes*: the class of the only argument of a factory; empty for none."""
+    def __init__(self, kind: str, takes: str = "", of_core: Mapping[str, Any] | None = None) -> None:
+        """Create the registry.
+
+        Args:
+            kind: as for `Registry`.
+            takes: the class of the only argument of a factory; empty for none.
+            of_core: factories that exist without any plugin.
+        """
         super().__init__(kind)
         self._takes = takes
+        self._of_core = of_core or {}
 
     def add(self, name: str, factory: Any) -> None:
         """Register *factory* under *name*. Raises PluginError if it cannot be called with its argument."""
@@ -82,7 +89,13 @@ class FactoryRegistry(Registry[str, Any]):
                 f"plugin {self.owner}: the factory of the {self.kind} {name} is called with {arguments}, and {shown} "
                 f"does not accept that: {problem}"
             ) from None
+        if name in self._of_core:
+            raise PluginConflict(f"plugin {self.owner} registers the {self.kind} {name}, which belongs to gantrymq")
         self.put(name, factory)
+
+    def collected(self) -> dict[str, Any]:
+        """Return the factories of core, then those of plugins sorted by name."""
+        return {**self._of_core, **self.as_dict()}
 
 
 class OrderedRegistry(Registry[int, Any]):

@@ -2,7 +2,7 @@
 
 | name | settings |
 |---|---|
-| AVG, AVG_BY_CIRCLE | none |
+| AVG_BY_CIRCLE | none |
 | CONSISTENT_HASH | virtual_nodes |
 | MACHINE_ROOM | rooms |
 | MACHINE_ROOM_NEARBY | inner, separator, and settings of the inner strategy |
@@ -10,7 +10,8 @@
 | CONFIG | queues |
 | STICKY | previous |
 
-An unknown setting, or an invalid value, raises ConfigError with one sentence.
+AVG, which is core's, can be an inner strategy. An unknown setting, or an invalid value, raises ConfigError with one
+sentence.
 """
 
 from __future__ import annotations
@@ -18,7 +19,8 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from gantrymq.interfaces import AllocationStrategy
-from gantrymq_allocate.averagely import Averagely, AveragelyByCircle
+from gantrymq.model.averagely import Averagely, averagely
+from gantrymq_allocate.by_circle import AveragelyByCircle
 from gantrymq_allocate.consistent_hash import DEFAULT_VIRTUAL_NODES, ConsistentHash
 from gantrymq_allocate.machine_room import Configured, MachineRoom
 from gantrymq_allocate.nearby import MachineRoomNearby
@@ -28,12 +30,6 @@ from gantrymq_allocate.sticky import Sticky
 
 MAX_VIRTUAL_NODES = 10_000
 DEFAULT_SEPARATOR = "-"
-
-
-def averagely(settings: dict[str, str]) -> Averagely:
-    """Create AVG. Raises ConfigError if there is any setting."""
-    StrategySettings("AVG", settings).finish()
-    return Averagely()
 
 
 def averagely_by_circle(settings: dict[str, str]) -> AveragelyByCircle:
@@ -74,16 +70,17 @@ def sticky(settings: dict[str, str]) -> Sticky:
     return Sticky(previous)
 
 
-SHARING: dict[str, Callable[[dict[str, str]], AllocationStrategy]] = {
-    "AVG": averagely,
+_SHARING_HERE: dict[str, Callable[[dict[str, str]], AllocationStrategy]] = {
     "AVG_BY_CIRCLE": averagely_by_circle,
     "CONSISTENT_HASH": consistent_hash,
     "STICKY": sticky,
 }
+
+SHARING: dict[str, Callable[[dict[str, str]], AllocationStrategy]] = {Averagely.name: averagely, **_SHARING_HERE}
 """Strategies that distribute any given queues, and so can be the inner strategy of another one."""
 
 PLAIN: dict[str, Callable[[dict[str, str]], AllocationStrategy]] = {
-    **SHARING,
+    **_SHARING_HERE,
     "CONFIG": configured,
     "MACHINE_ROOM": machine_room,
 }

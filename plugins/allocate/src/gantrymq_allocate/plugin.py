@@ -11,7 +11,7 @@ from gantrymq_allocate.catalog import PLAIN, SHARING, nearby
 
 @hookimpl
 def gantry_register_allocations(registry: AllocationRegistry) -> None:
-    """Register all strategies by RocketMQ's names, MACHINE_ROOM_NEARBY both with and without the inner name."""
+    """Register RocketMQ's strategies but AVG, and STICKY; MACHINE_ROOM_NEARBY with and without an inner name."""
     for name, factory in PLAIN.items():
         registry.add(name, factory)
     registry.add("MACHINE_ROOM_NEARBY", nearby)
