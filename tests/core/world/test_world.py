@@ -24,7 +24,8 @@ def test_real_time_passes():
 def test_timers_and_sleep_keep_their_order(run):
     async def main(world):
         order = []
-        # uvloop runs timers that are due before calls without delay: the process may pause for a few ms between two lines
+        # uvloop runs timers that are due before calls without delay: the process may pause for some ms between two
+        # lines
         world.clock.call_later(0.2, order.append, "second")
         world.clock.call_later(0, order.append, "first")
         world.clock.call_later(0.1, order.append, "cancelled").cancel()
