@@ -24,6 +24,7 @@ class Failing:
 
     def __init__(self, broker):
         self.inner, self.store, self.world = broker, broker.store, broker.world
+        self.store_capabilities = broker.store_capabilities
         self.topics, self.messages = broker.topics, self
         self.failures = []
 

@@ -122,7 +122,8 @@ class RigBroker:
             on_deleted=lambda callback: lambda: None,
         )
         self.role = SimpleNamespace(current=Role.MASTER)
-        self.messages = self
+        self.messages, self.offset_at = self, log.offset_at
+        self.store_capabilities = log  # `view` and `dropped_at`
 
     async def get(self, queue, queue_offset, limit):
         found = self.log.queues_by_name.get(queue, [])[queue_offset : queue_offset + self.log.random.randrange(1, 5)]

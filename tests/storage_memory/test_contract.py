@@ -1,5 +1,7 @@
+from types import SimpleNamespace
+
 from gantrymq.config import Setting, Settings
-from gantrymq.interfaces import StoreContext
+from gantrymq.interfaces import MessageStore, StoreContext
 from gantrymq_storage_memory import MemoryStore
 from gantrymq_testing import RawLogContract, StoreContract
 
@@ -19,3 +21,14 @@ class TestMemoryStore(MemoryStoreCases, StoreContract):
 
 class TestMemoryRawLog(MemoryStoreCases, RawLogContract):
     pass
+
+
+class TestMinimalStore(MemoryStoreCases, StoreContract):
+    """The tests of optional interfaces are skipped."""
+
+    def make_store(self, world, root, **settings):
+        inner, store = super().make_store(world, root, **settings), SimpleNamespace()
+        for name in vars(MessageStore):
+            if not name.startswith("_"):
+                setattr(store, name, getattr(inner, name))
+        return store

@@ -24,8 +24,6 @@ class FakeStore:
         self.log = []  # entries that `scan` yields
         self.max_offset = 0
 
-    state_store = None
-
     def put(self, messages):
         self.calls.append(("put", [bytes(each.body) for each in messages]))
         results = []

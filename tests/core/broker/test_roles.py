@@ -645,7 +645,7 @@ def test_a_damaged_snapshot_changes_nothing(run, files, sentence):
 def test_retention_of_a_replica_waits_for_its_plugin():
     floors = []
     log = SimpleNamespace(retain_from=floors.append)
-    roles = Roles(SimpleNamespace(raw_log=log), lambda: None, lambda kind, name: None)
+    roles = Roles(log, lambda: None, lambda kind, name: None)
     (floor,) = floors
 
     async def main():

@@ -32,7 +32,7 @@ def parts_of_a_broker():
             if (
                 kind is not None
                 and kind.__module__.startswith("gantrymq.interfaces")
-                and name not in ("store", "bit_maps")
+                and name not in ("store", "store_capabilities", "bit_maps")
             ):
                 yield name
 

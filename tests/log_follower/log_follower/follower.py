@@ -61,7 +61,7 @@ class LogFollower:
 
     async def start(self, broker: Broker) -> None:
         """Become a replica, and begin."""
-        where, log = broker.settings.text("logFollow"), broker.store.raw_log
+        where, log = broker.settings.text("logFollow"), broker.store_capabilities.raw_log
         if not where or log is None or self._task is not None:
             return
         self._broker, self._log, self._where, self._floor = broker, log, where, 0

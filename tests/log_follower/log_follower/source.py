@@ -40,7 +40,7 @@ class LogSource:
 
     async def start(self, broker: Broker) -> None:
         """Listen, and write the address into the file ``address`` of the service's folder."""
-        log = broker.store.raw_log
+        log = broker.store_capabilities.raw_log
         if log is None:
             return
         self._broker, self._log, self._grown = broker, log, asyncio.Event()
@@ -107,7 +107,7 @@ async def answer(
     broker: Broker, kind: int, log_offset: int, length: int, wait: Callable[[int], Awaitable[None]]
 ) -> tuple[Status, bytes]:
     """Answer one request."""
-    log = broker.store.raw_log
+    log = broker.store_capabilities.raw_log
     assert log is not None
     low, high = log.log_range()
     try:

@@ -19,7 +19,7 @@ class BrokerFacade:
     def __init__(self, parts: Parts, router: RequestRouter) -> None:
         self.world = parts.world
         self.settings = parts.settings
-        self.store = parts.store
+        self.store, self.store_capabilities = parts.store, parts.store_capabilities
         self.store_host = parts.identity.packed_host
         self.root = parts.root
         self.bit_maps, self.clean_start = parts.bit_maps, parts.clean_start

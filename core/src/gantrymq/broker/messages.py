@@ -43,7 +43,7 @@ from gantrymq.interfaces import (
     SendBackRequest,
     SendRequest,
     Service,
-    StoreFeature,
+    StoreCapabilities,
     StoreMessage,
 )
 from gantrymq.model.access import Action, Principal, topic_resource
@@ -56,6 +56,7 @@ class BrokerMessages:
     """Calls the part of the broker that implements each operation."""
 
     _store: MessageStore
+    _capabilities: StoreCapabilities
     _settings: Settings
     _sends: Sends
     _preparation: SendPreparation
@@ -135,7 +136,7 @@ class BrokerMessages:
 
     async def view(self, log_offset: int, principal: Principal | None = None) -> RecordView:
         """Return the message at *log_offset*, also from the disk."""
-        record = await view_message(self._store, log_offset)
+        record = await view_message(self._store, self._capabilities.view, log_offset)
         self._access.check(principal, Action.GET, topic_resource(record.topic))
         return record
 
@@ -143,14 +144,14 @@ class BrokerMessages:
         self, topic: str, key: str, begin_ms: int, end_ms: int, limit: int | None = None
     ) -> QueryResult | Awaitable[QueryResult]:
         """Find messages by key."""
-        require(self._store, StoreFeature.KEYS)
+        queries = require(self._capabilities.key_queries, "queries by key")
         most = self._settings.number("defaultQueryMaxNum") if limit is None else limit
-        return self._store.query(topic, key, begin_ms, end_ms, most)
+        return queries.query(topic, key, begin_ms, end_ms, most)
 
     async def offset_at(self, queue: Queue, time_ms: int, edge: BoundaryType = BoundaryType.LOWER) -> int:
         """Return the queue offset for a store time."""
-        require(self._store, StoreFeature.TIME)
-        return await self._store.offset_at(queue, time_ms, edge)
+        search = require(self._capabilities.time_search, "offsets by time")
+        return await search.offset_at(queue, time_ms, edge)
 
     async def store_time(self, queue: Queue, queue_offset: int) -> int:
         """Return the store time of one message of a queue."""

@@ -48,6 +48,7 @@ from gantrymq.interfaces import (
     Gate,
     MessageStore,
     MetricFamily,
+    StoreCapabilities,
     TransactionService,
 )
 from gantrymq.model import names
@@ -70,6 +71,7 @@ class BrokerResources:
     settings: Settings
     plugins: Plugins
     store: MessageStore
+    store_capabilities: StoreCapabilities
     tables: Tables
     state: StateFiles
     offset_commits: OffsetCommits
@@ -85,7 +87,7 @@ class Parts:
     def __init__(self, resources: BrokerResources, identity: Identity, client: RemotingClient) -> None:
         """*client*: for requests to the name servers."""
         world, settings, tables, store = resources.world, resources.settings, resources.tables, resources.store
-        self.root = resources.root
+        self.root, self.store_capabilities = resources.root, resources.store_capabilities
         self.world, self.settings, self.plugins, self.identity = world, settings, resources.plugins, identity
         self.store, self.tables, self.state, self.bit_maps = store, tables, resources.state, resources.bit_maps
         self.topics, self.groups, self.offsets = tables.topics, tables.groups, tables.offsets
@@ -141,6 +143,7 @@ class Parts:
             settings,
             resources.world.clock,
             resources.store,
+            resources.store_capabilities.raw_log,
             tables,
             self.offset_commits,
             self.filters,
@@ -164,7 +167,7 @@ class Parts:
         for listener in (resources.dispatchers.published, stats.published, self.held_pulls.arrived):
             self.pipeline.on_published(listener)
         self.pipeline.on_acknowledged(stats.put_times.acknowledged)
-        if (raw_log := resources.store.raw_log) is not None:
+        if (raw_log := resources.store_capabilities.raw_log) is not None:
             raw_log.on_appended(self.pipeline.appended_raw)
             raw_log.on_limit_moved(self.pipeline.limit_moved)
             raw_log.on_truncated(self.pipeline.truncated)
@@ -178,17 +181,19 @@ class Parts:
         self.preparation = SendPreparation(
             world, settings, self.identity, tables, self.interceptors, target_selector, self.transactions
         )
-        self.roles = Roles(resources.store, self.pipeline.append_now, stats.plugin_failed, self._master_address)
+        self.roles = Roles(raw_log, self.pipeline.append_now, stats.plugin_failed, self._master_address)
         stats.counts_topics = self.roles.is_master
         tables.topics.may_create, tables.groups.may_create = self.roles.is_master, self.roles.serves_as_master
         self.sends = Sends(
             tables, self.preparation, self.pipeline, resources.state, self.interceptors, target_selector, self.roles
         )
         arrivals = Arrivals(self.pipeline, settings, stats.plugin_failed)
-        view, host = partial(view_message, resources.store), self.identity.packed_host
+        host = self.identity.packed_host
+        view = partial(view_message, resources.store, resources.store_capabilities.view)
         self.sending_back = SendingBack(world, settings, view, tables, self.sends, self.interceptors, host)
         self.messages = BrokerMessages(
             resources.store,
+            resources.store_capabilities,
             settings,
             self.sends,
             self.preparation,

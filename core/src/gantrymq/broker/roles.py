@@ -26,7 +26,7 @@ from gantrymq.errors import (
     ServiceNotAvailable,
     Unconfirmed,
 )
-from gantrymq.interfaces import MessageOutlet, MessageStore
+from gantrymq.interfaces import MessageOutlet, RawLog
 from gantrymq.model.role import Role
 
 __all__ = ["MASTER_ONLY", "RoleService", "Roles"]
@@ -84,7 +84,7 @@ class Roles:
 
     def __init__(
         self,
-        store: MessageStore,
+        raw_log: RawLog | None,
         append_now: Callable[[], object],
         failed: CountFailure,
         master_address: Callable[[], str] = lambda: "",
@@ -109,8 +109,8 @@ class Roles:
         self._starting: asyncio.Task[None] | None = None  # services of a new master that wait for `_may_start`
         self._closed = False
         self._floor: Callable[[], int] = lambda: 0
-        if store.raw_log is not None:
-            store.raw_log.retain_from(self._retained)
+        if raw_log is not None:
+            raw_log.retain_from(self._retained)
 
     def _retained(self) -> int:
         return 1 << 63 if self.is_master() else self._floor()

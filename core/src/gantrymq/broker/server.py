@@ -29,7 +29,7 @@ from gantrymq.broker.queue_kinds import serves_light_queues
 from gantrymq.broker.roles import MASTER_ONLY, RoleService
 from gantrymq.broker.sending.dispatchers import FLUSH_S, Dispatchers
 from gantrymq.broker.settings import name_servers_of
-from gantrymq.broker.store_features import batch_queues_problem, check_settings, check_topics
+from gantrymq.broker.store_features import batch_queues_problem, check_settings, check_topics, detect
 from gantrymq.broker.tables import Tables
 from gantrymq.broker.tables.disk_reserve import DiskReserve
 from gantrymq.broker.tables.file_state_store import FileStateStore
@@ -66,7 +66,8 @@ class BrokerServer:
         """Create the broker without opening anything.
 
         Raises:
-            PluginError: the configured store, authorizer or transaction service is not installed.
+            PluginError: the configured store, authorizer or transaction service is not installed, or the store lacks a
+                method that every store has.
             ConfigError: the store does not support a setting, or the addresses in the settings are not valid.
         """
         self.world = world
@@ -84,8 +85,9 @@ class BrokerServer:
             store=self._wrapped_store,
         )
         self.store: MessageStore = plugins.store(settings.text("store"))(self._context)
-        check_settings(settings, self.store)
-        topics.batch_queues_problem = batch_queues_problem(settings, self.store)
+        self._capabilities = detect(settings.text("store"), self.store)
+        check_settings(settings, self._capabilities)
+        topics.batch_queues_problem = batch_queues_problem(settings, self._capabilities)
         self._transactions = select_transaction_service(settings, plugins)
         self._closing: list[Callable[[], Awaitable[Any]]] = []  # in order of opening
         self._identity: Identity | None = None
@@ -137,7 +139,7 @@ class BrokerServer:
         report = await self._open_store(reserve)
         self._closing.append(self.store.stop)
         self._log_opening(report)
-        own = self.store.state_store
+        own = self._capabilities.state_store
         state = StateFiles(
             world,
             FileStateStore(world.files, self.root / "config", reserve) if own is None else own,
@@ -153,7 +155,8 @@ class BrokerServer:
         # After a crash a queue may end before a committed offset; the group would miss what is stored there later.
         if not report.clean:
             await self._clamp_offsets(offset_commits)
-        await self.store.clean(Cleaning.RESERVE_TIMES)  # topic attributes were not loaded when the store opened
+        if (cleaning := self._capabilities.cleaning) is not None:
+            await cleaning.clean(Cleaning.RESERVE_TIMES)  # topic attributes were not loaded when the store opened
         dispatchers = [build(self._context) for build in self._plugins.dispatchers.values()]
         running = Dispatchers(self.store, dispatchers, world.workers)
         await running.catch_up()
@@ -176,6 +179,7 @@ class BrokerServer:
             settings,
             self._plugins,
             self.store,
+            self._capabilities,
             tables,
             state,
             offset_commits,
@@ -188,7 +192,7 @@ class BrokerServer:
         serve(router, parts)
         facade = BrokerFacade(parts, router)
         offsets = PromotedOffsets(
-            parts.roles, parts.pipeline, self.store.raw_log, partial(self._clamp_offsets, parts.offset_commits)
+            parts.roles, parts.pipeline, self._capabilities.raw_log, partial(self._clamp_offsets, parts.offset_commits)
         )
         self._closing.append(offsets.stop)
         await parts.roles.run(
@@ -255,7 +259,9 @@ class BrokerServer:
         except StoreError as error:
             if not is_disk_full(error.__cause__) or not await self.world.workers.run(reserve.give_up):
                 raise
-        self.store = self._plugins.store(self.settings.text("store"))(self._context)
+        name = self.settings.text("store")
+        self.store = self._plugins.store(name)(self._context)
+        self._capabilities = detect(name, self.store)
         return await self.store.start()
 
     def _log_opening(self, report: RecoveryReport) -> None:

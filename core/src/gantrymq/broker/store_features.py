@@ -3,19 +3,33 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import TypeVar
 
 from gantrymq.config import Settings
-from gantrymq.errors import ConfigError, RequestRefused
-from gantrymq.interfaces import MessageStore, StoreFeature
+from gantrymq.errors import ConfigError, PluginError, RequestNotSupported
+from gantrymq.interfaces import MessageStore, StoreCapabilities, StoreFeature
 from gantrymq.model.topic import TopicConfig
+
+Part = TypeVar("Part")
 
 _BY_SETTING = {"enableLmq": StoreFeature.LIGHT_QUEUES, "enableConsumeQueueExt": StoreFeature.EXT_UNITS}
 
 
-def check_settings(settings: Settings, store: MessageStore) -> None:
+def detect(name: str, store: MessageStore) -> StoreCapabilities:
+    """Return what *store*, called *name*, supports. Raises PluginError if it lacks a method that every store has."""
+    missing = [each for each in vars(MessageStore) if not each.startswith("_") and not hasattr(store, each)]
+    if missing:
+        raise PluginError(
+            f"store={name} has no {', '.join(missing)}, which every store needs (gantrymq.interfaces.MessageStore); "
+            "correct its plugin, or use store=mmap"
+        )
+    return StoreCapabilities.of(store)
+
+
+def check_settings(settings: Settings, store: StoreCapabilities) -> None:
     """Refuse settings that need another store. Raises ConfigError."""
     for key, feature in _BY_SETTING.items():
-        if feature not in store.supports and key in settings.schema and settings.flag(key):
+        if feature not in store.features and key in settings.schema and settings.flag(key):
             name = settings.text("store")
             raise ConfigError(
                 f"{key}=true needs a store with {feature.value}, which store={name} does not support; remove {key}, or "
@@ -23,9 +37,9 @@ def check_settings(settings: Settings, store: MessageStore) -> None:
             )
 
 
-def batch_queues_problem(settings: Settings, store: MessageStore) -> str:
+def batch_queues_problem(settings: Settings, store: StoreCapabilities) -> str:
     """Return why topics cannot have batch queues, to be appended to "topic T: "; empty if they can."""
-    if StoreFeature.BATCH_QUEUES in store.supports:
+    if StoreFeature.BATCH_QUEUES in store.features:
         return ""
     return (
         f"queue.type=BatchCQ needs a store with {StoreFeature.BATCH_QUEUES.value}, which "
@@ -40,7 +54,8 @@ def check_topics(problem: str, topics: Iterable[TopicConfig]) -> None:
             raise ConfigError(f"topic {topic.name}: {problem}")
 
 
-def require(store: MessageStore, feature: StoreFeature) -> None:
-    """Refuse a request that needs *feature*. Raises RequestRefused."""
-    if feature not in store.supports:
-        raise RequestRefused(1, f"the broker's store does not support {feature.value}; see its setting store")
+def require(part: Part | None, what: str) -> Part:
+    """Return *part*, an optional interface of the store for *what*. Raises RequestNotSupported if it is missing."""
+    if part is None:
+        raise RequestNotSupported(f"the broker's store does not support {what}; a broker with store=mmap does")
+    return part

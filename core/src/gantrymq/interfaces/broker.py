@@ -16,7 +16,7 @@ from gantrymq.interfaces.messages import Messages
 from gantrymq.interfaces.metrics import Metrics
 from gantrymq.interfaces.registration import Registration
 from gantrymq.interfaces.roles import BrokerRole, StateTables
-from gantrymq.interfaces.store import MessageStore
+from gantrymq.interfaces.store import MessageStore, StoreCapabilities
 from gantrymq.interfaces.topics_and_groups import Groups, Topics
 from gantrymq.world import World
 
@@ -37,6 +37,10 @@ class Broker(Protocol):
     @property
     def store(self) -> MessageStore:
         """The open store."""
+
+    @property
+    def store_capabilities(self) -> StoreCapabilities:
+        """The optional interfaces of the store, such as its raw log."""
 
     @property
     def store_host(self) -> bytes:

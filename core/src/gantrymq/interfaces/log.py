@@ -1,6 +1,6 @@
 """The raw log: a store's commit log as bytes, for replication, tiers and backups.
 
-A store offers it as `MessageStore.raw_log`. Only the event loop's thread calls it. Log offsets count bytes from the
+A store offers it as `RawLogProvider.raw_log`. Only the event loop's thread calls it. Log offsets count bytes from the
 start of the whole log. If the log is stored in files of one size, a file ends with a blank: a filler record over the
 rest of the file, which is part of the log. A copy needs files of the same size, so that blanks fit.
 

@@ -151,13 +151,13 @@ class Messages(Protocol):
             The result, or an awaitable of it if the disk must be read.
 
         Raises:
-            RequestRefused: code 1, the store keeps no keys.
+            RequestNotSupported: the store does not support it.
         """
 
     async def offset_at(self, queue: Queue, time_ms: int, edge: BoundaryType = BoundaryType.LOWER) -> int:
         """Return the queue offset for a store time, clamped to the bounds.
 
-        Raises RequestRefused (code 1) if the store does not support it.
+        Raises RequestNotSupported if the store does not support it.
         """
 
     async def store_time(self, queue: Queue, queue_offset: int) -> int:

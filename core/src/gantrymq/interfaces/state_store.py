@@ -11,8 +11,8 @@ __all__ = ["StateStore"]
 class StateStore(Protocol):
     """Documents by name, such as ``topics.json``, ``subscriptionGroup.json`` and ``consumerOffset.json``.
 
-    By default they are RocketMQ's files below ``config/``. A message store with a `MessageStore.state_store` of its own
-    keeps them elsewhere. The methods may block: they are called in a thread, one call at a time.
+    By default they are RocketMQ's files below ``config/``. A message store may keep them elsewhere
+    (`StateStoreProvider`). The methods may block: they are called in a thread, one call at a time.
     """
 
     def load(self, name: str) -> Mapping[Any, Any] | None:

@@ -1,14 +1,17 @@
-"""The interface of a message store and its argument and result types.
+"""The interface of a message store, the optional interfaces, and their argument and result types.
 
 Only the event loop's thread calls a store. ``put`` appends; after the gates have passed, ``publish`` makes messages
 visible. Nothing can be read by offset before it is published.
+
+A store has all members of `MessageStore`. Each of the other protocols is optional: the broker detects once, when it
+creates the store, which of them it has (`StoreCapabilities`), and refuses requests that need another one.
 """
 
 from __future__ import annotations
 
 import enum
-from collections.abc import Awaitable, Iterator, Mapping, Sequence, Set
-from typing import NamedTuple, Protocol
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence, Set
+from typing import Any, NamedTuple, Protocol
 
 import attrs
 
@@ -21,14 +24,11 @@ from gantrymq.model.queue import Queue
 
 
 class StoreFeature(enum.Enum):
-    """What a store may support. The broker refuses settings, topics and requests that need something else."""
+    """Kinds of queues that a store may support. The broker refuses settings and topics that need another kind."""
 
     BATCH_QUEUES = "batch queues"  # topics with queue.type=BatchCQ: ``QueueTargets.batch``
     LIGHT_QUEUES = "light queues"  # ``QueueTargets.light``
     EXT_UNITS = "ext units"  # ``enableConsumeQueueExt``
-    KEYS = "queries by key"  # ``query``; half messages of transactions are found by it too
-    TIME = "offsets by time"  # ``offset_at``
-    RAW_LOG = "a raw log"  # ``raw_log`` is not None
 
 
 class QueueTargets(NamedTuple):
@@ -245,19 +245,7 @@ class StoreState:
 
 
 class MessageStore(Protocol):
-    """A message log with queues as views."""
-
-    @property
-    def supports(self) -> Set[StoreFeature]:
-        """What the store supports. Methods for anything else are not called, except by plugins."""
-
-    @property
-    def state_store(self) -> StateStore | None:
-        """Where the broker keeps topics, groups and offsets; None: in RocketMQ's files below ``config/``."""
-
-    @property
-    def raw_log(self) -> RawLog | None:
-        """The log as bytes; None if the store does not offer it."""
+    """A message log with queues as views: what every store must have."""
 
     async def start(self) -> RecoveryReport:
         """Lock, load and recover. Raises StoreError if the store must not be used."""
@@ -295,11 +283,42 @@ class MessageStore(Protocol):
     def queues(self) -> Sequence[Queue]:
         """Return every queue that has or had a message."""
 
-    async def offset_at(self, queue: Queue, time_ms: int, edge: BoundaryType) -> int:
-        """Return the queue offset for a store time, clamped to the bounds. May wait for the disk."""
+    def drop(self, topic: str) -> Awaitable[None]:
+        """Remove the queues of a deleted topic immediately. The awaitable is done when the removal is durable.
 
-    def view(self, log_offset: int) -> RecordView | Awaitable[RecordView | None] | None:
-        """Return the record at any *log_offset* like `read`; an awaitable if the data is cold."""
+        Concurrent drops share the work. The awaitable raises StoreError on a disk error; callers may ignore it.
+        """
+
+    def state(self) -> StoreState:
+        """Return watermarks and the reason for refusing writes."""
+
+
+class QueueFeatures(Protocol):
+    """Optional: a store with more than ordinary queues."""
+
+    @property
+    def supports(self) -> Set[StoreFeature]:
+        """The kinds of queues that the store supports."""
+
+
+class RawLogProvider(Protocol):
+    """Optional: a store that offers its log as bytes, for replication, tiers and backups."""
+
+    @property
+    def raw_log(self) -> RawLog | None:
+        """The log as bytes; None like a store without this property."""
+
+
+class StateStoreProvider(Protocol):
+    """Optional: a store that keeps topics, groups and offsets, instead of RocketMQ's files below ``config/``."""
+
+    @property
+    def state_store(self) -> StateStore | None:
+        """Where the broker keeps its tables; None like a store without this property."""
+
+
+class KeyQueries(Protocol):
+    """Optional: queries by key. Half messages of transactions are found by them too."""
 
     def query(
         self, topic: str, key: str, begin_ms: int, end_ms: int, limit: int
@@ -310,11 +329,23 @@ class MessageStore(Protocol):
         have a resolution of seconds and a lower limit of its own.
         """
 
-    def drop(self, topic: str) -> Awaitable[None]:
-        """Remove the queues of a deleted topic immediately. The awaitable is done when the removal is durable.
 
-        Concurrent drops share the work. The awaitable raises StoreError on a disk error; callers may ignore it.
-        """
+class TimeSearch(Protocol):
+    """Optional: offsets by time."""
+
+    async def offset_at(self, queue: Queue, time_ms: int, edge: BoundaryType) -> int:
+        """Return the queue offset for a store time, clamped to the bounds. May wait for the disk."""
+
+
+class ColdReads(Protocol):
+    """Optional: reads of records that are not in memory without blocking the event loop."""
+
+    def view(self, log_offset: int) -> RecordView | Awaitable[RecordView | None] | None:
+        """Return the record at any *log_offset* like `MessageStore.read`; an awaitable if the data is cold."""
+
+
+class DropHistory(Protocol):
+    """Optional: a store that remembers when topics were deleted."""
 
     def dropped_at(self, topic: str) -> int:
         """Return the end of the log at the time *topic* was last dropped; persistent stores keep it across restarts.
@@ -323,8 +354,42 @@ class MessageStore(Protocol):
         one that is delayed for it, is older than the drop if its log offset is less than this value.
         """
 
-    async def clean(self, what: Cleaning) -> CleanReport:
-        """Run a cleanup now; does nothing if the store does not support it. Raises StoreError."""
 
-    def state(self) -> StoreState:
-        """Return watermarks and the reason for refusing writes."""
+class CleaningOnDemand(Protocol):
+    """Optional: cleanup at the request of an operator, and by topic attributes at the start of a broker."""
+
+    async def clean(self, what: Cleaning) -> CleanReport:
+        """Run a cleanup now; does nothing if there is no such work. Raises StoreError."""
+
+
+@attrs.frozen
+class StoreCapabilities:
+    """The optional interfaces of a store, detected once; None for one that it lacks."""
+
+    features: Set[StoreFeature]  # empty without `QueueFeatures`
+    raw_log: RawLog | None
+    state_store: StateStore | None
+    key_queries: KeyQueries | None
+    time_search: TimeSearch | None
+    cleaning: CleaningOnDemand | None
+    view: Callable[[int], RecordView | Awaitable[RecordView | None] | None]  # `MessageStore.read` without `ColdReads`
+    dropped_at: Callable[[str], int]  # always 0 without `DropHistory`
+
+    @classmethod
+    def of(cls, store: MessageStore) -> StoreCapabilities:
+        """Detect the members of *store*. A member that is None counts as absent, so that a wrapper can remove it."""
+        found: Any = store
+        return cls(
+            features=getattr(store, "supports", None) or frozenset(),
+            raw_log=getattr(store, "raw_log", None),
+            state_store=getattr(store, "state_store", None),
+            key_queries=found if getattr(store, "query", None) is not None else None,
+            time_search=found if getattr(store, "offset_at", None) is not None else None,
+            cleaning=found if getattr(store, "clean", None) is not None else None,
+            view=getattr(store, "view", None) or store.read,
+            dropped_at=getattr(store, "dropped_at", None) or _never_dropped,
+        )
+
+
+def _never_dropped(topic: str) -> int:
+    return 0

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from inspect import isawaitable
-from typing import Any
+from typing import Any, TypeVar
+
+import pytest
 
 from gantrymq.errors import FilterBudgetExceeded
 from gantrymq.formats.record import RecordView, iter_records
@@ -20,11 +22,14 @@ from gantrymq.interfaces import (
     PutStatus,
     QueryResult,
     RecoveryReport,
+    StoreCapabilities,
     StoreMessage,
 )
 from gantrymq.model import properties
 from gantrymq.model.queue import Queue
 from gantrymq.world import Clock, Timer
+
+Part = TypeVar("Part")
 
 START_MS = 1_800_000_000_000
 
@@ -64,11 +69,19 @@ class StoreBench:
         self._make = make
         self.clock = clock
         self.store = make()
+        self.capabilities = StoreCapabilities.of(self.store)
+
+    def require(self, part: Part | None) -> Part:
+        """Return an optional interface of the store; skip the test if the store lacks it."""
+        if part is None:
+            pytest.skip("the store does not support it")
+        return part
 
     async def restart(self) -> RecoveryReport:
         """Stop the store cleanly and open its folder with a new one."""
         await self.store.stop()
         self.store = self._make()
+        self.capabilities = StoreCapabilities.of(self.store)
         return await self.store.start()
 
     async def add(self, *messages: StoreMessage) -> list[PutResult]:
@@ -110,8 +123,8 @@ class StoreBench:
     async def query(
         self, key: str, window_ms: tuple[int, int] = (0, 1 << 62), limit: int = 32, topic: str = "T"
     ) -> tuple[list[RecordView], str]:
-        """Call `MessageStore.query`, awaiting it if needed: the records, and whether the result may be incomplete."""
-        result = self.store.query(topic, key, *window_ms, limit)
+        """Call `KeyQueries.query`, awaiting it if needed: the records, and whether the result may be incomplete."""
+        result = self.require(self.capabilities.key_queries).query(topic, key, *window_ms, limit)
         if not isinstance(result, QueryResult):
             result = await result
         records = [record for buffer in result.records for record in iter_records(buffer)]
@@ -119,13 +132,13 @@ class StoreBench:
         return records, result.problem
 
     async def view(self, log_offset: int) -> RecordView | None:
-        """Call `MessageStore.view`, awaiting it if needed."""
-        result = self.store.view(log_offset)
+        """Call `StoreCapabilities.view`, awaiting it if needed."""
+        result = self.capabilities.view(log_offset)
         return await result if isawaitable(result) else result
 
     async def offsets_at(self, queue: Queue, time_ms: int) -> tuple[int, int]:
         """Return both boundaries of a look-up by time."""
-        offset_at = self.store.offset_at
+        offset_at = self.require(self.capabilities.time_search).offset_at
         return await offset_at(queue, time_ms, BoundaryType.LOWER), await offset_at(queue, time_ms, BoundaryType.UPPER)
 
 

@@ -154,7 +154,7 @@ class MasterService:
         Raises:
             ConfigError: the port cannot be opened, or the store has no raw log to copy.
         """
-        rules, raw_log = HaSettings.of(broker.settings), broker.store.raw_log
+        rules, raw_log = HaSettings.of(broker.settings), broker.store_capabilities.raw_log
         if rules.elected:
             return
         if raw_log is None:

@@ -99,7 +99,7 @@ class SlaveService:
         Raises:
             ConfigError: the settings contradict each other, or the store has no raw log.
         """
-        rules, raw_log = HaSettings.of(broker.settings), broker.store.raw_log
+        rules, raw_log = HaSettings.of(broker.settings), broker.store_capabilities.raw_log
         if rules.role != SLAVE or rules.elected:
             return
         if raw_log is None:

@@ -27,7 +27,9 @@ class DeletedTopics:
 
     def has(self, topic: str, log_offset: int) -> bool:
         """Return whether to drop the message for *topic* stored at *log_offset*, and count it if so."""
-        if self._broker.topics.get(topic) is not None or log_offset >= self._broker.store.dropped_at(topic):
+        if self._broker.topics.get(topic) is not None:
+            return False
+        if log_offset >= self._broker.store_capabilities.dropped_at(topic):
             return False
         if not self._dropped:
             self._broker.world.clock.call_later(_LOG_AFTER_S, self._log_dropped)

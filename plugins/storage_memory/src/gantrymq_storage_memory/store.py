@@ -1,4 +1,4 @@
-"""Messages in lists: the smallest store that fulfils `gantrymq.interfaces.MessageStore`, except for durability.
+"""Messages in lists: a small `gantrymq.interfaces.MessageStore` without durability.
 
 Records have the bytes RocketMQ would have on disk, so pulls return what clients expect; the log has no files and so no
 blanks, and everything appended counts as flushed.
@@ -28,7 +28,6 @@ from gantrymq.interfaces import (
     RawLog,
     RecoveryReport,
     StoreContext,
-    StoreFeature,
     StoreMessage,
     StoreState,
 )
@@ -59,16 +58,6 @@ class MemoryStore(MemoryRawLog):
         super().__init__(context.log)
         self._now_ms = context.world.clock.now_ms
         self._settings = context.settings
-
-    @property
-    def supports(self) -> frozenset[StoreFeature]:
-        """Only ordinary queues."""
-        return frozenset((StoreFeature.KEYS, StoreFeature.TIME, StoreFeature.RAW_LOG))
-
-    @property
-    def state_store(self) -> None:
-        """The broker keeps its state in RocketMQ's files."""
-        return None
 
     @property
     def raw_log(self) -> RawLog:
@@ -145,10 +134,6 @@ class MemoryStore(MemoryRawLog):
         number = bisect_left(self._log, log_offset, key=start_of)
         found = number < self._published and self._log[number].log_offset == log_offset
         return read_record(self._record(self._log[number])) if found else None
-
-    def view(self, log_offset: int) -> RecordView | None:
-        """Like `read`."""
-        return self.read(log_offset)
 
     def scan(self, start: int, end: int) -> Iterator[DispatchEntry]:
         """Iterate over published records that start in ``[start, end)``."""

@@ -61,11 +61,6 @@ class MmapStore(StoreWithRawLog):
         return frozenset(StoreFeature)
 
     @property
-    def state_store(self) -> None:
-        """The broker keeps its state in RocketMQ's files."""
-        return None
-
-    @property
     def raw_log(self) -> RawLog:
         """The log as bytes."""
         return self

@@ -89,7 +89,7 @@ async def by_unique_id(broker: Broker, unique_id: str, topic: str, *, committed:
         RequestRefused: the index by key lags behind the log (2); try again.
         StoreError: the disk cannot be read.
     """
-    found = broker.store.query(topic, unique_id, 0, _EVER_MS, _MOST)
+    found = broker.messages.query(topic, unique_id, 0, _EVER_MS, _MOST)
     result = await found if inspect.isawaitable(found) else found
     if not result.complete:
         raise RequestRefused(

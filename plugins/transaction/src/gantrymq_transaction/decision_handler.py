@@ -45,6 +45,7 @@ class DecisionHandler:
     def __init__(self, broker: Broker, ledger: Ledger, writer: DecisionWriter, begin: int) -> None:
         """*begin*: half messages before this queue offset were stored before this start, possibly by a Java broker."""
         self._broker = broker
+        self._view = broker.store_capabilities.view
         self._ledger = ledger
         self._writer = writer
         self._begin = begin
@@ -57,7 +58,7 @@ class DecisionHandler:
         Raises:
             RequestError: the decision is refused; it has RocketMQ's code.
         """
-        found = self._broker.store.view(request.half_log_offset) if request.half_log_offset >= 0 else None
+        found = self._view(request.half_log_offset) if request.half_log_offset >= 0 else None
         outcome = _OUTCOMES.get(request.decision)
         ordinary = outcome is not None and not request.from_check
         if ordinary and isinstance(found, RecordView) and found.topic == HALF_TOPIC:

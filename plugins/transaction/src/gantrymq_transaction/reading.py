@@ -22,7 +22,7 @@ async def view(broker: Broker, log_offset: int) -> RecordView | None:
     """Return the record at *log_offset*, reading the disk if needed; None if no record starts there."""
     if log_offset < 0:
         return None
-    found = broker.store.view(log_offset)
+    found = broker.store_capabilities.view(log_offset)
     if inspect.isawaitable(found):
         return await found
     return found

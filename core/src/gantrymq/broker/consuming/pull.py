@@ -45,6 +45,7 @@ from gantrymq.interfaces import (
     MessageStore,
     PullAnswer,
     PullRequest,
+    RawLog,
 )
 from gantrymq.model.group import GroupConfig
 from gantrymq.model.queue import Queue
@@ -100,6 +101,7 @@ class Pulls:
         settings: Settings,
         clock: Clock,
         store: MessageStore,
+        raw_log: RawLog | None,
         tables: Tables,
         offset_commits: OffsetCommits,
         filters: Filters,
@@ -112,7 +114,7 @@ class Pulls:
         self._is_master, self._serves_as_master = is_master, serves_as_master
         self._slave_reads = SlaveReads(settings, serves_as_master)
         self._clock = clock
-        self._store = store
+        self._store, self._raw_log = store, raw_log
         self._topics = tables.topics
         self._groups = tables.groups
         self._clients = tables.clients
@@ -258,7 +260,7 @@ class Pulls:
 
     def _hides_the_end(self) -> bool:
         """Return whether a limit of visibility hides messages of the log."""
-        raw_log = self._store.raw_log
+        raw_log = self._raw_log
         limit = None if raw_log is None else raw_log.visibility_limit
         return raw_log is not None and limit is not None and limit < raw_log.log_range().max_offset
 

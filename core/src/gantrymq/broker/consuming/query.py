@@ -7,20 +7,24 @@ Source: apache/rocketmq broker/.../processor/QueryMessageProcessor.java.
 
 from __future__ import annotations
 
+from collections.abc import Awaitable, Callable
+
 from gantrymq.errors import RequestRefused
 from gantrymq.formats.record import RecordView, read_record
 from gantrymq.interfaces import GetLimit, GetResult, MessageStore
 from gantrymq.model.queue import Queue
 
+View = Callable[[int], RecordView | Awaitable[RecordView | None] | None]  # `StoreCapabilities.view`
 
-async def view_message(store: MessageStore, log_offset: int) -> RecordView:
+
+async def view_message(store: MessageStore, view: View, log_offset: int) -> RecordView:
     """Return the message at *log_offset*.
 
     Raises:
         RequestRefused: code 1, no message starts there.
         StoreError: the disk cannot be read.
     """
-    found = store.view(log_offset)
+    found = view(log_offset)
     record = found if found is None or isinstance(found, RecordView) else await found
     if record is None:
         state = store.state()

@@ -18,8 +18,9 @@ import logging
 from collections.abc import Awaitable, Sequence
 
 from gantrymq.broker.parts import Parts
+from gantrymq.broker.store_features import require
 from gantrymq.broker.wire.responses import ok, with_json
-from gantrymq.interfaces import Cleaning
+from gantrymq.interfaces import Cleaning, CleanReport
 from gantrymq.model.access import Action
 from gantrymq.model.data_version import DataVersion
 from gantrymq.remoting.codes import RequestCode, request_name
@@ -43,14 +44,14 @@ class MaintenanceRequests:
 
     def __init__(self, parts: Parts) -> None:
         self._clock = parts.world.clock
-        self._store = parts.store
+        self._store, self._capabilities = parts.store, parts.store_capabilities
         self._topics = parts.topics
         self._is_master = parts.roles.is_master
 
     @serves(RequestCode.CLEAN_EXPIRED_CONSUMEQUEUE, action=Action.UPDATE)
     async def clean_expired_queues(self, asked: Command, connection: Connection) -> Command:
         """306: remove queues without any message left in the log, except for those of the broker's topics."""
-        report = await self._store.clean(Cleaning.EXPIRED_QUEUES)
+        report = await self._clean(Cleaning.EXPIRED_QUEUES)
         return self._cleaned(asked, connection, f"removed {report.queues} queues whose messages have left the log")
 
     @serves(RequestCode.CLEAN_UNUSED_TOPIC, action=Action.UPDATE)
@@ -81,8 +82,11 @@ class MaintenanceRequests:
     @serves(RequestCode.DELETE_EXPIRED_COMMITLOG, action=Action.UPDATE)
     async def delete_expired_log(self, asked: Command, connection: Connection) -> Command:
         """329: delete expired log files now; respond before they are deleted, like Java."""
-        report = await self._store.clean(Cleaning.EXPIRED_LOG)
+        report = await self._clean(Cleaning.EXPIRED_LOG)
         return self._cleaned(asked, connection, f"deleting {report.log_files} log files, {report.log_bytes} bytes")
+
+    async def _clean(self, what: Cleaning) -> CleanReport:
+        return await require(self._capabilities.cleaning, "cleanup on demand").clean(what)
 
     @staticmethod
     def _cleaned(asked: Command, connection: Connection, what: str) -> Command:

@@ -12,10 +12,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from gantrymq.broker.parts import Parts
-from gantrymq.broker.store_features import require
 from gantrymq.broker.wire.responses import queue_texts
 from gantrymq.errors import ConsumerNotOnline, GroupNotExist, InvalidParameter, RequestRefused, TopicNotExist
-from gantrymq.interfaces import BoundaryType, StoreFeature
 from gantrymq.loose_json import Entries, RawJson
 from gantrymq.model.access import Action
 from gantrymq.model.pushes import OffsetReset
@@ -40,7 +38,7 @@ class ResetRequests:
         self._identity = parts.identity
         self._sliced = parts.sliced_responses.make
         self._settings = parts.settings
-        self._store = parts.store
+        self._store, self._messages = parts.store, parts.messages
         self._topics = parts.topics
         self._groups = parts.groups
         self._clients = parts.clients
@@ -98,8 +96,7 @@ class ResetRequests:
     async def _by_time(self, queue: Queue, timestamp: int) -> int:
         if timestamp < 0:
             return self._store.bounds(queue).max_offset
-        require(self._store, StoreFeature.TIME)
-        return max(0, await self._store.offset_at(queue, timestamp, BoundaryType.LOWER))
+        return max(0, await self._messages.offset_at(queue, timestamp))
 
     async def _at_members(
         self, topic: TopicConfig, header: ResetOffsetRequest, *, in_list_form: bool

@@ -7,7 +7,8 @@ A plugin's test derives from `StoreContract` and creates its store:
             return MyStore(StoreContext(world, root, Settings(SCHEMA, settings)))
 
 ``settings`` are RocketMQ's settings for every store (only ``maxMessageSize``). The guarantees are those of
-`gantrymq.interfaces.MessageStore`; statuses and offsets of a get are RocketMQ's
+`gantrymq.interfaces.MessageStore` and of the optional interfaces that the store has (`StoreCapabilities`); tests of the
+others are skipped. Statuses and offsets of a get are RocketMQ's
 (apache/rocketmq store/.../DefaultMessageStore.java, getMessage; ConsumeQueue.java, getOffsetInQueueByTime).
 """
 

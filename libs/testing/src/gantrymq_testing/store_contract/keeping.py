@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from gantrymq.interfaces import Cleaning, CleanReport, StoreFeature
+from gantrymq.interfaces import Cleaning, CleanReport
 from gantrymq.model.queue import Queue
 from gantrymq_testing.store_contract.cases import T0, StoreCases, with_store
 from gantrymq_testing.store_contract_bench import StoreBench, bodies, keyed, message
@@ -19,13 +19,9 @@ class KeepingCases(StoreCases):
     async def test_cleaning_leaves_alone_what_has_not_expired(self, bench: StoreBench) -> None:
         await bench.add(message("A", body=b"1"), message("B", body=b"2"))
         for what in Cleaning:
-            assert await bench.store.clean(what) == CleanReport()
+            assert await bench.require(bench.capabilities.cleaning).clean(what) == CleanReport()
         assert bodies(await bench.read_all(Queue("A", 0))) == [b"1"]
         assert sorted(bench.store.queues()) == [Queue("A", 0), Queue("B", 0)]
-
-    @with_store()
-    async def test_a_store_says_whether_it_has_a_raw_log(self, bench: StoreBench) -> None:
-        assert (bench.store.raw_log is not None) is (StoreFeature.RAW_LOG in bench.store.supports)
 
     # --- restart ------------------------------------------------------------------------------------------------------
 

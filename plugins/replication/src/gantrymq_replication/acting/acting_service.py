@@ -113,7 +113,7 @@ class ActingService:
             raise ConfigError(
                 "enableSlaveActingMaster=true: brokers of a group find each other by name servers; set namesrvAddr"
             )
-        if broker.store.raw_log is None:
+        if broker.store_capabilities.raw_log is None:
             raise ConfigError("enableSlaveActingMaster=true: this store cannot be copied; select store=mmap")
         self._broker, self._clock, self._period_s = broker, broker.world.clock, rules.group_period_s
         self._client = RemotingClient(broker.world, tls=client_of(settings))

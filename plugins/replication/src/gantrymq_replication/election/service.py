@@ -138,7 +138,7 @@ class ElectionService:
         if not broker.settings.flag("enableControllerMode"):
             await forget_epochs(broker)
             return
-        raw = broker.store.raw_log
+        raw = broker.store_capabilities.raw_log
         if raw is None:
             raise ConfigError("enableControllerMode=true: this store cannot be copied; select store=mmap")
         if broker.settings.text("store") == "memory":

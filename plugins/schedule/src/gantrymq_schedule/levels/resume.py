@@ -96,7 +96,7 @@ async def _first_delivery(broker: Broker, stopped: SavedLevel, delays_ms: tuple[
     A delivered message was stored in its queue after it was due, so the queue is searched by that time. Several
     messages are tried, because the first may be one that could never be stored.
     """
-    store, clock = broker.store, broker.world.clock
+    clock = broker.world.clock
     due = await _due(broker, stopped, delays_ms)
     targets: dict[Queue, int] = {}
     for record, time_ms in due.records:
@@ -109,7 +109,7 @@ async def _first_delivery(broker: Broker, stopped: SavedLevel, delays_ms: tuple[
         targets.setdefault(target, time_ms)
     begins: list[int] = []
     for target, time_ms in targets.items():
-        at = await store.offset_at(target, time_ms, BoundaryType.LOWER)
+        at = await broker.messages.offset_at(target, time_ms, BoundaryType.LOWER)
         if at < broker.store.bounds(target).max_offset:
             read = await read_from(broker, target, at, _FIRST, delays_ms)
             begins.append(read.records[0][0].log_offset if read.records else 0)

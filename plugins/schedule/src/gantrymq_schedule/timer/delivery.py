@@ -61,7 +61,7 @@ class TimerDelivery:
         store = self._broker.store
         begin = store.state().min_log_offset
         for queue in islice(dict.fromkeys((TIMER_QUEUE, *store.queues())), _MOST_QUEUES):
-            offset = await store.offset_at(queue, time_ms, BoundaryType.UPPER)
+            offset = await self._broker.messages.offset_at(queue, time_ms, BoundaryType.UPPER)
             found = await self._broker.messages.get(queue, offset, GetLimit(1))
             with suppress(FormatError):
                 for record in (each for buffer in found.buffers for each in iter_records(buffer)):

@@ -55,7 +55,9 @@ class TimerState:
             self.waiting += change
             metrics, broker = self.checkpoint_files.metrics, self.broker
             gone = (
-                topic not in metrics.topics and broker.topics.get(topic) is None and broker.store.dropped_at(topic) > 0
+                topic not in metrics.topics
+                and broker.topics.get(topic) is None
+                and broker.store_capabilities.dropped_at(topic) > 0
             )
             if not gone:  # the count of a deleted topic was removed at the deletion
                 metrics.add(topic, change, now_ms)
@@ -81,12 +83,12 @@ class TimerState:
 
     async def records(self, entries: Sequence[TimerEntry]) -> list[RecordView | None]:
         """Return the messages of *entries*, None for deleted ones; those not in memory are read concurrently."""
-        store = self.broker.store
+        view = self.broker.store_capabilities.view
         slices = TimeSlices(self.broker.world.clock, 1)
         found: list[RecordView | None] = []
         cold = []
         for number, entry in enumerate(entries):
-            seen = store.view(entry.log_offset)
+            seen = view(entry.log_offset)
             if seen is not None and not isinstance(seen, RecordView):
                 cold.append((number, seen))
                 seen = None
