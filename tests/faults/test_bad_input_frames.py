@@ -8,12 +8,12 @@ from contextlib import contextmanager
 import pytest
 from faulty_broker import frame
 
-from gantrymq.remoting import self_signed
+from gantrymq.remoting.certificates import self_signed_available
 from gantrymq.remoting.codes import RequestCode
 from gantrymq.remoting.command import Command, encode
 
 MIB = 1024 * 1024
-needs_a_certificate = pytest.mark.skipif(not self_signed.available(), reason="the extra gantrymq[tls] is not installed")
+needs_a_certificate = pytest.mark.skipif(not self_signed_available(), reason="the extra gantrymq[tls] is not installed")
 
 
 @pytest.fixture(params=["broker", "name_server"])

@@ -14,8 +14,8 @@ from gantrymq.loose_json import dumps, loads
 from gantrymq.remoting.client import RemotingClient
 from gantrymq.remoting.command import Command, request
 from gantrymq.remoting.connection import Connection
+from gantrymq.remoting.responses import MAX_ITEMS
 from gantrymq.remoting.server import RemotingServer
-from gantrymq.remoting.sliced_responses import MAX_ITEMS
 from gantrymq.world.time_slices import TimeSlices
 from gantrymq_nameserver.server import NameServer
 from gantrymq_nameserver.settings import name_server_settings

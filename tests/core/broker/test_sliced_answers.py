@@ -15,9 +15,9 @@ from gantrymq.loose_json import ObjectKey, dumps, loads
 from gantrymq.model.group import GroupConfig
 from gantrymq.model.queue import Queue
 from gantrymq.model.topic import TopicConfig
-from gantrymq.remoting import sliced_responses
+from gantrymq.remoting import responses
 from gantrymq.remoting.codes import RequestCode
-from gantrymq.remoting.sliced_responses import MAX_AT_ONCE, MAX_ITEMS
+from gantrymq.remoting.responses import MAX_AT_ONCE, MAX_ITEMS
 from gantrymq.world.time_slices import TimeSlices
 
 TOPICS, QUEUES, GROUPS, MEMBERS = 300, 3, 150, 70
@@ -214,7 +214,7 @@ def test_nothing_is_read_for_a_client_that_has_left(broker, monkeypatch, code):
 def test_a_few_answers_are_made_at_once_in_the_order_of_their_requests(broker, monkeypatch):
     async def main(desk):
         await fill(desk)
-        running, most, write = 0, 0, sliced_responses.dumps_in_slices
+        running, most, write = 0, 0, responses.dumps_in_slices
 
         async def counted(*args, **more):
             nonlocal running, most
@@ -225,7 +225,7 @@ def test_a_few_answers_are_made_at_once_in_the_order_of_their_requests(broker, m
             finally:
                 running -= 1
 
-        monkeypatch.setattr(sliced_responses, "dumps_in_slices", counted)
+        monkeypatch.setattr(responses, "dumps_in_slices", counted)
         answers = await asyncio.gather(*(desk.ask(21) for _ in range(3 * MAX_AT_ONCE)))
         assert most == MAX_AT_ONCE
         assert len({answer.payload for answer in answers}) == 1
@@ -236,7 +236,7 @@ def test_a_few_answers_are_made_at_once_in_the_order_of_their_requests(broker, m
 def test_an_answer_that_does_not_fit_into_a_frame_is_refused(broker, monkeypatch):
     async def main(desk):
         await fill(desk)
-        monkeypatch.setattr(sliced_responses, "MAX_BODY_BYTES", 10_000)
+        monkeypatch.setattr(responses, "MAX_BODY_BYTES", 10_000)
         answer = await desk.ask(317, {"isOrder": "false"})
         assert answer.code == 1
         assert answer.remark == (

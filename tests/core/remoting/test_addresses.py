@@ -1,7 +1,9 @@
 import pytest
 
 from gantrymq.errors import LocalProtocolError
-from gantrymq.remoting.addresses import format_address, packed_host, parse_address
+from gantrymq.model.hosts import format_address
+from gantrymq.remoting.channel import packed_host
+from gantrymq.remoting.client import parse_address
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ import pytest
 from loop_tests import asked, in_loop, turn
 
 from gantrymq.remoting.admission import Admission
-from gantrymq.remoting.proxies import TrustedProxies
+from gantrymq.remoting.preamble import TrustedProxies
 
 
 @in_loop

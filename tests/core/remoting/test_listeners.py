@@ -14,10 +14,9 @@ from gantrymq.remoting.listeners import (
     NamedListener,
     addresses_of_text,
     listeners_of,
-    open_listeners,
     text_of_addresses,
 )
-from gantrymq.remoting.server import RemotingServer
+from gantrymq.remoting.server import RemotingServer, open_listeners
 from gantrymq.remoting.tls_contexts import TlsClient
 from gantrymq_testing.simulated import simulate
 

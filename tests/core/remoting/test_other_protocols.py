@@ -2,7 +2,7 @@
 
 import pytest
 
-from gantrymq.remoting.other_protocols import HTTP2_SETTINGS, http2_goaway, http_response, requested_stream
+from gantrymq.remoting.preamble import HTTP2_SETTINGS, http2_goaway, http_response, requested_stream
 
 PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
 SETTINGS = bytes.fromhex("00000c0400000000000003000000640004000fffff")

@@ -1,6 +1,6 @@
 """Which oneway requests were dropped."""
 
-from gantrymq.remoting.pending_oneways import PendingOneways
+from gantrymq.remoting.write_buffer import PendingOneways
 
 
 def test_what_has_left_is_forgotten_and_the_rest_is_told():

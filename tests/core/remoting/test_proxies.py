@@ -4,7 +4,7 @@ import pytest
 
 from gantrymq.config import Settings
 from gantrymq.errors import ConfigError, RemoteProtocolError
-from gantrymq.remoting.proxies import PROXY_SETTING, TrustedProxies, trusted_proxies
+from gantrymq.remoting.preamble import PROXY_SETTING, TrustedProxies, trusted_proxies
 
 
 def proxies(text):

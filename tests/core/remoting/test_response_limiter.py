@@ -8,7 +8,7 @@ from loop_tests import asked, echo, in_loop, turn
 from gantrymq.errors import ConnectionLost
 from gantrymq.remoting.command import Command
 from gantrymq.remoting.limits import UnwrittenBytes
-from gantrymq.remoting.response_limiter import CHECK_INTERVAL_S, MAX_WAITING
+from gantrymq.remoting.request_queue import CHECK_INTERVAL_S, MAX_WAITING_RESPONSES
 
 KB = 1024
 
@@ -111,7 +111,7 @@ async def test_nothing_more_is_read_while_many_wait(rig):
     connection.resume_writing()
     assert transport.reading
     work = Work(connection, 10)
-    tasks = work.start(MAX_WAITING + 100)
+    tasks = work.start(MAX_WAITING_RESPONSES + 100)
     await turn()
     assert not transport.reading
     work.may_end.set()

@@ -3,9 +3,8 @@
 import pytest
 
 from gantrymq.errors import BrokerRefused
-from gantrymq.remoting.client import RemotingClient
+from gantrymq.remoting.client import RemotingClient, ask_route
 from gantrymq.remoting.command import Command
-from gantrymq.remoting.route_question import ask_route
 from gantrymq.remoting.server import RemotingServer
 from gantrymq_testing.simulated import simulate
 

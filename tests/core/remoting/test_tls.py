@@ -9,8 +9,9 @@ import pytest
 
 from gantrymq.config import Settings
 from gantrymq.errors import ConfigError, ConnectFailed, ConnectionLost
-from gantrymq.remoting import self_signed
+from gantrymq.remoting import admission as admissions
 from gantrymq.remoting.admission import ADMISSION_SETTINGS, admission_of
+from gantrymq.remoting.certificates import self_signed_available
 from gantrymq.remoting.client import RemotingClient
 from gantrymq.remoting.command import Command, encode, request
 from gantrymq.remoting.limits import Limits
@@ -344,7 +345,7 @@ async def test_without_a_certificate_the_hello_is_refused_with_what_to_do(serve,
     await handler.server.stop()
 
 
-@pytest.mark.skipif(not self_signed.available(), reason="the extra gantrymq[tls] is not installed")
+@pytest.mark.skipif(not self_signed_available(), reason="the extra gantrymq[tls] is not installed")
 @in_loop
 async def test_in_test_mode_the_server_signs_its_own(serve, call, world):
     handler = await serve(admission_of(Settings(ADMISSION_SETTINGS), real_world().clock, RealFiles()))
@@ -368,7 +369,7 @@ async def test_in_test_mode_the_server_signs_its_own(serve, call, world):
     ],
 )
 def test_settings_that_cannot_work_stop_the_start(certificates, monkeypatch, given, words):
-    monkeypatch.setattr(self_signed, "available", lambda: False)
+    monkeypatch.setattr(admissions, "self_signed_available", lambda: False)
     files = {
         "stranger": certificates.key(certificates.stranger),
         "secret": certificates.secret_key,

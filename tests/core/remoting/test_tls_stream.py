@@ -3,7 +3,7 @@
 import pytest
 
 from gantrymq.remoting.tls_contexts import TlsClient, load_chain, server_context
-from gantrymq.remoting.tls_stream import TlsStream
+from gantrymq.remoting.tls_transport import TlsStream
 
 
 @pytest.fixture

@@ -5,7 +5,7 @@ import asyncio
 import pytest
 
 from gantrymq.errors import CallTimeout
-from gantrymq.remoting.write_queue import WriteQueue
+from gantrymq.remoting.write_buffer import WriteQueue
 from gantrymq_testing.simulated import simulate
 
 

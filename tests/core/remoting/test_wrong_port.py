@@ -2,8 +2,7 @@
 
 import pytest
 
-from gantrymq.remoting.codes import RequestCode
-from gantrymq.remoting.wrong_port import broker_port_message
+from gantrymq.remoting.codes import RequestCode, broker_port_message
 from gantrymq_nameserver.wrong_port import wrong_port_message
 
 

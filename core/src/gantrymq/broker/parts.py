@@ -54,7 +54,7 @@ from gantrymq.interfaces import (
 from gantrymq.model import names
 from gantrymq.plugins import Plugins
 from gantrymq.remoting.client import RemotingClient
-from gantrymq.remoting.sliced_responses import SlicedResponses
+from gantrymq.remoting.responses import SlicedResponses
 from gantrymq.world import World
 
 __all__ = ["BrokerResources", "Parts", "gates_of", "select_authorizer", "select_transaction_service"]

@@ -45,8 +45,7 @@ from gantrymq.plugins import Plugins
 from gantrymq.remoting.admission import admission_of
 from gantrymq.remoting.client import RemotingClient
 from gantrymq.remoting.limits import Limits, connections_within
-from gantrymq.remoting.listeners import open_listeners
-from gantrymq.remoting.server import RemotingServer
+from gantrymq.remoting.server import RemotingServer, open_listeners
 from gantrymq.remoting.tls_settings import client_of
 from gantrymq.world import Timer, World, is_disk_full
 from gantrymq.world.time_slices import TimeSlices

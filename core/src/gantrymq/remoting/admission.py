@@ -7,7 +7,7 @@
     HTTP/2           GOAWAY with the reason after the first request, then closed
 
 The first bytes inside TLS are checked in the same way, except that frames are served in every mode. A trusted proxy
-(`remoting.proxies`) may send a PROXY header first; a PROXY header from any other peer closes the connection.
+(`preamble.TrustedProxies`) may send a PROXY header first; a PROXY header from any other peer closes the connection.
 
 Source: apache/rocketmq remoting/.../netty/NettyRemotingServer.java (TlsModeHandler).
 """
@@ -22,11 +22,16 @@ from typing import cast
 
 from gantrymq.config import Settings
 from gantrymq.errors import ConfigError, RemoteProtocolError
-from gantrymq.remoting import self_signed
-from gantrymq.remoting.certificates import Certificates
-from gantrymq.remoting.other_protocols import http2_goaway, http_response, requested_stream
-from gantrymq.remoting.preamble import ProtocolKind
-from gantrymq.remoting.proxies import PROXY_SETTING, TrustedProxies, trusted_proxies
+from gantrymq.remoting.certificates import Certificates, self_signed_available, write_self_signed
+from gantrymq.remoting.preamble import (
+    PROXY_SETTING,
+    ProtocolKind,
+    TrustedProxies,
+    http2_goaway,
+    http_response,
+    requested_stream,
+    trusted_proxies,
+)
 from gantrymq.remoting.tls_contexts import ClientAuth, load_chain, server_context
 from gantrymq.remoting.tls_settings import TLS_SETTINGS
 from gantrymq.world import Clock, Files
@@ -153,7 +158,7 @@ def admission_of(settings: Settings, clock: Clock, files: Files) -> Admission:
 
         return Admission(mode, Certificates(files, clock, [cert, key, trust], load).context, http, proxies)
     context = server_context(cast(ClientAuth, need), auth_client, trust)
-    if settings.flag("tls.test.mode.enable") and self_signed.available():
+    if settings.flag("tls.test.mode.enable") and self_signed_available():
         return Admission(mode, cache(lambda: _with_self_signed(context, clock.now_ms())), http, proxies)
     if mode == "enforcing":
         raise ConfigError(f"tls.server.mode=enforcing, and this server has no certificate: {NO_CERTIFICATE}")
@@ -177,6 +182,6 @@ def _metrics_hint(settings: Settings) -> str:
 
 def _with_self_signed(context: ssl.SSLContext, now_ms: int) -> ssl.SSLContext:
     now = datetime.datetime.fromtimestamp(now_ms / 1000, datetime.UTC)
-    with self_signed.write_self_signed(now) as folder:
+    with write_self_signed(now) as folder:
         load_chain(context, f"{folder}/cert.pem", "", "", "tls.server")
     return context

@@ -1,21 +1,26 @@
 """The TLS context of a server, made again when its certificate files have changed: a renewal needs no restart.
 
-Source: apache/rocketmq broker/.../BrokerController.java (initialRequestPipeline, FileWatchService), which watches the
-same three files.
+Besides, the self-signed certificate for tests, used with tls.test.mode.enable. Clients cannot verify it, so it protects
+against eavesdropping only. It needs the library ``cryptography``, which the extra ``gantrymq[tls]`` installs and which
+is imported for the first TLS client.
+
+Sources: apache/rocketmq broker/.../BrokerController.java (initialRequestPipeline, FileWatchService), which watches the
+same three files; remoting/.../netty/TlsHelper.java (SelfSignedCertificate of Netty in test mode).
 """
 
 from __future__ import annotations
 
+import datetime
 import logging
 import ssl
+import tempfile
 from collections.abc import Callable, Sequence
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, Final
 
 from gantrymq.errors import ConfigError
 from gantrymq.world import Clock, Files
-
-__all__ = ["Certificates"]
 
 log = logging.getLogger("gantrymq.remoting")
 
@@ -60,3 +65,46 @@ class Certificates:
 
     def _stat(self) -> list[Any]:
         return [self._files.stat(each) for each in self._paths]
+
+
+_SELF_SIGNED_NAME = "gantrymq-test"
+_SELF_SIGNED_VALID = datetime.timedelta(days=365)
+
+
+def self_signed_available() -> bool:
+    """Return whether ``cryptography`` is installed."""
+    return find_spec("cryptography") is not None
+
+
+def write_self_signed(now: datetime.datetime) -> tempfile.TemporaryDirectory[str]:
+    """Write certificate and key to ``cert.pem`` in a new temporary folder that only this user may read.
+
+    OpenSSL loads keys from files only. Leaving the context of the returned folder removes it.
+
+    Args:
+        now: current time; the certificate is valid from one day before.
+    """
+    from cryptography import x509
+    from cryptography.hazmat.primitives import hashes, serialization
+    from cryptography.hazmat.primitives.asymmetric import ec
+    from cryptography.x509.oid import NameOID
+
+    key = ec.generate_private_key(ec.SECP256R1())
+    name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, _SELF_SIGNED_NAME)])
+    certificate = (
+        x509.CertificateBuilder()
+        .subject_name(name)
+        .issuer_name(name)
+        .public_key(key.public_key())
+        .serial_number(x509.random_serial_number())
+        .not_valid_before(now - datetime.timedelta(days=1))
+        .not_valid_after(now + _SELF_SIGNED_VALID)
+        .sign(key, hashes.SHA256())
+    )
+    folder = tempfile.TemporaryDirectory(prefix="gantrymq-tls-")
+    pem = Path(folder.name) / "cert.pem"
+    pem.write_bytes(
+        key.private_bytes(serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption())
+        + certificate.public_bytes(serialization.Encoding.PEM)
+    )
+    return folder

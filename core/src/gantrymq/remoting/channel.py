@@ -14,8 +14,9 @@ from collections.abc import Callable, Sequence
 from typing import Final
 
 from gantrymq.errors import ConnectionLost
+from gantrymq.model import hosts
 from gantrymq.model.access import Principal
-from gantrymq.remoting.addresses import format_address, packed_host
+from gantrymq.model.hosts import format_address
 from gantrymq.remoting.codes import FLAG_ONEWAY, FLAG_RESPONSE, SERIALIZE_JSON
 from gantrymq.remoting.command import Command, encode, encode_head
 from gantrymq.remoting.limits import Limits, UnwrittenBytes
@@ -29,6 +30,14 @@ log = logging.getLogger("gantrymq.remoting")
 
 _BINARY_MAX_CODE: Final = 0x7FFF
 MAX_NOTICES: Final = 64  # remembered, besides unwritten ones
+
+
+def packed_host(host: str, port: int) -> bytes:
+    """Return the address as stored in a record. A host that is not an IP address becomes 0.0.0.0."""
+    try:
+        return hosts.pack_host(host, port)
+    except ValueError:
+        return hosts.pack_host("0.0.0.0", port)
 
 
 class Channel:

@@ -1,27 +1,42 @@
 """Client side of the remoting protocol: connections to servers, one per address, opened on demand.
 
-Source of the rules: apache/rocketmq remoting/.../netty/NettyRemotingClient.java (GO_AWAY).
+`ask_route` asks name servers for the route of a topic, for brokers and their plugins; clients keep their own routes.
+
+Source of the rules: apache/rocketmq remoting/.../netty/NettyRemotingClient.java (GO_AWAY),
+broker/.../topic/TopicRouteInfoManager.java.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
-from typing import Final
+from collections.abc import Callable, Iterable
+from typing import Any, Final, TypeVar
 
-from gantrymq.errors import ConnectFailed, HandshakeFailed
-from gantrymq.remoting.addresses import parse_address
-from gantrymq.remoting.codes import SERIALIZE_JSON, ResponseCode
-from gantrymq.remoting.command import Command
+from gantrymq import loose_json
+from gantrymq.errors import BrokerRefused, ClientError, ConnectFailed, FormatError, HandshakeFailed, LocalProtocolError
+from gantrymq.model import hosts
+from gantrymq.remoting.codes import SERIALIZE_JSON, RequestCode, ResponseCode
+from gantrymq.remoting.command import Command, request
 from gantrymq.remoting.connection import Connection, RequestHandler
+from gantrymq.remoting.headers.nameserver import GetRouteinfoByTopicRequest
 from gantrymq.remoting.limits import Limits, UnfinishedFrames, UnwrittenBytes
 from gantrymq.remoting.tls_contexts import TlsClient
 from gantrymq.world import World
 
-__all__ = ["RemotingClient"]
-
 CLOSE_GRACE_S: Final = 1.0
 GO_AWAY_GRACE_S: Final = 3.0  # for pending calls on a connection after GO_AWAY
+
+
+def parse_address(text: str) -> tuple[str, int]:
+    """Return host and port of ``host:port`` or ``[v6]:port``.
+
+    Raises:
+        LocalProtocolError: the port is missing or outside 0..65535.
+    """
+    try:
+        return hosts.parse_address(text)
+    except ValueError as error:
+        raise LocalProtocolError(f"{text!r} is not an address: expected host:port") from error
 
 
 class RemotingClient:
@@ -218,3 +233,50 @@ class RemotingClient:
             self._emptied.set()
         for callback in self._on_close:
             callback(address, connection)
+
+
+ASK_TIMEOUT_S: Final = 3.0  # TopicRouteInfoManager.GET_TOPIC_ROUTE_TIMEOUT
+
+Part = TypeVar("Part")
+
+
+async def ask_route(
+    client: RemotingClient, name_servers: Iterable[str], topic: str, read: Callable[[Any], list[Part]]
+) -> list[Part] | None:
+    """Return what *read* finds in the route of *topic*, of the first name server that responds.
+
+    Args:
+        client: sends the requests.
+        name_servers: addresses, tried in order.
+        topic: its name.
+        read: takes the parsed route.
+
+    Returns:
+        An empty list for an unknown topic; None without name servers.
+
+    Raises:
+        ClientError: no name server responds, or none with a route that can be read; the last one's error.
+    """
+    problem: ClientError | None = None
+    for address in name_servers:
+        try:
+            return await _ask(client, address, topic, read)
+        except ClientError as error:
+            problem = error
+    if problem is not None:
+        raise problem
+    return None
+
+
+async def _ask(client: RemotingClient, address: str, topic: str, read: Callable[[Any], list[Part]]) -> list[Part]:
+    header = GetRouteinfoByTopicRequest(topic=topic, accept_standard_json_only=True)
+    command = request(RequestCode.GET_ROUTEINFO_BY_TOPIC, header.to_ext())
+    answer = await client.call(address, command, timeout_s=ASK_TIMEOUT_S)
+    if answer.code == ResponseCode.TOPIC_NOT_EXIST:
+        return []
+    if answer.code != ResponseCode.SUCCESS:
+        raise BrokerRefused(answer.code, answer.remark or "no reason given", address)
+    try:
+        return read(loose_json.loads(answer.payload))
+    except (FormatError, KeyError, TypeError, ValueError, OverflowError, AttributeError) as error:
+        raise BrokerRefused(1, f"its route of {topic} cannot be read: {error!r}", address) from error

@@ -17,8 +17,7 @@ import ssl
 from gantrymq.errors import HandshakeFailed
 from gantrymq.remoting.admission import Admission
 from gantrymq.remoting.channel import Channel
-from gantrymq.remoting.other_protocols import HTTP2_SETTINGS
-from gantrymq.remoting.preamble import ProtocolKind, sniff
+from gantrymq.remoting.preamble import HTTP2_SETTINGS, ProtocolKind, sniff
 from gantrymq.remoting.tls_transport import TlsTransport
 from gantrymq.remoting.write_buffer import WriteBuffer
 from gantrymq.world import Clock

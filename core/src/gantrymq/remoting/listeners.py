@@ -8,18 +8,13 @@ name server answers routes with the addresses that brokers advertise for the lis
 
 from __future__ import annotations
 
-import errno
 import re
-from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Final, NamedTuple
+from collections.abc import Iterator, Mapping
+from typing import Final, NamedTuple
 
 from gantrymq.config import Setting, Settings
 from gantrymq.errors import ConfigError
 from gantrymq.model.hosts import format_address, parse_address
-from gantrymq.remoting.admission import Admission
-
-if TYPE_CHECKING:
-    from gantrymq.remoting.server import RemotingServer  # annotations only; the commands need no server
 
 __all__ = [
     "DEFAULT_LISTENER",
@@ -28,7 +23,6 @@ __all__ = [
     "addresses_of_text",
     "listeners_of",
     "named_entries",
-    "open_listeners",
     "text_of_addresses",
 ]
 
@@ -94,36 +88,6 @@ def named_entries(settings: Settings, key: str, form: str) -> Iterator[tuple[str
 
 def _problem(settings: Settings, key: str, problem: str, form: str) -> ConfigError:
     return ConfigError(f"{settings.source(key)}: {key}: {problem}; write {form}")
-
-
-async def open_listeners(
-    server: RemotingServer, listeners: Sequence[NamedListener], admission: Admission, *, held: bool
-) -> dict[str, tuple[str, int]]:
-    """Open *listeners* besides the main one of *server*. Return their addresses by name.
-
-    Raises:
-        ConfigError: one cannot be opened, or requires TLS, which the server does not have; all are closed again.
-    """
-    opened = {}
-    try:
-        for name, tls, host, port in listeners:
-            rules = admission.requiring_tls(name) if tls else None
-            opened[name] = await server.start(host, port, held=held, listener=name, admission=rules)
-    except OSError as error:
-        await server.stop()
-        advice = (
-            "another process or another listener has that port; choose another one (0 picks a free one)"
-            if error.errno == errno.EADDRINUSE
-            else "its host must be an address of this machine"
-        )
-        where = format_address(host, port)
-        raise ConfigError(
-            f"listener {name} cannot listen on {where}: {error.strerror or error}; {advice} in {LISTENERS_SETTING.key}"
-        ) from error
-    except ConfigError:
-        await server.stop()
-        raise
-    return opened
 
 
 def text_of_addresses(addresses: Mapping[str, str]) -> str:

@@ -19,7 +19,7 @@ from gantrymq.remoting.headers.clients import (
     NotifyConsumerIdsChangedRequest,
     ResetOffsetRequest,
 )
-from gantrymq.remoting.sliced_responses import MAX_BODY_BYTES
+from gantrymq.remoting.responses import MAX_BODY_BYTES
 from gantrymq.world import Clock
 from gantrymq.world.time_slices import TimeSlices
 

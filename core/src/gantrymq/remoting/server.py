@@ -6,17 +6,21 @@ Source of the rules: apache/rocketmq remoting/.../netty/NettyRemotingServer.java
 from __future__ import annotations
 
 import asyncio
+import errno
 import logging
+from collections.abc import Sequence
 from functools import partial
 
+from gantrymq.errors import ConfigError
+from gantrymq.model.hosts import format_address
 from gantrymq.remoting.admission import Admission
 from gantrymq.remoting.busy_poll import BusyPoll
 from gantrymq.remoting.connection import Connection, RequestHandler
 from gantrymq.remoting.limits import Limits, UnfinishedFrames, UnwrittenBytes
-from gantrymq.remoting.listeners import DEFAULT_LISTENER
+from gantrymq.remoting.listeners import DEFAULT_LISTENER, LISTENERS_SETTING, NamedListener
 from gantrymq.world import Listener, World
 
-__all__ = ["RemotingServer"]
+__all__ = ["RemotingServer", "open_listeners"]
 
 log = logging.getLogger("gantrymq.remoting")
 
@@ -149,3 +153,33 @@ class RemotingServer:
         self._connections.pop(connection, None)
         if self._emptied is not None and not self._connections:
             self._emptied.set()
+
+
+async def open_listeners(
+    server: RemotingServer, listeners: Sequence[NamedListener], admission: Admission, *, held: bool
+) -> dict[str, tuple[str, int]]:
+    """Open *listeners* besides the main one of *server*. Return their addresses by name.
+
+    Raises:
+        ConfigError: one cannot be opened, or requires TLS, which the server does not have; all are closed again.
+    """
+    opened = {}
+    try:
+        for name, tls, host, port in listeners:
+            rules = admission.requiring_tls(name) if tls else None
+            opened[name] = await server.start(host, port, held=held, listener=name, admission=rules)
+    except OSError as error:
+        await server.stop()
+        advice = (
+            "another process or another listener has that port; choose another one (0 picks a free one)"
+            if error.errno == errno.EADDRINUSE
+            else "its host must be an address of this machine"
+        )
+        where = format_address(host, port)
+        raise ConfigError(
+            f"listener {name} cannot listen on {where}: {error.strerror or error}; {advice} in {LISTENERS_SETTING.key}"
+        ) from error
+    except ConfigError:
+        await server.stop()
+        raise
+    return opened

@@ -15,7 +15,7 @@ from typing import Literal
 import attrs
 
 from gantrymq.errors import ConfigError
-from gantrymq.remoting.tls_stream import tls_error_text
+from gantrymq.remoting.tls_transport import tls_error_text
 
 __all__ = ["ClientAuth", "TlsClient", "load_chain", "server_context"]
 

@@ -3,21 +3,110 @@
 The buffer numbers all bytes handed to the transport and tracks which of them are still in memory. This is used
 to report lost oneway requests (`PendingOneways`), to start deadlines when a request is handed over (`PendingCalls`), to
 make writers wait while too much is unwritten (`WriteQueue`) and to close a peer that does not read (`Limits`).
+
+The first waiting writer waits for the peer, the others for the first, so they write in order of arrival. If the peer
+reads nothing within a writer's timeout, that writer fails; the next ones then fail at once, until the peer reads again.
+
+Oneway requests have no response, so the connection reports whether they were written: each ends at a position in the
+byte stream. Requests before the position known to be written are removed. If the connection is lost, the callbacks of
+the others are called.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
+from collections import deque
 from collections.abc import Callable, Sequence
 from typing import Final
 
+from gantrymq.errors import CallTimeout, format_seconds
 from gantrymq.remoting.limits import Limits, UnwrittenBytes
-from gantrymq.remoting.pending_oneways import PendingOneways
-from gantrymq.remoting.write_queue import WriteQueue
 from gantrymq.world import Clock
+from gantrymq.world.clock import wait_set
 
-__all__ = ["Buffer", "WriteBuffer"]
+
+class WriteQueue:
+    """Write queue of one connection."""
+
+    def __init__(self, clock: Clock, peer: Callable[[], str], unwritten: Callable[[], int], most: int) -> None:
+        """*unwritten* returns the unwritten bytes, 0 on a closed connection; above *most* writers wait."""
+        self._clock = clock
+        self._peer = peer
+        self._unwritten = unwritten
+        self._most = most
+        self._turn = asyncio.Lock()
+        self._length = 0
+        self._woken: asyncio.Event = asyncio.Event()
+        self._stuck: int | None = None  # unwritten bytes at the last timeout
+
+    def __len__(self) -> int:
+        return self._length
+
+    async def room(self, timeout_s: float) -> None:
+        """Wait until at most *most* bytes are unwritten and all earlier writers have proceeded.
+
+        Write before the next await, else another writer may come first.
+
+        Raises:
+            CallTimeout: the peer reads nothing for *timeout_s* seconds.
+        """
+        self._length += 1
+        try:
+            async with self._turn:
+                while (unwritten := self._unwritten()) > self._most:
+                    await self._wait(unwritten, timeout_s)
+        finally:
+            self._length -= 1
+
+    def wake(self, *, moved: bool) -> None:
+        """Wake the first writer. *moved*: the peer has read most of the data, or the connection is closed."""
+        if moved:
+            self._stuck = None
+        self._woken.set()
+
+    async def _wait(self, before: int, timeout_s: float) -> None:
+        """Wait for a call of `wake`. Raises CallTimeout if the *before* bytes did not decrease in time."""
+        if self._stuck is None or before < self._stuck:
+            self._stuck = None
+            self._woken.clear()
+            began = self._clock.monotonic()
+            await wait_set(self._clock, self._woken, timeout_s)
+            if self._unwritten() < before or self._clock.monotonic() - began < timeout_s:
+                return
+            self._stuck = before
+        raise CallTimeout(
+            f"{self._peer()}: nothing could be written for {format_seconds(timeout_s)}, {before} bytes wait"
+        )
+
+
+class PendingOneways:
+    """Unwritten oneway requests of one connection, in order."""
+
+    def __init__(self) -> None:
+        self._waiting: deque[tuple[int, Callable[[], object] | None]] = deque()
+
+    def __len__(self) -> int:
+        return len(self._waiting)
+
+    def add(self, end: int, dropped: Callable[[], object] | None) -> None:
+        """Add a request that ends at position *end*; *dropped* is called if it is lost."""
+        self._waiting.append((end, dropped))
+
+    def written(self, position: int) -> None:
+        """Remove the requests within the first *position* bytes, which were written."""
+        waiting = self._waiting
+        while waiting and waiting[0][0] <= position:
+            waiting.popleft()
+
+    def lost(self) -> int:
+        """Call the callbacks of the remaining requests, which are lost, and return their number."""
+        waiting, self._waiting = self._waiting, deque()
+        for _, dropped in waiting:
+            if dropped is not None:
+                dropped()
+        return len(waiting)
+
 
 log = logging.getLogger("gantrymq.remoting")
 

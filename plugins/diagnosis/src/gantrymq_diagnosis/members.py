@@ -33,8 +33,8 @@ from gantrymq.remoting.headers.clients import (
     GetConsumerRunningInfoRequest,
     GetConsumerStatusRequest,
 )
+from gantrymq.remoting.responses import SlicedResponses
 from gantrymq.remoting.serving import serves
-from gantrymq.remoting.sliced_responses import SlicedResponses
 
 __all__ = ["ANSWER_S", "STATUS_S", "MemberQuestions"]
 

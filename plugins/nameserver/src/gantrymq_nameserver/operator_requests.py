@@ -21,8 +21,8 @@ from gantrymq.remoting.headers.nameserver import (
     KvConfigRequest,
     PutKvConfigRequest,
 )
+from gantrymq.remoting.responses import SlicedResponses
 from gantrymq.remoting.serving import serves
-from gantrymq.remoting.sliced_responses import SlicedResponses
 from gantrymq.settings_file import properties_text
 from gantrymq.settings_load import runtime_changes
 from gantrymq.world import World

@@ -24,8 +24,8 @@ from gantrymq.remoting.headers.nameserver import (
     WritePermOfBrokerRequest,
 )
 from gantrymq.remoting.listeners import DEFAULT_LISTENER
+from gantrymq.remoting.responses import SlicedResponses
 from gantrymq.remoting.serving import serves
-from gantrymq.remoting.sliced_responses import SlicedResponses
 from gantrymq.world import Clock
 from gantrymq_nameserver import topics
 from gantrymq_nameserver.handlers import listener_of, read_object, wants_standard_json

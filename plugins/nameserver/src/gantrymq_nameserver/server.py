@@ -18,8 +18,8 @@ from gantrymq.remoting.codes import RequestCode, ResponseCode
 from gantrymq.remoting.command import Command, response_to
 from gantrymq.remoting.connection import Connection
 from gantrymq.remoting.limits import Limits, connections_within
-from gantrymq.remoting.listeners import listeners_of, open_listeners
-from gantrymq.remoting.server import RemotingServer
+from gantrymq.remoting.listeners import listeners_of
+from gantrymq.remoting.server import RemotingServer, open_listeners
 from gantrymq.remoting.tls_settings import client_of
 from gantrymq.world import Timer, World
 from gantrymq_nameserver.notifier import Notifier

@@ -1,4 +1,4 @@
-"""Error for requests sent to a name server that only brokers serve; the reverse is in `gantrymq.remoting.wrong_port`.
+"""Error for requests sent to a name server that only brokers serve; the reverse is in `gantrymq.remoting.codes`.
 
 Source: apache/rocketmq broker/.../BrokerController.java (registerProcessor).
 """

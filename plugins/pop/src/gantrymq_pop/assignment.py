@@ -26,8 +26,8 @@ from gantrymq.remoting.bodies import object_body_of
 from gantrymq.remoting.codes import RequestCode
 from gantrymq.remoting.command import Command, response_to
 from gantrymq.remoting.connection import Connection
+from gantrymq.remoting.responses import SlicedResponses
 from gantrymq.remoting.serving import serves
-from gantrymq.remoting.sliced_responses import SlicedResponses
 from gantrymq_pop.request_modes import POP, PULL, RequestMode, RequestModes
 
 log = logging.getLogger(__name__)

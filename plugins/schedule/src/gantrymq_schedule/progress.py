@@ -22,8 +22,8 @@ from gantrymq.model.role import Role
 from gantrymq.remoting.codes import RequestCode
 from gantrymq.remoting.command import Command, response_to
 from gantrymq.remoting.connection import Connection
+from gantrymq.remoting.responses import SlicedResponses
 from gantrymq.remoting.serving import serves
-from gantrymq.remoting.sliced_responses import SlicedResponses
 from gantrymq.world.files import Files
 from gantrymq_schedule.levels.offsets_file import DELAY_OFFSETS, DelayOffsetsFile
 from gantrymq_schedule.service import Schedule

@@ -13,8 +13,7 @@ from gantrymq.broker.identity import Identity
 from gantrymq.broker.tables.topics import TopicTable
 from gantrymq.model.queue import MessageQueue
 from gantrymq.model.topic import PERM_READ
-from gantrymq.remoting.client import RemotingClient
-from gantrymq.remoting.route_question import ask_route
+from gantrymq.remoting.client import RemotingClient, ask_route
 
 
 class ClusterQueues:

@@ -18,13 +18,12 @@ from gantrymq.broker.access import AccessControl
 from gantrymq.broker.wire.responses import refusal
 from gantrymq.errors import GantryError, GoAway, RequestNotSupported, ServerFault, install_command
 from gantrymq.model.access import Action, Principal, Requirement, requirements
-from gantrymq.remoting.codes import VERSION_5_3_1, RequestCode, request_name
+from gantrymq.remoting.codes import VERSION_5_3_1, RequestCode, broker_port_message, request_name
 from gantrymq.remoting.command import Command
 from gantrymq.remoting.connection import Connection
 from gantrymq.remoting.sends import SEND_CODES, SendCommand
 from gantrymq.remoting.serving import AccessRule, Handler, access_rule
 from gantrymq.remoting.signatures import ACCESS_KEY, SignedRequest
-from gantrymq.remoting.wrong_port import broker_port_message
 
 log = logging.getLogger(__name__)
 

@@ -21,8 +21,8 @@ from gantrymq.model.light_queues import LIGHT_QUEUE_ID
 from gantrymq.remoting.codes import RequestCode
 from gantrymq.remoting.command import Command
 from gantrymq.remoting.connection import Connection
+from gantrymq.remoting.responses import MAX_ITEMS
 from gantrymq.remoting.serving import serves
-from gantrymq.remoting.sliced_responses import MAX_ITEMS
 from gantrymq.world.time_slices import TimeSlices
 
 _POOLS = {"send": 10_000, "pull": 100_000, "litePull": 100_000, "query": 20_000, "ack": 100_000}  # capacities

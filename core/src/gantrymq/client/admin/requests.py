@@ -12,11 +12,10 @@ from gantrymq.client.connection.base import Part
 from gantrymq.client.errors import RequestRefusedAsUnknown
 from gantrymq.errors import BrokerRefused, ClientError, NoRoute
 from gantrymq.loose_json import loads
-from gantrymq.remoting.codes import RequestCode, ResponseCode
+from gantrymq.remoting.codes import NAME_SERVER_CODES, RequestCode, ResponseCode
 from gantrymq.remoting.command import Command
 from gantrymq.remoting.headers.base import Header
 from gantrymq.remoting.headers.nameserver import GetRouteinfoByTopicRequest
-from gantrymq.remoting.wrong_port import NAME_SERVER_CODES
 
 __all__ = ["AdminRequests", "each"]
 

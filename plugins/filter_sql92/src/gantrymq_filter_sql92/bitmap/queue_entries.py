@@ -26,8 +26,8 @@ from gantrymq.remoting.codes import RequestCode
 from gantrymq.remoting.command import Command
 from gantrymq.remoting.connection import Connection
 from gantrymq.remoting.headers.groups import QueryConsumeQueueRequest
+from gantrymq.remoting.responses import SlicedResponses
 from gantrymq.remoting.serving import serves
-from gantrymq.remoting.sliced_responses import SlicedResponses
 from gantrymq_filter_sql92.bitmap.filter_data import FilterData
 
 __all__ = ["QueueEntries"]

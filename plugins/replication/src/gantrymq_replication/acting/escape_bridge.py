@@ -29,11 +29,10 @@ from gantrymq.model.names import DEFAULT_TOPIC, is_system_topic
 from gantrymq.model.property_order import ordered_text
 from gantrymq.model.sys_flag import COMPRESSED, COMPRESSION_MASK, MULTI_TAGS, TRANSACTION_PREPARED
 from gantrymq.model.topic import PERM_WRITE
-from gantrymq.remoting.client import RemotingClient
+from gantrymq.remoting.client import RemotingClient, ask_route
 from gantrymq.remoting.codes import RequestCode
 from gantrymq.remoting.command import request
 from gantrymq.remoting.headers.send import SendMessageRequest
-from gantrymq.remoting.route_question import ask_route
 
 log = logging.getLogger("gantrymq.replication")
 
