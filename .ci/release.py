@@ -50,8 +50,7 @@ def missing(folder: Path, tree: Workspace) -> list[str]:
     """Return a sentence for each distribution without exactly one sdist and one wheel in *folder*."""
     problems = []
     for each in tree.every:
-        version = each.settings["project"]["version"]
-        stem = f"{each.package}-{version}"
+        stem = f"{each.package}-{tree.version}"
         wheels = [path.name for path in folder.glob(f"{stem}-*.whl")]
         if not (folder / f"{stem}.tar.gz").is_file() or len(wheels) != 1:
             problems.append(f"{each.name}: expected {stem}.tar.gz and one wheel, found {wheels}")
@@ -64,8 +63,7 @@ def try_it(folder: Path, home: Path, tree: Workspace) -> None:
     """Install the default set from *folder* into a virtual environment below *home*, and run the quickstart."""
     run(sys.executable, "-m", "venv", home / "venv")
     python = home / "venv/bin/python"
-    version = tree.core.settings["project"]["version"]
-    packages = ("--find-links", folder, f"gantrymq[standard]=={version}")
+    packages = ("--find-links", folder, f"gantrymq[standard]=={tree.version}")
     run(python, "-m", "pip", "--disable-pip-version-check", "install", "--quiet", *packages)
     said = run(home / "venv/bin/gantrymq", "quickstart", "--exit", quiet=True, cwd=home)
     if "consumed with a subscription to TagA: 3 of 6 messages" not in said:

@@ -107,6 +107,12 @@ class Workspace:
     plugins: dict[str, Distribution]
 
     @property
+    def version(self) -> str:
+        """The version of every distribution."""
+        version: str = self.core.settings["project"]["version"]
+        return version
+
+    @property
     def every(self) -> list[Distribution]:
         """Core, the libraries, the plugins."""
         return [self.core, *self.libs.values(), *self.plugins.values()]
@@ -132,6 +138,12 @@ class Workspace:
 def read(root: Path = ROOT) -> Workspace:
     """Return the distributions in *root*."""
     return Workspace(_below(root, CORE)[CORE], _below(root, "libs/*"), _below(root, "plugins/*"))
+
+
+def releases(version: str) -> str:
+    """Return the versions of each other that our distributions of *version* work with, such as ``>=0.3.0,<0.4``."""
+    major, minor = version.split(".")[:2]
+    return f">={version},<{major}.{int(minor) + 1}"
 
 
 def is_ours(requirement: str) -> bool:

@@ -23,7 +23,7 @@ from pythons import PYTHONS
 
 ROOT = workspace.ROOT
 TREE = workspace.read()
-RELEASES = ">=0.2,<0.3"  # versions of each other that our distributions work with
+RELEASES = workspace.releases(TREE.version)
 
 each_plugin = pytest.mark.parametrize("plugin", TREE.plugins.values(), ids=lambda plugin: plugin.word)
 each_distribution = pytest.mark.parametrize("each", TREE.every, ids=lambda each: each.word)
@@ -57,7 +57,7 @@ def test_brokers_load_a_plugin_by_its_entry_point_and_no_library(plugin):
 def test_every_distribution_has_complete_metadata(each):
     project = each.settings["project"]
     assert project["name"] == each.name
-    assert project["version"] == TREE.core.settings["project"]["version"]
+    assert project["version"] == TREE.version
     assert project["license"] == "Apache-2.0"
     assert 20 < len(project["description"]) <= 120
     assert "rocketmq" in project["keywords"]
@@ -75,11 +75,6 @@ def test_a_plugin_depends_on_core_and_on_what_it_says_that_it_may_import(plugin)
     listed = [need for need in plugin.settings["project"]["dependencies"] if workspace.is_ours(need)]
     place = f"dependencies in plugins/{plugin.word}/pyproject.toml"
     assert changes(place, sorted(listed), wanted) == []
-
-
-def test_the_package_says_the_version_of_its_distribution():
-    source = (ROOT / "core/src/gantrymq/__init__.py").read_text()
-    assert f'__version__ = "{TREE.core.settings["project"]["version"]}"' in source
 
 
 def test_the_extra_standard_brings_what_says_that_it_is_standard():

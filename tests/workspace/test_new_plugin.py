@@ -15,6 +15,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
+VERSION = tomllib.loads((ROOT / "core/pyproject.toml").read_text())["project"]["version"]
 COPIED = ("tox.ini", "toxfile.py", "pyproject.toml", "core/pyproject.toml", "libs/speedups/pyproject.toml")
 INDEPENDENT = "no plugin imports another"
 ONLY_INTERFACES = "a plugin sees the broker only through gantrymq.interfaces"
@@ -40,8 +41,8 @@ class Tree:
 
     def add_plugin(self, word, source="", special="", needs=()):
         """Add a plugin whose module plugin.py is *source*; *special* goes to the end of its pyproject.toml."""
-        dependencies = ["gantrymq>=0.2,<0.3", *needs]
-        project = f'[project]\nname = "gantrymq-{word}"\nversion = "0.2.0"\ndependencies = {dependencies}\n'
+        dependencies = [f"gantrymq>={VERSION}", *needs]
+        project = f'[project]\nname = "gantrymq-{word}"\nversion = "{VERSION}"\ndependencies = {dependencies}\n'
         self.write(f"plugins/{word}/pyproject.toml", f"{project}\n{special}")
         self.write(f"plugins/{word}/src/gantrymq_{word}/__init__.py", "")
         self.write(f"plugins/{word}/src/gantrymq_{word}/plugin.py", source)
