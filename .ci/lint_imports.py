@@ -7,6 +7,7 @@ The contracts name packages of distributions by words in braces, which are repla
     {packages}    every package of the tree
     {libs}        packages of libs/
     {plugins}     packages of plugins
+    {internal}    modules of core that no plugin imports: all besides those of `PUBLIC`
 
 Imports that a plugin may make (``may-import`` in its pyproject.toml) are excluded from the contracts of {plugins}, for
 that plugin only. Sources are read in place; GantryMQ need not be installed.
@@ -25,6 +26,7 @@ from typing import Any
 import workspace
 from workspace import Workspace
 
+PUBLIC = ("plugin", "errors")  # of core, for plugins
 SOURCES = ("modules", "source_modules")  # keys of contracts that list the bound modules
 
 
@@ -45,6 +47,7 @@ def filled(settings: dict[str, Any], tree: Workspace) -> dict[str, Any]:
         "{packages}": [each.package for each in tree.every],
         "{libs}": [each.package for each in tree.libs.values()],
         "{plugins}": [each.package for each in tree.plugins.values()],
+        "{internal}": internal(tree),
     }
     contracts = [with_packages(contract, meant) for contract in settings["contracts"]]
     for before, contract in zip(settings["contracts"], contracts, strict=True):
@@ -67,6 +70,13 @@ def is_texts(value: object) -> bool:
 def filled_list(texts: list[str], meant: dict[str, list[str]]) -> list[str]:
     """Return *texts* with each word replaced by its packages."""
     return [package for text in texts for package in meant.get(text, [text])]
+
+
+def internal(tree: Workspace) -> list[str]:
+    """Return the packages and modules of core that are not public for plugins."""
+    folder = tree.core.source / tree.core.package
+    found = {path.parent.name for path in folder.glob("*/__init__.py")} | {path.stem for path in folder.glob("*.py")}
+    return [f"{tree.core.package}.{name}" for name in sorted(found - {"__init__", *PUBLIC})]
 
 
 def allowed(tree: Workspace) -> list[str]:

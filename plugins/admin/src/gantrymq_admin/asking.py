@@ -10,7 +10,7 @@ import attrs
 
 from gantrymq.client.errors import RequestMalformed
 from gantrymq.errors import BrokerRefused, CallTimeout, ClientError
-from gantrymq.world import Clock
+from gantrymq.plugin.world import Clock
 
 __all__ = ["DEADLINE_S", "UNKNOWN_ADDRESS", "Asking", "Deadline", "Missing", "or_none", "retrieve"]
 

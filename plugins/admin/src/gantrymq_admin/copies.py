@@ -18,8 +18,8 @@ import attrs
 
 from gantrymq.client import Admin
 from gantrymq.client.admin import ConnectedSlave, ElectionState, HaStatus, LostSlave, MasterConnection
-from gantrymq.commands.times import local_time
 from gantrymq.errors import BrokerRefused, GantryError
+from gantrymq.plugin.commands import local_time
 
 __all__ = ["Answer", "Copy", "ask_copies", "copies_of", "healthy"]
 

@@ -23,9 +23,9 @@ from gantrymq.client import Reader
 from gantrymq.client.message import Message, ReceivedMessage, split_properties
 from gantrymq.client.reading.pull_result import PullStatus
 from gantrymq.errors import ClientError, GroupNotExist, NoRoute
-from gantrymq.model import names
-from gantrymq.model import properties as props
-from gantrymq.model.queue import MessageQueue
+from gantrymq.plugin import names
+from gantrymq.plugin import properties as props
+from gantrymq.plugin.model import MessageQueue
 
 __all__ = [
     "RESENT_FROM",

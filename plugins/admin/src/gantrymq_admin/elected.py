@@ -19,9 +19,9 @@ from gantrymq.client import Admin
 from gantrymq.client.admin import BrokerSet, ElectionState, HaStatus, RequestNotServed
 from gantrymq.client.routing.routes import BrokerAddresses
 from gantrymq.errors import BrokerRefused, ClientError, GantryError
-from gantrymq.model.hosts import split_addresses
-from gantrymq.remoting.codes import RequestCode
-from gantrymq.remoting.headers.base import Header, Int64, header_of
+from gantrymq.plugin.headers import Header, Int64, header_of
+from gantrymq.plugin.model import split_addresses
+from gantrymq.plugin.remoting import RequestCode
 from gantrymq_admin.answers import read
 
 __all__ = [

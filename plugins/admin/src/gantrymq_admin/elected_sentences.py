@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from gantrymq.client.admin import ConnectedSlave
-from gantrymq.commands.times import local_time
+from gantrymq.plugin.commands import local_time
 from gantrymq_admin.elected import ElectedBroker, ElectedSet
 
 __all__ = ["accepting", "explained", "lacks_copies", "listed", "why_out"]

@@ -11,7 +11,7 @@ from typing import Any, Final, cast
 import attrs
 
 from gantrymq.client import Admin
-from gantrymq.remoting.codes import RequestCode
+from gantrymq.plugin.remoting import RequestCode
 from gantrymq_admin.answers import read, texts
 
 __all__ = ["ExplainedSetting", "explained_settings"]

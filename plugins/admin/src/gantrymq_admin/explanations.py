@@ -14,9 +14,9 @@ import attrs
 
 from gantrymq.client import Admin
 from gantrymq.errors import GantryError
-from gantrymq.model.texts import Value, sentence_of, texts_in
-from gantrymq.remoting.codes import RequestCode
-from gantrymq.remoting.headers.base import Header, header_of
+from gantrymq.plugin.headers import Header, header_of
+from gantrymq.plugin.model import Value, sentence_of, texts_in
+from gantrymq.plugin.remoting import RequestCode
 from gantrymq_admin.answers import read, texts
 
 __all__ = [

@@ -7,8 +7,7 @@ from typing import Any
 import click
 
 from gantrymq.client.message import ReceivedMessage
-from gantrymq.commands.output import body_members, body_text, print_json
-from gantrymq.commands.times import local_time
+from gantrymq.plugin.commands import body_members, body_text, local_time, print_json
 
 
 def show(found: ReceivedMessage, output: str) -> None:

@@ -7,7 +7,7 @@ from collections.abc import AsyncGenerator, Sequence
 from gantrymq.client import Reader
 from gantrymq.client.message import ReceivedMessage
 from gantrymq.client.reading.backwards import FOREVER_MS, SLICE, Backwards, each_of, first_ends
-from gantrymq.model.queue import MessageQueue
+from gantrymq.plugin.model import MessageQueue
 
 __all__ = ["newest_of"]
 

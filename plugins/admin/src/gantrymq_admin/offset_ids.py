@@ -12,8 +12,7 @@ import asyncio
 from gantrymq.client import Admin
 from gantrymq.client.message import ReceivedMessage
 from gantrymq.errors import ClientError, InvalidParameter, NoMessageFound
-from gantrymq.model.hosts import format_address
-from gantrymq.model.ids import parse_offset_id
+from gantrymq.plugin.model import format_address, parse_offset_id
 
 __all__ = ["find_by_offset_id"]
 

@@ -10,7 +10,7 @@ import attrs
 import click
 
 from gantrymq.client.admin.offset_moves import EARLIEST, LATEST, OffsetTarget
-from gantrymq.commands.times import TIMES, read_time_ms
+from gantrymq.plugin.commands import TIMES, read_time_ms
 
 FIRST_TIME_MS = 100_000_000_000  # in March 1973
 

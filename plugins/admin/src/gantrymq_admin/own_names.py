@@ -9,7 +9,7 @@ from collections.abc import Collection
 from typing import Final
 
 from gantrymq.client.routing.routes import ClusterInfo
-from gantrymq.model import names
+from gantrymq.plugin import names
 
 __all__ = ["is_own_group", "is_own_topic", "named_after", "of_clusters"]
 

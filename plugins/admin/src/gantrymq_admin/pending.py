@@ -12,8 +12,8 @@ import attrs
 
 from gantrymq.client import Admin
 from gantrymq.errors import InvalidParameter
-from gantrymq.remoting.codes import RequestCode
-from gantrymq.remoting.headers.base import Int32, Int64, RequestHeader, header_of
+from gantrymq.plugin.headers import Int32, Int64, RequestHeader, header_of
+from gantrymq.plugin.remoting import RequestCode
 from gantrymq_admin.answers import read
 
 __all__ = ["MAX_PAGE", "PendingMessage", "PendingPage", "pending_messages", "pending_page"]

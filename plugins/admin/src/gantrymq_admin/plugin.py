@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from gantrymq.hooks import hookimpl
+from gantrymq.plugin import hookimpl
 
 if TYPE_CHECKING:
-    from gantrymq.interfaces import CommandRegistry
+    from gantrymq.plugin.interfaces import CommandRegistry
 
 COMMANDS = {
     "status": ("status:status", "Show the clusters and their brokers."),

@@ -15,11 +15,10 @@ from gantrymq.client import Admin
 from gantrymq.client.admin import GroupClients, QueueProgress
 from gantrymq.client.calls.rpc import reply_header
 from gantrymq.errors import BrokerRefused
-from gantrymq.model.names import RETRY_PREFIX
-from gantrymq.model.queue import MessageQueue
-from gantrymq.remoting.codes import RequestCode, ResponseCode
-from gantrymq.remoting.headers.base import Header, header_of
-from gantrymq.remoting.headers.offsets import OffsetResponse, QueryConsumerOffsetRequest
+from gantrymq.plugin.headers import Header, OffsetResponse, QueryConsumerOffsetRequest, header_of
+from gantrymq.plugin.model import MessageQueue
+from gantrymq.plugin.names import RETRY_PREFIX
+from gantrymq.plugin.remoting import RequestCode, ResponseCode
 
 __all__ = [
     "MOST_TOPICS",

@@ -13,7 +13,7 @@ from contextlib import aclosing
 from gantrymq.client import Reader
 from gantrymq.client.message import ReceivedMessage
 from gantrymq.client.reading.queue_reading import read
-from gantrymq.model.queue import MessageQueue
+from gantrymq.plugin.model import MessageQueue
 
 __all__ = ["Starts", "first_of"]
 

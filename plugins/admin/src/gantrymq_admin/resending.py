@@ -23,8 +23,8 @@ import attrs
 from gantrymq.client import Producer, Reader, SendResult
 from gantrymq.client.message import Message, ReceivedMessage
 from gantrymq.errors import ClientError, GantryError, InvalidParameter, NoRoute
-from gantrymq.model import names
-from gantrymq.model import properties as props
+from gantrymq.plugin import names
+from gantrymq.plugin import properties as props
 from gantrymq_admin.dead_letters import again, dead_queues, origin_of, pages, place_of, pop_retry_topic
 from gantrymq_admin.resent import Resent
 

@@ -12,7 +12,7 @@ from typing import Protocol
 
 from gantrymq.client import Admin
 from gantrymq.errors import InvalidParameter, NoMessageFound, NoRoute
-from gantrymq.model import names
+from gantrymq.plugin import names
 from gantrymq_admin.dead_letters import RESENT_FROM, pop_retry_topic
 
 __all__ = ["Letter", "Resent"]

@@ -5,8 +5,8 @@ from __future__ import annotations
 import attrs
 
 from gantrymq.client import Admin
-from gantrymq.commands.times import local_time
 from gantrymq.errors import BrokerRefused
+from gantrymq.plugin.commands import local_time
 
 __all__ = ["AskedSlave", "asked_slave"]
 

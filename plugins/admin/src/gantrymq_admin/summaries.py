@@ -16,9 +16,9 @@ from typing import Any, Final, Literal, cast
 
 import attrs
 
-from gantrymq import loose_json
 from gantrymq.client import Admin
-from gantrymq.remoting.codes import RequestCode
+from gantrymq.plugin import loose_json
+from gantrymq.plugin.remoting import RequestCode
 from gantrymq_admin.answers import read, texts
 
 __all__ = [

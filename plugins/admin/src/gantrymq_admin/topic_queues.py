@@ -12,8 +12,8 @@ from typing import NamedTuple
 
 from gantrymq.client import Admin
 from gantrymq.errors import BrokerRefused, ClientError
-from gantrymq.model.topic import TopicConfig
-from gantrymq.remoting.codes import ResponseCode
+from gantrymq.plugin.model import TopicConfig
+from gantrymq.plugin.remoting import ResponseCode
 
 
 class Hidden(NamedTuple):

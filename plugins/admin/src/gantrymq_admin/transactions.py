@@ -13,11 +13,11 @@ from typing import Any, Final, cast
 
 import attrs
 
-from gantrymq import loose_json
 from gantrymq.client import Admin
-from gantrymq.model.names import CHECK_MAX_TIME_TOPIC
-from gantrymq.remoting.codes import RequestCode
-from gantrymq.remoting.headers.admin import ResumeCheckHalfMessageRequest
+from gantrymq.plugin import loose_json
+from gantrymq.plugin.headers import ResumeCheckHalfMessageRequest
+from gantrymq.plugin.names import CHECK_MAX_TIME_TOPIC
+from gantrymq.plugin.remoting import RequestCode
 from gantrymq_admin.answers import read
 from gantrymq_admin.offset_ids import find_by_offset_id
 

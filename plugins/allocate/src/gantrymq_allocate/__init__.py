@@ -4,7 +4,7 @@ Each strategy is a pure function of its settings, the queues and the members, so
 without communication. Arithmetic and names are RocketMQ's; STICKY is GantryMQ's own. `Averagely` is core's.
 """
 
-from gantrymq.model.averagely import Averagely
+from gantrymq.plugin.model import Averagely
 from gantrymq_allocate.by_circle import AveragelyByCircle
 from gantrymq_allocate.consistent_hash import ConsistentHash
 from gantrymq_allocate.machine_room import Configured, MachineRoom

@@ -18,8 +18,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from gantrymq.interfaces import AllocationStrategy
-from gantrymq.model.averagely import Averagely, averagely
+from gantrymq.plugin.interfaces import AllocationStrategy
+from gantrymq.plugin.model import Averagely, averagely
 from gantrymq_allocate.by_circle import AveragelyByCircle
 from gantrymq_allocate.consistent_hash import DEFAULT_VIRTUAL_NODES, ConsistentHash
 from gantrymq_allocate.machine_room import Configured, MachineRoom

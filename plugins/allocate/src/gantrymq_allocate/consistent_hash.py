@@ -16,7 +16,7 @@ from collections import Counter
 from collections.abc import Sequence
 from hashlib import md5
 
-from gantrymq.model.queue import MessageQueue
+from gantrymq.plugin.model import MessageQueue
 
 DEFAULT_VIRTUAL_NODES = 10
 

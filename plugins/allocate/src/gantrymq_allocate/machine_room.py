@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 
-from gantrymq.model.queue import MessageQueue
+from gantrymq.plugin.model import MessageQueue
 
 ROOM_MARK = "@"
 

@@ -13,8 +13,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from gantrymq.errors import InvalidParameter
-from gantrymq.interfaces import AllocationStrategy
-from gantrymq.model.queue import MessageQueue
+from gantrymq.plugin.interfaces import AllocationStrategy
+from gantrymq.plugin.model import MessageQueue
 
 
 class MachineRoomNearby:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from functools import partial
 
-from gantrymq.hooks import hookimpl
-from gantrymq.interfaces import AllocationRegistry
+from gantrymq.plugin import hookimpl
+from gantrymq.plugin.interfaces import AllocationRegistry
 from gantrymq_allocate.catalog import PLAIN, SHARING, nearby
 
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 import json
 import re
 
-from gantrymq.model.queue import MessageQueue
+from gantrymq.plugin.model import MessageQueue
 
 MAX_QUEUE_ID = 65_535
 _ENTRY = re.compile(r"([^/,]+)/(.+)/(\d{1,5})(?:-(\d{1,5}))?", re.ASCII)

@@ -22,7 +22,7 @@ from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from hashlib import md5
 
-from gantrymq.model.queue import MessageQueue
+from gantrymq.plugin.model import MessageQueue
 
 _MASK = 0xFFFFFFFFFFFFFFFF
 _REMEMBERED = 16  # cached inputs, so that allocating for each member computes the answer once

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from gantrymq.hooks import hookimpl
+from gantrymq.plugin import hookimpl
 from gantrymq_console.service import ConsoleService
 from gantrymq_console.settings import SCHEMA
 
 if TYPE_CHECKING:
-    from gantrymq.interfaces import CommandRegistry, ConfigRegistry, ServiceRegistry
+    from gantrymq.plugin.interfaces import CommandRegistry, ConfigRegistry, ServiceRegistry
 
 
 @hookimpl

@@ -6,10 +6,10 @@ import asyncio
 from typing import Final
 
 from gantrymq.client import Client
-from gantrymq.interfaces import Broker
-from gantrymq.model.hosts import format_address
-from gantrymq.remoting.certificates import Certificates
-from gantrymq.world import Lock, World
+from gantrymq.plugin.interfaces import Broker
+from gantrymq.plugin.model import format_address
+from gantrymq.plugin.network import Certificates
+from gantrymq.plugin.world import Lock, World
 from gantrymq_console.access.audit import Audit
 from gantrymq_console.access.audit_file import FileAudit, lock_state
 from gantrymq_console.access.setup import entrance_of_broker

@@ -11,9 +11,8 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 from gantrymq.errors import ConfigError
-from gantrymq.interfaces import Broker
-from gantrymq.model.hosts import parse_address
-from gantrymq.model.role import Role
+from gantrymq.plugin.interfaces import Broker
+from gantrymq.plugin.model import Role, parse_address
 from gantrymq_console.settings import LISTEN
 
 if TYPE_CHECKING:

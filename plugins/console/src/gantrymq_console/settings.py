@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from gantrymq.config import Setting
+from gantrymq.plugin.settings import Setting
 
 LISTEN: Final = "consoleListen"
 

@@ -15,10 +15,9 @@ from collections.abc import Iterable, Iterator, Mapping
 
 import attrs
 
-from gantrymq.interfaces import ConsumerHeartbeat
-from gantrymq.model.names import RETRY_PREFIX
-from gantrymq.model.subscription import ALL, TAG, Subscription
-from gantrymq.model.texts import Value
+from gantrymq.plugin.interfaces import ConsumerHeartbeat
+from gantrymq.plugin.model import ALL, TAG, Subscription, Value
+from gantrymq.plugin.names import RETRY_PREFIX
 from gantrymq_diagnosis.sentences import Reason
 
 __all__ = ["Conflict", "Kind", "Statement", "conflicts_among", "conflicts_between", "statement_of"]

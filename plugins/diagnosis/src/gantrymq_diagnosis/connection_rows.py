@@ -7,8 +7,8 @@ from typing import Any, Final
 
 import attrs
 
-from gantrymq.interfaces import Broker, ClientConnection
-from gantrymq.world.time_slices import TimeSlices
+from gantrymq.plugin.interfaces import Broker, ClientConnection
+from gantrymq.plugin.world import TimeSlices
 
 __all__ = ["ConnectionRow", "ConnectionTable", "connection_table"]
 

@@ -5,14 +5,11 @@ from __future__ import annotations
 import json
 from typing import Any, Final
 
-from gantrymq.config import Setting, Settings
 from gantrymq.errors import RequestRefused
-from gantrymq.interfaces import Broker
-from gantrymq.model.access import Action
-from gantrymq.remoting.command import Command, response_to
-from gantrymq.remoting.connection import Connection
-from gantrymq.remoting.serving import serves
-from gantrymq.settings_known import BROKER_DEFAULTS
+from gantrymq.plugin.interfaces import Broker
+from gantrymq.plugin.model import Action
+from gantrymq.plugin.remoting import Command, Connection, response_to, serves
+from gantrymq.plugin.settings import BROKER_DEFAULTS, Setting, Settings
 
 __all__ = ["EXPLAINED_SETTINGS", "SettingsRequests"]
 

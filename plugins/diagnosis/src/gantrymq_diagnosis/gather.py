@@ -11,14 +11,10 @@ from typing import Final, NamedTuple
 import attrs
 
 from gantrymq.errors import GantryError
-from gantrymq.interfaces import Broker, LagReading, OnlineClient
-from gantrymq.model.hosts import format_address
-from gantrymq.model.names import DLQ_PREFIX, RETRY_PREFIX, pop_retry_topics, retry_topic, similar_name
-from gantrymq.model.queue import MessageQueue, Queue
-from gantrymq.model.role import Role
-from gantrymq.model.subscription import Subscription
-from gantrymq.model.topic import PERM_READ, TopicConfig
-from gantrymq.world.time_slices import TimeSlices
+from gantrymq.plugin.interfaces import Broker, LagReading, OnlineClient
+from gantrymq.plugin.model import PERM_READ, MessageQueue, Queue, Role, Subscription, TopicConfig, format_address
+from gantrymq.plugin.names import DLQ_PREFIX, RETRY_PREFIX, pop_retry_topics, retry_topic, similar_name
+from gantrymq.plugin.world import TimeSlices
 from gantrymq_diagnosis.facts import GroupFacts, MemberFacts, QueueFacts, Told, TopicFacts
 from gantrymq_diagnosis.pop_modes import PopModes
 from gantrymq_diagnosis.waiting_retries import WaitingRetries, waiting_retries

@@ -13,11 +13,11 @@ from typing import Any, Final
 
 import attrs
 
-from gantrymq.interfaces import Broker, GroupLag, LagReading
-from gantrymq.model import names
-from gantrymq.model.names import DLQ_PREFIX, retry_topic
-from gantrymq.model.queue import Queue
-from gantrymq.world.time_slices import TimeSlices
+from gantrymq.plugin import names
+from gantrymq.plugin.interfaces import Broker, GroupLag, LagReading
+from gantrymq.plugin.model import Queue
+from gantrymq.plugin.names import DLQ_PREFIX, retry_topic
+from gantrymq.plugin.world import TimeSlices
 from gantrymq_diagnosis.gather import BROADCASTING, POPS, retry_behind
 from gantrymq_diagnosis.pop_modes import POP, PopModes
 from gantrymq_diagnosis.waiting_retries import WaitingRetries, waiting_retries

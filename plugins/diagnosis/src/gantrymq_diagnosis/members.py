@@ -20,21 +20,15 @@ from gantrymq.errors import (
     RequestRefused,
     ServiceNotAvailable,
 )
-from gantrymq.interfaces import Broker, OnlineClient
-from gantrymq.loose_json import Entries, loads
-from gantrymq.model.access import Action
-from gantrymq.model.ids import parse_offset_id
-from gantrymq.model.pushes import ClientAnswer, DirectConsumption
-from gantrymq.remoting.codes import RequestCode
-from gantrymq.remoting.command import Command, response_to
-from gantrymq.remoting.connection import Connection
-from gantrymq.remoting.headers.clients import (
+from gantrymq.plugin.headers import (
     ConsumeMessageDirectlyRequest,
     GetConsumerRunningInfoRequest,
     GetConsumerStatusRequest,
 )
-from gantrymq.remoting.responses import SlicedResponses
-from gantrymq.remoting.serving import serves
+from gantrymq.plugin.interfaces import Broker, OnlineClient
+from gantrymq.plugin.loose_json import Entries, loads
+from gantrymq.plugin.model import Action, ClientAnswer, DirectConsumption, parse_offset_id
+from gantrymq.plugin.remoting import Command, Connection, RequestCode, SlicedResponses, response_to, serves
 
 __all__ = ["ANSWER_S", "STATUS_S", "MemberQuestions"]
 

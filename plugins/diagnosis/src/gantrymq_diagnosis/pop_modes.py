@@ -10,9 +10,8 @@ from pathlib import Path
 from typing import Final
 
 from gantrymq.errors import FormatError
-from gantrymq.loose_json import loads
-from gantrymq.world import World
-from gantrymq.world.files import FileStat
+from gantrymq.plugin.loose_json import loads
+from gantrymq.plugin.world import FileStat, World
 
 __all__ = ["POP", "PopModes"]
 

@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from typing import Final
 
-from gantrymq.model.texts import Value
+from gantrymq.plugin.model import Value
 from gantrymq_diagnosis.conflicts import Kind
 from gantrymq_diagnosis.facts import GroupFacts, MemberFacts, QueueFacts, TopicFacts
 from gantrymq_diagnosis.sentences import SENTENCE, Reason

@@ -12,7 +12,7 @@ from typing import Any, Final
 
 import attrs
 
-from gantrymq.model.texts import Text, Value, sentence_of, texts_in
+from gantrymq.plugin.model import Text, Value, sentence_of, texts_in
 
 __all__ = ["SENTENCE", "Reason"]
 

@@ -8,14 +8,11 @@ from operator import itemgetter
 from typing import Final
 
 from gantrymq.errors import GroupNotExist, NoPermission, RequestRefused, TopicNotExist
-from gantrymq.interfaces import Broker, ClientChannel, Heartbeat, MetricFamily
-from gantrymq.model import names
-from gantrymq.model.access import Action
-from gantrymq.model.role import Role
-from gantrymq.remoting.command import Command, response_to
-from gantrymq.remoting.connection import Connection
-from gantrymq.remoting.serving import serves
-from gantrymq.world.time_slices import TimeSlices
+from gantrymq.plugin import names
+from gantrymq.plugin.interfaces import Broker, ClientChannel, Heartbeat, MetricFamily
+from gantrymq.plugin.model import Action, Role
+from gantrymq.plugin.remoting import Command, Connection, response_to, serves
+from gantrymq.plugin.world import TimeSlices
 from gantrymq_diagnosis.explained_settings import SettingsRequests
 from gantrymq_diagnosis.gather import FIGURES_TOGETHER, gather
 from gantrymq_diagnosis.members import MemberQuestions

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from gantrymq.config import Setting
+from gantrymq.plugin.settings import Setting
 
 __all__ = ["POLICY", "REFUSE", "SCHEMA", "WARN"]
 

@@ -7,8 +7,7 @@ from collections.abc import Awaitable, Callable
 from typing import Final, Generic, TypeVar
 
 from gantrymq.errors import ServiceNotAvailable
-from gantrymq.world import Clock
-from gantrymq.world.clock import Timer
+from gantrymq.plugin.world import Clock, Timer
 
 __all__ = ["KEPT_S", "SharedTable"]
 

@@ -28,13 +28,10 @@ from operator import attrgetter
 from typing import Any, Final, NamedTuple, Protocol, TypeVar
 
 from gantrymq.errors import FormatError, InvalidParameter, ServiceNotAvailable
-from gantrymq.interfaces import Broker
-from gantrymq.model.access import Action
-from gantrymq.model.json_members import COUNT, flag_in, number_in, text_in, texts_in
-from gantrymq.remoting.bodies import object_body_of
-from gantrymq.remoting.command import Command, response_to
-from gantrymq.remoting.connection import Connection
-from gantrymq.remoting.serving import serves
+from gantrymq.plugin.interfaces import Broker
+from gantrymq.plugin.loose_json import COUNT, flag_in, number_in, text_in, texts_in
+from gantrymq.plugin.model import Action
+from gantrymq.plugin.remoting import Command, Connection, object_body_of, response_to, serves
 from gantrymq_diagnosis.connection_rows import ConnectionRow, ConnectionTable, connection_table
 from gantrymq_diagnosis.group_rows import GroupRow, GroupTable, StoredTimes, add_times, group_table
 from gantrymq_diagnosis.pop_modes import PopModes

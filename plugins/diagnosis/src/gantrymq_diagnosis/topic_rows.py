@@ -11,11 +11,10 @@ from typing import Any, Final
 
 import attrs
 
-from gantrymq.interfaces import Broker
-from gantrymq.model.names import DLQ_PREFIX, RETRY_PREFIX
-from gantrymq.model.queue import Queue
-from gantrymq.model.topic import TopicConfig
-from gantrymq.world.time_slices import TimeSlices
+from gantrymq.plugin.interfaces import Broker
+from gantrymq.plugin.model import Queue, TopicConfig
+from gantrymq.plugin.names import DLQ_PREFIX, RETRY_PREFIX
+from gantrymq.plugin.world import TimeSlices
 from gantrymq_diagnosis.group_rows import StoredTimes
 
 __all__ = ["KINDS", "TopicRow", "TopicTable", "add_newest", "topic_table"]

@@ -14,13 +14,12 @@ from typing import Final
 import attrs
 
 from gantrymq.errors import GantryError
-from gantrymq.formats.record import iter_records
-from gantrymq.formats.tags_code import delay_levels_of
-from gantrymq.interfaces import Broker, GetLimit
-from gantrymq.model import properties as props
-from gantrymq.model.names import SCHEDULE_TOPIC
-from gantrymq.model.queue import Queue
-from gantrymq.world.time_slices import TimeSlices
+from gantrymq.plugin import properties as props
+from gantrymq.plugin.formats import delay_levels_of, iter_records
+from gantrymq.plugin.interfaces import Broker, GetLimit
+from gantrymq.plugin.model import Queue
+from gantrymq.plugin.names import SCHEDULE_TOPIC
+from gantrymq.plugin.world import TimeSlices
 
 LOOKED_AT: Final = 500
 _TOGETHER: Final = 100  # records between pauses

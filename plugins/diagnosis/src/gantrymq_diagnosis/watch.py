@@ -13,7 +13,7 @@ from typing import Final
 
 import attrs
 
-from gantrymq.interfaces import ConsumerHeartbeat
+from gantrymq.plugin.interfaces import ConsumerHeartbeat
 from gantrymq_diagnosis.conflicts import (
     Conflict,
     Kind,

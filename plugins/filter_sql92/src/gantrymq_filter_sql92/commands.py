@@ -7,10 +7,17 @@ from typing import Any
 
 import click
 
-from gantrymq.commands.groups import CommandGroup
-from gantrymq.commands.output import namesrv_option, output_option, print_json, print_table, say, warn
-from gantrymq.commands.run import run
-from gantrymq.model.properties import encode
+from gantrymq.plugin.commands import (
+    CommandGroup,
+    namesrv_option,
+    output_option,
+    print_json,
+    print_table,
+    run,
+    say,
+    warn,
+)
+from gantrymq.plugin.properties import encode
 from gantrymq_filter_sql92.blocks.keys import required_keys
 from gantrymq_filter_sql92.explain import answer_of, tree_lines
 from gantrymq_filter_sql92.expression import CompiledExpression

@@ -10,9 +10,9 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
-from gantrymq.formats.record import RecordView
-from gantrymq.interfaces import ExtUnit, MessageFilter
-from gantrymq.model.subscription import Subscription
+from gantrymq.plugin.formats import RecordView
+from gantrymq.plugin.interfaces import ExtUnit, MessageFilter
+from gantrymq.plugin.model import Subscription
 from gantrymq_filter_sql92.equalities import needles_of
 from gantrymq_filter_sql92.expression import CompiledExpression, compiled
 

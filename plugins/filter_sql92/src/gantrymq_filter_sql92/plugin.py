@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from gantrymq.hooks import hookimpl
-from gantrymq.interfaces import CommandRegistry, ConfigRegistry, FilterRegistry, ServiceRegistry
-from gantrymq.remoting.serving import HandlerRegistry, handlers_of
+from gantrymq.plugin import hookimpl
+from gantrymq.plugin.interfaces import CommandRegistry, ConfigRegistry, FilterRegistry, ServiceRegistry
+from gantrymq.plugin.remoting import HandlerRegistry, handlers_of
 from gantrymq_filter_sql92.bitmap.settings import SCHEMA as BIT_MAP_SCHEMA
 from gantrymq_filter_sql92.blocks.settings import SCHEMA as BLOCKS_SCHEMA
 

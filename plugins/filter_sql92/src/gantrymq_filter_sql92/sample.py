@@ -8,7 +8,7 @@ from contextlib import aclosing
 from gantrymq.client import Client, Reader
 from gantrymq.client.message import ReceivedMessage
 from gantrymq.client.reading.queue_reading import read
-from gantrymq.model.queue import MessageQueue
+from gantrymq.plugin.model import MessageQueue
 
 _GROUP = "TOOLS_CONSUMER"  # exists on every broker, even if groups are not created automatically
 

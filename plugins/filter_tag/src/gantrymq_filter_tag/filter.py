@@ -11,10 +11,9 @@ common/.../message/MessageExtBrokerInner.java (tagsString2tagsCode).
 from __future__ import annotations
 
 from gantrymq.errors import SubscriptionParseFailed
-from gantrymq.formats.record import RecordView
-from gantrymq.interfaces import ExtUnit, MessageFilter
-from gantrymq.model.java import string_hash
-from gantrymq.model.subscription import ALL, TAG, Subscription
+from gantrymq.plugin.formats import RecordView
+from gantrymq.plugin.interfaces import ExtUnit, MessageFilter
+from gantrymq.plugin.model import ALL, TAG, Subscription, string_hash
 
 _LOW_32 = 0xFFFFFFFF
 

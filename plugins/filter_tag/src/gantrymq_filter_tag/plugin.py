@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from gantrymq.hooks import hookimpl
-from gantrymq.interfaces import FilterRegistry
+from gantrymq.plugin import hookimpl
+from gantrymq.plugin.interfaces import FilterRegistry
 from gantrymq_filter_tag.filter import TagFilter
 
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from gantrymq.hooks import hookimpl
-from gantrymq.interfaces import CommandRegistry, ConfigRegistry, ServiceRegistry
+from gantrymq.plugin import hookimpl
+from gantrymq.plugin.interfaces import CommandRegistry, ConfigRegistry, ServiceRegistry
 from gantrymq_kit.filters.service import CustomFilters
 from gantrymq_kit.settings import SCHEMA
 

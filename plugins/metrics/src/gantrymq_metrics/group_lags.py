@@ -14,10 +14,10 @@ from collections.abc import Container, Iterator
 
 import attrs
 
-from gantrymq.interfaces import Backlog, Broker, GroupLag, LagReading
-from gantrymq.model.names import RETRY_PREFIX, is_system_group
-from gantrymq.model.queue import Queue
-from gantrymq.world.time_slices import TimeSlices
+from gantrymq.plugin.interfaces import Backlog, Broker, GroupLag, LagReading
+from gantrymq.plugin.model import Queue
+from gantrymq.plugin.names import RETRY_PREFIX, is_system_group
+from gantrymq.plugin.world import TimeSlices
 from gantrymq_metrics.oldest_messages import OldestMessages, Pair
 from gantrymq_metrics.queue_lags import QueueLags
 

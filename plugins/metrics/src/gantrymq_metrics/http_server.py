@@ -7,7 +7,7 @@ import logging
 from collections.abc import Awaitable, Callable, Mapping
 from typing import cast
 
-from gantrymq.world import Listener, Timer, World
+from gantrymq.plugin.world import Listener, Timer, World
 from gantrymq_metrics.http_request import HttpResponse, RequestHead, encode_response, refuse
 
 log = logging.getLogger(__name__)

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator
 
-from gantrymq.model.names import DLQ_PREFIX, RETRY_PREFIX, is_system_group
+from gantrymq.plugin.names import DLQ_PREFIX, RETRY_PREFIX, is_system_group
 from gantrymq_metrics.group_lags import ConsumerLag
 from gantrymq_metrics.metric_builder import Family, MetricBuilder, Sample
 from gantrymq_metrics.snapshot import MetricsSnapshot

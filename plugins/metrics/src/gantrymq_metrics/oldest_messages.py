@@ -10,9 +10,9 @@ from collections.abc import Mapping
 from itertools import chain
 from typing import Final
 
-from gantrymq.interfaces import Broker
-from gantrymq.model.queue import Queue
-from gantrymq.world.time_slices import TimeSlices
+from gantrymq.plugin.interfaces import Broker
+from gantrymq.plugin.model import Queue
+from gantrymq.plugin.world import TimeSlices
 
 READS: Final = 2000
 _TOGETHER: Final = 16  # reads before the event loop is yielded

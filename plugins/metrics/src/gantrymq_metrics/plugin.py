@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from gantrymq.hooks import hookimpl
-from gantrymq.interfaces import ConfigRegistry, ServiceRegistry
+from gantrymq.plugin import hookimpl
+from gantrymq.plugin.interfaces import ConfigRegistry, ServiceRegistry
 from gantrymq_metrics.service import MetricsService
 from gantrymq_metrics.settings import SCHEMA
 

@@ -15,10 +15,9 @@ from itertools import islice
 from typing import Any
 
 from gantrymq.errors import ConfigError
-from gantrymq.interfaces import Broker
-from gantrymq.model.hosts import format_address
-from gantrymq.model.role import Role
-from gantrymq.world.time_slices import TimeSlices
+from gantrymq.plugin.interfaces import Broker
+from gantrymq.plugin.model import Role, format_address
+from gantrymq.plugin.world import TimeSlices
 from gantrymq_metrics.exposition import CONTENT_TYPE, families
 from gantrymq_metrics.http_request import JSON, HttpResponse
 from gantrymq_metrics.http_server import HttpServer

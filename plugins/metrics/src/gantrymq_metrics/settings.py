@@ -8,7 +8,7 @@ Source: apache/rocketmq common/.../BrokerConfig.java, common/.../metrics/Metrics
 
 from __future__ import annotations
 
-from gantrymq.config import Setting, Value
+from gantrymq.plugin.settings import Setting, Value
 
 TYPE = "metricsExporterType"
 HOST = "metricsPromExporterHost"

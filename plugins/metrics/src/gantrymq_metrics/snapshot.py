@@ -6,10 +6,9 @@ from collections.abc import Callable, Mapping, Sequence
 
 import attrs
 
-from gantrymq.interfaces import Broker, BrokerMetrics, MetricFamily, StoreState
-from gantrymq.model.names import DLQ_PREFIX
-from gantrymq.world import DiskUsage
-from gantrymq.world.time_slices import TimeSlices
+from gantrymq.plugin.interfaces import Broker, BrokerMetrics, MetricFamily, StoreState
+from gantrymq.plugin.names import DLQ_PREFIX
+from gantrymq.plugin.world import DiskUsage, TimeSlices
 from gantrymq_metrics.group_lags import QUEUES_TOGETHER, ConsumerLag, DeletedUnread, GroupLags, group_exists
 from gantrymq_metrics.oldest_messages import OldestMessages, Pair
 from gantrymq_metrics.queue_lags import QueueLags

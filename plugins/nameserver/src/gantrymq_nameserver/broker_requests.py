@@ -12,17 +12,14 @@ from __future__ import annotations
 import asyncio
 from typing import Final
 
-from gantrymq.config import Settings
 from gantrymq.errors import FormatError, RequestError
-from gantrymq.loose_json import dumps
-from gantrymq.model.data_version import DataVersion
-from gantrymq.remoting.codes import RequestCode
-from gantrymq.remoting.command import Command, response_to
-from gantrymq.remoting.headers.nameserver import RegisterBrokerRequest, UnregisterBrokerRequest
-from gantrymq.remoting.listeners import addresses_of_text
-from gantrymq.remoting.serving import serves
-from gantrymq.world import World
-from gantrymq.world.clock import monotonic_ms
+from gantrymq.plugin.headers import RegisterBrokerRequest, UnregisterBrokerRequest
+from gantrymq.plugin.loose_json import dumps
+from gantrymq.plugin.model import DataVersion
+from gantrymq.plugin.network import addresses_of_text
+from gantrymq.plugin.remoting import Command, RequestCode, response_to, serves
+from gantrymq.plugin.settings import Settings
+from gantrymq.plugin.world import World, monotonic_ms
 from gantrymq_nameserver.handlers import Answer, read_object
 from gantrymq_nameserver.headers import (
     BrokerHeartbeatRequest,

@@ -9,10 +9,8 @@ from collections.abc import Awaitable, Callable
 from typing import Any
 
 from gantrymq.errors import RequestError, RequestRefused
-from gantrymq.remoting.bodies import body_of
-from gantrymq.remoting.codes import VERSION_4_9_4
-from gantrymq.remoting.command import Command
-from gantrymq.remoting.listeners import DEFAULT_LISTENER
+from gantrymq.plugin.network import DEFAULT_LISTENER
+from gantrymq.plugin.remoting import VERSION_4_9_4, Command, body_of
 
 Answer = Command | Awaitable[Command]
 Handler = Callable[[Command, object], Answer]

@@ -5,8 +5,8 @@ Source: apache/rocketmq remoting/.../protocol/header/namesrv/*.java, BrokerHeart
 
 from __future__ import annotations
 
-from gantrymq.remoting.codes import RequestCode
-from gantrymq.remoting.headers.base import Header, Int32, Int64, RequestHeader, header_of
+from gantrymq.plugin.headers import Header, Int32, Int64, RequestHeader, header_of
+from gantrymq.plugin.remoting import RequestCode
 
 
 @header_of(RequestCode.REGISTER_BROKER)

@@ -16,9 +16,8 @@ from pathlib import Path
 from typing import Final
 
 from gantrymq.errors import FormatError, RequestError
-from gantrymq.loose_json import dumps, loads
-from gantrymq.world import World
-from gantrymq.world.folders import make_durable_dirs
+from gantrymq.plugin.loose_json import dumps, loads
+from gantrymq.plugin.world import World, make_durable_dirs
 
 log = logging.getLogger(__name__)
 

@@ -13,10 +13,9 @@ import logging
 from collections.abc import Callable
 from typing import Protocol, runtime_checkable
 
-from gantrymq.config import Settings
 from gantrymq.errors import RequestError
-from gantrymq.world import Clock, Timer
-from gantrymq.world.clock import monotonic_ms
+from gantrymq.plugin.settings import Settings
+from gantrymq.plugin.world import Clock, Timer, monotonic_ms
 from gantrymq_nameserver.notices import MinBrokerIdChange
 from gantrymq_nameserver.registration import Registration, RegistrationResult, register
 from gantrymq_nameserver.tables import BrokerAddress, RouteTables

@@ -13,12 +13,9 @@ import logging
 from typing import Final
 
 from gantrymq.errors import GantryError
-from gantrymq.remoting.client import RemotingClient
-from gantrymq.remoting.codes import RequestCode
-from gantrymq.remoting.command import request
-from gantrymq.remoting.limits import Limits
-from gantrymq.remoting.tls_contexts import TlsClient
-from gantrymq.world import World
+from gantrymq.plugin.network import Limits, RemotingClient, TlsClient
+from gantrymq.plugin.remoting import RequestCode, request
+from gantrymq.plugin.world import World
 from gantrymq_nameserver.headers import NotifyMinBrokerIdChangeRequest
 from gantrymq_nameserver.notices import MinBrokerIdChange
 

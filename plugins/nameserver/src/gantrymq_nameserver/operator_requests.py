@@ -9,23 +9,25 @@ from __future__ import annotations
 import logging
 from typing import Final
 
-from gantrymq.config import Settings
 from gantrymq.errors import NoPermission, QueryNotFound
-from gantrymq.loose_json import Entries
-from gantrymq.remoting.bodies import properties_of
-from gantrymq.remoting.codes import RequestCode, request_name
-from gantrymq.remoting.command import Command, response_to
-from gantrymq.remoting.headers.nameserver import (
+from gantrymq.plugin.headers import (
     GetKvConfigResponse,
     GetKvlistByNamespaceRequest,
     KvConfigRequest,
     PutKvConfigRequest,
 )
-from gantrymq.remoting.responses import SlicedResponses
-from gantrymq.remoting.serving import serves
-from gantrymq.settings_file import properties_text
-from gantrymq.settings_load import runtime_changes
-from gantrymq.world import World
+from gantrymq.plugin.loose_json import Entries
+from gantrymq.plugin.remoting import (
+    Command,
+    RequestCode,
+    SlicedResponses,
+    properties_of,
+    request_name,
+    response_to,
+    serves,
+)
+from gantrymq.plugin.settings import Settings, properties_text, runtime_changes
+from gantrymq.plugin.world import World
 from gantrymq_nameserver.kv import KvConfig
 
 log = logging.getLogger(__name__)

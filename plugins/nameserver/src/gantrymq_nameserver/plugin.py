@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from gantrymq.hooks import hookimpl
+from gantrymq.plugin import hookimpl
 
 if TYPE_CHECKING:
-    from gantrymq.config import Setting, Settings
-    from gantrymq.interfaces import NameServer, NameServerRegistry
-    from gantrymq.world import World
+    from gantrymq.plugin.interfaces import NameServer, NameServerRegistry
+    from gantrymq.plugin.settings import Setting, Settings
+    from gantrymq.plugin.world import World
 
 
 @hookimpl

@@ -19,8 +19,7 @@ from typing import NamedTuple
 import attrs
 
 from gantrymq.errors import RequestError
-from gantrymq.model.data_version import DataVersion
-from gantrymq.model.topic import PERM_WRITE, TopicConfig
+from gantrymq.plugin.model import PERM_WRITE, DataVersion, TopicConfig
 from gantrymq_nameserver.notices import MinBrokerIdChange, min_broker_id_change
 from gantrymq_nameserver.tables import (
     BROKER_TIMEOUT_MS,

@@ -21,12 +21,9 @@ import zlib
 from typing import Any, Final
 
 from gantrymq.errors import FormatError, RequestError
-from gantrymq.loose_json import ReadBudget, int_keys, loads, loads_strict
-from gantrymq.model.data_version import DataVersion
-from gantrymq.model.json_members import COUNT, number_in, texts_in
-from gantrymq.model.topic import TopicConfig
-from gantrymq.remoting.codes import VERSION_3_0_11, VERSION_5_0_0
-from gantrymq.remoting.frame import MAX_FRAME_BYTES
+from gantrymq.plugin.loose_json import COUNT, ReadBudget, int_keys, loads, loads_strict, number_in, texts_in
+from gantrymq.plugin.model import DataVersion, TopicConfig
+from gantrymq.plugin.remoting import MAX_FRAME_BYTES, VERSION_3_0_11, VERSION_5_0_0
 from gantrymq_nameserver.registration import RegistrationBody
 from gantrymq_nameserver.tables import Mapping
 

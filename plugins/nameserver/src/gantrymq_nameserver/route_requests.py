@@ -8,13 +8,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from gantrymq.config import Settings
 from gantrymq.errors import FormatError, RequestError, TopicNotExist
-from gantrymq.loose_json import Items, dumps, dumps_standard
-from gantrymq.model.json_members import COUNT, number_in, objects_in, text_in
-from gantrymq.remoting.codes import RequestCode
-from gantrymq.remoting.command import Command, response_to
-from gantrymq.remoting.headers.nameserver import (
+from gantrymq.plugin.headers import (
     AddWritePermOfBrokerResponse,
     DeleteTopicInNamesrvRequest,
     GetRouteinfoByTopicRequest,
@@ -23,10 +18,11 @@ from gantrymq.remoting.headers.nameserver import (
     WipeWritePermOfBrokerResponse,
     WritePermOfBrokerRequest,
 )
-from gantrymq.remoting.listeners import DEFAULT_LISTENER
-from gantrymq.remoting.responses import SlicedResponses
-from gantrymq.remoting.serving import serves
-from gantrymq.world import Clock
+from gantrymq.plugin.loose_json import COUNT, Items, dumps, dumps_standard, number_in, objects_in, text_in
+from gantrymq.plugin.network import DEFAULT_LISTENER
+from gantrymq.plugin.remoting import Command, RequestCode, SlicedResponses, response_to, serves
+from gantrymq.plugin.settings import Settings
+from gantrymq.plugin.world import Clock
 from gantrymq_nameserver import topics
 from gantrymq_nameserver.handlers import listener_of, read_object, wants_standard_json
 from gantrymq_nameserver.kv import ORDER_TOPIC_CONFIG, KvConfig

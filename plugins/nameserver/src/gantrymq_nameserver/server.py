@@ -11,17 +11,19 @@ import logging
 from collections.abc import Awaitable
 from typing import Final
 
-from gantrymq.config import Settings
 from gantrymq.errors import ConfigError, ConnectionLost, LocalProtocolError
-from gantrymq.remoting.admission import admission_of
-from gantrymq.remoting.codes import RequestCode, ResponseCode
-from gantrymq.remoting.command import Command, response_to
-from gantrymq.remoting.connection import Connection
-from gantrymq.remoting.limits import Limits, connections_within
-from gantrymq.remoting.listeners import listeners_of
-from gantrymq.remoting.server import RemotingServer, open_listeners
-from gantrymq.remoting.tls_settings import client_of
-from gantrymq.world import Timer, World
+from gantrymq.plugin.network import (
+    Limits,
+    RemotingServer,
+    admission_of,
+    client_of,
+    connections_within,
+    listeners_of,
+    open_listeners,
+)
+from gantrymq.plugin.remoting import Command, Connection, RequestCode, ResponseCode, response_to
+from gantrymq.plugin.settings import Settings
+from gantrymq.plugin.world import Timer, World
 from gantrymq_nameserver.notifier import Notifier
 from gantrymq_nameserver.service import NameService
 

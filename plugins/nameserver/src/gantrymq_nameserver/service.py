@@ -10,12 +10,10 @@ import logging
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 
-from gantrymq.config import Settings
 from gantrymq.errors import ConnectionLost, GantryError, RequestNotSupported, RequestRefused, ServerFault
-from gantrymq.remoting.codes import VERSION_5_3_1, ResponseCode, request_name
-from gantrymq.remoting.command import Command, response_to
-from gantrymq.remoting.serving import handlers_of
-from gantrymq.world import World
+from gantrymq.plugin.remoting import VERSION_5_3_1, Command, ResponseCode, handlers_of, request_name, response_to
+from gantrymq.plugin.settings import Settings
+from gantrymq.plugin.world import World
 from gantrymq_nameserver.broker_requests import BrokerRequests
 from gantrymq_nameserver.handlers import Answer, Handler
 from gantrymq_nameserver.kv import KvConfig

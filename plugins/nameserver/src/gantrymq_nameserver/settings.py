@@ -10,9 +10,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from gantrymq.config import Kind, Setting, Value, home_folder
-from gantrymq.remoting.admission import ADMISSION_SETTINGS
-from gantrymq.remoting.listeners import LISTENERS_SETTING
+from gantrymq.plugin.network import ADMISSION_SETTINGS, LISTENERS_SETTING
+from gantrymq.plugin.settings import Kind, Setting, Value, home_folder
 
 
 def name_server_settings(home: Path | None = None) -> list[Setting]:

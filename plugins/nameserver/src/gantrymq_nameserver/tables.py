@@ -19,9 +19,8 @@ from typing import Any, Final, NamedTuple
 
 import attrs
 
-from gantrymq.model.data_version import DataVersion
-from gantrymq.model.topic import PERM_WRITE, SYS_FLAG_UNIT, SYS_FLAG_UNIT_SUB, TopicConfig
-from gantrymq.remoting.listeners import DEFAULT_LISTENER
+from gantrymq.plugin.model import PERM_WRITE, SYS_FLAG_UNIT, SYS_FLAG_UNIT_SUB, DataVersion, TopicConfig
+from gantrymq.plugin.network import DEFAULT_LISTENER
 
 MASTER_ID: Final = 0
 BROKER_TIMEOUT_MS: Final = 120_000  # default time without a heartbeat after which a broker is removed

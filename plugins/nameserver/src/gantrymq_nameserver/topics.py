@@ -13,8 +13,8 @@ from typing import Any
 
 import attrs
 
-from gantrymq.model.topic import PERM_READ, PERM_WRITE
-from gantrymq.remoting.listeners import DEFAULT_LISTENER
+from gantrymq.plugin.model import PERM_READ, PERM_WRITE
+from gantrymq.plugin.network import DEFAULT_LISTENER
 from gantrymq_nameserver.tables import MASTER_ID, BrokerAddress, QueueData, RouteTables
 
 

@@ -10,7 +10,7 @@ import logging
 from collections.abc import Iterable
 from typing import NamedTuple
 
-from gantrymq.model.topic import PERM_WRITE
+from gantrymq.plugin.model import PERM_WRITE
 from gantrymq_nameserver.notices import MinBrokerIdChange, min_broker_id_change
 from gantrymq_nameserver.tables import BrokerAddress, BrokerData, RouteTables
 

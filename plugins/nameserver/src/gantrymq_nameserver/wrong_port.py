@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from gantrymq.remoting.codes import RequestCode
+from gantrymq.plugin.remoting import RequestCode
 
 _OF_BROKERS: Final = frozenset(
     {

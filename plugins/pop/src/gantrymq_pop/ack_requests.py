@@ -12,17 +12,11 @@ from functools import lru_cache
 from typing import Any, Final
 
 from gantrymq.errors import FormatError, GantryError, MessageIllegal, RequestRefused
-from gantrymq.interfaces import Broker, InvisibleTime, PopAck
-from gantrymq.model.access import Action
-from gantrymq.model.json_members import INT64, number_in, objects_in, text_in
-from gantrymq.model.queue import Queue
-from gantrymq.remoting.bodies import object_body_of
-from gantrymq.remoting.codes import RequestCode
-from gantrymq.remoting.command import Command, response_to
-from gantrymq.remoting.connection import Connection
-from gantrymq.remoting.serving import in_operation, serves
-from gantrymq.world.time_slices import TimeSlices
-from gantrymq.world.workers import resolve_future
+from gantrymq.plugin.interfaces import Broker, InvisibleTime, PopAck
+from gantrymq.plugin.loose_json import INT64, number_in, objects_in, text_in
+from gantrymq.plugin.model import Action, Queue
+from gantrymq.plugin.remoting import Command, Connection, RequestCode, in_operation, object_body_of, response_to, serves
+from gantrymq.plugin.world import TimeSlices, resolve_future
 from gantrymq_pop.ack_responses import AckCallback, WaitingRequest, answer_all
 from gantrymq_pop.acknowledger import NO_MESSAGE, Acknowledger, checked_queue
 from gantrymq_pop.checkpoints import MOST, CheckpointKey

@@ -6,10 +6,16 @@ from collections.abc import Callable, Iterable
 from typing import Final
 
 from gantrymq.errors import GantryError
-from gantrymq.remoting.codes import FLAG_ONEWAY, FLAG_RESPONSE, SERIALIZE_JSON
-from gantrymq.remoting.command import Command, encode, response_to
-from gantrymq.remoting.connection import Connection
-from gantrymq.remoting.frame import PREFIX
+from gantrymq.plugin.remoting import (
+    FLAG_ONEWAY,
+    FLAG_RESPONSE,
+    PREFIX,
+    SERIALIZE_JSON,
+    Command,
+    Connection,
+    encode,
+    response_to,
+)
 
 WaitingRequest = tuple[Command, Connection]  # a request and the connection for its response
 AckCallback = Callable[[GantryError | None], None]

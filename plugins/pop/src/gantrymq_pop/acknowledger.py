@@ -25,9 +25,9 @@ from gantrymq.errors import (
     ServiceNotAvailable,
     TopicNotExist,
 )
-from gantrymq.interfaces import Broker, PutResult, PutStatus
-from gantrymq.model.queue import Queue
-from gantrymq.world import Timer
+from gantrymq.plugin.interfaces import Broker, PutResult, PutStatus
+from gantrymq.plugin.model import Queue
+from gantrymq.plugin.world import Timer
 from gantrymq_pop.ack_responses import AckCallback, WaitingRequest, answer_all
 from gantrymq_pop.checkpoints import Acknowledgement, Checkpoint, CheckpointKey
 from gantrymq_pop.order_info import OrderTable

@@ -15,19 +15,20 @@ from collections.abc import Callable, Sequence
 from typing import Any, Final
 
 from gantrymq.errors import FormatError, InvalidParameter, NoPermission, RequestRefused, TopicNotExist
-from gantrymq.formats.config import load, pretty, save
-from gantrymq.interfaces import AllocationStrategy, Broker
-from gantrymq.loose_json import Entries, Items
-from gantrymq.model.access import Action, Requirement, requirements
-from gantrymq.model.json_members import text_in
-from gantrymq.model.names import RETRY_PREFIX
-from gantrymq.model.queue import MessageQueue
-from gantrymq.remoting.bodies import object_body_of
-from gantrymq.remoting.codes import RequestCode
-from gantrymq.remoting.command import Command, response_to
-from gantrymq.remoting.connection import Connection
-from gantrymq.remoting.responses import SlicedResponses
-from gantrymq.remoting.serving import serves
+from gantrymq.plugin.config_files import load, pretty, save
+from gantrymq.plugin.interfaces import AllocationStrategy, Broker
+from gantrymq.plugin.loose_json import Entries, Items, text_in
+from gantrymq.plugin.model import Action, MessageQueue, Requirement, requirements
+from gantrymq.plugin.names import RETRY_PREFIX
+from gantrymq.plugin.remoting import (
+    Command,
+    Connection,
+    RequestCode,
+    SlicedResponses,
+    object_body_of,
+    response_to,
+    serves,
+)
 from gantrymq_pop.request_modes import POP, PULL, RequestMode, RequestModes
 
 log = logging.getLogger(__name__)

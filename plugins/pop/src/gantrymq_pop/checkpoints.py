@@ -22,12 +22,11 @@ from typing import Any, Final, NamedTuple
 import attrs
 
 from gantrymq.errors import FormatError
-from gantrymq.formats.record import RecordView
-from gantrymq.formats.tags_code import tags_code
-from gantrymq.interfaces import StoreMessage
-from gantrymq.loose_json import dumps, loads
-from gantrymq.model import properties as property_text
-from gantrymq.model.properties import TAGS, TIMER_DELIVER_MS
+from gantrymq.plugin import properties as property_text
+from gantrymq.plugin.formats import RecordView, tags_code
+from gantrymq.plugin.interfaces import StoreMessage
+from gantrymq.plugin.loose_json import dumps, loads
+from gantrymq.plugin.properties import TAGS, TIMER_DELIVER_MS
 
 MOST: Final = 32  # messages of one pop
 _CHECKPOINT: Final = "ck"

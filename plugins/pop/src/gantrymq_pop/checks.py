@@ -15,9 +15,8 @@ from gantrymq.errors import (
     SubscriptionParseFailed,
     TopicNotExist,
 )
-from gantrymq.interfaces import Broker, MessageFilter, PopRequest
-from gantrymq.model.subscription import ALL, TAG, Subscription
-from gantrymq.model.topic import PERM_READ, TopicConfig
+from gantrymq.plugin.interfaces import Broker, MessageFilter, PopRequest
+from gantrymq.plugin.model import ALL, PERM_READ, TAG, Subscription, TopicConfig
 from gantrymq_pop.long_polling import LongPolling
 
 MOST_INVISIBLE_MS: Final = 3 * 24 * 3600 * 1000  # as far as RocketMQ's timer reaches

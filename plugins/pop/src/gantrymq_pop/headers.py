@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from gantrymq.remoting.codes import RequestCode
-from gantrymq.remoting.headers.base import Int32, Int64, RequestHeader, header_of
+from gantrymq.plugin.headers import Int32, Int64, RequestHeader, header_of
+from gantrymq.plugin.remoting import RequestCode
 
 
 @header_of(RequestCode.POP_MESSAGE)

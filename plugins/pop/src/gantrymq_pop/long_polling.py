@@ -12,9 +12,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import NamedTuple
 
-from gantrymq.interfaces import Broker, ClientChannel
-from gantrymq.model.queue import Queue
-from gantrymq.world import Timer
+from gantrymq.plugin.interfaces import Broker, ClientChannel
+from gantrymq.plugin.model import Queue
+from gantrymq.plugin.world import Timer
 
 
 class PollingKey(NamedTuple):

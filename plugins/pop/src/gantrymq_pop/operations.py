@@ -11,9 +11,9 @@ from collections.abc import Callable, Coroutine
 from typing import Any, Final, NamedTuple, TypeVar
 
 from gantrymq.errors import ConnectionLost, GantryError, InvalidParameter, RequestRefused, ServerFault
-from gantrymq.interfaces import Broker, ClientChannel, MessageFilter, PopAnswer, PopRequest
-from gantrymq.model.topic import TopicConfig
-from gantrymq.world.workers import outcome_into
+from gantrymq.plugin.interfaces import Broker, ClientChannel, MessageFilter, PopAnswer, PopRequest
+from gantrymq.plugin.model import TopicConfig
+from gantrymq.plugin.world import outcome_into
 from gantrymq_pop.checks import PopChecks, check_invisible
 from gantrymq_pop.headers import NotificationRequest
 from gantrymq_pop.long_polling import LongPolling, PollingKey

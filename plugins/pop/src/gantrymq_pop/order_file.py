@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import Final
 
 from gantrymq.errors import FormatError
-from gantrymq.formats.config import load, pretty, save
-from gantrymq.interfaces import Broker
+from gantrymq.plugin.config_files import load, pretty, save
+from gantrymq.plugin.interfaces import Broker
 from gantrymq_pop.order_info import OrderTable
 
 log = logging.getLogger(__name__)

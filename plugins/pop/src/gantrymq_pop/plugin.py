@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from functools import partial
 
-from gantrymq.hooks import hookimpl
-from gantrymq.interfaces import ConfigRegistry, ServiceRegistry
-from gantrymq.remoting.serving import HandlerRegistry, copy_statement
+from gantrymq.plugin import hookimpl
+from gantrymq.plugin.interfaces import ConfigRegistry, ServiceRegistry
+from gantrymq.plugin.remoting import HandlerRegistry, copy_statement
 from gantrymq_pop.service import REQUESTS, PopService
 from gantrymq_pop.settings import SCHEMA
 

@@ -17,7 +17,7 @@ from collections.abc import Callable, Coroutine, Sequence
 from typing import Final, NamedTuple
 
 from gantrymq.errors import GantryError, RequestError, ServiceNotAvailable
-from gantrymq.interfaces import (
+from gantrymq.plugin.interfaces import (
     Broker,
     GetLimit,
     GetResult,
@@ -28,8 +28,7 @@ from gantrymq.interfaces import (
     PopRequest,
     PutStatus,
 )
-from gantrymq.model.queue import Queue
-from gantrymq.model.topic import TopicConfig
+from gantrymq.plugin.model import Queue, TopicConfig
 from gantrymq_pop.checkpoints import MOST, Acknowledgement, Checkpoint, CheckpointKey
 from gantrymq_pop.order_info import OrderTable
 from gantrymq_pop.pop_queue import PopQueue, PopRange

@@ -10,10 +10,10 @@ import struct
 from collections.abc import Sequence
 from typing import Final
 
-from gantrymq.formats.record import encode_record, iter_records
-from gantrymq.interfaces import GetResult, PoppedBatch
-from gantrymq.model import properties as property_text
-from gantrymq.model.properties import MAX_BYTES, POP_CK
+from gantrymq.plugin import properties as property_text
+from gantrymq.plugin.formats import encode_record, iter_records
+from gantrymq.plugin.interfaces import GetResult, PoppedBatch
+from gantrymq.plugin.properties import MAX_BYTES, POP_CK
 from gantrymq_pop.order_info import OrderCounts
 from gantrymq_pop.topics import kind_of
 

@@ -13,7 +13,7 @@ from __future__ import annotations
 from typing import Final, NamedTuple
 
 from gantrymq.errors import MessageIllegal
-from gantrymq.model.json_members import whole_number
+from gantrymq.plugin.loose_json import whole_number
 
 ORDERED: Final = 999  # reviveQueueId of an ordered pop, which writes no checkpoint
 _INT64_MAX: Final = 2**63 - 1

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from typing import Any, Final, NamedTuple
 
 from gantrymq.errors import FormatError
-from gantrymq.model.json_members import number_in, object_in, quote_value, text_in
+from gantrymq.plugin.loose_json import number_in, object_in, quote_value, text_in
 
 PULL: Final = "PULL"
 POP: Final = "POP"

@@ -11,12 +11,9 @@ from __future__ import annotations
 from typing import Any, Final
 
 from gantrymq.errors import GantryError, InvalidParameter
-from gantrymq.interfaces import Broker, PopAnswer, PopRequest
-from gantrymq.model.access import Action
-from gantrymq.remoting.codes import RequestCode
-from gantrymq.remoting.command import Command, encode_head, response_to
-from gantrymq.remoting.connection import Connection
-from gantrymq.remoting.serving import in_operation, serves
+from gantrymq.plugin.interfaces import Broker, PopAnswer, PopRequest
+from gantrymq.plugin.model import Action
+from gantrymq.plugin.remoting import Command, Connection, RequestCode, encode_head, in_operation, response_to, serves
 from gantrymq_pop.headers import NotificationRequest, PeekRequest, PollingInfoRequest, PopRequestHeader
 from gantrymq_pop.long_polling import LongPolling, PollingKey
 from gantrymq_pop.operations import Pops

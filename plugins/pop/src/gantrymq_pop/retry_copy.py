@@ -10,13 +10,10 @@ from __future__ import annotations
 
 from typing import Final
 
-from gantrymq.formats.record import RecordView
-from gantrymq.formats.tags_code import tags_code
-from gantrymq.interfaces import Broker, StoreMessage
-from gantrymq.model.properties import MAX_BYTES, TAGS
-from gantrymq.model.property_order import java_map_order, ordered_text
-from gantrymq.model.queue import Queue
-from gantrymq.model.topic import TopicConfig
+from gantrymq.plugin.formats import RecordView, tags_code
+from gantrymq.plugin.interfaces import Broker, StoreMessage
+from gantrymq.plugin.model import Queue, TopicConfig
+from gantrymq.plugin.properties import MAX_BYTES, TAGS, java_map_order, ordered_text
 
 _FIRST_POP_TIME: Final = "1ST_POP_TIME"
 _TAGGED_BUCKETS: Final = 16

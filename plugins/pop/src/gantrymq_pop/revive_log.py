@@ -24,11 +24,10 @@ from collections.abc import Callable, Coroutine, Sequence
 import attrs
 
 from gantrymq.errors import GantryError, RequestError
-from gantrymq.formats.record import RecordView, iter_records
-from gantrymq.interfaces import Broker, GetLimit, GetResult, GetStatus, PutResult, PutStatus, StoreMessage
-from gantrymq.model.queue import Queue
-from gantrymq.model.topic import TopicConfig
-from gantrymq.world import Timer
+from gantrymq.plugin.formats import RecordView, iter_records
+from gantrymq.plugin.interfaces import Broker, GetLimit, GetResult, GetStatus, PutResult, PutStatus, StoreMessage
+from gantrymq.plugin.model import Queue, TopicConfig
+from gantrymq.plugin.world import Timer
 from gantrymq_pop.checkpoints import (
     Acknowledgement,
     Checkpoint,

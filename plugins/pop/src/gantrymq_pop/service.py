@@ -14,7 +14,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 from gantrymq.errors import GantryError, RequestError, ServiceNotAvailable
-from gantrymq.interfaces import (
+from gantrymq.plugin.interfaces import (
     Broker,
     ClientChannel,
     InvisibleTime,
@@ -24,13 +24,10 @@ from gantrymq.interfaces import (
     PopRequest,
     SendBackRequest,
 )
-from gantrymq.model.names import is_system_group
-from gantrymq.model.queue import Queue
-from gantrymq.model.role import Role
-from gantrymq.remoting.command import Command
-from gantrymq.remoting.connection import Connection
-from gantrymq.remoting.serving import Handler, handlers_of
-from gantrymq.world import Timer
+from gantrymq.plugin.model import Queue, Role
+from gantrymq.plugin.names import is_system_group
+from gantrymq.plugin.remoting import Command, Connection, Handler, handlers_of
+from gantrymq.plugin.world import Timer
 from gantrymq_pop.ack_requests import AckRequests
 from gantrymq_pop.acknowledger import Acknowledger
 from gantrymq_pop.assignment import FILE as MODES_FILE

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from gantrymq.config import Setting, Value
+from gantrymq.plugin.settings import Setting, Value
 from gantrymq_pop.receipt_handle import ORDERED
 from gantrymq_pop.request_modes import POP, PULL
 

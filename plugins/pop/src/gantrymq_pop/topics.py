@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from gantrymq.model.names import RETRY_PREFIX, SYSTEM_GROUP_PREFIX, pop_retry_topics
+from gantrymq.plugin.names import RETRY_PREFIX, SYSTEM_GROUP_PREFIX, pop_retry_topics
 
 REVIVE_GROUP: Final = SYSTEM_GROUP_PREFIX + "REVIVE_GROUP"
 KNOWN_GROUP: Final = SYSTEM_GROUP_PREFIX + "REVIVE_KNOWN"  # our own, see `revive_log`

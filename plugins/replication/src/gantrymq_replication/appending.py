@@ -11,9 +11,9 @@ from collections.abc import Callable, Sequence
 from typing import Final
 
 from gantrymq.errors import LogMismatch
-from gantrymq.interfaces import Broker, RawLog
-from gantrymq.remoting.busy_poll import BusyPoll
-from gantrymq.world.clock import wait_set
+from gantrymq.plugin.interfaces import Broker, RawLog
+from gantrymq.plugin.network import BusyPoll
+from gantrymq.plugin.world import wait_set
 from gantrymq_replication.link import Link
 from gantrymq_replication.protocol import Refused, is_one_record
 from gantrymq_replication.settings import HaSettings

@@ -10,7 +10,7 @@ import logging
 from collections.abc import Callable, Coroutine, Iterable
 from typing import Any, Final
 
-from gantrymq.interfaces import Broker, RawLog
+from gantrymq.plugin.interfaces import Broker, RawLog
 from gantrymq_replication.appending import LogAppending
 from gantrymq_replication.damage import BLANK_MAGIC, LONGEST_BYTES, DurableMark, blank_end, is_damaged, keep
 from gantrymq_replication.link import Link

@@ -18,8 +18,8 @@ from collections.abc import Awaitable, Callable
 from typing import Final
 
 from gantrymq.errors import FormatError, StoreError
-from gantrymq.formats.record import MAGIC_V1, body_crc, read_record
-from gantrymq.interfaces import Broker
+from gantrymq.plugin.formats import MAGIC_V1, body_crc, read_record
+from gantrymq.plugin.interfaces import Broker
 from gantrymq_store_files.blank import MAGIC_BLANK
 from gantrymq_store_files.filler import FILLER_TOPIC
 

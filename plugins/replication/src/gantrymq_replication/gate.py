@@ -13,9 +13,9 @@ from heapq import heapify, heappop, heappush
 from itertools import count
 from typing import Final, Protocol
 
-from gantrymq.config import Settings
 from gantrymq.errors import Unconfirmed
-from gantrymq.world import Clock, Timer
+from gantrymq.plugin.settings import Settings
+from gantrymq.plugin.world import Clock, Timer
 from gantrymq_replication.replicas import Replicas
 from gantrymq_replication.settings import SYNC_MASTER
 

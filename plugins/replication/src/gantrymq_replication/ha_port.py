@@ -15,9 +15,9 @@ from collections.abc import Awaitable, Callable
 from typing import Final, Generic, TypeVar
 
 from gantrymq.errors import ConfigError, GantryError
-from gantrymq.interfaces import Broker
-from gantrymq.model.hosts import format_address, parse_address
-from gantrymq.world import Clock, Listener
+from gantrymq.plugin.interfaces import Broker
+from gantrymq.plugin.model import format_address, parse_address
+from gantrymq.plugin.world import Clock, Listener
 from gantrymq_replication.copying import first_ended
 from gantrymq_replication.link import Link
 from gantrymq_replication.sending import Frames, LogSending, SentLog

@@ -12,8 +12,8 @@ from collections.abc import Callable, Coroutine, Iterable
 from typing import Any, Final
 
 from gantrymq.errors import RemoteProtocolError
-from gantrymq.model.hosts import format_address
-from gantrymq.remoting.preamble import ProtocolKind, sniff
+from gantrymq.plugin.model import format_address
+from gantrymq.plugin.network import ProtocolKind, sniff
 
 log = logging.getLogger("gantrymq.replication")
 

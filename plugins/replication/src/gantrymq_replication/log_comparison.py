@@ -29,7 +29,7 @@ from typing import Final
 
 import attrs
 
-from gantrymq.interfaces import LogRange, RawLog
+from gantrymq.plugin.interfaces import LogRange, RawLog
 from gantrymq_replication.election.epochs import Epoch, EpochList
 
 OVERLAP_BYTES: Final = 64 * 1024

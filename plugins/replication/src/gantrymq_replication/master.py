@@ -14,10 +14,9 @@ from typing import Final
 import attrs
 
 from gantrymq.errors import ConfigError
-from gantrymq.interfaces import Broker
-from gantrymq.remoting.busy_poll import BusyPoll
-from gantrymq.world import Timer
-from gantrymq.world.clock import wait_set
+from gantrymq.plugin.interfaces import Broker
+from gantrymq.plugin.network import BusyPoll
+from gantrymq.plugin.world import Timer, wait_set
 from gantrymq_replication.acting.acting_service import ActingService
 from gantrymq_replication.damage import DurableMark
 from gantrymq_replication.gate import ReplicaGate

@@ -28,13 +28,11 @@ import logging
 from typing import Any, Final
 
 from gantrymq.errors import BrokerRefused, ClientError, GantryError
-from gantrymq.interfaces import Broker
-from gantrymq.loose_json import loads
-from gantrymq.model.hosts import parse_address
-from gantrymq.remoting.client import RemotingClient
-from gantrymq.remoting.codes import RequestCode, ResponseCode
-from gantrymq.remoting.command import request
-from gantrymq.remoting.tls_settings import client_of
+from gantrymq.plugin.interfaces import Broker
+from gantrymq.plugin.loose_json import loads
+from gantrymq.plugin.model import parse_address
+from gantrymq.plugin.network import RemotingClient, client_of
+from gantrymq.plugin.remoting import RequestCode, ResponseCode, request
 from gantrymq_replication.peers import report_stop, settings_in, settings_lines
 from gantrymq_replication.protocol import Refused
 

@@ -8,7 +8,7 @@ from typing import Final, Generic, TypeVar
 
 import attrs
 
-from gantrymq.interfaces import MetricFamily
+from gantrymq.plugin.interfaces import MetricFamily
 from gantrymq_replication.election.machine import Machine
 from gantrymq_replication.election.service import ElectionService
 from gantrymq_replication.state import State

@@ -19,12 +19,11 @@ from pathlib import Path
 from typing import Final
 
 from gantrymq.errors import FormatError, GantryError
-from gantrymq.interfaces import Broker
-from gantrymq.loose_json import dumps, loads
-from gantrymq.model.names import is_system_topic
-from gantrymq.model.queue import Queue
-from gantrymq.model.role import Role
-from gantrymq.world.files import Files
+from gantrymq.plugin.interfaces import Broker
+from gantrymq.plugin.loose_json import dumps, loads
+from gantrymq.plugin.model import Queue, Role
+from gantrymq.plugin.names import is_system_topic
+from gantrymq.plugin.world import Files
 from gantrymq_replication.settings import SLAVE, HaSettings
 
 log = logging.getLogger("gantrymq.replication")

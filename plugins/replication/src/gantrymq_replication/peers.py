@@ -8,9 +8,8 @@ from contextlib import suppress
 from typing import Any, Final, TypeVar, cast
 
 from gantrymq.errors import BrokerRefused, GantryError
-from gantrymq.remoting.client import RemotingClient
-from gantrymq.remoting.codes import RequestCode
-from gantrymq.remoting.command import Command, request
+from gantrymq.plugin.network import RemotingClient
+from gantrymq.plugin.remoting import Command, RequestCode, request
 
 BROKER_STOPS: Final = cast(RequestCode, 65037)  # GantryMQ's own
 _STOPS_S: Final = 1.0  # for the answer to it, while this broker stops

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from gantrymq.hooks import hookimpl
-from gantrymq.interfaces import ConfigRegistry, GateRegistry, ServiceRegistry
-from gantrymq.remoting.serving import HandlerRegistry, handlers_of
+from gantrymq.plugin import hookimpl
+from gantrymq.plugin.interfaces import ConfigRegistry, GateRegistry, ServiceRegistry
+from gantrymq.plugin.remoting import HandlerRegistry, handlers_of
 from gantrymq_replication.acting.acting_service import ActingService
 from gantrymq_replication.election.requests import ElectionRequests
 from gantrymq_replication.election.service import ElectionService

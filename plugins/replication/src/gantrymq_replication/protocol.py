@@ -17,7 +17,7 @@ from collections.abc import Iterator
 from typing import Final, NamedTuple
 
 from gantrymq.errors import RemoteProtocolError
-from gantrymq.interfaces import LogRange
+from gantrymq.plugin.interfaces import LogRange
 
 REPORT: Final = struct.Struct(">q")
 HEAD: Final = struct.Struct(">qi")

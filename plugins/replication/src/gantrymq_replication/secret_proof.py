@@ -27,7 +27,7 @@ from pathlib import Path
 from typing import Final
 
 from gantrymq.errors import ConfigError
-from gantrymq.world import Files, World
+from gantrymq.plugin.world import Files, World
 from gantrymq_replication.link import Link
 from gantrymq_replication.protocol import CHALLENGE_OFFSET, HEAD, NO_HA_PORT, Refused
 

@@ -14,11 +14,9 @@ from typing import Final, Protocol
 import attrs
 
 from gantrymq.errors import GantryError, LogMismatch
-from gantrymq.interfaces import RawLog
-from gantrymq.remoting.busy_poll import BusyPoll
-from gantrymq.world import Clock, Timer
-from gantrymq.world.clock import wait_set
-from gantrymq.world.time_slices import TimeSlices
+from gantrymq.plugin.interfaces import RawLog
+from gantrymq.plugin.network import BusyPoll
+from gantrymq.plugin.world import Clock, Timer, TimeSlices, wait_set
 from gantrymq_replication.link import Link
 from gantrymq_replication.protocol import is_one_record
 from gantrymq_replication.settings import HaSettings

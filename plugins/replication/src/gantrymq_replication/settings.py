@@ -12,9 +12,9 @@ from typing import Final, Self
 
 import attrs
 
-from gantrymq.config import Setting, Settings
 from gantrymq.errors import ConfigError
-from gantrymq.model.hosts import parse_address, split_addresses
+from gantrymq.plugin.model import parse_address, split_addresses
+from gantrymq.plugin.settings import Setting, Settings
 from gantrymq_replication.election.machine import Fencing
 from gantrymq_replication.election.sync_set import SyncSetSettings
 

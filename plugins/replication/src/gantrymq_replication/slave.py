@@ -11,10 +11,9 @@ from collections.abc import Awaitable, Callable
 from typing import Final
 
 from gantrymq.errors import ConfigError, GantryError, StoreError
-from gantrymq.interfaces import Broker, RawLog
-from gantrymq.model.hosts import parse_address
-from gantrymq.model.role import Role
-from gantrymq.world.clock import wait_set
+from gantrymq.plugin.interfaces import Broker, RawLog
+from gantrymq.plugin.model import Role, parse_address
+from gantrymq.plugin.world import wait_set
 from gantrymq_replication.copying import Copying
 from gantrymq_replication.damage import DurableMark
 from gantrymq_replication.master_broker import MasterBroker

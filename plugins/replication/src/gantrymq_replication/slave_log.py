@@ -19,16 +19,13 @@ from inspect import isawaitable
 from typing import Final
 
 from gantrymq.errors import GantryError
-from gantrymq.formats.record import MAGIC_V1, MAGIC_V2
-from gantrymq.interfaces import Broker, RawLog
-from gantrymq.loose_json import int_keys, loads
-from gantrymq.model.hosts import parse_address
-from gantrymq.remoting.client import RemotingClient
-from gantrymq.remoting.codes import RequestCode, ResponseCode
-from gantrymq.remoting.command import Command, request
-from gantrymq.remoting.tls_settings import client_of
-from gantrymq.world import Clock
-from gantrymq.world.time_slices import TimeSlices
+from gantrymq.plugin.formats import MAGIC_V1, MAGIC_V2
+from gantrymq.plugin.interfaces import Broker, RawLog
+from gantrymq.plugin.loose_json import int_keys, loads
+from gantrymq.plugin.model import parse_address
+from gantrymq.plugin.network import RemotingClient, client_of
+from gantrymq.plugin.remoting import Command, RequestCode, ResponseCode, request
+from gantrymq.plugin.world import Clock, TimeSlices
 from gantrymq_replication.log_comparison import read_whole
 from gantrymq_replication.protocol import Refused
 

@@ -38,8 +38,8 @@ from typing import Any
 
 import attrs
 
-from gantrymq.interfaces import Broker
-from gantrymq.model.role import Role
+from gantrymq.plugin.interfaces import Broker
+from gantrymq.plugin.model import Role
 from gantrymq_replication.acting.acting_service import ActingService
 from gantrymq_replication.copying import MasterConnection
 from gantrymq_replication.election.epochs import NO_END

@@ -13,15 +13,10 @@ import json
 from typing import Any
 
 from gantrymq.errors import RequestRefused
-from gantrymq.interfaces import Broker
-from gantrymq.model.access import Action
-from gantrymq.model.hosts import format_address
-from gantrymq.model.role import Role
-from gantrymq.remoting.codes import RequestCode
-from gantrymq.remoting.command import Command, response_to
-from gantrymq.remoting.connection import Connection
-from gantrymq.remoting.headers.base import Header, Int64, header_of
-from gantrymq.remoting.serving import serves
+from gantrymq.plugin.headers import Header, Int64, header_of
+from gantrymq.plugin.interfaces import Broker
+from gantrymq.plugin.model import Action, Role, format_address
+from gantrymq.plugin.remoting import Command, Connection, RequestCode, response_to, serves
 from gantrymq_replication.acting.acting_service import ActingService
 from gantrymq_replication.election.service import ElectionService
 from gantrymq_replication.master import MasterService

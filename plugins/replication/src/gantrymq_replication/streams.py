@@ -12,12 +12,10 @@ import ssl
 from collections.abc import Callable
 from typing import Any, Final
 
-from gantrymq.config import Settings
 from gantrymq.errors import ConfigError, RemoteProtocolError
-from gantrymq.remoting.admission import admission_of
-from gantrymq.remoting.tls_settings import tls_client
-from gantrymq.remoting.tls_transport import TlsTransport
-from gantrymq.world import Clock, Timer, World
+from gantrymq.plugin.network import TlsTransport, admission_of, tls_client
+from gantrymq.plugin.settings import Settings
+from gantrymq.plugin.world import Clock, Timer, World
 from gantrymq_replication.link import Connected, Link, speaks_http
 from gantrymq_replication.secret_proof import identify_master, identify_slave, read_secret
 

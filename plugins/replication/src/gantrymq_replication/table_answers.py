@@ -25,11 +25,11 @@ from typing import Any, Final
 import attrs
 
 from gantrymq.errors import FormatError
-from gantrymq.interfaces import TableSnapshot
-from gantrymq.loose_json import dumps, loads
-from gantrymq.model.names import SCHEDULE_TOPIC
-from gantrymq.model.queue import Queue
-from gantrymq.world.time_slices import TimeSlices
+from gantrymq.plugin.interfaces import TableSnapshot
+from gantrymq.plugin.loose_json import dumps, loads
+from gantrymq.plugin.model import Queue
+from gantrymq.plugin.names import SCHEDULE_TOPIC
+from gantrymq.plugin.world import TimeSlices
 
 _NO_TIMER_CHECKPOINT: Final = "{}"
 

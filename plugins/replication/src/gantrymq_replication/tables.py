@@ -25,17 +25,13 @@ from collections.abc import Awaitable, Callable
 from typing import Final
 
 from gantrymq.errors import BrokerRefused, FormatError, GantryError
-from gantrymq.interfaces import Broker
-from gantrymq.loose_json import dumps
-from gantrymq.model.queue import Queue
-from gantrymq.model.role import Role
-from gantrymq.remoting.client import RemotingClient
-from gantrymq.remoting.codes import RequestCode, ResponseCode
-from gantrymq.remoting.command import Command
-from gantrymq.remoting.headers.offsets import UpdateConsumerOffsetRequest
-from gantrymq.remoting.tls_settings import client_of
-from gantrymq.world.clock import wait_set
-from gantrymq.world.time_slices import TimeSlices
+from gantrymq.plugin.headers import UpdateConsumerOffsetRequest
+from gantrymq.plugin.interfaces import Broker
+from gantrymq.plugin.loose_json import dumps
+from gantrymq.plugin.model import Queue, Role
+from gantrymq.plugin.network import RemotingClient, client_of
+from gantrymq.plugin.remoting import Command, RequestCode, ResponseCode
+from gantrymq.plugin.world import TimeSlices, wait_set
 from gantrymq_replication.election.table_copies import ASK_TABLES
 from gantrymq_replication.own_commits import OwnCommits
 from gantrymq_replication.peers import ask, first_of

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from gantrymq.hooks import hookimpl
-from gantrymq.interfaces import ConfigRegistry, ServiceRegistry
-from gantrymq.remoting.serving import HandlerRegistry, handlers_of
+from gantrymq.plugin import hookimpl
+from gantrymq.plugin.interfaces import ConfigRegistry, ServiceRegistry
+from gantrymq.plugin.remoting import HandlerRegistry, handlers_of
 from gantrymq_request_reply.replies import SETTINGS, ReplyService
 
 _made: list[ReplyService] = []  # set by the handler hook for the service hook, which runs after it

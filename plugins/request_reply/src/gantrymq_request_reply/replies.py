@@ -12,7 +12,6 @@ from __future__ import annotations
 import asyncio
 import logging
 
-from gantrymq.config import Setting
 from gantrymq.errors import (
     CallTimeout,
     ConnectionLost,
@@ -22,16 +21,12 @@ from gantrymq.errors import (
     RequestRefused,
     ServiceNotAvailable,
 )
-from gantrymq.interfaces import Broker, SendRequest
-from gantrymq.model import properties as props
-from gantrymq.model.ids import OffsetIds
-from gantrymq.model.pushes import ClientAnswer
-from gantrymq.model.role import Role
-from gantrymq.remoting.codes import RequestCode, ResponseCode
-from gantrymq.remoting.command import Command, response_to
-from gantrymq.remoting.connection import Connection
-from gantrymq.remoting.headers.send import SendMessageRequest, read_send_header
-from gantrymq.remoting.serving import in_operation, serves
+from gantrymq.plugin import properties as props
+from gantrymq.plugin.headers import SendMessageRequest, read_send_header
+from gantrymq.plugin.interfaces import Broker, SendRequest
+from gantrymq.plugin.model import ClientAnswer, OffsetIds, Role
+from gantrymq.plugin.remoting import Command, Connection, RequestCode, ResponseCode, in_operation, response_to, serves
+from gantrymq.plugin.settings import Setting
 from gantrymq_request_reply.reply_message import REPLY_TO_CLIENT, pushed_reply, stored_reply
 
 __all__ = ["ANSWER_S", "MOST_WAITING", "SETTINGS", "ReplyService"]

@@ -14,13 +14,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from gantrymq.formats.tags_code import tags_code
-from gantrymq.interfaces import StoreMessage
-from gantrymq.model import properties as props
-from gantrymq.model import sys_flag
-from gantrymq.model.property_order import ordered_text
-from gantrymq.model.pushes import PushedReply
-from gantrymq.remoting.headers.send import SendMessageRequest
+from gantrymq.plugin import properties as props
+from gantrymq.plugin import sys_flag
+from gantrymq.plugin.formats import tags_code
+from gantrymq.plugin.headers import SendMessageRequest
+from gantrymq.plugin.interfaces import StoreMessage
+from gantrymq.plugin.model import PushedReply
+from gantrymq.plugin.properties import ordered_text
 
 __all__ = ["REPLY_TO_CLIENT", "pushed_reply", "stored_reply"]
 

@@ -10,7 +10,7 @@ import logging
 from collections import Counter
 from typing import Final
 
-from gantrymq.interfaces import Broker
+from gantrymq.plugin.interfaces import Broker
 
 log = logging.getLogger(__name__)
 

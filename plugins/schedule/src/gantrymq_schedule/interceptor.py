@@ -12,9 +12,9 @@ import re
 from typing import Final, Protocol
 
 from gantrymq.errors import MessageIllegal, ServiceNotAvailable
-from gantrymq.interfaces import StoreMessage
-from gantrymq.model import properties as props
-from gantrymq.model.names import SCHEDULE_TOPIC
+from gantrymq.plugin import properties as props
+from gantrymq.plugin.interfaces import StoreMessage
+from gantrymq.plugin.names import SCHEDULE_TOPIC
 from gantrymq_schedule.levels.table import LevelTable
 
 _TIMES = (props.TIMER_DELIVER_MS, props.TIMER_DELAY_SEC, props.TIMER_DELAY_MS)

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from gantrymq.interfaces import Broker, MetricFamily
+from gantrymq.plugin.interfaces import Broker, MetricFamily
 from gantrymq_schedule.levels.delivery import LevelDelivery
 
 

@@ -17,13 +17,11 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final, NamedTuple, Protocol
 
 from gantrymq.errors import InvalidParameter, ServiceNotAvailable
-from gantrymq.formats.record import RecordView
-from gantrymq.model import properties as props
-from gantrymq.model.access import Action
-from gantrymq.model.json_members import whole_number
-from gantrymq.remoting.command import Command, response_to
-from gantrymq.remoting.connection import Connection
-from gantrymq.remoting.serving import serves
+from gantrymq.plugin import properties as props
+from gantrymq.plugin.formats import RecordView
+from gantrymq.plugin.loose_json import whole_number
+from gantrymq.plugin.model import Action
+from gantrymq.plugin.remoting import Command, Connection, response_to, serves
 
 PENDING: Final = 65001
 _MOST: Final = 256

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from gantrymq.hooks import hookimpl
-from gantrymq.interfaces import ConfigRegistry, InterceptorRegistry, ServiceRegistry
-from gantrymq.remoting.serving import HandlerRegistry, handlers_of
+from gantrymq.plugin import hookimpl
+from gantrymq.plugin.interfaces import ConfigRegistry, InterceptorRegistry, ServiceRegistry
+from gantrymq.plugin.remoting import HandlerRegistry, handlers_of
 from gantrymq_schedule.pending import PendingRequests
 from gantrymq_schedule.progress import ProgressService
 from gantrymq_schedule.service import Schedule

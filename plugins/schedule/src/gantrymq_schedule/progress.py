@@ -15,16 +15,11 @@ from pathlib import Path
 from typing import Final
 
 from gantrymq.errors import RequestRefused, ServiceNotAvailable
-from gantrymq.interfaces import Broker
-from gantrymq.loose_json import Entries
-from gantrymq.model.access import Action
-from gantrymq.model.role import Role
-from gantrymq.remoting.codes import RequestCode
-from gantrymq.remoting.command import Command, response_to
-from gantrymq.remoting.connection import Connection
-from gantrymq.remoting.responses import SlicedResponses
-from gantrymq.remoting.serving import serves
-from gantrymq.world.files import Files
+from gantrymq.plugin.interfaces import Broker
+from gantrymq.plugin.loose_json import Entries
+from gantrymq.plugin.model import Action, Role
+from gantrymq.plugin.remoting import Command, Connection, RequestCode, SlicedResponses, response_to, serves
+from gantrymq.plugin.world import Files
 from gantrymq_schedule.levels.offsets_file import DELAY_OFFSETS, DelayOffsetsFile
 from gantrymq_schedule.service import Schedule
 from gantrymq_schedule.timer.checkpoint_files import TIMER_CHECK

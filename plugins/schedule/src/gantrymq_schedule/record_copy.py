@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from gantrymq.formats.record import RecordView
-from gantrymq.formats.tags_code import tags_code
-from gantrymq.interfaces import StoreMessage
-from gantrymq.model import properties as props
+from gantrymq.plugin import properties as props
+from gantrymq.plugin.formats import RecordView, tags_code
+from gantrymq.plugin.interfaces import StoreMessage
 
 
 def copy_to_queue(record: RecordView, topic: str, queue_id: int, properties: bytes) -> StoreMessage:

@@ -5,10 +5,10 @@ from __future__ import annotations
 import logging
 from collections.abc import Mapping, Sequence
 
-from gantrymq.config import Settings
-from gantrymq.formats.tags_code import delay_levels_of
-from gantrymq.interfaces import Broker, RecallAnswer, RecallRequest
-from gantrymq.model.role import Role
+from gantrymq.plugin.formats import delay_levels_of
+from gantrymq.plugin.interfaces import Broker, RecallAnswer, RecallRequest
+from gantrymq.plugin.model import Role
+from gantrymq.plugin.settings import Settings
 from gantrymq_schedule.interceptor import DelayInterceptor
 from gantrymq_schedule.levels.delivery import LevelDelivery
 from gantrymq_schedule.levels.offsets_file import DELAY_OFFSETS

@@ -7,7 +7,7 @@ Source: apache/rocketmq store/.../config/MessageStoreConfig.java.
 
 from __future__ import annotations
 
-from gantrymq.config import Setting
+from gantrymq.plugin.settings import Setting
 
 FLUSH_INTERVAL = "flushDelayOffsetInterval"
 

@@ -12,7 +12,7 @@ import attrs
 import numpy as np
 import pyarrow as pa
 
-from gantrymq.model.properties import KEYS, TAGS, UNIQ_KEY
+from gantrymq.plugin.properties import KEYS, TAGS, UNIQ_KEY
 from gantrymq_spark.columns import schema
 from gantrymq_spark.records import Records
 

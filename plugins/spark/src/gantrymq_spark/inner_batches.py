@@ -15,10 +15,8 @@ from typing import Any
 import numpy as np
 
 from gantrymq.errors import GantryError
-from gantrymq.formats.batch_body import decode_batch
-from gantrymq.formats.compression import decompress
-from gantrymq.formats.record import RecordView, encode_record, read_record
-from gantrymq.model.sys_flag import COMPRESSED, INNER_BATCH, NEED_UNWRAP
+from gantrymq.plugin.formats import RecordView, decode_batch, decompress, encode_record, read_record
+from gantrymq.plugin.sys_flag import COMPRESSED, INNER_BATCH, NEED_UNWRAP
 from gantrymq_spark.record_columns import RecordFields
 
 _BOTH = INNER_BATCH | NEED_UNWRAP

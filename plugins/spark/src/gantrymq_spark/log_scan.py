@@ -11,8 +11,8 @@ from collections.abc import Callable, Iterator
 import numpy as np
 import pyarrow as pa
 
-from gantrymq.formats.record import RecordView
-from gantrymq.world.files import Files
+from gantrymq.plugin.formats import RecordView
+from gantrymq.plugin.world import Files
 from gantrymq_spark.batches import RowOptions, batch_of
 from gantrymq_spark.damage import Damage
 from gantrymq_spark.record_run import sound_run

@@ -13,8 +13,8 @@ from zlib import crc32
 
 import numpy as np
 
-from gantrymq.formats.record import HEAD_FIELDS, HEADS, MAGIC_V1, MAGIC_V2, MIN_RECORD_BYTES
-from gantrymq.model.sys_flag import BORN_HOST_V6, STORE_HOST_V6
+from gantrymq.plugin.formats import HEAD_FIELDS, HEADS, MAGIC_V1, MAGIC_V2, MIN_RECORD_BYTES
+from gantrymq.plugin.sys_flag import BORN_HOST_V6, STORE_HOST_V6
 
 __all__ = ["RecordFields", "chain", "first_false", "gather", "right_crcs"]
 

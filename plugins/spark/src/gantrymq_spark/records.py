@@ -15,10 +15,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from gantrymq.errors import FormatError, GantryError
-from gantrymq.formats.compression import decompress
-from gantrymq.formats.record import PROPERTIES_LENGTH
-from gantrymq.model.hosts import host_text
-from gantrymq.model.sys_flag import COMPRESSED
+from gantrymq.plugin.formats import PROPERTIES_LENGTH, decompress
+from gantrymq.plugin.model import host_text
+from gantrymq.plugin.sys_flag import COMPRESSED
 from gantrymq_spark.columns import COLUMNS
 from gantrymq_spark.inner_batches import unwrapped
 from gantrymq_spark.property_texts import PropertyTexts

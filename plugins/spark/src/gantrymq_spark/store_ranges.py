@@ -14,7 +14,7 @@ from pathlib import Path
 
 import attrs
 
-from gantrymq.world.files import Files
+from gantrymq.plugin.world import Files
 from gantrymq_store_files.blank import last_nonzero
 from gantrymq_store_files.checkpoint import RECOVERY_MARGIN_MS
 from gantrymq_store_tools.config_check import read_checkpoint

@@ -11,8 +11,8 @@ import numpy as np
 import pyarrow as pa
 
 from gantrymq.errors import StoreError
-from gantrymq.model.names import is_system_topic
-from gantrymq.world.real import RealFiles
+from gantrymq.plugin.names import is_system_topic
+from gantrymq.plugin.real_world import RealFiles
 from gantrymq_spark.damage import damage_batch
 from gantrymq_spark.log_scan import LogScan
 from gantrymq_spark.records import Records

@@ -7,7 +7,7 @@ belongs to the next one. The offset is stored in Spark's checkpoint and is all t
 from __future__ import annotations
 
 from gantrymq.errors import StoreError
-from gantrymq.world.real import RealFiles
+from gantrymq.plugin.real_world import RealFiles
 from gantrymq_spark.store_options import EARLIEST, LATEST, StoreOptions
 from gantrymq_spark.store_ranges import StoreRange, plan
 from gantrymq_store_files.log_walk import LogWalk, align

@@ -8,7 +8,7 @@ from __future__ import annotations
 import errno
 import os
 
-from gantrymq.world import DiskUsage
+from gantrymq.plugin.world import DiskUsage
 from gantrymq_storage_faults.pages import PAGE_BYTES, Node
 
 

@@ -23,7 +23,7 @@ from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 
-from gantrymq.world import Files
+from gantrymq.plugin.world import Files
 from gantrymq_storage_faults.calls import Calls, Crashed
 from gantrymq_storage_faults.disk_space import DiskSpace
 from gantrymq_storage_faults.layer import Layer

@@ -14,7 +14,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TypeVar
 
-from gantrymq.world import DiskUsage, File, Lock, Volume
+from gantrymq.plugin.world import DiskUsage, File, Lock, Volume
 from gantrymq_storage_faults.calls import Calls
 from gantrymq_storage_faults.disk_space import DiskSpace
 from gantrymq_storage_faults.machine import Machine

@@ -20,7 +20,7 @@ from typing import Protocol
 
 import attrs
 
-from gantrymq.world import Files
+from gantrymq.plugin.world import Files
 from gantrymq_storage_faults.error_sequence import ErrorSequence
 from gantrymq_storage_faults.names import Names
 from gantrymq_storage_faults.pages import Node, PageCounts

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import attrs
 
-from gantrymq.world import File, Files
+from gantrymq.plugin.world import File, Files
 from gantrymq_storage_faults.pages import PAGE_BYTES, Node
 from gantrymq_storage_faults.plan import FaultPlan
 

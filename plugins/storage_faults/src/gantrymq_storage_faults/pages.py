@@ -22,7 +22,7 @@ import random
 from collections.abc import Callable
 from pathlib import Path
 
-from gantrymq.world import File
+from gantrymq.plugin.world import File
 from gantrymq_storage_faults.error_sequence import ErrorSequence
 from gantrymq_storage_faults.plan import FaultPlan
 

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 if TYPE_CHECKING:
-    from gantrymq.world import Files
+    from gantrymq.plugin.world import Files
     from gantrymq_storage_faults.files import FaultyFiles
     from gantrymq_storage_faults.machine import Machine
     from gantrymq_storage_faults.plan import FaultPlan

@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Awaitable, Callable, Sequence
 
 from gantrymq.errors import StoreError
-from gantrymq.interfaces import LogRange, RawLog, Segment
+from gantrymq.plugin.interfaces import LogRange, RawLog, Segment
 
 __all__ = ["FaultyRawLog"]
 

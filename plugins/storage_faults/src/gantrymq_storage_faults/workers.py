@@ -9,8 +9,7 @@ import asyncio
 from collections.abc import Callable
 from typing import Any, TypeVar
 
-from gantrymq.world import Clock, Workers
-from gantrymq.world.workers import Done, resolve_future
+from gantrymq.plugin.world import Clock, Done, Workers, resolve_future
 from gantrymq_storage_faults.files import FaultyFiles
 
 T = TypeVar("T")

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from gantrymq.hooks import hookimpl
-from gantrymq.interfaces import StoreRegistry
+from gantrymq.plugin import hookimpl
+from gantrymq.plugin.interfaces import StoreRegistry
 from gantrymq_storage_memory.store import MemoryStore
 
 

@@ -11,10 +11,10 @@ from operator import attrgetter
 from typing import Final
 
 from gantrymq.errors import LogMismatch, StoreError
-from gantrymq.formats.tags_code import DEFAULT_DELAY_LEVELS, parse_delay_levels
-from gantrymq.interfaces import DispatchEntry, LogRange, Segment
-from gantrymq.model.queue import Queue
-from gantrymq.model.sys_flag import INNER_BATCH, TRANSACTION_MASK, TRANSACTION_PREPARED, TRANSACTION_ROLLBACK
+from gantrymq.plugin.formats import DEFAULT_DELAY_LEVELS, parse_delay_levels
+from gantrymq.plugin.interfaces import DispatchEntry, LogRange, Segment
+from gantrymq.plugin.model import Queue
+from gantrymq.plugin.sys_flag import INNER_BATCH, TRANSACTION_MASK, TRANSACTION_PREPARED, TRANSACTION_ROLLBACK
 from gantrymq_store_files.log_listeners import LogListeners
 from gantrymq_store_files.raw_records import mismatch, read_raw_records
 

@@ -11,8 +11,8 @@ from collections.abc import Awaitable, Generator, Iterator, Sequence
 from operator import attrgetter
 
 from gantrymq.errors import FilterBudgetExceeded, FormatError
-from gantrymq.formats.record import RecordView, read_record
-from gantrymq.interfaces import (
+from gantrymq.plugin.formats import RecordView, read_record
+from gantrymq.plugin.interfaces import (
     BoundaryType,
     Bounds,
     Cleaning,
@@ -31,7 +31,7 @@ from gantrymq.interfaces import (
     StoreMessage,
     StoreState,
 )
-from gantrymq.model.queue import Queue
+from gantrymq.plugin.model import Queue
 from gantrymq_storage_memory.raw_log import MemoryRawLog, end_of, has_queue_entry, start_of
 from gantrymq_store_files.index_hash import index_keys
 from gantrymq_store_files.put import encode_message, problem_in_group, refused, stored_at

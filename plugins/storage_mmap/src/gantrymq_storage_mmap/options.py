@@ -5,10 +5,9 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from gantrymq.config import Settings
 from gantrymq.errors import ConfigError
-from gantrymq.formats.store_folders import COMMIT_LOG
-from gantrymq.formats.tags_code import parse_delay_levels
+from gantrymq.plugin.formats import COMMIT_LOG, parse_delay_levels
+from gantrymq.plugin.settings import Settings
 from gantrymq_store_files.index import IndexLayout
 from gantrymq_store_files.queue_entry import ENTRY_BYTES
 

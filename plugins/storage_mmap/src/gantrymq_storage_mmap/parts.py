@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from gantrymq.formats.store_folders import INDEX
-from gantrymq.interfaces import StoreContext
+from gantrymq.plugin.formats import INDEX
+from gantrymq.plugin.interfaces import StoreContext
 from gantrymq_storage_mmap.checkpoint.checkpointer import Checkpointer
 from gantrymq_storage_mmap.index.builder import IndexBuilder
 from gantrymq_storage_mmap.index.files import IndexFiles

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from gantrymq.hooks import hookimpl
-from gantrymq.interfaces import ConfigRegistry, StoreRegistry
+from gantrymq.plugin import hookimpl
+from gantrymq.plugin.interfaces import ConfigRegistry, StoreRegistry
 from gantrymq_storage_mmap.settings import SCHEMA
 from gantrymq_storage_mmap.store import MmapStore
 

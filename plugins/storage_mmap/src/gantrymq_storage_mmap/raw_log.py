@@ -7,8 +7,8 @@ from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, Final
 
 from gantrymq.errors import LogMismatch, StoreError
-from gantrymq.interfaces import LogRange, Segment, StoreContext
-from gantrymq.world.time_slices import TimeSlices
+from gantrymq.plugin.interfaces import LogRange, Segment, StoreContext
+from gantrymq.plugin.world import TimeSlices
 from gantrymq_storage_mmap.log.file import LogFile
 from gantrymq_storage_mmap.recovery.opening import StoreOpening
 from gantrymq_store_files.raw_records import mismatch

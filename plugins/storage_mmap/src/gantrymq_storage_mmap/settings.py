@@ -8,8 +8,8 @@ Source: apache/rocketmq store/.../config/MessageStoreConfig.java.
 
 from __future__ import annotations
 
-from gantrymq.config import Setting, Value
-from gantrymq.formats.tags_code import DEFAULT_DELAY_LEVELS, parse_delay_levels
+from gantrymq.plugin.formats import DEFAULT_DELAY_LEVELS, parse_delay_levels
+from gantrymq.plugin.settings import Setting, Value
 from gantrymq_storage_mmap.retention.settings import RETENTION, problem_of
 from gantrymq_store_files.batch_entry import BATCH_ENTRY_BYTES
 

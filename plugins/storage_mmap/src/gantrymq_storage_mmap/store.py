@@ -9,8 +9,8 @@ import asyncio
 from collections.abc import Awaitable, Iterator, Sequence
 
 from gantrymq.errors import GantryError, StoreError
-from gantrymq.formats.record import RecordView
-from gantrymq.interfaces import (
+from gantrymq.plugin.formats import RecordView
+from gantrymq.plugin.interfaces import (
     BoundaryType,
     Bounds,
     Cleaning,
@@ -29,7 +29,7 @@ from gantrymq.interfaces import (
     StoreMessage,
     StoreState,
 )
-from gantrymq.model.queue import Queue
+from gantrymq.plugin.model import Queue
 from gantrymq_storage_mmap.log.source import entries_between
 from gantrymq_storage_mmap.queues.batch_queue import BatchQueue
 from gantrymq_storage_mmap.raw_log import StoreWithRawLog

@@ -5,8 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from gantrymq.errors import StoreLocked, StoreReadOnly
-from gantrymq.world import Files, Lock, Workers
-from gantrymq.world.folders import make_durable_dirs
+from gantrymq.plugin.world import Files, Lock, Workers, make_durable_dirs
 
 
 class StoreLocks:

@@ -22,9 +22,8 @@ from typing import Final, Protocol
 import attrs
 
 from gantrymq.errors import LogMismatch, StoreError
-from gantrymq.interfaces import DispatchEntry
-from gantrymq.world import Clock, File, Files, Workers
-from gantrymq.world.time_slices import TimeSlices
+from gantrymq.plugin.interfaces import DispatchEntry
+from gantrymq.plugin.world import Clock, File, Files, TimeSlices, Workers
 from gantrymq_storage_mmap.checkpoint.checkpointer import Checkpointer
 from gantrymq_storage_mmap.index.builder import IndexBuilder
 from gantrymq_storage_mmap.log.commit_log import CommitLog

@@ -30,8 +30,8 @@ import attrs
 
 from gantrymq import __version__
 from gantrymq.errors import StoreError
-from gantrymq.formats.store_folders import BATCH_QUEUES, COMMIT_LOG, EXT_QUEUES, INDEX, QUEUES
-from gantrymq.world.files import Files, is_disk_full
+from gantrymq.plugin.formats import BATCH_QUEUES, COMMIT_LOG, EXT_QUEUES, INDEX, QUEUES
+from gantrymq.plugin.world import Files, is_disk_full
 from gantrymq_store_files.checkpoint import RECOVERY_MARGIN_MS, Checkpoint, encode_checkpoint
 from gantrymq_store_files.dropped_topics import DROPPED_TOPICS
 from gantrymq_store_files.index import IndexLayout

@@ -17,7 +17,7 @@ from typing import Any
 import attrs
 
 from gantrymq.errors import StoreError
-from gantrymq.world.files import Files
+from gantrymq.plugin.world import Files
 
 __all__ = ["MANIFEST", "STORED", "Manifest", "StoredFile", "read_manifest", "write_manifest"]
 

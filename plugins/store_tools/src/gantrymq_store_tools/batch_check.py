@@ -6,7 +6,7 @@ The findings batch.missing, batch.wrong and batch.no_record have the same meanin
 
 from __future__ import annotations
 
-from gantrymq.model.queue import Queue
+from gantrymq.plugin.model import Queue
 from gantrymq_store_files.batch_entry import BATCH_ENTRY_BYTES, BatchQueueEntry, read_batch_entry
 from gantrymq_store_tools.checkpointed import NO_LIMIT
 from gantrymq_store_tools.findings import Finding

@@ -18,7 +18,7 @@ from typing import Any
 import attrs
 
 from gantrymq.errors import StoreLayoutError
-from gantrymq.world.files import Files
+from gantrymq.plugin.world import Files
 from gantrymq_store_files.log_walk import LogDamage
 from gantrymq_store_tools.batch_check import BatchCheck
 from gantrymq_store_tools.checkpointed import NO_LIMIT, vouched_to

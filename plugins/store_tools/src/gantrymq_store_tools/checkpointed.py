@@ -12,9 +12,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from gantrymq.formats.record import RecordView
-from gantrymq.model.names import SCHEDULE_TOPIC
-from gantrymq.world.files import Files
+from gantrymq.plugin.formats import RecordView
+from gantrymq.plugin.names import SCHEDULE_TOPIC
+from gantrymq.plugin.world import Files
 from gantrymq_store_files.checkpoint import RECOVERY_MARGIN_MS
 from gantrymq_store_files.log_walk import CHUNK_BYTES, LogWalk
 from gantrymq_store_tools.config_check import read_checkpoint

@@ -15,9 +15,9 @@ from __future__ import annotations
 from pathlib import Path
 
 from gantrymq.errors import FormatError
-from gantrymq.formats.config.manager_file import backup_of
-from gantrymq.loose_json import loads
-from gantrymq.world.files import Files
+from gantrymq.plugin.config_files import backup_of
+from gantrymq.plugin.loose_json import loads
+from gantrymq.plugin.world import Files
 from gantrymq_store_files.checkpoint import CHECKPOINT_BYTES, Checkpoint, decode_checkpoint
 from gantrymq_store_tools.findings import Finding
 from gantrymq_store_tools.layout import Layout

@@ -10,7 +10,7 @@ from collections.abc import Callable, Collection
 from pathlib import Path
 
 from gantrymq.errors import FormatError
-from gantrymq.formats.config import (
+from gantrymq.plugin.config_files import (
     CONSUMER_OFFSETS,
     GROUPS,
     LIGHT_CONSUMER_OFFSETS,
@@ -20,8 +20,8 @@ from gantrymq.formats.config import (
     pretty,
     read_topics_file,
 )
-from gantrymq.loose_json import loads
-from gantrymq.world.files import Files
+from gantrymq.plugin.loose_json import loads
+from gantrymq.plugin.world import Files
 from gantrymq_store_files.dropped_topics import DROPPED_TOPICS, read_dropped_topics
 from gantrymq_store_tools.config_check import content_problem
 

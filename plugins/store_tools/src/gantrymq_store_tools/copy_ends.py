@@ -5,7 +5,7 @@ from __future__ import annotations
 import struct
 
 from gantrymq.errors import FormatError
-from gantrymq.world.files import Files
+from gantrymq.plugin.world import Files
 from gantrymq_store_files.ext_unit import read_ext_unit
 from gantrymq_store_files.log_walk import LogWalk
 from gantrymq_store_tools.layout import Layout, Series

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from gantrymq.world.files import Files
+from gantrymq.plugin.world import Files
 from gantrymq_store_files.batch_entry import BATCH_ENTRY_BYTES
 from gantrymq_store_files.checkpoint import Checkpoint
 from gantrymq_store_files.index import HEADER_BYTES, read_header

@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from typing import Any
 
 from gantrymq.errors import FormatError, QueryNotFound
-from gantrymq.model.queue import Queue
-from gantrymq.world.files import Files
+from gantrymq.plugin.model import Queue
+from gantrymq.plugin.world import Files
 from gantrymq_store_files.batch_entry import BATCH_ENTRY_BYTES, read_batch_entry
 from gantrymq_store_files.checkpoint import decode_checkpoint
 from gantrymq_store_files.ext_unit import MAX_UNIT_BYTES, ext_position, read_ext_unit

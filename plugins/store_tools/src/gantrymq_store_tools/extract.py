@@ -13,10 +13,9 @@ from typing import Any
 import attrs
 
 from gantrymq.errors import FormatError, InvalidParameter, QueryNotFound
-from gantrymq.formats.record import RecordView, read_record
-from gantrymq.model.hosts import host_text
-from gantrymq.model.ids import offset_id, parse_offset_id
-from gantrymq.model.properties import KEYS, TAGS, UNIQ_KEY
+from gantrymq.plugin.formats import RecordView, read_record
+from gantrymq.plugin.model import host_text, offset_id, parse_offset_id
+from gantrymq.plugin.properties import KEYS, TAGS, UNIQ_KEY
 from gantrymq_store_files.check import check_bytes
 from gantrymq_store_files.filler import is_filler
 from gantrymq_store_files.log_walk import LogDamage, LogWalk

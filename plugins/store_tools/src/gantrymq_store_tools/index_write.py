@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
-from gantrymq.world.files import File, Files
+from gantrymq.plugin.world import File, Files
 from gantrymq_store_files.index import IndexHeader, IndexLayout, index_file_name, write_header
 from gantrymq_store_files.index_table import IndexTable
 from gantrymq_store_tools.range_part import IndexKeys, RangePart

@@ -25,10 +25,10 @@ from pathlib import Path
 import attrs
 
 from gantrymq.errors import StoreLayoutError
-from gantrymq.formats.config import RESERVE
-from gantrymq.formats.store_folders import BATCH_QUEUES, COMMIT_LOG, EXT_QUEUES, INDEX, QUEUES
-from gantrymq.model.queue import Queue
-from gantrymq.world.files import Files
+from gantrymq.plugin.config_files import RESERVE
+from gantrymq.plugin.formats import BATCH_QUEUES, COMMIT_LOG, EXT_QUEUES, INDEX, QUEUES
+from gantrymq.plugin.model import Queue
+from gantrymq.plugin.world import Files
 from gantrymq_store_files.file_names import file_start
 from gantrymq_store_files.index import is_index_file_name
 from gantrymq_store_tools.findings import Finding

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from gantrymq.formats.store_folders import COMMIT_LOG
-from gantrymq.world.files import Files
+from gantrymq.plugin.formats import COMMIT_LOG
+from gantrymq.plugin.world import Files
 from gantrymq_store_files.file_names import file_name
 from gantrymq_store_tools.backup_manifest import STORED, read_manifest
 from gantrymq_store_tools.findings import ProgressListener

@@ -6,7 +6,7 @@ bytes missing from a file that is too short are returned as zeros.
 
 from __future__ import annotations
 
-from gantrymq.world.files import File, Files
+from gantrymq.plugin.world import File, Files
 from gantrymq_store_files.log_source import FileRanges
 from gantrymq_store_tools.layout import Series, StoreFile
 

@@ -18,7 +18,7 @@ from collections.abc import Iterator, Sequence
 from itertools import chain
 from pathlib import Path
 
-from gantrymq.world.files import Files
+from gantrymq.plugin.world import Files
 from gantrymq_store_files.blank import BLANK_BYTES, encode_blank
 from gantrymq_store_files.file_names import file_name, pieces
 from gantrymq_store_files.filler import MIN_FILLER_BYTES, fillers

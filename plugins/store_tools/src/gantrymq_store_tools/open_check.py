@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from gantrymq.errors import StoreError
-from gantrymq.world.files import Files
+from gantrymq.plugin.world import Files
 from gantrymq_store_tools.check import CheckReport, check_store
 from gantrymq_store_tools.findings import Finding, ProgressListener, no_progress
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import OrderedDict
 from pathlib import Path
 
-from gantrymq.world.files import File, Files
+from gantrymq.plugin.world import File, Files
 from gantrymq_store_tools.layout import Series
 
 __all__ = ["OpenFiles"]

@@ -20,8 +20,8 @@ from typing import Any
 import attrs
 
 from gantrymq.errors import FormatError
-from gantrymq.model.queue import Queue
-from gantrymq.world.files import File, Files
+from gantrymq.plugin.model import Queue
+from gantrymq.plugin.world import File, Files
 from gantrymq_store_files.log_walk import LogDamage
 from gantrymq_store_tools.range_part import IndexKeys, RangePart, Run
 

@@ -26,8 +26,8 @@ from __future__ import annotations
 import attrs
 
 from gantrymq.errors import FormatError
-from gantrymq.model.names import SCHEDULE_TOPIC
-from gantrymq.model.queue import Queue
+from gantrymq.plugin.model import Queue
+from gantrymq.plugin.names import SCHEDULE_TOPIC
 from gantrymq_store_files.ext_unit import MAX_UNIT_BYTES, ExtUnit, ext_position, read_ext_unit
 from gantrymq_store_files.queue_entry import ENTRY, ENTRY_BYTES, is_ext_address, is_pre_blank
 from gantrymq_store_tools.checkpointed import NO_LIMIT

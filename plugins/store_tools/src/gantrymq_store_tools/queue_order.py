@@ -15,9 +15,8 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from gantrymq.formats.record import MIN_RECORD_BYTES
-from gantrymq.formats.store_folders import can_be_folder
-from gantrymq.model.queue import Queue
+from gantrymq.plugin.formats import MIN_RECORD_BYTES, can_be_folder
+from gantrymq.plugin.model import Queue
 from gantrymq_store_files.queue_entry import ENTRY, ENTRY_BYTES
 from gantrymq_store_tools.range_part import Run
 

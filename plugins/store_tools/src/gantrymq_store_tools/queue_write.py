@@ -20,9 +20,9 @@ from collections.abc import Collection
 from pathlib import Path
 
 from gantrymq.errors import FormatError
-from gantrymq.formats.store_folders import BATCH_QUEUES, QUEUES
-from gantrymq.model.queue import Queue
-from gantrymq.world.files import Files
+from gantrymq.plugin.formats import BATCH_QUEUES, QUEUES
+from gantrymq.plugin.model import Queue
+from gantrymq.plugin.world import Files
 from gantrymq_store_files.batch_entry import BATCH_ENTRY_BYTES
 from gantrymq_store_files.ext_unit import MAX_UNIT_BYTES, ext_position, read_ext_unit
 from gantrymq_store_files.queue_entry import ENTRY, ENTRY_BYTES, PRE_BLANK, is_ext_address

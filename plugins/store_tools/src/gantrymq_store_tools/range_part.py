@@ -11,7 +11,7 @@ from collections.abc import Sequence
 
 import attrs
 
-from gantrymq.model.queue import Queue
+from gantrymq.plugin.model import Queue
 from gantrymq_store_files.log_walk import LogDamage
 from gantrymq_store_files.queue_entry import ENTRY_BYTES
 

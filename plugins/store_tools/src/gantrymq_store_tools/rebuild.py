@@ -14,8 +14,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 
 from gantrymq.errors import FormatError
-from gantrymq.formats.dispatch_entry import DispatchEntry
-from gantrymq.model.sys_flag import INNER_BATCH, TRANSACTION_MASK
+from gantrymq.plugin.formats import DispatchEntry
+from gantrymq.plugin.sys_flag import INNER_BATCH, TRANSACTION_MASK
 from gantrymq_store_files.batch_entry import read_batch_entry
 from gantrymq_store_files.filler import FILLER_TOPIC, is_filler
 from gantrymq_store_files.index_hash import hash_entries, tag_hashes

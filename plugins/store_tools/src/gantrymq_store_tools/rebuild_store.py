@@ -8,9 +8,9 @@ from typing import Any
 
 import attrs
 
-from gantrymq.formats.store_folders import BATCH_QUEUES, INDEX, QUEUES
-from gantrymq.model.names import SCHEDULE_TOPIC
-from gantrymq.world.files import Files
+from gantrymq.plugin.formats import BATCH_QUEUES, INDEX, QUEUES
+from gantrymq.plugin.names import SCHEDULE_TOPIC
+from gantrymq.plugin.world import Files
 from gantrymq_store_files.index import IndexLayout
 from gantrymq_store_files.log_walk import LogDamage
 from gantrymq_store_files.queue_entry import ENTRY, ENTRY_BYTES, is_ext_address

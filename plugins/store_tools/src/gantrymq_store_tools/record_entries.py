@@ -17,11 +17,10 @@ from collections.abc import Mapping
 
 import attrs
 
-from gantrymq.formats.dispatch_entry import DispatchEntry
-from gantrymq.model import properties as props
-from gantrymq.model.light_queues import LIGHT_QUEUE_ID
-from gantrymq.model.queue import Queue
-from gantrymq.model.sys_flag import INNER_BATCH, TRANSACTION_COMMIT, TRANSACTION_MASK
+from gantrymq.plugin import properties as props
+from gantrymq.plugin.formats import DispatchEntry
+from gantrymq.plugin.model import LIGHT_QUEUE_ID, Queue
+from gantrymq.plugin.sys_flag import INNER_BATCH, TRANSACTION_COMMIT, TRANSACTION_MASK
 from gantrymq_store_files.batch_entry import pack_batch_entry
 from gantrymq_store_files.delay_levels import DelayLevels
 from gantrymq_store_files.queue_entry import ENTRY

@@ -18,11 +18,10 @@ from typing import Any
 import attrs
 
 from gantrymq.errors import StoreError
-from gantrymq.formats.config import RESERVE, TOPICS, TopicsFile, backup_of, pretty
-from gantrymq.formats.store_folders import BATCH_QUEUES, COMMIT_LOG, EXT_QUEUES, INDEX, QUEUES
-from gantrymq.model.queue import Queue
-from gantrymq.model.topic import TopicConfig
-from gantrymq.world.files import Files
+from gantrymq.plugin.config_files import RESERVE, TOPICS, TopicsFile, backup_of, pretty
+from gantrymq.plugin.formats import BATCH_QUEUES, COMMIT_LOG, EXT_QUEUES, INDEX, QUEUES
+from gantrymq.plugin.model import Queue, TopicConfig
+from gantrymq.plugin.world import Files
 from gantrymq_store_files.checkpoint import encode_checkpoint
 from gantrymq_store_files.delay_levels import DELAY_LEVELS, DelayLevels
 from gantrymq_store_files.file_names import file_name

@@ -15,9 +15,8 @@ from typing import Any, Final
 import attrs
 
 from gantrymq.errors import StoreError, StoreLocked
-from gantrymq.formats.store_folders import COMMIT_LOG, INDEX
-from gantrymq.world.files import File, Files, is_disk_full
-from gantrymq.world.folders import make_durable_dirs
+from gantrymq.plugin.formats import COMMIT_LOG, INDEX
+from gantrymq.plugin.world import File, Files, is_disk_full, make_durable_dirs
 from gantrymq_store_files.checkpoint import decode_checkpoint, encode_checkpoint
 from gantrymq_store_files.index import HEADER_BYTES, IndexLayout, read_header
 from gantrymq_store_tools.backup_manifest import STORED, Manifest, StoredFile, read_manifest

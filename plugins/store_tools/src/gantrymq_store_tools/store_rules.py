@@ -5,12 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 
 from gantrymq.errors import FormatError
-from gantrymq.formats.config import read_topics_file
-from gantrymq.formats.config.consumer_offsets import LIGHT_CONSUMER_OFFSETS
-from gantrymq.formats.record import read_record
-from gantrymq.model.names import LMQ_PREFIX, SYSTEM_TOPICS
-from gantrymq.model.properties import TAGS
-from gantrymq.world.files import Files
+from gantrymq.plugin.config_files import LIGHT_CONSUMER_OFFSETS, read_topics_file
+from gantrymq.plugin.formats import read_record
+from gantrymq.plugin.names import LMQ_PREFIX, SYSTEM_TOPICS
+from gantrymq.plugin.properties import TAGS
+from gantrymq.plugin.world import Files
 from gantrymq_store_files.delay_levels import DelayLevels, read_delay_levels
 from gantrymq_store_files.dropped_topics import DROPPED_TOPICS, read_dropped_topics
 from gantrymq_store_files.index import ENTRY, IndexLayout, read_header

@@ -7,9 +7,9 @@ from typing import Any
 
 import attrs
 
-from gantrymq.formats.record import RecordView
-from gantrymq.model.queue import Queue
-from gantrymq.world.files import Files
+from gantrymq.plugin.formats import RecordView
+from gantrymq.plugin.model import Queue
+from gantrymq.plugin.world import Files
 from gantrymq_store_files.filler import is_filler
 from gantrymq_store_files.index import HEADER_BYTES, read_header
 from gantrymq_store_files.log_walk import LogDamage, LogWalk

@@ -14,8 +14,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from gantrymq.errors import StoreError
-from gantrymq.world.files import File, Files
-from gantrymq.world.folders import make_durable_dirs
+from gantrymq.plugin.world import File, Files, make_durable_dirs
 from gantrymq_store_tools.backup_manifest import StoredFile
 
 __all__ = ["NewFolder", "Sum", "read_summed"]

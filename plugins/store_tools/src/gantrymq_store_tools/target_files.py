@@ -8,8 +8,8 @@ from contextlib import suppress
 from pathlib import Path
 
 from gantrymq.errors import StoreError
-from gantrymq.formats.store_folders import COMMIT_LOG, QUEUES
-from gantrymq.world.files import File, Files
+from gantrymq.plugin.formats import COMMIT_LOG, QUEUES
+from gantrymq.plugin.world import File, Files
 from gantrymq_store_files.file_names import file_name, file_start, pieces
 
 __all__ = ["TargetFiles", "copy_file", "new_folder", "refuse_store_folder", "same_bytes"]

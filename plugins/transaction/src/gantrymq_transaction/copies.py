@@ -15,12 +15,12 @@ from collections.abc import Mapping, Sequence
 from typing import Final, NamedTuple
 
 from gantrymq.errors import RequestRefused
-from gantrymq.formats.record import RecordView, read_record
-from gantrymq.interfaces import Broker
-from gantrymq.model import properties as props
-from gantrymq.model.names import CHECK_MAX_TIME_TOPIC, HALF_TOPIC, SCHEDULE_TOPIC, TIMER_TOPIC
-from gantrymq.model.sys_flag import TRANSACTION_COMMIT, TRANSACTION_MASK
-from gantrymq.world.time_slices import TimeSlices
+from gantrymq.plugin import properties as props
+from gantrymq.plugin.formats import RecordView, read_record
+from gantrymq.plugin.interfaces import Broker
+from gantrymq.plugin.names import CHECK_MAX_TIME_TOPIC, HALF_TOPIC, SCHEDULE_TOPIC, TIMER_TOPIC
+from gantrymq.plugin.sys_flag import TRANSACTION_COMMIT, TRANSACTION_MASK
+from gantrymq.plugin.world import TimeSlices
 from gantrymq_transaction.messages import asks_for_delay, offsets_in_op
 from gantrymq_transaction.reading import OP_QUEUE, SLICE, read_from
 from gantrymq_transaction.rules import SYSTEM_BUSY

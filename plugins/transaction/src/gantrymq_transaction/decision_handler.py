@@ -15,10 +15,10 @@ import logging
 from collections.abc import Awaitable, Mapping
 
 from gantrymq.errors import RequestRefused
-from gantrymq.formats.record import RecordView
-from gantrymq.interfaces import Broker, EndTransaction, Outcome, StoreMessage
-from gantrymq.model import properties as props
-from gantrymq.model.names import HALF_TOPIC
+from gantrymq.plugin import properties as props
+from gantrymq.plugin.formats import RecordView
+from gantrymq.plugin.interfaces import Broker, EndTransaction, Outcome, StoreMessage
+from gantrymq.plugin.names import HALF_TOPIC
 from gantrymq_transaction.copies import (
     TransactionIdentity,
     committed_message,

@@ -22,9 +22,9 @@ from collections.abc import Awaitable, Sequence
 from typing import Any, Final
 
 from gantrymq.errors import GantryError, RequestError, RequestRefused
-from gantrymq.interfaces import Broker, PutResult, PutStatus, StoreMessage
-from gantrymq.model.names import CHECK_MAX_TIME_TOPIC, HALF_TOPIC, OP_TOPIC
-from gantrymq.world import Timer
+from gantrymq.plugin.interfaces import Broker, PutResult, PutStatus, StoreMessage
+from gantrymq.plugin.names import CHECK_MAX_TIME_TOPIC, HALF_TOPIC, OP_TOPIC
+from gantrymq.plugin.world import Timer
 from gantrymq_transaction.ledger import Ledger
 from gantrymq_transaction.messages import as_submitted, op_message
 from gantrymq_transaction.rules import SYSTEM_BUSY

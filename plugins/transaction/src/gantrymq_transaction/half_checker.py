@@ -19,13 +19,12 @@ from collections.abc import AsyncIterator
 from typing import Final, NamedTuple
 
 from gantrymq.errors import GantryError, RequestError, RequestRefused
-from gantrymq.formats.record import RecordView
-from gantrymq.interfaces import Broker, ClientChannel, PutResult, StoreMessage
-from gantrymq.model import properties as props
-from gantrymq.model.access import Principal
-from gantrymq.model.names import CHECK_MAX_TIME_TOPIC
-from gantrymq.model.topic import TopicConfig
-from gantrymq.world.time_slices import TimeSlices
+from gantrymq.plugin import properties as props
+from gantrymq.plugin.formats import RecordView
+from gantrymq.plugin.interfaces import Broker, ClientChannel, PutResult, StoreMessage
+from gantrymq.plugin.model import Principal, TopicConfig
+from gantrymq.plugin.names import CHECK_MAX_TIME_TOPIC
+from gantrymq.plugin.world import TimeSlices
 from gantrymq_transaction.copies import committed_message, identity_of
 from gantrymq_transaction.decision_writer import DecisionWriter
 from gantrymq_transaction.ledger import Ledger

@@ -15,13 +15,12 @@ import logging
 from itertools import takewhile
 
 from gantrymq.errors import MessageIllegal
-from gantrymq.formats.record import RecordView
-from gantrymq.formats.tags_code import tags_code
-from gantrymq.interfaces import Broker, PutStatus, StoreMessage
-from gantrymq.model import properties as props
-from gantrymq.model.property_order import ordered_text
-from gantrymq.model.sys_flag import TRANSACTION_MASK, TRANSACTION_PREPARED
-from gantrymq.world.time_slices import TimeSlices
+from gantrymq.plugin import properties as props
+from gantrymq.plugin.formats import RecordView, tags_code
+from gantrymq.plugin.interfaces import Broker, PutStatus, StoreMessage
+from gantrymq.plugin.properties import ordered_text
+from gantrymq.plugin.sys_flag import TRANSACTION_MASK, TRANSACTION_PREPARED
+from gantrymq.plugin.world import TimeSlices
 from gantrymq_transaction.half_text import TRANSACTION_ID
 from gantrymq_transaction.ledger import Ledger
 from gantrymq_transaction.messages import real_queue

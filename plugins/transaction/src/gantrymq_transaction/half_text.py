@@ -12,8 +12,8 @@ from __future__ import annotations
 from typing import Final
 
 from gantrymq.errors import MessageIllegal
-from gantrymq.model import properties as props
-from gantrymq.model.property_order import ordered_text
+from gantrymq.plugin import properties as props
+from gantrymq.plugin.properties import ordered_text
 
 TRANSACTION_ID: Final = "__transactionId__"
 

@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Final, NamedTuple
 
-from gantrymq.model import properties as props
+from gantrymq.plugin import properties as props
 from gantrymq_transaction.half_text import TRANSACTION_ID
 from gantrymq_transaction.messages import asks_for_delay, real_queue
 from gantrymq_transaction.rules import checks_of

@@ -9,12 +9,11 @@ from collections.abc import Mapping
 from typing import Any, Final, NamedTuple
 
 from gantrymq.errors import RequestRefused
-from gantrymq.formats.record import RecordView
-from gantrymq.model import properties as props
-from gantrymq.model.ids import offset_id
-from gantrymq.model.names import CHECK_MAX_TIME_TOPIC, HALF_TOPIC
-from gantrymq.model.queue import Queue
-from gantrymq.world.time_slices import TimeSlices
+from gantrymq.plugin import properties as props
+from gantrymq.plugin.formats import RecordView
+from gantrymq.plugin.model import Queue, offset_id
+from gantrymq.plugin.names import CHECK_MAX_TIME_TOPIC, HALF_TOPIC
+from gantrymq.plugin.world import TimeSlices
 from gantrymq_transaction.copies import WAITING, by_unique_id
 from gantrymq_transaction.messages import asks_for_delay
 from gantrymq_transaction.reading import HALF_QUEUE, SLICE, read_these

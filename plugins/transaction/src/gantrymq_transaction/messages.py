@@ -25,15 +25,13 @@ import re
 from collections.abc import Iterable, Mapping
 from typing import Final
 
-from gantrymq.formats.record import RecordView, encode_record
-from gantrymq.formats.tags_code import tags_code
-from gantrymq.interfaces import PutResult, StoreMessage
-from gantrymq.model import properties as props
-from gantrymq.model.ids import offset_id
-from gantrymq.model.names import CHECK_MAX_TIME_TOPIC, HALF_TOPIC, OP_TOPIC
-from gantrymq.model.property_order import ordered_text
-from gantrymq.model.pushes import TransactionCheck
-from gantrymq.model.sys_flag import TRANSACTION_COMMIT, TRANSACTION_MASK
+from gantrymq.plugin import properties as props
+from gantrymq.plugin.formats import RecordView, encode_record, tags_code
+from gantrymq.plugin.interfaces import PutResult, StoreMessage
+from gantrymq.plugin.model import TransactionCheck, offset_id
+from gantrymq.plugin.names import CHECK_MAX_TIME_TOPIC, HALF_TOPIC, OP_TOPIC
+from gantrymq.plugin.properties import ordered_text
+from gantrymq.plugin.sys_flag import TRANSACTION_COMMIT, TRANSACTION_MASK
 from gantrymq_transaction.rules import CHECK_TIMES
 
 _REMOVE_TAG: Final = "d"

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from gantrymq.hooks import hookimpl
+from gantrymq.plugin import hookimpl
 
 if TYPE_CHECKING:
-    from gantrymq.interfaces import ConfigRegistry, TransactionRegistry
-    from gantrymq.remoting.serving import HandlerRegistry
+    from gantrymq.plugin.interfaces import ConfigRegistry, TransactionRegistry
+    from gantrymq.plugin.remoting import HandlerRegistry
     from gantrymq_transaction.requests import TransactionRequests
 
 NAME = "rocketmq"
@@ -37,7 +37,7 @@ def gantry_register_transactions(registry: TransactionRegistry) -> None:
 @hookimpl
 def gantry_register_handlers(registry: HandlerRegistry) -> None:
     """Register the handlers of operators' requests."""
-    from gantrymq.remoting.serving import handlers_of
+    from gantrymq.plugin.remoting import handlers_of
 
     for code, handler in handlers_of(_of_this_load[0]).items():
         registry.add(code, handler)

@@ -6,11 +6,11 @@ import inspect
 from collections.abc import AsyncIterator, Iterator, Sequence
 from typing import Final
 
-from gantrymq.formats.record import RecordView, iter_records
-from gantrymq.interfaces import Broker, GetLimit, GetStatus
-from gantrymq.model.names import HALF_TOPIC, OP_TOPIC
-from gantrymq.model.queue import Queue
-from gantrymq.world.time_slices import TimeSlices
+from gantrymq.plugin.formats import RecordView, iter_records
+from gantrymq.plugin.interfaces import Broker, GetLimit, GetStatus
+from gantrymq.plugin.model import Queue
+from gantrymq.plugin.names import HALF_TOPIC, OP_TOPIC
+from gantrymq.plugin.world import TimeSlices
 
 HALF_QUEUE: Final = Queue(HALF_TOPIC, 0)
 OP_QUEUE: Final = Queue(OP_TOPIC, 0)

@@ -15,18 +15,13 @@ from __future__ import annotations
 
 from typing import Final
 
-from gantrymq import loose_json
 from gantrymq.errors import RequestRefused, ServiceNotAvailable
-from gantrymq.interfaces import PutStatus
-from gantrymq.model.access import Action
-from gantrymq.model.ids import parse_offset_id
-from gantrymq.model.names import CHECK_MAX_TIME_TOPIC
-from gantrymq.remoting.bodies import object_body_of
-from gantrymq.remoting.codes import RequestCode
-from gantrymq.remoting.command import Command, response_to
-from gantrymq.remoting.connection import Connection
-from gantrymq.remoting.headers.admin import ResumeCheckHalfMessageRequest
-from gantrymq.remoting.serving import serves
+from gantrymq.plugin import loose_json
+from gantrymq.plugin.headers import ResumeCheckHalfMessageRequest
+from gantrymq.plugin.interfaces import PutStatus
+from gantrymq.plugin.model import Action, parse_offset_id
+from gantrymq.plugin.names import CHECK_MAX_TIME_TOPIC
+from gantrymq.plugin.remoting import Command, Connection, RequestCode, object_body_of, response_to, serves
 from gantrymq_transaction.copies import committed_message, identity_of
 from gantrymq_transaction.half_checker import retention_hours
 from gantrymq_transaction.listing import TransactionQuery, details, page

@@ -18,7 +18,7 @@ import re
 from collections.abc import Mapping
 from typing import Final, NamedTuple
 
-from gantrymq.model import properties as props
+from gantrymq.plugin import properties as props
 
 IMMUNITY: Final = "CHECK_IMMUNITY_TIME_IN_SECONDS"
 CHECK_TIMES: Final = "TRANSACTION_CHECK_TIMES"

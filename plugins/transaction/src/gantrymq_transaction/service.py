@@ -13,11 +13,11 @@ from collections.abc import Awaitable, Mapping
 from typing import NamedTuple
 
 from gantrymq.errors import ServiceNotAvailable
-from gantrymq.interfaces import Broker, EndTransaction, Outcome, StoreMessage
-from gantrymq.model.names import HALF_TOPIC
-from gantrymq.model.role import Role
-from gantrymq.model.sys_flag import TRANSACTION_MASK
-from gantrymq.world.time_slices import TimeSlices
+from gantrymq.plugin.interfaces import Broker, EndTransaction, Outcome, StoreMessage
+from gantrymq.plugin.model import Role
+from gantrymq.plugin.names import HALF_TOPIC
+from gantrymq.plugin.sys_flag import TRANSACTION_MASK
+from gantrymq.plugin.world import TimeSlices
 from gantrymq_transaction.decision_handler import DecisionHandler
 from gantrymq_transaction.decision_writer import DecisionWriter
 from gantrymq_transaction.half_checker import GROUP, HalfChecker, uncertain_checks

@@ -5,7 +5,7 @@ Source: apache/rocketmq common/.../BrokerConfig.java.
 
 from __future__ import annotations
 
-from gantrymq.config import Setting
+from gantrymq.plugin.settings import Setting
 
 TIMEOUT = "transactionTimeOut"
 CHECK_MAX = "transactionCheckMax"

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import attrs
 
-from gantrymq.interfaces import Broker, MetricFamily
+from gantrymq.plugin.interfaces import Broker, MetricFamily
 
 
 @attrs.frozen

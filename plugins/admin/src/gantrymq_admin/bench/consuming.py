@@ -11,7 +11,7 @@ import attrs
 from gantrymq.client import Producer
 from gantrymq.client.message import Message, ReceivedMessage
 from gantrymq.errors import ClientError
-from gantrymq.world import Clock
+from gantrymq.plugin.world import Clock
 from gantrymq_admin.bench.measuring import Figures
 
 __all__ = ["Drained", "drained", "one_by_one"]

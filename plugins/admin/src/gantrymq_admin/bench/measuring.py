@@ -13,7 +13,7 @@ from typing import Any
 
 import attrs
 
-from gantrymq.world import Clock
+from gantrymq.plugin.world import Clock
 
 
 @attrs.frozen

@@ -8,10 +8,9 @@ from typing import Any
 
 from gantrymq.client import Admin
 from gantrymq.errors import ClientError, NoRoute
-from gantrymq.model.group import GroupConfig
-from gantrymq.model.names import RETRY_PREFIX
-from gantrymq.model.topic import TopicConfig
-from gantrymq.world import Clock, World
+from gantrymq.plugin.model import GroupConfig, TopicConfig
+from gantrymq.plugin.names import RETRY_PREFIX
+from gantrymq.plugin.world import Clock, World
 
 __all__ = ["about", "own_name", "own_place"]
 

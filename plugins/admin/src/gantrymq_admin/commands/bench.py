@@ -11,10 +11,17 @@ import attrs
 import click
 
 from gantrymq.client import Admin, Client, Producer
-from gantrymq.commands.groups import CommandGroup
-from gantrymq.commands.output import namesrv_option, output_option, print_json, print_table, say, warn
-from gantrymq.commands.run import run
-from gantrymq.world import World
+from gantrymq.plugin.commands import (
+    CommandGroup,
+    namesrv_option,
+    output_option,
+    print_json,
+    print_table,
+    run,
+    say,
+    warn,
+)
+from gantrymq.plugin.world import World
 from gantrymq_admin.bench.consuming import drained, one_by_one
 from gantrymq_admin.bench.measuring import Limit, load
 from gantrymq_admin.bench.pairs import ratios, summary, turns
@@ -233,7 +240,7 @@ async def _rounds(
     asked: Asked, measure: Callable[[_Tools], Awaitable[list[Document]]], in_flight: Sequence[int]
 ) -> Document:
     """All measurements."""
-    from gantrymq.world.real import real_world
+    from gantrymq.plugin.real_world import real_world
 
     world = real_world()
     rounds = asked.rounds or (ROUNDS_OF_A_PAIR if asked.vs else 1)

@@ -8,7 +8,7 @@ import click
 
 from gantrymq.client import Admin
 from gantrymq.client.admin import CLEANINGS
-from gantrymq.commands.output import print_json
+from gantrymq.plugin.commands import print_json
 from gantrymq_admin.commands.options import admin_command, brokers_of, where_options
 
 

@@ -7,10 +7,9 @@ from collections.abc import Sequence
 import click
 
 from gantrymq.client import Admin
-from gantrymq.commands.groups import CommandGroup
-from gantrymq.commands.output import print_json, print_table, say
 from gantrymq.errors import ConfigError
-from gantrymq.settings_load import nearest
+from gantrymq.plugin.commands import CommandGroup, print_json, print_table, say
+from gantrymq.plugin.settings import nearest
 from gantrymq_admin.commands.options import admin_command, brokers_of, where_options
 
 SettingsOf = Sequence[tuple[str, dict[str, str]]]

@@ -5,9 +5,8 @@ from __future__ import annotations
 import click
 
 from gantrymq.client import Admin
-from gantrymq.commands.groups import CommandGroup
-from gantrymq.commands.output import print_json
 from gantrymq.errors import ClientError
+from gantrymq.plugin.commands import CommandGroup, print_json
 from gantrymq_admin.commands.options import admin_command
 
 broker_argument = click.argument("name", metavar="BROKER_NAME")

@@ -11,10 +11,8 @@ import click
 from click.core import ParameterSource
 
 from gantrymq.client import Admin
-from gantrymq.commands.groups import CommandGroup
-from gantrymq.commands.output import print_json, print_table
-from gantrymq.commands.times import local_time
 from gantrymq.errors import ClientError, GantryError
+from gantrymq.plugin.commands import CommandGroup, local_time, print_json, print_table
 from gantrymq_admin.commands.cluster_definitions import export, import_
 from gantrymq_admin.commands.cluster_explain import explain
 from gantrymq_admin.commands.cluster_masters import demote, forget, handover, promote

@@ -10,10 +10,9 @@ from typing import Any, Final
 import click
 
 from gantrymq.client import Admin
-from gantrymq.commands.output import FilledPath, print_json, say, warn
 from gantrymq.errors import ClientError
-from gantrymq.strict_json import dumps
-from gantrymq.world.real import RealFiles
+from gantrymq.plugin.commands import FilledPath, dumps, print_json, say, warn
+from gantrymq.plugin.real_world import RealFiles
 from gantrymq_admin.commands.options import admin_command, cluster_option
 from gantrymq_admin.definitions.cluster_tables import export_document, read_cluster
 from gantrymq_admin.definitions.difference import BrokerChange, Change, Difference

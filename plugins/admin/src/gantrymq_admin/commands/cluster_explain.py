@@ -9,8 +9,8 @@ import click
 
 from gantrymq.client import Admin
 from gantrymq.client.routing.routes import BrokerAddresses
-from gantrymq.commands.output import check_address, print_json
 from gantrymq.errors import ClientError
+from gantrymq.plugin.commands import check_address, print_json
 from gantrymq_admin.commands.options import admin_command, broker_named
 from gantrymq_admin.elected import ElectedSet, ask_set
 from gantrymq_admin.elected_sentences import accepting, explained, why_out

@@ -8,9 +8,9 @@ from typing import Final
 import click
 
 from gantrymq.client import Admin
-from gantrymq.commands.output import print_json, warn
 from gantrymq.errors import BrokerRefused, ClientError, GantryError
-from gantrymq.world.real import RealClock
+from gantrymq.plugin.commands import print_json, warn
+from gantrymq.plugin.real_world import RealClock
 from gantrymq_admin.commands.cluster_explain import controller_option, names_of
 from gantrymq_admin.commands.options import admin_command, broker_named
 from gantrymq_admin.elected import ElectedBroker, ElectedSet, ask_set, change_master, forget_broker

@@ -12,10 +12,10 @@ from typing import Any, Final
 
 import click
 
-from gantrymq.commands.output import FilledPath, output_option, print_json, print_table, warn
 from gantrymq.errors import ConfigError
-from gantrymq.world import Files
-from gantrymq.world.real import RealFiles
+from gantrymq.plugin.commands import FilledPath, output_option, print_json, print_table, warn
+from gantrymq.plugin.real_world import RealFiles
+from gantrymq.plugin.world import Files
 from gantrymq_admin.planning.checking import notes, problems
 from gantrymq_admin.planning.description import EXAMPLE, Description, parse
 from gantrymq_admin.planning.placing import Server, name_server_list, place

@@ -10,9 +10,9 @@ import attrs
 import click
 
 from gantrymq.client import Admin
-from gantrymq.commands.output import print_json
 from gantrymq.errors import ClientError
-from gantrymq.world.real import RealClock
+from gantrymq.plugin.commands import print_json
+from gantrymq.plugin.real_world import RealClock
 from gantrymq_admin.commands.options import admin_command
 from gantrymq_admin.commands.records import Columns, print_records
 from gantrymq_admin.copies import ask_copies, healthy

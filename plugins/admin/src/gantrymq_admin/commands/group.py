@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from gantrymq.commands.groups import CommandGroup
+from gantrymq.plugin.commands import CommandGroup
 from gantrymq_admin.commands.group_admin import clients, create, delete, delete_topic_offsets, list_groups, progress
 from gantrymq_admin.commands.group_dlq import dlq
 from gantrymq_admin.commands.group_explain import explain

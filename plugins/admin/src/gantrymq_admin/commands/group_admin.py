@@ -9,10 +9,10 @@ import attrs
 import click
 
 from gantrymq.client import Admin
-from gantrymq.commands.output import print_json, say
 from gantrymq.errors import ConsumerNotOnline, GroupNotExist, InvalidParameter, QueryNotFound
-from gantrymq.model import names
-from gantrymq.model.group import GroupConfig
+from gantrymq.plugin import names
+from gantrymq.plugin.commands import print_json, say
+from gantrymq.plugin.model import GroupConfig
 from gantrymq_admin.commands.options import (
     admin_command,
     brokers_of,

@@ -10,13 +10,20 @@ import click
 
 from gantrymq.client import Client, Reader
 from gantrymq.client.message import ReceivedMessage
-from gantrymq.commands.groups import CommandGroup
-from gantrymq.commands.output import namesrv_option, output_option, print_json, print_table, say, warn
-from gantrymq.commands.run import run
-from gantrymq.commands.times import local_time
 from gantrymq.errors import ClientError, NoMessageFound
-from gantrymq.model import names
-from gantrymq.model import properties as props
+from gantrymq.plugin import names
+from gantrymq.plugin import properties as props
+from gantrymq.plugin.commands import (
+    CommandGroup,
+    local_time,
+    namesrv_option,
+    output_option,
+    print_json,
+    print_table,
+    run,
+    say,
+    warn,
+)
 from gantrymq_admin.commands.message_query import lines_of
 from gantrymq_admin.commands.options import check_group, group_named
 from gantrymq_admin.dead_letters import DeadQueue, dead_queues, origin_of, pages, place_of, why

@@ -10,9 +10,9 @@ import attrs
 import click
 
 from gantrymq.client import Admin
-from gantrymq.commands.output import print_json
 from gantrymq.errors import BrokerRefused, GroupNotExist
-from gantrymq.remoting.codes import ResponseCode
+from gantrymq.plugin.commands import print_json
+from gantrymq.plugin.remoting import ResponseCode
 from gantrymq_admin.commands.options import (
     admin_command,
     group_named,

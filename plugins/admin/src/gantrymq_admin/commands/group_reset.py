@@ -8,9 +8,8 @@ import click
 
 from gantrymq.client import Admin
 from gantrymq.client.admin import NothingCommitted, OffsetReset, QueueUnknown
-from gantrymq.commands.output import print_json, print_table, say, warn
-from gantrymq.commands.times import TIMES
-from gantrymq.model import names
+from gantrymq.plugin import names
+from gantrymq.plugin.commands import TIMES, print_json, print_table, say, warn
 from gantrymq_admin.commands.options import admin_command, group_named, named, warn_without_master
 from gantrymq_admin.offset_targets import Target, parse_target
 
@@ -18,7 +17,7 @@ SHOWN = 40  # most queues in the printed table; --output json has all
 
 
 def _target(_context: click.Context, _option: click.Parameter, text: str) -> Target:
-    from gantrymq.world.real import RealClock
+    from gantrymq.plugin.real_world import RealClock
 
     return parse_target(text, RealClock().now_ms())
 

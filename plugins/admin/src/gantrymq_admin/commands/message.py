@@ -15,13 +15,23 @@ from gantrymq.client import Client, SendResult, SendStatus
 from gantrymq.client.calls.outages import Outages
 from gantrymq.client.message import Message, ReceivedMessage, split_properties
 from gantrymq.client.reading.queue_reading import follow
-from gantrymq.commands.groups import CommandGroup
-from gantrymq.commands.output import namesrv_option, output_option, print_json, say, warn
-from gantrymq.commands.run import run, stop_requested
-from gantrymq.commands.times import LATER_TIMES, TIMES, read_duration_ms, read_time_ms
 from gantrymq.errors import ClientError, InvalidParameter
-from gantrymq.model import properties as props
-from gantrymq.model.queue import MessageQueue
+from gantrymq.plugin import properties as props
+from gantrymq.plugin.commands import (
+    LATER_TIMES,
+    TIMES,
+    CommandGroup,
+    namesrv_option,
+    output_option,
+    print_json,
+    read_duration_ms,
+    read_time_ms,
+    run,
+    say,
+    stop_requested,
+    warn,
+)
+from gantrymq.plugin.model import MessageQueue
 from gantrymq_admin.commands.message_consumers import consumers
 from gantrymq_admin.commands.message_pending import pending
 from gantrymq_admin.commands.message_query import query, view
@@ -243,7 +253,7 @@ def tail(
     """
 
     async def work() -> None:
-        from gantrymq.world.real import real_world
+        from gantrymq.plugin.real_world import real_world
 
         world, asked_to_stop = real_world(), stop_requested()
         outages = Outages(world.clock, warn)

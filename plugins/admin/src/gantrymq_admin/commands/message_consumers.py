@@ -6,11 +6,10 @@ import click
 
 from gantrymq.client import Admin, Client
 from gantrymq.client.message import ReceivedMessage
-from gantrymq.commands.output import namesrv_option, output_option, print_json, print_table, say, warn
-from gantrymq.commands.run import run
-from gantrymq.model import names
-from gantrymq.model.ids import is_offset_id
-from gantrymq.world.real import real_world
+from gantrymq.plugin import names
+from gantrymq.plugin.commands import namesrv_option, output_option, print_json, print_table, run, say, warn
+from gantrymq.plugin.model import is_offset_id
+from gantrymq.plugin.real_world import real_world
 from gantrymq_admin.commands.options import legal_topic
 from gantrymq_admin.consumption import Consumption, Kind, consumers_of
 from gantrymq_admin.consumption.as_json import as_json

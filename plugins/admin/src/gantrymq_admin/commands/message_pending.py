@@ -9,8 +9,7 @@ import attrs
 import click
 
 from gantrymq.client import Admin
-from gantrymq.commands.output import print_json
-from gantrymq.commands.times import read_time_ms
+from gantrymq.plugin.commands import print_json, read_time_ms
 from gantrymq_admin.commands.options import admin_command, readable_brokers, served_by, where_options
 from gantrymq_admin.commands.records import Columns, local_times, print_records, text
 from gantrymq_admin.pending import PendingMessage, pending_messages

@@ -7,10 +7,9 @@ import click
 from gantrymq.client import Admin
 from gantrymq.client.admin import FOREVER_MS
 from gantrymq.client.message import ReceivedMessage
-from gantrymq.commands.output import body_text, print_json
-from gantrymq.commands.times import TIMES, local_time, read_time_ms
 from gantrymq.errors import NoMessageFound
-from gantrymq.model.ids import is_offset_id
+from gantrymq.plugin.commands import TIMES, body_text, local_time, print_json, read_time_ms
+from gantrymq.plugin.model import is_offset_id
 from gantrymq_admin.commands.options import admin_command, topic_option
 from gantrymq_admin.message_shown import as_json, show
 from gantrymq_admin.offset_ids import find_by_offset_id

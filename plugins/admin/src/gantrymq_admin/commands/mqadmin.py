@@ -9,9 +9,8 @@ from typing import Any
 
 import click
 
-from gantrymq.commands.groups import CommandGroup
-from gantrymq.commands.output import output_option
 from gantrymq.errors import ClientError
+from gantrymq.plugin.commands import CommandGroup, output_option
 from gantrymq_admin.mqadmin_names import ELSEWHERE, NOT_BUILT, NOTHING, SAME, Same
 
 

@@ -7,8 +7,7 @@ from collections.abc import Sequence
 import click
 
 from gantrymq.client import Admin
-from gantrymq.commands.groups import CommandGroup
-from gantrymq.commands.output import print_json
+from gantrymq.plugin.commands import CommandGroup, print_json
 from gantrymq_admin.commands.broker_config import pairs_argument, settings_of, show_settings
 from gantrymq_admin.commands.options import admin_command
 

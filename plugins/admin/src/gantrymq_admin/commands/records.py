@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, TypeAlias
 
-from gantrymq.commands.output import print_table
-from gantrymq.commands.times import local_time
+from gantrymq.plugin.commands import local_time, print_table
 
 __all__ = ["Columns", "local_times", "print_records", "seconds", "text"]
 

@@ -10,7 +10,7 @@ import attrs
 import click
 
 from gantrymq.client import Admin
-from gantrymq.commands.output import print_json, say
+from gantrymq.plugin.commands import print_json, say
 from gantrymq_admin.commands.options import served_by
 from gantrymq_admin.commands.records import Columns, local_times, print_records, seconds
 from gantrymq_admin.summaries import MAX_ROWS, GroupOrder, TopicOrder, group_summaries, topic_summaries

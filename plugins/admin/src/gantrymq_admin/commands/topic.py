@@ -8,11 +8,10 @@ import click
 
 from gantrymq.client import Admin
 from gantrymq.client.routing.routes import TopicRoute
-from gantrymq.commands.groups import CommandGroup
-from gantrymq.commands.output import print_json, print_table, say
 from gantrymq.errors import NoRoute
-from gantrymq.model import names
-from gantrymq.model.topic import PERM_INHERIT, PERM_READ, PERM_WRITE, TopicConfig
+from gantrymq.plugin import names
+from gantrymq.plugin.commands import CommandGroup, print_json, print_table, say
+from gantrymq.plugin.model import PERM_INHERIT, PERM_READ, PERM_WRITE, TopicConfig
 from gantrymq_admin.commands.options import (
     admin_command,
     brokers_of,

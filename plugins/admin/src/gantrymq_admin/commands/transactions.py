@@ -10,11 +10,10 @@ import attrs
 import click
 
 from gantrymq.client import Admin
-from gantrymq.commands.groups import CommandGroup
-from gantrymq.commands.output import print_json
 from gantrymq.errors import ClientError, NoMessageFound
-from gantrymq.model.ids import is_offset_id
-from gantrymq.world.real import RealClock
+from gantrymq.plugin.commands import CommandGroup, print_json
+from gantrymq.plugin.model import is_offset_id
+from gantrymq.plugin.real_world import RealClock
 from gantrymq_admin.commands.options import admin_command, brokers_of, readable_brokers, served_by, where_options
 from gantrymq_admin.commands.records import Columns, print_records
 from gantrymq_admin.transactions import (

@@ -7,7 +7,7 @@ from typing import Any
 
 import attrs
 
-from gantrymq.model.queue import MessageQueue
+from gantrymq.plugin.model import MessageQueue
 from gantrymq_admin.consumption.gather import Consumption
 from gantrymq_admin.consumption.verdicts import Verdict
 

@@ -10,7 +10,7 @@ import attrs
 
 from gantrymq.client.calls.rpc import within
 from gantrymq.errors import BrokerRefused, CallTimeout, ClientError, ConnectFailed, ConnectionLost
-from gantrymq.world import Clock
+from gantrymq.plugin.world import Clock
 from gantrymq_admin.asking import Deadline
 from gantrymq_admin.consumption.facts import Fact, MissingFact
 

@@ -7,8 +7,8 @@ order name the unique id, and copies of pop nothing.
 from __future__ import annotations
 
 from gantrymq.client.message import ReceivedMessage
-from gantrymq.model import properties as props
-from gantrymq.model.ids import is_offset_id
+from gantrymq.plugin import properties as props
+from gantrymq.plugin.model import is_offset_id
 from gantrymq_admin.consumption.facts import Copy, MessageFacts, Stage
 
 __all__ = ["copy_of", "is_copy_of"]

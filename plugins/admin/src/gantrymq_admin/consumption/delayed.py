@@ -12,9 +12,9 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from gantrymq.client.message import ReceivedMessage
 from gantrymq.errors import ConfigError
-from gantrymq.formats.tags_code import DEFAULT_DELAY_LEVELS, parse_delay_levels
-from gantrymq.model import names
-from gantrymq.model import properties as props
+from gantrymq.plugin import names
+from gantrymq.plugin import properties as props
+from gantrymq.plugin.formats import DEFAULT_DELAY_LEVELS, parse_delay_levels
 from gantrymq_admin.consumption.copies import copy_of, is_copy_of
 from gantrymq_admin.consumption.facts import Copy, MessageFacts, Stage
 

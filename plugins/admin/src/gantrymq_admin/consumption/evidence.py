@@ -7,8 +7,7 @@ from typing import Final
 
 import attrs
 
-from gantrymq.model.subscription import TAG
-from gantrymq.model.texts import Value
+from gantrymq.plugin.model import TAG, Value
 from gantrymq_admin.consumption.facts import Copy, MessageFacts, Stage
 from gantrymq_admin.consumption.verdicts import Reason, Verdict
 

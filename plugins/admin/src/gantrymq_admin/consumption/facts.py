@@ -10,8 +10,7 @@ from typing import Final
 
 import attrs
 
-from gantrymq.model.queue import MessageQueue
-from gantrymq.model.subscription import Subscription
+from gantrymq.plugin.model import MessageQueue, Subscription
 
 __all__ = [
     "Copy",

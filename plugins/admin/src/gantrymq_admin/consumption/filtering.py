@@ -13,8 +13,7 @@ from gantrymq.client import Reader
 from gantrymq.client.calls.decoding import parse_tags
 from gantrymq.client.reading.pull_result import PullStatus
 from gantrymq.errors import ClientError
-from gantrymq.model.queue import MessageQueue
-from gantrymq.model.subscription import TAG, Subscription
+from gantrymq.plugin.model import TAG, MessageQueue, Subscription
 from gantrymq_admin.consumption.facts import Fit
 
 __all__ = ["fit_of_expression", "fit_of_tags"]

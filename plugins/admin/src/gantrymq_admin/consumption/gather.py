@@ -18,11 +18,11 @@ from gantrymq.client.message import ReceivedMessage
 from gantrymq.client.routing.routes import BrokerAddresses
 from gantrymq.client.tracing.records import EndTransaction
 from gantrymq.errors import BrokerRefused
-from gantrymq.model import names
-from gantrymq.model import properties as props
-from gantrymq.model.queue import MessageQueue
-from gantrymq.remoting.codes import ResponseCode
-from gantrymq.world import Clock
+from gantrymq.plugin import names
+from gantrymq.plugin import properties as props
+from gantrymq.plugin.model import MessageQueue
+from gantrymq.plugin.remoting import ResponseCode
+from gantrymq.plugin.world import Clock
 from gantrymq_admin.consumption.asking import FactAsking
 from gantrymq_admin.consumption.delayed import delayed_by_group, due_ms, levels_in
 from gantrymq_admin.consumption.facts import Fact, GroupFacts, Kind, MessageFacts, MissingFact, Try

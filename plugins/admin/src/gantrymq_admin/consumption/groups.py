@@ -10,8 +10,8 @@ import attrs
 
 from gantrymq.client import Admin, Reader
 from gantrymq.client.admin import GroupClients, QueueProgress
-from gantrymq.model import names
-from gantrymq.model.queue import MessageQueue
+from gantrymq.plugin import names
+from gantrymq.plugin.model import MessageQueue
 from gantrymq_admin.consumption.asking import FactAsking
 from gantrymq_admin.consumption.copies import copy_of, is_copy_of
 from gantrymq_admin.consumption.facts import (

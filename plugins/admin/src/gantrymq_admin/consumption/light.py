@@ -16,8 +16,7 @@ import attrs
 
 from gantrymq.client import Admin
 from gantrymq.client.message import ReceivedMessage
-from gantrymq.model.light_queues import LIGHT_QUEUE_ID, light_queue_offsets
-from gantrymq.model.queue import MessageQueue
+from gantrymq.plugin.model import LIGHT_QUEUE_ID, MessageQueue, light_queue_offsets
 from gantrymq_admin.consumption.asking import FactAsking
 from gantrymq_admin.consumption.facts import Fact
 from gantrymq_admin.progress import committed_at

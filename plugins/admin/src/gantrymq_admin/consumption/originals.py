@@ -19,8 +19,8 @@ from __future__ import annotations
 import attrs
 
 from gantrymq.client.message import ReceivedMessage
-from gantrymq.model import names
-from gantrymq.model import properties as props
+from gantrymq.plugin import names
+from gantrymq.plugin import properties as props
 from gantrymq_admin.consumption.facts import Kind
 
 __all__ = ["Origin", "origin_of", "pick_original"]

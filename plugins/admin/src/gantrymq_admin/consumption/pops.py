@@ -20,10 +20,10 @@ from typing import Any, Final, NamedTuple
 from gantrymq.client import Reader
 from gantrymq.client.message import ReceivedMessage
 from gantrymq.errors import FormatError
-from gantrymq.loose_json import loads
-from gantrymq.model import names
-from gantrymq.model import properties as props
-from gantrymq.model.queue import MessageQueue
+from gantrymq.plugin import names
+from gantrymq.plugin import properties as props
+from gantrymq.plugin.loose_json import loads
+from gantrymq.plugin.model import MessageQueue
 from gantrymq_admin.consumption.facts import Pop
 
 __all__ = ["REVIVE_GROUP", "REVIVE_PREFIX", "Pops", "read_newest"]

@@ -14,8 +14,8 @@ from gantrymq.client.admin import FOREVER_MS
 from gantrymq.client.calls.decoding import decode_messages
 from gantrymq.client.message import ReceivedMessage
 from gantrymq.errors import BrokerRefused
-from gantrymq.remoting.codes import RequestCode, ResponseCode
-from gantrymq.remoting.headers.pull import QueryMessageRequest
+from gantrymq.plugin.headers import QueryMessageRequest
+from gantrymq.plugin.remoting import RequestCode, ResponseCode
 
 __all__ = ["Found", "records_at"]
 

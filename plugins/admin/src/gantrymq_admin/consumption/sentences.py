@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from functools import cache
 
-from gantrymq.commands.times import local_time
-from gantrymq.model.texts import Text, Value, sentence_of, texts_in
+from gantrymq.plugin.commands import local_time
+from gantrymq.plugin.model import Text, Value, sentence_of, texts_in
 from gantrymq_admin.consumption.evidence import evidence
 from gantrymq_admin.consumption.facts import MessageFacts, MissingFact
 from gantrymq_admin.consumption.verdicts import Verdict

@@ -15,7 +15,7 @@ from gantrymq.client import decode_trace
 from gantrymq.client.errors import AnswerUnreadable
 from gantrymq.client.message import ReceivedMessage
 from gantrymq.client.tracing.records import SubAfter, SubBefore, TraceRecord
-from gantrymq.model.hosts import parse_address
+from gantrymq.plugin.model import parse_address
 from gantrymq_admin.consumption.facts import Try
 
 __all__ = ["Traced", "records_of", "tries_by_group"]

@@ -15,9 +15,8 @@ import attrs
 from gantrymq.client import Admin
 from gantrymq.client.admin import ORDER_NAMESPACE
 from gantrymq.errors import ClientError
-from gantrymq.model import names
-from gantrymq.model.group import GroupConfig
-from gantrymq.model.topic import PERM_READ, PERM_WRITE, TopicConfig
+from gantrymq.plugin import names
+from gantrymq.plugin.model import PERM_READ, PERM_WRITE, GroupConfig, TopicConfig
 from gantrymq_admin.definitions.document import Document, combine
 from gantrymq_admin.definitions.fields import GROUP, KINDS, TOPIC, UNREADABLE, Kind, Values
 from gantrymq_admin.own_names import is_own_group, is_own_topic, named_after

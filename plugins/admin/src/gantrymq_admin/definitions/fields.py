@@ -13,10 +13,9 @@ from typing import Any, Final
 import attrs
 
 from gantrymq.errors import FormatError, InvalidParameter
-from gantrymq.model import names
-from gantrymq.model.group import GroupConfig
-from gantrymq.model.json_members import COUNT, COUNT64, INT32
-from gantrymq.model.topic import TopicConfig
+from gantrymq.plugin import names
+from gantrymq.plugin.loose_json import COUNT, COUNT64, INT32
+from gantrymq.plugin.model import GroupConfig, TopicConfig
 
 __all__ = ["GROUP", "KINDS", "TOPIC", "UNREADABLE", "Field", "Kind", "Values"]
 

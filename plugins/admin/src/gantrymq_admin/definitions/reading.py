@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping
 from difflib import get_close_matches
 from typing import Any, Final
 
-from gantrymq.model.json_members import quote_value
+from gantrymq.plugin.loose_json import quote_value
 from gantrymq_admin.definitions.document import VERSION, Definition, DefinitionsInvalid, Document
 from gantrymq_admin.definitions.fields import KINDS, TOPIC, Kind, Values, name_problem
 

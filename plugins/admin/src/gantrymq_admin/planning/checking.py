@@ -11,7 +11,7 @@ from ipaddress import ip_address
 from itertools import combinations
 from pathlib import PurePosixPath
 
-from gantrymq.model.hosts import is_loopback
+from gantrymq.plugin.model import is_loopback
 from gantrymq_admin.planning.description import Description
 from gantrymq_admin.planning.electing import election_notes, election_problems
 from gantrymq_admin.planning.placing import (

@@ -28,7 +28,7 @@ from typing import Any, Final
 import attrs
 
 from gantrymq.errors import ConfigError
-from gantrymq.model.hosts import is_host_name, is_ip_address
+from gantrymq.plugin.model import is_host_name, is_ip_address
 
 __all__ = ["ANY_ADDRESS", "EXAMPLE", "Description", "parse"]
 

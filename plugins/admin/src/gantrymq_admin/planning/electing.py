@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
-from gantrymq.model.hosts import is_loopback, parse_address, split_addresses
+from gantrymq.plugin.model import is_loopback, parse_address, split_addresses
 from gantrymq_admin.planning.description import Description
 from gantrymq_admin.planning.placing import Server, elected, number
 

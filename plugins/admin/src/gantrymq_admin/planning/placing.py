@@ -11,8 +11,8 @@ from typing import Final
 
 import attrs
 
-from gantrymq.model.hosts import format_address, is_ip_address
-from gantrymq.settings_file import properties_text
+from gantrymq.plugin.model import format_address, is_ip_address
+from gantrymq.plugin.settings import properties_text
 from gantrymq_admin.planning.description import ANY_ADDRESS, Description
 
 __all__ = [

@@ -16,7 +16,7 @@ from typing import Final
 import attrs
 from starlette.requests import Request
 
-from gantrymq.world import World
+from gantrymq.plugin.world import World
 from gantrymq_console.access.limits import Attempts, network_of
 from gantrymq_console.access.sessions import Sessions
 from gantrymq_console.access.user_file import NAME, TOKEN_PREFIX

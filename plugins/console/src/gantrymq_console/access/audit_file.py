@@ -17,8 +17,7 @@ from typing import Any, Final
 import attrs
 
 from gantrymq.errors import ConfigError
-from gantrymq.world import File, Files, Lock, World
-from gantrymq.world.folders import make_durable_dirs
+from gantrymq.plugin.world import File, Files, Lock, World, make_durable_dirs
 from gantrymq_console.access.audit import AuditUnwritable, Entry
 
 __all__ = ["FileAudit", "lock_state"]

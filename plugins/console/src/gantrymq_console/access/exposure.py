@@ -13,7 +13,7 @@ from typing import TypeAlias
 import attrs
 
 from gantrymq.errors import ConfigError
-from gantrymq.model.hosts import is_host_name
+from gantrymq.plugin.model import is_host_name
 
 __all__ = ["Exposure", "Networks", "check", "is_loopback", "names_of", "networks_of"]
 

@@ -8,7 +8,7 @@ from typing import Final
 
 import attrs
 
-from gantrymq.world import Clock
+from gantrymq.plugin.world import Clock
 
 __all__ = ["Attempts", "Rates", "network_of"]
 

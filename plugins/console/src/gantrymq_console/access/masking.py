@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import Final
 
-from gantrymq.config import HIDDEN
+from gantrymq.plugin.settings import HIDDEN
 
 __all__ = ["is_secret", "mask"]
 

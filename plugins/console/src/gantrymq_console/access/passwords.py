@@ -11,7 +11,7 @@ import hmac
 import secrets
 from typing import Final
 
-from gantrymq.world import Workers
+from gantrymq.plugin.world import Workers
 
 __all__ = ["Checker", "TooBusy", "digest_of", "is_digest"]
 

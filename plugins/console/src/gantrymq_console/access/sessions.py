@@ -9,7 +9,7 @@ from typing import Final
 
 import attrs
 
-from gantrymq.world import Clock
+from gantrymq.plugin.world import Clock
 
 __all__ = ["Session", "Sessions"]
 

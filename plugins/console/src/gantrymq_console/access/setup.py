@@ -10,10 +10,9 @@ from typing import Final
 import attrs
 
 from gantrymq.errors import ConfigError
-from gantrymq.interfaces import Broker
-from gantrymq.remoting.certificates import Certificates
-from gantrymq.remoting.tls_contexts import load_chain, server_context
-from gantrymq.world import World
+from gantrymq.plugin.interfaces import Broker
+from gantrymq.plugin.network import Certificates, load_chain, server_context
+from gantrymq.plugin.world import World
 from gantrymq_console.access.accounts import Accounts, ProxyUsers
 from gantrymq_console.access.exposure import Exposure, check, is_loopback, names_of, networks_of
 from gantrymq_console.access.passwords import Checker

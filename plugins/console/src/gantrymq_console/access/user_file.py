@@ -21,7 +21,7 @@ from typing import Any, Final
 import attrs
 
 from gantrymq.errors import ConfigError
-from gantrymq.world import Files, World
+from gantrymq.plugin.world import Files, World
 from gantrymq_console.access.passwords import Checker, is_digest
 from gantrymq_console.access.users import Account, Role, User
 

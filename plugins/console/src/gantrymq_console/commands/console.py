@@ -9,13 +9,20 @@ from typing import Any
 
 import click
 
-from gantrymq.commands.groups import CommandGroup
-from gantrymq.commands.output import FilledPath, namesrv_option, output_option, print_json, say
-from gantrymq.commands.repeated_lines import bound_repeated_lines
-from gantrymq.commands.run import run, stop_requested
 from gantrymq.errors import ConfigError
-from gantrymq.model.hosts import parse_address
-from gantrymq.world.real import raise_descriptor_limit, real_world
+from gantrymq.plugin.commands import (
+    CommandGroup,
+    FilledPath,
+    bound_repeated_lines,
+    namesrv_option,
+    output_option,
+    print_json,
+    run,
+    say,
+    stop_requested,
+)
+from gantrymq.plugin.model import parse_address
+from gantrymq.plugin.real_world import raise_descriptor_limit, real_world
 from gantrymq_console.commands.state import state_folder, state_option
 from gantrymq_console.commands.tokens import token
 from gantrymq_console.commands.users import ROLES, user

@@ -9,10 +9,10 @@ from pathlib import Path
 
 import click
 
-from gantrymq.commands.output import Command, FilledPath
-from gantrymq.config import NO_HOME, home_folder
 from gantrymq.errors import ConfigError
-from gantrymq.world.real import RealFiles
+from gantrymq.plugin.commands import Command, FilledPath
+from gantrymq.plugin.real_world import RealFiles
+from gantrymq.plugin.settings import NO_HOME, home_folder
 from gantrymq_console.access import user_file
 from gantrymq_console.access.user_file import UserTable
 

@@ -8,10 +8,9 @@ from datetime import UTC, datetime
 import attrs
 import click
 
-from gantrymq.commands.groups import CommandGroup
-from gantrymq.commands.output import output_option, print_json, print_table, say
 from gantrymq.errors import ConfigError
-from gantrymq.world.real import RealClock, RealFiles
+from gantrymq.plugin.commands import CommandGroup, output_option, print_json, print_table, say
+from gantrymq.plugin.real_world import RealClock, RealFiles
 from gantrymq_console.access import user_file
 from gantrymq_console.access.user_file import TOKEN_PREFIX, StoredToken, check_name, token_digest
 from gantrymq_console.access.users import Role

@@ -8,10 +8,9 @@ import sys
 import attrs
 import click
 
-from gantrymq.commands.groups import CommandGroup
-from gantrymq.commands.output import output_option, print_json, print_table, say
 from gantrymq.errors import ConfigError
-from gantrymq.world.real import RealFiles
+from gantrymq.plugin.commands import CommandGroup, output_option, print_json, print_table, say
+from gantrymq.plugin.real_world import RealFiles
 from gantrymq_console.access import user_file
 from gantrymq_console.access.passwords import digest_of
 from gantrymq_console.access.user_file import StoredUser, UserTable, check_name

@@ -11,8 +11,8 @@ import attrs
 
 from gantrymq.client.admin import RequestNotServed
 from gantrymq.errors import ClientError, FormatError
-from gantrymq.loose_json import loads
-from gantrymq.model.topic import PERM_WRITE
+from gantrymq.plugin.loose_json import loads
+from gantrymq.plugin.model import PERM_WRITE
 from gantrymq_admin.asking import Asking, Missing
 from gantrymq_admin.figures import Figure, plugin_figures
 from gantrymq_admin.runtime import rate, rates, today, whole

@@ -14,7 +14,7 @@ import attrs
 
 from gantrymq.client import Admin
 from gantrymq.client.admin import GroupClient, RequestNotServed
-from gantrymq.world.clock import monotonic_ms
+from gantrymq.plugin.world import monotonic_ms
 from gantrymq_admin.asking import Asking
 from gantrymq_admin.summaries import MAX_ROWS, ConnectionSummary, connection_summaries
 from gantrymq_console.data.cluster import Cluster

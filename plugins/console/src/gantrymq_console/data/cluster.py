@@ -15,8 +15,7 @@ import attrs
 
 from gantrymq.client import Admin, Client, Reader
 from gantrymq.client.routing.routes import BrokerAddresses
-from gantrymq.world import World
-from gantrymq.world.clock import monotonic_ms
+from gantrymq.plugin.world import World, monotonic_ms
 from gantrymq_admin.asking import UNKNOWN_ADDRESS, retrieve
 
 __all__ = ["HEAD_BYTES", "Aged", "BrokerAddress", "Cluster"]

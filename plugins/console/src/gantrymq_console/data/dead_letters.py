@@ -13,7 +13,7 @@ import attrs
 from gantrymq.client import Producer
 from gantrymq.client.message import ReceivedMessage
 from gantrymq.errors import CallTimeout, GantryError, GroupNotExist, NoMessageFound
-from gantrymq.model.queue import MessageQueue
+from gantrymq.plugin.model import MessageQueue
 from gantrymq_admin.asking import Asking
 from gantrymq_admin.dead_letters import DeadQueue, dead_queues, origin_of, pages, place_of, why
 from gantrymq_admin.resending import Outcome, Resend

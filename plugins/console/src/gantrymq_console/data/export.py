@@ -14,8 +14,7 @@ from typing import Any, Final
 
 from gantrymq.client.message import ReceivedMessage
 from gantrymq.errors import ClientError
-from gantrymq.model.queue import MessageQueue
-from gantrymq.model.subscription import ALL, TAG
+from gantrymq.plugin.model import ALL, TAG, MessageQueue
 from gantrymq_admin.asking import Asking, Missing
 from gantrymq_admin.message_shown import as_json
 from gantrymq_console.data.cluster import HEAD_BYTES, Cluster

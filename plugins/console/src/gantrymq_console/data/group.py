@@ -11,10 +11,9 @@ import attrs
 from gantrymq.client import Admin
 from gantrymq.client.admin import GroupClients, RequestNotServed
 from gantrymq.errors import BrokerRefused, GroupNotExist
-from gantrymq.model import names
-from gantrymq.model.group import GroupConfig
-from gantrymq.model.texts import Value
-from gantrymq.remoting.codes import ResponseCode
+from gantrymq.plugin import names
+from gantrymq.plugin.model import GroupConfig, Value
+from gantrymq.plugin.remoting import ResponseCode
 from gantrymq_admin.asking import Asking, or_none
 from gantrymq_admin.explanations import GroupExplanation, QueueExplanation, explain_group, without_topics_of_others
 from gantrymq_admin.progress import is_broadcasting, oldest_age, queues_of_group

@@ -9,8 +9,8 @@ from typing import Final
 import attrs
 
 from gantrymq.client import Admin
-from gantrymq.model import names
-from gantrymq.model.group import GroupConfig
+from gantrymq.plugin import names
+from gantrymq.plugin.model import GroupConfig
 from gantrymq_admin.asking import Asking
 from gantrymq_admin.progress import MOST_TOPICS, ages_of, is_broadcasting, lag_sum, oldest_age, progress_of
 from gantrymq_admin.summaries import MAX_ROWS, group_column, group_summaries

@@ -11,7 +11,7 @@ from typing import Final, TypeAlias
 import attrs
 
 from gantrymq.errors import ClientError
-from gantrymq.world.clock import monotonic_ms
+from gantrymq.plugin.world import monotonic_ms
 from gantrymq_admin.asking import Asking
 from gantrymq_console.data.brokers import overview
 from gantrymq_console.data.cluster import Cluster

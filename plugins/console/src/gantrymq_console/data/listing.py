@@ -9,9 +9,9 @@ import attrs
 
 from gantrymq.client.admin import FOREVER_MS
 from gantrymq.client.message import ReceivedMessage
-from gantrymq.model.names import DLQ_PREFIX, RETRY_PREFIX
-from gantrymq.model.subscription import ALL, TAG
-from gantrymq.model.sys_flag import INNER_BATCH
+from gantrymq.plugin.model import ALL, TAG
+from gantrymq.plugin.names import DLQ_PREFIX, RETRY_PREFIX
+from gantrymq.plugin.sys_flag import INNER_BATCH
 from gantrymq_admin.asking import Asking, Missing
 from gantrymq_console.data.cluster import HEAD_BYTES, Cluster
 from gantrymq_console.data.reading import ROUND_S, Walk, Wanted

@@ -8,7 +8,7 @@ import attrs
 
 from gantrymq.client.admin import RunningInfo
 from gantrymq.errors import ClientError, ConsumerNotOnline
-from gantrymq.model.texts import Value
+from gantrymq.plugin.model import Value
 from gantrymq_admin.asking import Asking
 from gantrymq_console.access.masking import mask
 from gantrymq_console.data.cluster import Cluster

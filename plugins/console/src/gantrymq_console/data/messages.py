@@ -11,15 +11,11 @@ import attrs
 from gantrymq.client.admin import AnswerUnreadable
 from gantrymq.client.message import ReceivedMessage
 from gantrymq.errors import BrokerRefused, CallTimeout, InvalidParameter, NoMessageFound, NoRoute
-from gantrymq.formats.compression import MAX_BODY_BYTES, decompressed_parts
-from gantrymq.formats.record import iter_records
-from gantrymq.model import properties as props
-from gantrymq.model.hosts import format_address
-from gantrymq.model.ids import is_offset_id, parse_offset_id
-from gantrymq.model.names import DLQ_PREFIX, HALF_TOPIC, RETRY_PREFIX, SCHEDULE_TOPIC, TIMER_TOPIC
-from gantrymq.model.queue import MessageQueue
-from gantrymq.model.subscription import ALL, TAG
-from gantrymq.remoting.codes import ResponseCode
+from gantrymq.plugin import properties as props
+from gantrymq.plugin.formats import MAX_BODY_BYTES, decompressed_parts, iter_records
+from gantrymq.plugin.model import ALL, TAG, MessageQueue, format_address, is_offset_id, parse_offset_id
+from gantrymq.plugin.names import DLQ_PREFIX, HALF_TOPIC, RETRY_PREFIX, SCHEDULE_TOPIC, TIMER_TOPIC
+from gantrymq.plugin.remoting import ResponseCode
 from gantrymq_admin.asking import Asking
 from gantrymq_console.data.cluster import HEAD_BYTES, BrokerAddress, Cluster
 from gantrymq_console.data.routes import route_of

@@ -14,8 +14,8 @@ import attrs
 from gantrymq.client.message import ReceivedMessage
 from gantrymq.client.reading.backwards import FOREVER_MS, SLICE, Backwards
 from gantrymq.errors import ClientError
-from gantrymq.model.subscription import ALL, TAG
-from gantrymq.world import Clock
+from gantrymq.plugin.model import ALL, TAG
+from gantrymq.plugin.world import Clock
 from gantrymq_admin.asking import Asking, Missing
 from gantrymq_console.data.cluster import HEAD_BYTES, Cluster
 from gantrymq_console.data.routes import route_of

@@ -8,7 +8,7 @@ from typing import Final
 import attrs
 
 from gantrymq.client.admin import RequestNotServed
-from gantrymq.settings_known import BROKER_DEFAULTS, NAME_SERVER_DEFAULTS
+from gantrymq.plugin.settings import BROKER_DEFAULTS, NAME_SERVER_DEFAULTS
 from gantrymq_admin.explained_settings import ExplainedSetting, explained_settings
 from gantrymq_console.access.masking import is_secret, mask
 from gantrymq_console.data.cluster import Aged, Cluster

@@ -17,7 +17,7 @@ import attrs
 
 from gantrymq.client.admin import RequestNotServed
 from gantrymq.errors import ClientError
-from gantrymq.world.clock import monotonic_ms
+from gantrymq.plugin.world import monotonic_ms
 from gantrymq_admin import summaries
 from gantrymq_admin.asking import Asking
 from gantrymq_console.data.cluster import Aged, Cluster

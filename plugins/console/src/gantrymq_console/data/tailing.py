@@ -11,8 +11,8 @@ import attrs
 
 from gantrymq.client.message import ReceivedMessage
 from gantrymq.errors import ClientError
-from gantrymq.model.queue import MessageQueue
-from gantrymq.world.clock import monotonic_ms
+from gantrymq.plugin.model import MessageQueue
+from gantrymq.plugin.world import monotonic_ms
 from gantrymq_admin.asking import Asking, Missing
 from gantrymq_console.data.cluster import Cluster
 from gantrymq_console.data.listing import Row, row_of

@@ -10,9 +10,8 @@ import attrs
 from gantrymq.client.admin import QueueStats
 from gantrymq.client.routing.routes import TopicRoute
 from gantrymq.errors import BrokerRefused
-from gantrymq.model.queue import MessageQueue
-from gantrymq.model.topic import TopicConfig
-from gantrymq.remoting.codes import ResponseCode
+from gantrymq.plugin.model import MessageQueue, TopicConfig
+from gantrymq.plugin.remoting import ResponseCode
 from gantrymq_admin.asking import Asking
 from gantrymq_admin.progress import ages_of, lag_sum, oldest_age, progress_of
 from gantrymq_console.data.cluster import Cluster

@@ -5,7 +5,7 @@ from __future__ import annotations
 import attrs
 
 from gantrymq.client import Admin
-from gantrymq.model.topic import TopicConfig
+from gantrymq.plugin.model import TopicConfig
 from gantrymq_admin.asking import Asking
 from gantrymq_admin.topic_queues import hidden_messages, present_topic
 from gantrymq_console.data.cluster import Cluster

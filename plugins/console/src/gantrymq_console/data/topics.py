@@ -12,10 +12,9 @@ import attrs
 from gantrymq.client import Admin
 from gantrymq.client.admin import QueueStats
 from gantrymq.errors import BrokerRefused
-from gantrymq.model import names
-from gantrymq.model.queue import MessageQueue
-from gantrymq.model.topic import TopicConfig
-from gantrymq.remoting.codes import ResponseCode
+from gantrymq.plugin import names
+from gantrymq.plugin.model import MessageQueue, TopicConfig
+from gantrymq.plugin.remoting import ResponseCode
 from gantrymq_admin.asking import Asking, or_none
 from gantrymq_admin.summaries import MAX_ROWS, topic_column, topic_summaries
 from gantrymq_console.data.cluster import Cluster

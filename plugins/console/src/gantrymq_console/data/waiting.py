@@ -10,12 +10,10 @@ import attrs
 
 from gantrymq.client.admin import RequestNotServed
 from gantrymq.errors import BrokerRefused, NoRoute
-from gantrymq.model import names
-from gantrymq.model import properties as props
-from gantrymq.model.hosts import is_ip_address, pack_host, parse_address
-from gantrymq.model.ids import offset_id
-from gantrymq.model.queue import MessageQueue
-from gantrymq.remoting.codes import ResponseCode
+from gantrymq.plugin import names
+from gantrymq.plugin import properties as props
+from gantrymq.plugin.model import MessageQueue, is_ip_address, offset_id, pack_host, parse_address
+from gantrymq.plugin.remoting import ResponseCode
 from gantrymq_admin.asking import Asking, or_none
 from gantrymq_admin.pending import MAX_PAGE, PendingMessage, PendingPage, pending_page
 from gantrymq_admin.transactions import HalfMessage, TransactionPage, list_transactions

@@ -12,7 +12,7 @@ import attrs
 
 from gantrymq.client.admin import RequestNotServed
 from gantrymq.errors import BrokerRefused
-from gantrymq.remoting.codes import RequestCode
+from gantrymq.plugin.remoting import RequestCode
 from gantrymq_admin.asking import Asking
 from gantrymq_console.access.users import Role
 from gantrymq_console.data.cluster import Cluster

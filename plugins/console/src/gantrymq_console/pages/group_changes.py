@@ -10,8 +10,8 @@ from typing import Final
 import attrs
 
 from gantrymq.errors import GroupNotExist
-from gantrymq.model import names
-from gantrymq.model.group import GroupConfig
+from gantrymq.plugin import names
+from gantrymq.plugin.model import GroupConfig
 from gantrymq_admin.asking import Asking
 from gantrymq_console.access.users import Role
 from gantrymq_console.data.group import GroupFacts, GroupHead, group_facts, head_of

@@ -10,7 +10,7 @@ import attrs
 
 from gantrymq.client.admin import OffsetMove, OffsetReset, OffsetTarget
 from gantrymq.errors import GroupNotExist
-from gantrymq.model import names
+from gantrymq.plugin import names
 from gantrymq_admin.progress import delete_offsets
 from gantrymq_console.access.users import Role
 from gantrymq_console.data.group import GroupHead

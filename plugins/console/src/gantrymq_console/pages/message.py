@@ -11,8 +11,8 @@ from starlette.responses import Response, StreamingResponse
 
 from gantrymq.client.message import ReceivedMessage
 from gantrymq.errors import NoMessageFound
-from gantrymq.model.properties import REAL_TOPIC
-from gantrymq.model.sys_flag import INNER_BATCH
+from gantrymq.plugin.properties import REAL_TOPIC
+from gantrymq.plugin.sys_flag import INNER_BATCH
 from gantrymq_admin.asking import Asking, Missing
 from gantrymq_admin.consumption import Consumption, Reason, Verdict, consumers_of
 from gantrymq_admin.consumption.as_json import as_json

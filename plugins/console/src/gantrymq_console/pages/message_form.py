@@ -9,7 +9,7 @@ from typing import Final
 import attrs
 from starlette.responses import Response, StreamingResponse
 
-from gantrymq.model.subscription import ALL, SQL92, TAG
+from gantrymq.plugin.model import ALL, SQL92, TAG
 from gantrymq_console.data.listing import Listing
 from gantrymq_console.data.reading import Wanted
 from gantrymq_console.web.moments import moment_of

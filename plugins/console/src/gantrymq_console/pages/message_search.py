@@ -7,7 +7,7 @@ from typing import Any, Final
 import attrs
 from starlette.responses import Response
 
-from gantrymq.model.names import check_topic
+from gantrymq.plugin.names import check_topic
 from gantrymq_console.access.users import Role
 from gantrymq_console.data import export, searching
 from gantrymq_console.data.listing import Row

@@ -7,7 +7,7 @@ from typing import Final
 import attrs
 from starlette.responses import Response
 
-from gantrymq.model.names import check_topic
+from gantrymq.plugin.names import check_topic
 from gantrymq_admin.asking import Asking
 from gantrymq_console.access.users import Role
 from gantrymq_console.data import export, listing

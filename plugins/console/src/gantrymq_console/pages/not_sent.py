@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from gantrymq.client.sending.results import SendFailed
 from gantrymq.errors import BrokerRefused, ClientError, GantryError, NoRoute
-from gantrymq.model.topic import PERM_WRITE
-from gantrymq.remoting.codes import ResponseCode
+from gantrymq.plugin.model import PERM_WRITE
+from gantrymq.plugin.remoting import ResponseCode
 from gantrymq_admin.asking import Asking
 from gantrymq_console.data.brokers import accepts_sends, state_of
 from gantrymq_console.data.cluster import BrokerAddress

@@ -16,7 +16,7 @@ from typing import Final
 import attrs
 
 from gantrymq.errors import NoRoute
-from gantrymq.model.names import DLQ_PREFIX, RETRY_PREFIX, is_system_topic
+from gantrymq.plugin.names import DLQ_PREFIX, RETRY_PREFIX, is_system_topic
 from gantrymq_admin.asking import Asking
 from gantrymq_console.access.users import Role
 from gantrymq_console.data import clients, listing, messages

@@ -6,7 +6,7 @@ from typing import Any, Final
 
 import attrs
 
-from gantrymq.model.names import is_system_topic
+from gantrymq.plugin.names import is_system_topic
 from gantrymq_console.access.users import Role
 from gantrymq_console.data import everywhere
 from gantrymq_console.data.cluster import Cluster

@@ -13,10 +13,10 @@ from gantrymq.client.message import Message, ReceivedMessage, split_properties
 from gantrymq.client.producing.producer import Producer
 from gantrymq.client.sending.results import SendResult
 from gantrymq.errors import GantryError
-from gantrymq.model import properties as props
-from gantrymq.model.names import check_topic, retry_topic
-from gantrymq.model.queue import MessageQueue
-from gantrymq.model.sys_flag import INNER_BATCH
+from gantrymq.plugin import properties as props
+from gantrymq.plugin.model import MessageQueue
+from gantrymq.plugin.names import check_topic, retry_topic
+from gantrymq.plugin.sys_flag import INNER_BATCH
 from gantrymq_admin.asking import Asking
 from gantrymq_admin.dead_letters import again
 from gantrymq_console.access.users import Role

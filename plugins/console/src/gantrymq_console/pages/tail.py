@@ -6,8 +6,8 @@ from typing import Any, Final
 
 import attrs
 
-from gantrymq.model.names import check_topic
-from gantrymq.world.clock import monotonic_ms
+from gantrymq.plugin.names import check_topic
+from gantrymq.plugin.world import monotonic_ms
 from gantrymq_console.access.users import Role
 from gantrymq_console.data import tailing
 from gantrymq_console.data.listing import Row

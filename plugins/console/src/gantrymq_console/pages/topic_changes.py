@@ -9,8 +9,8 @@ from typing import Final
 import attrs
 
 from gantrymq.errors import NoRoute
-from gantrymq.model import names
-from gantrymq.model.topic import TopicConfig
+from gantrymq.plugin import names
+from gantrymq.plugin.model import TopicConfig
 from gantrymq_admin.asking import Asking
 from gantrymq_console.access.users import Role
 from gantrymq_console.data.routes import route_of

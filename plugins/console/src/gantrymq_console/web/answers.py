@@ -20,7 +20,7 @@ from gantrymq.errors import (
     NoMessageFound,
     NoRoute,
 )
-from gantrymq.remoting.codes import ResponseCode
+from gantrymq.plugin.remoting import ResponseCode
 from gantrymq_console.access.audit import AuditUnwritable
 from gantrymq_console.data.routes import RouteUnknown
 from gantrymq_console.web.pages import BadInput, Conflict, Forbidden, NotAccepted, NotFound, Outcome, Page, View

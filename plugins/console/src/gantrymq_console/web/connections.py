@@ -17,9 +17,8 @@ from uvicorn.config import Config
 from uvicorn.protocols.http.h11_impl import H11Protocol
 from uvicorn.server import ServerState
 
-from gantrymq.remoting.certificates import Certificates
-from gantrymq.remoting.tls_transport import TlsTransport
-from gantrymq.world import Clock, Timer
+from gantrymq.plugin.network import Certificates, TlsTransport
+from gantrymq.plugin.world import Clock, Timer
 
 __all__ = ["Connection", "ConnectionLimiter", "Limits", "accept_tls"]
 

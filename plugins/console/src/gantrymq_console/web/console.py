@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import attrs
 
-from gantrymq.world import World
+from gantrymq.plugin.world import World
 from gantrymq_console.access.audit import Audit, Entry
 from gantrymq_console.access.exposure import Exposure
 from gantrymq_console.access.users import Identities

@@ -16,9 +16,8 @@ from uvicorn.config import Config
 from uvicorn.server import ServerState
 
 from gantrymq.client.calls.rpc import within
-from gantrymq.remoting.certificates import Certificates
-from gantrymq.remoting.limits import connections_within
-from gantrymq.world import Listener, Timer, World
+from gantrymq.plugin.network import Certificates, connections_within
+from gantrymq.plugin.world import Listener, Timer, World
 from gantrymq_console.web.connections import Connection, ConnectionLimiter, Limits, accept_tls
 
 __all__ = ["HttpServer", "limits_alone", "limits_in_broker"]

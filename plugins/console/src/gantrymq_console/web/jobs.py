@@ -15,7 +15,7 @@ from typing import Any, Final, Generic, TypeVar
 import attrs
 
 from gantrymq.errors import GantryError
-from gantrymq.world import Clock
+from gantrymq.plugin.world import Clock
 from gantrymq_console.web.pages import BadInput
 
 __all__ = ["Job", "Jobs"]

@@ -15,8 +15,8 @@ from typing import Any, Final
 import jinja2
 from markupsafe import Markup, escape
 
-from gantrymq.model.names import is_system_topic
-from gantrymq.model.texts import Value
+from gantrymq.plugin.model import Value
+from gantrymq.plugin.names import is_system_topic
 from gantrymq_console.access.users import Role
 from gantrymq_console.web import static
 from gantrymq_console.web.sparkline import sparkline

@@ -16,7 +16,7 @@ from typing import Any, Final
 
 from markupsafe import Markup, escape
 
-from gantrymq.model.texts import Text, form_of, texts_in
+from gantrymq.plugin.model import Text, form_of, texts_in
 
 __all__ = ["DEFAULT", "LANGUAGES", "Texts", "best_language", "texts_of"]
 

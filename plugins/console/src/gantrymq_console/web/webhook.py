@@ -20,8 +20,8 @@ import h11
 
 from gantrymq.client.calls.rpc import within
 from gantrymq.errors import ConfigError
-from gantrymq.model.hosts import is_host_name
-from gantrymq.world import World
+from gantrymq.plugin.model import is_host_name
+from gantrymq.plugin.world import World
 
 __all__ = ["Webhook", "checked_address"]
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from gantrymq.interfaces import MetricFamily
+from gantrymq.plugin.interfaces import MetricFamily
 
 __all__ = ["BitMapCounters", "bit_map_metrics"]
 

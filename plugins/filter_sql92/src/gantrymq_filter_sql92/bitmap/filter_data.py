@@ -17,7 +17,7 @@ from typing import Any, Final
 
 import attrs
 
-from gantrymq.formats.ext_unit import MIN_UNIT_BYTES
+from gantrymq.plugin.formats import MIN_UNIT_BYTES
 from gantrymq_filter_sql92.bitmap.bloom import GroupBits
 
 __all__ = ["FilterData"]

@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import Final
 
 from gantrymq.errors import FormatError
-from gantrymq.formats.config import broken_of, load, pretty, save
-from gantrymq.world import Files
+from gantrymq.plugin.config_files import broken_of, load, pretty, save
+from gantrymq.plugin.world import Files
 from gantrymq_filter_sql92.bitmap.filter_table import ByTopic, FilterTable, members_of
 
 __all__ = ["FILE", "load_table", "save_table"]

@@ -21,7 +21,7 @@ from typing import Any, Final
 
 import attrs
 
-from gantrymq.model.subscription import Subscription
+from gantrymq.plugin.model import Subscription
 from gantrymq_filter_sql92.bitmap.bloom import BloomFilter
 from gantrymq_filter_sql92.bitmap.filter_data import FilterData
 

@@ -15,10 +15,9 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Final, cast
 
-from gantrymq.formats.ext_unit import MIN_UNIT_BYTES
-from gantrymq.formats.record import RecordView
-from gantrymq.interfaces import ExtUnit, MessageFilter, SkippingFilter, SliceFilter
-from gantrymq.model.properties import RETRY_TOPIC
+from gantrymq.plugin.formats import MIN_UNIT_BYTES, RecordView
+from gantrymq.plugin.interfaces import ExtUnit, MessageFilter, SkippingFilter, SliceFilter
+from gantrymq.plugin.properties import RETRY_TOPIC
 from gantrymq_filter_sql92.bitmap.counters import BitMapCounters
 from gantrymq_filter_sql92.bitmap.filter_data import FilterData
 from gantrymq_filter_sql92.bitmap.topic_bits import Matches

@@ -14,20 +14,13 @@ from collections.abc import AsyncIterator, Callable
 from typing import Any, Final
 
 from gantrymq.errors import InvalidParameter, RequestRefused
-from gantrymq.formats.config import pretty
-from gantrymq.formats.record import RecordView, iter_records
-from gantrymq.formats.tags_code import delay_levels_of, tags_code_of
-from gantrymq.interfaces import Broker, ExtUnit, GetLimit, GetResult
-from gantrymq.loose_json import Items, dumps
-from gantrymq.model.access import Action
-from gantrymq.model.queue import Queue
-from gantrymq.model.subscription import TAG, Subscription
-from gantrymq.remoting.codes import RequestCode
-from gantrymq.remoting.command import Command
-from gantrymq.remoting.connection import Connection
-from gantrymq.remoting.headers.groups import QueryConsumeQueueRequest
-from gantrymq.remoting.responses import SlicedResponses
-from gantrymq.remoting.serving import serves
+from gantrymq.plugin.config_files import pretty
+from gantrymq.plugin.formats import RecordView, delay_levels_of, iter_records, tags_code_of
+from gantrymq.plugin.headers import QueryConsumeQueueRequest
+from gantrymq.plugin.interfaces import Broker, ExtUnit, GetLimit, GetResult
+from gantrymq.plugin.loose_json import Items, dumps
+from gantrymq.plugin.model import TAG, Action, Queue, Subscription
+from gantrymq.plugin.remoting import Command, Connection, RequestCode, SlicedResponses, serves
 from gantrymq_filter_sql92.bitmap.filter_data import FilterData
 
 __all__ = ["QueueEntries"]

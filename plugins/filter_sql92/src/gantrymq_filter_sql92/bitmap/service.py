@@ -15,12 +15,10 @@ from collections.abc import Callable
 from typing import Final
 
 from gantrymq.errors import GantryError, StoreError
-from gantrymq.interfaces import Broker, ClientChannel, Heartbeat, MessageFilter, SliceFilter
-from gantrymq.model.names import RETRY_PREFIX
-from gantrymq.model.role import Role
-from gantrymq.model.subscription import Subscription
-from gantrymq.world import Timer
-from gantrymq.world.time_slices import TimeSlices
+from gantrymq.plugin.interfaces import Broker, ClientChannel, Heartbeat, MessageFilter, SliceFilter
+from gantrymq.plugin.model import Role, Subscription
+from gantrymq.plugin.names import RETRY_PREFIX
+from gantrymq.plugin.world import Timer, TimeSlices
 from gantrymq_filter_sql92.bitmap.bloom import BloomFilter
 from gantrymq_filter_sql92.bitmap.counters import BitMapCounters, bit_map_metrics
 from gantrymq_filter_sql92.bitmap.filter_data import FilterData

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from gantrymq.config import Setting
+from gantrymq.plugin.settings import Setting
 
 __all__ = ["SCHEMA"]
 

@@ -21,8 +21,8 @@ from typing import Final, NamedTuple
 
 from pybloom_live import BloomFilter
 
-from gantrymq.interfaces import Candidates, ValuesOf
-from gantrymq.model.queue import Queue
+from gantrymq.plugin.interfaces import Candidates, ValuesOf
+from gantrymq.plugin.model import Queue
 from gantrymq_filter_sql92.blocks.keys import RequiredKeys, keys_of
 from gantrymq_filter_sql92.expression import CompiledExpression
 from gantrymq_filter_sql92.filter import MatchingMessages

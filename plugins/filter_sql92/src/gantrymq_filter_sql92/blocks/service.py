@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from gantrymq.interfaces import Broker, MetricFamily
-from gantrymq.model.role import Role
+from gantrymq.plugin.interfaces import Broker, MetricFamily
+from gantrymq.plugin.model import Role
 from gantrymq_filter_sql92.blocks.block_filters import BlockFilters, SkippingMessages
 from gantrymq_filter_sql92.blocks.keys import required_keys
 from gantrymq_filter_sql92.blocks.settings import BYTES, VALUES

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from gantrymq.config import Setting
+from gantrymq.plugin.settings import Setting
 from gantrymq_filter_sql92.blocks.block_filters import BLOCK_ENTRIES
 
 __all__ = ["BYTES", "SCHEMA", "VALUES"]

@@ -7,8 +7,8 @@ from collections.abc import Callable
 from typing import Any
 
 from gantrymq.errors import FilterFailed, FilterSuspended
-from gantrymq.formats.record import RecordView
-from gantrymq.interfaces import ExtUnit, MessageFilter
+from gantrymq.plugin.formats import RecordView
+from gantrymq.plugin.interfaces import ExtUnit, MessageFilter
 from gantrymq_kit.filters.breaker import Breaker
 from gantrymq_kit.filters.turn_budget import TurnBudget
 

@@ -15,10 +15,9 @@ from weakref import WeakSet
 import attrs
 
 from gantrymq.errors import RequestError, SubscriptionParseFailed
-from gantrymq.interfaces import Broker, FilterType, MessageFilter, MetricFamily
-from gantrymq.model.names import RETRY_PREFIX
-from gantrymq.model.role import Role
-from gantrymq.model.subscription import SQL92, TAG, Subscription
+from gantrymq.plugin.interfaces import Broker, FilterType, MessageFilter, MetricFamily
+from gantrymq.plugin.model import SQL92, TAG, Role, Subscription
+from gantrymq.plugin.names import RETRY_PREFIX
 from gantrymq_kit.filters.breaker import Breaker
 from gantrymq_kit.filters.guarded import CombinedFilter, FilterCounts, GuardedFilter
 from gantrymq_kit.filters.turn_budget import TurnBudget

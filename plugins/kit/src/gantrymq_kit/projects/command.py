@@ -7,10 +7,9 @@ from pathlib import Path
 
 import click
 
-from gantrymq.commands.groups import CommandGroup
-from gantrymq.commands.output import FilledPath, output_option, print_json
 from gantrymq.errors import ConfigError, InvalidParameter
-from gantrymq.model.subscription import SQL92, TAG
+from gantrymq.plugin.commands import CommandGroup, FilledPath, output_option, print_json
+from gantrymq.plugin.model import SQL92, TAG
 from gantrymq_kit.projects.generate import KINDS, project, word_of
 
 __all__ = ["plugin"]

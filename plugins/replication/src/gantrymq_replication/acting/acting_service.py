@@ -24,18 +24,11 @@ from collections.abc import Callable
 from typing import Final
 
 from gantrymq.errors import ConfigError, GantryError
-from gantrymq.interfaces import Broker
-from gantrymq.model.access import Action
-from gantrymq.model.hosts import format_address, parse_address
-from gantrymq.model.role import Role
-from gantrymq.remoting.client import RemotingClient
-from gantrymq.remoting.codes import RequestCode
-from gantrymq.remoting.command import Command, response_to
-from gantrymq.remoting.connection import Connection
-from gantrymq.remoting.serving import in_operation, serves
-from gantrymq.remoting.tls_settings import client_of
-from gantrymq.world import Clock
-from gantrymq.world.clock import Timer, wait_set
+from gantrymq.plugin.interfaces import Broker
+from gantrymq.plugin.model import Action, Role, format_address, parse_address
+from gantrymq.plugin.network import RemotingClient, client_of
+from gantrymq.plugin.remoting import Command, Connection, RequestCode, in_operation, response_to, serves
+from gantrymq.plugin.world import Clock, Timer, wait_set
 from gantrymq_replication.acting.escape_bridge import Escape, NoEscape
 from gantrymq_replication.acting.group import ExchangeHaInfo, Group, MinBrokerIdChange, PeerSettings
 from gantrymq_replication.acting.rules import ActingRules

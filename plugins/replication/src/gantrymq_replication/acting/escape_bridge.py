@@ -23,16 +23,15 @@ from itertools import count
 from typing import Any, Final, NamedTuple
 
 from gantrymq.errors import BrokerRefused, GantryError
-from gantrymq.interfaces import Broker, PutResult, PutStatus, StoreMessage
-from gantrymq.model import properties as props
-from gantrymq.model.names import DEFAULT_TOPIC, is_system_topic
-from gantrymq.model.property_order import ordered_text
-from gantrymq.model.sys_flag import COMPRESSED, COMPRESSION_MASK, MULTI_TAGS, TRANSACTION_PREPARED
-from gantrymq.model.topic import PERM_WRITE
-from gantrymq.remoting.client import RemotingClient, ask_route
-from gantrymq.remoting.codes import RequestCode
-from gantrymq.remoting.command import request
-from gantrymq.remoting.headers.send import SendMessageRequest
+from gantrymq.plugin import properties as props
+from gantrymq.plugin.headers import SendMessageRequest
+from gantrymq.plugin.interfaces import Broker, PutResult, PutStatus, StoreMessage
+from gantrymq.plugin.model import PERM_WRITE
+from gantrymq.plugin.names import DEFAULT_TOPIC, is_system_topic
+from gantrymq.plugin.network import RemotingClient, ask_route
+from gantrymq.plugin.properties import ordered_text
+from gantrymq.plugin.remoting import RequestCode, request
+from gantrymq.plugin.sys_flag import COMPRESSED, COMPRESSION_MASK, MULTI_TAGS, TRANSACTION_PREPARED
 
 log = logging.getLogger("gantrymq.replication")
 

@@ -28,12 +28,11 @@ from collections.abc import Callable, Sequence
 from typing import Any, Final
 
 from gantrymq.errors import BrokerRefused, ClientError, FormatError, GantryError
-from gantrymq.interfaces import Broker
-from gantrymq.loose_json import loads
-from gantrymq.remoting.client import RemotingClient
-from gantrymq.remoting.codes import RequestCode
-from gantrymq.remoting.command import request
-from gantrymq.remoting.headers.base import Header, Int64, RequestHeader, header_of
+from gantrymq.plugin.headers import Header, Int64, RequestHeader, header_of
+from gantrymq.plugin.interfaces import Broker
+from gantrymq.plugin.loose_json import loads
+from gantrymq.plugin.network import RemotingClient
+from gantrymq.plugin.remoting import RequestCode, request
 from gantrymq_replication.peers import ask, settings_in, settings_lines
 
 log = logging.getLogger("gantrymq.replication")

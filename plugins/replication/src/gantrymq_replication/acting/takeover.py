@@ -28,11 +28,11 @@ from typing import Any, Final
 import attrs
 
 from gantrymq.errors import BrokerRefused, FormatError, GantryError
-from gantrymq.interfaces import Broker, TableSnapshot
-from gantrymq.loose_json import dumps
-from gantrymq.model.role import Role
-from gantrymq.remoting.client import RemotingClient
-from gantrymq.remoting.codes import RequestCode, ResponseCode
+from gantrymq.plugin.interfaces import Broker, TableSnapshot
+from gantrymq.plugin.loose_json import dumps
+from gantrymq.plugin.model import Role
+from gantrymq.plugin.network import RemotingClient
+from gantrymq.plugin.remoting import RequestCode, ResponseCode
 from gantrymq_replication.acting.group import ExchangeHaInfo, Group
 from gantrymq_replication.acting.rules import MASTER_ID
 from gantrymq_replication.peers import ask

@@ -24,7 +24,7 @@ import struct
 from collections.abc import Iterator, Sequence
 from typing import Final, NamedTuple
 
-from gantrymq.interfaces import LogRange
+from gantrymq.plugin.interfaces import LogRange
 from gantrymq_replication.election.epochs import Epoch, EpochList
 from gantrymq_replication.protocol import MOST_OFFSET, Refused
 

@@ -29,19 +29,16 @@ from typing import Any, Final
 import attrs
 
 from gantrymq.errors import ClientError, FormatError, GantryError, RequestRefused, StoreDamaged
-from gantrymq.remoting.client import RemotingClient
-from gantrymq.remoting.codes import RequestCode, ResponseCode
-from gantrymq.remoting.command import Command, request
-from gantrymq.remoting.connection import Connection
-from gantrymq.remoting.headers.base import Header
-from gantrymq.remoting.headers.controller import (
+from gantrymq.plugin.headers import (
     CleanBrokerDataRequest,
     ElectMasterRequest,
     GetMetaDataResponse,
+    Header,
     MasterHeader,
 )
-from gantrymq.remoting.tls_contexts import TlsClient
-from gantrymq.world import World
+from gantrymq.plugin.network import RemotingClient, TlsClient
+from gantrymq.plugin.remoting import Command, Connection, RequestCode, ResponseCode, request
+from gantrymq.plugin.world import World
 from gantrymq_replication.election.controller_headers import (
     AlterRequest,
     AlterResponse,

@@ -10,10 +10,10 @@ import enum
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from gantrymq import loose_json
 from gantrymq.errors import FormatError
-from gantrymq.remoting.codes import RequestCode
-from gantrymq.remoting.headers.base import Header, Int32, Int64, header_of
+from gantrymq.plugin import loose_json
+from gantrymq.plugin.headers import Header, Int32, Int64, header_of
+from gantrymq.plugin.remoting import RequestCode
 
 
 class ControllerCode(enum.IntEnum):

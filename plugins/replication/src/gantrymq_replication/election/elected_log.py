@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from gantrymq.errors import LogMismatch
-from gantrymq.interfaces import Broker, LogRange, RawLog
+from gantrymq.plugin.interfaces import Broker, LogRange, RawLog
 from gantrymq_replication.damage import LONGEST_BYTES, DurableMark, is_damaged
 from gantrymq_replication.election.auto_switch import HandshakeAnswer
 from gantrymq_replication.election.epochs import Epoch, EpochFile, EpochList

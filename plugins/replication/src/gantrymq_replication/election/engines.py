@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from gantrymq.interfaces import Broker
-from gantrymq.remoting.tls_settings import client_of
+from gantrymq.plugin.interfaces import Broker
+from gantrymq.plugin.network import client_of
 from gantrymq_replication.election.controller import ControllerEngine, ControllerSettings
 from gantrymq_replication.election.engine import Engine
 from gantrymq_replication.election.etcd import EtcdEngine, EtcdEngineSettings

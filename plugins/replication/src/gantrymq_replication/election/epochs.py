@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from gantrymq.errors import StoreDamaged
-from gantrymq.world import Files
+from gantrymq.plugin.world import Files
 
 NO_END: Final = (1 << 63) - 1  # the end of the last epoch in Java's answers
 

@@ -36,8 +36,7 @@ from typing import Any, Final
 import attrs
 
 from gantrymq.errors import StoreDamaged
-from gantrymq.world import World
-from gantrymq.world.clock import wait_set
+from gantrymq.plugin.world import World, wait_set
 from gantrymq_replication.election.engine import (
     NOTHING,
     Answer,

@@ -10,9 +10,9 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Final
 
-from gantrymq.config import Settings
 from gantrymq.errors import ConfigError
-from gantrymq.world import Files
+from gantrymq.plugin.settings import Settings
+from gantrymq.plugin.world import Files
 from gantrymq_replication.election.etcd_client import EtcdClientSettings
 
 _OTHERS: Final = 0o007

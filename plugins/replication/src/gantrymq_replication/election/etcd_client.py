@@ -18,7 +18,7 @@ from typing import Any, Final, NamedTuple, Protocol
 import attrs
 
 from gantrymq.errors import ConfigError
-from gantrymq.world import Clock
+from gantrymq.plugin.world import Clock
 from gantrymq_replication.election.engine import EngineRefused, EngineUnreachable
 
 log = logging.getLogger("gantrymq.replication")

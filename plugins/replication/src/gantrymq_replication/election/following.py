@@ -15,9 +15,9 @@ from functools import partial
 from typing import Final
 
 from gantrymq.errors import GantryError
-from gantrymq.interfaces import Broker
-from gantrymq.model.hosts import parse_address
-from gantrymq.world.clock import wait_set
+from gantrymq.plugin.interfaces import Broker
+from gantrymq.plugin.model import parse_address
+from gantrymq.plugin.world import wait_set
 from gantrymq_replication.copying import MasterConnection, first_ended
 from gantrymq_replication.election.auto_switch import HandshakeAnswer, Piece, SlaveHandshake, SlaveSide
 from gantrymq_replication.election.elected_log import ElectedLog, MasterLacks, TooOld

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from gantrymq.errors import ConfigError, StoreDamaged
-from gantrymq.world import Files, Lock
+from gantrymq.plugin.world import Files, Lock
 
 
 class Identity(NamedTuple):

@@ -25,13 +25,10 @@ from collections.abc import Callable
 from typing import Any, Final, cast
 
 from gantrymq.errors import RequestRefused
-from gantrymq.model.access import Action
-from gantrymq.remoting.codes import RequestCode
-from gantrymq.remoting.command import Command, response_to
-from gantrymq.remoting.connection import Connection
-from gantrymq.remoting.headers.base import Header, Int64, header_of
-from gantrymq.remoting.serving import serves
-from gantrymq.world import Clock
+from gantrymq.plugin.headers import Header, Int64, header_of
+from gantrymq.plugin.model import Action
+from gantrymq.plugin.remoting import Command, Connection, RequestCode, response_to, serves
+from gantrymq.plugin.world import Clock
 from gantrymq_replication.election.engine import EngineError
 from gantrymq_replication.election.machine import Machine
 from gantrymq_replication.election.service import ElectionService

@@ -12,7 +12,7 @@ from collections.abc import Awaitable, Callable
 from typing import Final, NamedTuple, Protocol, TypeAlias
 
 from gantrymq.errors import GantryError
-from gantrymq.world import World
+from gantrymq.plugin.world import World
 from gantrymq_replication.election.engine import (
     Answer,
     Engine,

@@ -17,13 +17,10 @@ from collections.abc import Callable
 from typing import Final
 
 from gantrymq.errors import ConfigError, GantryError, RequestRefused, ServiceNotAvailable
-from gantrymq.interfaces import Broker
-from gantrymq.model.role import Role
-from gantrymq.remoting.codes import RequestCode
-from gantrymq.remoting.command import Command, response_to
-from gantrymq.remoting.connection import Connection
-from gantrymq.remoting.serving import in_operation, serves
-from gantrymq.world import Clock, Lock
+from gantrymq.plugin.interfaces import Broker
+from gantrymq.plugin.model import Role
+from gantrymq.plugin.remoting import Command, Connection, RequestCode, in_operation, response_to, serves
+from gantrymq.plugin.world import Clock, Lock
 from gantrymq_replication.election.auto_switch import SlaveHandshake
 from gantrymq_replication.election.controller import ControllerEngine
 from gantrymq_replication.election.elected_log import ElectedLog, forget_epochs

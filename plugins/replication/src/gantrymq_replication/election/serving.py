@@ -12,8 +12,8 @@ import asyncio
 import logging
 from typing import Protocol
 
-from gantrymq.interfaces import Broker
-from gantrymq.remoting.busy_poll import BusyPoll
+from gantrymq.plugin.interfaces import Broker
+from gantrymq.plugin.network import BusyPoll
 from gantrymq_replication.copying import first_ended
 from gantrymq_replication.election.auto_switch import MasterSide, SlaveHandshake
 from gantrymq_replication.election.elected_log import ElectedLog

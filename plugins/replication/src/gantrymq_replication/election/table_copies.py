@@ -17,14 +17,10 @@ import asyncio
 from typing import Final, Protocol, cast
 
 from gantrymq.errors import InvalidParameter, ServiceNotAvailable
-from gantrymq.interfaces import Broker
-from gantrymq.model.access import Action
-from gantrymq.model.role import Role
-from gantrymq.remoting.codes import RequestCode
-from gantrymq.remoting.command import Command, response_to
-from gantrymq.remoting.connection import Connection
-from gantrymq.remoting.serving import serves
-from gantrymq.world.clock import wait_set
+from gantrymq.plugin.interfaces import Broker
+from gantrymq.plugin.model import Action, Role
+from gantrymq.plugin.remoting import Command, Connection, RequestCode, response_to, serves
+from gantrymq.plugin.world import wait_set
 
 ASK_TABLES: Final = cast(RequestCode, 65036)  # GantryMQ's own
 _MOST_WAIT_MS: Final = 10_000

@@ -18,13 +18,12 @@ from pathlib import Path
 from typing import Final
 
 from gantrymq.errors import GantryError, MessageIllegal, RequestError
-from gantrymq.formats.config.manager_file import load, save
-from gantrymq.formats.record import RecordView
-from gantrymq.interfaces import Broker, PutResult, PutStatus, StoreMessage
-from gantrymq.model.names import SCHEDULE_TOPIC
-from gantrymq.model.queue import Queue
-from gantrymq.model.role import ACTING_STEP, Role
-from gantrymq.world.clock import wait_set
+from gantrymq.plugin.config_files import load, save
+from gantrymq.plugin.formats import RecordView
+from gantrymq.plugin.interfaces import Broker, PutResult, PutStatus, StoreMessage
+from gantrymq.plugin.model import ACTING_STEP, Queue, Role
+from gantrymq.plugin.names import SCHEDULE_TOPIC
+from gantrymq.plugin.world import wait_set
 from gantrymq_schedule.deleted_topics import DeletedTopics
 from gantrymq_schedule.lateness import Lateness
 from gantrymq_schedule.levels.due import read_due

@@ -11,12 +11,10 @@ from collections.abc import Sequence
 from typing import Final, NamedTuple
 
 from gantrymq.errors import FormatError
-from gantrymq.formats.ext_unit import ExtUnit
-from gantrymq.formats.record import RecordView, iter_records
-from gantrymq.formats.tags_code import tags_code_of
-from gantrymq.interfaces import Broker, GetLimit, GetResult
-from gantrymq.model.queue import Queue
-from gantrymq.world.time_slices import TimeSlices
+from gantrymq.plugin.formats import ExtUnit, RecordView, iter_records, tags_code_of
+from gantrymq.plugin.interfaces import Broker, GetLimit, GetResult
+from gantrymq.plugin.model import Queue
+from gantrymq.plugin.world import TimeSlices
 from gantrymq_schedule.levels.positions import due_at
 
 MOST_MESSAGES: Final = 512  # per slice; a slice is stored with one append

@@ -14,9 +14,8 @@ from typing import Any
 
 import attrs
 
-from gantrymq.formats.config.json_tables import as_number, data_version, in_order, table, unknown
-from gantrymq.formats.config.pretty import pretty
-from gantrymq.model.data_version import DataVersion
+from gantrymq.plugin.config_files import as_number, data_version, in_order, pretty, table, unknown
+from gantrymq.plugin.model import DataVersion
 
 DELAY_OFFSETS = "delayOffset.json"
 _MEMBERS = frozenset(("dataVersion", "offsetTable"))

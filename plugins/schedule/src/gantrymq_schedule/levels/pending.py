@@ -10,10 +10,10 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
 from gantrymq.errors import InvalidParameter
-from gantrymq.formats.record import RecordView
-from gantrymq.interfaces import Broker, GetLimit
-from gantrymq.model import properties as props
-from gantrymq.world.time_slices import TimeSlices
+from gantrymq.plugin import properties as props
+from gantrymq.plugin.formats import RecordView
+from gantrymq.plugin.interfaces import Broker, GetLimit
+from gantrymq.plugin.world import TimeSlices
 from gantrymq_schedule.levels.due import read_from
 from gantrymq_schedule.levels.positions import LevelPositions
 from gantrymq_schedule.levels.table import queue_of

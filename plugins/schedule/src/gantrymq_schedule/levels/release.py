@@ -12,11 +12,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from gantrymq.errors import MessageIllegal
-from gantrymq.formats.record import RecordView
-from gantrymq.interfaces import StoreMessage
-from gantrymq.model import properties as props
-from gantrymq.model.names import HALF_TOPIC, NOT_SENDABLE
-from gantrymq.model.property_order import ordered_text
+from gantrymq.plugin import properties as props
+from gantrymq.plugin.formats import RecordView
+from gantrymq.plugin.interfaces import StoreMessage
+from gantrymq.plugin.names import HALF_TOPIC, NOT_SENDABLE
+from gantrymq.plugin.properties import ordered_text
 from gantrymq_schedule.record_copy import copy_to_queue
 
 

@@ -18,11 +18,11 @@ from itertools import islice
 from typing import Final, NamedTuple
 
 from gantrymq.errors import MessageIllegal
-from gantrymq.interfaces import BoundaryType, Broker, DispatchEntry, GetLimit
-from gantrymq.model import properties as props
-from gantrymq.model.names import SCHEDULE_TOPIC
-from gantrymq.model.queue import Queue
-from gantrymq.world.time_slices import TimeSlices
+from gantrymq.plugin import properties as props
+from gantrymq.plugin.interfaces import BoundaryType, Broker, DispatchEntry, GetLimit
+from gantrymq.plugin.model import Queue
+from gantrymq.plugin.names import SCHEDULE_TOPIC
+from gantrymq.plugin.world import TimeSlices
 from gantrymq_schedule.levels.due import DueMessages, read_due, read_from
 from gantrymq_schedule.levels.release import real_target
 from gantrymq_schedule.levels.table import queue_of

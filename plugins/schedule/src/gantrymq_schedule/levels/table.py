@@ -11,11 +11,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from gantrymq.interfaces import QueueTargets, StoreMessage
-from gantrymq.model import properties as props
-from gantrymq.model.names import SCHEDULE_TOPIC
-from gantrymq.model.property_order import ordered_text
-from gantrymq.model.queue import Queue
+from gantrymq.plugin import properties as props
+from gantrymq.plugin.interfaces import QueueTargets, StoreMessage
+from gantrymq.plugin.model import Queue
+from gantrymq.plugin.names import SCHEDULE_TOPIC
+from gantrymq.plugin.properties import ordered_text
 from gantrymq_schedule.levels.text_cache import StoredTextCache
 
 

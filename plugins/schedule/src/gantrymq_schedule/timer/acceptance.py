@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from gantrymq.errors import MessageIllegal, RequestRefused
-from gantrymq.interfaces import Broker, StoreMessage
-from gantrymq.model import properties as props
+from gantrymq.plugin import properties as props
+from gantrymq.plugin.interfaces import Broker, StoreMessage
 from gantrymq_schedule.timer import settings as keys
 from gantrymq_schedule.timer.messages import DELETE_KEY, TIMER_QUEUE, requested_ms, timer_queue_message
 from gantrymq_schedule.timer.recall import answer_fields

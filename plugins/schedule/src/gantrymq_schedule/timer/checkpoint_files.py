@@ -11,8 +11,7 @@ from pathlib import Path
 from typing import Final
 
 from gantrymq.errors import FormatError
-from gantrymq.world.files import Files
-from gantrymq.world.folders import make_durable_dirs
+from gantrymq.plugin.world import Files, make_durable_dirs
 from gantrymq_store_files.timer_checkpoint import (
     TimerCheckpoint,
     decode_timer_checkpoint,

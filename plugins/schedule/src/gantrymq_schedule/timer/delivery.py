@@ -18,16 +18,8 @@ from itertools import islice
 from typing import Final
 
 from gantrymq.errors import FormatError, RequestError, StoreError
-from gantrymq.formats.record import iter_records
-from gantrymq.interfaces import (
-    BoundaryType,
-    Broker,
-    GetLimit,
-    MessageStore,
-    PutResult,
-    PutStatus,
-    StoreMessage,
-)
+from gantrymq.plugin.formats import iter_records
+from gantrymq.plugin.interfaces import BoundaryType, Broker, GetLimit, MessageStore, PutResult, PutStatus, StoreMessage
 from gantrymq_schedule.deleted_topics import DeletedTopics
 from gantrymq_schedule.timer.messages import TIMER_QUEUE, delivery_key
 

@@ -15,10 +15,10 @@ from collections.abc import Sequence
 
 import attrs
 
-from gantrymq.formats.record import RecordView
-from gantrymq.interfaces import StoreMessage
-from gantrymq.model.java import string_hash
-from gantrymq.world.time_slices import TimeSlices
+from gantrymq.plugin.formats import RecordView
+from gantrymq.plugin.interfaces import StoreMessage
+from gantrymq.plugin.model import string_hash
+from gantrymq.plugin.world import TimeSlices
 from gantrymq_schedule.lateness import Lateness
 from gantrymq_schedule.timer.messages import TimedMessage, delete_key, due_message, rolled_message, timed_message_of
 from gantrymq_schedule.timer.state import NOTHING, WITHOUT_A_PAUSE, TimerState

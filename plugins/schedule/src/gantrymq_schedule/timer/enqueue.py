@@ -10,10 +10,10 @@ from collections import Counter
 from collections.abc import Sequence, Set
 
 from gantrymq.errors import StoreError
-from gantrymq.formats.record import RecordView, iter_records
-from gantrymq.interfaces import GetLimit, GetResult, GetStatus
-from gantrymq.model.java import string_hash
-from gantrymq.world.time_slices import TimeSlices
+from gantrymq.plugin.formats import RecordView, iter_records
+from gantrymq.plugin.interfaces import GetLimit, GetResult, GetStatus
+from gantrymq.plugin.model import string_hash
+from gantrymq.plugin.world import TimeSlices
 from gantrymq_schedule.timer.messages import NEVER_WAITED, TIMER_QUEUE, TimedMessage, due_message, timed_message_of
 from gantrymq_schedule.timer.state import WITHOUT_A_PAUSE, TimerState
 from gantrymq_schedule.timer.wheel_files import NewEntry

@@ -17,9 +17,8 @@ from typing import Final, Self
 import attrs
 
 from gantrymq.errors import FormatError
-from gantrymq.loose_json import dumps, loads
-from gantrymq.world.files import Files
-from gantrymq.world.folders import make_durable_dirs
+from gantrymq.plugin.loose_json import dumps, loads
+from gantrymq.plugin.world import Files, make_durable_dirs
 
 FILE: Final = "timerHandover.json"
 _MOST: Final = 100  # pairs; older ones are about messages that retention has removed

@@ -16,12 +16,12 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 from gantrymq.errors import MessageIllegal
-from gantrymq.formats.record import RecordView
-from gantrymq.interfaces import MovedMessage, StoreMessage
-from gantrymq.model import names
-from gantrymq.model import properties as props
-from gantrymq.model.property_order import ordered_text
-from gantrymq.model.queue import Queue
+from gantrymq.plugin import names
+from gantrymq.plugin import properties as props
+from gantrymq.plugin.formats import RecordView
+from gantrymq.plugin.interfaces import MovedMessage, StoreMessage
+from gantrymq.plugin.model import Queue
+from gantrymq.plugin.properties import ordered_text
 from gantrymq_schedule.record_copy import copy_to_queue
 
 __all__ = [

@@ -17,9 +17,9 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from itertools import islice
 
-from gantrymq.formats.record import RecordView, iter_records
-from gantrymq.interfaces import Broker, DispatchEntry, GetLimit
-from gantrymq.model import properties as props
+from gantrymq.plugin import properties as props
+from gantrymq.plugin.formats import RecordView, iter_records
+from gantrymq.plugin.interfaces import Broker, DispatchEntry, GetLimit
 from gantrymq_schedule.timer.handover import TimerHandover
 from gantrymq_schedule.timer.messages import (
     TIMER_QUEUE,

@@ -25,15 +25,12 @@ from gantrymq.errors import (
     StoreError,
     TopicNotExist,
 )
-from gantrymq.formats.tags_code import tags_code
-from gantrymq.interfaces import Broker, PutStatus, RecallAnswer, RecallRequest, StoreMessage
-from gantrymq.model import names
-from gantrymq.model import properties as props
-from gantrymq.remoting.codes import RequestCode, ResponseCode
-from gantrymq.remoting.command import Command, response_to
-from gantrymq.remoting.connection import Connection
-from gantrymq.remoting.headers.base import RequestHeader, header_of
-from gantrymq.remoting.serving import in_operation, serves
+from gantrymq.plugin import names
+from gantrymq.plugin import properties as props
+from gantrymq.plugin.formats import tags_code
+from gantrymq.plugin.headers import RequestHeader, header_of
+from gantrymq.plugin.interfaces import Broker, PutStatus, RecallAnswer, RecallRequest, StoreMessage
+from gantrymq.plugin.remoting import Command, Connection, RequestCode, ResponseCode, in_operation, response_to, serves
 from gantrymq_schedule.timer import settings as keys
 from gantrymq_schedule.timer.messages import BORN_TIMESTAMP, DELETE_KEY, RECALL_TAG, delete_key
 

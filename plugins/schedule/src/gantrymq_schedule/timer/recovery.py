@@ -19,7 +19,7 @@ from collections.abc import Set
 from typing import NamedTuple
 
 from gantrymq.errors import StoreLayoutError
-from gantrymq.world.files import Files
+from gantrymq.plugin.world import Files
 from gantrymq_schedule.timer.precision import refuse_entry_of_other_precision, refuse_other_precision
 from gantrymq_schedule.timer.wheel_files import WheelFiles
 from gantrymq_store_files.file_names import file_name

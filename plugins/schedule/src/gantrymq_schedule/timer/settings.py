@@ -5,7 +5,7 @@ Source: apache/rocketmq store/.../config/MessageStoreConfig.java, common/.../Bro
 
 from __future__ import annotations
 
-from gantrymq.config import Setting, Settings
+from gantrymq.plugin.settings import Setting, Settings
 from gantrymq_store_files.timer_log import ENTRY_BYTES
 
 ENABLED = "timerWheelEnable"

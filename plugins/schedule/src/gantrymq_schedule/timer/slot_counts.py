@@ -8,7 +8,7 @@ from __future__ import annotations
 from array import array
 from collections.abc import Sequence
 
-from gantrymq.interfaces import Broker
+from gantrymq.plugin.interfaces import Broker
 from gantrymq_schedule.timer import settings as keys
 from gantrymq_schedule.timer.wheel_files import NewEntry, WheelFiles
 from gantrymq_store_files.timer_log import DELETE

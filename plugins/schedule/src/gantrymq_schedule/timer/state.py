@@ -7,9 +7,9 @@ from collections.abc import Mapping, Sequence
 
 import attrs
 
-from gantrymq.formats.record import RecordView
-from gantrymq.interfaces import Broker
-from gantrymq.world.time_slices import TimeSlices
+from gantrymq.plugin.formats import RecordView
+from gantrymq.plugin.interfaces import Broker
+from gantrymq.plugin.world import TimeSlices
 from gantrymq_schedule.timer.checkpoint_files import TimerCheckpointFiles
 from gantrymq_schedule.timer.delivery import TimerDelivery
 from gantrymq_schedule.timer.handover import TimerHandover

@@ -23,11 +23,9 @@ from collections.abc import Mapping
 from typing import Final
 
 from gantrymq.errors import GantryError, ServiceNotAvailable, StoreError
-from gantrymq.formats.record import RecordView
-from gantrymq.interfaces import Bounds, Broker, StoreMessage
-from gantrymq.model.queue import Queue
-from gantrymq.model.role import Role
-from gantrymq.model.topic import TopicConfig
+from gantrymq.plugin.formats import RecordView
+from gantrymq.plugin.interfaces import Bounds, Broker, StoreMessage
+from gantrymq.plugin.model import Queue, Role, TopicConfig
 from gantrymq_schedule.lateness import Lateness
 from gantrymq_schedule.timer import settings as keys
 from gantrymq_schedule.timer.acceptance import Acceptance

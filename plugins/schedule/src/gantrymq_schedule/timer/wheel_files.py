@@ -18,8 +18,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from gantrymq.errors import StoreError
-from gantrymq.world.files import File, Files
-from gantrymq.world.folders import make_durable_dirs
+from gantrymq.plugin.world import File, Files, make_durable_dirs
 from gantrymq_store_files.file_names import file_name, file_start
 from gantrymq_store_files.timer_log import (
     ENTRY_BYTES,

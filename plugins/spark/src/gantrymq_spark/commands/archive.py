@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from gantrymq.commands.output import FilledPath, output_option, print_json, say
+from gantrymq.plugin.commands import FilledPath, output_option, print_json, say
 from gantrymq_spark.commands.inputs import check_input, input_options_without, usage_errors
 from gantrymq_spark.commands.spark import job_session, spark_options
 from gantrymq_spark.jobs.inputs import Input

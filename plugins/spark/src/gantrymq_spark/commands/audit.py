@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from gantrymq.commands.output import FilledPath, output_option, print_json, print_table, say
 from gantrymq.errors import ConfigError, GantryError
+from gantrymq.plugin.commands import FilledPath, output_option, print_json, print_table, say
 from gantrymq_spark.commands.inputs import input_options_without, moment_ms
 from gantrymq_spark.commands.spark import job_session, spark_options
 from gantrymq_store_tools.commands.options import levels_option
@@ -86,7 +86,7 @@ def audit(
 
     Exit code 0: no fault. 1: faults were found. 2: an option is wrong, or the messages cannot be read.
     """
-    from gantrymq.world.real import RealClock
+    from gantrymq.plugin.real_world import RealClock
     from gantrymq_spark.jobs.audit import Limits, audit, refuse
     from gantrymq_spark.jobs.audit_summary import summary_of, write_findings
     from gantrymq_spark.report.audit_page import audit_page

@@ -9,10 +9,9 @@ from typing import Any, TypeVar
 
 import click
 
-from gantrymq.commands.output import DEFAULT_NAMESRV, FilledPath
-from gantrymq.commands.times import read_time_ms
 from gantrymq.errors import ConfigError
-from gantrymq.world.real import RealClock
+from gantrymq.plugin.commands import DEFAULT_NAMESRV, FilledPath, read_time_ms
+from gantrymq.plugin.real_world import RealClock
 from gantrymq_spark.jobs.inputs import Input, live_texts
 from gantrymq_spark.live.times import relative_ms
 

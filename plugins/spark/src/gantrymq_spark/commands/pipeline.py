@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import click
 
-from gantrymq.commands.groups import CommandGroup
-from gantrymq.commands.imported import ImportedCommand
+from gantrymq.plugin.commands import CommandGroup, ImportedCommand
 
 JOBS = {
     name: ImportedCommand(f"gantrymq_spark.commands.{name}:{name}", purpose)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import attrs
 import click
 
-from gantrymq.commands.output import DEFAULT_NAMESRV, FilledPath, output_option, print_json, print_table, say
+from gantrymq.plugin.commands import DEFAULT_NAMESRV, FilledPath, output_option, print_json, print_table, say
 from gantrymq_spark.commands.inputs import check_input, input_options, usage_errors
 from gantrymq_spark.commands.spark import job_session, spark_options
 from gantrymq_spark.jobs.inputs import Input
@@ -76,7 +76,7 @@ def query(
     output: str,
 ) -> None:
     """Find messages of live topics (--topic), of a store (--store), or of an archive (--archive)."""
-    from gantrymq.world.real import RealFiles
+    from gantrymq.plugin.real_world import RealFiles
     from gantrymq_spark.jobs.query import Search, refuse_live
     from gantrymq_spark.jobs.query import query as work
 

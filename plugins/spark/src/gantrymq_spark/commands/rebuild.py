@@ -7,7 +7,7 @@ from pathlib import Path
 
 import click
 
-from gantrymq.commands.output import output_option, print_json
+from gantrymq.plugin.commands import output_option, print_json
 from gantrymq_spark.commands.spark import job_session, spark_options
 from gantrymq_store_tools.commands.findings_table import show_rebuilt
 from gantrymq_store_tools.commands.in_use import refuse_if_in_use
@@ -52,7 +52,7 @@ def rebuild(
     Every executor must see the folder. A rebuild that was stopped continues where it stopped. To use the result, stop
     the broker and replace the store's consumequeue and index by it.
     """
-    from gantrymq.world.real import RealClock, RealFiles
+    from gantrymq.plugin.real_world import RealClock, RealFiles
     from gantrymq_spark.jobs.rebuild import over_spark
     from gantrymq_spark.jobs.rebuild import rebuild as work
     from gantrymq_store_tools.rebuild_store import sibling_folder

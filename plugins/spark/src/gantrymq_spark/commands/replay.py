@@ -7,9 +7,9 @@ from datetime import UTC, datetime
 import attrs
 import click
 
-from gantrymq.commands.output import output_option, print_json, print_table, say
 from gantrymq.errors import ConfigError
-from gantrymq.world.real import RealClock
+from gantrymq.plugin.commands import output_option, print_json, print_table, say
+from gantrymq.plugin.real_world import RealClock
 from gantrymq_spark.commands.inputs import check_input, input_options
 from gantrymq_spark.commands.spark import job_session, spark_options
 from gantrymq_spark.jobs.inputs import Input

@@ -21,8 +21,8 @@ import attrs
 import pyarrow as pa
 
 from gantrymq.errors import ConfigError
-from gantrymq.model.queue import MessageQueue, Queue
-from gantrymq.world.real import RealFiles
+from gantrymq.plugin.model import MessageQueue, Queue
+from gantrymq.plugin.real_world import RealFiles
 from gantrymq_spark.jobs.archive_layout import STAGING, ArchivedFile, QueueProgress
 from gantrymq_spark.jobs.archive_manifest import Archive
 from gantrymq_spark.jobs.archive_plan import ArchiveRange, next_ranges, refuse_unnamed

@@ -19,7 +19,7 @@ from typing import Any
 import attrs
 
 from gantrymq.errors import FormatError, InvalidParameter, StoreError
-from gantrymq.model.queue import Queue
+from gantrymq.plugin.model import Queue
 
 __all__ = [
     "MANIFEST",

@@ -20,8 +20,8 @@ from types import TracebackType
 from typing import Self
 
 from gantrymq.errors import FormatError, StoreLocked
-from gantrymq.model.queue import Queue
-from gantrymq.world.files import Files
+from gantrymq.plugin.model import Queue
+from gantrymq.plugin.world import Files
 from gantrymq_spark.jobs.archive_layout import (
     MANIFEST,
     STAGING,

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 import attrs
 
 from gantrymq.errors import StoreError
-from gantrymq.model.queue import Queue
+from gantrymq.plugin.model import Queue
 from gantrymq_spark.jobs.archive_layout import ArchivedFile, ArchiveState, QueueProgress
 from gantrymq_store_tools.layout import Series, StoreFile
 

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from gantrymq.errors import ConfigError
-from gantrymq.world.real import RealFiles
+from gantrymq.plugin.real_world import RealFiles
 from gantrymq_spark.columns import COLUMNS, spark_schema
 from gantrymq_spark.jobs.archive_layout import ArchivedFile, ArchiveState
 from gantrymq_spark.jobs.archive_manifest import data_path, read_state

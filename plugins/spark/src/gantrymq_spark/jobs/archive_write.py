@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from gantrymq.model.queue import Queue
+from gantrymq.plugin.model import Queue
 from gantrymq_spark.columns import schema
 from gantrymq_spark.jobs.archive_layout import NO_DATE, ArchivedFile, folder_of, safe_name
 from gantrymq_spark.jobs.archive_manifest import Archive

@@ -23,9 +23,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from gantrymq.errors import ConfigError
-from gantrymq.model.names import DLQ_PREFIX, HALF_TOPIC, OP_TOPIC, SCHEDULE_TOPIC, TIMER_TOPIC
-from gantrymq.model.properties import REAL_TOPIC
-from gantrymq.world.real import RealFiles
+from gantrymq.plugin.names import DLQ_PREFIX, HALF_TOPIC, OP_TOPIC, SCHEDULE_TOPIC, TIMER_TOPIC
+from gantrymq.plugin.properties import REAL_TOPIC
+from gantrymq.plugin.real_world import RealFiles
 from gantrymq_spark.damage import Damage
 from gantrymq_spark.jobs.audit_digest import DIGEST_SCHEMA, HOUR_SCHEMA, Digest, digest_columns, digest_of_ranges
 from gantrymq_spark.jobs.audit_findings import AuditFinding

@@ -23,15 +23,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from gantrymq.model.names import (
-    CHECK_MAX_TIME_TOPIC,
-    HALF_TOPIC,
-    OP_TOPIC,
-    SCHEDULE_TOPIC,
-    TIMER_TOPIC,
-)
-from gantrymq.model.properties import REAL_TOPIC
-from gantrymq.model.sys_flag import TRANSACTION_COMMIT, TRANSACTION_MASK
+from gantrymq.plugin.names import CHECK_MAX_TIME_TOPIC, HALF_TOPIC, OP_TOPIC, SCHEDULE_TOPIC, TIMER_TOPIC
+from gantrymq.plugin.properties import REAL_TOPIC
+from gantrymq.plugin.sys_flag import TRANSACTION_COMMIT, TRANSACTION_MASK
 from gantrymq_spark.batches import batch_of
 from gantrymq_spark.columns import COLUMNS
 from gantrymq_spark.damage import damage_batch, damage_schema
@@ -144,7 +138,7 @@ def digest_of_ranges(options: StoreOptions, parts: Sequence[StoreRange], digest:
     Raises:
         StoreError: a file was deleted or may not be read.
     """
-    from gantrymq.world.real import RealFiles
+    from gantrymq.plugin.real_world import RealFiles
 
     shown = attrs.evolve(options, stored_bodies=True).row_options(digest_columns(digest))
     for part in parts:

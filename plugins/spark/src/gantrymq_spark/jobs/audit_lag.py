@@ -10,14 +10,10 @@ import attrs
 
 from gantrymq.client import Admin, Client
 from gantrymq.errors import BrokerRefused, FormatError
-from gantrymq.formats.config.consumer_offsets import (
-    CONSUMER_OFFSETS,
-    LIGHT_CONSUMER_OFFSETS,
-    ConsumerOffsetsFile,
-)
-from gantrymq.loose_json import loads
-from gantrymq.model.names import DLQ_PREFIX, is_system_group, is_system_topic
-from gantrymq.remoting.codes import RequestCode
+from gantrymq.plugin.config_files import CONSUMER_OFFSETS, LIGHT_CONSUMER_OFFSETS, ConsumerOffsetsFile
+from gantrymq.plugin.loose_json import loads
+from gantrymq.plugin.names import DLQ_PREFIX, is_system_group, is_system_topic
+from gantrymq.plugin.remoting import RequestCode
 from gantrymq_spark.jobs.audit_findings import AuditFinding
 from gantrymq_spark.jobs.audit_messages import dead_letter
 from gantrymq_store_tools.findings import counted

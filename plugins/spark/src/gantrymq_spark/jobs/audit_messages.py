@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from gantrymq.model.names import DLQ_PREFIX, RETRY_PREFIX, is_system_topic
+from gantrymq.plugin.names import DLQ_PREFIX, RETRY_PREFIX, is_system_topic
 from gantrymq_spark.jobs.audit_findings import AuditFinding
 from gantrymq_store_tools.findings import counted
 

@@ -23,9 +23,9 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from gantrymq.model.names import CHECK_MAX_TIME_TOPIC, HALF_TOPIC, OP_TOPIC, SCHEDULE_TOPIC, TIMER_TOPIC
-from gantrymq.model.properties import REAL_TOPIC, TIMER_OUT_MS
-from gantrymq.model.sys_flag import TRANSACTION_COMMIT, TRANSACTION_MASK
+from gantrymq.plugin.names import CHECK_MAX_TIME_TOPIC, HALF_TOPIC, OP_TOPIC, SCHEDULE_TOPIC, TIMER_TOPIC
+from gantrymq.plugin.properties import REAL_TOPIC, TIMER_OUT_MS
+from gantrymq.plugin.sys_flag import TRANSACTION_COMMIT, TRANSACTION_MASK
 from gantrymq_spark.jobs.audit_findings import AuditFinding
 from gantrymq_store_files.delay_levels import DelayLevels
 

@@ -29,8 +29,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from gantrymq.model.properties import INNER_BASE, INNER_NUM
-from gantrymq.model.sys_flag import INNER_BATCH, TRANSACTION_COMMIT, TRANSACTION_MASK
+from gantrymq.plugin.properties import INNER_BASE, INNER_NUM
+from gantrymq.plugin.sys_flag import INNER_BATCH, TRANSACTION_COMMIT, TRANSACTION_MASK
 from gantrymq_spark.damage import Damage
 from gantrymq_spark.jobs.audit_findings import AuditFinding
 from gantrymq_store_tools.findings import counted

@@ -8,8 +8,8 @@ import os
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from gantrymq.model.queue import MessageQueue
-from gantrymq.world.real import real_world
+from gantrymq.plugin.model import MessageQueue
+from gantrymq.plugin.real_world import real_world
 from gantrymq_spark.columns import selected
 from gantrymq_spark.jobs.inputs import Input, live_texts
 from gantrymq_spark.live.options import read_options

@@ -14,8 +14,7 @@ from typing import TYPE_CHECKING
 import attrs
 
 from gantrymq.errors import ConfigError
-from gantrymq.model.ids import is_offset_id
-from gantrymq.model.queue import Queue
+from gantrymq.plugin.model import Queue, is_offset_id
 from gantrymq_spark.columns import selected
 from gantrymq_spark.jobs.archive_plan import live_from
 from gantrymq_spark.jobs.archive_read import open_state

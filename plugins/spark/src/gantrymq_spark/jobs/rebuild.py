@@ -18,8 +18,8 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 import attrs
 
 from gantrymq.errors import StoreError
-from gantrymq.formats.store_folders import BATCH_QUEUES, INDEX, QUEUES
-from gantrymq.world.files import Files
+from gantrymq.plugin.formats import BATCH_QUEUES, INDEX, QUEUES
+from gantrymq.plugin.world import Files
 from gantrymq_spark.jobs.rebuild_plan import (
     RANGE_BYTES,
     RangeStep,

@@ -20,7 +20,7 @@ from pathlib import Path
 
 import attrs
 
-from gantrymq.model.queue import Queue
+from gantrymq.plugin.model import Queue
 from gantrymq_store_files.file_names import file_name
 from gantrymq_store_files.index import IndexLayout
 from gantrymq_store_tools.index_write import file_named_ms

@@ -7,10 +7,10 @@ from pathlib import Path
 import attrs
 
 from gantrymq.errors import FormatError
-from gantrymq.formats.store_folders import INDEX
-from gantrymq.model.queue import Queue
-from gantrymq.world.files import Files
-from gantrymq.world.real import RealFiles
+from gantrymq.plugin.formats import INDEX
+from gantrymq.plugin.model import Queue
+from gantrymq.plugin.real_world import RealFiles
+from gantrymq.plugin.world import Files
 from gantrymq_spark.jobs.rebuild_plan import IndexStep, QueueStep, RangeStep, RebuildPlan
 from gantrymq_store_files.index import IndexHeader
 from gantrymq_store_tools.index_write import IndexWriter

@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING, Any
 import attrs
 
 from gantrymq.client import Client
-from gantrymq.model.queue import MessageQueue
-from gantrymq.world.real import real_world
+from gantrymq.plugin.model import MessageQueue
+from gantrymq.plugin.real_world import real_world
 from gantrymq_spark.jobs.inputs import Input, messages
 from gantrymq_spark.jobs.replay_pace import Pace
 from gantrymq_spark.jobs.replay_send import Sent, send_paced

@@ -7,7 +7,7 @@ from typing import Any
 
 import attrs
 
-from gantrymq.world import Clock
+from gantrymq.plugin.world import Clock
 from gantrymq_spark.jobs.replay_pace import Pace
 from gantrymq_spark.sink.rows import Outbound, RowConverter
 from gantrymq_spark.sink.sending import Sender

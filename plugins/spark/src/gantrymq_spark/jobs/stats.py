@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 import attrs
 
 from gantrymq.errors import ConfigError
-from gantrymq.model.names import SYSTEM_TOPIC_PREFIX, SYSTEM_TOPICS
+from gantrymq.plugin.names import SYSTEM_TOPIC_PREFIX, SYSTEM_TOPICS
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame

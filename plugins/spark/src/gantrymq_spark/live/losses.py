@@ -13,7 +13,7 @@ from collections.abc import Sequence
 import attrs
 
 from gantrymq.errors import GantryError
-from gantrymq.model.queue import MessageQueue
+from gantrymq.plugin.model import MessageQueue
 from gantrymq_store_tools.findings import counted
 
 logger = logging.getLogger(__name__)

@@ -17,7 +17,7 @@ from typing import Any
 import attrs
 
 from gantrymq.errors import FormatError
-from gantrymq.model.queue import MessageQueue
+from gantrymq.plugin.model import MessageQueue
 
 __all__ = ["Offsets", "QueuePosition", "QueueRange", "ranges_between"]
 

@@ -12,9 +12,8 @@ import attrs
 
 from gantrymq.client.calls.decoding import parse_tags
 from gantrymq.errors import ClientError, ConfigError, SubscriptionParseFailed
-from gantrymq.model import names
-from gantrymq.model.queue import MessageQueue
-from gantrymq.model.subscription import ALL, SQL92, TAG, Subscription
+from gantrymq.plugin import names
+from gantrymq.plugin.model import ALL, SQL92, TAG, MessageQueue, Subscription
 from gantrymq_filter_sql92.parser import parse
 from gantrymq_spark.live.starting_offsets import (
     EARLIEST,

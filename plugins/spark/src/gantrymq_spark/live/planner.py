@@ -26,7 +26,7 @@ from collections.abc import Mapping, Sequence
 
 import attrs
 
-from gantrymq.model.queue import MessageQueue
+from gantrymq.plugin.model import MessageQueue
 from gantrymq_spark.live.losses import Loss, LossKind
 from gantrymq_spark.live.offsets import Offsets, QueuePosition
 from gantrymq_spark.live.snapshot import QueueState, Snapshot

@@ -16,8 +16,7 @@ from typing import Any
 
 import attrs
 
-from gantrymq.model.queue import MessageQueue
-from gantrymq.model.subscription import ALL
+from gantrymq.plugin.model import ALL, MessageQueue
 
 _KINDS = {
     "EqualTo": "=",

@@ -25,11 +25,10 @@ from gantrymq.errors import (
     ConnectionLost,
     NoRoute,
 )
-from gantrymq.model.names import DLQ_PREFIX, RETRY_PREFIX, is_system_topic, similar_name
-from gantrymq.model.queue import MessageQueue
-from gantrymq.model.topic import PERM_READ
-from gantrymq.remoting.codes import RequestCode, ResponseCode
-from gantrymq.remoting.headers.offsets import GetEarliestMsgStoretimeRequest
+from gantrymq.plugin.headers import GetEarliestMsgStoretimeRequest
+from gantrymq.plugin.model import PERM_READ, MessageQueue
+from gantrymq.plugin.names import DLQ_PREFIX, RETRY_PREFIX, is_system_topic, similar_name
+from gantrymq.plugin.remoting import RequestCode, ResponseCode
 from gantrymq_spark.live.losses import Loss, LossKind
 from gantrymq_spark.live.offsets import Offsets
 from gantrymq_spark.live.options import QueueSelection

@@ -18,9 +18,9 @@ from gantrymq.client import PulledRecords, PullStatus, Reader
 from gantrymq.client.calls.decoding import parse_tags
 from gantrymq.client.reading.queue_reading import AGAIN_S, is_transient
 from gantrymq.errors import ClientError
-from gantrymq.formats.record import read_record
-from gantrymq.model.subscription import ALL, TAG
-from gantrymq.world import Clock
+from gantrymq.plugin.formats import read_record
+from gantrymq.plugin.model import ALL, TAG
+from gantrymq.plugin.world import Clock
 from gantrymq_spark.batches import NO_LOG, record_batch
 from gantrymq_spark.inner_batches import unwrapped
 from gantrymq_spark.live.losses import Loss, LossKind, report_losses

@@ -23,9 +23,8 @@ from pyspark.sql.streaming.datasource import (
 )
 
 from gantrymq.errors import ClientError
-from gantrymq.model.queue import MessageQueue
-from gantrymq.model.subscription import ALL
-from gantrymq.world.real import real_world
+from gantrymq.plugin.model import ALL, MessageQueue
+from gantrymq.plugin.real_world import real_world
 from gantrymq_spark.live.offsets import Offsets, QueueRange
 from gantrymq_spark.live.options import LiveOptions
 from gantrymq_spark.live.pushdown import PushedFilters, push_filters

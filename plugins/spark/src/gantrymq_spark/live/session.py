@@ -8,8 +8,8 @@ from contextlib import asynccontextmanager
 from gantrymq.client import Client, Reader
 from gantrymq.client.reading.queue_reading import AGAIN_S, is_transient
 from gantrymq.errors import ClientError
-from gantrymq.model.queue import MessageQueue
-from gantrymq.world import World
+from gantrymq.plugin.model import MessageQueue
+from gantrymq.plugin.world import World
 from gantrymq_spark.live.losses import Loss, report_losses
 from gantrymq_spark.live.offsets import Offsets, QueuePosition, QueueRange, ranges_between
 from gantrymq_spark.live.options import LiveOptions

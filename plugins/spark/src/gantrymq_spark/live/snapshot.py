@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 import attrs
 
-from gantrymq.model.queue import MessageQueue
+from gantrymq.plugin.model import MessageQueue
 
 
 @attrs.frozen

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from itertools import pairwise
 
-from gantrymq.model.queue import MessageQueue
+from gantrymq.plugin.model import MessageQueue
 from gantrymq_spark.live.offsets import QueueRange
 
 DEFAULT_RECORD_BYTES = 1024.0  # for a queue without a known mean

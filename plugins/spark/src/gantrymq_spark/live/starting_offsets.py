@@ -15,7 +15,7 @@ from typing import Any, cast
 import attrs
 
 from gantrymq.errors import ConfigError
-from gantrymq.model.queue import MessageQueue
+from gantrymq.plugin.model import MessageQueue
 from gantrymq_spark.live.times import relative_ms, time_ms
 
 __all__ = [

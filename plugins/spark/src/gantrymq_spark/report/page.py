@@ -9,7 +9,7 @@ from typing import Any
 import attrs
 
 from gantrymq.errors import ConfigError
-from gantrymq.world.real import RealFiles
+from gantrymq.plugin.real_world import RealFiles
 from gantrymq_spark.report.texts import decimals
 from gantrymq_store_tools.target_files import refuse_store_folder
 

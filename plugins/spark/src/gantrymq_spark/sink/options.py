@@ -7,7 +7,7 @@ from collections.abc import Mapping
 import attrs
 
 from gantrymq.errors import ConfigError
-from gantrymq.model import names
+from gantrymq.plugin import names
 from gantrymq_spark.option_texts import OptionTexts
 
 __all__ = ["DEFAULT_GROUP", "OPTIONS", "SinkOptions", "read_options"]

@@ -14,7 +14,7 @@ import pyarrow as pa
 from gantrymq.client.message import Message
 from gantrymq.client.sending import validation
 from gantrymq.errors import ConfigError, InvalidParameter, MessageIllegal, NoPermission
-from gantrymq.model import properties as names
+from gantrymq.plugin import properties as names
 from gantrymq_spark.sink.columns import DELAYS, RESERVED, SHARDING_KEY, SINK_ID
 from gantrymq_spark.sink.local_times import epoch_ms, session_zone
 from gantrymq_spark.sink.options import SinkOptions

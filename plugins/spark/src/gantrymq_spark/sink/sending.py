@@ -18,9 +18,8 @@ from gantrymq.client import Producer, SendFailed
 from gantrymq.client.message import Message
 from gantrymq.client.sending.retries import NOT_READY
 from gantrymq.errors import BrokerRefused, CallTimeout, ConnectFailed, ConnectionLost
-from gantrymq.model.java import string_hash
-from gantrymq.model.queue import MessageQueue
-from gantrymq.world import Clock
+from gantrymq.plugin.model import MessageQueue, string_hash
+from gantrymq.plugin.world import Clock
 from gantrymq_spark.sink.options import SinkOptions
 from gantrymq_spark.sink.rows import Outbound, Source
 

@@ -19,8 +19,8 @@ from pyspark.sql.types import StructType
 
 from gantrymq.client import Client
 from gantrymq.errors import ConfigError
-from gantrymq.world import Clock
-from gantrymq.world.real import real_world
+from gantrymq.plugin.real_world import real_world
+from gantrymq.plugin.world import Clock
 from gantrymq_spark.sink.columns import check_columns
 from gantrymq_spark.sink.local_times import SESSION_ZONE
 from gantrymq_spark.sink.options import SinkOptions

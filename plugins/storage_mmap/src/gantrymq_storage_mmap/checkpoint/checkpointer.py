@@ -26,9 +26,8 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 from gantrymq.errors import GantryError, StoreError
-from gantrymq.formats.store_folders import INDEX
-from gantrymq.world import File, Files, Timer, Volume, World
-from gantrymq.world.time_slices import TimeSlices
+from gantrymq.plugin.formats import INDEX
+from gantrymq.plugin.world import File, Files, Timer, TimeSlices, Volume, World
 from gantrymq_storage_mmap.checkpoint.saved_point import SavedPoint, SavedQueues, write_point
 from gantrymq_storage_mmap.index.builder import IndexBuilder
 from gantrymq_storage_mmap.index.checkpoint import IndexCheckpoint

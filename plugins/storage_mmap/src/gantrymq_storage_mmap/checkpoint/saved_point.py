@@ -31,7 +31,7 @@ from zlib import crc32
 
 import attrs
 
-from gantrymq.world import Files
+from gantrymq.plugin.world import Files
 from gantrymq_store_files.checkpoint import Checkpoint
 
 FILE_NAME = "checkpoint.json"

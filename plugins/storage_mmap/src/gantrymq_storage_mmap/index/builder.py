@@ -31,8 +31,8 @@ from functools import partial
 
 import attrs
 
-from gantrymq.interfaces import DispatchEntry
-from gantrymq.world import Clock, Timer, Workers
+from gantrymq.plugin.interfaces import DispatchEntry
+from gantrymq.plugin.world import Clock, Timer, Workers
 from gantrymq_storage_mmap.index.checkpoint import IndexCheckpoint
 from gantrymq_storage_mmap.index.file import IndexPosition
 from gantrymq_storage_mmap.index.files import IndexFiles

@@ -22,7 +22,7 @@ from typing import Any, NamedTuple
 
 import attrs
 
-from gantrymq.world import File
+from gantrymq.plugin.world import File
 from gantrymq_storage_mmap.index.file import IndexFile, IndexPosition
 from gantrymq_store_files.index import IndexHeader, is_index_file_name
 from gantrymq_store_files.index_table import SlotRun

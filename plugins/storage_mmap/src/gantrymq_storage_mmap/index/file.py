@@ -15,7 +15,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple
 
-from gantrymq.world import File, Files
+from gantrymq.plugin.world import File, Files
 from gantrymq_store_files.index import (
     ENTRY,
     ENTRY_BYTES,

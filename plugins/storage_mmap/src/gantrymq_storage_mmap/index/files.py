@@ -18,8 +18,8 @@ from typing import NamedTuple
 
 import attrs
 
-from gantrymq.interfaces import DispatchEntry
-from gantrymq.world import Clock, Files, Workers
+from gantrymq.plugin.interfaces import DispatchEntry
+from gantrymq.plugin.world import Clock, Files, Workers
 from gantrymq_storage_mmap.index.checkpoint import FileCheckpoint, IndexCheckpoint, index_state
 from gantrymq_storage_mmap.index.file import IndexFile, IndexPosition
 from gantrymq_storage_mmap.index.folder import LoadedIndex, index_end

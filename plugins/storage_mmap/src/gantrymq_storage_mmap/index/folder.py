@@ -19,7 +19,7 @@ from pathlib import Path
 
 import attrs
 
-from gantrymq.world import Files
+from gantrymq.plugin.world import Files
 from gantrymq_storage_mmap.index.checkpoint import SavedIndexState, parse_index_state
 from gantrymq_storage_mmap.index.file import IndexFile, IndexPosition
 from gantrymq_storage_mmap.reading.cold_record import DiskReads

@@ -17,7 +17,7 @@ from typing import NamedTuple
 import attrs
 
 from gantrymq.errors import StoreError
-from gantrymq.interfaces import QueryResult
+from gantrymq.plugin.interfaces import QueryResult
 from gantrymq_storage_mmap.index.builder import IndexBuilder
 from gantrymq_storage_mmap.index.file import IndexFile
 from gantrymq_storage_mmap.log.commit_log import CommitLog

@@ -14,10 +14,10 @@ import struct
 from collections.abc import Sequence
 from zlib import crc32
 
-from gantrymq import speedups
-from gantrymq.formats.record import HEAD_V4, HEADS, MAX_PROPERTIES_BYTES, PROPERTIES_LENGTH, host_bits
-from gantrymq.interfaces import DispatchEntry, PutResult, PutStatus, StoreMessage
-from gantrymq.model.sys_flag import BORN_HOST_V6, INNER_BATCH, STORE_HOST_V6, TRANSACTION_PREPARED
+from gantrymq.plugin import speedups
+from gantrymq.plugin.formats import HEAD_V4, HEADS, MAX_PROPERTIES_BYTES, PROPERTIES_LENGTH, host_bits
+from gantrymq.plugin.interfaces import DispatchEntry, PutResult, PutStatus, StoreMessage
+from gantrymq.plugin.sys_flag import BORN_HOST_V6, INNER_BATCH, STORE_HOST_V6, TRANSACTION_PREPARED
 from gantrymq_storage_mmap.log.append_targeted import NO_INNER_BATCH, TargetedAppender
 from gantrymq_storage_mmap.log.file import LogFile
 from gantrymq_storage_mmap.queues.consume_queue import ConsumeQueue

@@ -12,10 +12,10 @@ from collections.abc import Callable, Iterable
 import attrs
 
 from gantrymq.errors import LogMismatch, StoreError
-from gantrymq.formats.record import MIN_RECORD_BYTES
-from gantrymq.interfaces import DispatchEntry
-from gantrymq.model.light_queues import LIGHT_QUEUE_ID
-from gantrymq.model.sys_flag import INNER_BATCH, TRANSACTION_PREPARED
+from gantrymq.plugin.formats import MIN_RECORD_BYTES
+from gantrymq.plugin.interfaces import DispatchEntry
+from gantrymq.plugin.model import LIGHT_QUEUE_ID
+from gantrymq.plugin.sys_flag import INNER_BATCH, TRANSACTION_PREPARED
 from gantrymq_storage_mmap.log.commit_log import CommitLog
 from gantrymq_storage_mmap.log.file import LogFile
 from gantrymq_storage_mmap.log.writer import LogWriter

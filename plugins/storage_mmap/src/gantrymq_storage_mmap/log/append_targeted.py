@@ -22,12 +22,12 @@ from typing import NamedTuple
 import attrs
 
 from gantrymq.errors import FormatError
-from gantrymq.formats.record import MAX_PROPERTIES_BYTES
-from gantrymq.interfaces import DispatchEntry, PutResult, PutStatus, QueueTargets, StoreMessage
-from gantrymq.model import properties as props
-from gantrymq.model.light_queues import LIGHT_QUEUE_ID, SEPARATOR, is_light
-from gantrymq.model.property_order import ordered_text
-from gantrymq.model.sys_flag import INNER_BATCH, TRANSACTION_PREPARED
+from gantrymq.plugin import properties as props
+from gantrymq.plugin.formats import MAX_PROPERTIES_BYTES
+from gantrymq.plugin.interfaces import DispatchEntry, PutResult, PutStatus, QueueTargets, StoreMessage
+from gantrymq.plugin.model import LIGHT_QUEUE_ID, SEPARATOR, is_light
+from gantrymq.plugin.properties import ordered_text
+from gantrymq.plugin.sys_flag import INNER_BATCH, TRANSACTION_PREPARED
 from gantrymq_storage_mmap.log.commit_log import CommitLog
 from gantrymq_storage_mmap.log.writer import LogWriter
 from gantrymq_storage_mmap.options import Options

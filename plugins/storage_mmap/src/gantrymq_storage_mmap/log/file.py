@@ -18,7 +18,7 @@ from threading import Lock
 from typing import TypeVar
 
 from gantrymq.errors import StoreDamaged, StoreLayoutError
-from gantrymq.world import File, Files
+from gantrymq.plugin.world import File, Files
 from gantrymq_store_files.file_names import file_name, file_start
 
 T = TypeVar("T")

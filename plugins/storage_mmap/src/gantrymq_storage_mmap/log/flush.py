@@ -15,9 +15,9 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Generator, Sequence
 
-from gantrymq.config import Settings
 from gantrymq.errors import StoreError
-from gantrymq.world import Clock, Timer, Workers
+from gantrymq.plugin.settings import Settings
+from gantrymq.plugin.world import Clock, Timer, Workers
 from gantrymq_storage_mmap.log.commit_log import CommitLog
 from gantrymq_storage_mmap.log.file import LogFile
 

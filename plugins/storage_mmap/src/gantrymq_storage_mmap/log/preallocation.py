@@ -30,7 +30,7 @@ from typing import Final
 
 import attrs
 
-from gantrymq.world import Files, Workers, is_disk_full
+from gantrymq.plugin.world import Files, Workers, is_disk_full
 from gantrymq_storage_mmap.log.file import LogFile, create_log_file
 from gantrymq_storage_mmap.log.writer import no_room
 from gantrymq_store_files.file_names import file_name

@@ -9,7 +9,7 @@ import errno
 import os
 from collections.abc import Iterator, Sequence
 
-from gantrymq.interfaces import DispatchEntry
+from gantrymq.plugin.interfaces import DispatchEntry
 from gantrymq_storage_mmap.log.commit_log import CommitLog
 from gantrymq_storage_mmap.log.file import LogFile
 from gantrymq_store_files.check import LogContent

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from gantrymq.world import is_disk_full
+from gantrymq.plugin.world import is_disk_full
 from gantrymq_storage_mmap.log.file import LogFile
 
 RESUME = "; writes resume by themselves once there is room"

@@ -15,8 +15,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from gantrymq.formats.record import topic_part
-from gantrymq.interfaces import DispatchEntry
+from gantrymq.plugin.formats import topic_part
+from gantrymq.plugin.interfaces import DispatchEntry
 from gantrymq_storage_mmap.queues.files import QueueFiles
 from gantrymq_storage_mmap.queues.segmented_file import SegmentedFile, first_false
 from gantrymq_store_files.batch_entry import BATCH_ENTRY_BYTES, BatchQueueEntry, read_batch_entry

@@ -18,10 +18,9 @@ from collections.abc import Callable
 from typing import Final
 
 from gantrymq.errors import FormatError
-from gantrymq.formats.record import topic_part
-from gantrymq.formats.store_folders import can_be_folder
-from gantrymq.interfaces import DispatchEntry
-from gantrymq.model.names import DLQ_PREFIX, MAX_RETRY_TOPIC_CHARS, MAX_TOPIC_CHARS, RETRY_PREFIX
+from gantrymq.plugin.formats import can_be_folder, topic_part
+from gantrymq.plugin.interfaces import DispatchEntry
+from gantrymq.plugin.names import DLQ_PREFIX, MAX_RETRY_TOPIC_CHARS, MAX_TOPIC_CHARS, RETRY_PREFIX
 from gantrymq_storage_mmap.queues.ext_queue import ExtQueue
 from gantrymq_storage_mmap.queues.files import QueueFiles
 from gantrymq_storage_mmap.queues.segmented_file import SegmentedFile, first_false

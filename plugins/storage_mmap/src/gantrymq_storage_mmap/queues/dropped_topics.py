@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Final
 
 from gantrymq.errors import FormatError, StoreDamaged
-from gantrymq.world import Files
+from gantrymq.plugin.world import Files
 from gantrymq_store_files.dropped_topics import DROPPED_TOPICS, pack_dropped_topic, read_dropped_topics
 
 _FORGOTTEN_AT_ONCE: Final = 4096  # lines: 3 ms

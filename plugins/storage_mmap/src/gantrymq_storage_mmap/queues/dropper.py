@@ -15,7 +15,7 @@ from typing import Final
 import attrs
 
 from gantrymq.errors import StoreError
-from gantrymq.world import Files, Workers
+from gantrymq.plugin.world import Files, Workers
 from gantrymq_storage_mmap.queues.consume_queue import ConsumeQueue
 from gantrymq_storage_mmap.queues.dropped_topics import DroppedTopics
 from gantrymq_storage_mmap.queues.table import QueueTable

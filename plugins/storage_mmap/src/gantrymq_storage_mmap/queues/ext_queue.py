@@ -15,7 +15,7 @@ from itertools import groupby
 from operator import sub
 
 from gantrymq.errors import FormatError
-from gantrymq.interfaces import BitMaps, PropertiesFilter
+from gantrymq.plugin.interfaces import BitMaps, PropertiesFilter
 from gantrymq_storage_mmap.queues.files import QueueFiles
 from gantrymq_storage_mmap.queues.segmented_file import SegmentedFile
 from gantrymq_store_files.ext_unit import (

@@ -17,7 +17,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Final, Protocol
 
-from gantrymq.world import File, Files
+from gantrymq.plugin.world import File, Files
 
 __all__ = ["QueueFiles", "Segments"]
 

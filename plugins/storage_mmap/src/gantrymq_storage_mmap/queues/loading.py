@@ -12,8 +12,8 @@ from pathlib import Path
 import attrs
 
 from gantrymq.errors import StoreLayoutError
-from gantrymq.formats.config import read_topics_file
-from gantrymq.world import Files
+from gantrymq.plugin.config_files import read_topics_file
+from gantrymq.plugin.world import Files
 from gantrymq_storage_mmap.checkpoint.saved_point import SavedPoint
 from gantrymq_storage_mmap.queues.batch_queue import BatchQueue
 from gantrymq_storage_mmap.queues.consume_queue import ConsumeQueue

@@ -15,8 +15,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Final
 
-from gantrymq.interfaces import DispatchEntry
-from gantrymq.world import is_disk_full
+from gantrymq.plugin.interfaces import DispatchEntry
+from gantrymq.plugin.world import is_disk_full
 from gantrymq_storage_mmap.queues.batch_queue import BatchQueue
 from gantrymq_storage_mmap.queues.consume_queue import ConsumeQueue
 from gantrymq_storage_mmap.queues.segmented_file import SegmentedFile

@@ -8,7 +8,7 @@ from __future__ import annotations
 from bisect import bisect_left, bisect_right
 from collections.abc import Sequence
 
-from gantrymq.interfaces import DispatchEntry
+from gantrymq.plugin.interfaces import DispatchEntry
 from gantrymq_storage_mmap.queues.pending_entries import PendingEntries, Target
 
 

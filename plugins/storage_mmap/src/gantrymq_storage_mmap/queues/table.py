@@ -11,12 +11,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from gantrymq.errors import StoreLayoutError
-from gantrymq.formats.record import topic_part
-from gantrymq.formats.store_folders import BATCH_QUEUES, EXT_QUEUES, QUEUES
-from gantrymq.interfaces import BitMaps
-from gantrymq.model.light_queues import is_light
-from gantrymq.model.queue import Queue
-from gantrymq.world import Files
+from gantrymq.plugin.formats import BATCH_QUEUES, EXT_QUEUES, QUEUES, topic_part
+from gantrymq.plugin.interfaces import BitMaps
+from gantrymq.plugin.model import Queue, is_light
+from gantrymq.plugin.world import Files
 from gantrymq_storage_mmap.options import Options
 from gantrymq_storage_mmap.queues.batch_queue import BatchQueue
 from gantrymq_storage_mmap.queues.consume_queue import ConsumeQueue, topic_problem

@@ -10,8 +10,7 @@ from typing import Final
 
 import attrs
 
-from gantrymq.world import Clock, Timer
-from gantrymq.world.time_slices import MAX_SLICE_S
+from gantrymq.plugin.world import MAX_SLICE_S, Clock, Timer
 from gantrymq_storage_mmap.queues.pending_entries import PendingEntries
 
 __all__ = ["AGE_TICKS", "EntryWriter"]

@@ -17,7 +17,7 @@ from collections.abc import Awaitable, Iterator
 import attrs
 
 from gantrymq.errors import FilterBudgetExceeded
-from gantrymq.interfaces import GetLimit, GetResult, GetStatus, MessageFilter
+from gantrymq.plugin.interfaces import GetLimit, GetResult, GetStatus, MessageFilter
 from gantrymq_storage_mmap.log.commit_log import CommitLog
 from gantrymq_storage_mmap.options import Options
 from gantrymq_storage_mmap.queues.batch_queue import BatchQueue, Read

@@ -13,8 +13,7 @@ from contextlib import contextmanager
 from typing import Any, TypeVar
 
 from gantrymq.errors import StoreError
-from gantrymq.world import Workers
-from gantrymq.world.workers import Done, resolve_future
+from gantrymq.plugin.world import Done, Workers, resolve_future
 
 T = TypeVar("T")
 

@@ -9,8 +9,8 @@ from __future__ import annotations
 from typing import Final
 
 from gantrymq.errors import FormatError
-from gantrymq.formats.record import RecordView, read_record
-from gantrymq.world import File
+from gantrymq.plugin.formats import RecordView, read_record
+from gantrymq.plugin.world import File
 from gantrymq_storage_mmap.log.commit_log import CommitLog
 from gantrymq_storage_mmap.log.file import LogFile
 

@@ -16,7 +16,7 @@ from typing import Final
 
 import attrs
 
-from gantrymq.world import Clock
+from gantrymq.plugin.world import Clock
 from gantrymq_storage_mmap.queues.batch_queue import BatchQueue
 from gantrymq_storage_mmap.queues.consume_queue import ConsumeQueue
 from gantrymq_storage_mmap.queues.publisher import Publisher

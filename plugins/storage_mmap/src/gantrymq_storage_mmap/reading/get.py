@@ -16,7 +16,7 @@ from typing import cast
 import attrs
 
 from gantrymq.errors import FilterBudgetExceeded
-from gantrymq.interfaces import (
+from gantrymq.plugin.interfaces import (
     Candidates,
     GetLimit,
     GetResult,
@@ -25,7 +25,7 @@ from gantrymq.interfaces import (
     PropertiesFilter,
     SkippingFilter,
 )
-from gantrymq.model.queue import Queue
+from gantrymq.plugin.model import Queue
 from gantrymq_storage_mmap.log.commit_log import CommitLog
 from gantrymq_storage_mmap.options import Options
 from gantrymq_storage_mmap.queues.consume_queue import ConsumeQueue

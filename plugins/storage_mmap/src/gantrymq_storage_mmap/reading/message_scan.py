@@ -33,9 +33,9 @@ from typing import Final, cast
 import attrs
 
 from gantrymq.errors import FilterBudgetExceeded, FormatError
-from gantrymq.formats.record import HEAD_V4, MAGIC_V1, MIN_RECORD_BYTES, read_record
-from gantrymq.interfaces import Candidates, PropertiesFilter, SkippingFilter
-from gantrymq.model.sys_flag import BORN_HOST_V6, STORE_HOST_V6
+from gantrymq.plugin.formats import HEAD_V4, MAGIC_V1, MIN_RECORD_BYTES, read_record
+from gantrymq.plugin.interfaces import Candidates, PropertiesFilter, SkippingFilter
+from gantrymq.plugin.sys_flag import BORN_HOST_V6, STORE_HOST_V6
 from gantrymq_storage_mmap.log.commit_log import CommitLog
 from gantrymq_storage_mmap.reading.log_blocks import BLOCK_BYTES, MOST_SPREAD, OVERLAP_BYTES, Block, LogBlocks
 from gantrymq_storage_mmap.reading.needle_hits import NeedleHits

@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
-from gantrymq.formats.record import RecordView
-from gantrymq.model.light_queues import is_light, light_queue_offsets
+from gantrymq.plugin.formats import RecordView
+from gantrymq.plugin.model import is_light, light_queue_offsets
 from gantrymq_storage_mmap.log.commit_log import CommitLog
 from gantrymq_storage_mmap.reading.cold_record import NotInMemory
 from gantrymq_store_files.check import LogContent, check_bytes, verified_queue_offset

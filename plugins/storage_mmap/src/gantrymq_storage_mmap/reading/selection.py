@@ -13,8 +13,8 @@ from copy import copy
 from typing import Final
 
 from gantrymq.errors import FormatError
-from gantrymq.formats.record import read_record
-from gantrymq.interfaces import GetLimit, GetResult, GetStatus, MessageFilter
+from gantrymq.plugin.formats import read_record
+from gantrymq.plugin.interfaces import GetLimit, GetResult, GetStatus, MessageFilter
 from gantrymq_storage_mmap.log.commit_log import CommitLog
 from gantrymq_storage_mmap.options import Options
 from gantrymq_storage_mmap.reading.entry_repair import is_impossible

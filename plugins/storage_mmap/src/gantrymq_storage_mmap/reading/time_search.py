@@ -9,8 +9,8 @@ import struct
 from collections.abc import Callable
 from functools import partial
 
-from gantrymq.interfaces import BoundaryType
-from gantrymq.model.sys_flag import BORN_HOST_V6
+from gantrymq.plugin.interfaces import BoundaryType
+from gantrymq.plugin.sys_flag import BORN_HOST_V6
 from gantrymq_storage_mmap.log.commit_log import CommitLog
 from gantrymq_storage_mmap.queues.batch_queue import BatchQueue, Read
 from gantrymq_storage_mmap.queues.consume_queue import ConsumeQueue, entry_of

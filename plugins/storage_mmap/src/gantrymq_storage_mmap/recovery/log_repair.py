@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 
 import attrs
 
-from gantrymq.world import Files
+from gantrymq.plugin.world import Files
 from gantrymq_storage_mmap.log.commit_log import CommitLog
 from gantrymq_storage_mmap.log.file import LogFile
 from gantrymq_storage_mmap.recovery.quarantine import Quarantine, nonzero_end

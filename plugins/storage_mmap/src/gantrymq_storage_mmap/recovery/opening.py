@@ -10,8 +10,8 @@ from collections.abc import Callable
 import attrs
 
 from gantrymq.errors import FormatError, StoreError
-from gantrymq.interfaces import RecoveryReport
-from gantrymq.world import is_disk_full
+from gantrymq.plugin.interfaces import RecoveryReport
+from gantrymq.plugin.world import is_disk_full
 from gantrymq_storage_mmap.checkpoint.saved_point import SavedPoint, read_point, write_point
 from gantrymq_storage_mmap.index.file import IndexPosition
 from gantrymq_storage_mmap.index.folder import IndexLoader, LoadedIndex

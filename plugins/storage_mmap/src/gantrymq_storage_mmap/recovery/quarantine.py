@@ -12,7 +12,7 @@ from pathlib import Path
 
 import attrs
 
-from gantrymq.world import File, Files
+from gantrymq.plugin.world import File, Files
 from gantrymq_store_files.blank import last_nonzero
 from gantrymq_store_files.file_names import file_name
 

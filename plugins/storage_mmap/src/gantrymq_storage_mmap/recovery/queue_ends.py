@@ -15,8 +15,8 @@ from collections.abc import Callable, Iterator
 
 import attrs
 
-from gantrymq.model.light_queues import is_light
-from gantrymq.world import Files
+from gantrymq.plugin.model import is_light
+from gantrymq.plugin.world import Files
 from gantrymq_storage_mmap.checkpoint.saved_point import SavedPoint
 from gantrymq_storage_mmap.queues.batch_queue import BatchQueue
 from gantrymq_storage_mmap.queues.consume_queue import ConsumeQueue, entry_of

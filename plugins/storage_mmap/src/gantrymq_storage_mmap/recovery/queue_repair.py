@@ -21,9 +21,9 @@ from operator import itemgetter
 
 import attrs
 
-from gantrymq.interfaces import DispatchEntry
-from gantrymq.model.light_queues import LIGHT_QUEUE_ID, is_light, light_queue_offsets
-from gantrymq.model.sys_flag import TRANSACTION_PREPARED
+from gantrymq.plugin.interfaces import DispatchEntry
+from gantrymq.plugin.model import LIGHT_QUEUE_ID, is_light, light_queue_offsets
+from gantrymq.plugin.sys_flag import TRANSACTION_PREPARED
 from gantrymq_storage_mmap.log.commit_log import CommitLog
 from gantrymq_storage_mmap.log.source import CommitLogSource, entries_between
 from gantrymq_storage_mmap.queues.batch_queue import BatchQueue

@@ -30,9 +30,9 @@ from pathlib import Path
 import attrs
 
 from gantrymq.errors import StoreDamaged
-from gantrymq.interfaces import RecoveryReport
-from gantrymq.model.names import SCHEDULE_TOPIC
-from gantrymq.world import Clock, Files
+from gantrymq.plugin.interfaces import RecoveryReport
+from gantrymq.plugin.names import SCHEDULE_TOPIC
+from gantrymq.plugin.world import Clock, Files
 from gantrymq_storage_mmap.checkpoint.saved_point import SavedPoint
 from gantrymq_storage_mmap.log.commit_log import CommitLog
 from gantrymq_storage_mmap.log.file import LogFile

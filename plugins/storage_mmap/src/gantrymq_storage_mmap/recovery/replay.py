@@ -16,10 +16,10 @@ from collections.abc import Callable, Sequence
 
 import attrs
 
-from gantrymq.formats.record import MIN_RECORD_BYTES
-from gantrymq.interfaces import DispatchEntry
-from gantrymq.model.light_queues import LIGHT_QUEUE_ID
-from gantrymq.model.sys_flag import INNER_BATCH, TRANSACTION_PREPARED
+from gantrymq.plugin.formats import MIN_RECORD_BYTES
+from gantrymq.plugin.interfaces import DispatchEntry
+from gantrymq.plugin.model import LIGHT_QUEUE_ID
+from gantrymq.plugin.sys_flag import INNER_BATCH, TRANSACTION_PREPARED
 from gantrymq_storage_mmap.queues.batch_queue import BatchQueue
 from gantrymq_storage_mmap.queues.consume_queue import ConsumeQueue
 from gantrymq_storage_mmap.queues.dropped_topics import DroppedTopics

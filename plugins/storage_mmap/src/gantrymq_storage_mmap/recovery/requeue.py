@@ -14,7 +14,7 @@ from abc import ABC, abstractmethod
 from bisect import bisect_right
 from typing import Generic, TypeVar
 
-from gantrymq.interfaces import DispatchEntry
+from gantrymq.plugin.interfaces import DispatchEntry
 from gantrymq_storage_mmap.queues.batch_queue import BatchQueue
 from gantrymq_storage_mmap.queues.consume_queue import ConsumeQueue, entry_of
 from gantrymq_storage_mmap.queues.pending_entries import PendingEntries

@@ -15,8 +15,8 @@ from pathlib import Path
 
 import attrs
 
-from gantrymq.config import Settings
-from gantrymq.world import Timer, World, is_disk_full
+from gantrymq.plugin.settings import Settings
+from gantrymq.plugin.world import Timer, World, is_disk_full
 from gantrymq_storage_mmap.log.commit_log import CommitLog
 from gantrymq_storage_mmap.log.writer import LogWriter
 from gantrymq_storage_mmap.queues.consume_queue import ConsumeQueue

@@ -18,9 +18,8 @@ from functools import partial
 
 import attrs
 
-from gantrymq.model import names
-from gantrymq.world import Workers, World
-from gantrymq.world.time_slices import TimeSlices
+from gantrymq.plugin import names
+from gantrymq.plugin.world import TimeSlices, Workers, World
 from gantrymq_storage_mmap.log.commit_log import CommitLog
 from gantrymq_storage_mmap.queues.batch_queue import BatchQueue, Read
 from gantrymq_storage_mmap.queues.consume_queue import ConsumeQueue, entry_of

@@ -25,10 +25,9 @@ from pathlib import Path
 
 import attrs
 
-from gantrymq.config import Settings
-from gantrymq.interfaces import Cleaning, CleanReport
-from gantrymq.world import Files, Timer, World
-from gantrymq.world.time_slices import TimeSlices
+from gantrymq.plugin.interfaces import Cleaning, CleanReport
+from gantrymq.plugin.settings import Settings
+from gantrymq.plugin.world import Files, Timer, TimeSlices, World
 from gantrymq_storage_mmap.checkpoint.checkpointer import Checkpointer
 from gantrymq_storage_mmap.index.files import IndexFiles
 from gantrymq_storage_mmap.log.commit_log import CommitLog

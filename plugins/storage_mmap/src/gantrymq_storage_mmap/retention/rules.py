@@ -26,7 +26,7 @@ from typing import Literal, NamedTuple
 
 import attrs
 
-from gantrymq.world import DiskUsage
+from gantrymq.plugin.world import DiskUsage
 from gantrymq_storage_mmap.log.writer import RESUME
 
 __all__ = ["Cause", "DeletionPlan", "DiskState", "Refusal", "RetentionRules", "is_near", "plan_deletion", "refusal_for"]

@@ -10,8 +10,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from gantrymq.config import Setting, Settings, Value
 from gantrymq.errors import ConfigError
+from gantrymq.plugin.settings import Setting, Settings, Value
 from gantrymq_storage_mmap.retention.rules import HOUR_MS, RetentionRules
 
 LEAST_QUOTA_FILES = 3  # the current one, the next one, and one to delete

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from gantrymq.commands.output import FilledPath, output_option, print_json, say
 from gantrymq.errors import StoreError
+from gantrymq.plugin.commands import FilledPath, output_option, print_json, say
 from gantrymq_store_tools.commands.findings_table import repair_advice, show_findings
 from gantrymq_store_tools.commands.options import levels_option, log_option
 from gantrymq_store_tools.commands.paced import Paced
@@ -55,7 +55,7 @@ def backup(
 
     Exit code 0: the backup is complete. 1: it is complete, but the store was damaged before: the damage is listed.
     """
-    from gantrymq.world.real import RealClock, RealFiles
+    from gantrymq.plugin.real_world import RealClock, RealFiles
     from gantrymq_store_tools.backup import backup_store
 
     clock = RealClock()
@@ -101,7 +101,7 @@ def restore(source: Path, root: Path, dry_run: bool, rebuild_index: bool, output
     Exit code 0: STORE is complete, and a GantryMQ or Java broker can open it. 1: the backup is incomplete or damaged,
     or STORE cannot be used.
     """
-    from gantrymq.world.real import RealClock, RealFiles
+    from gantrymq.plugin.real_world import RealClock, RealFiles
     from gantrymq_store_tools.restore import restore_store
 
     index = RealClock().utc_offset_ms if rebuild_index else None

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from gantrymq.commands.output import output_option, print_json, say
+from gantrymq.plugin.commands import output_option, print_json, say
 from gantrymq_store_tools.commands.findings_table import repair_advice, show_findings
 from gantrymq_store_tools.commands.in_use import IN_USE, in_use
 from gantrymq_store_tools.commands.options import folder_argument, levels_option, log_option
@@ -38,7 +38,7 @@ def check(
     1: damage was found and is listed. 3: a broker has the store open, and nothing is wrong up to its checkpoint; the
     rest cannot be checked before the broker has stopped.
     """
-    from gantrymq.world.real import RealFiles
+    from gantrymq.plugin.real_world import RealFiles
     from gantrymq_store_tools.check import check_store
     from gantrymq_store_tools.open_check import check_open_store
 

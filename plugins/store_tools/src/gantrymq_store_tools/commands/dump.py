@@ -9,8 +9,8 @@ from typing import Any
 
 import click
 
-from gantrymq.commands.output import output_option, print_json, print_table, say
-from gantrymq.model.queue import Queue
+from gantrymq.plugin.commands import output_option, print_json, print_table, say
+from gantrymq.plugin.model import Queue
 from gantrymq_store_tools.commands.options import folder_argument, log_option
 from gantrymq_store_tools.commands.record_body import with_body
 
@@ -41,7 +41,7 @@ def dump(
     output: str,
 ) -> None:
     """Print one item as stored in its file; without an option, the list of files."""
-    from gantrymq.world.real import RealFiles
+    from gantrymq.plugin.real_world import RealFiles
     from gantrymq_store_tools import dump as dumping
     from gantrymq_store_tools.extract import record_at
     from gantrymq_store_tools.layout import find_layout

@@ -7,9 +7,8 @@ from pathlib import Path
 
 import click
 
-from gantrymq.commands.output import FilledPath, output_option, print_json, say, warn
-from gantrymq.commands.times import TIMES, local_time
-from gantrymq.formats.record import RecordView
+from gantrymq.plugin.commands import TIMES, FilledPath, local_time, output_option, print_json, say, warn
+from gantrymq.plugin.formats import RecordView
 from gantrymq_store_files.log_walk import LogDamage
 from gantrymq_store_tools.commands.in_use import IN_USE, warn_if_in_use
 from gantrymq_store_tools.commands.options import folder_argument, log_option, time_ms
@@ -66,7 +65,7 @@ def extract(
     unreadable parts may be half written.
     """
     from gantrymq.errors import StoreError
-    from gantrymq.world.real import RealFiles
+    from gantrymq.plugin.real_world import RealFiles
     from gantrymq_store_tools.extract import ExtractQuery
     from gantrymq_store_tools.extract import extract as find
     from gantrymq_store_tools.layout import find_layout

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import click
 
-from gantrymq.commands.output import print_table, say
+from gantrymq.plugin.commands import print_table, say
 from gantrymq_store_tools.findings import Finding, counted, due_times, only_due_times
 from gantrymq_store_tools.rebuild_store import RebuildReport
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from gantrymq.commands.output import warn
 from gantrymq.errors import StoreLocked
-from gantrymq.world.real.lock import held_elsewhere
+from gantrymq.plugin.commands import warn
+from gantrymq.plugin.real_world import held_elsewhere
 
 IN_USE = 3  # exit code
 

@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from gantrymq.commands.output import FilledPath
-from gantrymq.commands.times import read_time_ms
+from gantrymq.plugin.commands import FilledPath, read_time_ms
 
 if TYPE_CHECKING:
     from gantrymq_store_files.index import IndexLayout

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from gantrymq.commands.output import output_option, print_json
+from gantrymq.plugin.commands import output_option, print_json
 from gantrymq_store_tools.commands.findings_table import show_rebuilt
 from gantrymq_store_tools.commands.in_use import refuse_if_in_use
 from gantrymq_store_tools.commands.options import (
@@ -43,7 +43,7 @@ def rebuild_queues(
 
     To use them, stop the broker and replace the store's consumequeue by the one of that folder.
     """
-    from gantrymq.world.real import RealFiles
+    from gantrymq.plugin.real_world import RealFiles
     from gantrymq_store_tools.rebuild_store import rebuild_queues as work
     from gantrymq_store_tools.rebuild_store import sibling_folder
 
@@ -81,7 +81,7 @@ def rebuild_index(
 
     To use them, stop the broker and replace the store's index by the one of that folder.
     """
-    from gantrymq.world.real import RealClock, RealFiles
+    from gantrymq.plugin.real_world import RealClock, RealFiles
     from gantrymq_store_tools.rebuild_store import rebuild_index as work
     from gantrymq_store_tools.rebuild_store import sibling_folder
 

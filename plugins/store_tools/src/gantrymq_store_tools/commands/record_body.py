@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from gantrymq.commands.output import body_members, body_text
-from gantrymq.formats.compression import decompress_or_raw
-from gantrymq.formats.record import RecordView
+from gantrymq.plugin.commands import body_members, body_text
+from gantrymq.plugin.formats import RecordView, decompress_or_raw
 from gantrymq_store_tools.extract import describe_record
 
 

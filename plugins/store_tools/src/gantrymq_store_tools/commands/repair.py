@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from gantrymq.commands.output import output_option, print_json, say
+from gantrymq.plugin.commands import output_option, print_json, say
 from gantrymq_store_tools.commands.findings_table import show_findings
 from gantrymq_store_tools.commands.in_use import refuse_if_in_use
 from gantrymq_store_tools.commands.options import folder_argument, levels_option, log_option, target_option
@@ -33,7 +33,7 @@ def repair(
     Exit code 0: the copy is sound, or nothing was wrong and no copy was made. 1: the copy still has damage. 3: a broker
     has the store open.
     """
-    from gantrymq.world.real import RealClock, RealFiles
+    from gantrymq.plugin.real_world import RealClock, RealFiles
     from gantrymq_store_tools.rebuild_store import sibling_folder
     from gantrymq_store_tools.repair import repair_store
 

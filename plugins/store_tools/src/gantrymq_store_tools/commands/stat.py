@@ -6,8 +6,7 @@ from pathlib import Path
 
 import click
 
-from gantrymq.commands.output import output_option, print_json, print_table, say
-from gantrymq.commands.times import local_time
+from gantrymq.plugin.commands import local_time, output_option, print_json, print_table, say
 from gantrymq_store_tools.commands.in_use import IN_USE, warn_if_in_use
 from gantrymq_store_tools.commands.options import folder_argument, log_option
 from gantrymq_store_tools.commands.progress_bar import progress_bar
@@ -24,7 +23,7 @@ def stat(ctx: click.Context, root: Path, log_folders: tuple[Path, ...], output: 
 
     Exit code 1: the log is damaged. 3: it may be damaged, or a broker that has the store open is writing there.
     """
-    from gantrymq.world.real import RealFiles
+    from gantrymq.plugin.real_world import RealFiles
     from gantrymq_store_tools.layout import find_layout
     from gantrymq_store_tools.store_stat import stat_store
 

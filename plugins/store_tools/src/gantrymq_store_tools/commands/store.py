@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from gantrymq.commands.groups import CommandGroup
+from gantrymq.plugin.commands import CommandGroup
 from gantrymq_store_tools.commands.backup import backup, restore
 from gantrymq_store_tools.commands.check import check
 from gantrymq_store_tools.commands.dump import dump

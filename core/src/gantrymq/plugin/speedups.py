@@ -1,0 +1,3 @@
+"""The compiled functions of ``gantrymq-speedups``, or None."""
+
+from gantrymq.speedups import compiled as compiled

@@ -1,0 +1,3 @@
+"""Flags of messages."""
+
+from gantrymq.model.sys_flag import *  # noqa: F403
