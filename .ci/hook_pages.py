@@ -67,6 +67,8 @@ def class_stub(node: ast.ClassDef, lines: list[str]) -> str:
             shown.append(f"    {ast.unparse(member)}")
         elif isinstance(member, ast.FunctionDef | ast.AsyncFunctionDef) and is_shown(member.name):
             shown += [f"    {line}" for line in stub(member).splitlines()]
+    if len(shown) == 1:
+        shown.append("    ...")
     return "\n".join(shown)
 
 

@@ -26,7 +26,7 @@ def sections(name):
 
 def parts_of_a_broker():
     """Attributes of a broker that are small protocols of `gantrymq.interfaces`."""
-    for name, member in vars(Broker).items():
+    for name, member in inspect.getmembers(Broker):
         if isinstance(member, property):
             kind = getattr(interfaces, inspect.signature(member.fget).return_annotation, None)
             if (

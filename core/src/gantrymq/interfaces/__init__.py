@@ -5,8 +5,8 @@ A hook (`gantrymq.hooks`) registers objects with these interfaces once at startu
 
 from gantrymq.interfaces.access import Access, Authorizer, Credentials
 from gantrymq.interfaces.allocation import AllocationStrategy
-from gantrymq.interfaces.broker import Broker
-from gantrymq.interfaces.client_channel import ClientChannel
+from gantrymq.interfaces.broker import Broker, BrokerCluster, BrokerConsumers, BrokerEnvironment, BrokerStorage
+from gantrymq.interfaces.client_channel import ClientCalls, ClientChannel, ConnectedClient
 from gantrymq.interfaces.clients import ClientConnection, Clients, ConsumerHeartbeat, Heartbeat, OnlineClient
 from gantrymq.interfaces.consuming import Filters, HeldPulls, Offsets, QueueLocks
 from gantrymq.interfaces.dispatch import DispatchEntry, Dispatcher
@@ -23,8 +23,8 @@ from gantrymq.interfaces.filtering import (
     ValuesOf,
 )
 from gantrymq.interfaces.lags import Backlog, GroupLag, LagReading, Lags, QueueLag
-from gantrymq.interfaces.log import LogRange, RawLog, Segment
-from gantrymq.interfaces.messages import Messages, QueueStatistics
+from gantrymq.interfaces.log import LogRange, RawLog, RawLogReader, RawLogWriter, Segment
+from gantrymq.interfaces.messages import ClientOperations, MessageEvents, Messages, QueueStatistics, StoredMessages
 from gantrymq.interfaces.metrics import (
     BrokerMetrics,
     MetricFamily,
@@ -106,18 +106,25 @@ __all__ = [
     "BoundaryType",
     "Bounds",
     "Broker",
+    "BrokerCluster",
+    "BrokerConsumers",
+    "BrokerEnvironment",
     "BrokerMetrics",
     "BrokerRole",
+    "BrokerStorage",
     "Candidates",
     "CleanReport",
     "Cleaning",
     "CleaningOnDemand",
+    "ClientCalls",
     "ClientChannel",
     "ClientConnection",
+    "ClientOperations",
     "Clients",
     "ColdReads",
     "CommandRegistry",
     "ConfigRegistry",
+    "ConnectedClient",
     "ConsumerHeartbeat",
     "Credentials",
     "DispatchEntry",
@@ -146,6 +153,7 @@ __all__ = [
     "Lags",
     "LastPull",
     "LogRange",
+    "MessageEvents",
     "MessageFilter",
     "MessageOutlet",
     "MessageRecall",
@@ -180,6 +188,8 @@ __all__ = [
     "QueueTargets",
     "RawLog",
     "RawLogProvider",
+    "RawLogReader",
+    "RawLogWriter",
     "RecallAnswer",
     "RecallRequest",
     "RecoveryReport",
@@ -202,6 +212,7 @@ __all__ = [
     "StoreMessage",
     "StoreRegistry",
     "StoreState",
+    "StoredMessages",
     "TableSnapshot",
     "Throughput",
     "TimeSearch",

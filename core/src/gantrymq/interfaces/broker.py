@@ -1,4 +1,7 @@
-"""The broker as plugins see it."""
+"""The broker as plugins see it: `Broker`, and its parts by user.
+
+A hint of a plugin names the narrowest protocol that has what the function uses.
+"""
 
 from __future__ import annotations
 
@@ -20,11 +23,11 @@ from gantrymq.interfaces.store import MessageStore, StoreCapabilities
 from gantrymq.interfaces.topics_and_groups import Groups, Topics
 from gantrymq.world import World
 
-__all__ = ["Broker"]
+__all__ = ["Broker", "BrokerCluster", "BrokerConsumers", "BrokerEnvironment", "BrokerStorage"]
 
 
-class Broker(Protocol):
-    """The broker's interface for plugins. All methods must be called from the event loop's thread."""
+class BrokerEnvironment(Protocol):
+    """What most parts of a plugin use: time, files, settings and topics."""
 
     @property
     def world(self) -> World:
@@ -33,6 +36,25 @@ class Broker(Protocol):
     @property
     def settings(self) -> Settings:
         """The current settings."""
+
+    @property
+    def root(self) -> Path:
+        """The store's folder; RocketMQ's configuration files are in its ``config`` subfolder."""
+
+    @property
+    def topics(self) -> Topics:
+        """The broker's topics."""
+
+    def state_folder(self, plugin: str) -> Path:
+        """Return a folder of the store for files of *plugin*; created on first use."""
+
+
+class BrokerStorage(BrokerEnvironment, Protocol):
+    """A broker for plugins that store and read messages."""
+
+    @property
+    def messages(self) -> Messages:
+        """Sends, pulls, reads and queries."""
 
     @property
     def store(self) -> MessageStore:
@@ -47,24 +69,16 @@ class Broker(Protocol):
         """The broker's address in the encoding of records, see model.hosts."""
 
     @property
-    def root(self) -> Path:
-        """The store's folder; RocketMQ's configuration files are in its ``config`` subfolder."""
+    def bit_maps(self) -> BitMaps:
+        """Functions that compute the bits of ext units; plugins add theirs. A store without ext files ignores them."""
 
     @property
     def clean_start(self) -> bool:
         """Whether the store was shut down normally before this start."""
 
-    @property
-    def bit_maps(self) -> BitMaps:
-        """Functions that compute the bits of ext units; plugins add theirs. A store without ext files ignores them."""
 
-    @property
-    def messages(self) -> Messages:
-        """Sends, pulls, reads and queries."""
-
-    @property
-    def topics(self) -> Topics:
-        """The broker's topics."""
+class BrokerConsumers(BrokerEnvironment, Protocol):
+    """A broker for plugins that serve or watch consumers."""
 
     @property
     def groups(self) -> Groups:
@@ -94,17 +108,13 @@ class Broker(Protocol):
     def filters(self) -> Filters:
         """Compiled subscriptions."""
 
-    @property
-    def metrics(self) -> Metrics:
-        """Counters of the broker, and metrics of plugins."""
+
+class BrokerCluster(BrokerEnvironment, Protocol):
+    """A broker for plugins of operation: its place in the cluster, access and metrics."""
 
     @property
     def registration(self) -> Registration:
         """The broker's name and address, and its cluster."""
-
-    @property
-    def access(self) -> Access:
-        """Access decisions."""
 
     @property
     def role(self) -> BrokerRole:
@@ -113,6 +123,14 @@ class Broker(Protocol):
     @property
     def tables(self) -> StateTables:
         """Snapshots of all tables."""
+
+    @property
+    def access(self) -> Access:
+        """Access decisions."""
+
+    @property
+    def metrics(self) -> Metrics:
+        """Counters of the broker, and metrics of plugins."""
 
     def allocation(self, name: str) -> AllocationStrategy:
         """Return an allocation strategy with its default settings. Raises RequestRefused (code 1) if there is none."""
@@ -124,5 +142,6 @@ class Broker(Protocol):
             RequestNotSupported: there is none; the sentence names the plugin to install if core knows it.
         """
 
-    def state_folder(self, plugin: str) -> Path:
-        """Return a folder of the store for files of *plugin*; created on first use."""
+
+class Broker(BrokerStorage, BrokerConsumers, BrokerCluster, Protocol):
+    """The broker's interface for plugins. All methods must be called from the event loop's thread."""

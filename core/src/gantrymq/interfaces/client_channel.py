@@ -8,7 +8,7 @@ from typing import Any, Protocol, TypeVar
 from gantrymq.model.access import Principal
 from gantrymq.model.pushes import ClientAnswer, DirectConsumption, OffsetReset, PushedReply, TransactionCheck
 
-__all__ = ["ClientChannel", "ResponseLimiter"]
+__all__ = ["ClientCalls", "ClientChannel", "ConnectedClient", "ResponseLimiter"]
 
 T = TypeVar("T")
 
@@ -28,12 +28,8 @@ class ResponseLimiter(Protocol):
         """
 
 
-class ClientChannel(Protocol):
-    """A connected client, whatever its protocol; a remoting connection is one, see `gantrymq.remoting.pushes`.
-
-    The methods that send something do nothing if the channel is closed; those that wait for an answer raise CallTimeout
-    or ConnectionLost.
-    """
+class ConnectedClient(Protocol):
+    """Who a connected client is, and its connection."""
 
     @property
     def peer(self) -> tuple[str, int]:
@@ -78,6 +74,10 @@ class ClientChannel(Protocol):
     def close(self) -> None:
         """Write buffered data, then close."""
 
+
+class ClientCalls(Protocol):
+    """What a broker tells a connected client, or asks it."""
+
     def members_changed(self, group: str) -> None:
         """Tell a consumer that the members of its group changed, so that it rebalances."""
 
@@ -108,3 +108,11 @@ class ClientChannel(Protocol):
 
     async def consumer_offsets(self, topic: str, group: str, timeout_s: float) -> ClientAnswer:
         """Ask a consumer for the offsets that it has in memory (GetConsumerStatusBody)."""
+
+
+class ClientChannel(ConnectedClient, ClientCalls, Protocol):
+    """A connected client, whatever its protocol; a remoting connection is one, see `gantrymq.remoting.pushes`.
+
+    The methods that send something do nothing if the channel is closed; those that wait for an answer raise CallTimeout
+    or ConnectionLost.
+    """

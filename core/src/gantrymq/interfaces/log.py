@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Sequence
 from typing import NamedTuple, Protocol
 
-__all__ = ["LogRange", "RawLog", "Segment"]
+__all__ = ["LogRange", "RawLog", "RawLogReader", "RawLogWriter", "Segment"]
 
 
 class LogRange(NamedTuple):
@@ -31,11 +31,8 @@ class Segment(NamedTuple):
     end: int
 
 
-class RawLog(Protocol):
-    """A log that can be read, copied and truncated as bytes.
-
-    A function returned by a registration cancels it. Exceptions of listeners are logged.
-    """
+class RawLogReader(Protocol):
+    """A log that can be read and kept as bytes; for masters, backups and tiers."""
 
     def log_range(self) -> LogRange:
         """Return the present range, records that are not published yet included."""
@@ -50,6 +47,32 @@ class RawLog(Protocol):
             LogMismatch: *start* is outside the range, or was deleted meanwhile.
             StoreError: the disk failed.
         """
+
+    def retain_from(self, floor: Callable[[], int]) -> Callable[[], None]:
+        """Keep all bytes from ``floor()`` on: it is called before a log file is deleted, whatever the reason.
+
+        That includes a full disk, so a reader that is gone must not hold its floor. If *floor* raises an exception, no
+        file is deleted.
+        """
+
+    def sealed_segments(self) -> Sequence[Segment]:
+        """Return the log files that are full, durable and published, oldest first. Only `truncate` changes them."""
+
+    def on_sealed(self, listener: Callable[[Segment], object]) -> Callable[[], None]:
+        """Call *listener* once for each log file when it is sealed; again only if it was truncated meanwhile."""
+
+    def on_appended(self, listener: Callable[[int], object]) -> Callable[[], None]:
+        """Call *listener* with the new end of the log after each `append_raw` that appended something."""
+
+    def on_truncated(self, listener: Callable[[int], object]) -> Callable[[], None]:
+        """Call *listener* with the log offset of each truncation, after queues were cut and before the log is.
+
+        A crash may follow, after which the removed records may exist again.
+        """
+
+
+class RawLogWriter(Protocol):
+    """A log that can be appended to and truncated as bytes, with a limit of visibility; for copies."""
 
     def append_raw(self, log_offset: int, data: bytes | memoryview) -> int:
         """Append the whole records and blanks at the start of *data*, a piece of another log from *log_offset* on.
@@ -76,16 +99,6 @@ class RawLog(Protocol):
             StoreError: the store refuses writes, or the disk failed; then the store must be restarted.
         """
 
-    @property
-    def visibility_limit(self) -> int | None:
-        """Log offset after which nothing becomes visible, whatever is published; None for no limit."""
-
-    def limit_visibility(self, log_offset: int | None) -> None:
-        """Set `visibility_limit`, RocketMQ's confirm offset. What is visible already stays visible.
-
-        It is not kept across restarts: a store makes everything visible that it finds in its log; see `hide`.
-        """
-
     async def hide(self, log_offset: int) -> None:
         """Make everything at and after *log_offset* invisible again, and set `visibility_limit` to it.
 
@@ -98,27 +111,22 @@ class RawLog(Protocol):
             StoreError: the store refuses writes, or the disk failed; then the store must be restarted.
         """
 
-    def retain_from(self, floor: Callable[[], int]) -> Callable[[], None]:
-        """Keep all bytes from ``floor()`` on: it is called before a log file is deleted, whatever the reason.
+    @property
+    def visibility_limit(self) -> int | None:
+        """Log offset after which nothing becomes visible, whatever is published; None for no limit."""
 
-        That includes a full disk, so a reader that is gone must not hold its floor. If *floor* raises an exception, no
-        file is deleted.
+    def limit_visibility(self, log_offset: int | None) -> None:
+        """Set `visibility_limit`, RocketMQ's confirm offset. What is visible already stays visible.
+
+        It is not kept across restarts: a store makes everything visible that it finds in its log; see `hide`.
         """
-
-    def sealed_segments(self) -> Sequence[Segment]:
-        """Return the log files that are full, durable and published, oldest first. Only `truncate` changes them."""
-
-    def on_sealed(self, listener: Callable[[Segment], object]) -> Callable[[], None]:
-        """Call *listener* once for each log file when it is sealed; again only if it was truncated meanwhile."""
-
-    def on_appended(self, listener: Callable[[int], object]) -> Callable[[], None]:
-        """Call *listener* with the new end of the log after each `append_raw` that appended something."""
 
     def on_limit_moved(self, listener: Callable[[], object]) -> Callable[[], None]:
         """Call *listener* after each change of `visibility_limit`."""
 
-    def on_truncated(self, listener: Callable[[int], object]) -> Callable[[], None]:
-        """Call *listener* with the log offset of each truncation, after queues were cut and before the log is.
 
-        A crash may follow, after which the removed records may exist again.
-        """
+class RawLog(RawLogReader, RawLogWriter, Protocol):
+    """A log that can be read, copied and truncated as bytes.
+
+    A function returned by a registration cancels it. Exceptions of listeners are logged.
+    """

@@ -15,7 +15,7 @@ from gantrymq.model.access import Principal
 from gantrymq.model.queue import Queue
 from gantrymq.model.topic import TopicConfig
 
-__all__ = ["Messages", "QueueStatistics"]
+__all__ = ["ClientOperations", "MessageEvents", "Messages", "QueueStatistics", "StoredMessages"]
 
 
 class QueueStatistics(NamedTuple):
@@ -27,8 +27,8 @@ class QueueStatistics(NamedTuple):
     updated_ms: int  # store time of the newest message, 0 if there is none
 
 
-class Messages(Protocol):
-    """Sends, pulls, reads and queries; `Broker.messages`."""
+class ClientOperations(Protocol):
+    """Operations that serve requests of clients, for every protocol, with all checks and counters."""
 
     async def send(self, request: SendRequest) -> SendAnswer:
         """Send a message with the same checks, interceptors, queue targets, gates and counters as a client's send.
@@ -44,33 +44,6 @@ class Messages(Protocol):
         Raises:
             RequestError: a check of the sender, the broker or the topic failed, with RocketMQ's code.
             ServiceNotAvailable: this broker is a replica, or changes its role.
-        """
-
-    async def put(self, message: StoreMessage) -> PutResult:
-        """Store one message through interceptors and gates. Return once it is acknowledged and visible.
-
-        A message that replicas do not confirm in time is stored like others.
-
-        Raises:
-            RequestError: an interceptor or the store refuses it.
-            StoreError: a gate failed, or the disk took too long.
-        """
-
-    def put_all(
-        self, messages: Sequence[StoreMessage], *, skip_interceptors: bool = False
-    ) -> Awaitable[Sequence[PutResult]]:
-        """Store several messages in one append, together with the others of this loop iteration.
-
-        Return one result per message, in order. A message that the store refuses does not affect the others: check the
-        status of each result.
-
-        Args:
-            skip_interceptors: do not call interceptors; for messages that passed them before. Messages of the
-                broker's own topics never pass interceptors.
-
-        Raises:
-            RequestError: an interceptor refuses a message; none is stored.
-            StoreError: a gate failed, or the disk took too long.
         """
 
     async def send_back(self, request: SendBackRequest) -> PutResult | None:
@@ -123,6 +96,37 @@ class Messages(Protocol):
         is recommended. There is one such function; a later one replaces it.
         """
 
+
+class StoredMessages(Protocol):
+    """Messages as they are stored, for the messages of a plugin and for lookups."""
+
+    async def put(self, message: StoreMessage) -> PutResult:
+        """Store one message through interceptors and gates. Return once it is acknowledged and visible.
+
+        A message that replicas do not confirm in time is stored like others.
+
+        Raises:
+            RequestError: an interceptor or the store refuses it.
+            StoreError: a gate failed, or the disk took too long.
+        """
+
+    def put_all(
+        self, messages: Sequence[StoreMessage], *, skip_interceptors: bool = False
+    ) -> Awaitable[Sequence[PutResult]]:
+        """Store several messages in one append, together with the others of this loop iteration.
+
+        Return one result per message, in order. A message that the store refuses does not affect the others: check the
+        status of each result.
+
+        Args:
+            skip_interceptors: do not call interceptors; for messages that passed them before. Messages of the
+                broker's own topics never pass interceptors.
+
+        Raises:
+            RequestError: an interceptor refuses a message; none is stored.
+            StoreError: a gate failed, or the disk took too long.
+        """
+
     async def get(self, queue: Queue, queue_offset: int, limit: GetLimit) -> GetResult:
         """Read messages without filter, subscription or checks."""
 
@@ -169,6 +173,10 @@ class Messages(Protocol):
         The caller yields to the loop now and then (`gantrymq.world.time_slices`).
         """
 
+
+class MessageEvents(Protocol):
+    """News of stored messages."""
+
     def on_arrival(self, callback: Callable[[Queue, int], Any], queue: Queue | None = None) -> Callable[[], None]:
         """Call *callback* with queue and new maximum offset after each publication. Its exceptions are logged.
 
@@ -191,3 +199,7 @@ class Messages(Protocol):
         Arguments are the number of messages and the seconds from append to acknowledgement. Exceptions are logged.
         Return a function that removes the callback.
         """
+
+
+class Messages(ClientOperations, StoredMessages, MessageEvents, Protocol):
+    """Sends, pulls, reads and queries; `Broker.messages`."""

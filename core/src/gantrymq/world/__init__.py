@@ -16,7 +16,18 @@ from typing import TYPE_CHECKING
 import attrs
 
 from gantrymq.world.clock import Clock, Timer
-from gantrymq.world.files import DiskUsage, File, Files, FileStat, Lock, Volume, is_disk_full
+from gantrymq.world.files import (
+    DiskUsage,
+    File,
+    FileLocks,
+    FileReader,
+    Files,
+    FileStat,
+    FileTree,
+    Lock,
+    Volume,
+    is_disk_full,
+)
 from gantrymq.world.network import Listener, Network, ProtocolFactory
 from gantrymq.world.workers import Workers
 
@@ -27,7 +38,10 @@ __all__ = [
     "Clock",
     "DiskUsage",
     "File",
+    "FileLocks",
+    "FileReader",
     "FileStat",
+    "FileTree",
     "Files",
     "Listener",
     "Lock",

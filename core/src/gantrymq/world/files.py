@@ -119,27 +119,14 @@ class File(Protocol):
         """Close the descriptor. May be called repeatedly."""
 
 
-class Files(Protocol):
-    """Access to the file system."""
+class FileReader(Protocol):
+    """Reading whole files, folders and file systems."""
 
     def stat(self, path: Path) -> FileStat | None:
         """Return the status of *path*, or None if it does not exist."""
 
     def list(self, path: Path) -> list[str]:
         """Return the sorted names in a folder; empty if it does not exist."""
-
-    def make_dirs(self, path: Path) -> None:
-        """Create the folder and its parents, if missing."""
-
-    def open(self, path: Path | str, *, create: bool = False, read_only: bool = False) -> File:
-        """Open a file; with *create* it is created if missing.
-
-        Raises:
-            FileNotFoundError: the file is missing and *create* is not set, or its folder is missing.
-            IsADirectoryError: *path* is a folder.
-            OSError: EBUSY if this process holds *path* through ``lock``: a POSIX lock is lost when any descriptor of
-                its file is closed.
-        """
 
     def read(self, path: Path) -> bytes:
         """Return the whole content. Raises FileNotFoundError."""
@@ -150,6 +137,16 @@ class Files(Protocol):
         Unwritten zeros at the end may be omitted. The path may be a string, as creating a `Path` takes longer than such
         a read.
         """
+
+    def disk_use(self, path: Path) -> DiskUsage:
+        """Return the space of the file system of *path* (or of its nearest existing parent)."""
+
+
+class FileTree(FileReader, Protocol):
+    """Reading and changing whole files and folders; what code for configuration and state files needs."""
+
+    def make_dirs(self, path: Path) -> None:
+        """Create the folder and its parents, if missing."""
 
     def replace(self, path: Path, data: bytes) -> None:
         """Write *data* under a temporary name, sync it, rename it over *path* and sync the folder.
@@ -179,6 +176,10 @@ class Files(Protocol):
     def sync_dir(self, path: Path) -> None:
         """Make the names in the folder durable."""
 
+
+class FileLocks(Protocol):
+    """Locks that exclude other processes."""
+
     def lock(self, path: Path, content: bytes) -> Lock | None:
         """Create *path* with *content* and lock its first byte. Return None if this or another process holds it.
 
@@ -192,8 +193,19 @@ class Files(Protocol):
         Return None if it is held. Raises OSError if *path* is not a folder or locks are unsupported (ENOTSUP).
         """
 
+
+class Files(FileTree, FileLocks, Protocol):
+    """Access to the file system."""
+
+    def open(self, path: Path | str, *, create: bool = False, read_only: bool = False) -> File:
+        """Open a file; with *create* it is created if missing.
+
+        Raises:
+            FileNotFoundError: the file is missing and *create* is not set, or its folder is missing.
+            IsADirectoryError: *path* is a folder.
+            OSError: EBUSY if this process holds *path* through ``lock``: a POSIX lock is lost when any descriptor of
+                its file is closed.
+        """
+
     def watch(self, folder: Path) -> Volume | None:
         """Return the file system of *folder*, with failed writes detected from now on; None if unsupported."""
-
-    def disk_use(self, path: Path) -> DiskUsage:
-        """Return the space of the file system of *path* (or of its nearest existing parent)."""
