@@ -55,7 +55,7 @@ def test_the_signatures_on_a_page_are_those_of_the_code(hook, in_the_code):
 def test_the_signatures_on_the_page_of_the_raw_log_are_those_of_the_code(in_the_code):
     interface = (ROOT / "docs/plugins/raw_log.md").read_text().split("## Reading")[0]
     shown = declared(code_in(interface))
-    assert list(shown) == ["LogRange", "Segment", "RawLog"]
+    assert list(shown) == ["LogRange", "Segment", "RawLogReader", "RawLogWriter", "RawLog"]
     assert shown == {name: in_the_code[name] for name in shown}, "run: python .ci/hook_pages.py"
 
 
