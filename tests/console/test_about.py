@@ -8,7 +8,7 @@ from importlib.resources import files
 import pytest
 from console_visitor import Visitor
 
-from gantrymq_console.data.vendored import vendored
+from gantrymq_console.pages.account import vendored
 
 VENDOR = files("gantrymq_console").joinpath("static", "vendor")
 

@@ -16,8 +16,7 @@ from gantrymq.world.real import real_world
 from gantrymq_admin.asking import Missing
 from gantrymq_console import alerting
 from gantrymq_console.alerting import Alerting
-from gantrymq_console.data.alerts import Alerts, Thresholds
-from gantrymq_console.data.attention import Attention, Problem
+from gantrymq_console.data.attention import Alerts, Attention, Problem, Thresholds
 from gantrymq_console.data.brokers import BrokerState, Overview
 from gantrymq_console.data.cluster import Aged
 from gantrymq_console.data.groups import GroupRow

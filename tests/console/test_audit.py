@@ -10,11 +10,8 @@ import attrs
 import pytest
 from console_visitor import Visitor
 
-from gantrymq_console.access import audit_file
-from gantrymq_console.access.audit import AuditUnwritable, Entry
-from gantrymq_console.access.audit_file import FileAudit
-from gantrymq_console.access.masking import mask
-from gantrymq_console.access.users import Role
+from gantrymq_console.access.audit import FILE_BYTES, AuditUnwritable, Entry, FileAudit
+from gantrymq_console.access.users import Role, mask
 from gantrymq_testing.failing_files import FailingFiles
 from gantrymq_testing.recording import RecordingFiles
 from gantrymq_testing.simulated import simulate
@@ -26,7 +23,7 @@ def entry(number, **fields):
     return Entry(1000 + number, f"id{number}", "ann", "127.0.0.1", "topics.delete", f"T{number}", **fields)
 
 
-def with_audit(work, file_bytes=audit_file.FILE_BYTES, files=None):
+def with_audit(work, file_bytes=FILE_BYTES, files=None):
     """Run ``await work(audit, world)`` in a simulated world, with the files wrapped by *files*."""
 
     async def main(world):
@@ -152,7 +149,7 @@ def test_only_an_admin_may_download_the_log(visitor, gantrymq_broker):
 
 def test_a_log_that_another_program_removed_or_cut_goes_on_with_the_next_entry():
     async def work(audit, world):
-        path = FOLDER / audit_file.NAME
+        path = FOLDER / "audit.log"
         await audit.write(entry(1))
         world.files.remove(path)
         await audit.write(entry(2))

@@ -14,8 +14,8 @@ from gantrymq.errors import ConnectFailed
 from gantrymq_admin.copies import Copy
 from gantrymq_console.access.users import Role
 from gantrymq_console.data import brokers as brokers_data
-from gantrymq_console.data import copies as copies_data
-from gantrymq_console.data import settings as settings_data
+from gantrymq_console.data import brokers as copies_data
+from gantrymq_console.data import nameservers as settings_data
 from gantrymq_console.data.brokers import state_of
 from gantrymq_console.data.cluster import BrokerAddress
 from gantrymq_console.pages import brokers as brokers_page

@@ -19,9 +19,9 @@ from click.testing import CliRunner
 from gantrymq.cli import main
 from gantrymq.errors import ConfigError
 from gantrymq.world.real import RealFiles
-from gantrymq_console.access import user_file
 from gantrymq_console.access.exposure import Exposure, check, is_loopback, names_of, networks_of
-from gantrymq_console.commands.state import state_folder
+from gantrymq_console.access.users import read_users
+from gantrymq_console.commands.users import state_folder
 
 PASSWORD = "correct horse"
 
@@ -122,12 +122,12 @@ def test_the_first_password_says_that_no_link_is_printed_any_more(console):
 def test_users_are_added_listed_changed_and_removed(console):
     assert console("user", "add", "ann", "--role", "admin").exit_code == 0
     assert console("user", "add", "proxied", "--role", "viewer", "--no-password").exit_code == 0
-    before = user_file.read(RealFiles(), console.state).users["ann"]
+    before = read_users(RealFiles(), console.state).users["ann"]
     assert "with the password as before" in console("user", "add", "ann", "--role", "reader", password="x").output
-    known = user_file.read(RealFiles(), console.state).users["ann"]
+    known = read_users(RealFiles(), console.state).users["ann"]
     assert known.role.word == "reader" and known.password == before.password
     assert console("user", "password", "ann", password="another one").exit_code == 0
-    assert user_file.read(RealFiles(), console.state).users["ann"].password != before.password
+    assert read_users(RealFiles(), console.state).users["ann"].password != before.password
     assert json.loads(console("user", "list", "--output", "json").stdout) == [
         {"name": "ann", "role": "reader", "password": True},
         {"name": "proxied", "role": "viewer", "password": False},
@@ -157,7 +157,7 @@ def test_a_short_password_is_refused_and_stdin_is_read(console):
         main, ["console", "--state", str(console.state), "user", "add", "ann", "--role", "admin"], input=PASSWORD + "\n"
     )
     assert found.exit_code == 0, found.output
-    assert user_file.read(RealFiles(), console.state).users.keys() == {"ann"}, "--state before the subcommand counts"
+    assert read_users(RealFiles(), console.state).users.keys() == {"ann"}, "--state before the subcommand counts"
 
 
 def test_tokens_are_added_listed_and_removed(console):

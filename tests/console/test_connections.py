@@ -18,7 +18,7 @@ from starlette.responses import PlainTextResponse
 from gantrymq.errors import ConfigError
 from gantrymq.remoting.certificates import RECHECK_S
 from gantrymq.world.real import real_world
-from gantrymq_console.access.setup import https_certificates
+from gantrymq_console.access.exposure import https_certificates
 from gantrymq_console.web.connections import Limits
 from gantrymq_console.web.http_server import HttpServer, limits_alone, limits_in_broker
 

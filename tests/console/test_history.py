@@ -12,8 +12,7 @@ from gantrymq.client.admin import Counter, CounterWindow, OffsetTarget, RequestN
 from gantrymq.errors import CallTimeout
 from gantrymq_admin.asking import Asking
 from gantrymq_console.data import topics as topics_data
-from gantrymq_console.data.history import KINDS
-from gantrymq_console.data.series import EVERY_S, KEPT, SERIES_BYTES, Series
+from gantrymq_console.data.history import EVERY_S, KEPT, KINDS, SERIES_BYTES, Series
 from gantrymq_console.web.sparkline import sparkline
 
 

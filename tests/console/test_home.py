@@ -14,8 +14,7 @@ from gantrymq_console.data import attention as attention_data
 from gantrymq_console.data import brokers as brokers_data
 from gantrymq_console.data import nameservers as nameservers_data
 from gantrymq_console.data.attention import Attention, Problem
-from gantrymq_console.data.brokers import Overview
-from gantrymq_console.data.copies import CopyRow
+from gantrymq_console.data.brokers import CopyRow, Overview
 from gantrymq_console.data.nameservers import NameServers, NameServerState
 from gantrymq_console.web import answers
 from gantrymq_console.web.texts import LANGUAGES, texts_of

@@ -71,7 +71,7 @@ def test_an_export_has_whole_bodies(visitor, large):
 
 
 def test_an_export_says_which_body_is_shortened(visitor, large, monkeypatch):
-    monkeypatch.setattr("gantrymq_console.data.export.WHOLE_BYTES", 100 * KIB)
+    monkeypatch.setattr("gantrymq_console.data.bodies.MOST_EXPORTED_BYTES", 100 * KIB)
     line = visitor.request("GET", "/topics/Orders/messages/export?format=jsonl&most=1").text.splitlines()[0]
     assert len(base64.b64decode(json.loads(line)["body_base64"])) == 100 * KIB
     assert "shortened" in json.loads(line)["body_problem"]

@@ -12,14 +12,12 @@ from console_visitor import BASE
 from manual_clock import ManualClock
 
 from gantrymq.world.real import RealFiles
-from gantrymq_console.access import passwords, user_file
+from gantrymq_console.access import passwords
 from gantrymq_console.access.accounts import ProxyUsers
 from gantrymq_console.access.exposure import Exposure, networks_of
-from gantrymq_console.access.limits import Attempts, Rates, network_of
 from gantrymq_console.access.passwords import Checker, digest_of
-from gantrymq_console.access.sessions import IDLE_S, LONGEST_S, MOST, MOST_OF_ONE, Sessions
-from gantrymq_console.access.user_file import StoredUser
-from gantrymq_console.access.users import Role
+from gantrymq_console.access.sessions import IDLE_S, LONGEST_S, MOST, MOST_OF_ONE, Attempts, Rates, Sessions, network_of
+from gantrymq_console.access.users import TOKEN_PREFIX, Role, StoredUser, read_users
 from gantrymq_testing.running_broker import RunningBroker
 
 pytest.importorskip("gantrymq_storage_memory")
@@ -156,7 +154,7 @@ def test_a_session_ends_when_it_is_idle_or_old(door):
 
 def test_a_changed_role_counts_at_once_and_a_new_password_ends_sessions(door, folder):
     door.log_in()
-    table = user_file.read(RealFiles(), folder)
+    table = read_users(RealFiles(), folder)
     known = table.users["ann"]
     save(folder, attrs.evolve(table, users={"ann": attrs.evolve(known, role=Role.READER)}))
     door.clock.advance(2)
@@ -204,9 +202,9 @@ def test_a_token_needs_no_form_token_and_ends(door, folder):
     assert (data["user"], data["role"]) == ("token:ci", "reader")
     found = door.visitor.request("POST", "/api/v1/logout", json={}, headers=headers)
     assert found.status_code == 200
-    for wrong in ("Bearer x", "Bearer ", f"Bearer {TOKEN}x", f"Basic {TOKEN}", "Bearer " + user_file.TOKEN_PREFIX):
+    for wrong in ("Bearer x", "Bearer ", f"Bearer {TOKEN}x", f"Basic {TOKEN}", "Bearer " + TOKEN_PREFIX):
         assert door.visitor.request("GET", "/api/v1/account", headers={"authorization": wrong}).status_code == 401
-    table = user_file.read(RealFiles(), folder)
+    table = read_users(RealFiles(), folder)
     ended = attrs.evolve(table.tokens["ci"], until_ms=door.clock.now_ms() + 5000)
     save(folder, attrs.evolve(table, tokens={"ci": ended}))
     door.clock.advance(2)
@@ -343,7 +341,7 @@ def test_the_file_of_users_holds_no_password_and_no_token(folder):
     text = (folder / "users.json").read_text()
     assert PASSWORD not in text and TOKEN not in text
     assert json.loads(text)["users"]["ann"]["password"].startswith("scrypt:")
-    assert PASSWORD not in repr(user_file.read(RealFiles(), folder))
+    assert PASSWORD not in repr(read_users(RealFiles(), folder))
 
 
 def test_a_wrong_name_costs_as_much_as_a_wrong_password(door, monkeypatch):

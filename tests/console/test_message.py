@@ -15,7 +15,7 @@ from gantrymq.model.group import GroupConfig
 from gantrymq_admin.consumption import Traced
 from gantrymq_console.access.users import Role
 from gantrymq_console.data.bodies import body_of, indented
-from gantrymq_console.pages.timeline import timeline
+from gantrymq_console.pages.message import timeline
 from gantrymq_console.web.render import shown_values
 from gantrymq_console.web.texts import texts_of
 

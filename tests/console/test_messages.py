@@ -21,7 +21,8 @@ from gantrymq.client import Message, Reader, TopicConfig
 from gantrymq.remoting.codes import RequestCode
 from gantrymq.remoting.headers.send import SendMessageRequest
 from gantrymq_console.access.users import Role
-from gantrymq_console.data import export, listing, reading, tailing
+from gantrymq_console.data import bodies as message_bodies
+from gantrymq_console.data import listing, searching
 from gantrymq_testing import RunningBroker
 
 MARKUP = "<script>alert(1)</script>\"'&"
@@ -190,7 +191,7 @@ def test_a_file_says_that_a_broker_returns_not_all_messages_of_a_second(visitor,
         return page if end_ms == 5 else attrs.evolve(page, next_ms=5, more_in_one_second=False)
 
     monkeypatch.setattr(listing, "by_key", by_key)
-    monkeypatch.setattr(export, "by_key", by_key)
+    monkeypatch.setattr(message_bodies, "by_key", by_key)
     ((why,),) = exported(visitor, "key=same")[1:]
     assert "more than 64 messages with this key were stored within one second" in why and "some are missing" in why
 
@@ -294,7 +295,7 @@ def test_few_files_are_made_at_the_same_time(visitor):
 
 
 def test_export_reads_large_bodies_again(visitor, monkeypatch):
-    monkeypatch.setattr(export, "SMALL", 10)
+    monkeypatch.setattr(message_bodies, "SMALL", 10)
     visitor.running.send("Orders", b"a body of more than ten bytes")
     (line,) = visitor.request("GET", "/topics/Orders/messages/export").content.splitlines()
     assert json.loads(line)["body"] == "a body of more than ten bytes"
@@ -367,19 +368,19 @@ def token(visitor):
 @pytest.fixture
 def looks(monkeypatch):
     """A list with an entry for each look of a tail that has ended; the first finds where new messages begin."""
-    ended, look = [], tailing._look
+    ended, look = [], searching._look
 
     async def noting(*given):
         await look(*given)
         ended.append(given)
 
-    monkeypatch.setattr(tailing, "EVERY_S", 0.1)
-    monkeypatch.setattr(tailing, "_look", noting)
+    monkeypatch.setattr(searching, "EVERY_S", 0.1)
+    monkeypatch.setattr(searching, "_look", noting)
     return ended
 
 
 def test_a_tail_shows_new_messages_and_counts_those_left_out(visitor, monkeypatch, looks):
-    monkeypatch.setattr(tailing, "MOST_PER_S", 5)
+    monkeypatch.setattr(searching, "MOST_PER_S", 5)
     sent(visitor, 3, queues=2)
     path = path_of(visitor.submit(visitor.get("/topics/Orders/tail"), "/topics/Orders/tail"))
     wait_until(lambda: looks, "first look")
@@ -460,8 +461,8 @@ def test_the_tail_is_linked_where_messages_are(visitor):
 
 
 def test_a_tail_ends_when_nobody_looks(visitor, monkeypatch):
-    monkeypatch.setattr(tailing, "EVERY_S", 0.1)
-    monkeypatch.setattr(tailing, "UNSEEN_MS", 150)
+    monkeypatch.setattr(searching, "EVERY_S", 0.1)
+    monkeypatch.setattr(searching, "UNSEEN_MS", 150)
     visitor.running.create_topic("Orders", 1)
     page = visitor.submit(visitor.get("/topics/Orders/tail"), "/topics/Orders/tail")
     (job,) = visitor.console.jobs._jobs.values()
@@ -481,7 +482,7 @@ def test_the_pace_holds_its_rate():
             self.now += seconds
 
     clock = Clock()
-    pace = reading.Pace(clock, 100.0)
+    pace = listing.Pace(clock, 100.0)
 
     async def work():
         for _ in range(50):

@@ -15,7 +15,7 @@ from console_door import make_users
 
 from gantrymq.cli import main
 from gantrymq.errors import ConfigError
-from gantrymq_console.access import limits
+from gantrymq_console.access import sessions
 
 
 def test_the_service_serves_the_console_and_gives_its_address(gantrymq_broker_factory):
@@ -85,7 +85,7 @@ def test_two_consoles_do_not_share_a_folder(gantrymq_broker_factory):
 
 
 def test_visitors_without_log_in_cannot_keep_a_broker_from_its_sends(gantrymq_broker_factory, monkeypatch):
-    monkeypatch.setattr(limits, "RATE_S", 1e-6)
+    monkeypatch.setattr(sessions, "RATE_S", 1e-6)
     running = gantrymq_broker_factory({"consoleListen": "127.0.0.1:0"})
     url = running.call(running.broker.service, "console").url
 
@@ -97,4 +97,4 @@ def test_visitors_without_log_in_cannot_keep_a_broker_from_its_sends(gantrymq_br
             refused.close()
             return refused.code
 
-    assert [status() for _ in range(int(limits.BURST) + 2)] == [200] * int(limits.BURST) + [429] * 2
+    assert [status() for _ in range(int(sessions.BURST) + 2)] == [200] * int(sessions.BURST) + [429] * 2

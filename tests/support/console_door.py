@@ -10,17 +10,24 @@ from console_visitor import Page, Visitor
 from manual_clock import ManualClock
 
 from gantrymq.world.real import RealFiles
-from gantrymq_console.access import user_file
 from gantrymq_console.access.accounts import Accounts
 from gantrymq_console.access.exposure import Exposure
-from gantrymq_console.access.limits import Rates
 from gantrymq_console.access.passwords import Checker, digest_of
-from gantrymq_console.access.user_file import FileUsers, StoredToken, StoredUser, UserTable, token_digest
-from gantrymq_console.access.users import Role
+from gantrymq_console.access.sessions import Rates
+from gantrymq_console.access.users import (
+    TOKEN_PREFIX,
+    FileUsers,
+    Role,
+    StoredToken,
+    StoredUser,
+    UserTable,
+    token_digest,
+    write_users,
+)
 
 COST = 16  # of scrypt; the default takes 0.1 s
 PASSWORD = "correct horse"
-TOKEN = user_file.TOKEN_PREFIX + "x" * 43
+TOKEN = TOKEN_PREFIX + "x" * 43
 
 
 def make_users(folder: Path) -> None:
@@ -32,7 +39,7 @@ def make_users(folder: Path) -> None:
 
 def save(folder: Path, table: UserTable) -> None:
     """Replace the file of users."""
-    user_file.write(RealFiles(), folder, table)
+    write_users(RealFiles(), folder, table)
 
 
 class Door:

@@ -16,8 +16,7 @@ from typing import Final
 
 import attrs
 
-from gantrymq_console.data.alerts import Alerts, Thresholds
-from gantrymq_console.data.attention import attention
+from gantrymq_console.data.attention import Alerts, Thresholds, attention
 from gantrymq_console.web.console import Console
 from gantrymq_console.web.webhook import Webhook
 

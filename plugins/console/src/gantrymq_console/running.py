@@ -10,12 +10,11 @@ from gantrymq.plugin.interfaces import Broker
 from gantrymq.plugin.model import format_address
 from gantrymq.plugin.network import Certificates
 from gantrymq.plugin.world import Lock, World
-from gantrymq_console.access.audit import Audit
-from gantrymq_console.access.audit_file import FileAudit, lock_state
-from gantrymq_console.access.setup import entrance_of_broker
+from gantrymq_console.access.audit import Audit, FileAudit, lock_state
+from gantrymq_console.access.exposure import entrance_of_broker
 from gantrymq_console.access.users import Identities
 from gantrymq_console.alerting import Alerting
-from gantrymq_console.data.alerts import Thresholds
+from gantrymq_console.data.attention import Thresholds
 from gantrymq_console.data.cluster import Cluster
 from gantrymq_console.parts import PARTS
 from gantrymq_console.web.app import App

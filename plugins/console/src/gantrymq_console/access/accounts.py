@@ -17,10 +17,8 @@ import attrs
 from starlette.requests import Request
 
 from gantrymq.plugin.world import World
-from gantrymq_console.access.limits import Attempts, network_of
-from gantrymq_console.access.sessions import Sessions
-from gantrymq_console.access.user_file import NAME, TOKEN_PREFIX
-from gantrymq_console.access.users import Role, User, Users
+from gantrymq_console.access.sessions import Attempts, Sessions, network_of
+from gantrymq_console.access.users import NAME, TOKEN_PREFIX, Role, User, Users
 
 __all__ = ["Accounts", "LogInFailed", "ProxyUsers"]
 

@@ -3,14 +3,21 @@
 from __future__ import annotations
 
 import enum
-from typing import NamedTuple, Protocol, Self
+import hashlib
+import json
+import logging
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Final, NamedTuple, Protocol, Self
 
 import attrs
 from starlette.requests import Request
 
 from gantrymq.errors import ConfigError
-
-__all__ = ["Account", "Everyone", "Identities", "Role", "User", "Users"]
+from gantrymq.plugin.settings import HIDDEN
+from gantrymq.plugin.world import Files, World
+from gantrymq_console.access.passwords import Checker, is_digest
 
 
 class Role(enum.IntEnum):
@@ -115,3 +122,169 @@ def _by_program(request: Request) -> bool:
     kind = headers.get("content-type", "").partition(";")[0].strip().lower()
     is_bare = not any(name in ("origin", "referer", "cookie") or name.startswith("sec-fetch-") for name in headers)
     return bool(request.scope.get("gantrymq.api")) and kind == "application/json" and is_bare
+
+
+SECRET: Final = re.compile(
+    r"password|passwd|passphrase|secret|access_?key|token|credential|private_?key", re.IGNORECASE
+)
+
+
+def is_secret(key: str) -> bool:
+    """Return whether the setting *key* holds a secret, judged by its name."""
+    return SECRET.search(key) is not None
+
+
+def mask(key: str, value: str) -> str:
+    """Return *value*, or asterisks if *key* holds a secret that is set."""
+    return HIDDEN if value and is_secret(key) else value
+
+
+log = logging.getLogger(__name__)
+
+FILE: Final = "users.json"
+TOKEN_PREFIX: Final = "gmqc_"
+NAME: Final = re.compile(r"[A-Za-z0-9_.@-]{1,64}")
+RECHECK_S: Final = 1.0  # a change of the file is noticed within this time
+
+
+@attrs.frozen
+class StoredUser:
+    """A user in the file."""
+
+    role: Role
+    password: str = attrs.field(default="", repr=False)  # digest; empty: cannot log in with a password
+
+
+@attrs.frozen
+class StoredToken:
+    """An API token in the file."""
+
+    role: Role
+    digest: str = attrs.field(repr=False)  # SHA-256, in hexadecimal
+    until_ms: int  # wall time after which it is refused
+
+
+@attrs.frozen
+class UserTable:
+    """The content of the file."""
+
+    users: Mapping[str, StoredUser] = attrs.field(factory=dict)
+    tokens: Mapping[str, StoredToken] = attrs.field(factory=dict)
+
+    def with_password(self) -> list[str]:
+        """Return the names of users who can log in with a password."""
+        return [name for name, each in self.users.items() if each.password]
+
+
+def check_name(name: str) -> str:
+    """Return the name of a user or token. Raises ConfigError: it has other characters than names may have."""
+    if not NAME.fullmatch(name):
+        raise ConfigError(f"the name {name!r} is not 1 to 64 letters, digits, or characters of _ . @ -")
+    return name
+
+
+def read_users(files: Files, folder: Path) -> UserTable:
+    """Return the table in *folder*, empty if there is no file. Raises ConfigError: it cannot be used."""
+    path = folder / FILE
+    try:
+        given = json.loads(files.read(path))
+        if given["version"] != 1:
+            raise ValueError(f"version {given['version']}, expected 1")
+        return UserTable(
+            {check_name(name): _user(each) for name, each in given["users"].items()},
+            {check_name(name): _token(each) for name, each in given["tokens"].items()},
+        )
+    except FileNotFoundError:
+        return UserTable()
+    except OSError as problem:
+        raise ConfigError(f"{path}: {problem.strerror or problem}") from problem
+    except (ValueError, KeyError, TypeError, AttributeError) as problem:
+        raise ConfigError(f"{path} is not a file of users: {type(problem).__name__}: {problem}") from problem
+
+
+def write_users(files: Files, folder: Path, table: UserTable) -> None:
+    """Replace the file atomically. The caller's umask must be 077. Raises ConfigError: it cannot be written."""
+    document = {
+        "version": 1,
+        "users": {
+            name: {"role": each.role.word, "password": each.password} for name, each in sorted(table.users.items())
+        },
+        "tokens": {
+            name: {"role": each.role.word, "digest": each.digest, "until_ms": each.until_ms}
+            for name, each in sorted(table.tokens.items())
+        },
+    }
+    try:
+        files.make_dirs(folder)
+        files.replace(folder / FILE, json.dumps(document, indent=1).encode() + b"\n")
+    except OSError as problem:
+        raise ConfigError(f"{folder / FILE}: {problem.strerror or problem}") from problem
+
+
+def token_digest(token: str) -> str:
+    """Return the digest of a token that the file stores. A token is 256 random bits, so a fast digest is enough."""
+    return hashlib.sha256(token.encode("utf-8", "surrogatepass")).hexdigest()
+
+
+class FileUsers:
+    """Users and tokens of the file, for a running console."""
+
+    def __init__(self, world: World, folder: Path, checker: Checker) -> None:
+        """Read the file. Raises ConfigError: it cannot be used."""
+        self._world = world
+        self._folder = folder
+        self._checker = checker
+        self._state = self._stat()
+        self._checked_s = world.clock.monotonic()
+        self._take(read_users(world.files, folder))
+
+    @property
+    def table(self) -> UserTable:
+        """The content of the file now. While the file is unusable, no user is known."""
+        now_s = self._world.clock.monotonic()
+        if now_s - self._checked_s >= RECHECK_S:
+            self._checked_s = now_s
+            state = self._stat()
+            if state != self._state:
+                self._state = state
+                try:
+                    self._take(read_users(self._world.files, self._folder))
+                except ConfigError as problem:
+                    log.error("no user can log in: %s", problem)
+                    self._take(UserTable())
+        return self._table
+
+    async def account(self, name: str) -> Account | None:
+        """Return the role of a user, and a text that changes with the password."""
+        found = self.table.users.get(name)
+        return Account(found.role.word, token_digest(found.password)) if found is not None else None
+
+    async def verified(self, name: str, password: str) -> bool:
+        """Return whether the user exists and has this password. Raises TooBusy."""
+        found = self.table.users.get(name)
+        return await self._checker.matches(password, found.password if found is not None else "")
+
+    def user_of_token(self, token: str) -> User | None:
+        """Return the user of a token, or None if the token is unknown or has expired."""
+        name = self._tokens.get(token_digest(token)) if self.table else None
+        if name is None or self._table.tokens[name].until_ms <= self._world.clock.now_ms():
+            return None
+        return User(f"token:{name}", self._table.tokens[name].role, f"token:{name}", by_browser=False)
+
+    def _take(self, table: UserTable) -> None:
+        self._table = table
+        self._tokens = {each.digest: name for name, each in table.tokens.items()}
+
+    def _stat(self) -> Any:
+        return self._world.files.stat(self._folder / FILE)
+
+
+def _user(given: Any) -> StoredUser:
+    password = given["password"]
+    if password and not is_digest(password):
+        raise ValueError("a password that is not a digest")
+    return StoredUser(Role.of(given["role"]), password)
+
+
+def _token(given: Any) -> StoredToken:
+    return StoredToken(Role.of(given["role"]), str(given["digest"]), int(given["until_ms"]))

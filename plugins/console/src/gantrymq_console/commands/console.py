@@ -23,9 +23,7 @@ from gantrymq.plugin.commands import (
 )
 from gantrymq.plugin.model import parse_address
 from gantrymq.plugin.real_world import raise_descriptor_limit, real_world
-from gantrymq_console.commands.state import state_folder, state_option
-from gantrymq_console.commands.tokens import token
-from gantrymq_console.commands.users import ROLES, user
+from gantrymq_console.commands.users import ROLES, state_folder, state_option, token, user
 
 __all__ = ["console"]
 
@@ -129,9 +127,9 @@ console.add_command(token)
 
 
 async def _serve(namesrv: str, given: dict[str, Any], output: str) -> None:
-    from gantrymq_console.access.audit_file import FileAudit, lock_state
-    from gantrymq_console.access.setup import EntranceOptions, entrance
-    from gantrymq_console.data.alerts import Thresholds
+    from gantrymq_console.access.audit import FileAudit, lock_state
+    from gantrymq_console.access.exposure import EntranceOptions, entrance
+    from gantrymq_console.data.attention import Thresholds
     from gantrymq_console.running import RunningConsole
     from gantrymq_console.web.webhook import Webhook
 

@@ -1,23 +1,97 @@
-"""``gantrymq console user``: the users of a console."""
+"""``gantrymq console user`` and ``token``: the users and API tokens of a console, in the folder of its state."""
 
 from __future__ import annotations
 
 import os
+import secrets
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from pathlib import Path
 
 import attrs
 import click
 
 from gantrymq.errors import ConfigError
-from gantrymq.plugin.commands import CommandGroup, output_option, print_json, print_table, say
-from gantrymq.plugin.real_world import RealFiles
-from gantrymq_console.access import user_file
+from gantrymq.plugin.commands import Command, CommandGroup, FilledPath, output_option, print_json, print_table, say
+from gantrymq.plugin.real_world import RealClock, RealFiles
+from gantrymq.plugin.settings import NO_HOME, home_folder
 from gantrymq_console.access.passwords import digest_of
-from gantrymq_console.access.user_file import StoredUser, UserTable, check_name
-from gantrymq_console.access.users import Role
-from gantrymq_console.commands.state import changed_table, state_folder, state_option
+from gantrymq_console.access.users import (
+    TOKEN_PREFIX,
+    Role,
+    StoredToken,
+    StoredUser,
+    UserTable,
+    check_name,
+    read_users,
+    token_digest,
+    write_users,
+)
 
-__all__ = ["ROLES", "user"]
+
+def state_option(command: Command) -> Command:
+    """Add ``--state``; the command receives ``state``, for `state_folder`. It may also come before a subcommand."""
+    return click.option(
+        "--state",
+        type=FilledPath(file_okay=False),
+        metavar="DIR",
+        callback=_or_of_group,
+        help="Folder of users and audit log; by default gantrymq/console in $XDG_STATE_HOME or ~/.local/state.",
+    )(command)
+
+
+def _or_of_group(ctx: click.Context, _option: click.Parameter, given: str | None) -> str | None:
+    group = ctx.parent
+    while given is None and group is not None:
+        given, group = group.params.get("state"), group.parent
+    return given
+
+
+def state_folder(given: str | None) -> Path:
+    """Return the folder that --state names, or the default. Raises ConfigError: there is no home folder."""
+    if given is not None:
+        return Path(given)
+    home = os.environ.get("XDG_STATE_HOME", "")
+    if Path(home).is_absolute():
+        return Path(home) / "gantrymq" / "console"
+    user = home_folder()
+    if user is None:
+        raise ConfigError(f"the folder of users and audit log has no default because {NO_HOME}; --state DIR sets it")
+    return user / ".local" / "state" / "gantrymq" / "console"
+
+
+@contextmanager
+def changed_table(state: str | None) -> Iterator[Table]:
+    """Lock the folder, read the table, and write it at the end. Raises ConfigError."""
+    folder, files = state_folder(state), RealFiles()
+    before = os.umask(0o077)
+    try:
+        try:
+            files.make_dirs(folder)
+            lock = files.lock_folder(folder)
+        except OSError as problem:
+            raise ConfigError(f"{folder}: {problem.strerror or problem}") from problem
+        if lock is None:
+            raise ConfigError(f"{folder}: another command is changing the users; try again")
+        try:
+            table = Table(read_users(files, folder))
+            yield table
+            write_users(files, folder, table.content)
+        finally:
+            lock.release()
+    finally:
+        os.umask(before)
+
+
+class Table:
+    """Users and tokens while a command changes them."""
+
+    def __init__(self, content: UserTable) -> None:
+        self.before = content
+        self.content = content
+
 
 ROLES = [each.word for each in Role]
 PASSWORD = "GANTRYMQ_CONSOLE_PASSWORD"
@@ -44,12 +118,12 @@ def user() -> None:
     """
 
 
-@user.command()
+@user.command("add")
 @click.argument("name")
 @role_option
 @click.option("--no-password", is_flag=True, help="For a user whom a trusted proxy names (--user-header).")
 @state_option
-def add(name: str, role: str, no_password: bool, state: str | None) -> None:
+def add_user(name: str, role: str, no_password: bool, state: str | None) -> None:
     """Add a user, or change the role of one.
 
     The password is read from $GANTRYMQ_CONSOLE_PASSWORD or, without it, asked for on a terminal or read from the first
@@ -70,10 +144,10 @@ def add(name: str, role: str, no_password: bool, state: str | None) -> None:
         say(FIRST)
 
 
-@user.command()
+@user.command("password")
 @click.argument("name")
 @state_option
-def password(name: str, state: str | None) -> None:
+def set_password(name: str, state: str | None) -> None:
     """Set a new password, read as for add. It ends the user's sessions."""
     with changed_table(state) as table:
         known = table.content.users.get(name)
@@ -87,25 +161,20 @@ def password(name: str, state: str | None) -> None:
         say(FIRST)
 
 
-@user.command()
+@user.command("remove")
 @click.argument("name")
 @state_option
-def remove(name: str, state: str | None) -> None:
+def remove_user(name: str, state: str | None) -> None:
     """Remove a user. It ends the user's sessions."""
-    with changed_table(state) as table:
-        users = dict(table.content.users)
-        if users.pop(name, None) is None:
-            raise ConfigError(f"there is no user {name}; see `gantrymq console user list`")
-        table.content = attrs.evolve(table.content, users=users)
-    say(f"user {name} removed")
+    _remove("user", name, state)
 
 
 @user.command("list")
 @state_option
 @output_option
-def list_(state: str | None, output: str) -> None:
+def list_users(state: str | None, output: str) -> None:
     """List the users and their roles."""
-    users = user_file.read(RealFiles(), state_folder(state)).users
+    users = read_users(RealFiles(), state_folder(state)).users
     if output == "json":
         rows = [{"name": name, "role": each.role.word, "password": bool(each.password)} for name, each in users.items()]
         print_json(rows)
@@ -114,6 +183,16 @@ def list_(state: str | None, output: str) -> None:
         print_table(("NAME", "ROLE", "PASSWORD"), rows_of_text)
     else:
         say(f"no users in {state_folder(state)}; add one with `gantrymq console user add NAME --role admin`")
+
+
+def _remove(kind: str, name: str, state: str | None) -> None:
+    """Remove a user or token, a *kind* of entry."""
+    with changed_table(state) as table:
+        entries = dict(getattr(table.content, f"{kind}s"))
+        if entries.pop(name, None) is None:
+            raise ConfigError(f"there is no {kind} {name}; see `gantrymq console {kind} list`")
+        table.content = attrs.evolve(table.content, **{f"{kind}s": entries})
+    say(f"{kind} {name} removed")
 
 
 def _first_password(before: UserTable, after: UserTable) -> bool:
@@ -130,3 +209,67 @@ def _password() -> str:
     if not LEAST_CHARS <= len(given) <= MOST_CHARS:
         raise ConfigError(f"the password has {len(given)} characters; it needs {LEAST_CHARS} to {MOST_CHARS}")
     return given
+
+
+DAY_MS = 86_400_000
+
+
+@click.group(cls=CommandGroup)
+def token() -> None:
+    """Add, list and remove API tokens, which scripts send as `Authorization: Bearer TOKEN`.
+
+    A running console with the same --state notices changes within a second.
+    """
+
+
+@token.command("add")
+@click.argument("name")
+@role_option
+@click.option(
+    "--days", type=click.IntRange(1, 3650), default=90, show_default=True, help="How long the token is accepted."
+)
+@state_option
+@output_option
+def add_token(name: str, role: str, days: int, state: str | None, output: str) -> None:
+    """Add a token and print it. It cannot be shown again."""
+    check_name(name)
+    made = TOKEN_PREFIX + secrets.token_urlsafe(32)
+    until_ms = RealClock().now_ms() + days * DAY_MS
+    with changed_table(state) as table:
+        if name in table.content.tokens:
+            raise ConfigError(f"there is a token {name}; remove it first, or choose another name")
+        stored = StoredToken(Role.of(role), token_digest(made), until_ms)
+        table.content = attrs.evolve(table.content, tokens={**table.content.tokens, name: stored})
+    if output == "json":
+        print_json({"name": name, "role": role, "until_ms": until_ms, "token": made})
+    else:
+        say(f"token {name}: {role} until {_date(until_ms)}")
+        click.echo(made)
+
+
+@token.command("remove")
+@click.argument("name")
+@state_option
+def remove_token(name: str, state: str | None) -> None:
+    """Remove a token."""
+    _remove("token", name, state)
+
+
+@token.command("list")
+@state_option
+@output_option
+def list_tokens(state: str | None, output: str) -> None:
+    """List the tokens, their roles and ends."""
+    tokens = read_users(RealFiles(), state_folder(state)).tokens
+    if output == "json":
+        print_json([{"name": name, "role": each.role.word, "until_ms": each.until_ms} for name, each in tokens.items()])
+    elif tokens:
+        print_table(
+            ("NAME", "ROLE", "UNTIL"), [(name, each.role.word, _date(each.until_ms)) for name, each in tokens.items()]
+        )
+    else:
+        say("no tokens; add one with `gantrymq console token add NAME --role viewer`")
+
+
+def _date(ms: int) -> str:
+    return f"{datetime.fromtimestamp(ms / 1000, UTC):%Y-%m-%d %H:%M} UTC"

@@ -17,14 +17,23 @@ from gantrymq.client.admin import GroupClient, RequestNotServed
 from gantrymq.plugin.world import monotonic_ms
 from gantrymq_admin.asking import Asking
 from gantrymq_admin.summaries import MAX_ROWS, ConnectionSummary, connection_summaries
-from gantrymq_console.data.cluster import Cluster
+from gantrymq_console.data.cluster import Cluster, readers_of
 from gantrymq_console.data.groups import groups_at
-from gantrymq_console.data.routes import readers_of
 from gantrymq_console.data.table import FEW, BrokerTable
-from gantrymq_console.data.versions import version_name
 from gantrymq_console.web.values import Long
 
-__all__ = ["ROLES", "SORTS", "ClientList", "ClientPage", "client_list", "client_page"]
+FIRST: Final = 212  # 4.0.0-SNAPSHOT
+LAST: Final = 611  # 5.9.9
+
+
+def version_name(number: int) -> str:
+    """Return the name of a version, such as ``5.3.3`` for 479; the number itself if it is none of RocketMQ 4 and 5."""
+    if not FIRST <= number <= LAST:
+        return str(number)
+    place, released = divmod(number - FIRST, 2)
+    major, rest = divmod(place, 100)
+    return f"{major + 4}.{rest // 10}.{rest % 10}" + ("" if released else "-SNAPSHOT")
+
 
 AGE_S: Final = 10.0
 ROLES: Final = ("all", "consumer", "producer")

@@ -14,11 +14,11 @@ from typing import Any, Final, Generic, TypeVar, cast
 import attrs
 
 from gantrymq.client import Admin, Client, Reader
-from gantrymq.client.routing.routes import BrokerAddresses
+from gantrymq.client.routing.routes import BrokerAddresses, TopicRoute
+from gantrymq.errors import NoRoute
 from gantrymq.plugin.world import World, monotonic_ms
-from gantrymq_admin.asking import UNKNOWN_ADDRESS, retrieve
-
-__all__ = ["HEAD_BYTES", "Aged", "BrokerAddress", "Cluster"]
+from gantrymq_admin.asking import UNKNOWN_ADDRESS, Asking, Missing, retrieve
+from gantrymq_admin.slaves import asked_slave
 
 READER_GROUP: Final = "TOOLS_CONSUMER"  # group that exists on every broker
 HEAD_BYTES: Final = 64 * 1024  # of a body that are decompressed for lists
@@ -230,3 +230,55 @@ class Cluster:
 
 def _failed(task: asyncio.Task[Any]) -> bool:
     return task.cancelled() or task.exception() is not None
+
+
+AS_OF_AGE_S: Final = 5.0
+AS_OF_SHARE: Final = 0.3  # of the time of a page
+GONE: Final = "not registered at the name servers any more"
+
+
+class RouteUnknown(NoRoute):
+    """No name server knows the topic, but a broker that may have it is gone."""
+
+
+async def route_of(cluster: Cluster, asking: Asking, topic: str) -> TopicRoute:
+    """Return the route of a topic; masters that are gone and not in it are added to `Asking.missing`.
+
+    Raises:
+        RouteUnknown: no name server knows the topic, and a broker is gone.
+        NoRoute: no name server knows the topic.
+        ClientError: no name server answers.
+    """
+    try:
+        route = await asking.needed(cluster.admin.route(topic))
+    except NoRoute as problem:
+        gone = await note_gone(cluster, asking)
+        if not gone:
+            raise
+        raise RouteUnknown(f"{problem}; unknown: {', '.join(gone)} is {GONE}") from problem
+    await note_gone(cluster, asking, {each.name for each in route.brokers})
+    return route
+
+
+async def readers_of(cluster: Cluster, asking: Asking) -> dict[str, str]:
+    """Return `Cluster.readers`; how old the answers of slaves are is added to `Asking.missing`.
+
+    Raises:
+        ClientError: no name server answers.
+    """
+    readers = await asking.needed(cluster.readers())
+    slaves = {
+        name: cluster.shared(("slave", address), AS_OF_AGE_S, partial(asked_slave, cluster.admin, name, address))
+        for name, address in (await cluster.slaves_asked()).items()
+    }
+    for name, slave in (await asking.all(slaves, AS_OF_SHARE)).items():
+        asking.missing.append(Missing(name, "slave", slave.value.sentence))
+    return readers
+
+
+async def note_gone(cluster: Cluster, asking: Asking, but: set[str] | None = None) -> list[str]:
+    """Add the masters that are gone to `Asking.missing`, but not *but*, and return their names."""
+    gone = sorted((await asking.needed(cluster.gone())).keys() - (but or set()))
+    known = {each.what for each in asking.missing}
+    asking.missing += [Missing(name, "gone", GONE) for name in gone if name not in known]
+    return gone

@@ -17,8 +17,7 @@ from gantrymq.plugin.remoting import ResponseCode
 from gantrymq_admin.asking import Asking, or_none
 from gantrymq_admin.explanations import GroupExplanation, QueueExplanation, explain_group, without_topics_of_others
 from gantrymq_admin.progress import is_broadcasting, oldest_age, queues_of_group
-from gantrymq_console.data.cluster import Cluster
-from gantrymq_console.data.routes import readers_of
+from gantrymq_console.data.cluster import Cluster, readers_of
 from gantrymq_console.web.values import Long
 
 __all__ = [

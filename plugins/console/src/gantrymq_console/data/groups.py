@@ -14,8 +14,7 @@ from gantrymq.plugin.model import GroupConfig
 from gantrymq_admin.asking import Asking
 from gantrymq_admin.progress import MOST_TOPICS, ages_of, is_broadcasting, lag_sum, oldest_age, progress_of
 from gantrymq_admin.summaries import MAX_ROWS, group_column, group_summaries
-from gantrymq_console.data.cluster import Cluster
-from gantrymq_console.data.routes import readers_of
+from gantrymq_console.data.cluster import Cluster, readers_of
 from gantrymq_console.data.table import (
     FEW,
     Column,

@@ -10,11 +10,10 @@ from gantrymq.client.admin import RunningInfo
 from gantrymq.errors import ClientError, ConsumerNotOnline
 from gantrymq.plugin.model import Value
 from gantrymq_admin.asking import Asking
-from gantrymq_console.access.masking import mask
-from gantrymq_console.data.cluster import Cluster
+from gantrymq_console.access.users import mask
+from gantrymq_console.data.clients import version_name
+from gantrymq_console.data.cluster import Cluster, readers_of
 from gantrymq_console.data.group import GroupFacts, GroupHead, head_of
-from gantrymq_console.data.routes import readers_of
-from gantrymq_console.data.versions import version_name
 from gantrymq_console.web.values import Long
 
 __all__ = ["GroupMembers", "MemberState", "member_state", "members_of"]

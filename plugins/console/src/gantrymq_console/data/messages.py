@@ -17,8 +17,7 @@ from gantrymq.plugin.model import ALL, TAG, MessageQueue, format_address, is_off
 from gantrymq.plugin.names import DLQ_PREFIX, HALF_TOPIC, RETRY_PREFIX, SCHEDULE_TOPIC, TIMER_TOPIC
 from gantrymq.plugin.remoting import ResponseCode
 from gantrymq_admin.asking import Asking
-from gantrymq_console.data.cluster import HEAD_BYTES, BrokerAddress, Cluster
-from gantrymq_console.data.routes import route_of
+from gantrymq_console.data.cluster import HEAD_BYTES, BrokerAddress, Cluster, route_of
 from gantrymq_console.web.values import Long
 
 __all__ = [

@@ -17,8 +17,7 @@ from gantrymq.plugin.remoting import ResponseCode
 from gantrymq_admin.asking import Asking, or_none
 from gantrymq_admin.pending import MAX_PAGE, PendingMessage, PendingPage, pending_page
 from gantrymq_admin.transactions import HalfMessage, TransactionPage, list_transactions
-from gantrymq_console.data.cluster import Cluster
-from gantrymq_console.data.routes import readers_of
+from gantrymq_console.data.cluster import Cluster, readers_of
 from gantrymq_console.web.values import Long
 
 __all__ = [

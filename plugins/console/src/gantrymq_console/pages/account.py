@@ -1,14 +1,100 @@
-"""The visitor's own account: name, role, sessions; log out here or everywhere."""
+"""The visitor's account, the audit log, and the versions and licenses of the console's parts."""
 
 from __future__ import annotations
 
-import attrs
+import platform
+import tomllib
+from collections.abc import Mapping
+from functools import cache, partial
+from importlib.metadata import version
+from importlib.resources import files
+from typing import Final, cast
 
+import attrs
+from starlette.responses import Response, StreamingResponse
+
+from gantrymq.client.admin import RequestNotServed
+from gantrymq.errors import BrokerRefused
+from gantrymq.plugin.remoting import RequestCode
+from gantrymq_admin.asking import Asking
+from gantrymq_console.access.audit import Entry
 from gantrymq_console.access.users import Role
-from gantrymq_console.web.pages import Action, Confirm, Form, Outcome, Page, Part, View
+from gantrymq_console.data.cluster import Cluster
+from gantrymq_console.web.pages import Action, Confirm, Download, Form, Outcome, Page, Part, View
+from gantrymq_console.web.values import Long
 from gantrymq_console.web.visit import Visit
 
-__all__ = ["PART"]
+
+@attrs.frozen
+class VendoredFile:
+    """One file."""
+
+    name: str
+    package: str  # at npm
+    version: str
+    path: str  # in the package
+    license: str
+    license_file: str
+    sha256: str
+
+
+@cache
+def vendored() -> tuple[VendoredFile, ...]:
+    """Return all files."""
+    text = files("gantrymq_console").joinpath("static", "vendor", "VENDORED.toml").read_text("utf-8")
+    return tuple(VendoredFile(**each) for each in tomllib.loads(text)["file"])
+
+
+PROBED_AGE_S: Final = 600.0
+REQUESTS: Final = {
+    "explain": 65021,
+    "figures": 65022,
+    "groups": 65023,
+    "connections": 65024,
+    "topics": 65025,
+    "settings": 65026,
+    "pending": 65001,
+    "transactions": 65011,
+}
+"""Requests of GantryMQ's own that change nothing, by the word of their text."""
+PACKAGES: Final = ("gantrymq", "gantrymq-console", "gantrymq-admin", "starlette", "uvicorn", "h11", "Jinja2")
+
+
+@attrs.frozen
+class AboutPage:
+    """Versions, requests and licenses."""
+
+    versions: Mapping[str, str]
+    requests: Mapping[str, int]  # word to code
+    served: Mapping[str, Mapping[str, bool]]  # by broker name, then word
+    vendored: tuple[VendoredFile, ...]
+
+
+async def about(visit: Visit) -> View:
+    """Show the versions of the console's parts and the capabilities of brokers."""
+    asking = Asking(visit.console.world.clock)
+    masters = await asking.one("brokers", visit.cluster.masters()) or {}
+    probes = {
+        name: visit.cluster.shared(("served", at), PROBED_AGE_S, partial(_served, visit.cluster, at))
+        for name, at in masters.items()
+    }
+    served = {name: each.value for name, each in (await asking.all(probes)).items()}
+    versions = {"Python": platform.python_version(), **{name: version(name) for name in PACKAGES}}
+    return View("about.html", AboutPage(versions, REQUESTS, served, vendored()), "", asking.missing)
+
+
+async def _served(cluster: Cluster, address: str) -> dict[str, bool]:
+    """Return which requests a broker serves; a refusal for another reason than an unknown code counts as served."""
+    found = {}
+    for word, code in REQUESTS.items():
+        try:
+            await cluster.admin.request(address, cast("RequestCode", code))
+            found[word] = True
+        except RequestNotServed:
+            found[word] = False
+        except BrokerRefused:
+            found[word] = True
+    return found
 
 
 @attrs.frozen
@@ -35,8 +121,36 @@ async def log_out(visit: Visit, form: Form) -> Outcome:
     return Outcome("account.logged_out")
 
 
+@attrs.frozen
+class AuditPage:
+    """A page of the log, the newest first."""
+
+    filter: str
+    start: int
+    total: Long
+    entries: tuple[Entry, ...]
+
+
+async def audit_page(visit: Visit) -> View:
+    """Show a page of the entries that contain the filter."""
+    wanted = visit.text("filter")
+    found, total = await visit.console.audit.find(wanted, visit.start, visit.rows)
+    return View("audit.html", AuditPage(wanted, visit.start, Long(total), tuple(found)))
+
+
+async def export_audit(visit: Visit) -> Response:
+    """Return the whole log as lines of JSON."""
+    headers = {"Content-Disposition": 'attachment; filename="audit.jsonl"'}
+    return StreamingResponse(visit.console.audit.lines(), media_type="application/octet-stream", headers=headers)
+
+
 PART = Part(
     "account",
-    pages=(Page("/account", "account.title", Role.VIEWER, account, refresh_s=None),),
+    pages=(
+        Page("/about", "about.title", Role.VIEWER, about, None),
+        Page("/account", "account.title", Role.VIEWER, account, refresh_s=None),
+        Page("/audit", "audit.title", Role.VIEWER, audit_page, nav="audit"),
+    ),
     actions=(Action("/logout", "account.log_out", Role.VIEWER, log_out, confirm=Confirm.NONE, fields=("everywhere",)),),
+    downloads=(Download("/audit/export", "audit.export", Role.ADMIN, export_audit),),
 )

@@ -11,8 +11,17 @@ from gantrymq_admin.asking import Asking
 from gantrymq_admin.elected import forget_broker
 from gantrymq_admin.figures import Figure
 from gantrymq_console.access.users import Role
-from gantrymq_console.data.brokers import BrokerState, accepts_sends, figures_of, overview, runtime_info, state_of
-from gantrymq_console.data.copies import CopyRow, copies_of_name, elected_set
+from gantrymq_console.data.brokers import (
+    BrokerState,
+    CopyRow,
+    accepts_sends,
+    copies_of_name,
+    elected_set,
+    figures_of,
+    overview,
+    runtime_info,
+    state_of,
+)
 from gantrymq_console.pages import broker_settings
 from gantrymq_console.pages.broker_settings import named
 from gantrymq_console.web.pages import Action, BadInput, Form, Outcome, Page, Part, Preview, View

@@ -1,19 +1,273 @@
-"""Consumer groups: the list, and one group with findings, queues, members and settings."""
+"""Consumer groups: the list, one group with findings, queues, members and settings, and changes except of offsets."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+from functools import partial
 from shlex import quote
 from typing import Final
 
+import attrs
+
 from gantrymq.errors import GroupNotExist
+from gantrymq.plugin import names
+from gantrymq.plugin.model import GroupConfig
 from gantrymq_admin.asking import Asking
 from gantrymq_console.access.users import Role
 from gantrymq_console.data import group, groups, members
-from gantrymq_console.pages import group_changes, group_offsets
-from gantrymq_console.web.pages import Forbidden, NotFound, Page, Part, View
+from gantrymq_console.data.group import GroupFacts, GroupHead, head_of
+from gantrymq_console.data.groups import forget_groups, is_system
+from gantrymq_console.data.topic import masters_of
+from gantrymq_console.pages import group_offsets
+from gantrymq_console.web.pages import (
+    Action,
+    BadInput,
+    Confirm,
+    Forbidden,
+    NotFound,
+    Outcome,
+    Page,
+    Part,
+    Preview,
+    View,
+    outcome_of,
+)
 from gantrymq_console.web.visit import Visit
 
-__all__ = ["PART"]
+FIELDS: Final = (
+    "retry_max_times",
+    "retry_queues",
+    "consume_enable",
+    "consume_broadcast_enable",
+    "consume_message_orderly",
+)
+"""Names of the form of a group's settings."""
+
+
+Form = Mapping[str, str]
+Changes = tuple[tuple[str, str, str], ...]  # setting, old and new value
+
+
+@attrs.frozen
+class NewGroup:
+    """The form of a new group."""
+
+    clusters: tuple[str, ...]
+    name: str
+    config: GroupConfig
+
+
+@attrs.frozen
+class BrokerConfig:
+    """The settings of a group at one broker."""
+
+    broker: str
+    config: GroupConfig
+
+
+@attrs.frozen
+class GroupSettings:
+    """The tab with the settings."""
+
+    head: GroupHead
+    brokers: tuple[BrokerConfig, ...]
+
+
+@attrs.frozen
+class GroupChange:
+    """A change of a group, by broker name."""
+
+    group: str
+    new: bool
+    brokers: tuple[tuple[str, Changes], ...]
+    members: int | None
+    lag: int | None
+    stops: bool  # whether it stops consumption
+    gone: tuple[str, ...] = ()  # brokers that the change does not reach
+
+
+@attrs.frozen
+class GroupDeletion:
+    """The end of a group."""
+
+    group: str
+    members: int | None
+    lag: int | None
+    brokers: tuple[str, ...]
+    clean_offsets: bool
+    gone: tuple[str, ...] = ()  # brokers that the deletion does not reach
+
+
+def settings_of(facts: GroupFacts) -> GroupSettings:
+    """Return the settings of a group."""
+    found = tuple(
+        BrokerConfig(broker, part.config) for broker, part in facts.brokers.items() if part.config is not None
+    )
+    return GroupSettings(head_of(facts), found)
+
+
+async def new(visit: Visit) -> View:
+    """Show the form of a new group."""
+    brokers = await Asking(visit.console.world.clock).needed(visit.cluster.brokers())
+    clusters = tuple(sorted({each.cluster for each in brokers}))
+    return View("group_new.html", NewGroup(clusters, visit.text("name"), GroupConfig("")))
+
+
+async def _preview_new(visit: Visit, form: Form) -> Preview:
+    config = _config(form, GroupConfig(form.get("group", "").strip()))
+    names.check_group(config.name)
+    masters = await masters_of(visit.cluster, form.get("cluster", ""))
+    for address in masters.values():
+        if config.name in await visit.cluster.admin.groups(address):
+            raise BadInput("groups.exists", group=config.name)
+    changes = tuple((key, "", value) for key, value in _shown(config).items())
+    data = GroupChange(config.name, True, tuple((name, changes) for name in masters), None, None, False)
+    return Preview("group_change.html", data, _command(config), config.name, "creates the group")
+
+
+async def _create(visit: Visit, form: Form) -> Outcome:
+    config = _config(form, GroupConfig(form.get("group", "").strip()))
+    for address in (await masters_of(visit.cluster, form.get("cluster", ""))).values():
+        await visit.cluster.admin.create_group(address, config)
+    await forget_groups(visit.cluster, config.name)
+    return Outcome("groups.created", {"group": config.name}, f"groups/{config.name}")
+
+
+async def _preview_change(change: str, visit: Visit, form: Form) -> Preview:
+    facts, gone = await _facts_to_change(visit)
+    brokers: list[tuple[str, Changes]] = []
+    for broker, part in facts.brokers.items():
+        if part.config is not None:
+            old, wanted = _shown(part.config), _shown(_wanted(change, form, part.config))
+            brokers.append((broker, tuple((key, old[key], new) for key, new in wanted.items() if new != old[key])))
+    if not any(each for _, each in brokers):
+        raise BadInput("groups.nothing_changes")
+    head = head_of(facts)
+    stops = any(pair == ("consume_enable", "true", "false") for _, each in brokers for pair in each)
+    data = GroupChange(facts.name, False, tuple(brokers), head.members, head.lag, stops, gone)
+    told = ", ".join(f"{key} {old} -> {value}" for _, each in brokers[:1] for key, old, value in each)
+    wanted_config = _wanted(change, form, next(part.config for part in facts.brokers.values() if part.config))
+    return Preview("group_change.html", data, _command(wanted_config), facts.name, told, steady=[brokers, gone])
+
+
+async def _change(change: str, visit: Visit, form: Form) -> Outcome:
+    (facts, gone), masters = await _facts_to_change(visit), await visit.cluster.masters()
+    for broker, part in facts.brokers.items():
+        if part.config is not None and broker in masters:
+            wanted = attrs.evolve(_wanted(change, form, part.config), attributes={})  # no value changes
+            await visit.cluster.admin.create_group(masters[broker], wanted)
+    await forget_groups(visit.cluster, facts.name)
+    key = {"settings": "groups.changed", "stop": "groups.stopped", "allow": "groups.allowed"}[change]
+    return outcome_of(key, "group", facts.name, f"groups/{facts.name}/settings", gone)
+
+
+async def _preview_deletion(visit: Visit, form: Form) -> Preview:
+    facts, gone = await _facts_to_change(visit)
+    head, clean = head_of(facts), form.get("clean_offsets") == "on"
+    data = GroupDeletion(facts.name, head.members, head.lag, tuple(facts.brokers), clean, gone)
+    command = f"group delete {quote(facts.name)}" + (" --clean-offsets" if clean else "")
+    change = "deletes the group and its offsets" if clean else "deletes the group"
+    return Preview("group_delete.html", data, command, facts.name, change, steady=[head.members, clean, gone])
+
+
+async def _delete(visit: Visit, form: Form) -> Outcome:
+    name, masters = visit.names["group"], await visit.cluster.masters()
+    facts, gone = await _facts_to_change(visit)
+    for broker in facts.brokers:
+        await visit.cluster.admin.delete_group(masters[broker], name, clean_offsets=form.get("clean_offsets") == "on")
+    await forget_groups(visit.cluster, name)
+    return outcome_of("groups.deleted", "group", name, "groups", gone)
+
+
+def _changing(change: str, path: str, fields: Sequence[str] = ()) -> Action:
+    title = {"settings": "groups.change", "stop": "groups.stop", "allow": "groups.allow"}[change]
+    return Action(path, title, Role.OPERATOR, partial(_change, change), partial(_preview_change, change), fields=fields)
+
+
+ACTIONS: Final = (
+    Action("/new/group", "groups.create", Role.OPERATOR, _create, _preview_new, fields=("group", "cluster", *FIELDS)),
+    _changing("settings", "/groups/{group}/settings", FIELDS),
+    _changing("stop", "/groups/{group}/stop"),
+    _changing("allow", "/groups/{group}/allow"),
+    Action(
+        "/groups/{group}/delete",
+        "groups.delete",
+        Role.ADMIN,
+        _delete,
+        _preview_deletion,
+        Confirm.TYPE_NAME,
+        ("clean_offsets",),
+    ),
+)
+
+
+async def _facts_to_change(visit: Visit) -> tuple[GroupFacts, tuple[str, ...]]:
+    """Return the facts of the group of the address, which must not be a system group, and the missing brokers.
+
+    Raises:
+        NotFound, BadInput: there is no such group, or it is a system group, or a registered broker does not answer, or
+            none has it while one is gone.
+    """
+    name, asking = visit.names["group"], Asking(visit.console.world.clock)
+    if is_system(name):
+        raise BadInput("groups.system_stays", group=name)
+    facts = await _facts(visit, asking)
+    silent, gone = [each.what for each in asking.missing], await visit.cluster.gone()
+    if silent and (not facts.brokers or any(each not in gone for each in silent)):
+        raise BadInput("groups.not_all_answer", brokers=", ".join(silent))
+    return facts, tuple(silent)
+
+
+def _wanted(change: str, form: Form, config: GroupConfig) -> GroupConfig:
+    if change == "settings":
+        return _config(form, config)
+    return attrs.evolve(config, consume_enable=change == "allow")
+
+
+def _config(form: Form, config: GroupConfig) -> GroupConfig:
+    """Return *config* with the fields of a form. Raises BadInput: a field cannot be used."""
+    return attrs.evolve(
+        config,
+        retry_max_times=_number(form, "retry_max_times", 16, -1, 2**31 - 1),
+        retry_queues=_number(form, "retry_queues", 1, 0, 65_535),
+        consume_enable=form.get("consume_enable") == "on",
+        consume_broadcast_enable=form.get("consume_broadcast_enable") == "on",
+        consume_message_orderly=form.get("consume_message_orderly") == "on",
+    )
+
+
+def _number(form: Form, name: str, default: int, least: int, most: int) -> int:
+    text = form.get(name, "").strip()
+    if not text:
+        return default
+    digits = text.removeprefix("-")
+    if not (digits.isascii() and digits.isdecimal() and least <= int(text[:20]) <= most):
+        raise BadInput("common.not_a_number", name=name, value=text[:40], least=least, most=most)
+    return int(text)
+
+
+def _shown(config: GroupConfig) -> dict[str, str]:
+    def flag(value: bool) -> str:
+        return "true" if value else "false"
+
+    return {
+        "consume_enable": flag(config.consume_enable),
+        "consume_broadcast_enable": flag(config.consume_broadcast_enable),
+        "consume_message_orderly": flag(config.consume_message_orderly),
+        "retry_max_times": str(config.retry_max_times),
+        "retry_queues": str(config.retry_queues),
+    }
+
+
+def _command(config: GroupConfig) -> str:
+    consume = "--consume" if config.consume_enable else "--no-consume"
+    broadcast = "--broadcast" if config.consume_broadcast_enable else "--no-broadcast"
+    orderly = " --orderly" if config.consume_message_orderly else ""
+    return (
+        f"group create {quote(config.name)} {consume} {broadcast}{orderly} -q {config.retry_queues} "
+        f"-r {config.retry_max_times}"
+    )
+
 
 NAV: Final = "groups"
 
@@ -66,7 +320,7 @@ async def member(visit: Visit) -> View:
 async def settings(visit: Visit) -> View:
     """Show the settings of a group at each broker, with forms to change and to delete it."""
     asking, name = Asking(visit.console.world.clock), visit.names["group"]
-    data = group_changes.settings_of(await _facts(visit, asking))
+    data = settings_of(await _facts(visit, asking))
     return View("group_settings.html", data, "group list", asking.missing, title=name)
 
 
@@ -90,7 +344,7 @@ PART = Part(
     "groups",
     pages=(
         Page("/groups", "groups.title", Role.VIEWER, group_list, nav=NAV),
-        Page("/new/group", "groups.new", Role.OPERATOR, group_changes.new, refresh_s=None, nav=NAV),
+        Page("/new/group", "groups.new", Role.OPERATOR, new, refresh_s=None, nav=NAV),
         Page("/groups/{group}", "groups.overview_title", Role.VIEWER, overview, nav=NAV),
         Page("/groups/{group}/queues", "groups.queues_title", Role.VIEWER, queues, nav=NAV),
         Page("/groups/{group}/members", "groups.members_title", Role.VIEWER, group_members, nav=NAV),
@@ -98,5 +352,8 @@ PART = Part(
         Page("/groups/{group}/offsets", "groups.offsets_title", Role.OPERATOR, offsets, refresh_s=None, nav=NAV),
         Page("/groups/{group}/settings", "groups.settings_title", Role.VIEWER, settings, refresh_s=None, nav=NAV),
     ),
-    actions=(*group_changes.ACTIONS, *group_offsets.ACTIONS),
+    actions=(
+        *ACTIONS,
+        *group_offsets.ACTIONS,
+    ),
 )

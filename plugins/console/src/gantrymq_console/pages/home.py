@@ -1,14 +1,19 @@
-"""The home page: problems, rates, the groups furthest behind, disks."""
+"""The home page, the last hour of a subject, and the connected clients.
+
+Charts get their numbers from the JSON twin of the history.
+"""
 
 from __future__ import annotations
 
+from shlex import quote
+
 from gantrymq_admin.asking import Asking
 from gantrymq_console.access.users import Role
+from gantrymq_console.data import clients
 from gantrymq_console.data.attention import attention
-from gantrymq_console.web.pages import Page, Part, View
+from gantrymq_console.data.history import KINDS
+from gantrymq_console.web.pages import NotFound, Page, Part, View
 from gantrymq_console.web.visit import Visit
-
-__all__ = ["PART"]
 
 
 async def home(visit: Visit) -> View:
@@ -19,4 +24,40 @@ async def home(visit: Visit) -> View:
     return View("home.html", found.value, "status", found.value.missing, found.as_of_ms)
 
 
-PART = Part("home", pages=(Page("/", "home.title", Role.VIEWER, home, nav="home"),))
+async def history_page(visit: Visit) -> View:
+    """Show the history of the subject that the parameters name."""
+    data = visit.console.history.look(visit.choice("kind", tuple(KINDS)), visit.text("name")[:255])
+    return View("history.html", data, title=data.name)
+
+
+async def client_list(visit: Visit) -> View:
+    """Show a page of the clients whose id, address or group contains the filter."""
+    asking = Asking(visit.console.world.clock)
+    role, sort = visit.choice("role", clients.ROLES), visit.choice("sort", clients.SORTS)
+    down = visit.choice("order", ("up", "down")) == "down"
+    data = await clients.client_list(
+        visit.cluster, asking, visit.text("filter"), role, sort, down, visit.start, visit.rows
+    )
+    return View("clients.html", data, "", asking.missing)
+
+
+async def client_page(visit: Visit) -> View:
+    """Show one client with all of its connections."""
+    asking, client_id = Asking(visit.console.world.clock), visit.text("id")
+    data = await clients.client_page(visit.cluster, asking, client_id)
+    if data is None:
+        raise NotFound("clients.not_connected", client=client_id)
+    groups = [each.group for each in data.connections if each.role == "consumer"]
+    command = f"group clients {quote(groups[0])}" if groups else ""
+    return View("client.html", data, command, asking.missing, title=client_id)
+
+
+PART = Part(
+    "home",
+    pages=(
+        Page("/", "home.title", Role.VIEWER, home, nav="home"),
+        Page("/history", "history.title", Role.VIEWER, history_page, 10.0),
+        Page("/clients", "clients.title", Role.VIEWER, client_list, nav="clients"),
+        Page("/clients/show", "clients.one", Role.VIEWER, client_page, nav="clients"),
+    ),
+)

@@ -10,22 +10,79 @@ import attrs
 from starlette.responses import Response, StreamingResponse
 
 from gantrymq.client.message import ReceivedMessage
+from gantrymq.client.tracing.records import EndTransaction, Pub, SubAfter, SubBefore
 from gantrymq.errors import NoMessageFound
 from gantrymq.plugin.properties import REAL_TOPIC
 from gantrymq.plugin.sys_flag import INNER_BATCH
 from gantrymq_admin.asking import Asking, Missing
-from gantrymq_admin.consumption import Consumption, Reason, Verdict, consumers_of
+from gantrymq_admin.consumption import Consumption, Reason, Traced, Verdict, consumers_of
 from gantrymq_admin.consumption.as_json import as_json
 from gantrymq_admin.consumption.evidence import Evidence, evidence
 from gantrymq_admin.consumption.sentences import missing_sentence
 from gantrymq_console.access.users import Role
 from gantrymq_console.data import bodies, messages
+from gantrymq_console.data.messages import MessageFacts
 from gantrymq_console.data.topics import kind_by_name, own_topics
-from gantrymq_console.pages.timeline import Moment, timeline
 from gantrymq_console.web.pages import Download, Page, Part, View
 from gantrymq_console.web.visit import Visit
 
-__all__ = ["PART"]
+MOST: Final = 200
+ORDER: Final = ("born", "sent", "not_sent", "stored", "delivered")  # of events in one millisecond; others are later
+STATES: Final = {"COMMIT_MESSAGE": "committed", "ROLLBACK_MESSAGE": "rolled_back"}
+
+
+@attrs.frozen
+class Moment:
+    """One event, with the key and the fields of its sentence."""
+
+    time_ms: int | None  # None: not recorded
+    key: str
+    sign: str  # good, bad or unknown
+    fields: Mapping[str, Any] = attrs.field(factory=dict)
+
+
+def timeline(message: MessageFacts, trace: Sequence[Traced]) -> list[Moment]:
+    """Return up to `MOST` events of a message."""
+    stored = {"broker": message.broker or message.store_host}
+    found = [Moment(message.stored_ms, "message.line.stored", "good", stored)]
+    if not any(isinstance(each.record, Pub) for each in trace):
+        found.append(Moment(message.born_ms, "message.line.born", "unknown", {"client": message.born_host}))
+    groups = {each.record.request_id: each.record.group for each in trace if isinstance(each.record, SubBefore)}
+    found += [_moment(each, groups) for each in trace]
+    found.sort(key=_order)
+    return found[:MOST]
+
+
+def _order(moment: Moment) -> tuple[int, int]:
+    word = moment.key.rpartition(".")[2]
+    at = moment.time_ms if moment.time_ms is not None else 2**63
+    return at, ORDER.index(word) if word in ORDER else len(ORDER)
+
+
+def _moment(traced: Traced, groups: Mapping[str, str]) -> Moment:
+    record, client = traced.record, traced.born_host
+    match record:
+        case Pub():
+            sent = "sent" if record.success else "not_sent"
+            fields = {"client": client, "group": record.group, "took": record.cost_ms}
+            return Moment(record.time_ms, f"message.line.{sent}", _sign(record.success), fields)
+        case SubBefore():
+            fields = {"client": client, "group": record.group, "failures": record.retry_times}
+            return Moment(record.time_ms, "message.line.delivered", "unknown", fields)
+        case SubAfter():
+            ended = "consumed" if record.success else "failed"
+            group = record.group or groups.get(record.request_id, "")
+            fields = {"client": client, "group": group, "took": record.cost_ms}
+            return Moment(record.time_ms or None, f"message.line.{ended}", _sign(record.success), fields)
+        case EndTransaction():
+            word = STATES.get(record.state, "undecided")
+            fields = {"client": client, "group": record.group}
+            return Moment(record.time_ms, f"message.line.{word}", "unknown", fields)
+
+
+def _sign(success: bool) -> str:
+    return "good" if success else "bad"
+
 
 LARGE_BYTES: Final = 16 * 1024
 BY_POSITIONS: Final = (Reason.PASSED, Reason.POPPED, Reason.CONSUMED_AFTER_RETRIES)

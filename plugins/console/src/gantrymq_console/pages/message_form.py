@@ -10,8 +10,7 @@ import attrs
 from starlette.responses import Response, StreamingResponse
 
 from gantrymq.plugin.model import ALL, SQL92, TAG
-from gantrymq_console.data.listing import Listing
-from gantrymq_console.data.reading import Wanted
+from gantrymq_console.data.listing import Listing, Wanted
 from gantrymq_console.web.moments import moment_of
 from gantrymq_console.web.pages import BadInput
 from gantrymq_console.web.visit import Visit

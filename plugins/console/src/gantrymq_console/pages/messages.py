@@ -1,24 +1,37 @@
-"""The messages of a topic: the newest first, by key, time, queue, tag or SQL expression, or with a text in them."""
+"""The messages of a topic: a page of them, files, and the jobs that search for text and follow new messages."""
 
 from __future__ import annotations
 
-from typing import Final
+from functools import partial
+from typing import Any, Final
 
 import attrs
 from starlette.responses import Response
 
 from gantrymq.plugin.names import check_topic
+from gantrymq.plugin.world import monotonic_ms
 from gantrymq_admin.asking import Asking
 from gantrymq_console.access.users import Role
-from gantrymq_console.data import export, listing
-from gantrymq_console.data.listing import Listing
-from gantrymq_console.pages import message_search, tail
-from gantrymq_console.pages.message_form import Asked, as_typed, command_of, streamed, wanted_by
-from gantrymq_console.web.pages import BadInput, Download, Forbidden, Page, Part, View
+from gantrymq_console.data import bodies, listing, searching
+from gantrymq_console.data.listing import Listing, Row
+from gantrymq_console.data.searching import Search, Tail
+from gantrymq_console.pages.message_form import FIELDS, Asked, as_typed, command_of, filter_options, streamed, wanted_by
+from gantrymq_console.web.jobs import Job
+from gantrymq_console.web.pages import (
+    Action,
+    BadInput,
+    Confirm,
+    Download,
+    Forbidden,
+    Form,
+    NotFound,
+    Outcome,
+    Page,
+    Part,
+    View,
+)
 from gantrymq_console.web.values import Long
 from gantrymq_console.web.visit import Visit
-
-__all__ = ["PART"]
 
 NAV: Final = "topics"
 
@@ -50,13 +63,7 @@ async def show(visit: Visit) -> View:
     asking = Asking(visit.console.world.clock)
     if asked.key:
         found = await listing.by_key(
-            visit.cluster,
-            asking,
-            topic,
-            asked.key,
-            with_body=may_read,
-            begin_ms=wanted.begin_ms,
-            end_ms=wanted.end_ms,
+            visit.cluster, asking, topic, asked.key, with_body=may_read, begin_ms=wanted.begin_ms, end_ms=wanted.end_ms
         )
     else:
         test = listing.Contains(asked.text) if asked.text else None
@@ -70,8 +77,8 @@ async def show(visit: Visit) -> View:
 
 async def download(visit: Visit) -> Response:
     """Stream the messages that match the form, the newest first."""
-    form = visit.choice("format", export.FORMATS)
-    most = visit.number("most", export.MOST, at_least=1, at_most=export.MOST)
+    form = visit.choice("format", bodies.FORMATS)
+    most = visit.number("most", bodies.MOST, at_least=1, at_most=bodies.MOST)
     asked, wanted = wanted_by(visit.names["topic"], visit.request.query_params)
     asking = Asking(visit.console.world.clock)
     if asked.key:
@@ -79,24 +86,220 @@ async def download(visit: Visit) -> Response:
             visit.cluster, asking, wanted.topic, asked.key, with_body=False, begin_ms=wanted.begin_ms,
             end_ms=wanted.end_ms,
         )  # fmt: skip
-        content = export.of_key(visit.cluster, wanted, asked.key, found, asking.missing, form, most)
+        content = bodies.of_key(visit.cluster, wanted, asked.key, found, asking.missing, form, most)
         return streamed(visit, content, form)
     test = listing.Contains(asked.text) if asked.text else None
-    walk = export.walk_of(visit.cluster, wanted, test)
+    walk = bodies.walk_of(visit.cluster, wanted, test)
     await walk.start(asking)
-    return streamed(visit, export.of_walk(visit.cluster, walk, form, most, test), form)
+    return streamed(visit, bodies.of_walk(visit.cluster, walk, form, most, test), form)
+
+
+MOST_RUNNING: Final = 4
+
+
+@attrs.frozen
+class SearchPage:
+    """A search, and one page of its results."""
+
+    topic: str
+    job: str
+    running: bool
+    failure: str
+    begun_ms: int
+    ended_ms: int | None
+    text: str
+    found: int
+    start: int
+    rows: tuple[Row, ...]
+    looked: int
+    read_bytes: Long
+    unreadable: int
+    half_searched: int
+    reached_ms: int | None
+    next_skip: int
+    limit: str
+    asked: Asked
+
+
+async def start_search(visit: Visit, form: Form) -> Outcome:
+    """Start the search of the form."""
+    topic = visit.names["topic"]
+    check_topic(topic)
+    asked, wanted = wanted_by(topic, form)
+    if not asked.text:
+        raise BadInput("messages.no_text")
+    await visit.cluster.admin.route(topic)
+    search = Search(asked.text, wanted)
+
+    async def work(job: Job[tuple[Search, Asked]]) -> None:
+        await searching.run_search(visit.cluster, search, job)
+
+    job = visit.console.jobs.start("search", visit.user.name, (search, asked), work, most=MOST_RUNNING)
+    return Outcome("messages.search_started", {}, f"/topics/{topic}/searches/{job.id}", data={"job": job.id})
+
+
+async def show_search(visit: Visit) -> View:
+    """Show the progress of a search and its hits."""
+    topic, job = visit.names["topic"], _job(visit, "search")
+    search, asked = job.progress
+    data = SearchPage(
+        topic,
+        job.id,
+        job.is_running,
+        job.failure,
+        job.begun_ms,
+        job.ended_ms,
+        search.text,
+        len(search.hits),
+        visit.start,
+        tuple(search.hits[visit.start : visit.start + visit.rows]),
+        search.looked,
+        Long(search.read_bytes),
+        search.unreadable,
+        search.half_searched,
+        search.reached_ms,
+        search.next_skip,
+        search.limit,
+        asked,
+    )
+    return View("message_search.html", data, "", search.missing, title=search.text)
+
+
+async def download_hits(visit: Visit) -> Response:
+    """Stream the messages that a search found."""
+    form = visit.choice("format", bodies.FORMATS)
+    search, _ = _job(visit, "search").progress
+    return streamed(visit, bodies.of_rows(visit.cluster, tuple(search.hits), form), form)
+
+
+@attrs.frozen
+class TailForm:
+    """The form that starts a tail."""
+
+    topic: str
+
+
+@attrs.frozen
+class TailPage:
+    """A tail."""
+
+    topic: str
+    job: str
+    running: bool
+    failure: str
+    unseen: bool
+    begun_ms: int
+    ended_ms: int | None
+    arrived: Long
+    shown: Long
+    left_out: Long
+    rows: tuple[Row, ...]
+    asked: Asked
+
+
+async def tail_form(visit: Visit) -> View:
+    """Show the form."""
+    topic = visit.names["topic"]
+    check_topic(topic)
+    return View("tail_start.html", TailForm(topic), f"message tail -t {topic}", title=topic)
+
+
+async def start_tail(visit: Visit, given: Form) -> Outcome:
+    """Start a tail."""
+    topic = visit.names["topic"]
+    check_topic(topic)
+    asked, wanted = wanted_by(topic, {name: given.get(name, "") for name in ("tag", "sql")})
+    await visit.cluster.admin.route(topic)
+    tail = Tail(wanted, monotonic_ms(visit.console.world.clock))
+
+    async def work(job: Job[tuple[Tail, Asked]]) -> None:
+        await searching.run_tail(visit.cluster, tail, job)
+
+    job = visit.console.jobs.start("tail", visit.user.name, (tail, asked), work)
+    return Outcome("messages.tail_started", {}, f"/topics/{topic}/tails/{job.id}", data={"job": job.id})
+
+
+async def show_tail(visit: Visit) -> View:
+    """Show the newest messages of a tail."""
+    topic, job = visit.names["topic"], _job(visit, "tail")
+    tail, asked = job.progress
+    tail.seen_ms = monotonic_ms(visit.console.world.clock)
+    data = TailPage(
+        topic,
+        job.id,
+        job.is_running,
+        job.failure,
+        tail.unseen,
+        job.begun_ms,
+        job.ended_ms,
+        Long(tail.arrived),
+        Long(tail.shown),
+        Long(tail.left_out),
+        tuple(tail.rows),
+        asked,
+    )
+    command = f"message tail -t {topic}{filter_options(asked)}"
+    return View("tail.html", data, command, tail.missing, title=topic)
+
+
+async def _stop(kind: str, visit: Visit, _form: Form) -> Outcome:
+    """Ask a search or tail to stop."""
+    job = _job(visit, kind)
+    job.stop_asked = True
+    return Outcome(f"messages.{kind}_stopped", {}, visit.path.removesuffix("/stop"))
+
+
+def _job(visit: Visit, kind: str) -> Job[Any]:
+    job = visit.console.jobs.find(visit.names["job"], kind, visit.user.name)
+    if job is None or job.progress[0].wanted.topic != visit.names["topic"]:
+        raise NotFound(f"messages.no_{kind}")
+    return job
 
 
 PART = Part(
     "messages",
     pages=(
         Page("/topics/{topic}/messages", "messages.title", Role.VIEWER, show, refresh_s=None, nav=NAV),
-        *message_search.PAGES,
-        *tail.PAGES,
+        Page(
+            "/topics/{topic}/searches/{job}", "messages.search", Role.READER, show_search, refresh_s=1.0, nav="topics"
+        ),
+        Page("/topics/{topic}/tail", "messages.tail", Role.READER, tail_form, refresh_s=None, nav="topics"),
+        Page("/topics/{topic}/tails/{job}", "messages.tail", Role.READER, show_tail, refresh_s=1.0, nav="topics"),
     ),
-    actions=(*message_search.ACTIONS, *tail.ACTIONS),
+    actions=(
+        Action(
+            "/topics/{topic}/searches",
+            "messages.search",
+            Role.READER,
+            start_search,
+            confirm=Confirm.NONE,
+            fields=FIELDS,
+        ),
+        Action(
+            "/topics/{topic}/searches/{job}/stop",
+            "messages.stop",
+            Role.READER,
+            partial(_stop, "search"),
+            confirm=Confirm.NONE,
+        ),
+        Action(
+            "/topics/{topic}/tail",
+            "messages.tail",
+            Role.READER,
+            start_tail,
+            confirm=Confirm.NONE,
+            fields=("tag", "sql"),
+        ),
+        Action(
+            "/topics/{topic}/tails/{job}/stop",
+            "messages.stop",
+            Role.READER,
+            partial(_stop, "tail"),
+            confirm=Confirm.NONE,
+        ),
+    ),
     downloads=(
         Download("/topics/{topic}/messages/export", "messages.export", Role.READER, download, bodies=True),
-        *message_search.DOWNLOADS,
+        Download("/topics/{topic}/searches/{job}/export", "messages.export", Role.READER, download_hits, bodies=True),
     ),
 )

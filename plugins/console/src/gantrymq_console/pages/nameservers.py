@@ -9,10 +9,8 @@ import attrs
 
 from gantrymq.client.admin import ORDER_NAMESPACE
 from gantrymq_admin.asking import Asking
-from gantrymq_console.access.masking import mask
-from gantrymq_console.access.users import Role
-from gantrymq_console.data.nameservers import NameServers, kv_values, name_servers
-from gantrymq_console.data.settings import SettingRow, name_server_settings
+from gantrymq_console.access.users import Role, mask
+from gantrymq_console.data.nameservers import NameServers, SettingRow, kv_values, name_server_settings, name_servers
 from gantrymq_console.pages.broker_settings import SettingList, chosen, setting_of, setting_value
 from gantrymq_console.web.pages import Action, BadInput, Form, NotFound, Outcome, Page, Part, Preview, View
 from gantrymq_console.web.visit import Visit

@@ -11,7 +11,7 @@ import asyncio
 import re
 from collections.abc import Mapping, Sequence
 from shlex import quote
-from typing import Final
+from typing import Any, Final
 
 import attrs
 
@@ -19,15 +19,26 @@ from gantrymq.errors import NoRoute
 from gantrymq.plugin.names import DLQ_PREFIX, RETRY_PREFIX, is_system_topic
 from gantrymq_admin.asking import Asking
 from gantrymq_console.access.users import Role
-from gantrymq_console.data import clients, listing, messages
+from gantrymq_console.data import clients, listing, messages, searching
 from gantrymq_console.data.cluster import Cluster
-from gantrymq_console.data.everywhere import REQUESTS_PER_S
 from gantrymq_console.data.groups import group_configs
 from gantrymq_console.data.listing import Listing, Row
-from gantrymq_console.web.pages import Page, Part, SeeOther, View
+from gantrymq_console.data.searching import REQUESTS_PER_S, Everywhere
+from gantrymq_console.web.jobs import Job
+from gantrymq_console.web.pages import (
+    Action,
+    BadInput,
+    Confirm,
+    Form,
+    NotFound,
+    Outcome,
+    Page,
+    Part,
+    Preview,
+    SeeOther,
+    View,
+)
 from gantrymq_console.web.visit import Visit
-
-__all__ = ["PART"]
 
 NAMES_AGE_S: Final = 10.0
 MOST_NAMES: Final = 20
@@ -133,4 +144,108 @@ async def _with_key(cluster: Cluster, asking: Asking, topic: str, key: str) -> L
         return None
 
 
-PART = Part("search", pages=(Page("/search", "search.title", Role.VIEWER, search, refresh_s=None, nav="search"),))
+KIND: Final = "everywhere"
+MOST_RUNNING: Final = 4
+
+
+@attrs.frozen
+class Price:
+    """Preview of the search: its cost."""
+
+    query: str
+    topics: int
+    brokers: int
+    requests: int
+    seconds: int
+
+
+@attrs.frozen
+class EverywherePage:
+    """A search in all topics."""
+
+    job: str
+    running: bool
+    failure: str
+    query: str
+    topics: int
+    asked: int
+    failed: int
+    limit: str
+    begun_ms: int
+    ended_ms: int | None
+    rows: tuple[Row, ...]
+
+
+async def preview(visit: Visit, form: Form) -> Preview:
+    """Return the cost of the search."""
+    query = form.get("q", "").strip()
+    if not query:
+        raise BadInput("search.nothing")
+    topics, brokers = len(await _topics(visit.cluster)), len(await visit.cluster.masters())
+    requests = topics * brokers
+    price = Price(query, topics, brokers, requests, round(requests / searching.REQUESTS_PER_S) + 1)
+    return Preview("search_price.html", price, "", query, f"{topics} topics")
+
+
+async def start(visit: Visit, form: Form) -> Outcome:
+    """Start the search."""
+    query, topics = form.get("q", "").strip(), await _topics(visit.cluster)
+    search = Everywhere(query, len(topics), len(await visit.cluster.masters()))
+
+    async def work(job: Job[Everywhere]) -> None:
+        await searching.run_everywhere(visit.cluster, search, topics, job)
+
+    job = visit.console.jobs.start(KIND, visit.user.name, search, work, most=MOST_RUNNING)
+    return Outcome("search.started", {}, f"/search/everywhere/{job.id}", data={"job": job.id})
+
+
+async def show(visit: Visit) -> View:
+    """Show the progress and the messages found."""
+    job = _job(visit)
+    search: Everywhere = job.progress
+    data = EverywherePage(
+        job.id,
+        job.is_running,
+        job.failure,
+        search.query,
+        search.topics,
+        search.asked,
+        search.failed,
+        search.limit,
+        job.begun_ms,
+        job.ended_ms,
+        tuple(sorted(search.hits, key=lambda each: -each.stored_ms)),
+    )
+    return View("search_everywhere.html", data, missing=search.missing, title=search.query)
+
+
+async def stop(visit: Visit, form: Form) -> Outcome:
+    """Ask the search to stop."""
+    job = _job(visit)
+    job.stop_asked = True
+    return Outcome("search.stopped", {}, f"/search/everywhere/{job.id}")
+
+
+async def _topics(cluster: Cluster) -> list[str]:
+    found = (await cluster.shared("topics", 10, cluster.admin.topics)).value
+    return [each for each in found if not is_system_topic(each)]
+
+
+def _job(visit: Visit) -> Job[Any]:
+    job = visit.console.jobs.find(visit.names["job"], KIND, visit.user.name)
+    if job is None:
+        raise NotFound("search.no_job")
+    return job
+
+
+PART = Part(
+    "search",
+    pages=(
+        Page("/search", "search.title", Role.VIEWER, search, refresh_s=None, nav="search"),
+        Page("/search/everywhere/{job}", "search.everywhere", Role.OPERATOR, show, refresh_s=1.0, nav="search"),
+    ),
+    actions=(
+        Action("/search/everywhere", "search.everywhere", Role.OPERATOR, start, preview, fields=("q",)),
+        Action("/search/everywhere/{job}/stop", "search.stop", Role.OPERATOR, stop, confirm=Confirm.NONE),
+    ),
+)

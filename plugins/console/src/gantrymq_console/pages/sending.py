@@ -11,24 +11,70 @@ import attrs
 
 from gantrymq.client.message import Message, ReceivedMessage, split_properties
 from gantrymq.client.producing.producer import Producer
-from gantrymq.client.sending.results import SendResult
-from gantrymq.errors import GantryError
+from gantrymq.client.sending.results import SendFailed, SendResult
+from gantrymq.errors import BrokerRefused, ClientError, GantryError, NoRoute
 from gantrymq.plugin import properties as props
-from gantrymq.plugin.model import MessageQueue
+from gantrymq.plugin.model import PERM_WRITE, MessageQueue
 from gantrymq.plugin.names import check_topic, retry_topic
+from gantrymq.plugin.remoting import ResponseCode
 from gantrymq.plugin.sys_flag import INNER_BATCH
 from gantrymq_admin.asking import Asking
 from gantrymq_admin.dead_letters import again
 from gantrymq_console.access.users import Role
 from gantrymq_console.data import messages
-from gantrymq_console.data.cluster import HEAD_BYTES
+from gantrymq_console.data.brokers import accepts_sends, state_of
+from gantrymq_console.data.cluster import HEAD_BYTES, BrokerAddress
 from gantrymq_console.data.topics import kind_by_name, own_topics
-from gantrymq_console.pages.not_sent import cause_of
-from gantrymq_console.web.pages import Action, BadInput, Confirm, Form, Outcome, Page, Part, Preview, View
+from gantrymq_console.web.pages import Action, BadInput, Confirm, Form, NotAccepted, Outcome, Page, Part, Preview, View
 from gantrymq_console.web.values import Long
 from gantrymq_console.web.visit import Visit
 
-__all__ = ["PART"]
+
+async def cause_of(visit: Visit, topic: str, problem: GantryError) -> Exception:
+    """Return the cause of a failed send with links to where it is removed, or *problem* if none is found."""
+    code = getattr(problem, "response_code", None)
+    try:
+        found = None
+        if isinstance(problem, NoRoute) or code == ResponseCode.NO_PERMISSION:
+            found = await Asking(visit.console.world.clock).needed(_closed(visit, topic))
+        elif code == ResponseCode.SERVICE_NOT_AVAILABLE and isinstance(problem, SendFailed | BrokerRefused):
+            found = await Asking(visit.console.world.clock).needed(_refusing(visit, problem))
+    except ClientError:
+        return problem
+    return found or problem
+
+
+async def _closed(visit: Visit, topic: str) -> NotAccepted | None:
+    """Return which brokers of the topic take no messages."""
+    route = await visit.cluster.admin.route(topic)
+    unwritable = sorted({each.broker_name for each in route.queues if not each.perm & PERM_WRITE})
+    if not unwritable:
+        return None
+    visit.cluster.forget(*(("writable", name) for name in unwritable))
+    closed = [name for name in unwritable if await accepts_sends(visit.cluster, name) is False]
+    if closed:
+        links = tuple(("brokers", name) for name in closed)
+        return NotAccepted("sending.closed", links, topic=topic, brokers=", ".join(closed))
+    return NotAccepted("sending.read_only", (("topics", topic, "settings"),), topic=topic)
+
+
+async def _refusing(visit: Visit, problem: SendFailed | BrokerRefused) -> NotAccepted | None:
+    """Return why a broker that was tried refuses messages."""
+    tried = problem.brokers if isinstance(problem, SendFailed) else (problem.address,)
+    for name, address in (await visit.cluster.masters()).items():
+        if name in tried or address in tried:
+            state = state_of(BrokerAddress("", name, 0, address), await visit.cluster.admin.runtime_info(address))
+            if state.refusal:
+                return NotAccepted(
+                    "brokers.refuses_why",
+                    (("brokers", name),),
+                    words=state.refusal,
+                    cause=state.refusal_cause,
+                    values=state.refusal_values,
+                    name=name,
+                )
+    return None
+
 
 PRODUCER_GROUP: Final = "gantrymq-console"
 MOST_BYTES: Final = 6 * 1024 * 1024  # 4 MiB of body, encoded in a form
@@ -294,6 +340,7 @@ def _needed(form: Form, name: str) -> str:
 
 FIELDS: Final = ("body", "encoding", "tags", "keys", "properties", "delay", "queue")
 ONE: Final = ("topic", "number", "at")  # of a message whose id is in the address
+
 
 PART = Part(
     "sending",

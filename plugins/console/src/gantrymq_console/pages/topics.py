@@ -1,18 +1,188 @@
-"""Topics: the list, and one topic with its queues, groups, producers and settings."""
+"""Topics: the list, one topic with its queues, groups, producers and settings, and changes of it."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from shlex import quote
 from typing import Final
 
+import attrs
+
+from gantrymq.errors import NoRoute
+from gantrymq.plugin import names
+from gantrymq.plugin.model import TopicConfig
 from gantrymq_admin.asking import Asking
 from gantrymq_console.access.users import Role
 from gantrymq_console.data import topic, topics
-from gantrymq_console.pages import topic_changes
-from gantrymq_console.web.pages import Page, Part, View
+from gantrymq_console.data.cluster import route_of
+from gantrymq_console.data.topic import change_of, deletion_of, masters_of
+from gantrymq_console.data.topics import forget_topics
+from gantrymq_console.web.pages import Action, BadInput, Confirm, Outcome, Page, Part, Preview, View, outcome_of
 from gantrymq_console.web.visit import Visit
 
-__all__ = ["PART"]
+MESSAGE_TYPES: Final = ("NORMAL", "FIFO", "DELAY", "TRANSACTION")
+MOST_QUEUES: Final = 65_535
+PERMISSIONS: Final = ("6", "4", "2")
+FIELDS: Final = ("read_queues", "write_queues", "perm", "message_type", "order", "reserve_hours", "reserve_was")
+HOUR_MS: Final = 3_600_000
+ROUTE_LOOKS: Final = 10
+ROUTE_WAIT_S: Final = 0.2
+Form = Mapping[str, str]
+
+
+@attrs.frozen
+class NewTopic:
+    """The form of a new topic."""
+
+    clusters: tuple[str, ...]
+    name: str
+    message_types: tuple[str, ...] = MESSAGE_TYPES
+
+
+async def new(visit: Visit) -> View:
+    """Show the form of a new topic."""
+    brokers = await Asking(visit.console.world.clock).needed(visit.cluster.brokers())
+    clusters = tuple(sorted({each.cluster for each in brokers}))
+    return View("topic_new.html", NewTopic(clusters, visit.text("name")))
+
+
+async def _preview_new(visit: Visit, form: Form) -> Preview:
+    config = _config(form, form.get("topic", "").strip())
+    names.check_topic(config.name)
+    found = await change_of(visit.cluster.admin, await masters_of(visit.cluster, form.get("cluster", "")), config)
+    if not found.new:
+        raise BadInput("topics.exists", topic=config.name)
+    change = f"{config.read_queues} read and {config.write_queues} write queues"
+    return Preview("topic_change.html", found, _command(config), config.name, change)
+
+
+async def _create(visit: Visit, form: Form) -> Outcome:
+    config = _config(form, form.get("topic", "").strip())
+    await _apply(visit, config, form.get("cluster", ""))
+    await _wait_for_route(visit, config.name)
+    return Outcome("topics.created", {"topic": config.name}, f"topics/{config.name}")
+
+
+async def _preview_change(visit: Visit, form: Form) -> Preview:
+    config = _config(form, visit.names["topic"])
+    found = await change_of(visit.cluster.admin, await _masters(visit), config)
+    found = attrs.evolve(found, gone=tuple(await _gone(visit)))
+    if found.new:
+        raise BadInput("topics.none_there", topic=config.name)
+    if not any(each.changes for each in found.brokers):
+        raise BadInput("topics.nothing_changes")
+    command = _command(config) + (" --fewer-queues" if found.hidden else "")
+    told = [f"{key} {old or '-'} -> {value or '-'}" for each in found.brokers[:1] for key, old, value in each.changes]
+    hidden = [f"hides {int(found.hidden)} messages"] if found.hidden else []
+    return Preview("topic_change.html", found, command, config.name, ", ".join(told + hidden))
+
+
+async def _change(visit: Visit, form: Form) -> Outcome:
+    config = _config(form, visit.names["topic"])
+    for address in (await _masters(visit)).values():
+        await visit.cluster.admin.create_topic(address, config)
+    forget_topics(visit.cluster, config.name)
+    return outcome_of("topics.changed", "topic", config.name, f"topics/{config.name}/settings", await _gone(visit))
+
+
+async def _preview_deletion(visit: Visit, form: Form) -> Preview:
+    name = visit.names["topic"]
+    found = await deletion_of(visit.cluster, Asking(visit.console.world.clock), name)
+    members = [(group, online) for group, online, _ in found.groups]
+    change = f"deletes {found.messages if found.messages is not None else 'an unknown number of'} messages"
+    return Preview(
+        "topic_delete.html", found, f"topic delete -t {quote(name)}", name, change, steady=[members, found.gone]
+    )
+
+
+async def _delete(visit: Visit, form: Form) -> Outcome:
+    name, admin = visit.names["topic"], visit.cluster.admin
+    gone = await _gone(visit)
+    for cluster in await admin.topic_clusters(name):
+        await admin.delete_topic(name, cluster)
+    forget_topics(visit.cluster, name)
+    return outcome_of("topics.deleted", "topic", name, "topics", gone)
+
+
+ACTIONS: Final = (
+    Action("/new/topic", "topics.create", Role.OPERATOR, _create, _preview_new, fields=("topic", "cluster", *FIELDS)),
+    Action("/topics/{topic}/settings", "topics.change", Role.OPERATOR, _change, _preview_change, fields=FIELDS),
+    Action("/topics/{topic}/delete", "topics.delete", Role.ADMIN, _delete, _preview_deletion, Confirm.TYPE_NAME),
+)
+
+
+async def _gone(visit: Visit) -> list[str]:
+    """Return the brokers that are gone and may have the topic of the address."""
+    asking = Asking(visit.console.world.clock)
+    await route_of(visit.cluster, asking, visit.names["topic"])
+    return [each.what for each in asking.missing]
+
+
+async def _masters(visit: Visit) -> dict[str, str]:
+    """Return the masters that have the topic of the address."""
+    route = await visit.cluster.admin.route(visit.names["topic"])
+    return {each.name: each.master for each in route.brokers if each.master is not None}
+
+
+async def _wait_for_route(visit: Visit, topic: str) -> None:
+    """Wait until name servers know a new topic, which takes a moment, so that the next page can show it."""
+    for _ in range(ROUTE_LOOKS):
+        try:
+            await visit.cluster.admin.route(topic)
+        except NoRoute:
+            await visit.console.world.clock.sleep(ROUTE_WAIT_S)
+        else:
+            return
+
+
+async def _apply(visit: Visit, config: TopicConfig, cluster: str) -> None:
+    for address in (await masters_of(visit.cluster, cluster)).values():
+        await visit.cluster.admin.create_topic(address, config)
+    forget_topics(visit.cluster, config.name)
+
+
+def _config(form: Form, name: str) -> TopicConfig:
+    """Return the settings of a form. Raises BadInput: a field cannot be used."""
+    perm = form.get("perm", "6")
+    if perm not in PERMISSIONS:
+        raise BadInput("common.not_a_choice", name="perm", value=perm[:40], choices=", ".join(PERMISSIONS))
+    attributes: dict[str, str] = {}
+    kind = form.get("message_type", "")
+    if kind and kind not in MESSAGE_TYPES:
+        raise BadInput("common.not_a_choice", name="message_type", value=kind[:40], choices=", ".join(MESSAGE_TYPES))
+    if kind:
+        attributes["+message.type"] = kind
+    keep = form.get("reserve_hours", "").strip()
+    if keep:
+        attributes["+reserve.time"] = str(_hours_in_ms(keep))
+    elif form.get("reserve_was"):
+        attributes["-reserve.time"] = ""
+    read = _number(form, "read_queues", 1, MOST_QUEUES)
+    write = _number(form, "write_queues", 1, MOST_QUEUES) if form.get("write_queues", "").strip() else read
+    return TopicConfig(name, read, write, int(perm), order=form.get("order") == "on", attributes=attributes)
+
+
+def _number(form: Form, name: str, least: int, most: int) -> int:
+    text = form.get(name, "").strip()
+    if not (text.isascii() and text.isdecimal() and least <= int(text[:20]) <= most):
+        raise BadInput("common.not_a_number", name=name, value=text[:40], least=least, most=most)
+    return int(text)
+
+
+def _hours_in_ms(text: str) -> int:
+    try:
+        ms = round(float(text) * HOUR_MS)
+    except (ValueError, OverflowError):
+        ms = 0
+    if not 1 <= ms <= 1_000_000 * HOUR_MS:
+        raise BadInput("topics.not_hours", value=text[:40])
+    return ms
+
+
+def _command(config: TopicConfig) -> str:
+    found = f"topic create -t {quote(config.name)} -r {config.read_queues} -w {config.write_queues} -p {config.perm}"
+    return found + "".join(f" -a {key}={value}" if value else f" -a {key}" for key, value in config.attributes.items())
+
 
 NAV: Final = "topics"
 
@@ -62,11 +232,11 @@ PART = Part(
     "topics",
     pages=(
         Page("/topics", "topics.title", Role.VIEWER, topic_list, nav=NAV),
-        Page("/new/topic", "topics.new", Role.OPERATOR, topic_changes.new, refresh_s=None, nav=NAV),
+        Page("/new/topic", "topics.new", Role.OPERATOR, new, refresh_s=None, nav=NAV),
         Page("/topics/{topic}", "topics.queues_title", Role.VIEWER, queues, nav=NAV),
         Page("/topics/{topic}/groups", "topics.groups_title", Role.VIEWER, groups, nav=NAV),
         Page("/topics/{topic}/producers", "topics.producers_title", Role.VIEWER, producers, nav=NAV),
         Page("/topics/{topic}/settings", "topics.settings_title", Role.VIEWER, settings, refresh_s=None, nav=NAV),
     ),
-    actions=topic_changes.ACTIONS,
+    actions=(*ACTIONS,),
 )

@@ -12,7 +12,7 @@ from gantrymq_admin.asking import Asking
 from gantrymq_admin.transactions import StoredMessage, resume_check, show_transaction
 from gantrymq_console.access.users import Role
 from gantrymq_console.data import messages, waiting
-from gantrymq_console.data.routes import readers_of
+from gantrymq_console.data.cluster import readers_of
 from gantrymq_console.data.waiting import Delayed, HalfList
 from gantrymq_console.pages.sending import PRODUCER_GROUP
 from gantrymq_console.web.pages import Action, BadInput, Form, NotFound, Outcome, Page, Part, Preview, View

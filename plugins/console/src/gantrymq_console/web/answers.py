@@ -22,7 +22,7 @@ from gantrymq.errors import (
 )
 from gantrymq.plugin.remoting import ResponseCode
 from gantrymq_console.access.audit import AuditUnwritable
-from gantrymq_console.data.routes import RouteUnknown
+from gantrymq_console.data.cluster import RouteUnknown
 from gantrymq_console.web.pages import BadInput, Conflict, Forbidden, NotAccepted, NotFound, Outcome, Page, View
 from gantrymq_console.web.render import render
 from gantrymq_console.web.values import to_json

@@ -17,7 +17,7 @@ from starlette.types import Receive, Scope, Send
 from gantrymq.errors import GantryError
 from gantrymq_console.access.accounts import Accounts
 from gantrymq_console.access.audit import AuditUnwritable
-from gantrymq_console.access.limits import Rates, network_of
+from gantrymq_console.access.sessions import Rates, network_of
 from gantrymq_console.access.users import Role, User
 from gantrymq_console.web import answers, preferences, security, static
 from gantrymq_console.web.actions import Actions
