@@ -3,8 +3,11 @@
     python .ci/release.py FOLDER
 
 FOLDER gets an sdist and a wheel of each distribution (``python -m build``; ``twine check --strict``). The compiled
-functions get one wheel for every Python from 3.11 on. Then a new virtual environment installs ``gantrymq[standard]``,
-GantryMQ's distributions from FOLDER only, and runs ``gantrymq quickstart``. Nothing is uploaded.
+functions get one wheel for every Python from 3.11 on, for all Linuxes (manylinux) if auditwheel and patchelf are
+installed, else for those like this one. Each wheel must contain the files of its package, its licences and its entry
+points, and the wheel of the compiled functions its module. Then a new virtual environment installs
+``gantrymq[standard]``, GantryMQ's distributions from FOLDER only, and runs ``gantrymq quickstart``.
+Nothing is uploaded.
 
 Needs build, twine, hatchling and setuptools in the Python that runs this (``pip install --group release``).
 """
@@ -18,6 +21,7 @@ import sys
 import tempfile
 from pathlib import Path
 
+import wheel_contents
 import workspace
 from workspace import COMPILED, Workspace
 
@@ -35,6 +39,7 @@ def main() -> int:
     for each in tree.every:
         run(sys.executable, "-m", "build", "--no-isolation", "--outdir", folder, each.folder, quiet=True)
         shutil.rmtree(each.folder / "build", ignore_errors=True)
+    print(for_all_linuxes(folder, tree))
     if problems := missing(folder, tree):
         print("\n".join(problems), file=sys.stderr)
         return 1
@@ -46,16 +51,33 @@ def main() -> int:
     return 0
 
 
+def for_all_linuxes(folder: Path, tree: Workspace) -> str:
+    """Replace the wheel of the compiled functions by one for manylinux, if that is possible; return what was done."""
+    wheels = list(folder.glob(f"{tree.libs[COMPILED].package}-*-linux_*.whl"))
+    lacking = [program for program in ("auditwheel", "patchelf") if shutil.which(program) is None]
+    if not wheels:
+        return "the compiled functions have no wheel for Linux"
+    if lacking:
+        return f"{wheels[0].name} is for Linuxes like this one; for manylinux: pip install {' '.join(lacking)}"
+    run("auditwheel", "repair", "--wheel-dir", folder, wheels[0], quiet=True)
+    wheels[0].unlink()
+    return f"the compiled functions are in {', '.join(each.name for each in folder.glob('*manylinux*.whl'))}"
+
+
 def missing(folder: Path, tree: Workspace) -> list[str]:
-    """Return a sentence for each distribution without exactly one sdist and one wheel in *folder*."""
+    """Return a sentence for each distribution without one sdist and one complete wheel in *folder*."""
     problems = []
     for each in tree.every:
         stem = f"{each.package}-{tree.version}"
-        wheels = [path.name for path in folder.glob(f"{stem}-*.whl")]
+        wheels = list(folder.glob(f"{stem}-*.whl"))
         if not (folder / f"{stem}.tar.gz").is_file() or len(wheels) != 1:
-            problems.append(f"{each.name}: expected {stem}.tar.gz and one wheel, found {wheels}")
-        elif each.word == COMPILED and ABI3 not in wheels[0]:
-            problems.append(f"{each.name}: expected a wheel with compiled functions ({ABI3}), found {wheels[0]}")
+            problems.append(
+                f"{each.name}: expected {stem}.tar.gz and one wheel, found {[path.name for path in wheels]}"
+            )
+        elif each.word == COMPILED and ABI3 not in wheels[0].name:
+            problems.append(f"{each.name}: expected a wheel with compiled functions ({ABI3}), found {wheels[0].name}")
+        else:
+            problems += wheel_contents.problems(wheels[0], each)
     return problems
 
 

@@ -53,12 +53,27 @@ def test_brokers_load_a_plugin_by_its_entry_point_and_no_library(plugin):
     assert (plugin.source / plugin.package / "plugin.py").is_file() != plugin.library
 
 
+def licences_of_others(each):
+    """The licences of the files of others in a distribution, from its VENDORED.toml."""
+    listed = [tomllib.loads(path.read_text())["file"] for path in each.source.rglob("VENDORED.toml")]
+    return sorted({file["license"] for files in listed for file in files})
+
+
+@each_distribution
+def test_the_metadata_names_the_licence_files_of_others(each):
+    named = {
+        path for pattern in each.settings["project"].get("license-files", ()) for path in each.folder.glob(pattern)
+    }
+    for path in each.source.rglob("VENDORED.toml"):
+        assert {path.parent / file["license_file"] for file in tomllib.loads(path.read_text())["file"]} <= named
+
+
 @each_distribution
 def test_every_distribution_has_complete_metadata(each):
     project = each.settings["project"]
     assert project["name"] == each.name
     assert project["version"] == TREE.version
-    assert project["license"] == "Apache-2.0"
+    assert project["license"] == " AND ".join(["Apache-2.0", *licences_of_others(each)])
     assert 20 < len(project["description"]) <= 120
     assert "rocketmq" in project["keywords"]
     assert {f"Programming Language :: Python :: {version}" for version in PYTHONS} < set(project["classifiers"])

@@ -1,5 +1,6 @@
 """The compiled functions as a wheel: one for every Python from 3.11 on."""
 
+import os
 import re
 import shutil
 import subprocess
@@ -9,6 +10,11 @@ from pathlib import Path
 from zipfile import ZipFile
 
 import pytest
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[2] / ".ci"))
+
+import wheel_contents
+import workspace
 
 pytestmark = [
     pytest.mark.kit,
@@ -25,9 +31,8 @@ def number(path, pattern):
     return int(found)
 
 
-@pytest.fixture(scope="module")
-def wheel(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("wheel")
+def build(folder, environ=None):
+    """Build a wheel in *folder* from a copy of the sources."""
     source = folder / "speedups"
     shutil.copytree(ROOT / "libs/speedups", source, ignore=shutil.ignore_patterns("build", "*.egg-info", "*.so"))
     built_here = ["--no-build-isolation"] if find_spec("setuptools") is not None else []
@@ -35,6 +40,7 @@ def wheel(tmp_path_factory):
         [sys.executable, "-m", "pip", "wheel", "--no-deps", *built_here, "--wheel-dir", folder, source],
         capture_output=True,
         text=True,
+        env=environ,
     )
     if done.returncode and not built_here:
         pytest.skip(f"pip cannot get setuptools, which builds the wheel: {done.stderr.strip().splitlines()[-1:]}")
@@ -43,8 +49,21 @@ def wheel(tmp_path_factory):
     return found
 
 
+@pytest.fixture(scope="module")
+def wheel(tmp_path_factory):
+    return build(tmp_path_factory.mktemp("wheel"))
+
+
+def test_the_release_check_refuses_a_wheel_that_was_built_without_a_compiler(wheel, tmp_path):
+    compiled = workspace.read().libs[workspace.COMPILED]
+    assert wheel_contents.problems(wheel, compiled) == []
+    broken = build(tmp_path, {**os.environ, "CC": "false"})
+    (problem,) = wheel_contents.problems(broken, compiled)
+    assert problem.startswith(f"{broken.name} lacks the compiled module")
+
+
 def test_its_tag_is_that_of_the_limited_api(wheel):
-    assert re.fullmatch(r"gantrymq_speedups-[\d.]+-cp311-abi3-\w+\.whl", wheel.name)
+    assert re.fullmatch(r"gantrymq_speedups-[\w.]+-cp311-abi3-\w+\.whl", wheel.name)
     names = [name for name in ZipFile(wheel).namelist() if name.endswith((".so", ".pyd"))]
     assert names == ["gantrymq_speedups/_compiled.abi3.so"]
 
