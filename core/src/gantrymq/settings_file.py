@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from gantrymq.errors import ConfigError
-from gantrymq.world import Files
+from gantrymq.world import FileReader
 
 EXAMPLE = "brokerName=broker-a"
 _BLANKS = " \t\f"
@@ -42,7 +42,7 @@ class Line(NamedTuple):
     bare: bool = False  # there is neither = nor : between key and value
 
 
-def read_settings_file(files: Files, path: Path) -> list[Line]:
+def read_settings_file(files: FileReader, path: Path) -> list[Line]:
     """Return the entries of the file at *path* in order; the later of two equal keys takes precedence.
 
     Raises:

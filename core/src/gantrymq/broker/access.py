@@ -11,7 +11,7 @@ import attrs
 
 from gantrymq.broker.counted_plugins import CountFailure, counted, counted_later, name_of
 from gantrymq.errors import GantryError, NoPermission, PluginError, RequestRefused
-from gantrymq.interfaces import Authorizer, ClientChannel, Credentials, Heartbeat
+from gantrymq.interfaces import Authorizer, ClientChannel, ConnectedClient, Credentials, Heartbeat
 from gantrymq.model import names
 from gantrymq.model.access import (
     CLUSTER,
@@ -140,7 +140,7 @@ class AccessControl:
 
     # --- principals ---------------------------------------------------------------------------------------------------
 
-    def known(self, client: ClientChannel, access_key: str) -> Principal | None:
+    def known(self, client: ConnectedClient, access_key: str) -> Principal | None:
         """Return the cached principal of a client, if there is one."""
         known: _Known | None = client.notes.get(_NOTE)
         if known is None or known.generation != self._generation:
@@ -172,13 +172,13 @@ class AccessControl:
             raise self._stranger(error, access_key, client) from error
         return self._accept(principal, access_key, client, generation)
 
-    def _stranger(self, error: GantryError, access_key: str, client: ClientChannel) -> GantryError:
+    def _stranger(self, error: GantryError, access_key: str, client: ConnectedClient) -> GantryError:
         """Return the refusal of a client that is not identified; other errors than NO_PERMISSION are kept."""
         if error.response_code != NoPermission.response_code:
             return error
         return denied(f"User:{access_key}" if access_key else f"Client:{client.address}", self._cluster, str(error))
 
-    def _accept(self, principal: Any, access_key: str, client: ClientChannel, generation: int) -> Principal:
+    def _accept(self, principal: Any, access_key: str, client: ConnectedClient, generation: int) -> Principal:
         if not isinstance(principal, Principal):
             self._failed()
             raise PluginError(f"an authorizer returned {principal!r}, which is no Principal")

@@ -12,7 +12,7 @@ from collections.abc import Awaitable, Callable
 
 from gantrymq.broker.roles import Roles
 from gantrymq.broker.sending.pipeline import Pipeline
-from gantrymq.interfaces import RawLog
+from gantrymq.interfaces import RawLog, RawLogWriter
 
 __all__ = ["PromotedOffsets"]
 
@@ -45,7 +45,7 @@ class PromotedOffsets:
             await asyncio.wait([self._task])
             self._task = None
 
-    async def _clamp_visible(self, raw_log: RawLog, end: int) -> None:
+    async def _clamp_visible(self, raw_log: RawLogWriter, end: int) -> None:
         moved = asyncio.Event()
         cancel = raw_log.on_limit_moved(moved.set)
         try:

@@ -26,7 +26,7 @@ from gantrymq.errors import (
     ServiceNotAvailable,
     Unconfirmed,
 )
-from gantrymq.interfaces import MessageOutlet, RawLog
+from gantrymq.interfaces import MessageOutlet, RawLogReader
 from gantrymq.model.role import Role
 
 __all__ = ["MASTER_ONLY", "RoleService", "Roles"]
@@ -84,7 +84,7 @@ class Roles:
 
     def __init__(
         self,
-        raw_log: RawLog | None,
+        raw_log: RawLogReader | None,
         append_now: Callable[[], object],
         failed: CountFailure,
         master_address: Callable[[], str] = lambda: "",

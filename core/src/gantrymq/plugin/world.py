@@ -3,7 +3,10 @@
 from gantrymq.world import Clock as Clock
 from gantrymq.world import DiskUsage as DiskUsage
 from gantrymq.world import File as File
+from gantrymq.world import FileLocks as FileLocks
+from gantrymq.world import FileReader as FileReader
 from gantrymq.world import Files as Files
+from gantrymq.world import FileTree as FileTree
 from gantrymq.world import Listener as Listener
 from gantrymq.world import Lock as Lock
 from gantrymq.world import Timer as Timer

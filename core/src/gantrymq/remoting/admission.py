@@ -34,7 +34,7 @@ from gantrymq.remoting.preamble import (
 )
 from gantrymq.remoting.tls_contexts import ClientAuth, load_chain, server_context
 from gantrymq.remoting.tls_settings import TLS_SETTINGS
-from gantrymq.world import Clock, Files
+from gantrymq.world import Clock, FileReader
 
 __all__ = ["ADMISSION_SETTINGS", "Admission", "admission_of"]
 
@@ -132,7 +132,7 @@ class Admission:
             )
 
 
-def admission_of(settings: Settings, clock: Clock, files: Files) -> Admission:
+def admission_of(settings: Settings, clock: Clock, files: FileReader) -> Admission:
     """Return the admission rules of a server with these settings (`ADMISSION_SETTINGS`).
 
     Certificate files are read now, so that a bad file fails the start and not the first client, and again after they

@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from gantrymq.errors import ConfigError
-from gantrymq.world import Clock, Files
+from gantrymq.world import Clock, FileReader
 
 log = logging.getLogger("gantrymq.remoting")
 
@@ -30,7 +30,9 @@ RECHECK_S: Final = 5.0
 class Certificates:
     """Certificate, key and trusted authorities in PEM files."""
 
-    def __init__(self, files: Files, clock: Clock, paths: Sequence[str], load: Callable[[], ssl.SSLContext]) -> None:
+    def __init__(
+        self, files: FileReader, clock: Clock, paths: Sequence[str], load: Callable[[], ssl.SSLContext]
+    ) -> None:
         """Load the files.
 
         Args:

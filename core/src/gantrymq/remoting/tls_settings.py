@@ -18,7 +18,7 @@ from gantrymq.errors import ConfigError
 from gantrymq.remoting.tls_contexts import TlsClient
 from gantrymq.settings_file import read_settings_file
 from gantrymq.settings_load import Given, Layer, file_layer
-from gantrymq.world import Files
+from gantrymq.world import FileReader
 
 __all__ = ["DEFAULT_FILE", "TLS_SETTINGS", "client_of", "tls_client", "tls_file_layer"]
 
@@ -80,7 +80,7 @@ TLS_SETTINGS: tuple[Setting, ...] = (
 )
 
 
-def tls_file_layer(files: Files, given: Given | None) -> Layer:
+def tls_file_layer(files: FileReader, given: Given | None) -> Layer:
     """Return the ``tls.*`` settings of the file named by *given*, or of the default file.
 
     Raises:

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from gantrymq.world.files import Files
+from gantrymq.world.files import FileTree
 
 __all__ = ["make_durable_dirs"]
 
 
-def make_durable_dirs(files: Files, path: Path) -> None:
+def make_durable_dirs(files: FileTree, path: Path) -> None:
     """Create the folder and its parents, and sync the names of the new ones.
 
     Raises:

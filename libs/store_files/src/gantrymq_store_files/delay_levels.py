@@ -21,7 +21,7 @@ import attrs
 from gantrymq import strict_json
 from gantrymq.errors import ConfigError, FormatError
 from gantrymq.formats.tags_code import DEFAULT_DELAY_LEVELS, parse_delay_levels
-from gantrymq.world.files import Files
+from gantrymq.world.files import FileReader
 
 __all__ = ["DELAY_LEVELS", "DelayLevels", "read_delay_levels"]
 
@@ -71,7 +71,7 @@ class DelayLevels:
         return json.dumps(dict(zip(map(str, self.starts), self.texts, strict=True)), indent=0).encode()
 
 
-def read_delay_levels(files: Files, root: Path) -> DelayLevels | None:
+def read_delay_levels(files: FileReader, root: Path) -> DelayLevels | None:
     """Read the file of the store *root*; None without one.
 
     Raises:

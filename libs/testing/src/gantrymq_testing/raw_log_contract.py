@@ -25,7 +25,7 @@ import pytest
 from gantrymq.errors import LogMismatch, StoreError
 from gantrymq.formats.record import RecordView, read_record
 from gantrymq.formats.tags_code import tags_code
-from gantrymq.interfaces import Bounds, ExtUnit, QueueTargets, RawLog, Segment, StoreMessage
+from gantrymq.interfaces import Bounds, ExtUnit, QueueTargets, RawLog, RawLogReader, Segment, StoreMessage
 from gantrymq.model import properties, sys_flag
 from gantrymq.model.names import SCHEDULE_TOPIC
 from gantrymq.model.queue import Queue
@@ -562,7 +562,7 @@ def raw_log(bench: StoreBench) -> RawLog:
     return log
 
 
-async def read_log(log: RawLog, start: int, max_bytes: int) -> bytes:
+async def read_log(log: RawLogReader, start: int, max_bytes: int) -> bytes:
     """Read, awaiting the result if needed."""
     data = log.read_log(start, max_bytes)
     return await data if isawaitable(data) else data

@@ -6,7 +6,7 @@ import asyncio
 from typing import Final
 
 from gantrymq.client import Client
-from gantrymq.plugin.interfaces import Broker
+from gantrymq.plugin.interfaces import BrokerEnvironment
 from gantrymq.plugin.model import format_address
 from gantrymq.plugin.network import Certificates
 from gantrymq.plugin.world import Lock, World
@@ -99,7 +99,7 @@ class RunningConsole:
             lock.release()
 
 
-def for_broker(broker: Broker, host: str) -> RunningConsole:
+def for_broker(broker: BrokerEnvironment, host: str) -> RunningConsole:
     """Return the console of the service in a broker's process, which asks the broker's name servers.
 
     Raises:

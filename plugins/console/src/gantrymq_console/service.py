@@ -11,7 +11,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 from gantrymq.errors import ConfigError
-from gantrymq.plugin.interfaces import Broker
+from gantrymq.plugin.interfaces import BrokerEnvironment
 from gantrymq.plugin.model import Role, parse_address
 from gantrymq_console.settings import LISTEN
 
@@ -32,7 +32,7 @@ class ConsoleService:
         self.url = ""  # address for browsers while it serves
         self._running: RunningConsole | None = None
 
-    async def start(self, broker: Broker) -> None:
+    async def start(self, broker: BrokerEnvironment) -> None:
         """Open the port, unless consoleListen is empty.
 
         Raises:

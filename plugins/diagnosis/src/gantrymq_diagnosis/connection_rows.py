@@ -7,7 +7,7 @@ from typing import Any, Final
 
 import attrs
 
-from gantrymq.plugin.interfaces import Broker, ClientConnection
+from gantrymq.plugin.interfaces import BrokerConsumers, ClientConnection
 from gantrymq.plugin.world import TimeSlices
 
 __all__ = ["ConnectionRow", "ConnectionTable", "connection_table"]
@@ -61,7 +61,7 @@ class ConnectionTable:
     computed_ms: int  # wall time
 
 
-async def connection_table(broker: Broker) -> ConnectionTable:
+async def connection_table(broker: BrokerConsumers) -> ConnectionTable:
     """Return a row for each connection."""
     slices, rows = TimeSlices(broker.world.clock, TOGETHER), list[ConnectionRow]()
     for each in broker.clients.connections():

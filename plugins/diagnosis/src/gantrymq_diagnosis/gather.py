@@ -11,7 +11,7 @@ from typing import Final, NamedTuple
 import attrs
 
 from gantrymq.errors import GantryError
-from gantrymq.plugin.interfaces import Broker, LagReading, OnlineClient
+from gantrymq.plugin.interfaces import Broker, BrokerCluster, BrokerEnvironment, LagReading, OnlineClient
 from gantrymq.plugin.model import PERM_READ, MessageQueue, Queue, Role, Subscription, TopicConfig, format_address
 from gantrymq.plugin.names import DLQ_PREFIX, RETRY_PREFIX, pop_retry_topics, retry_topic, similar_name
 from gantrymq.plugin.world import TimeSlices
@@ -111,7 +111,7 @@ def _topic(broker: Broker, group: str, name: str, config: TopicConfig | None, po
     )
 
 
-def _own_topics(broker: Broker) -> Iterator[str]:
+def _own_topics(broker: BrokerEnvironment) -> Iterator[str]:
     """Yield the topics of applications."""
     return (each for each in broker.topics.view if not each.startswith("%"))
 
@@ -215,7 +215,7 @@ async def retry_behind(reading: LagReading, group: str, topics: Iterable[str]) -
     return sum([(await reading.of(group, each)).behind or 0 for each in retries])
 
 
-async def _told(broker: Broker, group: str) -> tuple[Told, ...]:
+async def _told(broker: BrokerCluster, group: str) -> tuple[Told, ...]:
     """Return what metrics of plugins report about a group."""
     slices, found = TimeSlices(broker.world.clock, FIGURES_TOGETHER), list[Told]()
     for each in broker.metrics.of_plugins():

@@ -14,7 +14,7 @@ from typing import Any, Final
 import attrs
 
 from gantrymq.plugin import names
-from gantrymq.plugin.interfaces import Broker, GroupLag, LagReading
+from gantrymq.plugin.interfaces import Broker, BrokerEnvironment, GroupLag, LagReading
 from gantrymq.plugin.model import Queue
 from gantrymq.plugin.names import DLQ_PREFIX, retry_topic
 from gantrymq.plugin.world import TimeSlices
@@ -135,7 +135,7 @@ async def group_table(broker: Broker, watch: Watch, modes: PopModes) -> GroupTab
     return GroupTable(rows, broker.world.clock.now_ms(), more)
 
 
-async def add_times(table: GroupTable, rows: Iterable[GroupRow], times: StoredTimes, broker: Broker) -> None:
+async def add_times(table: GroupTable, rows: Iterable[GroupRow], times: StoredTimes, broker: BrokerEnvironment) -> None:
     """Set `GroupRow.late_ms` of rows of *table* that do not have it yet."""
     slices = TimeSlices(broker.world.clock, QUEUES_TOGETHER)
     for row in rows:

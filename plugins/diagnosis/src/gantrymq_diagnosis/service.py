@@ -9,7 +9,7 @@ from typing import Final
 
 from gantrymq.errors import GroupNotExist, NoPermission, RequestRefused, TopicNotExist
 from gantrymq.plugin import names
-from gantrymq.plugin.interfaces import Broker, ClientChannel, Heartbeat, MetricFamily
+from gantrymq.plugin.interfaces import Broker, ConnectedClient, Heartbeat, MetricFamily
 from gantrymq.plugin.model import Action, Role
 from gantrymq.plugin.remoting import Command, Connection, response_to, serves
 from gantrymq.plugin.world import TimeSlices
@@ -67,7 +67,7 @@ class DiagnosisService:
         self.settings.stop()
         self.summaries.stop()
 
-    def heard(self, heartbeat: Heartbeat, connection: ClientChannel) -> None:
+    def heard(self, heartbeat: Heartbeat, connection: ConnectedClient) -> None:
         """Process a client's heartbeat; nothing happens if it repeats the last one.
 
         Raises:

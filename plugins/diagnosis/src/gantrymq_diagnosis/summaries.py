@@ -28,7 +28,7 @@ from operator import attrgetter
 from typing import Any, Final, NamedTuple, Protocol, TypeVar
 
 from gantrymq.errors import FormatError, InvalidParameter, ServiceNotAvailable
-from gantrymq.plugin.interfaces import Broker
+from gantrymq.plugin.interfaces import Broker, BrokerStorage
 from gantrymq.plugin.loose_json import COUNT, flag_in, number_in, text_in, texts_in
 from gantrymq.plugin.model import Action
 from gantrymq.plugin.remoting import Command, Connection, object_body_of, response_to, serves
@@ -158,7 +158,7 @@ Table = GroupTable | ConnectionTable | TopicTable
 class _Tables(NamedTuple):
     """The tables and the broker, between start and stop."""
 
-    broker: Broker
+    broker: BrokerStorage
     times: StoredTimes  # of groups
     newest: StoredTimes  # of topics
     groups: SharedTable[GroupTable]
@@ -265,14 +265,14 @@ class Summaries:
         return self._tables
 
 
-async def _column(broker: Broker, rows: Sequence[Row], value: Callable[[Row], Any]) -> dict[str, Any]:
+async def _column(broker: BrokerStorage, rows: Sequence[Row], value: Callable[[Row], Any]) -> dict[str, Any]:
     await broker.world.clock.sleep(0)
     found = {"names": [row.name for row in rows], "values": [value(row) for row in rows]}
     await broker.world.clock.sleep(0)
     return found
 
 
-def _answer(asked: Command, broker: Broker, table: Table, total: int, more: Mapping[str, Any]) -> Command:
+def _answer(asked: Command, broker: BrokerStorage, table: Table, total: int, more: Mapping[str, Any]) -> Command:
     name = broker.settings.text("brokerName") or broker.world.host_name
     age_ms = max(0, broker.world.clock.now_ms() - table.computed_ms)
     found = {"broker": name, "computed_ms": table.computed_ms, "age_ms": age_ms, "total": total, **more}

@@ -11,7 +11,7 @@ from typing import Any, Final
 
 import attrs
 
-from gantrymq.plugin.interfaces import Broker
+from gantrymq.plugin.interfaces import Broker, BrokerEnvironment, BrokerStorage
 from gantrymq.plugin.model import Queue, TopicConfig
 from gantrymq.plugin.names import DLQ_PREFIX, RETRY_PREFIX
 from gantrymq.plugin.world import TimeSlices
@@ -106,7 +106,7 @@ async def topic_table(broker: Broker) -> TopicTable:
     return TopicTable(rows, broker.world.clock.now_ms())
 
 
-async def add_newest(rows: Iterable[TopicRow], times: StoredTimes, broker: Broker) -> None:
+async def add_newest(rows: Iterable[TopicRow], times: StoredTimes, broker: BrokerStorage) -> None:
     """Set `TopicRow.newest_ms` of topics that have messages, unless it is known."""
     slices = TimeSlices(broker.world.clock, QUEUES_TOGETHER)
     for row in rows:
@@ -123,7 +123,7 @@ def _queues(config: TopicConfig) -> int:
     return max(config.read_queues, config.write_queues)
 
 
-def _kind(broker: Broker, name: str) -> str:
+def _kind(broker: BrokerEnvironment, name: str) -> str:
     if name.startswith(RETRY_PREFIX):
         return "retry"
     if name.startswith(DLQ_PREFIX):

@@ -16,7 +16,7 @@ import attrs
 from gantrymq.errors import GantryError
 from gantrymq.plugin import properties as props
 from gantrymq.plugin.formats import delay_levels_of, iter_records
-from gantrymq.plugin.interfaces import Broker, GetLimit
+from gantrymq.plugin.interfaces import BrokerStorage, GetLimit
 from gantrymq.plugin.model import Queue
 from gantrymq.plugin.names import SCHEDULE_TOPIC
 from gantrymq.plugin.world import TimeSlices
@@ -33,7 +33,7 @@ class WaitingRetries:
     due_ms: int | None = None  # delivery time of the next one, wall time
 
 
-async def waiting_retries(broker: Broker) -> tuple[dict[str, WaitingRetries], bool]:
+async def waiting_retries(broker: BrokerStorage) -> tuple[dict[str, WaitingRetries], bool]:
     """Return the pending messages by the topic that they go to, and whether there may be more."""
     found: dict[str, WaitingRetries] = {}
     now_ms, more = broker.world.clock.now_ms(), False

@@ -14,7 +14,7 @@ from collections.abc import Container, Iterator
 
 import attrs
 
-from gantrymq.plugin.interfaces import Backlog, Broker, GroupLag, LagReading
+from gantrymq.plugin.interfaces import Backlog, Broker, BrokerConsumers, GroupLag, LagReading
 from gantrymq.plugin.model import Queue
 from gantrymq.plugin.names import RETRY_PREFIX, is_system_group
 from gantrymq.plugin.world import TimeSlices
@@ -38,7 +38,7 @@ class ConsumerLag:
     deleted: int = 0  # messages that were deleted before the group consumed them, since the first scrape
 
 
-def group_exists(broker: Broker, group: str) -> bool:
+def group_exists(broker: BrokerConsumers, group: str) -> bool:
     """Return whether the broker has a group or uses it itself."""
     return is_system_group(group) or broker.groups.get(group) is not None
 

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from itertools import chain
 from typing import Final
 
-from gantrymq.plugin.interfaces import Broker
+from gantrymq.plugin.interfaces import BrokerConsumers
 from gantrymq.plugin.model import Queue
 from gantrymq.plugin.world import TimeSlices
 
@@ -41,7 +41,7 @@ class OldestMessages:
         known = self._known.get(pair)
         return {} if known is None else known.stored_ms
 
-    async def read(self, broker: Broker, wanted: Mapping[Pair, Mapping[int, int]]) -> None:
+    async def read(self, broker: BrokerConsumers, wanted: Mapping[Pair, Mapping[int, int]]) -> None:
         """Read the messages at the queue offsets in *wanted*, and forget all others."""
         slices = TimeSlices(broker.world.clock, _KNOWN_TOGETHER)
         before, self._known = self._known, {}
@@ -59,7 +59,7 @@ class OldestMessages:
         self._waiting = await self._read(broker, wanted, chain(first.items(), others.items()))
 
     async def _read(
-        self, broker: Broker, wanted: Mapping[Pair, Mapping[int, int]], order: chain[tuple[Pair, list[int]]]
+        self, broker: BrokerConsumers, wanted: Mapping[Pair, Mapping[int, int]], order: chain[tuple[Pair, list[int]]]
     ) -> dict[Pair, list[int]]:
         """Read in this order, and return what exceeds READS."""
         slices, left = TimeSlices(broker.world.clock, _TOGETHER), READS

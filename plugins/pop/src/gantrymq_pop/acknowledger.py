@@ -25,7 +25,7 @@ from gantrymq.errors import (
     ServiceNotAvailable,
     TopicNotExist,
 )
-from gantrymq.plugin.interfaces import Broker, PutResult, PutStatus
+from gantrymq.plugin.interfaces import BrokerConsumers, BrokerStorage, PutResult, PutStatus
 from gantrymq.plugin.model import Queue
 from gantrymq.plugin.world import Timer
 from gantrymq_pop.ack_responses import AckCallback, WaitingRequest, answer_all
@@ -64,7 +64,7 @@ class Acknowledger:
     """Stores acknowledgements and changed invisible times."""
 
     def __init__(
-        self, broker: Broker, revive: ReviveLog, orders: OrderTable, notify: Callable[[str, str], None]
+        self, broker: BrokerConsumers, revive: ReviveLog, orders: OrderTable, notify: Callable[[str, str], None]
     ) -> None:
         """*notify* is called with topic and group when a queue can be popped in order again."""
         self._broker = broker
@@ -268,7 +268,7 @@ class Acknowledger:
         task.add_done_callback(self._tasks.discard)
 
 
-def checked_queue(broker: Broker, topic: str, queue_id: int, offset: int | None, *, to_end: bool) -> None:
+def checked_queue(broker: BrokerStorage, topic: str, queue_id: int, offset: int | None, *, to_end: bool) -> None:
     """Check that a queue exists and contains *offset*.
 
     Args:

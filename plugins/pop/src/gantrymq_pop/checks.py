@@ -15,7 +15,7 @@ from gantrymq.errors import (
     SubscriptionParseFailed,
     TopicNotExist,
 )
-from gantrymq.plugin.interfaces import Broker, MessageFilter, PopRequest
+from gantrymq.plugin.interfaces import BrokerConsumers, MessageFilter, PopRequest
 from gantrymq.plugin.model import ALL, PERM_READ, TAG, Subscription, TopicConfig
 from gantrymq_pop.long_polling import LongPolling
 
@@ -25,7 +25,7 @@ MOST_INVISIBLE_MS: Final = 3 * 24 * 3600 * 1000  # as far as RocketMQ's timer re
 class PopChecks:
     """The checks of one broker."""
 
-    def __init__(self, broker: Broker, waiting: LongPolling) -> None:
+    def __init__(self, broker: BrokerConsumers, waiting: LongPolling) -> None:
         self._broker = broker
         self._settings = broker.settings
         self._waiting = waiting

@@ -12,7 +12,7 @@ from typing import Final
 
 from gantrymq.errors import FormatError
 from gantrymq.plugin.config_files import load, pretty, save
-from gantrymq.plugin.interfaces import Broker
+from gantrymq.plugin.interfaces import BrokerConsumers
 from gantrymq_pop.order_info import OrderTable
 
 log = logging.getLogger(__name__)
@@ -23,7 +23,7 @@ FILE: Final = "consumerOrderInfo.json"
 class OrderFile:
     """The file of the table of ordered pops."""
 
-    def __init__(self, broker: Broker, folder: Path, table: OrderTable) -> None:
+    def __init__(self, broker: BrokerConsumers, folder: Path, table: OrderTable) -> None:
         """*folder*: ``config`` of the store."""
         self._broker = broker
         self._path = folder / FILE

@@ -11,7 +11,7 @@ from __future__ import annotations
 from typing import Any, Final
 
 from gantrymq.errors import GantryError, InvalidParameter
-from gantrymq.plugin.interfaces import Broker, PopAnswer, PopRequest
+from gantrymq.plugin.interfaces import BrokerCluster, PopAnswer, PopRequest
 from gantrymq.plugin.model import Action
 from gantrymq.plugin.remoting import Command, Connection, RequestCode, encode_head, in_operation, response_to, serves
 from gantrymq_pop.headers import NotificationRequest, PeekRequest, PollingInfoRequest, PopRequestHeader
@@ -26,7 +26,7 @@ _PULL_NOT_FOUND: Final = 19
 class PopRequests:
     """Handlers of these requests."""
 
-    def __init__(self, broker: Broker, pops: Pops, popping: PopReader, waiting: LongPolling) -> None:
+    def __init__(self, broker: BrokerCluster, pops: Pops, popping: PopReader, waiting: LongPolling) -> None:
         self._clock = broker.world.clock
         self._access = broker.access
         self._pops = pops

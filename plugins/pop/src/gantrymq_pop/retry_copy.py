@@ -11,7 +11,7 @@ from __future__ import annotations
 from typing import Final
 
 from gantrymq.plugin.formats import RecordView, tags_code
-from gantrymq.plugin.interfaces import Broker, StoreMessage
+from gantrymq.plugin.interfaces import BrokerConsumers, StoreMessage
 from gantrymq.plugin.model import Queue, TopicConfig
 from gantrymq.plugin.properties import MAX_BYTES, TAGS, java_map_order, ordered_text
 
@@ -52,7 +52,7 @@ def _buckets_for(count: int) -> int:
     return 1 << (wanted - 1).bit_length()
 
 
-def make_retry_topic(broker: Broker, topic: str, group: str) -> None:
+def make_retry_topic(broker: BrokerConsumers, topic: str, group: str) -> None:
     """Create a retry topic with one queue, which the group reads from the first message."""
     if broker.topics.get(topic) is None:
         broker.topics.put(TopicConfig(topic, read_queues=1, write_queues=1))

@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from typing import Final
 
 from gantrymq.errors import LogMismatch
-from gantrymq.plugin.interfaces import Broker, RawLog
+from gantrymq.plugin.interfaces import BrokerStorage, RawLog
 from gantrymq.plugin.network import BusyPoll
 from gantrymq.plugin.world import wait_set
 from gantrymq_replication.link import Link
@@ -25,7 +25,7 @@ class LogAppending:
     """The end of a slave's log, while one connection adds to it."""
 
     def __init__(
-        self, broker: Broker, raw_log: RawLog, rules: HaSettings, link: Link, report: Callable[[int], bytes]
+        self, broker: BrokerStorage, raw_log: RawLog, rules: HaSettings, link: Link, report: Callable[[int], bytes]
     ) -> None:
         """*report* returns the bytes of a report."""
         self.end = raw_log.log_range().max_offset  # offset of the next record

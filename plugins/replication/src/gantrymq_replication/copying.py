@@ -10,7 +10,7 @@ import logging
 from collections.abc import Callable, Coroutine, Iterable
 from typing import Any, Final
 
-from gantrymq.plugin.interfaces import Broker, RawLog
+from gantrymq.plugin.interfaces import BrokerStorage, RawLog
 from gantrymq_replication.appending import LogAppending
 from gantrymq_replication.damage import BLANK_MAGIC, LONGEST_BYTES, DurableMark, blank_end, is_damaged, keep
 from gantrymq_replication.link import Link
@@ -37,7 +37,7 @@ class MasterConnection:
     """A connection of a slave to its master. Subclasses compare the logs; records are appended and reported here."""
 
     def __init__(
-        self, broker: Broker, raw_log: RawLog, rules: HaSettings, link: Link, report: Callable[[int], bytes]
+        self, broker: BrokerStorage, raw_log: RawLog, rules: HaSettings, link: Link, report: Callable[[int], bytes]
     ) -> None:
         """*report* returns the bytes of a report."""
         self.following = False  # the logs fit
@@ -82,7 +82,7 @@ class Copying(MasterConnection):
 
     def __init__(
         self,
-        broker: Broker,
+        broker: BrokerStorage,
         raw_log: RawLog,
         rules: HaSettings,
         mark: DurableMark,

@@ -19,7 +19,7 @@ from typing import Final
 
 from gantrymq.errors import FormatError, StoreError
 from gantrymq.plugin.formats import MAGIC_V1, body_crc, read_record
-from gantrymq.plugin.interfaces import Broker
+from gantrymq.plugin.interfaces import BrokerEnvironment
 from gantrymq_store_files.blank import MAGIC_BLANK
 from gantrymq_store_files.filler import FILLER_TOPIC
 
@@ -83,7 +83,7 @@ def _is_lost(data: bytes, start: int, place: int) -> bool:
     return len(rest) >= _LEAST_ZEROS and not any(rest)
 
 
-async def keep(broker: Broker, read: Callable[[int, int], Awaitable[bytes]], start: int, end: int) -> str:
+async def keep(broker: BrokerEnvironment, read: Callable[[int, int], Awaitable[bytes]], start: int, end: int) -> str:
     """Write the log from *start* to *end*, which *read* returns, below ``recovered``. Return that folder.
 
     Raises:
@@ -104,7 +104,7 @@ async def keep(broker: Broker, read: Callable[[int, int], Awaitable[bytes]], sta
 class DurableMark:
     """The file."""
 
-    def __init__(self, broker: Broker) -> None:
+    def __init__(self, broker: BrokerEnvironment) -> None:
         self._files, self._workers = broker.world.files, broker.world.workers
         self._path = broker.root / "plugins" / "replication" / _FILE
         self._broker = broker

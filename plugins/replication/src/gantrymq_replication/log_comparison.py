@@ -29,7 +29,7 @@ from typing import Final
 
 import attrs
 
-from gantrymq.plugin.interfaces import LogRange, RawLog
+from gantrymq.plugin.interfaces import LogRange, RawLogReader
 from gantrymq_replication.election.epochs import Epoch, EpochList
 
 OVERLAP_BYTES: Final = 64 * 1024
@@ -136,7 +136,7 @@ def unconfirmed(low: int, kept: int, point: int, file_start: int, master: Sequen
     return Comparison(start, min(least, point), point, by_epochs=True) if start < point else None
 
 
-async def read_whole(raw_log: RawLog, start: int, end: int) -> bytes:
+async def read_whole(raw_log: RawLogReader, start: int, end: int) -> bytes:
     """Return the log from *start* to *end*. Raises LogMismatch: it does not have all of that."""
     parts: list[bytes] = []
     while start < end:

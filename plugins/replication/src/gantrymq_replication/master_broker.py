@@ -28,7 +28,7 @@ import logging
 from typing import Any, Final
 
 from gantrymq.errors import BrokerRefused, ClientError, GantryError
-from gantrymq.plugin.interfaces import Broker
+from gantrymq.plugin.interfaces import BrokerCluster
 from gantrymq.plugin.loose_json import loads
 from gantrymq.plugin.model import parse_address
 from gantrymq.plugin.network import RemotingClient, client_of
@@ -45,7 +45,7 @@ _CALL_S: Final = 2.0
 class MasterBroker:
     """The master of one slave."""
 
-    def __init__(self, broker: Broker) -> None:
+    def __init__(self, broker: BrokerCluster) -> None:
         self.address, self.ha_address = "", ""  # empty until a name server has reported them
         self._broker, self._same_files = broker, ""  # the broker address whose log files have the size of those here
         self._client = RemotingClient(broker.world, tls=client_of(broker.settings))

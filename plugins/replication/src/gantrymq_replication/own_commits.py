@@ -23,7 +23,7 @@ from gantrymq.plugin.interfaces import Broker
 from gantrymq.plugin.loose_json import dumps, loads
 from gantrymq.plugin.model import Queue, Role
 from gantrymq.plugin.names import is_system_topic
-from gantrymq.plugin.world import Files
+from gantrymq.plugin.world import FileReader, FileTree
 from gantrymq_replication.settings import SLAVE, HaSettings
 
 log = logging.getLogger("gantrymq.replication")
@@ -117,7 +117,7 @@ class OwnCommits:
             log.error("offsets that clients committed at this slave could not be saved: %s", error)
 
 
-def _read(files: Files, path: Path) -> _Offsets:
+def _read(files: FileReader, path: Path) -> _Offsets:
     try:
         rows = loads(files.read(path))["offsets"]
         return {(str(group), Queue(str(topic), int(queue_id))): int(at) for group, topic, queue_id, at in rows}
@@ -127,7 +127,7 @@ def _read(files: Files, path: Path) -> _Offsets:
         raise FormatError(f"{path} cannot be read: {error!r}") from error
 
 
-def _write(files: Files, path: Path, offsets: _Offsets) -> None:
+def _write(files: FileTree, path: Path, offsets: _Offsets) -> None:
     """Write the file, or remove it if there is nothing to save. Raises OSError."""
     if offsets:
         rows = [[group, queue.topic, queue.queue_id, at] for (group, queue), at in offsets.items()]

@@ -27,7 +27,7 @@ from pathlib import Path
 from typing import Final
 
 from gantrymq.errors import ConfigError
-from gantrymq.plugin.world import Files, World
+from gantrymq.plugin.world import FileReader, World
 from gantrymq_replication.link import Link
 from gantrymq_replication.protocol import CHALLENGE_OFFSET, HEAD, NO_HA_PORT, Refused
 
@@ -58,7 +58,7 @@ _NO_CHALLENGE: Final = (
 _NO_PROOF: Final = "it refuses this broker's secret; haSecretPath needs a file with the same secret on both"
 
 
-def read_secret(files: Files, path: str) -> bytes:
+def read_secret(files: FileReader, path: str) -> bytes:
     """Return the secret in the file *path*, without white space around it.
 
     Raises:

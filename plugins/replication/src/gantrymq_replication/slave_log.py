@@ -20,7 +20,7 @@ from typing import Final
 
 from gantrymq.errors import GantryError
 from gantrymq.plugin.formats import MAGIC_V1, MAGIC_V2
-from gantrymq.plugin.interfaces import Broker, RawLog
+from gantrymq.plugin.interfaces import BrokerCluster, RawLog, RawLogReader
 from gantrymq.plugin.loose_json import int_keys, loads
 from gantrymq.plugin.model import parse_address
 from gantrymq.plugin.network import RemotingClient, client_of
@@ -40,7 +40,7 @@ _NO_MESSAGE: Final = "can not find message"  # how RocketMQ's remark begins
 class SlaveLogs:
     """Asks the slaves of one master."""
 
-    def __init__(self, broker: Broker, raw_log: RawLog) -> None:
+    def __init__(self, broker: BrokerCluster, raw_log: RawLog) -> None:
         self._broker, self._log = broker, raw_log
         self._client = RemotingClient(broker.world, tls=client_of(broker.settings))
 
@@ -106,7 +106,7 @@ def _slaves_of(reply: Command, broker_name: str) -> list[str]:
         return []
 
 
-async def last_message(raw_log: RawLog, end: int, clock: Clock) -> tuple[int, bytes] | None:
+async def last_message(raw_log: RawLogReader, end: int, clock: Clock) -> tuple[int, bytes] | None:
     """Return log offset and bytes of the last message that ends at or before *end*; None without one in its log file.
 
     Records follow each other from the start of a log file on, so the whole file may have to be read.
@@ -134,6 +134,6 @@ async def last_message(raw_log: RawLog, end: int, clock: Clock) -> tuple[int, by
     return start, await read_whole(raw_log, start, start + size)
 
 
-async def _read(raw_log: RawLog, start: int, size: int) -> bytes:
+async def _read(raw_log: RawLogReader, start: int, size: int) -> bytes:
     data = raw_log.read_log(start, size)
     return await data if isawaitable(data) else data

@@ -10,7 +10,7 @@ import logging
 from collections import Counter
 from typing import Final
 
-from gantrymq.plugin.interfaces import Broker
+from gantrymq.plugin.interfaces import BrokerStorage
 
 log = logging.getLogger(__name__)
 
@@ -21,7 +21,7 @@ _LOG_AFTER_S: Final = 10.0  # from the first dropped message to the log line tha
 class DeletedTopics:
     """Detects deleted topics, and logs how many messages were dropped because of them."""
 
-    def __init__(self, broker: Broker) -> None:
+    def __init__(self, broker: BrokerStorage) -> None:
         self._broker = broker
         self._dropped: Counter[str] = Counter()  # by topic, not logged yet
 

@@ -10,11 +10,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from gantrymq.plugin.interfaces import Broker, MetricFamily
+from gantrymq.plugin.interfaces import BrokerEnvironment, MetricFamily
 from gantrymq_schedule.levels.delivery import LevelDelivery
 
 
-def level_metrics(levels: LevelDelivery, broker: Broker) -> list[Callable[[], MetricFamily]]:
+def level_metrics(levels: LevelDelivery, broker: BrokerEnvironment) -> list[Callable[[], MetricFamily]]:
     """Return the callbacks to register as the broker's metrics of the delay levels."""
     late, clock = levels.lateness, broker.world.clock
 

@@ -19,7 +19,7 @@ from gantrymq.plugin.interfaces import Broker
 from gantrymq.plugin.loose_json import Entries
 from gantrymq.plugin.model import Action, Role
 from gantrymq.plugin.remoting import Command, Connection, RequestCode, SlicedResponses, response_to, serves
-from gantrymq.plugin.world import Files
+from gantrymq.plugin.world import FileReader
 from gantrymq_schedule.levels.offsets_file import DELAY_OFFSETS, DelayOffsetsFile
 from gantrymq_schedule.service import Schedule
 from gantrymq_schedule.timer.checkpoint_files import TIMER_CHECK
@@ -109,7 +109,7 @@ def _checkpoint_of(delivered: Sequence[tuple[int, int]]) -> TimerCheckpoint:
     return TimerCheckpoint(read_time_ms, 0, queue_offset)
 
 
-def _read(files: Files, path: Path) -> bytes:
+def _read(files: FileReader, path: Path) -> bytes:
     try:
         return files.read(path)
     except FileNotFoundError:

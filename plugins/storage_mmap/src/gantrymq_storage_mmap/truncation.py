@@ -23,7 +23,7 @@ import attrs
 
 from gantrymq.errors import LogMismatch, StoreError
 from gantrymq.plugin.interfaces import DispatchEntry
-from gantrymq.plugin.world import Clock, File, Files, TimeSlices, Workers
+from gantrymq.plugin.world import Clock, File, Files, FileTree, TimeSlices, Workers
 from gantrymq_storage_mmap.checkpoint.checkpointer import Checkpointer
 from gantrymq_storage_mmap.index.builder import IndexBuilder
 from gantrymq_storage_mmap.log.commit_log import CommitLog
@@ -315,7 +315,7 @@ def _find_batch_end(queue: BatchQueue, log_offset: int) -> _Find:
 # --- files ----------------------------------------------------------------------------------------------------------
 
 
-def cut_log_files(files: Files, log: CommitLog, log_offset: int) -> None:
+def cut_log_files(files: FileTree, log: CommitLog, log_offset: int) -> None:
     """Delete every file after the last one of *log*, the newest first, and zero the last one from *log_offset* on.
 
     Blocks; repeating it is harmless. Raises OSError.

@@ -17,7 +17,7 @@ from typing import Any
 import attrs
 
 from gantrymq.errors import StoreError
-from gantrymq.plugin.world import Files
+from gantrymq.plugin.world import FileReader, FileTree
 
 __all__ = ["MANIFEST", "STORED", "Manifest", "StoredFile", "read_manifest", "write_manifest"]
 
@@ -66,13 +66,13 @@ class Manifest:
         return {**members, "files": len(self.files), "bytes": self.bytes}
 
 
-def write_manifest(files: Files, backup: Path, manifest: Manifest) -> None:
+def write_manifest(files: FileTree, backup: Path, manifest: Manifest) -> None:
     """Write the manifest of the folder *backup* durably, which completes the backup. Raises OSError."""
     text = json.dumps({"format": FORMAT, **attrs.asdict(manifest)}, indent=0).removesuffix("\n}")
     files.replace(backup / MANIFEST, f"{text}{_CRC}{zlib.crc32(text.encode())}\n}}\n".encode())
 
 
-def read_manifest(files: Files, backup: Path) -> Manifest:
+def read_manifest(files: FileReader, backup: Path) -> Manifest:
     """Read the manifest of the folder *backup*.
 
     Raises:

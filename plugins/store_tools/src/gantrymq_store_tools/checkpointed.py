@@ -14,7 +14,7 @@ from collections.abc import Iterator
 
 from gantrymq.plugin.formats import RecordView
 from gantrymq.plugin.names import SCHEDULE_TOPIC
-from gantrymq.plugin.world import Files
+from gantrymq.plugin.world import FileReader
 from gantrymq_store_files.checkpoint import RECOVERY_MARGIN_MS
 from gantrymq_store_files.log_walk import CHUNK_BYTES, LogWalk
 from gantrymq_store_tools.config_check import read_checkpoint
@@ -27,7 +27,7 @@ NO_LIMIT = 1 << 62  # greater than every log offset and every time
 FIRST_BYTES = 64 * 1024  # read from a file to find its first record
 
 
-def vouched_to(files: Files, layout: Layout, reader: LogReader, *, in_use: bool) -> int:
+def vouched_to(files: FileReader, layout: Layout, reader: LogReader, *, in_use: bool) -> int:
     """Return the log offset before which records and their queue entries must be intact.
 
     While the store is in use, RocketMQ's margin of three seconds is subtracted. Raises OSError.

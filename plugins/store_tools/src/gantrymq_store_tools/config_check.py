@@ -17,7 +17,7 @@ from pathlib import Path
 from gantrymq.errors import FormatError
 from gantrymq.plugin.config_files import backup_of
 from gantrymq.plugin.loose_json import loads
-from gantrymq.plugin.world import Files
+from gantrymq.plugin.world import FileReader
 from gantrymq_store_files.checkpoint import CHECKPOINT_BYTES, Checkpoint, decode_checkpoint
 from gantrymq_store_tools.findings import Finding
 from gantrymq_store_tools.layout import Layout
@@ -29,12 +29,12 @@ SURELY_FLUSHED_MS = 3000  # a clean stop writes the checkpoint
 SURELY_MOVED_MS = 180_000  # a running broker writes it once a minute
 
 
-def read_checkpoint(files: Files, layout: Layout) -> Checkpoint:
+def read_checkpoint(files: FileReader, layout: Layout) -> Checkpoint:
     """Read the checkpoint; zeros if the file does not exist. Raises OSError."""
     return decode_checkpoint(files.read(layout.checkpoint.path)) if layout.checkpoint is not None else Checkpoint()
 
 
-def check_checkpoint(files: Files, layout: Layout, first_timestamp: int, last_timestamp: int) -> list[Finding]:
+def check_checkpoint(files: FileReader, layout: Layout, first_timestamp: int, last_timestamp: int) -> list[Finding]:
     """Compare the checkpoint with the store times of the log's oldest and newest record (0 without records)."""
     path = "checkpoint"
     if layout.checkpoint is None:
@@ -65,7 +65,7 @@ def check_checkpoint(files: Files, layout: Layout, first_timestamp: int, last_ti
     return found
 
 
-def check_configs(files: Files, layout: Layout) -> list[Finding]:
+def check_configs(files: FileReader, layout: Layout) -> list[Finding]:
     """Read every config file, and the backup of each one that cannot be read."""
     found = []
     for file in layout.configs:
@@ -84,7 +84,7 @@ def check_configs(files: Files, layout: Layout) -> list[Finding]:
     return found
 
 
-def json_problem(files: Files, path: Path) -> str | None:
+def json_problem(files: FileReader, path: Path) -> str | None:
     """Return why a config file cannot be read, None if it can."""
     try:
         data = files.read(path)

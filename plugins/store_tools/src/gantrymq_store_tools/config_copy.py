@@ -21,7 +21,7 @@ from gantrymq.plugin.config_files import (
     read_topics_file,
 )
 from gantrymq.plugin.loose_json import loads
-from gantrymq.plugin.world import Files
+from gantrymq.plugin.world import FileReader
 from gantrymq_store_files.dropped_topics import DROPPED_TOPICS, read_dropped_topics
 from gantrymq_store_tools.config_check import content_problem
 
@@ -37,7 +37,7 @@ ATTEMPTS = 5  # to read a file between two saves
 class ConfigCopy:
     """Reads the files of `config/`, before the log is copied and afterwards."""
 
-    def __init__(self, files: Files, root: Path) -> None:
+    def __init__(self, files: FileReader, root: Path) -> None:
         """Read the positions of the store *root*. Raises OSError."""
         self._files = files
         self._root = root

@@ -7,7 +7,7 @@ from typing import Any
 
 from gantrymq.errors import FormatError, QueryNotFound
 from gantrymq.plugin.model import Queue
-from gantrymq.plugin.world import Files
+from gantrymq.plugin.world import FileReader
 from gantrymq_store_files.batch_entry import BATCH_ENTRY_BYTES, read_batch_entry
 from gantrymq_store_files.checkpoint import decode_checkpoint
 from gantrymq_store_files.ext_unit import MAX_UNIT_BYTES, ext_position, read_ext_unit
@@ -23,7 +23,7 @@ __all__ = ["checkpoint_fields", "file_rows", "index_entries", "index_header", "q
 READ_ENTRIES = 1024
 
 
-def checkpoint_fields(files: Files, layout: Layout) -> dict[str, Any]:
+def checkpoint_fields(files: FileReader, layout: Layout) -> dict[str, Any]:
     """Return the five fields of the checkpoint.
 
     Raises:

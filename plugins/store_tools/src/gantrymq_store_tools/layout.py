@@ -28,7 +28,7 @@ from gantrymq.errors import StoreLayoutError
 from gantrymq.plugin.config_files import RESERVE
 from gantrymq.plugin.formats import BATCH_QUEUES, COMMIT_LOG, EXT_QUEUES, INDEX, QUEUES
 from gantrymq.plugin.model import Queue
-from gantrymq.plugin.world import Files
+from gantrymq.plugin.world import FileReader
 from gantrymq_store_files.file_names import file_start
 from gantrymq_store_files.index import is_index_file_name
 from gantrymq_store_tools.findings import Finding
@@ -95,7 +95,7 @@ class Layout:
         return sum(file.size for each in series for file in each.files) + sum(file.size for file in self.index)
 
 
-def find_layout(files: Files, root: Path, log_folders: Sequence[Path] = ()) -> Layout:
+def find_layout(files: FileReader, root: Path, log_folders: Sequence[Path] = ()) -> Layout:
     """Scan the folder *root*.
 
     Args:
@@ -135,7 +135,7 @@ def find_layout(files: Files, root: Path, log_folders: Sequence[Path] = ()) -> L
     )
 
 
-def refuse_non_store(files: Files, root: Path, log_folders: Sequence[Path]) -> None:
+def refuse_non_store(files: FileReader, root: Path, log_folders: Sequence[Path]) -> None:
     """Reject a folder that is not a store, or a kind of store that cannot be read. Raises StoreLayoutError."""
     stat = files.stat(root)
     if stat is None or not stat.is_dir:
@@ -169,7 +169,7 @@ def _is_rocksdb(names: Iterable[str]) -> bool:
     return "CURRENT" in found and any(name.startswith("MANIFEST-") or name.endswith(".sst") for name in found)
 
 
-def _log(files: Files, folders: Sequence[Path], findings: list[Finding], shown: _PathText) -> Series:
+def _log(files: FileReader, folders: Sequence[Path], findings: list[Finding], shown: _PathText) -> Series:
     found: list[StoreFile] = []
     for folder in folders:
         for name in files.list(folder):
@@ -196,7 +196,7 @@ def _log(files: Files, folders: Sequence[Path], findings: list[Finding], shown: 
     return Series(tuple(found), size)
 
 
-def _queues(files: Files, folder: Path, findings: list[Finding], shown: _PathText) -> dict[Queue, Series]:
+def _queues(files: FileReader, folder: Path, findings: list[Finding], shown: _PathText) -> dict[Queue, Series]:
     found: dict[Queue, list[StoreFile]] = {}
     for topic in files.list(folder):
         for name in files.list(folder / topic):
@@ -219,7 +219,7 @@ def _queues(files: Files, folder: Path, findings: list[Finding], shown: _PathTex
     return {queue: Series(tuple(each), size) for queue, each in found.items()}
 
 
-def _index(files: Files, folder: Path, findings: list[Finding], shown: _PathText) -> tuple[StoreFile, ...]:
+def _index(files: FileReader, folder: Path, findings: list[Finding], shown: _PathText) -> tuple[StoreFile, ...]:
     found = []
     for name in files.list(folder):
         stat = files.stat(folder / name)

@@ -9,7 +9,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from gantrymq.plugin.formats import COMMIT_LOG
-from gantrymq.plugin.world import Files
+from gantrymq.plugin.world import FileReader
 from gantrymq_store_files.file_names import file_name
 from gantrymq_store_tools.backup_manifest import STORED, read_manifest
 from gantrymq_store_tools.findings import ProgressListener
@@ -24,7 +24,7 @@ SAMPLE_BYTES = 4096
 class EarlierLog:
     """The log files of an earlier backup."""
 
-    def __init__(self, files: Files, backup: Path) -> None:
+    def __init__(self, files: FileReader, backup: Path) -> None:
         """Read its manifest. Raises StoreError: *backup* is no complete backup."""
         self._files = files
         self._root = backup / STORED

@@ -21,7 +21,7 @@ import attrs
 
 from gantrymq.errors import FormatError
 from gantrymq.plugin.model import Queue
-from gantrymq.plugin.world import File, Files
+from gantrymq.plugin.world import File, Files, FileTree
 from gantrymq_store_files.log_walk import LogDamage
 from gantrymq_store_tools.range_part import IndexKeys, RangePart, Run
 
@@ -56,7 +56,7 @@ class PartHead:
     _keys_at: int
 
 
-def write_part(files: Files, path: Path, part: RangePart, unreadable: list[tuple[int, int, str]]) -> None:
+def write_part(files: FileTree, path: Path, part: RangePart, unreadable: list[tuple[int, int, str]]) -> None:
     """Write *part* to the file *path* atomically. Raises OSError."""
     pieces: list[bytes | bytearray] = []
     at = 0

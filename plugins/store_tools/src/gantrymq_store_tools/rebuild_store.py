@@ -10,7 +10,7 @@ import attrs
 
 from gantrymq.plugin.formats import BATCH_QUEUES, INDEX, QUEUES
 from gantrymq.plugin.names import SCHEDULE_TOPIC
-from gantrymq.plugin.world import Files
+from gantrymq.plugin.world import FileReader, Files
 from gantrymq_store_files.index import IndexLayout
 from gantrymq_store_files.log_walk import LogDamage
 from gantrymq_store_files.queue_entry import ENTRY, ENTRY_BYTES, is_ext_address
@@ -145,7 +145,7 @@ def changed_due_times(files: Files, layout: Layout, target: Path, delay_levels: 
     return found
 
 
-def _entries(files: Files, path: Path) -> Iterator[tuple[Any, ...]]:
+def _entries(files: FileReader, path: Path) -> Iterator[tuple[Any, ...]]:
     """Return the entries of a queue file."""
     data = files.read(path)
     return ENTRY.iter_unpack(data[: len(data) - len(data) % ENTRY_BYTES])

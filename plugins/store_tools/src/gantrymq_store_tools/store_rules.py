@@ -9,7 +9,7 @@ from gantrymq.plugin.config_files import LIGHT_CONSUMER_OFFSETS, read_topics_fil
 from gantrymq.plugin.formats import read_record
 from gantrymq.plugin.names import LMQ_PREFIX, SYSTEM_TOPICS
 from gantrymq.plugin.properties import TAGS
-from gantrymq.plugin.world import Files
+from gantrymq.plugin.world import FileReader
 from gantrymq_store_files.delay_levels import DelayLevels, read_delay_levels
 from gantrymq_store_files.dropped_topics import DROPPED_TOPICS, read_dropped_topics
 from gantrymq_store_files.index import ENTRY, IndexLayout, read_header
@@ -24,7 +24,7 @@ __all__ = ["delay_levels_of", "has_tag_keys", "known_topics", "rules_of"]
 SAMPLE = 256
 
 
-def rules_of(files: Files, layout: Layout, delay_levels: str | None = None) -> EntryRules:
+def rules_of(files: FileReader, layout: Layout, delay_levels: str | None = None) -> EntryRules:
     """Return the rules for rebuilding, from topics.json, the queue folders, droppedTopics.json and delayLevels.json.
 
     *delay_levels* replaces the levels of delayLevels.json.
@@ -45,7 +45,7 @@ def rules_of(files: Files, layout: Layout, delay_levels: str | None = None) -> E
     )
 
 
-def delay_levels_of(files: Files, root: Path, given: str | None) -> DelayLevels | None:
+def delay_levels_of(files: FileReader, root: Path, given: str | None) -> DelayLevels | None:
     """Return the delay levels *given*, else those recorded in the store *root*; None if neither exists.
 
     Raises:
@@ -59,7 +59,7 @@ def delay_levels_of(files: Files, root: Path, given: str | None) -> DelayLevels 
         return None
 
 
-def known_topics(files: Files, layout: Layout) -> frozenset[str] | None:
+def known_topics(files: FileReader, layout: Layout) -> frozenset[str] | None:
     """Return the names of all existing topics; None without a readable topics.json."""
     topics = read_topics_file(files, layout.root)
     return None if topics is None else frozenset(topics.topics) | SYSTEM_TOPICS
@@ -89,7 +89,7 @@ def has_tag_keys(layout: Layout, index_layout: IndexLayout, reader: LogReader, o
     return False
 
 
-def _dropped(files: Files, path: Path) -> dict[str, int]:
+def _dropped(files: FileReader, path: Path) -> dict[str, int]:
     """Read the log offsets before which records belong to a deleted topic; empty if the file cannot be read."""
     try:
         return read_dropped_topics(files.read(path))

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from gantrymq.errors import StoreError
 from gantrymq.plugin.formats import COMMIT_LOG, QUEUES
-from gantrymq.plugin.world import File, Files
+from gantrymq.plugin.world import File, FileReader, Files, FileTree
 from gantrymq_store_files.file_names import file_name, file_start, pieces
 
 __all__ = ["TargetFiles", "copy_file", "new_folder", "refuse_store_folder", "same_bytes"]
@@ -20,7 +20,7 @@ CHUNK_BYTES = 1024 * 1024
 _ZEROS = bytes(CHUNK_BYTES)
 
 
-def new_folder(files: Files, folder: Path) -> None:
+def new_folder(files: FileTree, folder: Path) -> None:
     """Create *folder*.
 
     Raises:
@@ -31,7 +31,7 @@ def new_folder(files: Files, folder: Path) -> None:
     files.make_dirs(folder)
 
 
-def refuse_store_folder(files: Files, target: Path, root: Path | None = None) -> None:
+def refuse_store_folder(files: FileReader, target: Path, root: Path | None = None) -> None:
     """Refuse a folder for output that is in a store, whether or not a broker has it open, or that contains *root*.
 
     Args:
@@ -49,7 +49,7 @@ def refuse_store_folder(files: Files, target: Path, root: Path | None = None) ->
             raise StoreError(f"{target} is inside the store {folder}; name a folder outside it")
 
 
-def _is_of_store(files: Files, folder: Path) -> bool:
+def _is_of_store(files: FileReader, folder: Path) -> bool:
     with suppress(OSError):  # of another user
         names = files.list(folder)
         return (COMMIT_LOG in names and not IN_STORES.isdisjoint(names)) or any(

@@ -17,7 +17,7 @@ from typing import Final, NamedTuple
 from gantrymq.errors import RequestRefused
 from gantrymq.plugin import properties as props
 from gantrymq.plugin.formats import RecordView, read_record
-from gantrymq.plugin.interfaces import Broker
+from gantrymq.plugin.interfaces import BrokerStorage
 from gantrymq.plugin.names import CHECK_MAX_TIME_TOPIC, HALF_TOPIC, SCHEDULE_TOPIC, TIMER_TOPIC
 from gantrymq.plugin.sys_flag import TRANSACTION_COMMIT, TRANSACTION_MASK
 from gantrymq.plugin.world import TimeSlices
@@ -49,7 +49,7 @@ def identity_of(own: Mapping[str, str]) -> TransactionIdentity:
     )
 
 
-async def committed_message(broker: Broker, identity: TransactionIdentity) -> RecordView | None:
+async def committed_message(broker: BrokerStorage, identity: TransactionIdentity) -> RecordView | None:
     """Return the committed message of a transaction, delayed or visible; None if there is none."""
     for topic in (identity.topic, *(WAITING if identity.delayed else ())):
         if found := await _with_key(broker, identity, topic, committed=True):
@@ -57,12 +57,12 @@ async def committed_message(broker: Broker, identity: TransactionIdentity) -> Re
     return None
 
 
-async def half_messages(broker: Broker, identity: TransactionIdentity) -> list[RecordView]:
+async def half_messages(broker: BrokerStorage, identity: TransactionIdentity) -> list[RecordView]:
     """Return the copies of a half message, in queue order."""
     return sorted(await _with_key(broker, identity, HALF_TOPIC), key=lambda record: record.queue_offset)
 
 
-async def has_op(broker: Broker, half: RecordView, offsets: Sequence[int]) -> bool:
+async def has_op(broker: BrokerStorage, half: RecordView, offsets: Sequence[int]) -> bool:
     """Return whether an op message names one of *offsets*, copies of *half*; also if too many would have to be read.
 
     Without one, a half message that is not undecided was given to another broker by an acting master.
@@ -77,12 +77,14 @@ async def has_op(broker: Broker, half: RecordView, offsets: Sequence[int]) -> bo
     return end - start > _MOST_OPS
 
 
-async def given_up(broker: Broker, identity: TransactionIdentity) -> list[RecordView]:
+async def given_up(broker: BrokerStorage, identity: TransactionIdentity) -> list[RecordView]:
     """Return the messages of a transaction in TRANS_CHECK_MAX_TIME_TOPIC."""
     return await _with_key(broker, identity, CHECK_MAX_TIME_TOPIC)
 
 
-async def by_unique_id(broker: Broker, unique_id: str, topic: str, *, committed: bool = False) -> list[RecordView]:
+async def by_unique_id(
+    broker: BrokerStorage, unique_id: str, topic: str, *, committed: bool = False
+) -> list[RecordView]:
     """Return the newest records of *topic* with a UNIQ_KEY, oldest first; with *committed* only committed ones.
 
     Raises:
@@ -107,7 +109,7 @@ async def by_unique_id(broker: Broker, unique_id: str, topic: str, *, committed:
 
 
 async def _with_key(
-    broker: Broker, identity: TransactionIdentity, topic: str, *, committed: bool = False
+    broker: BrokerStorage, identity: TransactionIdentity, topic: str, *, committed: bool = False
 ) -> list[RecordView]:
     if not identity.unique_id:
         return []

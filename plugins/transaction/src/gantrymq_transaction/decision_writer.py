@@ -22,7 +22,7 @@ from collections.abc import Awaitable, Sequence
 from typing import Any, Final
 
 from gantrymq.errors import GantryError, RequestError, RequestRefused
-from gantrymq.plugin.interfaces import Broker, PutResult, PutStatus, StoreMessage
+from gantrymq.plugin.interfaces import BrokerStorage, PutResult, PutStatus, StoreMessage
 from gantrymq.plugin.names import CHECK_MAX_TIME_TOPIC, HALF_TOPIC, OP_TOPIC
 from gantrymq.plugin.world import Timer
 from gantrymq_transaction.ledger import Ledger
@@ -62,7 +62,7 @@ class UncertainAppend:
 class DecisionWriter:
     """Stores decisions in the order in which they were submitted."""
 
-    def __init__(self, broker: Broker, ledger: Ledger) -> None:
+    def __init__(self, broker: BrokerStorage, ledger: Ledger) -> None:
         self._broker = broker
         self._ledger = ledger
         self._waiting: deque[_Submission] = deque()

@@ -21,7 +21,7 @@ from typing import Final, NamedTuple
 from gantrymq.errors import GantryError, RequestError, RequestRefused
 from gantrymq.plugin import properties as props
 from gantrymq.plugin.formats import RecordView
-from gantrymq.plugin.interfaces import Broker, ClientChannel, PutResult, StoreMessage
+from gantrymq.plugin.interfaces import Broker, BrokerEnvironment, BrokerStorage, ClientChannel, PutResult, StoreMessage
 from gantrymq.plugin.model import Principal, TopicConfig
 from gantrymq.plugin.names import CHECK_MAX_TIME_TOPIC
 from gantrymq.plugin.world import TimeSlices
@@ -61,7 +61,7 @@ class UncertainChecks(NamedTuple):
     stored_from_ms: float
 
 
-async def uncertain_checks(broker: Broker) -> UncertainChecks:
+async def uncertain_checks(broker: BrokerStorage) -> UncertainChecks:
     """Return the half messages written within `_UNSURE_MS` of the newest one; none after a normal stop."""
     end = broker.store.bounds(HALF_QUEUE).max_offset
     if not broker.clean_start:
@@ -332,6 +332,6 @@ class HalfChecker:
                     ledger.release(offset)
 
 
-def retention_hours(broker: Broker) -> int:
+def retention_hours(broker: BrokerEnvironment) -> int:
     """Return the retention of the log in hours; RocketMQ's default of 72 for a store that keeps it forever."""
     return broker.settings.number(_RESERVED) if _RESERVED in broker.settings.schema else _RESERVED_HOURS

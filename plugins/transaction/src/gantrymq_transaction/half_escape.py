@@ -17,7 +17,7 @@ from itertools import takewhile
 from gantrymq.errors import MessageIllegal
 from gantrymq.plugin import properties as props
 from gantrymq.plugin.formats import RecordView, tags_code
-from gantrymq.plugin.interfaces import Broker, PutStatus, StoreMessage
+from gantrymq.plugin.interfaces import BrokerStorage, PutStatus, StoreMessage
 from gantrymq.plugin.properties import ordered_text
 from gantrymq.plugin.sys_flag import TRANSACTION_MASK, TRANSACTION_PREPARED
 from gantrymq.plugin.world import TimeSlices
@@ -37,7 +37,7 @@ _OWN = frozenset({props.REAL_TOPIC, props.REAL_QUEUE_ID, TRANSACTION_ID, CHECK_T
 class HalfEscape:
     """Hands over the undecided half messages of one broker."""
 
-    def __init__(self, broker: Broker, ledger: Ledger) -> None:
+    def __init__(self, broker: BrokerStorage, ledger: Ledger) -> None:
         self._broker, self._ledger = broker, ledger
 
     async def round(self, now_ms: int) -> None:

@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator, Iterator, Sequence
 from typing import Final
 
 from gantrymq.plugin.formats import RecordView, iter_records
-from gantrymq.plugin.interfaces import Broker, GetLimit, GetStatus
+from gantrymq.plugin.interfaces import BrokerStorage, GetLimit, GetStatus
 from gantrymq.plugin.model import Queue
 from gantrymq.plugin.names import HALF_TOPIC, OP_TOPIC
 from gantrymq.plugin.world import TimeSlices
@@ -18,7 +18,7 @@ SLICE: Final = 32  # messages of one read, as a Java broker reads op messages
 _SLICE_BYTES: Final = 4 * 1024 * 1024
 
 
-async def view(broker: Broker, log_offset: int) -> RecordView | None:
+async def view(broker: BrokerStorage, log_offset: int) -> RecordView | None:
     """Return the record at *log_offset*, reading the disk if needed; None if no record starts there."""
     if log_offset < 0:
         return None
@@ -29,7 +29,7 @@ async def view(broker: Broker, log_offset: int) -> RecordView | None:
 
 
 async def read_from(
-    broker: Broker, queue: Queue, start: int, end: int, slices: TimeSlices, most: int = SLICE
+    broker: BrokerStorage, queue: Queue, start: int, end: int, slices: TimeSlices, most: int = SLICE
 ) -> AsyncIterator[RecordView]:
     """Yield the messages of *queue* in [start, end), skipping those deleted from the log.
 
@@ -57,7 +57,7 @@ async def read_from(
 
 
 async def read_these(
-    broker: Broker, queue: Queue, offsets: Sequence[int], slices: TimeSlices
+    broker: BrokerStorage, queue: Queue, offsets: Sequence[int], slices: TimeSlices
 ) -> AsyncIterator[RecordView]:
     """Yield the messages at ascending *offsets*; consecutive ones are read together."""
     first = 0

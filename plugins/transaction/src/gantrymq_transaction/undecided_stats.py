@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import attrs
 
-from gantrymq.plugin.interfaces import Broker, MetricFamily
+from gantrymq.plugin.interfaces import BrokerCluster, MetricFamily
 
 
 @attrs.frozen
@@ -17,7 +17,7 @@ class UndecidedStats:
     oldest_born_ms: int | None  # as of the last check round; None if it left none
 
 
-def register_transaction_metrics(broker: Broker, undecided: Callable[[], UndecidedStats]) -> None:
+def register_transaction_metrics(broker: BrokerCluster, undecided: Callable[[], UndecidedStats]) -> None:
     """Register the metrics with the broker."""
 
     def count() -> MetricFamily:

@@ -38,6 +38,7 @@ from gantrymq.errors import (
 from gantrymq.interfaces import (
     Bounds,
     ClientChannel,
+    ConnectedClient,
     GetLimit,
     GetResult,
     GetStatus,
@@ -378,5 +379,5 @@ class Pulls:
         return subscription
 
 
-async def _awaited(result: Awaitable[GetResult], connection: ClientChannel | None) -> GetResult:
+async def _awaited(result: Awaitable[GetResult], connection: ConnectedClient | None) -> GetResult:
     return await (result if connection is None else connection.response_limiter.run(result))

@@ -9,7 +9,7 @@ from typing import Any
 
 from gantrymq.broker.tables.disk_reserve import DiskReserve
 from gantrymq.formats.config import backup_of, load, save
-from gantrymq.world import Files, is_disk_full
+from gantrymq.world import FileTree, is_disk_full
 
 log = logging.getLogger(__name__)
 
@@ -17,7 +17,7 @@ log = logging.getLogger(__name__)
 class FileStateStore:
     """Files of one folder, each with a backup; `gantrymq.interfaces.StateStore` documents the methods."""
 
-    def __init__(self, files: Files, folder: Path, reserve: DiskReserve) -> None:
+    def __init__(self, files: FileTree, folder: Path, reserve: DiskReserve) -> None:
         """Create the store without accessing the disk."""
         self._files = files
         self._folder = folder

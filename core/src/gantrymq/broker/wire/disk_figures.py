@@ -9,12 +9,12 @@ from __future__ import annotations
 from pathlib import Path
 
 from gantrymq.formats.store_folders import COMMIT_LOG, QUEUES
-from gantrymq.world import Files
+from gantrymq.world import FileReader
 
 _UNITS = ("KiB", "MiB", "GiB", "TiB", "PiB", "EiB")
 
 
-def disk_figures(files: Files, root: Path) -> dict[str, str]:
+def disk_figures(files: FileReader, root: Path) -> dict[str, str]:
     """Return the used share of the disk (0 to 1) and its capacity; empty for a store without a log on disk.
 
     Free is what this process may still use, as in the share; Java also counts the blocks reserved for root.
@@ -36,7 +36,7 @@ def disk_figures(files: Files, root: Path) -> dict[str, str]:
     }
 
 
-def _used(files: Files, path: Path) -> str:
+def _used(files: FileReader, path: Path) -> str:
     return repr(round(files.disk_use(path).used_share, 4))
 
 

@@ -26,7 +26,7 @@ from gantrymq.config import Settings, free_port_keys
 from gantrymq.errors import ConfigError
 from gantrymq.model.hosts import parse_address
 from gantrymq.settings_file import read_settings_file
-from gantrymq.world import Files, World
+from gantrymq.world import FileReader, World
 
 __all__ = ["CONSOLE", "PORT_STEP", "PlannedBroker", "check_brokers", "left_out", "plan_brokers"]
 
@@ -163,7 +163,7 @@ def _folders(settings: Settings) -> dict[Path, str]:
     return {path_of(settings, key): key for key in keys if settings.text(key)}
 
 
-def left_out(files: Files, root: Path, brokers: Iterable[PlannedBroker]) -> Iterator[str]:
+def left_out(files: FileReader, root: Path, brokers: Iterable[PlannedBroker]) -> Iterator[str]:
     """Return notes about stores in the common folder *root* that no broker opens."""
     opened = {store_root(each.settings) for each in brokers}
     if root not in opened and files.stat(root / "commitlog") is not None:

@@ -26,7 +26,7 @@ from gantrymq.remoting.signatures import ACCESS_KEY, SECURITY_TOKEN, SIGNATURE, 
 from gantrymq.remoting.tls_contexts import TlsClient
 from gantrymq.remoting.tls_settings import TLS_SETTINGS, tls_client, tls_file_layer
 from gantrymq.settings_load import environment_layer, nearest, strongest
-from gantrymq.world import Files
+from gantrymq.world import FileReader
 
 ENVIRONMENT: Final = ("GANTRYMQ_ACCESS_KEY", "GANTRYMQ_SECRET_KEY", "GANTRYMQ_SECURITY_TOKEN")
 _ACL_ERROR: Final = "org.apache.rocketmq.acl.common.AclException: "  # 4.9 answers code 1 with it
@@ -106,7 +106,7 @@ def resolve_credentials(given: Credentials | None, environ: Mapping[str, str]) -
     return Credentials(access, secret, token or None)
 
 
-def tls_of_environment(files: Files, environ: Mapping[str, str], wanted: bool | None) -> TlsClient | None:
+def tls_of_environment(files: FileReader, environ: Mapping[str, str], wanted: bool | None) -> TlsClient | None:
     """Return the TLS configuration that the environment sets, or None for a connection without TLS.
 
     Environment variables are named like RocketMQ's settings, and override the file in tls.config.file.

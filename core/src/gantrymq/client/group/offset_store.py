@@ -19,7 +19,7 @@ from gantrymq.client.reading.group_offsets import GroupOffsets
 from gantrymq.errors import GantryError
 from gantrymq.loose_json import ObjectKey, dumps, loads
 from gantrymq.model.queue import MessageQueue
-from gantrymq.world import Files
+from gantrymq.world import FileTree
 
 logger = logging.getLogger("gantrymq.client")
 
@@ -98,7 +98,7 @@ class BrokerOffsetStore:
 class LocalFileOffsetStore:
     """Broadcasting: one file, rewritten as a whole; the previous version is kept as ``.bak``."""
 
-    def __init__(self, files: Files, path: Path) -> None:
+    def __init__(self, files: FileTree, path: Path) -> None:
         """Create the store; the file is read at the first use."""
         self._files = files
         self._path = path

@@ -18,7 +18,7 @@ from typing import Any, Final
 
 from gantrymq.errors import FormatError
 from gantrymq.loose_json import loads
-from gantrymq.world.files import Files
+from gantrymq.world.files import FileReader, FileTree
 from gantrymq.world.folders import make_durable_dirs
 
 RESERVE: Final = "reserve"  # file in the same folder that reserves disk space for saves; not JSON
@@ -34,7 +34,7 @@ def broken_of(path: Path) -> Path:
     return path.with_name(path.name + ".broken")
 
 
-def load(files: Files, path: Path, log: Callable[[str], Any] = lambda sentence: None) -> dict[Any, Any] | None:
+def load(files: FileTree, path: Path, log: Callable[[str], Any] = lambda sentence: None) -> dict[Any, Any] | None:
     """Load the object in *path*, or in its backup if *path* is unusable. Return None if neither file exists.
 
     Args:
@@ -66,7 +66,7 @@ def load(files: Files, path: Path, log: Callable[[str], Any] = lambda sentence: 
     return kept
 
 
-def save(files: Files, path: Path, text: str) -> None:
+def save(files: FileTree, path: Path, text: str) -> None:
     """Write *text* to *path* durably, after renaming the old file to the backup. Creates the folder if missing.
 
     Raises:
@@ -80,7 +80,7 @@ def save(files: Files, path: Path, text: str) -> None:
     files.replace(path, text.encode())
 
 
-def _read(files: Files, path: Path) -> tuple[dict[Any, Any] | None, str | None]:
+def _read(files: FileReader, path: Path) -> tuple[dict[Any, Any] | None, str | None]:
     """Return the object in *path* and the reason of a failure; both None for a missing file."""
     try:
         data = files.read(path)

@@ -21,7 +21,7 @@ from gantrymq.formats.config.pretty import FormattedText, pretty, pretty_member
 from gantrymq.loose_json import loads
 from gantrymq.model.data_version import DataVersion
 from gantrymq.model.topic import TopicConfig
-from gantrymq.world.files import Files
+from gantrymq.world.files import FileReader
 
 TOPICS = "topics.json"
 
@@ -84,7 +84,7 @@ class TopicsFile:
         return in_order({"dataVersion": self.version.to_json(), "topicConfigTable": topics}, self.kept)
 
 
-def read_topics_file(files: Files, root: Path) -> TopicsFile | None:
+def read_topics_file(files: FileReader, root: Path) -> TopicsFile | None:
     """Read ``config/topics.json`` in the store folder *root*, or its backup. Return None if neither is readable.
 
     Nothing is renamed or logged: the broker loads the file itself and reports errors.

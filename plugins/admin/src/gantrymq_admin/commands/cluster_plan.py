@@ -15,7 +15,7 @@ import click
 from gantrymq.errors import ConfigError
 from gantrymq.plugin.commands import FilledPath, output_option, print_json, print_table, warn
 from gantrymq.plugin.real_world import RealFiles
-from gantrymq.plugin.world import Files
+from gantrymq.plugin.world import FileTree
 from gantrymq_admin.planning.checking import notes, problems
 from gantrymq_admin.planning.description import EXAMPLE, Description, parse
 from gantrymq_admin.planning.placing import Server, name_server_list, place
@@ -119,7 +119,7 @@ def _notes_on_settings(ctx: click.Context, servers: Sequence[Server], source: Pa
     return list(dict.fromkeys(told))
 
 
-def _write(files: Files, target: Path, servers: Sequence[Server], source: Path) -> None:
+def _write(files: FileTree, target: Path, servers: Sequence[Server], source: Path) -> None:
     try:
         for server in servers:
             files.make_dirs(target / server.machine)

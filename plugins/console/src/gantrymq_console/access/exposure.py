@@ -15,7 +15,7 @@ from typing import Final, TypeAlias
 import attrs
 
 from gantrymq.errors import ConfigError
-from gantrymq.plugin.interfaces import Broker
+from gantrymq.plugin.interfaces import BrokerEnvironment
 from gantrymq.plugin.model import is_host_name
 from gantrymq.plugin.network import Certificates, load_chain, server_context
 from gantrymq.plugin.world import World
@@ -207,7 +207,7 @@ def entrance(world: World, options: EntranceOptions, announce: Callable[[str], N
     return Entrance(accounts, exposure, certificates)
 
 
-def entrance_of_broker(broker: Broker, host: str, state: Path) -> Entrance:
+def entrance_of_broker(broker: BrokerEnvironment, host: str, state: Path) -> Entrance:
     """Return the entrance of the service in a broker's process.
 
     Without users everyone on the broker's machine may enter. HTTPS has the broker's certificate.

@@ -16,7 +16,7 @@ from starlette.requests import Request
 
 from gantrymq.errors import ConfigError
 from gantrymq.plugin.settings import HIDDEN
-from gantrymq.plugin.world import Files, World
+from gantrymq.plugin.world import FileReader, FileTree, World
 from gantrymq_console.access.passwords import Checker, is_digest
 
 
@@ -183,7 +183,7 @@ def check_name(name: str) -> str:
     return name
 
 
-def read_users(files: Files, folder: Path) -> UserTable:
+def read_users(files: FileReader, folder: Path) -> UserTable:
     """Return the table in *folder*, empty if there is no file. Raises ConfigError: it cannot be used."""
     path = folder / FILE
     try:
@@ -202,7 +202,7 @@ def read_users(files: Files, folder: Path) -> UserTable:
         raise ConfigError(f"{path} is not a file of users: {type(problem).__name__}: {problem}") from problem
 
 
-def write_users(files: Files, folder: Path, table: UserTable) -> None:
+def write_users(files: FileTree, folder: Path, table: UserTable) -> None:
     """Replace the file atomically. The caller's umask must be 077. Raises ConfigError: it cannot be written."""
     document = {
         "version": 1,

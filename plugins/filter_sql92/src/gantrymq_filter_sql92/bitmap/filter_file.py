@@ -14,7 +14,7 @@ from typing import Final
 
 from gantrymq.errors import FormatError
 from gantrymq.plugin.config_files import broken_of, load, pretty, save
-from gantrymq.plugin.world import Files
+from gantrymq.plugin.world import FileTree
 from gantrymq_filter_sql92.bitmap.filter_table import ByTopic, FilterTable, members_of
 
 __all__ = ["FILE", "load_table", "save_table"]
@@ -24,7 +24,7 @@ log = logging.getLogger(__name__)
 FILE: Final = "consumerFilter.json"
 
 
-def load_table(files: Files, folder: Path, table: FilterTable, now_ms: int) -> None:
+def load_table(files: FileTree, folder: Path, table: FilterTable, now_ms: int) -> None:
     """Load the file in *folder* into *table*. Runs in a thread.
 
     Raises:
@@ -54,7 +54,7 @@ def load_table(files: Files, folder: Path, table: FilterTable, now_ms: int) -> N
         )
 
 
-def _put_aside(files: Files, path: Path) -> str:
+def _put_aside(files: FileTree, path: Path) -> str:
     """Rename an unusable file and return its new name."""
     aside = broken_of(path)
     files.rename(path, aside)
@@ -62,7 +62,7 @@ def _put_aside(files: Files, path: Path) -> str:
     return aside.name
 
 
-def save_table(files: Files, folder: Path, table: ByTopic) -> None:
+def save_table(files: FileTree, folder: Path, table: ByTopic) -> None:
     """Write *table* durably. Runs in a thread.
 
     Raises:

@@ -17,7 +17,7 @@ from gantrymq.errors import InvalidParameter, RequestRefused
 from gantrymq.plugin.config_files import pretty
 from gantrymq.plugin.formats import RecordView, delay_levels_of, iter_records, tags_code_of
 from gantrymq.plugin.headers import QueryConsumeQueueRequest
-from gantrymq.plugin.interfaces import Broker, ExtUnit, GetLimit, GetResult
+from gantrymq.plugin.interfaces import Broker, BrokerConsumers, BrokerStorage, ExtUnit, GetLimit, GetResult
 from gantrymq.plugin.loose_json import Items, dumps
 from gantrymq.plugin.model import TAG, Action, Queue, Subscription
 from gantrymq.plugin.remoting import Command, Connection, RequestCode, SlicedResponses, serves
@@ -73,7 +73,7 @@ class QueueEntries:
         return await SlicedResponses(broker.world.clock).make(asked, connection, body)
 
 
-def _passes(broker: Broker, subscription: Subscription, data: FilterData | None) -> Passes:
+def _passes(broker: BrokerConsumers, subscription: Subscription, data: FilterData | None) -> Passes:
     """Return the result of the group's entry filter for an entry."""
     if subscription.type == TAG:
         match = broker.filters.compiled(subscription)
@@ -118,7 +118,7 @@ class _Looking:
 
 
 async def _entries(
-    broker: Broker, queue: Queue, queue_offset: int, count: int
+    broker: BrokerStorage, queue: Queue, queue_offset: int, count: int
 ) -> AsyncIterator[tuple[RecordView, int, ExtUnit | None]]:
     """Yield records from *queue_offset* on, each with the tags code and the ext unit of its entry."""
     levels_ms = delay_levels_of(broker.settings)

@@ -15,7 +15,7 @@ from collections.abc import Callable
 from typing import Final
 
 from gantrymq.errors import GantryError, StoreError
-from gantrymq.plugin.interfaces import Broker, ClientChannel, Heartbeat, MessageFilter, SliceFilter
+from gantrymq.plugin.interfaces import Broker, BrokerEnvironment, ClientChannel, Heartbeat, MessageFilter, SliceFilter
 from gantrymq.plugin.model import Role, Subscription
 from gantrymq.plugin.names import RETRY_PREFIX
 from gantrymq.plugin.world import Timer, TimeSlices
@@ -144,7 +144,7 @@ class FilterBitMap:
         elif self._unwritten:
             self._act(save=True)
 
-    def _now_ms(self, broker: Broker) -> int:
+    def _now_ms(self, broker: BrokerEnvironment) -> int:
         """Return the wall time, but never less than before, so that no message of this run has a later store time.
 
         A group born at an earlier time than an already stored message would be denied that message.
@@ -204,7 +204,7 @@ class FilterBitMap:
         self._broker.settings.set("bitMapLengthConsumeQueueExt", self._table.bloom.bit_count, "the filter bit map")
 
     @staticmethod
-    def _bloom(broker: Broker) -> BloomFilter:
+    def _bloom(broker: BrokerEnvironment) -> BloomFilter:
         settings = broker.settings
         return BloomFilter.for_groups(
             settings.number("expectConsumerNumUseFilter"), settings.number("maxErrorRateOfBloomFilter")

@@ -25,7 +25,7 @@ from typing import Any, Final, NamedTuple
 from gantrymq.errors import BrokerRefused, GantryError
 from gantrymq.plugin import properties as props
 from gantrymq.plugin.headers import SendMessageRequest
-from gantrymq.plugin.interfaces import Broker, PutResult, PutStatus, StoreMessage
+from gantrymq.plugin.interfaces import BrokerCluster, PutResult, PutStatus, StoreMessage
 from gantrymq.plugin.model import PERM_WRITE
 from gantrymq.plugin.names import DEFAULT_TOPIC, is_system_topic
 from gantrymq.plugin.network import RemotingClient, ask_route
@@ -53,7 +53,7 @@ class _Route(NamedTuple):
 class Escape:
     """Sends for one broker; a `gantrymq.interfaces.MessageOutlet`."""
 
-    def __init__(self, broker: Broker, client: RemotingClient, name: str, broker_id: int) -> None:
+    def __init__(self, broker: BrokerCluster, client: RemotingClient, name: str, broker_id: int) -> None:
         """*name*, *broker_id*: of this broker."""
         self._registration, self._clock, self._client = broker.registration, broker.world.clock, client
         self._name = name

@@ -29,7 +29,7 @@ from typing import Any, Final
 
 from gantrymq.errors import BrokerRefused, ClientError, FormatError, GantryError
 from gantrymq.plugin.headers import Header, Int64, RequestHeader, header_of
-from gantrymq.plugin.interfaces import Broker
+from gantrymq.plugin.interfaces import BrokerCluster
 from gantrymq.plugin.loose_json import loads
 from gantrymq.plugin.network import RemotingClient
 from gantrymq.plugin.remoting import RequestCode, request
@@ -52,7 +52,7 @@ OF_MASTERS: Final = {
 class Group:
     """Asks the name servers of one broker."""
 
-    def __init__(self, broker: Broker, client: RemotingClient, timeout_ms: int) -> None:
+    def __init__(self, broker: BrokerCluster, client: RemotingClient, timeout_ms: int) -> None:
         """*timeout_ms*: after which name servers remove a broker without heartbeats."""
         self._registration, self._client = broker.registration, client
         self._timeout_ms = timeout_ms
@@ -128,7 +128,7 @@ class MinBrokerIdChange(Header):
 class PeerSettings:
     """Asks for one slave."""
 
-    def __init__(self, broker: Broker, client: RemotingClient, master: Callable[[], str | None]) -> None:
+    def __init__(self, broker: BrokerCluster, client: RemotingClient, master: Callable[[], str | None]) -> None:
         """*master* returns the master's address; nothing if it is not known."""
         self._broker, self._client, self._master = broker, client, master
         self.problem = ""  # the settings that others lack; empty if none is known to be missing

@@ -28,7 +28,7 @@ from typing import Any, Final
 import attrs
 
 from gantrymq.errors import BrokerRefused, FormatError, GantryError
-from gantrymq.plugin.interfaces import Broker, TableSnapshot
+from gantrymq.plugin.interfaces import Broker, BrokerCluster, BrokerEnvironment, TableSnapshot
 from gantrymq.plugin.loose_json import dumps
 from gantrymq.plugin.model import Role
 from gantrymq.plugin.network import RemotingClient
@@ -125,7 +125,7 @@ async def _progress(client: RemotingClient, address: str, own: ExchangeHaInfo) -
     return _Answers(offsets, delays, timers)
 
 
-async def _install(broker: Broker, told: dict[str, _Answers]) -> None:
+async def _install(broker: BrokerCluster, told: dict[str, _Answers]) -> None:
     """Add the answers of slaves to the tables; skip those that cannot be read."""
     config, taken = broker.root / "config", []
     files = dict((await broker.tables.snapshot()).files)
@@ -152,7 +152,7 @@ async def _install(broker: Broker, told: dict[str, _Answers]) -> None:
     log.info("this master took over the progress of %s", ", ".join(taken))
 
 
-def _text(broker: Broker, path: Path) -> str:
+def _text(broker: BrokerEnvironment, path: Path) -> str:
     files = broker.world.files
     return "" if files.stat(path) is None else files.read(path).decode()
 

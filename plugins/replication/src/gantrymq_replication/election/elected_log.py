@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from gantrymq.errors import LogMismatch
-from gantrymq.plugin.interfaces import Broker, LogRange, RawLog
+from gantrymq.plugin.interfaces import BrokerEnvironment, BrokerStorage, LogRange, RawLog
 from gantrymq_replication.damage import LONGEST_BYTES, DurableMark, is_damaged
 from gantrymq_replication.election.auto_switch import HandshakeAnswer
 from gantrymq_replication.election.epochs import Epoch, EpochFile, EpochList
@@ -61,7 +61,7 @@ class MasterLacks(Refused):
 class ElectedLog:
     """Log, epochs and confirm offset of one broker."""
 
-    def __init__(self, broker: Broker, raw: RawLog, epochs: Path, *, keeps_confirmed: bool) -> None:
+    def __init__(self, broker: BrokerStorage, raw: RawLog, epochs: Path, *, keeps_confirmed: bool) -> None:
         """*keeps_confirmed*: a confirm offset is confirmed by a whole set, so that nothing before it may be cut.
 
         Raises:
@@ -318,7 +318,7 @@ class ElectedLog:
         return end
 
 
-def confirm_file(broker: Broker) -> Path:
+def confirm_file(broker: BrokerEnvironment) -> Path:
     """Return the file with the confirm offset."""
     return broker.root / "plugins" / "replication" / _FILE
 
@@ -333,7 +333,7 @@ async def _whole(work: Coroutine[Any, Any, None]) -> None:
         raise
 
 
-async def forget_epochs(broker: Broker) -> None:
+async def forget_epochs(broker: BrokerEnvironment) -> None:
     """Remove the epochs of the log, before anything is appended to it."""
     files, epochs = broker.world.files, EpochFile(broker.world.files, epoch_path(broker.settings, broker.root))
     if epochs.exists:

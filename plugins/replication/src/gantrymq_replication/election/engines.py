@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from gantrymq.plugin.interfaces import Broker
+from gantrymq.plugin.interfaces import BrokerCluster
 from gantrymq.plugin.network import client_of
 from gantrymq_replication.election.controller import ControllerEngine, ControllerSettings
 from gantrymq_replication.election.engine import Engine
@@ -11,7 +11,7 @@ from gantrymq_replication.election.etcd_client import Etcd
 from gantrymq_replication.settings import ElectionSettings
 
 
-def make_engine(broker: Broker, rules: ElectionSettings, etcd: Etcd | None, *, durable: bool) -> Engine:
+def make_engine(broker: BrokerCluster, rules: ElectionSettings, etcd: Etcd | None, *, durable: bool) -> Engine:
     """Return an engine that is not open yet; *durable*: acknowledgements wait for the disk."""
     registration, world = broker.registration, broker.world
     if etcd is not None:

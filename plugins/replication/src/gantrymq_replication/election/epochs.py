@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from gantrymq.errors import StoreDamaged
-from gantrymq.plugin.world import Files
+from gantrymq.plugin.world import FileTree
 
 NO_END: Final = (1 << 63) - 1  # the end of the last epoch in Java's answers
 
@@ -176,7 +176,7 @@ class LoadedEpochs(NamedTuple):
 class EpochFile:
     """Reads and replaces the file. Its methods block."""
 
-    def __init__(self, files: Files, path: Path) -> None:
+    def __init__(self, files: FileTree, path: Path) -> None:
         self._files, self.path = files, path
         self._backup = path.with_name(f"{path.name}.bak")
 

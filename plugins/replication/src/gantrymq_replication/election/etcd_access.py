@@ -12,7 +12,7 @@ from typing import Final
 
 from gantrymq.errors import ConfigError
 from gantrymq.plugin.settings import Settings
-from gantrymq.plugin.world import Files
+from gantrymq.plugin.world import FileReader
 from gantrymq_replication.election.etcd_client import EtcdClientSettings
 
 _OTHERS: Final = 0o007
@@ -20,7 +20,7 @@ _LARGEST: Final = 1 << 20
 _LONGEST_PASSWORD: Final = 4096
 
 
-def etcd_access(settings: Settings, files: Files, endpoints: tuple[str, ...]) -> EtcdClientSettings:
+def etcd_access(settings: Settings, files: FileReader, endpoints: tuple[str, ...]) -> EtcdClientSettings:
     """Read the settings and their files.
 
     Raises:
@@ -54,7 +54,7 @@ def _key_of(chain: bytes | None) -> bytes | None:
     return chain
 
 
-def _password(settings: Settings, files: Files, user: str) -> str:
+def _password(settings: Settings, files: FileReader, user: str) -> str:
     password, path = settings.text("etcdPassword"), settings.text("etcdPasswordPath").strip()
     if password and path:
         raise ConfigError("etcdPassword and etcdPasswordPath are both set: choose one of them")
@@ -79,7 +79,7 @@ def _password(settings: Settings, files: Files, user: str) -> str:
     return found
 
 
-def _pem(files: Files, key: str, path: str, what: str) -> bytes | None:
+def _pem(files: FileReader, key: str, path: str, what: str) -> bytes | None:
     if not path:
         return None
     found = _read(files, key, path)
@@ -88,7 +88,7 @@ def _pem(files: Files, key: str, path: str, what: str) -> bytes | None:
     return found
 
 
-def _read(files: Files, key: str, path: str) -> bytes:
+def _read(files: FileReader, key: str, path: str) -> bytes:
     status = files.stat(Path(path))
     if status is None:
         raise ConfigError(f"{key}: there is no file {path}")

@@ -15,7 +15,7 @@ from functools import partial
 from typing import Final
 
 from gantrymq.errors import GantryError
-from gantrymq.plugin.interfaces import Broker
+from gantrymq.plugin.interfaces import Broker, BrokerStorage
 from gantrymq.plugin.model import parse_address
 from gantrymq.plugin.world import wait_set
 from gantrymq_replication.copying import MasterConnection, first_ended
@@ -47,7 +47,7 @@ class Following(MasterConnection):
 
     def __init__(
         self,
-        broker: Broker,
+        broker: BrokerStorage,
         elected: ElectedLog,
         rules: HaSettings,
         link: Link,

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from gantrymq.errors import ConfigError, StoreDamaged
-from gantrymq.plugin.world import Files, Lock
+from gantrymq.plugin.world import FileLocks, FileTree, Lock
 
 
 class Identity(NamedTuple):
@@ -34,7 +34,7 @@ def in_use(broker_id: int, address: str, file: Path) -> str:
     )
 
 
-def lock_identity(files: Files, path: Path, root: Path) -> Lock | None:
+def lock_identity(files: FileLocks, path: Path, root: Path) -> Lock | None:
     """Keep other brokers of this machine from using ``brokerIdentity`` at *path*, until the lock is released.
 
     None in the store folder *root*, which has a lock of its own.
@@ -56,7 +56,7 @@ def lock_identity(files: Files, path: Path, root: Path) -> Lock | None:
 class IdentityFiles:
     """Reads and replaces the files. Its methods block."""
 
-    def __init__(self, files: Files, path: Path, cluster: str, broker: str) -> None:
+    def __init__(self, files: FileTree, path: Path, cluster: str, broker: str) -> None:
         """*path*: of ``brokerIdentity``.
 
         Raises:

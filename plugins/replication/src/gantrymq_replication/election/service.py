@@ -17,7 +17,7 @@ from collections.abc import Callable
 from typing import Final
 
 from gantrymq.errors import ConfigError, GantryError, RequestRefused, ServiceNotAvailable
-from gantrymq.plugin.interfaces import Broker
+from gantrymq.plugin.interfaces import Broker, BrokerCluster
 from gantrymq.plugin.model import Role
 from gantrymq.plugin.remoting import Command, Connection, RequestCode, in_operation, response_to, serves
 from gantrymq.plugin.world import Clock, Lock
@@ -64,7 +64,7 @@ class ElectionService:
     roles = frozenset(Role)
 
     # Set at the start, with elected roles.
-    broker: Broker
+    broker: BrokerCluster
     clock: Clock
     rules: ElectionSettings
     log: ElectedLog

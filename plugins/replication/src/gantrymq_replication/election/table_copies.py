@@ -17,7 +17,7 @@ import asyncio
 from typing import Final, Protocol, cast
 
 from gantrymq.errors import InvalidParameter, ServiceNotAvailable
-from gantrymq.plugin.interfaces import Broker
+from gantrymq.plugin.interfaces import BrokerCluster
 from gantrymq.plugin.model import Action, Role
 from gantrymq.plugin.remoting import Command, Connection, RequestCode, response_to, serves
 from gantrymq.plugin.world import wait_set
@@ -59,7 +59,7 @@ class TableCopies:
         self._waiting: set[asyncio.Event] = set()  # of saves that wait for slaves
         self._stopping = False
 
-    async def start(self, broker: Broker) -> None:
+    async def start(self, broker: BrokerCluster) -> None:
         """Confirm changes of topics and groups from now on."""
         self._world, self._stopping = broker.world, False
         if not broker.settings.flag("enableControllerMode"):

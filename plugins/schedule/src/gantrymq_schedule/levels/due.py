@@ -12,7 +12,7 @@ from typing import Final, NamedTuple
 
 from gantrymq.errors import FormatError
 from gantrymq.plugin.formats import ExtUnit, RecordView, iter_records, tags_code_of
-from gantrymq.plugin.interfaces import Broker, GetLimit, GetResult
+from gantrymq.plugin.interfaces import BrokerStorage, GetLimit, GetResult
 from gantrymq.plugin.model import Queue
 from gantrymq.plugin.world import TimeSlices
 from gantrymq_schedule.levels.positions import due_at
@@ -59,7 +59,7 @@ class QueueRead(NamedTuple):
 
 
 async def read_from(
-    broker: Broker, queue: Queue, position: int, limit: GetLimit, delays_ms: Sequence[int]
+    broker: BrokerStorage, queue: Queue, position: int, limit: GetLimit, delays_ms: Sequence[int]
 ) -> QueueRead:
     """Read records of *queue* from *position* with their due times, up to the first unreadable one.
 
@@ -90,7 +90,7 @@ async def read_from(
 
 
 async def read_due(
-    broker: Broker,
+    broker: BrokerStorage,
     queue: Queue,
     position: int,
     until_ms: int,

@@ -12,7 +12,7 @@ from typing import Any, Final, NamedTuple
 from gantrymq.errors import InvalidParameter
 from gantrymq.plugin import properties as props
 from gantrymq.plugin.formats import RecordView
-from gantrymq.plugin.interfaces import Broker, GetLimit
+from gantrymq.plugin.interfaces import BrokerStorage, GetLimit
 from gantrymq.plugin.world import TimeSlices
 from gantrymq_schedule.levels.due import read_from
 from gantrymq_schedule.levels.positions import LevelPositions
@@ -43,7 +43,7 @@ class _LevelQuery(NamedTuple):
 class PendingLevels:
     """Waiting messages of one broker's levels."""
 
-    def __init__(self, broker: Broker, positions: LevelPositions, delays_ms: Sequence[int]) -> None:
+    def __init__(self, broker: BrokerStorage, positions: LevelPositions, delays_ms: Sequence[int]) -> None:
         self._broker = broker
         self._positions = positions
         self._delays_ms = tuple(delays_ms)

@@ -19,7 +19,7 @@ from typing import Final, NamedTuple
 
 from gantrymq.errors import MessageIllegal
 from gantrymq.plugin import properties as props
-from gantrymq.plugin.interfaces import BoundaryType, Broker, DispatchEntry, GetLimit
+from gantrymq.plugin.interfaces import BoundaryType, BrokerStorage, DispatchEntry, GetLimit
 from gantrymq.plugin.model import Queue
 from gantrymq.plugin.names import SCHEDULE_TOPIC
 from gantrymq.plugin.world import TimeSlices
@@ -54,7 +54,7 @@ class ResumePoint(NamedTuple):
 
 
 async def find_delivered(
-    broker: Broker, levels: Iterable[SavedLevel], delays_ms: tuple[int, ...], stopping: Callable[[], bool]
+    broker: BrokerStorage, levels: Iterable[SavedLevel], delays_ms: tuple[int, ...], stopping: Callable[[], bool]
 ) -> dict[int, ResumePoint]:
     """Find how far each level with due messages was delivered.
 
@@ -90,7 +90,7 @@ async def find_delivered(
     return {level: each.resumed() for level, each in found.items()}
 
 
-async def _first_delivery(broker: Broker, stopped: SavedLevel, delays_ms: tuple[int, ...]) -> int | None:
+async def _first_delivery(broker: BrokerStorage, stopped: SavedLevel, delays_ms: tuple[int, ...]) -> int | None:
     """Return a log offset before which no message from the level's position on was delivered; None if none was at all.
 
     A delivered message was stored in its queue after it was due, so the queue is searched by that time. Several
@@ -116,7 +116,7 @@ async def _first_delivery(broker: Broker, stopped: SavedLevel, delays_ms: tuple[
     return max(min(begins), due.records[0][0].log_offset) if begins else None
 
 
-async def _due(broker: Broker, stopped: SavedLevel, delays_ms: tuple[int, ...]) -> DueMessages:
+async def _due(broker: BrokerStorage, stopped: SavedLevel, delays_ms: tuple[int, ...]) -> DueMessages:
     now_ms = broker.world.clock.now_ms()
     return await read_due(broker, queue_of(stopped.level), stopped.position, now_ms, stopped.delay_ms, delays_ms)
 
@@ -124,7 +124,7 @@ async def _due(broker: Broker, stopped: SavedLevel, delays_ms: tuple[int, ...]) 
 class _Level:
     """Messages of one level that are not found delivered yet."""
 
-    def __init__(self, broker: Broker, stopped: SavedLevel, delays_ms: tuple[int, ...]) -> None:
+    def __init__(self, broker: BrokerStorage, stopped: SavedLevel, delays_ms: tuple[int, ...]) -> None:
         self._position = stopped.position
         self._broker = broker
         self._delays_ms = delays_ms

@@ -10,7 +10,7 @@ from collections.abc import Callable
 
 from gantrymq.errors import MessageIllegal, RequestRefused
 from gantrymq.plugin import properties as props
-from gantrymq.plugin.interfaces import Broker, StoreMessage
+from gantrymq.plugin.interfaces import BrokerCluster, StoreMessage
 from gantrymq_schedule.timer import settings as keys
 from gantrymq_schedule.timer.messages import DELETE_KEY, TIMER_QUEUE, requested_ms, timer_queue_message
 from gantrymq_schedule.timer.recall import answer_fields
@@ -20,7 +20,7 @@ from gantrymq_schedule.timer.wheel_clock import accepted_ms
 class Acceptance:
     """Acceptance rules of one broker."""
 
-    def __init__(self, broker: Broker, slot_count: Callable[[int], int]) -> None:
+    def __init__(self, broker: BrokerCluster, slot_count: Callable[[int], int]) -> None:
         """*slot_count* returns how many messages wait in the slot of a tick."""
         self._broker = broker
         self._name = broker.registration.broker_name

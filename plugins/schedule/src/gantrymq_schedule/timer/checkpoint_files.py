@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Final
 
 from gantrymq.errors import FormatError
-from gantrymq.plugin.world import Files, make_durable_dirs
+from gantrymq.plugin.world import FileTree, make_durable_dirs
 from gantrymq_store_files.timer_checkpoint import (
     TimerCheckpoint,
     decode_timer_checkpoint,
@@ -29,7 +29,7 @@ TAKEN_OVER: Final = "this broker has taken over tables of another one"
 class TimerCheckpointFiles:
     """The two files. `load` and `save` run in a worker."""
 
-    def __init__(self, files: Files, root: Path) -> None:
+    def __init__(self, files: FileTree, root: Path) -> None:
         self._files = files
         self._folder = root / "config"
         self._check = self._folder / TIMER_CHECK

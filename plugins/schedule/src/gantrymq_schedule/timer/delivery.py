@@ -19,7 +19,15 @@ from typing import Final
 
 from gantrymq.errors import FormatError, RequestError, StoreError
 from gantrymq.plugin.formats import iter_records
-from gantrymq.plugin.interfaces import BoundaryType, Broker, GetLimit, MessageStore, PutResult, PutStatus, StoreMessage
+from gantrymq.plugin.interfaces import (
+    BoundaryType,
+    BrokerStorage,
+    GetLimit,
+    MessageStore,
+    PutResult,
+    PutStatus,
+    StoreMessage,
+)
 from gantrymq_schedule.deleted_topics import DeletedTopics
 from gantrymq_schedule.timer.messages import TIMER_QUEUE, delivery_key
 
@@ -32,7 +40,7 @@ _MOST_QUEUES: Final = 200  # each costs some 20 small reads
 class TimerDelivery:
     """Stores the due messages of one broker."""
 
-    def __init__(self, broker: Broker) -> None:
+    def __init__(self, broker: BrokerStorage) -> None:
         self._broker = broker
         self.deleted = DeletedTopics(broker)
         self.known: Counter[tuple[str, ...]] = Counter()  # keys of deliveries made before the start

@@ -18,7 +18,7 @@ import attrs
 
 from gantrymq.errors import FormatError
 from gantrymq.plugin.loose_json import dumps, loads
-from gantrymq.plugin.world import Files, make_durable_dirs
+from gantrymq.plugin.world import FileReader, FileTree, make_durable_dirs
 
 FILE: Final = "timerHandover.json"
 _MOST: Final = 100  # pairs; older ones are about messages that retention has removed
@@ -31,7 +31,7 @@ class TimerHandover:
     delivered: tuple[tuple[int, int], ...] = ()
 
     @classmethod
-    def read(cls, files: Files, root: Path) -> Self:
+    def read(cls, files: FileReader, root: Path) -> Self:
         """Read the file, which may be missing. Raises FormatError."""
         path = root / "config" / FILE
         try:
@@ -46,7 +46,7 @@ class TimerHandover:
         """Return whether a message of the timer queue was delivered."""
         return any(slot_ms < time_ms and queue_offset < offset for time_ms, offset in self.delivered)
 
-    def written(self, files: Files, root: Path, more: Sequence[tuple[int, int]]) -> None:
+    def written(self, files: FileTree, root: Path, more: Sequence[tuple[int, int]]) -> None:
         """Write the file with *more* pairs. Raises OSError."""
         make_durable_dirs(files, root / "config")
         pairs = (*self.delivered, *more)[-_MOST:]

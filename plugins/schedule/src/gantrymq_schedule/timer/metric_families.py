@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from gantrymq.plugin.interfaces import Broker, MetricFamily
+from gantrymq.plugin.interfaces import BrokerEnvironment, MetricFamily
 from gantrymq_schedule.timer.timers import Timers
 
 
-def timer_metrics(timers: Timers, broker: Broker) -> list[Callable[[], MetricFamily]]:
+def timer_metrics(timers: Timers, broker: BrokerEnvironment) -> list[Callable[[], MetricFamily]]:
     """Return the callbacks to register as the broker's metrics of timed messages."""
     late, clock = timers.lateness, broker.world.clock
 

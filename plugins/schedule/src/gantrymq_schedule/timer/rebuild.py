@@ -19,7 +19,7 @@ from itertools import islice
 
 from gantrymq.plugin import properties as props
 from gantrymq.plugin.formats import RecordView, iter_records
-from gantrymq.plugin.interfaces import Broker, DispatchEntry, GetLimit
+from gantrymq.plugin.interfaces import BrokerStorage, DispatchEntry, GetLimit
 from gantrymq_schedule.timer.handover import TimerHandover
 from gantrymq_schedule.timer.messages import (
     TIMER_QUEUE,
@@ -49,7 +49,7 @@ class WheelRebuild:
         self._first_ms: int | None = None  # oldest slot of any message
         self._pruned_ms = -1
 
-    async def read(self, broker: Broker, running: Callable[[], bool]) -> bool:
+    async def read(self, broker: BrokerStorage, running: Callable[[], bool]) -> bool:
         """Read the log from the first message of the timer queue on. Return False if *running* became false before.
 
         Raises:

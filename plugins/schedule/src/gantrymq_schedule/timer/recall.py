@@ -29,7 +29,7 @@ from gantrymq.plugin import names
 from gantrymq.plugin import properties as props
 from gantrymq.plugin.formats import tags_code
 from gantrymq.plugin.headers import RequestHeader, header_of
-from gantrymq.plugin.interfaces import Broker, PutStatus, RecallAnswer, RecallRequest, StoreMessage
+from gantrymq.plugin.interfaces import Broker, BrokerStorage, PutStatus, RecallAnswer, RecallRequest, StoreMessage
 from gantrymq.plugin.remoting import Command, Connection, RequestCode, ResponseCode, in_operation, response_to, serves
 from gantrymq_schedule.timer import settings as keys
 from gantrymq_schedule.timer.messages import BORN_TIMESTAMP, DELETE_KEY, RECALL_TAG, delete_key
@@ -191,7 +191,7 @@ class Recall:
         return broker
 
     @staticmethod
-    async def _store(broker: Broker, marker: StoreMessage) -> GantryError | None:
+    async def _store(broker: BrokerStorage, marker: StoreMessage) -> GantryError | None:
         """Store *marker*. Return the error if it is stored but unconfirmed. Raises RequestRefused if not stored."""
         try:
             (result,) = await broker.messages.put_all([marker])
@@ -204,7 +204,7 @@ class Recall:
         return None
 
 
-def _marker(broker: Broker, handle: RecallHandle, request: RecallRequest, now_ms: int) -> StoreMessage:
+def _marker(broker: BrokerStorage, handle: RecallHandle, request: RecallRequest, now_ms: int) -> StoreMessage:
     own = {
         props.TAGS: RECALL_TAG,
         DELETE_KEY: delete_key(handle.topic, handle.unique_id),

@@ -19,7 +19,7 @@ from collections.abc import Set
 from typing import NamedTuple
 
 from gantrymq.errors import StoreLayoutError
-from gantrymq.plugin.world import Files
+from gantrymq.plugin.world import FileReader
 from gantrymq_schedule.timer.precision import refuse_entry_of_other_precision, refuse_other_precision
 from gantrymq_schedule.timer.wheel_files import WheelFiles
 from gantrymq_store_files.file_names import file_name
@@ -39,7 +39,9 @@ class WheelRecovery(NamedTuple):
     damage: str = ""  # how the files differ from the checkpoint; if set, the other fields are meaningless
 
 
-def recover(wheel: WheelFiles, files: Files, check: TimerCheckpoint, read_tick: int, log_end: int) -> WheelRecovery:
+def recover(
+    wheel: WheelFiles, files: FileReader, check: TimerCheckpoint, read_tick: int, log_end: int
+) -> WheelRecovery:
     """Determine the end of the timer log, and repair the slots.
 
     Args:
@@ -88,7 +90,7 @@ def recover(wheel: WheelFiles, files: Files, check: TimerCheckpoint, read_tick: 
     return WheelRecovery(seen.behind, waiting, seen.came, last_tick, cut)
 
 
-def _damage_of(wheel: WheelFiles, files: Files, start: int, flushed: int) -> str:
+def _damage_of(wheel: WheelFiles, files: FileReader, start: int, flushed: int) -> str:
     """Describe the damage of the file that begins at *start*, empty if none.
 
     Raises:

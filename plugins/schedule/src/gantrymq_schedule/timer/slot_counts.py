@@ -8,7 +8,7 @@ from __future__ import annotations
 from array import array
 from collections.abc import Sequence
 
-from gantrymq.plugin.interfaces import Broker
+from gantrymq.plugin.interfaces import BrokerEnvironment
 from gantrymq_schedule.timer import settings as keys
 from gantrymq_schedule.timer.wheel_files import NewEntry, WheelFiles
 from gantrymq_store_files.timer_log import DELETE
@@ -20,7 +20,7 @@ _HIGHEST = 2**31 - 1
 class SlotCounts:
     """Message counts of one wheel; between two calls of `apply_limit` they change by `taken` and `cleared`."""
 
-    def __init__(self, broker: Broker, files: WheelFiles) -> None:
+    def __init__(self, broker: BrokerEnvironment, files: WheelFiles) -> None:
         """Create it without counts."""
         self._broker = broker
         self._files = files

@@ -21,7 +21,7 @@ from typing import Self
 
 from gantrymq.errors import FormatError, StoreLocked
 from gantrymq.plugin.model import Queue
-from gantrymq.plugin.world import Files
+from gantrymq.plugin.world import FileReader, Files
 from gantrymq_spark.jobs.archive_layout import (
     MANIFEST,
     STAGING,
@@ -42,7 +42,7 @@ STATE_EVERY = 16  # commits
 TRIES = 5  # of reading during a write
 
 
-def read_state(files: Files, root: Path) -> ArchiveState:
+def read_state(files: FileReader, root: Path) -> ArchiveState:
     """Return the content of the archive *root*, empty if there is none. A writer may be active.
 
     Raises:
@@ -58,7 +58,7 @@ def read_state(files: Files, root: Path) -> ArchiveState:
     raise AssertionError
 
 
-def data_path(files: Files, root: Path, file: ArchivedFile) -> Path:
+def data_path(files: FileReader, root: Path, file: ArchivedFile) -> Path:
     """Return the current path of *file*: in its place, or still in staging."""
     staged = root / STAGING / file.name
     return staged if files.stat(staged) is not None else root / file.path
@@ -176,7 +176,7 @@ class Archive:
                 self._files.remove(folder / name)
 
 
-def _load(files: Files, root: Path) -> tuple[ArchiveState, list[Commit]]:
+def _load(files: FileReader, root: Path) -> tuple[ArchiveState, list[Commit]]:
     """Return the state, and the commits since the last state file."""
     folder = root / MANIFEST
     names = files.list(folder)
@@ -195,7 +195,7 @@ def _load(files: Files, root: Path) -> tuple[ArchiveState, list[Commit]]:
     return state, since
 
 
-def _read(files: Files, path: Path) -> Commit:
+def _read(files: FileReader, path: Path) -> Commit:
     try:
         document = json.loads(files.read(path))
     except ValueError as problem:

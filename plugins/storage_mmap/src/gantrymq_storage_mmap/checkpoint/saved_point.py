@@ -31,7 +31,7 @@ from zlib import crc32
 
 import attrs
 
-from gantrymq.plugin.world import Files
+from gantrymq.plugin.world import FileReader, FileTree
 from gantrymq_store_files.checkpoint import Checkpoint
 
 FILE_NAME = "checkpoint.json"
@@ -61,7 +61,7 @@ class SavedPoint:
         return checkpoint.log_timestamp <= self.log_timestamp and checkpoint.queue_timestamp <= self.queue_timestamp
 
 
-def read_point(files: Files, root: Path, report: Callable[[str], object]) -> SavedPoint | None:
+def read_point(files: FileReader, root: Path, report: Callable[[str], object]) -> SavedPoint | None:
     """Read the file below *root*; None if it is missing or not usable. *report* receives the reason."""
     path = root / FILE_NAME
     if files.stat(path) is None:
@@ -103,7 +103,7 @@ def _parsed(text: bytes) -> dict[str, Any]:
     return found
 
 
-def write_point(files: Files, root: Path, point: SavedPoint) -> None:
+def write_point(files: FileTree, root: Path, point: SavedPoint) -> None:
     """Write the file. Runs in a thread.
 
     Raises:

@@ -19,7 +19,7 @@ from typing import NamedTuple
 import attrs
 
 from gantrymq.plugin.interfaces import DispatchEntry
-from gantrymq.plugin.world import Clock, Files, Workers
+from gantrymq.plugin.world import Clock, Files, FileTree, Workers
 from gantrymq_storage_mmap.index.checkpoint import FileCheckpoint, IndexCheckpoint, index_state
 from gantrymq_storage_mmap.index.file import IndexFile, IndexPosition
 from gantrymq_storage_mmap.index.folder import LoadedIndex, index_end
@@ -232,7 +232,7 @@ class IndexFiles:
         self._workers.submit(_remove_files, self._files, [file.path for file in gone], done=done)
 
 
-def _remove_files(files: Files, paths: Sequence[Path]) -> None:
+def _remove_files(files: FileTree, paths: Sequence[Path]) -> None:
     """Runs in a thread."""
     for path in paths:
         files.remove(path)

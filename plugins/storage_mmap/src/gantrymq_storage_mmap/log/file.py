@@ -18,7 +18,7 @@ from threading import Lock
 from typing import TypeVar
 
 from gantrymq.errors import StoreDamaged, StoreLayoutError
-from gantrymq.plugin.world import File, Files
+from gantrymq.plugin.world import File, FileReader, Files
 from gantrymq_store_files.file_names import file_name, file_start
 
 T = TypeVar("T")
@@ -148,7 +148,7 @@ def load_log_files(files: Files, folder: Path, file_bytes: int) -> list[LogFile]
     return opened
 
 
-def _is_whole(files: Files, path: Path, file_bytes: int) -> bool:
+def _is_whole(files: FileReader, path: Path, file_bytes: int) -> bool:
     start, stat = file_start(path.name), files.stat(path)
     return start is not None and start % file_bytes == 0 and stat is not None and stat.size == file_bytes
 

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Final
 
 from gantrymq.errors import FormatError, StoreDamaged
-from gantrymq.plugin.world import Files
+from gantrymq.plugin.world import FileTree
 from gantrymq_store_files.dropped_topics import DROPPED_TOPICS, pack_dropped_topic, read_dropped_topics
 
 _FORGOTTEN_AT_ONCE: Final = 4096  # lines: 3 ms
@@ -25,7 +25,7 @@ _LEAST_BLANK: Final = 4096  # bytes
 class DroppedTopics:
     """Log offsets by topic, stored in a file."""
 
-    def __init__(self, files: Files, root: Path) -> None:
+    def __init__(self, files: FileTree, root: Path) -> None:
         """Nothing is read before `load`."""
         self._files = files
         self._path = root / DROPPED_TOPICS

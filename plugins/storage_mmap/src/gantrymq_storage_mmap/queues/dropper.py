@@ -15,7 +15,7 @@ from typing import Final
 import attrs
 
 from gantrymq.errors import StoreError
-from gantrymq.plugin.world import Files, Workers
+from gantrymq.plugin.world import FileTree, Workers
 from gantrymq_storage_mmap.queues.consume_queue import ConsumeQueue
 from gantrymq_storage_mmap.queues.dropped_topics import DroppedTopics
 from gantrymq_storage_mmap.queues.table import QueueTable
@@ -27,7 +27,7 @@ DROPPED_FOLDER: Final = "dropped"  # next to consumequeue: folders that were mov
 class QueueDropper:
     """Drops queues of one table. All methods belong to the event loop."""
 
-    _files: Files
+    _files: FileTree
     _workers: Workers
     _aside: Path  # destination of folders that are moved aside
     _queues: QueueTable
@@ -162,7 +162,7 @@ class QueueDropper:
         return None
 
 
-def _remove_tree(files: Files, folder: Path) -> None:
+def _remove_tree(files: FileTree, folder: Path) -> None:
     for name in files.list(folder):
         path = folder / name
         stat = files.stat(path)

@@ -13,7 +13,7 @@ import attrs
 
 from gantrymq.errors import StoreLayoutError
 from gantrymq.plugin.config_files import read_topics_file
-from gantrymq.plugin.world import Files
+from gantrymq.plugin.world import FileReader
 from gantrymq_storage_mmap.checkpoint.saved_point import SavedPoint
 from gantrymq_storage_mmap.queues.batch_queue import BatchQueue
 from gantrymq_storage_mmap.queues.consume_queue import ConsumeQueue
@@ -34,7 +34,7 @@ LOOK_ENTRIES = 256  # entries of a file read before its hole: more than a page h
 class QueueLoader:
     """Fills a table of queues. Blocks; runs in a thread while nothing else uses the store."""
 
-    _files: Files
+    _files: FileReader
     _root: Path
     _queues: QueueTable
     _dropped: DroppedTopics

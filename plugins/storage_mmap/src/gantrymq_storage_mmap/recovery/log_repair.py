@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 
 import attrs
 
-from gantrymq.plugin.world import Files
+from gantrymq.plugin.world import FileTree
 from gantrymq_storage_mmap.log.commit_log import CommitLog
 from gantrymq_storage_mmap.log.file import LogFile
 from gantrymq_storage_mmap.recovery.quarantine import Quarantine, nonzero_end
@@ -29,7 +29,7 @@ _CHUNK_BYTES = 1024 * 1024
 class LogRepair:
     """Changes that recovery makes in the log."""
 
-    _files: Files
+    _files: FileTree
     _log: CommitLog
     _quarantine: Quarantine  # receives the removed bytes
     _note: Callable[[str], None]  # called with one sentence per change

@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterator
 import attrs
 
 from gantrymq.plugin.model import is_light
-from gantrymq.plugin.world import Files
+from gantrymq.plugin.world import FileReader
 from gantrymq_storage_mmap.checkpoint.saved_point import SavedPoint
 from gantrymq_storage_mmap.queues.batch_queue import BatchQueue
 from gantrymq_storage_mmap.queues.consume_queue import ConsumeQueue, entry_of
@@ -38,7 +38,7 @@ _BEYOND_END_BYTES = 64 * 1024  # read after the end of ext files
 class QueueEnds:
     """Sets the ends of the queues of one table. Blocks."""
 
-    _files: Files
+    _files: FileReader
     _queues: QueueTable
     _holes: LogHoles
     _quarantine: Quarantine  # receives the removed bytes

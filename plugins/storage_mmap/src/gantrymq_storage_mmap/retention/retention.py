@@ -27,7 +27,7 @@ import attrs
 
 from gantrymq.plugin.interfaces import Cleaning, CleanReport
 from gantrymq.plugin.settings import Settings
-from gantrymq.plugin.world import Files, Timer, TimeSlices, World
+from gantrymq.plugin.world import FileReader, FileTree, Timer, TimeSlices, World
 from gantrymq_storage_mmap.checkpoint.checkpointer import Checkpointer
 from gantrymq_storage_mmap.index.files import IndexFiles
 from gantrymq_storage_mmap.log.commit_log import CommitLog
@@ -268,14 +268,14 @@ def _wake(resting: asyncio.Future[None]) -> None:
         resting.set_result(None)
 
 
-def _modified(files: Files, paths: Sequence[Path]) -> list[int]:
+def _modified(files: FileReader, paths: Sequence[Path]) -> list[int]:
     """Return when each file was last written, wall time in ms; 0 if it is gone. Runs in a thread."""
     stats = [files.stat(path) for path in paths]
     return [stat.modified_ms if stat is not None else 0 for stat in stats]
 
 
 def _delete(
-    files: Files, path: Path, queues: Sequence[ConsumeQueue], log_min: int
+    files: FileTree, path: Path, queues: Sequence[ConsumeQueue], log_min: int
 ) -> list[tuple[ConsumeQueue, tuple[int, int]]]:
     """Delete a log file. Runs in a thread; repeating it is harmless.
 
