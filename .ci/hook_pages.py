@@ -1,9 +1,11 @@
-"""Update the signatures on the pages of docs/plugins/hooks and docs/plugins/broker, and on that of the raw log.
+"""Update the pages of docs/plugins from the code.
 
     python .ci/hook_pages.py
 
-The blocks under "Signature" and "Interface" of a page are regenerated for the names in them, from `gantrymq.hooks`,
-`gantrymq.interfaces` and some other modules. Needs ruff on the path, for the layout.
+The pages of docs/plugins/api list the names of the public modules for plugins (`gantrymq.plugin` and below) and of
+`gantrymq.errors`; the site adds signatures and docstrings. On the pages of docs/plugins/hooks and docs/plugins/broker,
+and on that of the raw log, the blocks under "Signature" and "Interface" are regenerated for the names in them, from
+`gantrymq.hooks`, `gantrymq.interfaces` and some other modules. Needs ruff on the path, for the layout.
 """
 
 from __future__ import annotations
@@ -26,6 +28,7 @@ DECLARING = [
     SOURCE / "remoting" / "serving.py",
     *SOURCE.glob("interfaces/*.py"),
 ]
+PUBLIC = [*(path for path in sorted(SOURCE.glob("plugin/*.py")) if path.stem != "lazy"), SOURCE / "errors.py"]
 SHOWN_DUNDERS = ("__init__", "__call__")
 BLOCK = re.compile(r"(?<=^```python\n)(.*?)(?=^```$)", re.DOTALL | re.MULTILINE)
 
@@ -39,6 +42,48 @@ def main() -> None:
         head, example = text.split("## Example\n")
         head = BLOCK.sub(lambda block: rewritten(block[1], known), head)
         page.write_text(f"{head}## Example\n{example}")
+    for name, text in api_pages().items():
+        (folder / "api" / name).write_text(text)
+
+
+def api_pages() -> dict[str, str]:
+    """Return file name to text, of a page for each public module for plugins."""
+    pages = {}
+    for path in PUBLIC:
+        module = module_name(path)
+        about, _, _ = (ast.get_docstring(ast.parse(path.read_text())) or "").replace("``", "`").partition("\n\n")
+        listed = "\n".join(f"::: {module}.{name}" for name in exported(path))
+        pages[f"{module.split('.')[-1]}.md"] = f"# {module}\n\n{about}\n\n{listed}\n"
+    return pages
+
+
+def module_name(path: Path) -> str:
+    """Return the name of core's module in *path*."""
+    return ".".join(path.relative_to(SOURCE.parent).with_suffix("").parts).removesuffix(".__init__")
+
+
+def exported(path: Path) -> list[str]:
+    """Return the names that a public module exports: ``__all__``, or its imports and declarations."""
+    names: list[str] = []
+    body = ast.parse(path.read_text()).body
+    for node in (*body, *(each for block in body if isinstance(block, ast.If) for each in block.body)):
+        if isinstance(node, ast.ImportFrom):
+            for alias in node.names:
+                names += all_of(str(node.module)) if alias.name == "*" else [alias.name] * (alias.asname == alias.name)
+        elif isinstance(node, ast.FunctionDef | ast.ClassDef):
+            names.append(node.name)
+        elif isinstance(node, ast.Assign | ast.AnnAssign):
+            (target,) = node.targets if isinstance(node, ast.Assign) else [node.target]
+            if ast.unparse(target) == "__all__":
+                return list(ast.literal_eval(ast.unparse(node.value)))
+            names.append(ast.unparse(target))
+    return [name for name in names if name.isidentifier() and not name.startswith("_")]
+
+
+def all_of(module: str) -> list[str]:
+    """Return the names that ``from module import *`` binds."""
+    path = SOURCE.parent.joinpath(*module.split("."))
+    return exported(path / "__init__.py" if path.is_dir() else path.with_suffix(".py"))
 
 
 def declarations() -> dict[str, str]:

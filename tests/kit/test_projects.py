@@ -35,6 +35,18 @@ def test_every_file_is_filled_in_and_reads(kind):
     assert {"README.md", "src/gantrymq_json_body/__init__.py", "src/gantrymq_json_body/plugin.py"} < set(made)
 
 
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_project_imports_public_names_only(kind):
+    allowed = ("gantrymq.plugin", "gantrymq.errors", "gantrymq_colour", "gantrymq_testing", "gantrymq_storage_mmap")
+    for path, text in project(kind, "colour").items():
+        if path.endswith(".py"):
+            nodes = list(ast.walk(ast.parse(text)))
+            modules = [node.module for node in nodes if isinstance(node, ast.ImportFrom)]
+            modules += [name.name for node in nodes if isinstance(node, ast.Import) for name in node.names]
+            may = (*allowed, "gantrymq.client") if path.startswith("tests/") else allowed
+            assert [each for each in modules if each.startswith("gantrymq") and not each.startswith(may)] == [], path
+
+
 def test_warnings_of_other_pytest_plugins_do_not_stop_the_tests(tmp_path):
     """pytest-asyncio warns when it is configured."""
     (tmp_path / "pyproject.toml").write_text(project("filter", "colour")["pyproject.toml"])

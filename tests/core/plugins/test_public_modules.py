@@ -1,6 +1,10 @@
-"""The public modules for plugins, `gantrymq.plugin` and below, export what type checkers see, without early imports."""
+"""The public modules for plugins, `gantrymq.plugin` and below: type checkers and Python see the same names, nothing is
+imported early, and every name is on a page of docs/plugins/api.
+"""
 
 import ast
+import json
+import re
 import subprocess
 import sys
 from importlib import import_module
@@ -8,8 +12,11 @@ from pathlib import Path
 
 import pytest
 
+import gantrymq.interfaces
 import gantrymq.plugin
 
+ROOT = Path(__file__).resolve().parents[3]
+PAGES = ROOT / "docs/plugins/api"
 FOLDER = Path(gantrymq.plugin.__file__).parent
 MODULES = sorted(path for path in FOLDER.glob("*.py") if path.stem not in ("__init__", "lazy"))
 LAZY = [path.stem for path in MODULES if "lazy_exports(" in path.read_text()]
@@ -41,3 +48,38 @@ def test_a_public_module_imports_the_used_names_only():
     )
     loaded = [name.split(".")[1] for name in done.stdout.split() if name.startswith("gantrymq.")]
     assert set(loaded) == {"plugin", "hooks"}
+
+
+def test_every_name_is_on_the_page_of_its_module():
+    show = "import sys, json; sys.path[0] = '.ci'; import hook_pages; print(json.dumps(hook_pages.api_pages()))"
+    made = subprocess.run([sys.executable, "-c", show], cwd=ROOT, capture_output=True, check=True, text=True)
+    pages = json.loads(made.stdout)
+    assert {path.stem for path in MODULES} | {"plugin", "errors"} == {name.removesuffix(".md") for name in pages}
+    for name, text in pages.items():
+        assert (PAGES / name).read_text() == text, "bring the page up to date with: python .ci/hook_pages.py"
+
+
+@pytest.mark.parametrize("word", [path.stem for path in MODULES])
+def test_the_names_on_a_page_are_those_that_a_module_exports(word):
+    module = import_module(f"gantrymq.plugin.{word}")
+    listed = re.findall(rf"^::: gantrymq\.plugin\.{word}\.(\w+)$", (PAGES / f"{word}.md").read_text(), re.MULTILINE)
+    assert listed
+    assert len(listed) == len(set(listed))
+    assert all(hasattr(module, name) for name in listed)
+    if word == "interfaces":
+        assert sorted(listed) == sorted(gantrymq.interfaces.__all__)
+    elif word in LAZY:
+        assert sorted(listed) == module.__all__
+
+
+def test_the_index_and_the_site_have_every_page():
+    pages = {path.name for path in PAGES.glob("*.md")} - {"README.md"}
+    assert set(re.findall(r"^\| \[gantrymq\.\S+\]\((\w+\.md)\) \|", (PAGES / "README.md").read_text(), re.M)) == pages
+    assert set(re.findall(r"plugins/api/(\w+\.md)", (ROOT / "mkdocs.yml").read_text())) == pages | {"README.md"}
+
+
+@pytest.mark.parametrize("page", sorted((ROOT / "docs/plugins").rglob("*.md")), ids=lambda page: page.stem)
+def test_code_of_the_pages_for_plugins_imports_public_names_only(page):
+    for block in re.findall(r"```python\n(.*?)```", page.read_text(), re.DOTALL):
+        modules = re.findall(r"^ *(?:from|import) (gantrymq\.[\w.]+)", block, re.MULTILINE)
+        assert [each for each in modules if not re.match(r"gantrymq\.(plugin|errors|client)\b", each)] == []
