@@ -1,12 +1,22 @@
 """Clients of a simulated broker that send the requests and heartbeats of a test."""
 
 import json
+import sys
+from pathlib import Path
 
 import pytest
 
+if (folder := str(Path(__file__).parent.parent / "core" / "broker")) not in sys.path:
+    sys.path.insert(0, folder)
+
+from broker_desk import run_broker
+
+from gantrymq.hooks import hookimpl
 from gantrymq.loose_json import dumps
+from gantrymq.plugins.load import load_plugins
 from gantrymq.remoting.client import RemotingClient
 from gantrymq.remoting.command import request
+from gantrymq_diagnosis import plugin
 
 ANSWER_S = 60.0
 
@@ -90,3 +100,53 @@ def beside(gantrymq_simulation):
         return gantrymq_simulation(main, settings=settings)
 
     return run
+
+
+class Told:
+    """A plugin with a service that keeps the broker for the test."""
+
+    name = "told"
+
+    async def start(self, broker):
+        self.broker = broker
+
+    async def stop(self):
+        """Do nothing."""
+
+    @hookimpl
+    def gantry_register_services(self, registry):
+        registry.add(self)
+
+
+@pytest.fixture
+def broker():
+    """``broker(main, key=value)`` runs ``await main(desk)`` against a broker with this plugin; `desk.broker` is it."""
+    memory = pytest.importorskip("gantrymq_storage_memory.plugin")
+
+    def run(main, *, plugins=(), **values):
+        told = Told()
+        given = [("storage-memory", memory), ("diagnosis", plugin), ("told", told), *plugins]
+
+        async def work(desk):
+            desk.broker = told.broker
+            return await main(desk)
+
+        return run_broker(load_plugins(installed=False, extra=given), work, **values)
+
+    return run
+
+
+@pytest.fixture
+def bare_store():
+    """A plugin with the memory store under the name ``bare``, without the capabilities that a store may lack."""
+    memory = pytest.importorskip("gantrymq_storage_memory.store")
+
+    class Bare(memory.MemoryStore):
+        clean = offset_at = None
+
+    class Plugin:
+        @hookimpl
+        def gantry_register_stores(self, registry):
+            registry.add("bare", Bare)
+
+    return "bare", Plugin()

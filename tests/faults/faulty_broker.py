@@ -29,7 +29,7 @@ DEADLINE_S = 30.0
 PROGRAM = Path(sys.executable).parent / "gantrymq"
 LOG_FILE_BYTES = 16 * 1024 * 1024
 START = ("start", "--namesrv-port", 0, "--broker-port", 0)
-FAST = {"listenPort": 0, "bindAddress": "127.0.0.1", "plugins": "filter_tag,storage_mmap"}
+FAST = {"listenPort": 0, "bindAddress": "127.0.0.1", "plugins": "diagnosis,filter_tag,storage_mmap"}
 
 
 class Peer:

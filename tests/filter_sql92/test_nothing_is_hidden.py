@@ -21,6 +21,7 @@ from gantrymq_testing.cluster import Cluster
 from gantrymq_testing.simulated import SimulatedProcess, simulate
 
 pytest.importorskip("gantrymq_storage_mmap")
+pytest.importorskip("gantrymq_diagnosis")  # request 329
 
 from sql_client import SqlClient
 

@@ -412,23 +412,6 @@ def test_a_replica_creates_no_group_and_no_retry_topic(run):
     run(main)
 
 
-def test_a_replica_keeps_queues_without_a_topic(run):
-    """Its topics come later than its records."""
-
-    async def main(desk, broker, told):
-        assert (await desk.ask(17, TOPIC)).code == 0
-        assert (await desk.send("A")).code == 0
-        await broker.role.change(Role.REPLICA, 1)
-        desk.tables.topics.delete("A")
-        assert (await desk.ask(316, {"report": "true"})).code == 0
-        assert Queue("A", 0) in list(broker.store.queues())
-        await broker.role.change(Role.MASTER, 2)
-        assert (await desk.ask(316)).code == 0
-        assert Queue("A", 0) not in list(broker.store.queues())
-
-    run(main)
-
-
 def test_removed_listeners_are_not_called(run):
     async def main(desk, broker, told):
         heard = []

@@ -102,8 +102,6 @@ RESET = {"topic": "T", "group": "CG", "timestamp": "1", "isForce": "true"}
         (12, {"topic": "T", "key": "k", "maxNum": "1", **WINDOW}, "queries by key"),
         (29, {"topic": "T", "queueId": "0", "timestamp": "0"}, "offsets by time"),
         (222, RESET, "offsets by time"),
-        (306, {}, "cleanup on demand"),
-        (329, {}, "cleanup on demand"),
     ],
 )
 def test_a_request_for_what_the_store_lacks_is_refused_with_a_sentence(memory, code, ext, what):

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from broker_desk import START_MS, body_of
 
-from gantrymq.broker.wire.maintenance import DROPS_TOGETHER
 from gantrymq.loose_json import loads
 
 
@@ -98,50 +97,17 @@ def test_what_cannot_be_set_changes_nothing(broker):
     broker(main)
 
 
-def test_cleaning_and_parts_that_are_not_there(broker):
+def test_parts_that_are_not_there(broker):
     async def main(desk):
-        for code in (306, 316, 329, 908):
-            answer = await desk.ask(code, {"masterFlushOffset": "0"})
-            assert (answer.code, answer.remark) == (0, None)
-        said = {code: (await desk.ask(code, {"report": "true"})).remark for code in (306, 316, 329)}
-        assert said == {
-            306: "removed 0 queues whose messages have left the log",
-            316: "removed the queues of 0 topics that do not exist",
-            329: "deleting 0 log files, 0 bytes",
-        }
         for code in (60, 61):
             answer = await desk.ask(code)
             assert (answer.code, "pip install ./libs/store_files ./plugins/schedule" in answer.remark) == (3, True)
-        answer = await desk.ask(1007)
-        assert (answer.code, "plugins/replication" in answer.remark) == (3, True)
+        for code in (907, 908, 1007):
+            answer = await desk.ask(code)
+            assert (answer.code, "plugins/replication" in answer.remark) == (3, True)
         for code in (2001, 2002, 2004, 3001, 3010, 354, 355):
             answer = await desk.ask(code)
             assert (answer.code, "not implemented" in answer.remark) == (3, True)
         assert body_of(await desk.ask(45))["offsetTable"] == {}
-        assert body_of(await desk.ask(2003)) == {  # as the golden run of mqadmin shows it: 67-getColdDataFlowCtrInfo
-            "globalAcc": 0,
-            "cgColdReadThreshold": 3145728,
-            "configTable": {},
-            "globalColdReadThreshold": 104857600,
-            "runtimeTable": {},
-        }
-        await desk.send("T")
-        replication = body_of(await desk.ask(907))
-        assert (replication["master"], replication["haConnectionInfo"]) == (True, [])
-        assert replication["masterCommitLogMaxOffset"] > 0
-
-    broker(main)
-
-
-def test_queues_without_a_topic_are_cleaned(broker):
-    async def main(desk):
-        gone = [f"Gone{number}" for number in range(2 * DROPS_TOGETHER + 1)]
-        for topic in ("Stays", *gone):
-            await desk.send(topic)
-        for topic in gone:
-            del desk.tables.topics._topics[topic]
-        said = (await desk.ask(316, {"report": "true"})).remark
-        assert said == f"removed the queues of {len(gone)} topics that do not exist"
-        assert {queue.topic for queue in desk.server.store.queues()} == {"Stays"}
 
     broker(main)

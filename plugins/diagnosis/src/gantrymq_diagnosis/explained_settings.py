@@ -5,31 +5,18 @@ from __future__ import annotations
 import json
 from typing import Any, Final
 
-from gantrymq.errors import RequestRefused
-from gantrymq.plugin.interfaces import Broker
 from gantrymq.plugin.model import Action
 from gantrymq.plugin.remoting import Command, Connection, response_to, serves
 from gantrymq.plugin.settings import BROKER_DEFAULTS, Setting, Settings
+from gantrymq_diagnosis.operators.requests import BrokerRequests
 
 __all__ = ["EXPLAINED_SETTINGS", "SettingsRequests"]
 
 EXPLAINED_SETTINGS: Final = 65026
 
 
-class SettingsRequests:
+class SettingsRequests(BrokerRequests):
     """Handler for the explained settings of one broker."""
-
-    def __init__(self) -> None:
-        """Create a handler that refuses requests until `start`."""
-        self._broker: Broker | None = None
-
-    def start(self, broker: Broker) -> None:
-        """Begin to answer."""
-        self._broker = broker
-
-    def stop(self) -> None:
-        """Refuse requests."""
-        self._broker = None
 
     @serves(EXPLAINED_SETTINGS, action=Action.GET)
     def explained(self, asked: Command, connection: Connection) -> Command:
@@ -38,8 +25,6 @@ class SettingsRequests:
         Raises:
             RequestRefused: code 1, the broker is stopping.
         """
-        if self._broker is None:
-            raise RequestRefused(1, "the broker is stopping; ask again when it is back, see: gantrymq status")
         settings = self._broker.settings
         found = [_explained(settings, settings.schema[key], value) for key, value in settings.shown().items()]
         return response_to(asked, 0, None, None, json.dumps({"settings": found}).encode())

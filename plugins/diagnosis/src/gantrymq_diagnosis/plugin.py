@@ -20,10 +20,10 @@ def gantry_register_config(registry: ConfigRegistry) -> None:
 
 @hookimpl
 def gantry_register_handlers(registry: HandlerRegistry) -> None:
-    """Register the handlers that explain groups and settings, list groups and topics, and forward requests."""
+    """Register the handlers of requests that operators' tools send."""
     _of_this_load[:] = [DiagnosisService()]
     service = _of_this_load[0]
-    for handlers in (service, service.members, service.settings, service.summaries):
+    for handlers in service.handlers:
         for code, handler in handlers_of(handlers).items():
             registry.add(code, handler)
 

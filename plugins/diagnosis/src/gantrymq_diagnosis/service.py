@@ -16,6 +16,8 @@ from gantrymq.plugin.world import TimeSlices
 from gantrymq_diagnosis.explained_settings import SettingsRequests
 from gantrymq_diagnosis.gather import FIGURES_TOGETHER, gather
 from gantrymq_diagnosis.members import MemberQuestions
+from gantrymq_diagnosis.operators.maintenance import MaintenanceRequests
+from gantrymq_diagnosis.operators.requests import BrokerRequests
 from gantrymq_diagnosis.pop_modes import PopModes
 from gantrymq_diagnosis.settings import POLICY, REFUSE
 from gantrymq_diagnosis.shown import as_json, queue_json
@@ -40,13 +42,14 @@ class DiagnosisService:
     roles = frozenset(Role)  # also on a replica
 
     def __init__(self) -> None:
-        """Create a service that knows no group."""
+        """Create a service that knows no group. `handlers`: all objects with handlers of requests."""
         self._broker: Broker | None = None
         self._watch = Watch()
         self._modes: PopModes | None = None
         self.members = MemberQuestions()
-        self.settings = SettingsRequests()
         self.summaries = Summaries()
+        self._of_operators: tuple[BrokerRequests, ...] = (SettingsRequests(), MaintenanceRequests())
+        self.handlers = (self, self.members, self.summaries, *self._of_operators)
 
     async def start(self, broker: Broker) -> None:
         """Start observing heartbeats."""
@@ -56,7 +59,8 @@ class DiagnosisService:
         broker.metrics.register(self._conflicts)
         broker.metrics.register(self._missing_topics)
         self.members.start(broker)
-        self.settings.start(broker)
+        for each in self._of_operators:
+            each.start(broker)
         self._modes = modes = PopModes(broker.world, broker.root)
         self.summaries.start(broker, self._watch, modes)
 
@@ -64,7 +68,8 @@ class DiagnosisService:
         """Stop answering."""
         self._broker = None
         self.members.stop()
-        self.settings.stop()
+        for each in self._of_operators:
+            each.stop()
         self.summaries.stop()
 
     def heard(self, heartbeat: Heartbeat, connection: ConnectedClient) -> None:

@@ -13,7 +13,6 @@ from gantrymq.broker.wire.clients import ClientRequests
 from gantrymq.broker.wire.config import ConfigRequests
 from gantrymq.broker.wire.counters import CounterRequests
 from gantrymq.broker.wire.groups import GroupRequests
-from gantrymq.broker.wire.maintenance import MaintenanceRequests
 from gantrymq.broker.wire.offsets import OffsetRequests
 from gantrymq.broker.wire.progress import ProgressRequests
 from gantrymq.broker.wire.pull import PullRequests
@@ -47,7 +46,6 @@ FAMILIES: Final = (
     CounterRequests,
     QueueEntryRequests,
     QueryRequests,
-    MaintenanceRequests,
 )
 
 

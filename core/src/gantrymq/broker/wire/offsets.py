@@ -1,4 +1,4 @@
-"""Offsets: 14, 15 (committed), 29 (by time), 30, 31 (range), 32 (earliest store time).
+"""Offsets: 14, 15 (committed), 29 (by time), 30, 31 (range), 32 (earliest store time), 45 (of delay levels).
 
 Source: apache/rocketmq broker/.../processor/ConsumerManageProcessor.java, AdminBrokerProcessor.java.
 """
@@ -8,10 +8,11 @@ from __future__ import annotations
 from gantrymq.broker.consuming.query import store_time_at
 from gantrymq.broker.parts import Parts
 from gantrymq.broker.queue_kinds import reported_min_offset
-from gantrymq.broker.wire.responses import ok
+from gantrymq.broker.wire.responses import ok, with_json
 from gantrymq.errors import InvalidParameter
 from gantrymq.interfaces import BoundaryType
 from gantrymq.model.access import Action
+from gantrymq.model.data_version import DataVersion
 from gantrymq.model.queue import Queue
 from gantrymq.remoting.codes import RequestCode
 from gantrymq.remoting.command import Command
@@ -86,3 +87,8 @@ class OffsetRequests:
         queue = Queue(header.topic, header.queue_id)
         timestamp = await store_time_at(self._store, queue, self._store.bounds(queue).min_offset)
         return ok(asked, {"timestamp": str(timestamp)})
+
+    @serves(RequestCode.GET_ALL_DELAY_OFFSET, action=Action.GET)
+    def delay_offsets(self, asked: Command, connection: Connection) -> Command:
+        """45: return an empty table of delay levels, which slaves copy; the plugin `schedule` has the real one."""
+        return with_json(asked, {"dataVersion": DataVersion().to_json(), "offsetTable": {}})

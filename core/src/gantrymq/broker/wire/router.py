@@ -73,7 +73,10 @@ IN_PLUGINS: Mapping[int, str] = {  # request code to the distribution that serve
         ),
         "gantrymq-pop",
     ),
-    **dict.fromkeys((RequestCode.GET_BROKER_EPOCH_CACHE, RequestCode.GET_BROKER_HA_STATUS), "gantrymq-replication"),
+    **dict.fromkeys(
+        (RequestCode.GET_BROKER_EPOCH_CACHE, RequestCode.GET_BROKER_HA_STATUS, RequestCode.RESET_MASTER_FLUSH_OFFSET),
+        "gantrymq-replication",
+    ),
     **dict.fromkeys(
         (RequestCode.RECALL_MESSAGE, RequestCode.GET_TIMER_CHECK_POINT, RequestCode.GET_TIMER_METRICS),
         "gantrymq-schedule",
@@ -83,6 +86,10 @@ IN_PLUGINS: Mapping[int, str] = {  # request code to the distribution that serve
             RequestCode.GET_CONSUMER_RUNNING_INFO,
             RequestCode.CONSUME_MESSAGE_DIRECTLY,
             RequestCode.INVOKE_BROKER_TO_GET_CONSUMER_STATUS,
+            RequestCode.CLEAN_EXPIRED_CONSUMEQUEUE,
+            RequestCode.CLEAN_UNUSED_TOPIC,
+            RequestCode.DELETE_EXPIRED_COMMITLOG,
+            RequestCode.GET_COLD_DATA_FLOW_CTR_INFO,
         ),
         "gantrymq-diagnosis",
     ),

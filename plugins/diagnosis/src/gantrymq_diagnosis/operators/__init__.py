@@ -1,0 +1,1 @@
+"""Handlers of RocketMQ's requests that only operators' tools send, such as mqadmin, the dashboard and our commands."""
