@@ -1,4 +1,4 @@
-"""Install commands of pages and errors work: no index has GantryMQ's distributions, a clone has their folders."""
+"""Install commands of pages and errors work: for wheels by name, and in a clone, which has the folders."""
 
 import re
 import tomllib
@@ -6,11 +6,14 @@ from pathlib import Path
 
 import pytest
 
+from gantrymq.broker.wire.router import IN_PLUGINS
 from gantrymq.cli.extensible_group import TO_INSTALL
 from gantrymq.errors import install_command
 
 ROOT = Path(__file__).parents[2]
-FROM_AN_INDEX = re.compile(r"pip install\s+(?!.*--find-links)(?:[^\n|&(;]*?['\" ])?['\"]?gantrymq\b(?!\.)")
+FROM_AN_INDEX = re.compile(
+    r"pip install\s+(?!.*(?:--find-links|\(in a clone))(?:[^\n|&();]*?['\" ])?['\"]?gantrymq\b(?!\.)"
+)
 FOLDER = re.compile(r"\./([a-z_]+(?:/[a-z0-9_]+)?)")
 PLUGINS = sorted(path.parent for path in (ROOT / "plugins").glob("*/pyproject.toml"))
 
@@ -21,7 +24,7 @@ def texts():
             yield from ROOT.glob(pattern.format(place))
 
 
-def test_nothing_is_advised_that_an_index_would_need_to_have():
+def test_nothing_is_advised_that_only_an_index_would_have():
     found = {
         f"{path.relative_to(ROOT)}: {advice[0]}"
         for path in texts()
@@ -46,11 +49,24 @@ def test_every_folder_that_is_advised_is_one_of_a_distribution():
 @pytest.mark.parametrize("folder", PLUGINS, ids=lambda folder: folder.name)
 def test_the_command_for_a_plugin_names_its_folder(folder):
     name = tomllib.loads((folder / "pyproject.toml").read_text())["project"]["name"]
-    assert f"./plugins/{folder.name} (in a clone of GantryMQ)" in install_command(name)
+    command = install_command(name)
+    assert command.startswith(f"pip install {name} (in a clone of GantryMQ: pip install ")
+    assert command.endswith(f"./plugins/{folder.name})")
+
+
+def test_the_command_for_an_extra_and_for_compiled_functions():
+    assert install_command("gantrymq-spark", extra="spark") == (
+        "pip install 'gantrymq-spark[spark]' (in a clone of GantryMQ: pip install './plugins/spark[spark]')"
+    )
+    assert install_command("gantrymq-speedups", options="--no-cache-dir ") == (
+        "pip install --no-cache-dir gantrymq-speedups "
+        "(in a clone of GantryMQ: pip install --no-cache-dir ./libs/speedups)"
+    )
 
 
 @pytest.mark.parametrize(
-    "distribution", sorted({*TO_INSTALL.values(), "gantrymq-storage-mmap", "gantrymq-schedule", "gantrymq-pop"})
+    "distribution",
+    sorted({*TO_INSTALL.values(), "gantrymq-storage-mmap", "gantrymq-storage-memory", *IN_PLUGINS.values()}),
 )
 def test_the_command_names_everything_of_ours_that_the_plugin_needs(distribution):
     command = install_command(distribution)

@@ -30,7 +30,7 @@ def test_a_package_of_another_interface_is_not_used(monkeypatch):
     monkeypatch.setitem(sys.modules, "gantrymq_speedups._compiled", module(speedups.INTERFACE + 1))
     found, said = speedups.find()
     assert found is None
-    assert "pip install --upgrade ./core ./libs/speedups" in said
+    assert "pip install --upgrade gantrymq gantrymq-speedups (in a clone" in said
 
 
 def test_one_that_fits_is_used(monkeypatch):
@@ -44,7 +44,8 @@ def test_without_the_package_python_runs(monkeypatch):
     monkeypatch.setattr(speedups, "_PACKAGE", "gantrymq_speedups_not_here")
     assert speedups.find() == (
         None,
-        "pure Python; compiled functions come with: pip install ./libs/speedups (in a clone of GantryMQ)",
+        "pure Python; compiled functions come with: pip install gantrymq-speedups "
+        "(in a clone of GantryMQ: pip install ./libs/speedups)",
     )
 
 

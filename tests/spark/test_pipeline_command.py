@@ -48,7 +48,7 @@ def test_without_pyspark():
     assert done.returncode == 1
     assert done.stderr.splitlines()[0] == (
         "gantrymq: pyspark is not installed, and this command requires Spark; "
-        "pip install './plugins/spark[spark]' (in a clone of GantryMQ)"
+        "pip install 'gantrymq-spark[spark]' (in a clone of GantryMQ: pip install './plugins/spark[spark]')"
     )
 
 
@@ -69,7 +69,7 @@ def test_an_old_pyspark(some_pyspark, version):
     assert (done.exit_code, done.stderr) == (
         1,
         f"gantrymq: pyspark {version} is too old, Spark 4.2 or newer is needed; "
-        "pip install './plugins/spark[spark]' (in a clone of GantryMQ)\n",
+        "pip install 'gantrymq-spark[spark]' (in a clone of GantryMQ: pip install './plugins/spark[spark]')\n",
     )
 
 

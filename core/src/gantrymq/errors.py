@@ -10,7 +10,7 @@ Code numbers: apache/rocketmq remoting/.../protocol/ResponseCode.java, RemotingS
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Final
 
 
 class GantryError(Exception):
@@ -37,13 +37,28 @@ def _restored(kind: type[GantryError], args: tuple[Any, ...]) -> GantryError:
     return error
 
 
-def install_command(distribution: str) -> str:
-    """Return the command that installs one of our plugins, which are not on a package index."""
+_FOLDERS_NEEDED: Final = {  # what the folder of a plugin needs in a clone beside core
+    "console": "./plugins/admin ./plugins/diagnosis ",
+    **dict.fromkeys(
+        ("replication", "schedule", "storage_memory", "storage_mmap", "store_tools"), "./libs/store_files "
+    ),
+}
+
+
+def install_command(distribution: str, *, extra: str = "", options: str = "") -> str:
+    """Return the commands that install one of our distributions: by its name from wheels, and from a clone.
+
+    Args:
+        distribution: its name.
+        extra: an extra of it, such as ``spark``.
+        options: options of pip, each with a space after it.
+    """
     word = distribution.removeprefix("gantrymq-").replace("-", "_")
-    needed = "./plugins/admin ./plugins/diagnosis " if word == "console" else ""
-    if word.startswith(("stor", "schedule")):
-        needed = "./libs/store_files "
-    return f"pip install {needed}./plugins/{word} (in a clone of GantryMQ)"
+    name, folder = distribution, f"./{'libs' if word == 'speedups' else 'plugins'}/{word}"
+    if extra:
+        name, folder = f"'{name}[{extra}]'", f"'{folder}[{extra}]'"
+    from_clone = f"pip install {options}{_FOLDERS_NEEDED.get(word, '')}{folder}"
+    return f"pip install {options}{name} (in a clone of GantryMQ: {from_clone})"
 
 
 def format_seconds(seconds: float) -> str:

@@ -11,11 +11,14 @@ from importlib import import_module
 from types import ModuleType
 from typing import Any, Final
 
+from gantrymq.errors import install_command
+
 __all__ = ["INTERFACE", "compiled", "description", "switch_warning"]
 
 INTERFACE: Final = 8  # incremented when arguments, results or accessed attributes of a twin change
 SWITCH: Final = "GANTRYMQ_SPEEDUPS"
 _PACKAGE = "gantrymq_speedups"
+_DISTRIBUTION: Final = "gantrymq-speedups"
 
 
 def switch_warning(switch: str) -> str:
@@ -42,18 +45,19 @@ def find(switch: str = "") -> tuple[ModuleType | None, str]:
         if error.name == _PACKAGE:
             return (
                 None,
-                "pure Python; compiled functions come with: pip install ./libs/speedups (in a clone of GantryMQ)",
+                f"pure Python; compiled functions come with: {install_command(_DISTRIBUTION)}",
             )
         if error.name == f"{_PACKAGE}._compiled":
             return None, (
-                "pure Python, gantrymq-speedups was installed without a C compiler; with one: "
-                "pip install --force-reinstall --no-cache-dir ./libs/speedups (in a clone of GantryMQ)"
+                f"pure Python, {_DISTRIBUTION} was installed without a C compiler; with one: "
+                + install_command(_DISTRIBUTION, options="--force-reinstall --no-cache-dir ")
             )
         return None, f"pure Python, gantrymq-speedups cannot be loaded: {error}"
     if found.INTERFACE != INTERFACE:
         return None, (
             f"pure Python, the installed gantrymq-speedups has interface {found.INTERFACE} and this version needs "
-            f"{INTERFACE}; reinstall both from one clone of GantryMQ: pip install --upgrade ./core ./libs/speedups"
+            f"{INTERFACE}; upgrade both to one version: pip install --upgrade gantrymq {_DISTRIBUTION} (in a clone of "
+            "GantryMQ: pip install --upgrade ./core ./libs/speedups)"
         )
     return found, "compiled functions"
 

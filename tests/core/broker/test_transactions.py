@@ -159,7 +159,10 @@ def test_without_a_service_request_37_says_what_is_missing(broker):
     async def main(desk):
         answer = await desk.ask(37, {"producerGroup": "PG"})
         assert answer.code == 3
-        assert "install it with: pip install ./plugins/transaction" in answer.remark
+        assert (
+            "install it with: pip install gantrymq-transaction (in a clone of GantryMQ: pip install ./plugins"
+            in answer.remark
+        )
 
     broker(main)
 

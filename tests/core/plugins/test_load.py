@@ -287,5 +287,5 @@ def test_a_store_is_picked_by_name():
 
 
 def test_without_a_store_plugin_the_sentence_says_which_command_installs_one():
-    with pytest.raises(PluginError, match="install one with: pip install ./libs/store_files ./plugins/storage_mmap"):
+    with pytest.raises(PluginError, match="install one with: pip install gantrymq-storage-mmap .in a clone"):
         load().store("mmap")

@@ -10,7 +10,7 @@ import sys
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from gantrymq.errors import ConfigError
+from gantrymq.errors import ConfigError, install_command
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -20,7 +20,7 @@ __all__ = ["EMBEDDED", "open_session", "refuse_old_java", "refuse_old_spark"]
 EMBEDDED = "local[*]"
 OLDEST_SPARK = (4, 2)
 OLDEST_JAVA = 17
-INSTALL = "pip install './plugins/spark[spark]' (in a clone of GantryMQ)"
+INSTALL = install_command("gantrymq-spark", extra="spark")
 _OWN_SETTINGS = (
     "PYSPARK_GATEWAY_PORT",
     "SPARK_HOME",
