@@ -24,7 +24,7 @@ from workspace import ROOT
 
 VERSION: Final = re.compile(r"(\d+)\.(\d+)\.\d+(\.dev\d+|rc\d+)?")
 REQUIREMENT: Final = re.compile(
-    r"""(?<=["'])(gantrymq(?:-[a-z0-9-]+)?(?:\[[a-z0-9,-]+\])?)>=[^"',]+,<[^"',]+(?=["'])"""
+    r"""(?<=["'`])(gantrymq(?:-[a-z0-9-]+)?(?:\[[a-z0-9,-]+\])?)>=[^"'`,]+,<[^"'`,]+(?=["'`])"""
 )
 DISTRIBUTION: Final = re.compile(r'(?m)^(version = ")[^"]+(")$')
 
@@ -39,6 +39,7 @@ CHART_VERSION: Final = re.compile(r"(?m)^(version: )\S+()$")  # helm takes SemVe
 REQUIRING: Final = (
     "plugins/kit/src/gantrymq_kit/projects/templates/both/pyproject.toml.in",
     "docs/plugins/README.md",
+    "docs/plugins/api/README.md",
 )
 
 
