@@ -38,10 +38,8 @@ from arguments import seconds, whole
 from gantrymq.formats.record import encode_record, read_record
 from gantrymq.model.properties import decode, encode_text
 from gantrymq.model.subscription import Subscription
-from gantrymq_filter_sql92.bitmap.bloom import BloomFilter
-from gantrymq_filter_sql92.bitmap.counters import BitMapCounters
-from gantrymq_filter_sql92.bitmap.filter_data import FilterData
-from gantrymq_filter_sql92.bitmap.topic_bits import EACH_COSTS, MOST_COST, EvaluationTime, TopicBits
+from gantrymq_filter_sql92.bitmap.filter_data import BloomFilter, FilterData
+from gantrymq_filter_sql92.bitmap.message_filter import EACH_COSTS, MOST_COST, BitMapCounters, EvaluationTime, TopicBits
 from gantrymq_filter_sql92.expression import compiled
 from gantrymq_filter_sql92.filter import Sql92Filter
 from gantrymq_filter_tag.filter import TagFilter, tags_code

@@ -10,9 +10,8 @@ from gantrymq.config import Setting, Settings
 from gantrymq.formats.record import iter_records
 from gantrymq.interfaces import Cleaning, GetLimit, StoreContext, StoreMessage
 from gantrymq.model.queue import Queue
-from gantrymq_filter_sql92.blocks import block_filters
-from gantrymq_filter_sql92.blocks.block_filters import BlockFilters, SkippingMessages
-from gantrymq_filter_sql92.blocks.keys import required_keys
+from gantrymq_filter_sql92 import block_filters
+from gantrymq_filter_sql92.block_filters import BlockFilters, SkippingMessages, required_keys
 from gantrymq_filter_sql92.expression import compiled
 from gantrymq_filter_sql92.filter import MatchingMessages
 from gantrymq_storage_mmap.settings import SCHEMA

@@ -11,12 +11,9 @@ from gantrymq.formats.record import encode_record, read_record
 from gantrymq.interfaces import ExtUnit
 from gantrymq.model import properties as property_text
 from gantrymq.model.subscription import Subscription
-from gantrymq_filter_sql92.bitmap import topic_bits
-from gantrymq_filter_sql92.bitmap.bloom import BloomFilter
-from gantrymq_filter_sql92.bitmap.counters import BitMapCounters
-from gantrymq_filter_sql92.bitmap.filter_data import FilterData
-from gantrymq_filter_sql92.bitmap.message_filter import BitMapFilter
-from gantrymq_filter_sql92.bitmap.topic_bits import EvaluationTime, TopicBits
+from gantrymq_filter_sql92.bitmap import message_filter
+from gantrymq_filter_sql92.bitmap.filter_data import BloomFilter, FilterData
+from gantrymq_filter_sql92.bitmap.message_filter import BitMapCounters, BitMapFilter, EvaluationTime, TopicBits
 from gantrymq_filter_sql92.expression import compiled
 from gantrymq_filter_sql92.filter import Sql92Filter
 
@@ -79,7 +76,7 @@ def test_groups_of_one_expression_cost_one_evaluation():
 
 
 def test_more_expressions_than_there_is_time_for_get_no_bits(monkeypatch):
-    monkeypatch.setattr(topic_bits, "MOST_COST", 2 * (topic_bits.EACH_COSTS + len("a > 0")))
+    monkeypatch.setattr(message_filter, "MOST_COST", 2 * (message_filter.EACH_COSTS + len("a > 0")))
     counts = BitMapCounters()
     three = [data(f"G{number}", f"a > {number}") for number in range(3)]
     assert bits_of(three, counts)(b"") == b""
@@ -104,7 +101,7 @@ def test_maps_take_half_of_the_time_and_no_more():
     for _ in range(2000):
         make(b"")
         now += 0.0001
-    share = topic_bits.SHARE_S / topic_bits.WINDOW_S
+    share = message_filter.SHARE_S / message_filter.WINDOW_S
     assert share * 0.9 <= counts.made * 0.001 / now <= share * 1.1
     assert counts.made + counts.withheld == 2000
 

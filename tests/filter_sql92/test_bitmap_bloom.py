@@ -3,7 +3,7 @@
 import pytest
 
 pytest.importorskip("mmh3")
-bloom_module = pytest.importorskip("gantrymq_filter_sql92.bitmap.bloom")
+bloom_module = pytest.importorskip("gantrymq_filter_sql92.bitmap.filter_data")
 
 from hypothesis import given  # noqa: E402
 from hypothesis import strategies as st  # noqa: E402

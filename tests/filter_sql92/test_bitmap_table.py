@@ -10,7 +10,7 @@ from hypothesis import strategies as st  # noqa: E402
 from gantrymq.formats.config import pretty  # noqa: E402
 from gantrymq.loose_json import loads  # noqa: E402
 from gantrymq.model.subscription import Subscription  # noqa: E402
-from gantrymq_filter_sql92.bitmap.bloom import BloomFilter  # noqa: E402
+from gantrymq_filter_sql92.bitmap.filter_data import BloomFilter  # noqa: E402
 
 FilterTable = table_module.FilterTable
 BLOOM = BloomFilter.for_groups(32, 20)

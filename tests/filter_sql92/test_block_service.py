@@ -8,7 +8,7 @@ from bitmap_rig import shown
 
 from gantrymq.interfaces import PullRequest, StoreMessage
 from gantrymq.model.queue import Queue
-from gantrymq_filter_sql92.blocks import block_filters
+from gantrymq_filter_sql92 import block_filters
 
 
 def test_groups_share_block_filters_and_a_setting_switches_them_off(gantrymq_simulation, monkeypatch):

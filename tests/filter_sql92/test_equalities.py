@@ -5,8 +5,8 @@ import random
 import pytest
 
 from gantrymq.errors import SubscriptionParseFailed
-from gantrymq_filter_sql92.equalities import MOST_NEEDLES, MOST_PAIRS, needles_of, required_equalities
 from gantrymq_filter_sql92.expression import compiled, parse
+from gantrymq_filter_sql92.filter import MOST_NEEDLES, MOST_PAIRS, needles_of, required_equalities
 
 NAMES = ("a", "b", "aa", "c")
 TEXTS = ("x", "y", "1", "01", "+1", "1.0", " 1 ", "1e0", "0x1p0", "-1", "-0.0", "0", "9223372036854775807", "\u0661")

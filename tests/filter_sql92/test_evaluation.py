@@ -7,8 +7,8 @@ from hypothesis import given
 from trees import conditions, stored
 
 from gantrymq_filter_sql92.compiling import condition
+from gantrymq_filter_sql92.explain import format_expression
 from gantrymq_filter_sql92.expression import CompiledExpression, compiled
-from gantrymq_filter_sql92.format import format_expression
 from gantrymq_filter_sql92.nodes import And, Boolean, Not, Or
 from gantrymq_filter_sql92.values import EvaluationFailed
 

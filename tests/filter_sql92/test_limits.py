@@ -4,11 +4,9 @@ import sys
 
 import pytest
 
-from gantrymq_filter_sql92.expression import compiled
-from gantrymq_filter_sql92.format import format_expression
-from gantrymq_filter_sql92.nodes import depth
-from gantrymq_filter_sql92.parser import MAX_CHARACTERS, MAX_DEPTH, MAX_TOKENS, parse
-from gantrymq_filter_sql92.refusal import ExpressionRefused
+from gantrymq_filter_sql92.explain import format_expression
+from gantrymq_filter_sql92.expression import MAX_CHARACTERS, MAX_DEPTH, MAX_TOKENS, compiled, parse
+from gantrymq_filter_sql92.nodes import ExpressionRefused, depth
 
 DEEP = {  # wraps a condition n times
     "NOT": lambda n: "NOT " * n + "a",

@@ -5,13 +5,15 @@ from hypothesis import given
 from trees import anything, conditions
 
 from gantrymq.errors import SubscriptionParseFailed
-from gantrymq_filter_sql92.format import format_expression
+from gantrymq_filter_sql92.explain import format_expression
+from gantrymq_filter_sql92.expression import parse
 from gantrymq_filter_sql92.nodes import (
     And,
     Between,
     Boolean,
     Comparison,
     Double,
+    ExpressionRefused,
     In,
     Integer,
     IsNull,
@@ -24,8 +26,6 @@ from gantrymq_filter_sql92.nodes import (
     TextMatch,
     property_names,
 )
-from gantrymq_filter_sql92.parser import parse
-from gantrymq_filter_sql92.refusal import ExpressionRefused
 
 A, B, C = map(Property, "abc")
 HAS_A, HAS_B, HAS_C = map(Present, (A, B, C))

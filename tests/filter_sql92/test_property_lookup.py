@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gantrymq.model.properties import decode
-from gantrymq_filter_sql92.property_lookup import cached_lookup, lookup
+from gantrymq_filter_sql92.values import cached_lookup, lookup
 
 
 @pytest.mark.parametrize(

@@ -13,11 +13,10 @@ from gantrymq.interfaces import PullRequest
 from gantrymq.loose_json import loads
 from gantrymq.model import properties as property_text
 from gantrymq.model.queue import Queue
-from gantrymq_filter_sql92 import equalities
-from gantrymq_filter_sql92.bitmap.bloom import BloomFilter
-from gantrymq_filter_sql92.bitmap.counters import BitMapCounters
+from gantrymq_filter_sql92 import filter as sql92_filter
+from gantrymq_filter_sql92.bitmap.filter_data import BloomFilter
 from gantrymq_filter_sql92.bitmap.filter_table import FilterTable
-from gantrymq_filter_sql92.bitmap.topic_bits import EvaluationTime, TopicBits
+from gantrymq_filter_sql92.bitmap.message_filter import BitMapCounters, EvaluationTime, TopicBits
 from gantrymq_filter_sql92.expression import compiled
 from gantrymq_store_files.ext_unit import iter_ext_units
 from gantrymq_testing import RunningBroker
@@ -114,7 +113,7 @@ def _received(scenario: Scenario, group: str) -> set[tuple[int, int]]:
 
 @pytest.mark.parametrize("window", ["0", "1000000000"])
 def test_each_group_gets_what_java_gave_it_and_the_bits_save_reads(golden_copy, window, monkeypatch):
-    monkeypatch.setattr(equalities, "MOST_NEEDLES", -1)  # they spare evaluations as well
+    monkeypatch.setattr(sql92_filter, "MOST_NEEDLES", -1)  # they spare evaluations as well
     scenario = golden_copy("sql")
     messages, read = len(scenario.records), 0
     with _broker(scenario, hotReadWindow=window) as running:

@@ -21,7 +21,7 @@ from sql92_answers import OurAnswer, our_answer
 from sql92_mutations import corpus, mutated
 from sql92_pairs import COUNT, SEED, Pair, corners, pairs, properties
 
-from gantrymq_filter_sql92.parser import MAX_CHARACTERS, MAX_DEPTH, MAX_TOKENS
+from gantrymq_filter_sql92.expression import MAX_CHARACTERS, MAX_DEPTH, MAX_TOKENS
 
 pytestmark = pytest.mark.interop
 

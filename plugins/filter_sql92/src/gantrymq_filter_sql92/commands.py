@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Iterator
+from contextlib import aclosing
 from typing import Any
 
 import click
 
+from gantrymq.client import Client, Reader
+from gantrymq.client.message import ReceivedMessage
+from gantrymq.client.reading.queue_reading import read as read_queue
 from gantrymq.plugin.commands import (
     CommandGroup,
     namesrv_option,
@@ -17,17 +22,42 @@ from gantrymq.plugin.commands import (
     say,
     warn,
 )
+from gantrymq.plugin.model import MessageQueue
 from gantrymq.plugin.properties import encode
-from gantrymq_filter_sql92.blocks.keys import required_keys
-from gantrymq_filter_sql92.explain import answer_of, tree_lines
-from gantrymq_filter_sql92.expression import CompiledExpression
-from gantrymq_filter_sql92.format import format_expression
-from gantrymq_filter_sql92.parser import read
-from gantrymq_filter_sql92.refusal import ExpressionRefused
+from gantrymq_filter_sql92.block_filters import required_keys
+from gantrymq_filter_sql92.explain import answer_of, format_expression, tree_lines
+from gantrymq_filter_sql92.expression import CompiledExpression, read
+from gantrymq_filter_sql92.nodes import ExpressionRefused
 
-__all__ = ["filter_"]
-
+_GROUP = "TOOLS_CONSUMER"  # exists on every broker, even if groups are not created automatically
 _REST_SHOWN = 40  # characters
+
+
+async def newest(namesrv: str, topic: str, most: int) -> list[ReceivedMessage]:
+    """Return at most *most* messages from the ends of all queues.
+
+    Raises:
+        ClientError: no such topic, or a broker that does not answer.
+    """
+    async with Client(namesrv) as client, client.reader(group=_GROUP) as consumer:
+        queues = await consumer.queues(topic)
+        of_each = -(-most // len(queues))
+        found = await asyncio.gather(*(_newest_of(consumer, queue, of_each) for queue in queues))
+    return [message for messages in found for message in messages][:most]
+
+
+async def _newest_of(consumer: Reader, queue: MessageQueue, most: int) -> list[ReceivedMessage]:
+    first, end = await asyncio.gather(consumer.min_offset(queue), consumer.max_offset(queue))
+    start = max(first, end - most)
+    if start >= end:
+        return []
+    found = []
+    async with aclosing(read_queue(consumer, queue, start)) as messages:
+        async for message in messages:
+            found.append(message)
+            if message.queue_offset >= end - 1:
+                break
+    return found
 
 
 def _properties(_context: click.Context, _option: click.Parameter, texts: tuple[str, ...]) -> dict[str, str] | None:
@@ -146,7 +176,7 @@ def _sentence(expression: CompiledExpression, stored: bytes) -> str:
 
 
 def _test_topic(expression: CompiledExpression, rest: str, topic: str, most: int, namesrv: str, output: str) -> bool:
-    from gantrymq_filter_sql92.sample import newest
+    from gantrymq_filter_sql92.commands import newest
 
     messages = run(newest(namesrv, topic, most))
     stored = [encode(each.properties) for each in messages]

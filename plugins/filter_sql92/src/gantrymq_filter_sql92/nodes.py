@@ -6,6 +6,8 @@
 A condition may be used as a value: ``(a > 1) = TRUE``. Consecutive conditions form one `And` or one `Or`, and are
 evaluated in their order.
 
+`ExpressionRefused` has the reason in a sentence, and the position for callers that mark it.
+
 Source: apache/rocketmq filter/.../expression/*.java
 """
 
@@ -15,31 +17,9 @@ from collections.abc import Iterator
 
 from attrs import field, frozen
 
-__all__ = [
-    "And",
-    "Between",
-    "Boolean",
-    "Comparison",
-    "Double",
-    "Expression",
-    "In",
-    "Integer",
-    "IsNull",
-    "Negative",
-    "Not",
-    "Number",
-    "Or",
-    "Present",
-    "Property",
-    "Text",
-    "TextMatch",
-    "children",
-    "depth",
-    "expanded",
-    "looked_up",
-    "property_names",
-    "walk",
-]
+from gantrymq.errors import SubscriptionParseFailed
+
+_SHOWN = 20  # characters on each side of the place
 
 
 @frozen
@@ -240,3 +220,34 @@ def looked_up(tree: Expression) -> Iterator[Property]:
 def property_names(tree: Expression) -> tuple[str, ...]:
     """Return the names of the properties that the expression may read, sorted, without duplicates."""
     return tuple(sorted({node.name for _, node in walk(tree) if isinstance(node, Property)}))
+
+
+class Misplaced(Exception):
+    """A problem at a position of the text; becomes `ExpressionRefused` when the text is known."""
+
+    def __init__(self, at: int, reason: str) -> None:
+        super().__init__(at, reason)
+        self.at = at  # characters from 0
+        self.reason = reason
+
+
+class ExpressionRefused(SubscriptionParseFailed):
+    """An expression that RocketMQ rejects too, or one beyond our limits."""
+
+    def __init__(self, text: str, at: int, reason: str) -> None:
+        """Reject *text* because of the token at character *at*, counted from 0 (the message counts from 1)."""
+        super().__init__(f"SQL92 expression, character {at + 1}: {reason}; {_surroundings(text, at)}")
+        self.at = at
+        self.reason = reason
+
+
+def _surroundings(text: str, at: int) -> str:
+    """Return the text around the position on one line, as ASCII, with ``>>>`` before the character."""
+    start, end = max(0, at - _SHOWN), at + _SHOWN
+    before = ("..." if start else "") + text[start:at]
+    after = text[at:end] + ("..." if end < len(text) else "")
+    return f"{_plain(before)}>>>{_plain(after)}"
+
+
+def _plain(text: str) -> str:
+    return text.encode("unicode_escape").decode("ascii")

@@ -7,12 +7,11 @@ from typing import TYPE_CHECKING
 from gantrymq.plugin import hookimpl
 from gantrymq.plugin.interfaces import CommandRegistry, ConfigRegistry, FilterRegistry, ServiceRegistry
 from gantrymq.plugin.remoting import HandlerRegistry, handlers_of
-from gantrymq_filter_sql92.bitmap.settings import SCHEMA as BIT_MAP_SCHEMA
-from gantrymq_filter_sql92.blocks.settings import SCHEMA as BLOCKS_SCHEMA
+from gantrymq_filter_sql92.settings import BIT_MAP_SCHEMA, BLOCKS_SCHEMA
 
 if TYPE_CHECKING:
     from gantrymq_filter_sql92.bitmap.service import FilterBitMap
-    from gantrymq_filter_sql92.blocks.service import BlockFilterService
+    from gantrymq_filter_sql92.block_filters import BlockFilterService
 
 # pluggy calls the hooks of one load in a row; filters come before services
 _of_this_load: list[tuple[FilterBitMap, BlockFilterService]] = []
@@ -29,7 +28,7 @@ def gantry_register_config(registry: ConfigRegistry) -> None:
 def gantry_register_filters(registry: FilterRegistry) -> None:
     """Register the filter type."""
     from gantrymq_filter_sql92.bitmap.service import FilterBitMap  # commands need neither these nor the grammar
-    from gantrymq_filter_sql92.blocks.service import BlockFilterService
+    from gantrymq_filter_sql92.block_filters import BlockFilterService
     from gantrymq_filter_sql92.expression import compiled
     from gantrymq_filter_sql92.filter import SQL92, Sql92Filter
 

@@ -25,14 +25,12 @@ from pyspark.sql import Column
 from pyspark.sql import functions as sql
 
 from gantrymq_filter_sql92 import nodes
+from gantrymq_filter_sql92.expression import parse
 from gantrymq_filter_sql92.nodes import Expression
-from gantrymq_filter_sql92.parser import parse
 from gantrymq_filter_sql92.values import DECIMAL, HEXADECIMAL, JAVA_BLANKS
 
-__all__ = ["PROPERTIES", "to_column"]
-
-PROPERTIES = "properties"  # the map column of the Spark plugin
-TRUE, UNKNOWN, FALSE = 2, 1, 0
+_PROPERTIES = "properties"  # the map column of the Spark plugin
+_TRUE, _UNKNOWN, _FALSE = 2, 1, 0
 _NUMBER = rf"\A(?:{DECIMAL}|{HEXADECIMAL})\z"
 _OPERATORS: dict[str, Callable[[Column, Column], Column]] = {
     "=": operator.eq,
@@ -51,7 +49,7 @@ class Value(NamedTuple):
     known: bool = False  # a literal, never unknown
 
 
-def to_column(expression: str | Expression, properties: str = PROPERTIES) -> Column:
+def to_column(expression: str | Expression, properties: str = _PROPERTIES) -> Column:
     """Return a column with the results for messages with their properties in the map column *properties*.
 
     Raises:
@@ -59,22 +57,22 @@ def to_column(expression: str | Expression, properties: str = PROPERTIES) -> Col
     """
     tree = parse(expression) if isinstance(expression, str) else expression
     answers = sql.array(sql.lit(False), sql.lit(None).cast("boolean"), sql.lit(True))
-    return sql.element_at(answers, sql.coalesce(_condition(tree, sql.col(properties)), sql.lit(FALSE)) + 1)
+    return sql.element_at(answers, sql.coalesce(_condition(tree, sql.col(properties)), sql.lit(_FALSE)) + 1)
 
 
 def _condition(node: Expression, properties: Column) -> Column:
     """Return the code of a condition."""
     match node:
         case nodes.Present(inner):
-            return _text(inner, properties).isNull().cast("int") * UNKNOWN
+            return _text(inner, properties).isNull().cast("int") * _UNKNOWN
         case nodes.Boolean(constant):
-            return sql.lit({True: TRUE, False: FALSE, None: UNKNOWN}[constant])
+            return sql.lit({True: _TRUE, False: _FALSE, None: _UNKNOWN}[constant])
         case nodes.Not(inner):
             return 2 - _condition(inner, properties)
         case nodes.And(operands):
-            return _folded([_condition(each, properties) for each in operands], FALSE, sql.least)
+            return _folded([_condition(each, properties) for each in operands], _FALSE, sql.least)
         case nodes.Or(operands):
-            return _folded([_condition(each, properties) for each in operands], TRUE, sql.greatest)
+            return _folded([_condition(each, properties) for each in operands], _TRUE, sql.greatest)
         case nodes.Comparison(left, "=", right):
             return _with(_value(left, properties), _value(right, properties), _equal)
         case nodes.Comparison(left, "<>", right):
@@ -86,7 +84,7 @@ def _condition(node: Expression, properties: Column) -> Column:
             return _condition(nodes.expanded(node), properties)
         case nodes.In(inner, values, negated):
             found = _text(inner, properties).isin(*values)  # null if the property is absent
-            return sql.coalesce(_code(~found if negated else found), sql.lit(UNKNOWN))
+            return sql.coalesce(_code(~found if negated else found), sql.lit(_UNKNOWN))
         case nodes.IsNull(inner, negated):
             unknown = _unknown(_value(inner, properties))
             return _code(~unknown if negated else unknown)
@@ -110,7 +108,7 @@ def _value(node: Expression, properties: Column) -> Value:
             if of_inner.kind in ("int", "long", "double"):
                 return Value(of_inner.kind, -of_inner.column, known=True)
             if of_inner.kind == "condition":  # may fail
-                return Value("condition", of_inner.column * 0 + UNKNOWN)
+                return Value("condition", of_inner.column * 0 + _UNKNOWN)
             return Value("null", sql.lit(None).cast("string"))
     return Value("condition", _condition(node, properties))
 
@@ -125,7 +123,7 @@ def _text(node: nodes.Property, properties: Column) -> Column:
 
 def _code(holds: Column) -> Column:
     """Return the code of a boolean column, null for failed."""
-    return holds.cast("int") * TRUE
+    return holds.cast("int") * _TRUE
 
 
 def _folded(codes: Sequence[Column], decides: int, otherwise: Callable[..., Column]) -> Column:
@@ -135,7 +133,7 @@ def _folded(codes: Sequence[Column], decides: int, otherwise: Callable[..., Colu
         ended = so_far.isNull() | (so_far == decides)
         return sql.when(ended | code.isNull(), sql.when(ended, so_far)).otherwise(otherwise(so_far, code))
 
-    return sql.aggregate(sql.array(*codes), sql.lit(TRUE - decides), step)
+    return sql.aggregate(sql.array(*codes), sql.lit(_TRUE - decides), step)
 
 
 def _with(left: Value, right: Value, code: Callable[[Value, Value], Column]) -> Column:
@@ -163,7 +161,7 @@ def _unknown(value: Value) -> Column:
     """Return whether a value is present; null if a condition has failed."""
     if value.known:
         return sql.lit(False)
-    return value.column == UNKNOWN if value.kind == "condition" else value.column.isNull()
+    return value.column == _UNKNOWN if value.kind == "condition" else value.column.isNull()
 
 
 def _failed(value: Value) -> Column:
@@ -171,15 +169,15 @@ def _failed(value: Value) -> Column:
 
 
 def _equal(left: Value, right: Value) -> Column:
-    unknown = sql.when(_unknown(right), TRUE).otherwise(UNKNOWN)
-    known = sql.when(_unknown(right), FALSE).otherwise(_code(_holds(left, "=", right)))
+    unknown = sql.when(_unknown(right), _TRUE).otherwise(_UNKNOWN)
+    known = sql.when(_unknown(right), _FALSE).otherwise(_code(_holds(left, "=", right)))
     return sql.when(~(_failed(left) | _failed(right)), sql.when(_unknown(left), unknown).otherwise(known))
 
 
 def _ordered(left: Value, sign: str, right: Value) -> Column:
     """The right side is not evaluated if the left side is unknown."""
-    known = sql.when(_unknown(right), UNKNOWN).when(~_failed(right), _code(_holds(left, sign, right)))
-    return sql.when(_unknown(left), UNKNOWN).when(~_failed(left), known)
+    known = sql.when(_unknown(right), _UNKNOWN).when(~_failed(right), _code(_holds(left, sign, right)))
+    return sql.when(_unknown(left), _UNKNOWN).when(~_failed(left), known)
 
 
 def _holds(left: Value, sign: str, right: Value) -> Column:
@@ -248,11 +246,11 @@ def _digits() -> tuple[str, str]:
 
 def _text_match(value: Value, sign: str, search: str, negated: bool) -> Column:
     if not search:
-        return sql.lit(FALSE)
+        return sql.lit(_FALSE)
     if value.kind == "condition":
         return value.column * 0  # may fail
     if value.kind != "text":
-        return sql.lit(FALSE)
+        return sql.lit(_FALSE)
     matching = {"CONTAINS": sql.contains, "STARTSWITH": sql.startswith, "ENDSWITH": sql.endswith}
     found = matching[sign](value.column, sql.lit(search))
-    return sql.coalesce(_code(~found if negated else found), sql.lit(FALSE))
+    return sql.coalesce(_code(~found if negated else found), sql.lit(_FALSE))

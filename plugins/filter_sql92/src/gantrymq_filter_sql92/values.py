@@ -6,29 +6,40 @@
 If the classes differ, a text is parsed as the class of the other side. A Boolean on the left with a text on the right
 is an error, and so is a text that cannot be parsed. A Boolean and a number are never equal.
 
+`lookup` finds one property in stored property bytes without parsing the others.
+
+    name 0x01 value 0x02 name 0x01 value 0x02 ...        the last 0x02 may be missing
+
+The result equals that of parsing all: the last of equal names counts, an empty value is absent, and a value may contain
+0x01.
+
 Source: apache/rocketmq filter/.../expression/ComparisonExpression.java (__compare); Java's Integer.valueOf,
 Long.valueOf, Double.valueOf, Boolean.valueOf, Double.compareTo.
+Source: apache/rocketmq common/.../message/MessageDecoder.java (string2messageProperties)
 """
 
 from __future__ import annotations
 
 import math
 import re
+from collections.abc import Callable
 from functools import lru_cache
 
 from gantrymq.errors import GantryError
 
 Value = str | int | float | bool | None  # int: also Long
-
 _WHOLE = re.compile(r"[+-]?\d+")
 DECIMAL = r"[+-]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][+-]?[0-9]+)?[fFdD]?"
 HEXADECIMAL = r"([+-]?)(0[xX](?:[0-9a-fA-F]+\.?|[0-9a-fA-F]*\.[0-9a-fA-F]+)[pP][+-]?[0-9]+)[fFdD]?"
 JAVA_BLANKS = "".join(map(chr, range(0x21)))
 _DECIMAL = re.compile(DECIMAL)
 _HEXADECIMAL = re.compile(HEXADECIMAL)
-_NAMED = {sign + name: float(sign + name.lower()) for sign in ("", "+", "-") for name in ("NaN", "Infinity")}
 _MANY_DIGITS = 4000  # digits; below the limit of int()
 _REMEMBERED = 128  # cached results: an expression may read one long property many times
+Lookup = Callable[[bytes], bytes | None]
+
+
+_NAMED = {sign + name: float(sign + name.lower()) for sign in ("", "+", "-") for name in ("NaN", "Infinity")}
 
 
 class EvaluationFailed(GantryError):
@@ -132,3 +143,57 @@ def _as(text: str, other: Value) -> int | float:
     if isinstance(other, float):
         return to_double(text)
     return to_integer(text, 64 if isinstance(other, Long) else 32)
+
+
+def lookup(name: str) -> Lookup:
+    """Return a function that finds the value of property *name* as stored bytes, or None if it is absent.
+
+    Args:
+        name: not empty, without 0x01 and 0x02.
+    """
+    first = name.encode() + b"\x01"
+    later = b"\x02" + first
+    from_first, from_later = len(first), len(later)
+
+    def find(properties: bytes) -> bytes | None:
+        at = properties.rfind(later)
+        if at >= 0:
+            start = at + from_later
+        elif properties.startswith(first):
+            start = from_first
+        else:
+            return None
+        end = properties.find(b"\x02", start)
+        value = properties[start:end] if end >= 0 else properties[start:]
+        return value or before(properties, at)
+
+    def before(properties: bytes, at: int) -> bytes | None:
+        """Return the value before the empty pair at *at*; *at* below 0 means the first pair."""
+        while at >= 0:
+            end = at + 1
+            at = properties.rfind(later, 0, end)
+            start = at + from_later if at >= 0 else from_first
+            if at < 0 and not properties.startswith(first):
+                return None
+            value = properties[start : properties.find(b"\x02", start)]
+            if value:
+                return value
+        return None
+
+    return find
+
+
+def cached_lookup(name: str) -> Lookup:
+    """As `lookup`, for a property that is looked up repeatedly in the same bytes."""
+    find = lookup(name)
+    last: tuple[bytes, bytes | None] = (b"", None)
+
+    def find_again(properties: bytes) -> bytes | None:
+        nonlocal last
+        known, value = last
+        if known is not properties:
+            value = find(properties)
+            last = (properties, value)
+        return value
+
+    return find_again

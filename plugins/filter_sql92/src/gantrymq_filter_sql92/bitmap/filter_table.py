@@ -11,27 +11,36 @@
 
 Messages get the bits of dead groups as well: such a group may return and read messages stored in the meantime.
 
+consumerFilter.json: the table of filters on disk, in RocketMQ's format.
+
+The file gives the bits in the ext files their meaning. A file that cannot be read is therefore renamed and the table
+starts empty: no bits are used, messages are evaluated when they are read, and heartbeats register the groups again.
+
 Source: apache/rocketmq broker/.../filter/ConsumerFilterManager.java.
+Source: apache/rocketmq broker/.../filter/ConsumerFilterManager.java (configFilePath, decode, encode).
 """
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Iterable, Mapping
+from pathlib import Path
 from typing import Any, Final
 
 import attrs
 
+from gantrymq.errors import FormatError
+from gantrymq.plugin.config_files import broken_of, load, pretty, save
 from gantrymq.plugin.model import Subscription
-from gantrymq_filter_sql92.bitmap.bloom import BloomFilter
-from gantrymq_filter_sql92.bitmap.filter_data import FilterData
-
-__all__ = ["MOST_FILTERS", "ByTopic", "FilterTable", "members_of"]
+from gantrymq.plugin.world import FileTree
+from gantrymq_filter_sql92.bitmap.filter_data import BloomFilter, FilterData
 
 MOST_FILTERS: Final = 20_000  # of all topics; further groups are read without bits. RocketMQ has no limit
-MOST_NEW: Final = 16_384  # characters compiled per heartbeat, or one expression; the others wait for the next heartbeat
-LOADED_DEAD_MS: Final = 30_000
-
+_MOST_NEW: Final = 16_384  # characters compiled per heartbeat, or one expression; the others wait for the next one
+_LOADED_DEAD_MS: Final = 30_000
 ByTopic = dict[str, dict[str, FilterData]]
+log = logging.getLogger(__name__)
+FILE: Final = "consumerFilter.json"
 
 
 class FilterTable:
@@ -74,7 +83,7 @@ class FilterTable:
     def register(self, group: str, subscriptions: Iterable[Subscription], now_ms: int) -> None:
         """Apply the subscriptions of a heartbeat; those of other types count as topics the group still reads."""
         wanted = {each.topic: each for each in subscriptions}
-        left = MOST_NEW
+        left = _MOST_NEW
         for topic, each in wanted.items():
             if left > 0 and each.type == self._type_name and each.expression:
                 left -= len(each.expression) * self._register(topic, group, each, now_ms)
@@ -133,7 +142,7 @@ class FilterTable:
                 if not self.bloom.fits(data.bits):
                     return False
                 if data.dead_ms == 0:
-                    data = attrs.evolve(data, dead_ms=max(data.born_ms, now_ms - LOADED_DEAD_MS))
+                    data = attrs.evolve(data, dead_ms=max(data.born_ms, now_ms - _LOADED_DEAD_MS))
                 loaded.setdefault(str(topic), {})[str(group)] = data
                 count += 1
         if count > MOST_FILTERS:
@@ -199,3 +208,50 @@ def members_of(by_topic: ByTopic) -> dict[str, Any]:
             for topic, groups in by_topic.items()
         }
     }
+
+
+def load_table(files: FileTree, folder: Path, table: FilterTable, now_ms: int) -> None:
+    """Load the file in *folder* into *table*. Runs in a thread.
+
+    Raises:
+        OSError: a file exists and cannot be read or renamed.
+    """
+    path = folder / FILE
+    try:
+        members = load(files, path, log.warning)
+    except FormatError as error:
+        if files.stat(path) is not None:
+            _put_aside(files, path)
+        log.warning("%s; SQL92 consumers are read without bits until they register again", error)
+        return
+    if members is None:
+        return
+    try:
+        if not table.load(members, now_ms):
+            log.warning(
+                "%s holds bits of another size than expectConsumerNumUseFilter and maxErrorRateOfBloomFilter make: "
+                "they are not believed, SQL92 consumers register anew",
+                path,
+            )
+    except (ValueError, TypeError, AttributeError, KeyError) as error:
+        log.warning(
+            "%s makes no sense (%r); kept as %s, SQL92 consumers are read without bits until they register again",
+            *(path, error, _put_aside(files, path)),
+        )
+
+
+def _put_aside(files: FileTree, path: Path) -> str:
+    """Rename an unusable file and return its new name."""
+    aside = broken_of(path)
+    files.rename(path, aside)
+    files.sync_dir(path.parent)
+    return aside.name
+
+
+def save_table(files: FileTree, folder: Path, table: ByTopic) -> None:
+    """Write *table* durably. Runs in a thread.
+
+    Raises:
+        OSError: writing failed.
+    """
+    save(files, folder / FILE, pretty(members_of(table)))

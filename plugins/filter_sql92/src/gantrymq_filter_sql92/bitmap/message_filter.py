@@ -7,24 +7,139 @@ A message on its way through a retry topic has lost its original topic. With ``f
 subscription to a retry topic uses the group's filter on the message's original topic; a message from a topic that the
 group does not filter passes. The usual subscription to a retry topic is by tag, for all messages.
 
-Source: apache/rocketmq broker/.../filter/ExpressionMessageFilter.java, ExpressionForRetryMessageFilter.java.
+A new message gets the bits of each group with a matching expression (`TopicBits`). An expression shared by several
+groups is evaluated once. A group with an expression that cannot be evaluated here gets its bits in every message, so
+that a broker able to evaluate it reads them all. A map is left out if computing it would exceed the share of the event
+loop: a message without a map is evaluated when it is read.
+
+Source: apache/rocketmq broker/.../filter/ExpressionMessageFilter.java, ExpressionForRetryMessageFilter.java,
+CommitLogDispatcherCalcBitMap.java.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Final, cast
 
 from gantrymq.plugin.formats import MIN_UNIT_BYTES, RecordView
-from gantrymq.plugin.interfaces import ExtUnit, MessageFilter, SkippingFilter, SliceFilter
+from gantrymq.plugin.interfaces import ExtUnit, MessageFilter, MetricFamily, SkippingFilter, SliceFilter
 from gantrymq.plugin.properties import RETRY_TOPIC
-from gantrymq_filter_sql92.bitmap.counters import BitMapCounters
 from gantrymq_filter_sql92.bitmap.filter_data import FilterData
-from gantrymq_filter_sql92.bitmap.topic_bits import Matches
 
-__all__ = ["BitMapFilter", "RetryFilter"]
-
+MOST_COST: Final = 100_000  # cost of the expressions of one topic: 4 ms per message
+EACH_COSTS: Final = 64  # cost of an expression besides its characters
+WINDOW_S: Final = 0.02
+SHARE_S: Final = 0.01  # s of each window
+Matches = Callable[[bytes], bool]  # whether stored properties match; an expression that fails does not match
 _REMEMBERED: Final = 4096  # store times; a pull reads at most 800 messages
+
+
+class BitMapCounters:
+    """Counters that only grow.
+
+    A message counts each time a pull reads it: a message left over by a full pull counts in the next pull again.
+    """
+
+    __slots__ = ("checked", "evaluated", "false_positives", "made", "skipped", "withheld")
+
+    def __init__(self) -> None:
+        self.checked = 0  # messages with bits for the group of the pull
+        self.skipped = 0  # of them, messages skipped because of the bits
+        self.evaluated = 0  # messages evaluated against the expression, with bits or without
+        self.false_positives = 0  # of them, messages that passed the bits but not the expression
+        self.made = 0  # maps made for new messages
+        self.withheld = 0  # messages without a map: evaluating all expressions would have exceeded the time budget
+
+
+def bit_map_metrics(counts: BitMapCounters) -> list[Callable[[], MetricFamily]]:
+    """Return the metrics for `Metrics.register`."""
+
+    def asked() -> MetricFamily:
+        text = "Messages that pulls filtering by SQL92 looked at: what became of them at the filter bit map."
+        values: dict[tuple[str, ...], float] = {
+            ("checked",): counts.checked,
+            ("skipped",): counts.skipped,
+            ("evaluated",): counts.evaluated,
+            ("false_positive",): counts.false_positives,
+        }
+        return MetricFamily("gantrymq_filter_bitmap_asked_total", text, ("outcome",), values, counter=True)
+
+    def made() -> MetricFamily:
+        text = "New messages of topics that groups filter by SQL92: whether they got a filter bit map."
+        values: dict[tuple[str, ...], float] = {("made",): counts.made, ("withheld",): counts.withheld}
+        return MetricFamily("gantrymq_filter_bitmap_messages_total", text, ("outcome",), values, counter=True)
+
+    return [asked, made]
+
+
+class EvaluationTime:
+    """Limits the event loop's time for maps to `SHARE_S` of each `WINDOW_S`, plus one message."""
+
+    __slots__ = ("_monotonic", "_since", "_spent_s")
+
+    def __init__(self, monotonic: Callable[[], float]) -> None:
+        """*monotonic*: clock in seconds."""
+        self._monotonic = monotonic
+        self._since = monotonic()
+        self._spent_s = 0.0
+
+    def begin(self) -> float | None:
+        """Return the start time, or None if the budget is used up."""
+        now = self._monotonic()
+        if now - self._since >= WINDOW_S:
+            self._since, self._spent_s = now, 0.0
+        return now if self._spent_s < SHARE_S else None
+
+    def end(self, begun: float) -> None:
+        """Account for work started at *begun*."""
+        self._spent_s += self._monotonic() - begun
+
+
+class TopicBits:
+    """Computes the maps of one topic for its current filters."""
+
+    __slots__ = ("_always", "_asked", "_byte_count", "_cost", "_counts", "_time")
+
+    def __init__(
+        self,
+        filters: Iterable[FilterData],
+        compiled: Callable[[FilterData], Matches | None],
+        time: EvaluationTime,
+        counts: BitMapCounters,
+    ) -> None:
+        """*filters*: at least one; *compiled*: return the predicate of a group's expression, None if it has none."""
+        self._time = time
+        self._counts = counts
+        self._always = self._byte_count = 0
+        masks: dict[tuple[str, str], int] = {}
+        first: dict[tuple[str, str], FilterData] = {}
+        for data in filters:
+            key = data.type, data.expression
+            masks[key] = masks.get(key, 0) | data.mask
+            first.setdefault(key, data)
+            self._byte_count = data.byte_count
+        self._asked: list[tuple[Matches, int]] = []
+        self._cost = sum(EACH_COSTS + len(data.expression) for data in first.values())
+        for key, data in first.items() if self._cost <= MOST_COST else ():
+            matches = compiled(data)
+            if matches is None:
+                self._always |= masks[key]
+            else:
+                self._asked.append((matches, masks[key]))
+
+    def __call__(self, properties: bytes) -> bytes:
+        """Return the map of a message with these stored *properties*; empty if the time budget is used up."""
+        begun = self._time.begin() if self._cost <= MOST_COST else None
+        if begun is None:
+            self._counts.withheld += 1
+            return b""
+        bits = self._always
+        for matches, mask in self._asked:
+            if mask & ~bits and matches(properties):
+                bits |= mask
+        self._time.end(begun)
+        self._counts.made += 1
+        return bits.to_bytes(self._byte_count, "little")
 
 
 class BitMapFilter:

@@ -23,11 +23,9 @@ from gantrymq.plugin.model import TAG, Action, Queue, Subscription
 from gantrymq.plugin.remoting import Command, Connection, RequestCode, SlicedResponses, serves
 from gantrymq_filter_sql92.bitmap.filter_data import FilterData
 
-__all__ = ["QueueEntries"]
-
-MAX_ENTRIES: Final = 1000  # entries per answer; RocketMQ has no limit
-READ_AT_ONCE: Final = 32
-BYTES_A_LINE: Final = 8  # of a printed map
+_MAX_ENTRIES: Final = 1000  # entries per answer; RocketMQ has no limit
+_READ_AT_ONCE: Final = 32
+_BYTES_A_LINE: Final = 8  # of a printed map
 
 Passes = Callable[[ExtUnit], bool]
 
@@ -68,7 +66,7 @@ class QueueEntries:
                 body["subscriptionData"] = subscription.to_json()
                 body["filterData"] = "null" if data is None else pretty(data.to_json())
                 passes = _passes(broker, subscription, data)
-        entries = _entries(broker, queue, header.index, min(header.count, MAX_ENTRIES))
+        entries = _entries(broker, queue, header.index, min(header.count, _MAX_ENTRIES))
         body["queueData"] = Items([_told(*entry, passes) async for entry in entries])
         return await SlicedResponses(broker.world.clock).make(asked, connection, body)
 
@@ -96,7 +94,7 @@ def _told(record: RecordView, tags_code: int, unit: ExtUnit | None, passes: Pass
 
 def _printed(bits: bytes) -> str:
     """Format a bit map: the highest bit first, eight bytes per line."""
-    return "".join(f"{bits[at]:08b}" + ("" if at % BYTES_A_LINE else "\n") for at in range(len(bits) - 1, -1, -1))
+    return "".join(f"{bits[at]:08b}" + ("" if at % _BYTES_A_LINE else "\n") for at in range(len(bits) - 1, -1, -1))
 
 
 class _Looking:
@@ -124,7 +122,7 @@ async def _entries(
     levels_ms = delay_levels_of(broker.settings)
     while count > 0:
         looking = _Looking()
-        found = broker.store.get(queue, queue_offset, GetLimit(min(count, READ_AT_ONCE)), looking)
+        found = broker.store.get(queue, queue_offset, GetLimit(min(count, _READ_AT_ONCE)), looking)
         result = found if isinstance(found, GetResult) else await found
         at = 0
         for buffer in result.buffers:

@@ -19,24 +19,26 @@ from gantrymq.plugin.interfaces import Broker, BrokerEnvironment, ClientChannel,
 from gantrymq.plugin.model import Role, Subscription
 from gantrymq.plugin.names import RETRY_PREFIX
 from gantrymq.plugin.world import Timer, TimeSlices
-from gantrymq_filter_sql92.bitmap.bloom import BloomFilter
-from gantrymq_filter_sql92.bitmap.counters import BitMapCounters, bit_map_metrics
-from gantrymq_filter_sql92.bitmap.filter_data import FilterData
-from gantrymq_filter_sql92.bitmap.filter_file import FILE, load_table, save_table
-from gantrymq_filter_sql92.bitmap.filter_table import MOST_FILTERS, FilterTable
-from gantrymq_filter_sql92.bitmap.message_filter import BitMapFilter, RetryFilter
+from gantrymq_filter_sql92.bitmap.filter_data import BloomFilter, FilterData
+from gantrymq_filter_sql92.bitmap.filter_table import FILE, MOST_FILTERS, FilterTable, load_table, save_table
+from gantrymq_filter_sql92.bitmap.message_filter import (
+    BitMapCounters,
+    BitMapFilter,
+    EvaluationTime,
+    Matches,
+    RetryFilter,
+    TopicBits,
+    bit_map_metrics,
+)
 from gantrymq_filter_sql92.bitmap.queue_entries import QueueEntries
-from gantrymq_filter_sql92.bitmap.topic_bits import EvaluationTime, Matches, TopicBits
-
-__all__ = ["FilterBitMap"]
 
 log = logging.getLogger(__name__)
 
-TICK_S: Final = 1.0
-MOST_READY: Final = MOST_FILTERS + 1000  # expressions; unused ones are evicted first
-LEAST_READY: Final = 16  # expressions to keep beyond the number of filters
-COMPILED_A_TURN: Final = 16
-CLEAN_TICKS: Final = 10  # s between saves of changes that do not affect the meaning of bits
+_TICK_S: Final = 1.0
+_MOST_READY: Final = MOST_FILTERS + 1000  # expressions; unused ones are evicted first
+_LEAST_READY: Final = 16  # expressions to keep beyond the number of filters
+_COMPILED_A_TURN: Final = 16
+_CLEAN_TICKS: Final = 10  # s between saves of changes that do not affect the meaning of bits
 
 
 class FilterBitMap:
@@ -110,7 +112,7 @@ class FilterBitMap:
         broker.groups.on_deleted(lambda group: self._deleted("", group))
         for figure in bit_map_metrics(self.counts):
             broker.metrics.register(figure)
-        self._timer = world.clock.call_later(TICK_S, self._tick)
+        self._timer = world.clock.call_later(_TICK_S, self._tick)
 
     async def stop(self) -> None:
         """Stop adding bits, and save unsaved changes. Idempotent."""
@@ -131,15 +133,15 @@ class FilterBitMap:
     def _tick(self) -> None:
         assert self._broker is not None
         clock = self._broker.world.clock
-        self._timer = clock.call_later(TICK_S, self._tick)
+        self._timer = clock.call_later(_TICK_S, self._tick)
         self._ticks += 1
         self._now_ms(self._broker)
         if self._revision != self._broker.settings.revision:
             self._settings_changed()
-        if self._ticks % CLEAN_TICKS == 0:
+        if self._ticks % _CLEAN_TICKS == 0:
             self._table.clean(self._now_ms(self._broker), self._broker.settings.number("filterDataCleanTimeSpan"))
             self._act(save=self._table.unsaved)
-            if len(self._ready) > 2 * self._table.count + LEAST_READY:
+            if len(self._ready) > 2 * self._table.count + _LEAST_READY:
                 self._forget_unused()
         elif self._unwritten:
             self._act(save=True)
@@ -153,7 +155,7 @@ class FilterBitMap:
         if now_ms >= self._latest_ms:
             self._latest_ms = now_ms
             return now_ms
-        return self._latest_ms + int(TICK_S * 1000)  # the last check was up to a tick before the clock stepped back
+        return self._latest_ms + int(_TICK_S * 1000)  # the last check was up to a tick before the clock stepped back
 
     # --- events -----------------------------------------------------------------------------------------------------
 
@@ -250,7 +252,7 @@ class FilterBitMap:
     async def _make_for_all(self) -> None:
         """Add bits to new messages of every topic that needs them; compiling may take a while."""
         assert self._broker is not None
-        slices = TimeSlices(self._broker.world.clock, COMPILED_A_TURN)
+        slices = TimeSlices(self._broker.world.clock, _COMPILED_A_TURN)
         for expression in self._table.expressions() if self._makes else ():
             self._get_ready(expression)
             await slices.item_done()
@@ -280,7 +282,7 @@ class FilterBitMap:
 
     def _get_ready(self, expression: str) -> Matches | None:
         if expression not in self._ready:
-            if len(self._ready) > MOST_READY:
+            if len(self._ready) > _MOST_READY:
                 self._forget_unused()
             try:
                 self._ready[expression] = self._compiled(expression)

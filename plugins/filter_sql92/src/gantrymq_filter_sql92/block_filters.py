@@ -10,34 +10,72 @@ count, that is blocks that end before the queue does: consumers that keep up cos
 
 Everything is in memory, least recently used first out, and belongs to the event loop. The blocks of a queue are
 forgotten with its version: it is another one after a truncation, a rebuilding of entries, and a deletion.
+
+A filter has one key for each value of the property, and one for each number that a value parses to:
+
+    = value            the value as stored, one character per byte
+    # number           by the rules of the evaluator
 """
 
 from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Callable, Iterator, Set
+from contextlib import suppress
+from functools import lru_cache
 from itertools import pairwise
 from typing import Final, NamedTuple
 
 from pybloom_live import BloomFilter
 
-from gantrymq.plugin.interfaces import Candidates, ValuesOf
-from gantrymq.plugin.model import Queue
-from gantrymq_filter_sql92.blocks.keys import RequiredKeys, keys_of
+from gantrymq.plugin.interfaces import Broker, Candidates, MetricFamily, ValuesOf
+from gantrymq.plugin.model import Queue, Role
 from gantrymq_filter_sql92.expression import CompiledExpression
-from gantrymq_filter_sql92.filter import MatchingMessages
+from gantrymq_filter_sql92.filter import MatchingMessages, required_equalities
+from gantrymq_filter_sql92.nodes import Expression
+from gantrymq_filter_sql92.settings import BLOCK_ENTRIES, BYTES, VALUES
+from gantrymq_filter_sql92.values import EvaluationFailed, to_double, to_integer
 
-__all__ = ["BLOCK_ENTRIES", "BlockFilters", "SkippingMessages"]
-
-BLOCK_ENTRIES: Final = 1024
-ERROR_RATE: Final = 0.01
-MOST_LOOKUPS: Final = 256  # keys looked up by one pull: 1 ms
-BLOCKS_AHEAD: Final = 4  # blocks after the first candidate that one pull may reach
+_ERROR_RATE: Final = 0.01
+_MOST_LOOKUPS: Final = 256  # keys looked up by one pull: 1 ms
+_BLOCKS_AHEAD: Final = 4  # blocks after the first candidate that one pull may reach
 STEP_ENTRIES: Final = 16  # fewest entries whose values are collected at a time
-MOST_VALUE_BYTES: Final = 16 * 1024  # of the values of a block
-EACH_BYTES: Final = 300  # memory of a block without values
-BLOOM_BYTES: Final = 900  # memory of a Bloom filter besides its bits
-VALUE_BYTES: Final = 120  # memory of a collected value besides its bytes
+_MOST_VALUE_BYTES: Final = 16 * 1024  # of the values of a block
+_EACH_BYTES: Final = 300  # memory of a block without values
+_BLOOM_BYTES: Final = 900  # memory of a Bloom filter besides its bits
+_VALUE_BYTES: Final = 120  # memory of a collected value besides its bytes
+
+
+class RequiredKeys(NamedTuple):
+    """A property, and keys of which each matching message has one."""
+
+    name: str
+    keys: frozenset[str]
+
+
+def required_keys(tree: Expression) -> RequiredKeys | None:
+    """Return the property and the keys that *tree* requires; None if it does not require equalities of one property."""
+    pairs = required_equalities(tree)
+    names = {pair.name for pair in pairs or ()}
+    if not pairs or len(names) != 1:
+        return None
+    return RequiredKeys(names.pop(), frozenset(_key(pair.value) for pair in pairs))
+
+
+@lru_cache(maxsize=256)
+def keys_of(value: bytes) -> frozenset[str]:
+    """Return the keys of a stored value."""
+    text = value.decode("utf-8", "replace")
+    numbers: set[float] = set()
+    with suppress(EvaluationFailed):
+        numbers.add(to_double(text) + 0.0)  # 0.0 for -0.0
+    with suppress(EvaluationFailed):
+        numbers.add(float(to_integer(text, 64)))
+    return frozenset(("=" + value.decode("latin-1"), *map(_key, numbers)))
+
+
+def _key(value: str | float) -> str:
+    return "=" + value.encode().decode("latin-1") if isinstance(value, str) else f"#{value!r}"
 
 
 class _Key(NamedTuple):
@@ -63,10 +101,10 @@ class _Bloom:
 
     def __init__(self, values: set[bytes]) -> None:
         keys = {key for value in values for key in keys_of(value)}
-        self._filter = BloomFilter(max(len(keys), 1), ERROR_RATE)
+        self._filter = BloomFilter(max(len(keys), 1), _ERROR_RATE)
         for key in keys:
             self._filter.add(key, skip_check=True)
-        self.bytes = BLOOM_BYTES + int(self._filter.num_bits) // 8
+        self.bytes = _BLOOM_BYTES + int(self._filter.num_bits) // 8
 
     def excludes(self, keys: Set[str]) -> bool:
         """Return whether the block has no value with one of *keys*."""
@@ -92,7 +130,7 @@ class BlockFilters:
         if self._versions.setdefault(queue, version) != version:
             self._forget(lambda key, _: key.queue == queue)
             self._versions[queue] = version
-        queue_end, left = end, max(MOST_LOOKUPS // len(required.keys), 1)
+        queue_end, left = end, max(_MOST_LOOKUPS // len(required.keys), 1)
         number = begin // BLOCK_ENTRIES
         while begin < end and left > 0 and self._excludes(_Key(queue, required.name, number), required):
             self.hits += 1
@@ -100,7 +138,7 @@ class BlockFilters:
             number += 1
             begin = min(number * BLOCK_ENTRIES, end)
         collects = self._collects(_Key(queue, required.name, number), begin)
-        for later in range(number + 1, number + 1 + BLOCKS_AHEAD):
+        for later in range(number + 1, number + 1 + _BLOCKS_AHEAD):
             key = _Key(queue, required.name, later)
             if self._excludes(key, required) or self._collects(key, later * BLOCK_ENTRIES) is not collects:
                 end = min(later * BLOCK_ENTRIES, end)
@@ -197,7 +235,7 @@ class BlockFilters:
                 return None
             runs += more
             state.values.update(*(of_run for _, of_run in more))
-            if len(state.values) > self._most_values or sum(map(len, state.values)) > MOST_VALUE_BYTES:
+            if len(state.values) > self._most_values or sum(map(len, state.values)) > _MOST_VALUE_BYTES:
                 self._put(key, _NOT_WORTH)
                 return None
             at = step
@@ -259,7 +297,58 @@ def _bytes_of(state: _State) -> int:
     """Return roughly the memory that a block takes."""
     match state:
         case _Bloom():
-            return EACH_BYTES + state.bytes
+            return _EACH_BYTES + state.bytes
         case _Collecting():
-            return EACH_BYTES + sum(map(len, state.values)) + VALUE_BYTES * len(state.values)
-    return EACH_BYTES
+            return _EACH_BYTES + sum(map(len, state.values)) + _VALUE_BYTES * len(state.values)
+    return _EACH_BYTES
+
+
+class BlockFilterService:
+    """The service ``block_filters``; may be started again after a stop, without filters."""
+
+    name = "block_filters"
+    roles = frozenset(Role)  # also on a replica
+
+    def __init__(self) -> None:
+        self._broker: Broker | None = None
+        self._filters: BlockFilters | None = None
+        self._revision = -1
+        self._cancel: Callable[[], None] = lambda: None
+
+    def filter_of(self, found: MatchingMessages) -> MatchingMessages:
+        """Return the filter of an expression that uses block filters, if the expression allows that."""
+        required = required_keys(found.expression.tree)
+        return found if required is None else SkippingMessages(found.expression, required, self._current)
+
+    async def start(self, broker: Broker) -> None:
+        """Start without filters."""
+        self._broker, self._revision = broker, -1
+        self._filters = filters = BlockFilters()
+        self._cancel = broker.topics.on_deleted(filters.deleted)
+        for figure in self._metrics(filters):
+            broker.metrics.register(figure)
+
+    async def stop(self) -> None:
+        """Forget the filters. Idempotent."""
+        self._cancel()
+        self._broker = self._filters = None
+
+    def _current(self) -> BlockFilters | None:
+        broker, filters = self._broker, self._filters
+        if broker is not None and filters is not None and self._revision != broker.settings.revision:
+            self._revision = broker.settings.revision
+            filters.limit(broker.settings.number(BYTES), broker.settings.number(VALUES))
+        return filters
+
+    def _metrics(self, filters: BlockFilters) -> list[Callable[[], MetricFamily]]:
+        def asked() -> MetricFamily:
+            text = "Block filters that SQL92 pulls asked: hit: the block was skipped; miss: it was read."
+            values: dict[tuple[str, ...], float] = {("hit",): filters.hits, ("miss",): filters.misses}
+            return MetricFamily("gantrymq_filter_blocks_asked_total", text, ("outcome",), values, counter=True)
+
+        def size() -> MetricFamily:
+            self._current()  # applies a lower limit
+            text = "Memory of block filters, bytes."
+            return MetricFamily("gantrymq_filter_blocks_bytes", text, (), {(): filters.bytes})
+
+        return [asked, size]

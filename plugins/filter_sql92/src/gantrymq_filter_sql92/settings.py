@@ -1,4 +1,4 @@
-"""Settings of the bit map, with RocketMQ's key names and defaults.
+"""Settings of the bit map, with RocketMQ's key names and defaults, and of the block filters, which are GantryMQ's own.
 
 ``enableConsumeQueueExt`` belongs to the store: bits need ext files.
 
@@ -11,9 +11,7 @@ from typing import Final
 
 from gantrymq.plugin.settings import Setting
 
-__all__ = ["SCHEMA"]
-
-SCHEMA: Final = (
+BIT_MAP_SCHEMA: Final = (
     Setting(
         "enableCalcFilterBitMap",
         "flag",
@@ -60,6 +58,27 @@ SCHEMA: Final = (
         "flag",
         False,
         "Filter retries that are subscribed to by SQL92 by what the group filters the first topic by.",
+        runtime=True,
+    ),
+)
+BYTES: Final = "sql92BlockFilterBytes"
+VALUES: Final = "sql92BlockFilterValues"
+BLOCK_ENTRIES: Final = 1024
+BLOCKS_SCHEMA: Final = (
+    Setting.number(
+        BYTES,
+        32 * 1024**2,
+        "Maximum memory of block filters, which let SQL92 pulls skip messages; 0 switches them off (GantryMQ's own).",
+        at_least=0,
+        runtime=True,
+    ),
+    Setting.number(
+        VALUES,
+        64,
+        f"Maximum number of values of a property in a block of {BLOCK_ENTRIES:,} messages; with more, it gets no "
+        "filter (GantryMQ's own).",
+        at_least=1,
+        at_most=BLOCK_ENTRIES,
         runtime=True,
     ),
 )
