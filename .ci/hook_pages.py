@@ -24,7 +24,6 @@ DECLARING = [
     SOURCE / "model" / "queue.py",
     SOURCE / "model" / "role.py",
     SOURCE / "formats" / "dispatch_entry.py",
-    SOURCE / "formats" / "ext_unit.py",
     SOURCE / "remoting" / "serving.py",
     *SOURCE.glob("interfaces/*.py"),
 ]

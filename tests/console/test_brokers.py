@@ -8,7 +8,7 @@ import attrs
 import pytest
 from console_visitor import Visitor
 
-from gantrymq.cli.exposure import BROKER_CLOSED, NAME_SERVER_CLOSED
+from gantrymq.cli.server_settings import BROKER_CLOSED, NAME_SERVER_CLOSED
 from gantrymq.client.admin import RequestNotServed
 from gantrymq.errors import ConnectFailed
 from gantrymq_admin.copies import Copy

@@ -11,7 +11,7 @@ from gantrymq.formats.tags_code import delay_levels_of
 from gantrymq.model.group import GroupConfig
 from gantrymq.model.queue import Queue
 from gantrymq.model.topic import TopicConfig
-from gantrymq.world.time_slices import TimeSlices
+from gantrymq.world.clock import TimeSlices
 from gantrymq_diagnosis import group_rows, topic_rows
 from gantrymq_diagnosis.shared_table import KEPT_S, LATE_S, UNUSED_S
 

@@ -13,7 +13,7 @@ from mmap_stores import TAKEN_OVER
 
 from gantrymq.broker.sending.sending_back import copy_of, own_properties
 from gantrymq.client import Client
-from gantrymq.model.property_order import ordered_text
+from gantrymq.model.java import ordered_text
 from gantrymq.model.topic import TopicConfig
 from gantrymq.remoting.codes import RequestCode
 from gantrymq.remoting.headers.send import ConsumerSendMsgBackRequest

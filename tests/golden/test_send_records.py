@@ -13,7 +13,7 @@ from gantrymq.formats.batch_body import decode_batch
 from gantrymq.formats.record import encode_record
 from gantrymq.model import properties
 from gantrymq.model.ids import parse_offset_id
-from gantrymq.model.property_order import java_map_order
+from gantrymq.model.java import java_map_order
 from gantrymq.remoting.codes import RequestCode
 from gantrymq.remoting.command import decode
 from gantrymq.remoting.headers.send import read_send_header

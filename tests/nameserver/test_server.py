@@ -16,7 +16,7 @@ from gantrymq.remoting.command import Command, request
 from gantrymq.remoting.connection import Connection
 from gantrymq.remoting.responses import MAX_ITEMS
 from gantrymq.remoting.server import RemotingServer
-from gantrymq.world.time_slices import TimeSlices
+from gantrymq.world.clock import TimeSlices
 from gantrymq_nameserver.server import NameServer
 from gantrymq_nameserver.settings import name_server_settings
 

@@ -5,7 +5,7 @@ import asyncio
 import pytest
 
 from gantrymq.formats.record import encode_record, read_record
-from gantrymq.model.property_order import ordered_text
+from gantrymq.model.java import ordered_text
 from gantrymq_pop.retry_copy import retry_copy
 
 

@@ -11,8 +11,7 @@ from gantrymq.errors import FormatError
 from gantrymq.loose_json import loads
 from gantrymq.model.queue import Queue
 from gantrymq.model.topic import TopicConfig
-from gantrymq.world.clock import Clock
-from gantrymq.world.time_slices import TimeSlices
+from gantrymq.world.clock import Clock, TimeSlices
 from gantrymq_replication import tables
 from gantrymq_replication.slave import SlaveService
 from gantrymq_replication.table_answers import MasterTables, limit_offsets, members_of, snapshot_of

@@ -2,7 +2,7 @@
 
 from gantrymq.formats.batch_body import BatchEntry, encode_batch
 from gantrymq.interfaces import QueueTargets
-from gantrymq.model.property_order import ordered_text
+from gantrymq.model.java import ordered_text
 from gantrymq_testing.store_contract_bench import message
 
 LIGHT = {"enableLmq": True, "enableMultiDispatch": True}

@@ -2,8 +2,7 @@ import pytest
 
 from gantrymq.config import Settings
 from gantrymq.errors import ConfigError
-from gantrymq.settings_known import BROKER_DEFAULTS
-from gantrymq.settings_load import runtime_changes
+from gantrymq.settings_load import BROKER_DEFAULTS, runtime_changes
 from gantrymq_storage_mmap.retention.settings import RETENTION, hours_of, read_rules
 from gantrymq_storage_mmap.settings import SCHEMA
 

@@ -13,7 +13,6 @@ DECLARING = [
     SOURCE / "model" / "queue.py",
     SOURCE / "model" / "role.py",
     SOURCE / "formats" / "dispatch_entry.py",
-    SOURCE / "formats" / "ext_unit.py",
     SOURCE / "remoting" / "serving.py",
     *sorted(SOURCE.glob("interfaces/*.py")),
 ]

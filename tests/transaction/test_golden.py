@@ -9,8 +9,8 @@ from gantrymq.formats.tags_code import tags_code
 from gantrymq.interfaces import PutResult, PutStatus
 from gantrymq.model import properties as props
 from gantrymq.model.hosts import pack_host
+from gantrymq.model.java import ordered_text
 from gantrymq.model.names import CHECK_MAX_TIME_TOPIC, HALF_TOPIC, OP_TOPIC
-from gantrymq.model.property_order import ordered_text
 from gantrymq.remoting.command import decode
 from gantrymq.remoting.frame import FrameDecoder
 from gantrymq.remoting.pushes import check_command

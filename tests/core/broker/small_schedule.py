@@ -8,8 +8,8 @@ from gantrymq.formats.record import iter_records
 from gantrymq.formats.tags_code import DEFAULT_DELAY_LEVELS, parse_delay_levels, tags_code
 from gantrymq.interfaces import GetLimit, StoreMessage
 from gantrymq.model import properties as props
+from gantrymq.model.java import ordered_text
 from gantrymq.model.names import SCHEDULE_TOPIC
-from gantrymq.model.property_order import ordered_text
 from gantrymq.model.queue import Queue
 
 LEVELS_MS = parse_delay_levels(DEFAULT_DELAY_LEVELS)

@@ -18,7 +18,7 @@ from gantrymq.model.topic import TopicConfig
 from gantrymq.remoting import responses
 from gantrymq.remoting.codes import RequestCode
 from gantrymq.remoting.responses import MAX_AT_ONCE, MAX_ITEMS
-from gantrymq.world.time_slices import TimeSlices
+from gantrymq.world.clock import TimeSlices
 
 TOPICS, QUEUES, GROUPS, MEMBERS = 300, 3, 150, 70
 OFFSETS = TOPICS * QUEUES + TOPICS + QUEUES * GROUPS

@@ -19,7 +19,7 @@ from gantrymq.broker.tables.state_writer import MOST_UNSAVED_S
 from gantrymq.broker.tables.topics import TopicTable
 from gantrymq.config import Settings
 from gantrymq.errors import ServiceNotAvailable, StoreError
-from gantrymq.formats.config import TopicsFile, offset_text_cache
+from gantrymq.formats.config import TopicsFile, consumer_offsets
 from gantrymq.loose_json import loads
 from gantrymq.model.group import GroupConfig
 from gantrymq.model.queue import Queue
@@ -482,10 +482,8 @@ def test_with_light_queues_the_offsets_move_to_a_file_of_their_own(room, caplog)
 def test_only_offsets_that_changed_are_laid_out_again_even_after_a_save_that_failed(room, monkeypatch):
     async def main(room):
         laid = []
-        member = offset_text_cache._member
-        monkeypatch.setattr(
-            offset_text_cache, "_member", lambda key, queues: (laid.append(key), member(key, queues))[1]
-        )
+        member = consumer_offsets._member
+        monkeypatch.setattr(consumer_offsets, "_member", lambda key, queues: (laid.append(key), member(key, queues))[1])
         for group in ("A", "B"):
             room.offsets.commit(group, Queue("T", 0), 1)
         room.state.offsets_due()

@@ -4,7 +4,7 @@ import pytest
 
 from gantrymq.broker.sending.stored_properties import KEPT, StoredProperties
 from gantrymq.model import properties as props
-from gantrymq.model.property_order import ordered_text
+from gantrymq.model.java import ordered_text
 
 ADDED = {"MSG_REGION": "DefaultRegion", "TRACE_ON": "true", "CLUSTER": "DefaultCluster"}
 

@@ -7,8 +7,13 @@ import attrs
 import pytest
 
 from gantrymq.broker.settings import SCHEMA
-from gantrymq.cli.exposure import exposure_notes
-from gantrymq.cli.server_settings import ServerArguments, broker_settings, name_server_settings, store_root
+from gantrymq.cli.server_settings import (
+    ServerArguments,
+    broker_settings,
+    exposure_notes,
+    name_server_settings,
+    store_root,
+)
 from gantrymq.cli.serving import Servers, advertises_loopback
 from gantrymq.config import Setting, Settings
 from gantrymq.errors import ConfigError, PluginError

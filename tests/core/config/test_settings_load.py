@@ -5,14 +5,17 @@ import pytest
 from gantrymq.config import Setting
 from gantrymq.errors import ConfigError
 from gantrymq.settings_file import Line
-from gantrymq.settings_known import BROKER_DEFAULTS, NAME_SERVER_DEFAULTS, NOT_BUILT, refusal
 from gantrymq.settings_load import (
+    BROKER_DEFAULTS,
+    NAME_SERVER_DEFAULTS,
+    NOT_BUILT,
     Given,
     build_settings,
     command_layer,
     environment_layer,
     file_layer,
     flag_layer,
+    refusal,
     strongest,
 )
 

@@ -1,5 +1,4 @@
-from gantrymq.model.java import string_hash
-from gantrymq.model.property_order import java_map_order
+from gantrymq.model.java import java_map_order, string_hash
 
 
 def test_names_stand_as_a_java_broker_wrote_them():

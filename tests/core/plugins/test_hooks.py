@@ -7,7 +7,7 @@ import attrs
 
 from gantrymq import hooks
 from gantrymq.plugins import Plugins
-from gantrymq.plugins.kinds import KINDS, registries
+from gantrymq.plugins.registries import KINDS, registries
 
 
 def test_every_hook_has_a_registry_and_every_registry_a_hook():

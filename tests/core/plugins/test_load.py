@@ -11,8 +11,7 @@ from gantrymq.errors import PluginConflict, PluginError
 from gantrymq.hooks import hookimpl
 from gantrymq.model.averagely import averagely
 from gantrymq.plugins import Plugins, PluginState, load_plugins
-from gantrymq.plugins.kinds import KINDS
-from gantrymq.plugins.registries import FactoryRegistry
+from gantrymq.plugins.registries import KINDS, FactoryRegistry
 
 
 def plugin(name="example", **functions):

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from gantrymq.world.folders import make_durable_dirs
+from gantrymq.world.files import make_durable_dirs
 from gantrymq_testing.recording import RecordingFiles
 from gantrymq_testing.simulated import SimulatedFiles
 

@@ -5,7 +5,7 @@ import os
 import pytest
 
 from gantrymq.world.real import real_world
-from gantrymq.world.real.processors import usable_processors
+from gantrymq.world.real.workers import usable_processors
 from gantrymq_testing.simulated import simulate
 
 ALL = float(len(os.sched_getaffinity(0))) if hasattr(os, "sched_getaffinity") else float(os.cpu_count() or 1)

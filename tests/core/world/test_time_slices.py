@@ -2,7 +2,7 @@
 
 import itertools
 
-from gantrymq.world.time_slices import MAX_SLICE_S, TimeSlices
+from gantrymq.world.clock import MAX_SLICE_S, TimeSlices
 
 
 class Clock:

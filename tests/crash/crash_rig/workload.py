@@ -22,8 +22,8 @@ from gantrymq.formats.batch_body import BatchEntry, encode_batch
 from gantrymq.formats.record import iter_records
 from gantrymq.interfaces import Cleaning, GetLimit, QueueTargets, StoreMessage
 from gantrymq.model import properties
+from gantrymq.model.java import ordered_text
 from gantrymq.model.light_queues import LIGHT_QUEUE_ID
-from gantrymq.model.property_order import ordered_text
 from gantrymq.model.queue import Queue
 from gantrymq.model.sys_flag import INNER_BATCH, NEED_UNWRAP
 from gantrymq.model.topic import TopicConfig

@@ -10,7 +10,7 @@ from gantrymq.broker.parts import Parts
 from gantrymq.broker.wire.router import RequestRouter
 from gantrymq.errors import PluginError, RequestNotSupported, RequestRefused, install_command
 from gantrymq.interfaces import AllocationStrategy
-from gantrymq.world.folders import make_durable_dirs
+from gantrymq.world.files import make_durable_dirs
 
 
 class BrokerFacade:

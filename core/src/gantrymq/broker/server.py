@@ -48,7 +48,7 @@ from gantrymq.remoting.limits import Limits, connections_within
 from gantrymq.remoting.server import RemotingServer, open_listeners
 from gantrymq.remoting.tls_settings import client_of
 from gantrymq.world import Timer, World, is_disk_full
-from gantrymq.world.time_slices import TimeSlices
+from gantrymq.world.clock import TimeSlices
 
 log = logging.getLogger(__name__)
 

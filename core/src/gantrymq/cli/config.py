@@ -11,8 +11,7 @@ from gantrymq.cli.servers import settings_options
 from gantrymq.commands.output import output_option, print_json, print_table, warn
 from gantrymq.config import Setting, Settings, Value
 from gantrymq.errors import ConfigError, PluginError
-from gantrymq.settings_known import BROKER_DEFAULTS, NAME_SERVER_DEFAULTS, NOT_BUILT, is_rocketmq_key
-from gantrymq.settings_load import nearest
+from gantrymq.settings_load import BROKER_DEFAULTS, NAME_SERVER_DEFAULTS, NOT_BUILT, is_rocketmq_key, nearest
 
 Document = dict[str, Value | list[str] | None]
 

@@ -118,8 +118,8 @@ def start(
     the name server as well. Settings of TLS are for both. With --brokers N, broker i of 0 to N-1 is called broker-i and
     has a folder of that name in the store and ports 10 i above the given ones.
     """
-    from gantrymq.cli.exposure import BROKER_CLOSED
     from gantrymq.cli.server_settings import (
+        BROKER_CLOSED,
         ServerArguments,
         broker_settings,
         name_server_keys,

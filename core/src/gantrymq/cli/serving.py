@@ -17,10 +17,9 @@ import attrs
 from gantrymq.broker import BrokerServer
 from gantrymq.broker.settings import name_servers_of
 from gantrymq.cli import LOADED_AT
-from gantrymq.cli.exposure import NAME_SERVER, exposure_notes
 from gantrymq.cli.memory_trimmer import trim_freed_memory
 from gantrymq.cli.server_process import collect_less_often, collect_only_young, give_way_sooner
-from gantrymq.cli.server_settings import BrokerSettings, NameServerSettings, store_root
+from gantrymq.cli.server_settings import NAME_SERVER, BrokerSettings, NameServerSettings, exposure_notes, store_root
 from gantrymq.commands.output import warn
 from gantrymq.commands.run import stop_requested
 from gantrymq.config import Settings

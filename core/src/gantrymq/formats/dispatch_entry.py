@@ -1,14 +1,12 @@
-"""Dispatch entries: the data of a stored record for queues, index and dispatchers."""
+"""Dispatch entries (the data of a stored record for queues, index and dispatchers) and extension units for filters."""
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from gantrymq.model import properties as props
 from gantrymq.model.light_queues import light_queue_offsets
 from gantrymq.model.sys_flag import INNER_BATCH
-
-__all__ = ["DispatchEntry"]
 
 _LISTED = props.INNER_MULTI_QUEUE_OFFSET.encode()
 
@@ -39,3 +37,19 @@ class DispatchEntry(NamedTuple):
     def light_queue_offsets(self) -> list[tuple[str, int]]:
         """Light queues that also list the record, each with its queue offset there."""
         return light_queue_offsets(self.topic, props.decode(self.properties)) if _LISTED in self.properties else []
+
+
+MIN_UNIT_BYTES: Final = 20
+
+
+class ExtUnit(NamedTuple):
+    """Extension of one queue entry, stored in consumequeue_ext."""
+
+    tags_code: int
+    store_timestamp: int  # ms
+    bits: bytes = b""
+
+    @property
+    def size(self) -> int:
+        """Size of the packed unit in bytes."""
+        return MIN_UNIT_BYTES + len(self.bits)

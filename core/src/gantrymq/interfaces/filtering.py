@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import NamedTuple, Protocol
 
-from gantrymq.formats.ext_unit import ExtUnit
+from gantrymq.formats.dispatch_entry import ExtUnit
 from gantrymq.formats.record import RecordView
 from gantrymq.model.queue import Queue
 from gantrymq.model.subscription import Subscription

@@ -170,7 +170,7 @@ class StoredMessages(Protocol):
     def statistics(self, topic: TopicConfig) -> AsyncIterator[QueueStatistics]:
         """Iterate over the queues of a topic.
 
-        The caller yields to the loop now and then (`gantrymq.world.time_slices`).
+        The caller yields to the loop now and then (`gantrymq.world.clock`).
         """
 
 

@@ -16,8 +16,7 @@ remoting/.../protocol/RemotingSerializable.java.
 
 from gantrymq.loose_json.keys import MAX_DEPTH, MAX_LOOSE_VALUES, ObjectKey, int_keys
 from gantrymq.loose_json.reader import ReadBudget, loads, loads_strict, object_key
-from gantrymq.loose_json.sliced import Entries, Items, RawJson, dumps_in_slices
-from gantrymq.loose_json.writer import dumps, dumps_plain, dumps_standard
+from gantrymq.loose_json.writer import Entries, Items, RawJson, dumps, dumps_in_slices, dumps_plain, dumps_standard
 
 __all__ = [
     "MAX_DEPTH",

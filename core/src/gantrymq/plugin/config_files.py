@@ -13,8 +13,8 @@ from gantrymq.formats.config import pretty as pretty
 from gantrymq.formats.config import read_topics_file as read_topics_file
 from gantrymq.formats.config import save as save
 from gantrymq.formats.config.consumer_offsets import ConsumerOffsetsFile as ConsumerOffsetsFile
-from gantrymq.formats.config.json_tables import as_number as as_number
-from gantrymq.formats.config.json_tables import data_version as data_version
-from gantrymq.formats.config.json_tables import in_order as in_order
-from gantrymq.formats.config.json_tables import table as table
-from gantrymq.formats.config.json_tables import unknown as unknown
+from gantrymq.formats.config.tables import as_number as as_number
+from gantrymq.formats.config.tables import data_version as data_version
+from gantrymq.formats.config.tables import in_order as in_order
+from gantrymq.formats.config.tables import table as table
+from gantrymq.formats.config.tables import unknown as unknown

@@ -10,9 +10,9 @@ if TYPE_CHECKING:
     from gantrymq.formats.compression import decompress as decompress
     from gantrymq.formats.compression import decompress_or_raw as decompress_or_raw
     from gantrymq.formats.compression import decompressed_parts as decompressed_parts
+    from gantrymq.formats.dispatch_entry import MIN_UNIT_BYTES as MIN_UNIT_BYTES
     from gantrymq.formats.dispatch_entry import DispatchEntry as DispatchEntry
-    from gantrymq.formats.ext_unit import MIN_UNIT_BYTES as MIN_UNIT_BYTES
-    from gantrymq.formats.ext_unit import ExtUnit as ExtUnit
+    from gantrymq.formats.dispatch_entry import ExtUnit as ExtUnit
     from gantrymq.formats.record import HEAD_FIELDS as HEAD_FIELDS
     from gantrymq.formats.record import HEAD_V4 as HEAD_V4
     from gantrymq.formats.record import HEADS as HEADS
@@ -47,8 +47,7 @@ else:
         {
             "gantrymq.formats.batch_body": "decode_batch",
             "gantrymq.formats.compression": "MAX_BODY_BYTES decompress decompress_or_raw decompressed_parts",
-            "gantrymq.formats.dispatch_entry": "DispatchEntry",
-            "gantrymq.formats.ext_unit": "ExtUnit MIN_UNIT_BYTES",
+            "gantrymq.formats.dispatch_entry": "DispatchEntry ExtUnit MIN_UNIT_BYTES",
             "gantrymq.formats.record": (
                 "HEADS HEAD_FIELDS HEAD_V4 MAGIC_V1 MAGIC_V2 MAX_PROPERTIES_BYTES MIN_RECORD_BYTES "
                 "PROPERTIES_LENGTH RecordView body_crc encode_record host_bits iter_records read_record "

@@ -13,8 +13,8 @@ if TYPE_CHECKING:
     from gantrymq.config import Value as Value
     from gantrymq.config import home_folder as home_folder
     from gantrymq.settings_file import properties_text as properties_text
-    from gantrymq.settings_known import BROKER_DEFAULTS as BROKER_DEFAULTS
-    from gantrymq.settings_known import NAME_SERVER_DEFAULTS as NAME_SERVER_DEFAULTS
+    from gantrymq.settings_load import BROKER_DEFAULTS as BROKER_DEFAULTS
+    from gantrymq.settings_load import NAME_SERVER_DEFAULTS as NAME_SERVER_DEFAULTS
     from gantrymq.settings_load import nearest as nearest
     from gantrymq.settings_load import runtime_changes as runtime_changes
 else:
@@ -25,7 +25,6 @@ else:
         {
             "gantrymq.config": "HIDDEN Kind NO_HOME Setting Settings Value home_folder",
             "gantrymq.settings_file": "properties_text",
-            "gantrymq.settings_known": "BROKER_DEFAULTS NAME_SERVER_DEFAULTS",
-            "gantrymq.settings_load": "nearest runtime_changes",
+            "gantrymq.settings_load": "BROKER_DEFAULTS NAME_SERVER_DEFAULTS nearest runtime_changes",
         },
     )

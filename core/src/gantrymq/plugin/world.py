@@ -14,12 +14,12 @@ from gantrymq.world import Volume as Volume
 from gantrymq.world import Workers as Workers
 from gantrymq.world import World as World
 from gantrymq.world import is_disk_full as is_disk_full
+from gantrymq.world.clock import MAX_SLICE_S as MAX_SLICE_S
+from gantrymq.world.clock import TimeSlices as TimeSlices
 from gantrymq.world.clock import monotonic_ms as monotonic_ms
 from gantrymq.world.clock import wait_set as wait_set
 from gantrymq.world.files import FileStat as FileStat
-from gantrymq.world.folders import make_durable_dirs as make_durable_dirs
-from gantrymq.world.time_slices import MAX_SLICE_S as MAX_SLICE_S
-from gantrymq.world.time_slices import TimeSlices as TimeSlices
+from gantrymq.world.files import make_durable_dirs as make_durable_dirs
 from gantrymq.world.workers import Done as Done
 from gantrymq.world.workers import outcome_into as outcome_into
 from gantrymq.world.workers import resolve_future as resolve_future

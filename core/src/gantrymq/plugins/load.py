@@ -18,9 +18,8 @@ from gantrymq import hooks
 from gantrymq.config import Setting
 from gantrymq.errors import PluginConflict, PluginError
 from gantrymq.plugins.discover import Candidate, find_candidates, given
-from gantrymq.plugins.kinds import KINDS, registries
 from gantrymq.plugins.loaded import PluginInfo, Plugins, PluginState
-from gantrymq.plugins.registries import SettingRegistry
+from gantrymq.plugins.registries import KINDS, SettingRegistry, registries
 
 
 def load_plugins(

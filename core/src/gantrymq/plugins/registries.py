@@ -1,18 +1,24 @@
-"""The registries that are passed to hooks. They record the owner of each entry and reject duplicate keys.
+"""The registries that are passed to hooks, and the table of hooks from which loading and `Plugins` are derived.
 
-`Registry` keeps objects of one kind under unique keys, each with its owner. The subclasses provide the method
-signatures of `gantrymq.interfaces.registries`.
+`Registry` keeps objects of one kind under unique keys, each with its owner, and rejects duplicate keys. The subclasses
+provide the method signatures of `gantrymq.interfaces.registries`.
+
+A new hook needs a spec in `gantrymq.hooks`, a row in the table, and a member of `gantrymq.plugins.loaded.Plugins`.
 """
 
 from __future__ import annotations
 
 import inspect
-from collections.abc import Collection, Mapping
-from typing import TYPE_CHECKING, Any, Generic, TypeVar
+from collections.abc import Callable, Collection, Mapping
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar
+
+import attrs
 
 from gantrymq.commands.imported import ImportedCommand
 from gantrymq.config import Setting
 from gantrymq.errors import PluginConflict, PluginError
+from gantrymq.plugins.loaded import ALLOCATIONS_OF_CORE
 
 if TYPE_CHECKING:
     from gantrymq.remoting.serving import Handler
@@ -160,3 +166,43 @@ class SettingRegistry(Registry[str, Setting]):
     def collected(self) -> tuple[Setting, ...]:
         """Return the settings sorted by key."""
         return tuple(self.as_dict().values())
+
+
+@attrs.frozen
+class HookKind:
+    """A hook and the kind of objects that it registers."""
+
+    word: str  # the end of the hook's name, and the member of `Plugins`
+    registry: Callable[[str], Registry[Any, Any]]
+    title: str  # name of one object in messages
+
+    @property
+    def hook(self) -> str:
+        """The name of the hook."""
+        return f"gantry_register_{self.word}"
+
+
+def _factories(takes: str = "") -> Callable[[str], Registry[Any, Any]]:
+    return partial(FactoryRegistry, takes=takes)
+
+
+KINDS: Final = (  # in order of the hook calls
+    HookKind("config", SettingRegistry, "setting"),
+    HookKind("stores", _factories("StoreContext"), "store"),
+    HookKind("dispatchers", _factories("StoreContext"), "dispatcher"),
+    HookKind("filters", _factories(), "filter"),
+    HookKind("allocations", partial(FactoryRegistry, takes="dict", of_core=ALLOCATIONS_OF_CORE), "allocation"),
+    HookKind("transactions", _factories(), "transaction service"),
+    HookKind("interceptors", OrderedRegistry, "interceptor with order"),
+    HookKind("gates", NamedListRegistry, "gate"),
+    HookKind("authorizers", _factories("AuthorizerContext"), "authorizer"),
+    HookKind("handlers", HandlerRegistry, "handler for request code"),
+    HookKind("services", NamedListRegistry, "service"),
+    HookKind("name_servers", NamedRegistry, "name server"),
+    HookKind("commands", CommandRegistry, "command"),
+)
+
+
+def registries() -> dict[str, Registry[Any, Any]]:
+    """Return a new registry for each hook, by the hook's name."""
+    return {kind.hook: kind.registry(kind.title) for kind in KINDS}

@@ -21,7 +21,7 @@ from gantrymq.remoting.headers.clients import (
 )
 from gantrymq.remoting.responses import MAX_BODY_BYTES
 from gantrymq.world import Clock
-from gantrymq.world.time_slices import TimeSlices
+from gantrymq.world.clock import TimeSlices
 
 __all__ = ["ClientPushes", "check_command", "reply_command"]
 

@@ -28,7 +28,7 @@ from gantrymq.remoting.command import Command, encode, encode_head, response_to
 from gantrymq.remoting.frame import MAX_FRAME_BYTES, PREFIX
 from gantrymq.remoting.sends import SendCommand
 from gantrymq.world import Clock
-from gantrymq.world.time_slices import TimeSlices
+from gantrymq.world.clock import TimeSlices
 
 _QUERY_NAMES: Final = ("indexLastUpdateTimestamp", "indexLastUpdatePhyoffset")
 

@@ -6,6 +6,9 @@ synchronous. Slow ones (``datasync``, ``allocate``, ``remove`` of large files, `
 
 Files cannot be mapped: a read error under a mapping ends the process without a message, and a page fault on cold data
 stops the loop.
+
+A new name is durable once its parent folder was synced. A synced file is lost if the name of its folder is lost in a
+power failure (`make_durable_dirs`).
 """
 
 from __future__ import annotations
@@ -209,3 +212,22 @@ class Files(FileTree, FileLocks, Protocol):
 
     def watch(self, folder: Path) -> Volume | None:
         """Return the file system of *folder*, with failed writes detected from now on; None if unsupported."""
+
+
+def make_durable_dirs(files: FileTree, path: Path) -> None:
+    """Create the folder and its parents, and sync the names of the new ones.
+
+    Raises:
+        OSError: a folder cannot be created; FileExistsError if *path* is a file.
+    """
+    found = files.stat(path)
+    if found is not None and found.is_dir:
+        return
+    missing: list[Path] = []
+    above = path
+    while files.stat(above) is None:
+        missing.append(above)
+        above = above.parent
+    files.make_dirs(path)
+    for folder in reversed(missing):
+        files.sync_dir(folder.parent)

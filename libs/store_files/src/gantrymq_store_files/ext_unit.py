@@ -18,7 +18,7 @@ import struct
 from collections.abc import Iterable, Iterator
 
 from gantrymq.errors import FormatError
-from gantrymq.formats.ext_unit import MIN_UNIT_BYTES, ExtUnit
+from gantrymq.formats.dispatch_entry import MIN_UNIT_BYTES, ExtUnit
 from gantrymq_store_files.queue_entry import is_ext_address
 
 __all__ = [

@@ -6,7 +6,7 @@ import random
 
 import pytest
 
-from gantrymq.formats.config import ConsumerOffsetsFile, OffsetTextCache, offset_text_cache, pretty
+from gantrymq.formats.config import ConsumerOffsetsFile, OffsetTextCache, consumer_offsets, pretty
 from gantrymq.model.data_version import DataVersion
 
 VERSION = DataVersion(3, 0, 9)
@@ -43,8 +43,8 @@ def test_a_group_of_light_queues_changes_tables_with_its_offsets():
 
 def test_the_topics_of_groups_are_made_again_only_for_members_that_come_or_go(monkeypatch):
     made = []
-    make = offset_text_cache.topics_by_group
-    monkeypatch.setattr(offset_text_cache, "topics_by_group", lambda keys: (made.append(list(keys)), make(keys))[1])
+    make = consumer_offsets.topics_by_group
+    monkeypatch.setattr(consumer_offsets, "topics_by_group", lambda keys: (made.append(list(keys)), make(keys))[1])
     texts = OffsetTextCache()
     for gone, changed in (
         ((), {"T@G": {0: 1}, "U@G": {0: 1}}),

@@ -1,7 +1,7 @@
 import pytest
 
 from gantrymq.formats.config import pretty
-from gantrymq.formats.config.pretty import FormattedText, pretty_member
+from gantrymq.formats.config.manager_file import FormattedText, pretty_member
 from gantrymq.loose_json import loads
 
 SAMPLE = """{

@@ -15,8 +15,7 @@ from gantrymq.errors import GantryError
 from gantrymq.interfaces import Backlog, Bounds, GroupLag, MessageStore, QueueLag
 from gantrymq.model.names import DLQ_PREFIX, RETRY_PREFIX
 from gantrymq.model.queue import Queue
-from gantrymq.world.clock import Clock
-from gantrymq.world.time_slices import TimeSlices
+from gantrymq.world.clock import Clock, TimeSlices
 
 
 class GroupLags:

@@ -23,7 +23,7 @@ from gantrymq.formats.tags_code import tags_code
 from gantrymq.interfaces import QueueTargets, SendRequest, StoreMessage
 from gantrymq.model import names, sys_flag
 from gantrymq.model import properties as props
-from gantrymq.model.property_order import ordered_text
+from gantrymq.model.java import ordered_text
 from gantrymq.model.topic import TopicConfig
 
 

@@ -32,7 +32,7 @@ from gantrymq.model import names
 from gantrymq.model import properties as props
 from gantrymq.model.access import Action, group_resource
 from gantrymq.model.ids import offset_id
-from gantrymq.model.property_order import ordered_text
+from gantrymq.model.java import ordered_text
 from gantrymq.model.sys_flag import INNER_BATCH
 from gantrymq.model.topic import PERM_WRITE, TopicConfig
 from gantrymq.world import World

@@ -17,7 +17,7 @@ from typing import Final, NamedTuple
 
 from gantrymq.formats.tags_code import tags_code
 from gantrymq.model import properties as props
-from gantrymq.model.property_order import ordered_text
+from gantrymq.model.java import ordered_text
 
 KEPT = 2048  # distinct texts
 _GAP = "\x03gap\x03"

@@ -25,7 +25,7 @@ from gantrymq.loose_json import loads
 from gantrymq.model.role import Role
 from gantrymq.model.topic import TopicConfig
 from gantrymq.world import World
-from gantrymq.world.time_slices import TimeSlices
+from gantrymq.world.clock import TimeSlices
 
 __all__ = ["Snapshots"]
 

@@ -40,7 +40,7 @@ from gantrymq.formats.config import (
 )
 from gantrymq.interfaces import StateStore
 from gantrymq.world import Timer, World
-from gantrymq.world.time_slices import TimeSlices
+from gantrymq.world.clock import TimeSlices
 from gantrymq.world.workers import resolve_future
 
 log = logging.getLogger(__name__)

@@ -34,7 +34,7 @@ from gantrymq.remoting.headers.groups import (
 )
 from gantrymq.remoting.headers.topics import QueryTopicConsumeByWhoRequest, QueryTopicsByConsumerRequest
 from gantrymq.remoting.serving import serves
-from gantrymq.world.time_slices import TimeSlices
+from gantrymq.world.clock import TimeSlices
 
 
 def _changed_groups(asked: Command) -> Sequence[Requirement]:

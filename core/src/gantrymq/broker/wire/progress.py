@@ -31,7 +31,7 @@ from gantrymq.remoting.headers.groups import (
     QueryCorrectionOffsetRequest,
 )
 from gantrymq.remoting.serving import serves
-from gantrymq.world.time_slices import TimeSlices
+from gantrymq.world.clock import TimeSlices
 
 _NO_LONGER_THERE = (1 << 63) - 1  # Long.MAX_VALUE: the compared group has a lower offset than all others
 

@@ -24,7 +24,7 @@ from gantrymq.remoting.command import Command
 from gantrymq.remoting.connection import Connection
 from gantrymq.remoting.headers.clients import ResetOffsetRequest
 from gantrymq.remoting.serving import serves
-from gantrymq.world.time_slices import TimeSlices
+from gantrymq.world.clock import TimeSlices
 
 QUEUES_TOGETHER = 64  # queues to process without yielding
 

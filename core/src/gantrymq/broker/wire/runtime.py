@@ -23,7 +23,7 @@ from gantrymq.remoting.command import Command
 from gantrymq.remoting.connection import Connection
 from gantrymq.remoting.responses import MAX_ITEMS
 from gantrymq.remoting.serving import serves
-from gantrymq.world.time_slices import TimeSlices
+from gantrymq.world.clock import TimeSlices
 
 _POOLS = {"send": 10_000, "pull": 100_000, "litePull": 100_000, "query": 20_000, "ack": 100_000}  # capacities
 

@@ -32,7 +32,7 @@ from gantrymq.remoting.headers.topics import (
     GetTopicStatsInfoRequest,
 )
 from gantrymq.remoting.serving import serves
-from gantrymq.world.time_slices import TimeSlices
+from gantrymq.world.clock import TimeSlices
 
 log = logging.getLogger(__name__)
 

@@ -1,10 +1,18 @@
-"""The name server of this process, and the processes of several brokers behind it."""
+"""The name server of this process, and the processes of several brokers behind it.
+
+The program of a process is `gantrymq.cli.several.child`. It gets its work as one JSON document on standard input, so
+that secrets are not in the list of processes. The pipe stays open: its end tells the child that this process died. A
+child has a session of its own, because Ctrl-C on a terminal must reach this process only. It shares standard error.
+"""
 
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
+import sys
 import time
+from asyncio.subprocess import PIPE
 from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
@@ -12,17 +20,61 @@ from typing import Any, Final
 
 import attrs
 
+from gantrymq import strict_json
 from gantrymq.cli import LOADED_AT
-from gantrymq.cli.exposure import NAME_SERVER, exposure_notes
-from gantrymq.cli.server_settings import NameServerSettings
+from gantrymq.cli.server_settings import NAME_SERVER, NameServerSettings, exposure_notes
 from gantrymq.cli.serving import Servers, name_servers
 from gantrymq.cli.several.planned import PlannedBroker
-from gantrymq.cli.several.processes import launch
 from gantrymq.cli.several.supervision import Process, SupervisedBroker
 from gantrymq.errors import GantryError
 from gantrymq.world import World
 
-__all__ = ["SeveralBrokers"]
+_PROGRAM = "gantrymq.cli.several.child"
+
+
+class BrokerProcess:
+    """A process of `launch`."""
+
+    def __init__(self, process: asyncio.subprocess.Process) -> None:
+        self._process = process
+        self.pid = process.pid
+
+    async def answer(self) -> dict[str, Any] | None:
+        """Return the first line of its standard output; None if there is none."""
+        assert self._process.stdout is not None
+        line = await self._process.stdout.readline()
+        return strict_json.loads(line) if line.endswith(b"\n") else None  # a killed process may leave half a line
+
+    async def wait(self) -> int:
+        """Wait for the end."""
+        return await self._process.wait()
+
+    def terminate(self) -> None:
+        """Send SIGTERM, unless it has ended."""
+        with contextlib.suppress(ProcessLookupError):
+            self._process.terminate()
+
+    def kill(self) -> None:
+        """Send SIGKILL, unless it has ended."""
+        with contextlib.suppress(ProcessLookupError):
+            self._process.kill()
+
+
+async def launch(name: str, work: dict[str, Any]) -> BrokerProcess:
+    """Start the process of broker *name*, shown in the list of processes; *work*: see `child`.
+
+    Raises:
+        OSError: the system cannot start a process.
+    """
+    # -P: a module in the current folder must not replace one of ours.
+    program = (sys.executable, "-P", "-m", _PROGRAM, name)
+    process = await asyncio.create_subprocess_exec(*program, stdin=PIPE, stdout=PIPE, start_new_session=True)
+    assert process.stdin is not None
+    with contextlib.suppress(ConnectionError):  # the end of the process says more
+        process.stdin.write(strict_json.dumps(work) + b"\n")
+        await process.stdin.drain()
+    return BrokerProcess(process)
+
 
 log = logging.getLogger(__name__)
 

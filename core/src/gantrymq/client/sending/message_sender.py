@@ -29,7 +29,7 @@ from gantrymq.client.sending.send_window import SendWindow
 from gantrymq.errors import CallTimeout, ClientError, InvalidParameter
 from gantrymq.model.queue import MessageQueue
 from gantrymq.world import Clock, Workers
-from gantrymq.world.time_slices import TimeSlices
+from gantrymq.world.clock import TimeSlices
 
 __all__ = ["MessageSender", "Submission"]
 

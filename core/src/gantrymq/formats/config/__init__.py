@@ -8,12 +8,14 @@
 Unknown members written by other versions of RocketMQ are preserved.
 """
 
-from gantrymq.formats.config.consumer_offsets import CONSUMER_OFFSETS, LIGHT_CONSUMER_OFFSETS, ConsumerOffsetsFile
-from gantrymq.formats.config.groups import GROUPS, GroupsFile
-from gantrymq.formats.config.manager_file import RESERVE, backup_of, broken_of, load, save
-from gantrymq.formats.config.offset_text_cache import OffsetTextCache
-from gantrymq.formats.config.pretty import pretty
-from gantrymq.formats.config.topics import TOPICS, TopicsFile, read_topics_file
+from gantrymq.formats.config.consumer_offsets import (
+    CONSUMER_OFFSETS,
+    LIGHT_CONSUMER_OFFSETS,
+    ConsumerOffsetsFile,
+    OffsetTextCache,
+)
+from gantrymq.formats.config.manager_file import RESERVE, backup_of, broken_of, load, pretty, save
+from gantrymq.formats.config.tables import GROUPS, TOPICS, GroupsFile, TopicsFile, read_topics_file
 
 __all__ = [
     "CONSUMER_OFFSETS",

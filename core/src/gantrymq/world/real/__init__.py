@@ -15,8 +15,7 @@ from typing import Any
 from gantrymq.world import World
 from gantrymq.world.real.files import RealFiles
 from gantrymq.world.real.network import RealNetwork
-from gantrymq.world.real.processors import usable_processors, yield_processor
-from gantrymq.world.real.workers import RealWorkers
+from gantrymq.world.real.workers import RealWorkers, usable_processors, yield_processor
 
 __all__ = [
     "RealClock",
