@@ -5,7 +5,7 @@ import random
 import click
 import pytest
 
-from gantrymq.client.admin.offset_moves import OffsetMove, refuse_outside
+from gantrymq.client.admin.offsets import OffsetMove, refuse_outside
 from gantrymq.errors import InvalidParameter
 from gantrymq_admin.offset_targets import FIRST_TIME_MS, parse_target
 

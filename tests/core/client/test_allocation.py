@@ -2,7 +2,7 @@
 
 import pytest
 
-from gantrymq.client.group.allocation import allocation_strategy
+from gantrymq.client.group.settings import allocation_strategy
 from gantrymq.errors import PluginError
 from gantrymq.plugins import Plugins
 
@@ -17,7 +17,7 @@ class First:
 @pytest.fixture(autouse=True)
 def installed(monkeypatch):
     found = Plugins(allocations={"FIRST": First}, problems=("plugin bad does not import",))
-    monkeypatch.setattr("gantrymq.client.group.allocation.load_plugins", lambda **options: found)
+    monkeypatch.setattr("gantrymq.client.group.settings.load_plugins", lambda **options: found)
 
 
 def test_a_strategy_gets_its_settings_and_broken_plugins_are_told():

@@ -3,8 +3,7 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from gantrymq.client.message import Message
-from gantrymq.client.sending.compressor import Compressor
-from gantrymq.client.sending.encoded_message import compressed, prepare, prepare_batch
+from gantrymq.client.sending.encoded_message import Compressor, compressed, prepare, prepare_batch
 from gantrymq.errors import MessageIllegal
 from gantrymq.formats.batch_body import decode_batch
 from gantrymq.formats.compression import decompress

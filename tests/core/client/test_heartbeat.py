@@ -1,6 +1,6 @@
 import json
 
-from gantrymq.client.connection.heartbeat import ConsumerInfo, heartbeat_body
+from gantrymq.client.connection.registration import ConsumerInfo, heartbeat_body
 from gantrymq.model.subscription import Subscription
 
 

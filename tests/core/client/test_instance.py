@@ -6,8 +6,8 @@ import pytest
 from gantrymq.client import Client
 from gantrymq.client.calls.connection_config import ConnectionConfig
 from gantrymq.client.connection.base import Part
-from gantrymq.client.connection.heartbeat import ConsumerInfo
 from gantrymq.client.connection.instance import acquire_instance
+from gantrymq.client.connection.registration import ConsumerInfo
 from gantrymq.errors import ClientError, ConfigError
 from gantrymq.model.subscription import Subscription
 from gantrymq.remoting.codes import RequestCode

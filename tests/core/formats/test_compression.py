@@ -5,7 +5,7 @@ import zlib
 
 import pytest
 
-from gantrymq.client.sending.compressor import Compressor
+from gantrymq.client.sending.encoded_message import Compressor
 from gantrymq.errors import ClientError, ConfigError, FormatError
 from gantrymq.formats import compression
 from gantrymq.formats.compression import (

@@ -1,7 +1,7 @@
 import pytest
 
 from gantrymq.client.calls.decoding import decode_messages
-from gantrymq.client.idempotency.identity import MessageIdentity, identity_of
+from gantrymq.client.idempotency.records import MessageIdentity, identity_of
 from gantrymq.errors import InvalidParameter
 from gantrymq.formats.batch_body import BatchEntry, encode_batch
 

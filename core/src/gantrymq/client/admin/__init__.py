@@ -48,7 +48,7 @@ from gantrymq.client.admin.errors import (
     RequestNotServed,
 )
 from gantrymq.client.admin.messages import FOREVER_MS, KeyPage, MessageCalls
-from gantrymq.client.admin.offset_moves import OffsetMove, OffsetReset, OffsetTarget
+from gantrymq.client.admin.offsets import OffsetMove, OffsetReset, OffsetTarget
 from gantrymq.client.admin.progress import QueueProgress, QueueTimes
 from gantrymq.client.admin.replication import (
     BrokerEpochs,

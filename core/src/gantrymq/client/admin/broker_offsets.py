@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from typing import Final, Protocol
 
 from gantrymq.client.admin.connections import GroupClients
-from gantrymq.client.admin.offset_moves import EARLIEST, LATEST, OffsetMove, OffsetTarget
+from gantrymq.client.admin.offsets import EARLIEST, LATEST, OffsetMove, OffsetTarget
 from gantrymq.client.admin.requests import each
 from gantrymq.errors import InvalidParameter
 from gantrymq.model.group import GroupConfig

@@ -14,8 +14,7 @@ from gantrymq.client.admin.configuration import ConfigurationCalls
 from gantrymq.client.admin.connections import ConnectionCalls
 from gantrymq.client.admin.errors import NothingCommitted, PartialReset, QueueUnknown
 from gantrymq.client.admin.groups import GroupCalls
-from gantrymq.client.admin.offset_moves import OffsetMove, OffsetReset, OffsetTarget, refuse_outside
-from gantrymq.client.admin.offsets import OffsetCalls
+from gantrymq.client.admin.offsets import OffsetCalls, OffsetMove, OffsetReset, OffsetTarget, refuse_outside
 from gantrymq.client.admin.progress import ProgressCalls
 from gantrymq.client.admin.topics import TopicCalls
 from gantrymq.errors import ClientError, GroupNotExist

@@ -9,27 +9,78 @@
 A broker forgets its clients when it stops, and a client when its connection closes. So nothing is pulled over a new
 connection before its heartbeat is answered, and listeners are notified of lost and new connections.
 
+With a heartbeat a client describes itself:
+
+    {"clientID":"10.0.0.1@1234#99","consumerDataSet":[{"consumeFromWhere":"..","consumeType":"CONSUME_ACTIVELY",
+     "groupName":"CG","messageModel":"CLUSTERING","subscriptionDataSet":[..],"unitMode":false}],
+     "heartbeatFingerprint":0,"producerDataSet":[{"groupName":"PG"}],"withoutSub":false}
+
 Source: apache/rocketmq client/.../impl/factory/MQClientInstance.java (sendHeartbeatToAllBrokerWithLock,
-unregisterClient), client/.../impl/MQClientAPIImpl.java (ChannelEventListener, onChannelActive).
+unregisterClient, prepareHeartbeatData), client/.../impl/MQClientAPIImpl.java (ChannelEventListener, onChannelActive),
+remoting/.../protocol/heartbeat/HeartbeatData.java.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Iterable, Sequence
 from typing import Any, Final, Protocol
+
+import attrs
 
 from gantrymq.client.calls.outages import Outages
 from gantrymq.client.calls.rpc import CALL_TIMEOUT_S, RpcClient
-from gantrymq.client.connection.heartbeat import ConsumerInfo, heartbeat_body
 from gantrymq.client.routing.route_cache import RouteCache
 from gantrymq.errors import BrokerRefused, ClientError, GantryError
+from gantrymq.loose_json import dumps
+from gantrymq.model.subscription import Subscription
 from gantrymq.remoting.client import RemotingClient
 from gantrymq.remoting.codes import RequestCode
 from gantrymq.remoting.headers.clients import HeartBeatRequest, UnregisterClientRequest
 from gantrymq.world import Clock
 
-__all__ = ["BrokerListener", "Registration"]
+
+@attrs.frozen
+class ConsumerInfo:
+    """One consumer group of a client. Strings are names of constants in RocketMQ's enumerations."""
+
+    group: str
+    consume_type: str  # CONSUME_ACTIVELY for a pull consumer, CONSUME_PASSIVELY for a push consumer
+    message_model: str  # CLUSTERING or BROADCASTING
+    consume_from: str  # CONSUME_FROM_LAST_OFFSET, ...
+    subscriptions: Callable[[], Sequence[Subscription]]  # evaluated for each heartbeat
+    unit_mode: bool = False
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the JSON members that RocketMQ writes."""
+        return {
+            "consumeFromWhere": self.consume_from,
+            "consumeType": self.consume_type,
+            "groupName": self.group,
+            "messageModel": self.message_model,
+            "subscriptionDataSet": [subscription.to_json() for subscription in self.subscriptions()],
+            "unitMode": self.unit_mode,
+        }
+
+
+def heartbeat_body(client_id: str, producers: Iterable[str], consumers: Iterable[ConsumerInfo]) -> bytes:
+    """Return the body of request 34.
+
+    Args:
+        client_id: id of this client.
+        producers: names of its producer groups.
+        consumers: its consumer groups.
+    """
+    return dumps(
+        {
+            "clientID": client_id,
+            "consumerDataSet": [consumer.to_json() for consumer in consumers],
+            "heartbeatFingerprint": 0,
+            "producerDataSet": [{"groupName": group} for group in producers],
+            "withoutSub": False,
+        }
+    )
+
 
 HEARTBEAT_S: Final = 30.0  # ClientConfig.heartbeatBrokerInterval; brokers drop a client after 120 s
 RECONNECT_S: Final = 0.5

@@ -14,9 +14,8 @@ import attrs
 
 from gantrymq.client.calls.decoding import decode_messages
 from gantrymq.client.calls.rpc import reply_header
-from gantrymq.client.group.consume_stats import ConsumeStats
 from gantrymq.client.group.membership import GroupMember
-from gantrymq.client.group.process_queue import ProcessQueue
+from gantrymq.client.group.process_queue import ConsumeStats, ProcessQueue
 from gantrymq.client.group.rebalancer import Rebalancer
 from gantrymq.errors import ClientError, GantryError, RequestRefused
 from gantrymq.loose_json import ObjectKey, dumps, loads

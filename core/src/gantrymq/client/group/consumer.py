@@ -24,11 +24,10 @@ from gantrymq.client.argument_types import check_number, check_seconds
 from gantrymq.client.calls.connection_config import settings_of
 from gantrymq.client.connection.base import Part
 from gantrymq.client.connection.instance import ClientInstance
-from gantrymq.client.group.allocation import allocation_strategy
 from gantrymq.client.group.consumer_run import ConsumerRun
 from gantrymq.client.group.handlers import Handler, run_handler
 from gantrymq.client.group.membership import join_group, subscription_of, subscriptions_of
-from gantrymq.client.group.settings import ConsumerSettings
+from gantrymq.client.group.settings import ConsumerSettings, allocation_strategy
 from gantrymq.client.group.streams import BatchIterator, Chunks, MessageIterator
 from gantrymq.client.message import ReceivedMessage
 from gantrymq.client.tracing.hooks import ConsumeOutcome

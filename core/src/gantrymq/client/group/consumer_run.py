@@ -14,10 +14,9 @@ from typing import Any
 from gantrymq.client.calls.rpc import within
 from gantrymq.client.connection.instance import ClientInstance
 from gantrymq.client.group.broker_callbacks import BrokerCallbacks, DirectConsumption
-from gantrymq.client.group.consume_stats import ConsumeStats
 from gantrymq.client.group.in_flight import InFlight
 from gantrymq.client.group.membership import GroupMember
-from gantrymq.client.group.process_queue import ProcessQueue
+from gantrymq.client.group.process_queue import ConsumeStats, ProcessQueue
 from gantrymq.client.group.pulling import QueuePuller
 from gantrymq.client.group.queue_locks import RENEW_S, QueueLocks
 from gantrymq.client.group.rebalancer import Rebalancer

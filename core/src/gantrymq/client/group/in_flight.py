@@ -11,10 +11,9 @@ from collections.abc import Container, Sequence
 from typing import Final
 
 from gantrymq.client.group.broker_callbacks import DirectConsumption
-from gantrymq.client.group.consume_stats import ConsumeStats
 from gantrymq.client.group.delivery_queue import Delivery
 from gantrymq.client.group.membership import GroupMember
-from gantrymq.client.group.process_queue import ProcessQueue
+from gantrymq.client.group.process_queue import ConsumeStats, ProcessQueue
 from gantrymq.client.group.redelivery import Redelivery
 from gantrymq.client.group.unacked_messages import UnackedMessages
 from gantrymq.client.message import ReceivedMessage

@@ -31,10 +31,9 @@ from gantrymq.client.argument_types import check_kind, check_mapping, check_numb
 from gantrymq.client.calls.connection_config import settings_of
 from gantrymq.client.connection.base import Part
 from gantrymq.client.connection.instance import ClientInstance
-from gantrymq.client.group.allocation import allocation_strategy
 from gantrymq.client.group.lite_pull_run import LitePullRun
 from gantrymq.client.group.membership import join_group, subscription_of, subscriptions_of
-from gantrymq.client.group.settings import LitePullSettings
+from gantrymq.client.group.settings import LitePullSettings, allocation_strategy
 from gantrymq.client.message import ReceivedMessage
 from gantrymq.client.tracing.instrumentation import Instrumentation
 from gantrymq.client.user_functions import check_function

@@ -8,8 +8,8 @@ import attrs
 
 from gantrymq.client.argument_types import check_text, shown
 from gantrymq.client.calls.decoding import parse_tags
-from gantrymq.client.connection.heartbeat import ConsumerInfo
 from gantrymq.client.connection.instance import ClientInstance
+from gantrymq.client.connection.registration import ConsumerInfo
 from gantrymq.client.group.delivery_queue import DeliveryQueue
 from gantrymq.client.group.offset_store import OffsetStore, create_offset_store
 from gantrymq.client.group.process_queue import ProcessQueue

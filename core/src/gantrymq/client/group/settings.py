@@ -1,4 +1,4 @@
-"""Settings of consumers of a group, with RocketMQ's defaults and bounds.
+"""Settings of consumers of a group, with RocketMQ's defaults and bounds, and the installed allocation strategies.
 
 Source: apache/rocketmq client/.../consumer/DefaultMQPushConsumer.java,
 client/.../impl/consumer/DefaultMQPushConsumerImpl.java (checkConfig).
@@ -13,10 +13,13 @@ import attrs
 from attrs.validators import optional
 
 from gantrymq.client.argument_types import check_mapping, check_text, number_from
+from gantrymq.client.errors import client_errors
 from gantrymq.client.tracing.instrumentation import InstrumentationOptions
 from gantrymq.errors import InvalidParameter
+from gantrymq.interfaces import AllocationStrategy
 from gantrymq.model.queue import MessageQueue
 from gantrymq.model.subscription import ALL, TAG
+from gantrymq.plugins import load_plugins
 
 ConsumeFrom = Literal["last", "first"] | int  # or ms since 1970
 RebalanceListener = Callable[[tuple[MessageQueue, ...], tuple[MessageQueue, ...]], object]
@@ -174,3 +177,22 @@ class LitePullOptions(ConsumerOptions, total=False):
     """Options of `Client.lite_pull`, except those for order and failed messages."""
 
     auto_commit: bool
+
+
+def allocation_strategy(name: str, settings: dict[str, str], tell: Callable[[str], object]) -> AllocationStrategy:
+    """Return the strategy *name*, built with its *settings*.
+
+    Args:
+        name: as registered by plugins, such as "AVG".
+        settings: the strategy's own settings.
+        tell: called with a sentence for each broken plugin.
+
+    Raises:
+        PluginAbsent: no plugin provides it; the message lists the available strategies or the package to install.
+        OptionUnusable: the strategy rejects its settings.
+    """
+    with client_errors():
+        loaded = load_plugins(strict=False, only_hooks=("gantry_register_allocations",))
+        for problem in loaded.problems:
+            tell(problem)
+        return loaded.allocation(name)(settings)

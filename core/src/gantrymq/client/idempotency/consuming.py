@@ -28,8 +28,17 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequen
 from contextlib import asynccontextmanager
 from typing import Any, Final
 
-from gantrymq.client.idempotency.identity import MAX_KEY_CHARS, KeyOf, MessageIdentity, alias_prefix, identity_of
-from gantrymq.client.idempotency.records import PRUNE_BATCH, AsyncRecords, ConsumedRecord, Records
+from gantrymq.client.idempotency.records import (
+    MAX_KEY_CHARS,
+    PRUNE_BATCH,
+    AsyncRecords,
+    ConsumedRecord,
+    KeyOf,
+    MessageIdentity,
+    Records,
+    alias_prefix,
+    identity_of,
+)
 from gantrymq.client.message import ReceivedMessage
 from gantrymq.client.user_functions import (
     await_result,

@@ -23,17 +23,15 @@ from gantrymq.client.connection.base import Part
 from gantrymq.client.connection.instance import ClientInstance
 from gantrymq.client.connection.request_reply import request_and_wait
 from gantrymq.client.message import Message, ReceivedMessage
-from gantrymq.client.producing.recall import recall
 from gantrymq.client.producing.send_modes import SendModes
 from gantrymq.client.sending import validation
-from gantrymq.client.sending.compressor import Compressor
-from gantrymq.client.sending.encoded_message import in_batches
+from gantrymq.client.sending.encoded_message import Compressor, in_batches
 from gantrymq.client.sending.message_sender import MessageSender
 from gantrymq.client.sending.producer_settings import SEND_TIMEOUT_S, Batching, ProducerSettings
 from gantrymq.client.sending.results import SendResult
 from gantrymq.client.sending.retries import RETRY_CODES
 from gantrymq.client.sending.selectors import Balancing, Destination, Selector
-from gantrymq.client.sending.send_requests import SendIdentity
+from gantrymq.client.sending.send_requests import SendIdentity, recall
 from gantrymq.client.tracing.hook_calls import SendHookCaller
 from gantrymq.client.tracing.instrumentation import Instrumentation, InstrumentationOptions
 from gantrymq.client.user_functions import notify

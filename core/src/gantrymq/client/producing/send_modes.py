@@ -15,8 +15,7 @@ from gantrymq.client.argument_types import check_seconds
 from gantrymq.client.connection.instance import ClientInstance
 from gantrymq.client.message import Message
 from gantrymq.client.producing.auto_batching import BatchAccumulator, BatchKey
-from gantrymq.client.sending.compressor import Compressor
-from gantrymq.client.sending.encoded_message import EncodedMessage, prepare, prepare_batch
+from gantrymq.client.sending.encoded_message import Compressor, EncodedMessage, prepare, prepare_batch
 from gantrymq.client.sending.message_sender import MessageSender, Submission
 from gantrymq.client.sending.producer_settings import ProducerSettings
 from gantrymq.client.sending.results import SendResult

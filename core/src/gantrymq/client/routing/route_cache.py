@@ -4,6 +4,8 @@ Each request goes to one name server (see `nameservers`); while that is silent, 
 application waits for tries every server once, so that one dead server does not fail it; the refresh every 30 s tries
 one server and leaves the rest to the next round.
 
+Errors and warnings about a topic without a route name an existing topic with a similar name.
+
 Sources: apache/rocketmq client/.../impl/factory/MQClientInstance.java (updateTopicRouteInfoFromNameServer,
 findBrokerAddressInPublish, findBrokerAddressInSubscribe), client/.../impl/producer/DefaultMQProducerImpl.java
 (tryToFindTopicPublishInfo).
@@ -14,16 +16,17 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable
-from typing import TypeVar
+from typing import Final, TypeVar
 
 from gantrymq.client.calls.outages import UNREACHABLE, Outages
 from gantrymq.client.calls.rpc import CALL_TIMEOUT_S, RpcClient, refused
 from gantrymq.client.errors import NameServerClosed, NoNameServer, NotANameServer
 from gantrymq.client.routing.nameservers import NameServerList
 from gantrymq.client.routing.routes import BrokerAddresses, TopicRoute, parse_route
-from gantrymq.client.routing.similar_topics import SimilarTopics
 from gantrymq.errors import ClientError, ConnectFailed, ConnectionLost, GantryError, HandshakeFailed, NoRoute
+from gantrymq.loose_json import loads
 from gantrymq.model import names
+from gantrymq.model.names import DLQ_PREFIX, RETRY_PREFIX, similar_name
 from gantrymq.model.queue import MessageQueue
 from gantrymq.remoting.codes import RequestCode, ResponseCode
 from gantrymq.remoting.command import Command
@@ -31,7 +34,52 @@ from gantrymq.remoting.headers.base import Header
 from gantrymq.remoting.headers.nameserver import GetRouteinfoByTopicRequest
 from gantrymq.world import Clock
 
-__all__ = ["RouteCache"]
+AGAIN_S: Final = 600.0  # between two requests for the same topic
+TIMEOUT_S: Final = 3.0
+_MOST: Final = 100  # remembered topics
+
+Names = Callable[[str], str]
+
+
+class SimilarTopics:
+    """Asks a name server for its topics, once for each missing topic in `AGAIN_S`."""
+
+    def __init__(
+        self,
+        request_any: Callable[[RequestCode, None, float], Awaitable[tuple[Command, str]]],
+        clock: Clock,
+        wrap: Names,
+        unwrap: Names,
+    ) -> None:
+        """*wrap* adds the namespace to a name, *unwrap* removes it."""
+        self._request_any, self._clock, self._wrap, self._unwrap = request_any, clock, wrap, unwrap
+        self._hints: dict[str, tuple[float, str]] = {}  # by topic, with the time of the request
+
+    async def hint(self, topic: str) -> str:
+        """Return `` (did you mean ...?)`` for a missing topic, or an empty text."""
+        now = self._clock.monotonic()
+        if not isinstance(topic, str) or topic.startswith((RETRY_PREFIX, DLQ_PREFIX)):
+            return ""
+        at, hint = self._hints.get(topic, (-AGAIN_S, ""))
+        if now - at >= AGAIN_S:
+            if len(self._hints) >= _MOST:
+                self._hints.clear()
+            self._hints[topic] = now, ""  # concurrent calls do not ask as well
+            hint = await self._asked(topic)
+            self._hints[topic] = now, hint
+        return hint
+
+    async def _asked(self, topic: str) -> str:
+        try:
+            reply, _ = await self._request_any(RequestCode.GET_ALL_TOPIC_LIST_FROM_NAMESERVER, None, TIMEOUT_S)
+            names = (
+                [str(each) for each in loads(reply.payload)["topicList"]] if reply.code == ResponseCode.SUCCESS else []
+            )
+        except (GantryError, KeyError, TypeError, ValueError):
+            return ""  # not allowed, or no answer: the error itself is the same
+        found = similar_name(self._wrap(topic), (each for each in names if not each.startswith("%")))
+        return f" (did you mean {self._unwrap(found)}?)" if found else ""
+
 
 logger = logging.getLogger(__name__)
 

@@ -1,25 +1,77 @@
 """Messages encoded for sending: unique id, properties, compression, batches. No I/O.
 
 The envelope of a batch has the property WAIT; brokers add the envelope's properties to every message. The envelope of
-an inner batch (see `batch_queues`) also has its own UNIQ_KEY and the tag and keys of its messages, by which the record
-is found.
+an inner batch (see `selection.BatchQueueCache`) also has its own UNIQ_KEY and the tag and keys of its messages, by
+which the record is found.
 
-Sources: apache/rocketmq client/.../impl/producer/DefaultMQProducerImpl.java (sendKernelImpl), DefaultMQProducer.java
-(batch).
+Sources: apache/rocketmq client/.../impl/producer/DefaultMQProducerImpl.java (sendKernelImpl,
+tryToCompressMessage), DefaultMQProducer.java (batch).
 """
 
 from __future__ import annotations
 
+import zlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
 
 import attrs
 
+from gantrymq.client.errors import OptionUnusable
 from gantrymq.client.message import Message
-from gantrymq.client.sending.compressor import Compressor
-from gantrymq.errors import MessageIllegal
+from gantrymq.errors import ClientError, MessageIllegal
 from gantrymq.formats.batch_body import MIN_ENTRY_BYTES, BatchEntry, encode_batch
+from gantrymq.formats.compression import import_package
 from gantrymq.model import properties as property_text
-from gantrymq.model.sys_flag import TRANSACTION_PREPARED
+from gantrymq.model.sys_flag import (
+    COMPRESSED,
+    COMPRESSION_LZ4,
+    COMPRESSION_ZLIB,
+    COMPRESSION_ZSTD,
+    TRANSACTION_PREPARED,
+)
+
+_FLAGS = {"zlib": COMPRESSION_ZLIB, "lz4": COMPRESSION_LZ4, "zstd": COMPRESSION_ZSTD}
+
+
+class Compressor:
+    """Compresses in one format, at one level."""
+
+    def __init__(self, kind: str = "zlib", level: int = 5) -> None:
+        """Load the package of the format.
+
+        Args:
+            kind: zlib, which every client reads, lz4 or zstd.
+            level: 0 (fastest) to 9 (smallest), as in Java; ignored for LZ4.
+
+        Raises:
+            OptionUnusable: unknown kind or level, or the package is not installed.
+        """
+        if not isinstance(kind, str) or kind not in _FLAGS:
+            raise OptionUnusable(f"compression {kind!r} is unknown; known are {', '.join(_FLAGS)}")
+        if not isinstance(level, int) or not 0 <= level <= 9:
+            raise OptionUnusable(f"compression level {level} is invalid; levels are 0 to 9")
+        self.flags = COMPRESSED | _FLAGS[kind]  # for sysFlag
+        self._pack = _packer(kind, level)
+
+    def pack(self, body: bytes) -> tuple[bytes, int]:
+        """Return the body to send and its sysFlag bits: compressed, or unchanged with 0 if compression does not shorten
+        it.
+        """
+        packed = self._pack(body)
+        return (packed, self.flags) if len(packed) < len(body) else (body, 0)
+
+
+def _packer(kind: str, level: int) -> Callable[[bytes], bytes]:
+    if kind == "zlib":
+        return lambda body: zlib.compress(body, level)
+    try:
+        if kind == "lz4":
+            lz4 = import_package("lz4.frame", "lz4", "LZ4")
+            return lambda body: bytes(lz4.compress(body))
+        zstandard = import_package("zstandard", "zstandard", "Zstandard")
+    except ClientError as problem:
+        raise OptionUnusable(f"compression {kind}: {problem}") from None
+    return lambda body: bytes(zstandard.ZstdCompressor(level=level).compress(body))  # not thread-safe, so one per call
+
 
 _MOST_KEYS_BYTES = property_text.MAX_BYTES // 2  # of an inner batch; leaves room for properties that brokers add
 _ENTRY_BYTES = (

@@ -15,14 +15,12 @@ from typing import Final
 import attrs
 
 from gantrymq.client.connection.instance import ClientInstance
-from gantrymq.client.sending.batch_queues import BatchQueueCache
-from gantrymq.client.sending.compressor import Compressor
-from gantrymq.client.sending.encoded_message import EncodedMessage, compressed
+from gantrymq.client.sending.encoded_message import Compressor, EncodedMessage, compressed
 from gantrymq.client.sending.latency_faults import FaultDetector, LatencyFaults
 from gantrymq.client.sending.producer_settings import SEND_TIMEOUT_S, ProducerSettings
 from gantrymq.client.sending.results import SendFailed, SendResult, read_send_reply
 from gantrymq.client.sending.retries import FAILURES, LEAST_LEFT_S, RetryPolicy, SendRetries
-from gantrymq.client.sending.selection import QueueSelection
+from gantrymq.client.sending.selection import BatchQueueCache, QueueSelection
 from gantrymq.client.sending.selectors import Balancing
 from gantrymq.client.sending.send_requests import SendIdentity, send_request
 from gantrymq.client.sending.send_window import SendWindow

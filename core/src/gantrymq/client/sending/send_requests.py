@@ -1,4 +1,4 @@
-"""Send requests, with headers written from templates. No I/O.
+"""Requests of producers: sends, with headers written from templates, and recalls of timed messages.
 
 A single message is sent as request 310, a batch as 320, the reply to a request as 325. Sends of one producer to one
 queue usually differ in three header values only, so the rest is encoded once for all of them:
@@ -8,21 +8,41 @@ queue usually differ in three header values only, so the rest is encoded once fo
 Once code reads the fields of such a request, as the hooks of `rpc_hooks` and the binary format do, it becomes an
 ordinary command that is encoded from its fields.
 
-Source: apache/rocketmq remoting/.../protocol/header/SendMessageRequestHeaderV2.java.
+A recall is one request to the broker named in the handle:
+
+    handle = URL-safe Base64 of "v1 <topic> <broker> <time> <unique id>"
+
+Source: apache/rocketmq remoting/.../protocol/header/SendMessageRequestHeaderV2.java,
+common/.../producer/RecallMessageHandle.java, client/.../impl/MQClientAPIImpl.java
+(recallMessage).
 """
 
 from __future__ import annotations
 
+import base64
+import binascii
 import re
 from functools import lru_cache
 from typing import Final, NamedTuple
 
 from gantrymq import speedups
+from gantrymq.client.argument_types import check_text
+from gantrymq.client.calls.rpc import CALL_TIMEOUT_S, refused
+from gantrymq.client.connection.instance import ClientInstance
 from gantrymq.client.sending.encoded_message import EncodedMessage
+from gantrymq.errors import InvalidParameter
 from gantrymq.model import names
 from gantrymq.model import properties as property_text
 from gantrymq.model.queue import MessageQueue
-from gantrymq.remoting.codes import CURRENT_VERSION, FLAG_ONEWAY, SERIALIZE_JSON, LanguageCode, RequestCode
+from gantrymq.remoting import command
+from gantrymq.remoting.codes import (
+    CURRENT_VERSION,
+    FLAG_ONEWAY,
+    SERIALIZE_JSON,
+    LanguageCode,
+    RequestCode,
+    ResponseCode,
+)
 from gantrymq.remoting.command import Command, json_text
 from gantrymq.remoting.headers.send import SendMessageRequest, send_fields
 
@@ -186,3 +206,29 @@ def _template(
 
 def _count(text: str) -> int | None:
     return int(text) if text.isdecimal() else None
+
+
+_VERSION: Final = "v1"
+_PARTS: Final = 5
+
+
+async def recall(instance: ClientInstance, group: str, topic: str, handle: str) -> str:
+    """Recall a timed message, see `gantrymq.client.Producer.recall`."""
+    broker_name = _broker_of(handle)
+    address = await instance.routes.find_broker(topic, broker_name)
+    fields = {"producerGroup": group, "topic": topic, "recallHandle": handle, "bname": broker_name}
+    reply = await instance.rpc.send(address, command.request(RequestCode.RECALL_MESSAGE, fields), CALL_TIMEOUT_S)
+    if reply.code != ResponseCode.SUCCESS:
+        raise refused(reply, address)
+    return (reply.ext or {}).get("msgId", "")
+
+
+def _broker_of(handle: str) -> str:
+    check_text("handle", handle)
+    try:
+        parts = base64.urlsafe_b64decode(handle).decode().split(" ")
+    except (binascii.Error, ValueError):
+        parts = []
+    if len(parts) < _PARTS or parts[0] != _VERSION:
+        raise InvalidParameter(f"{handle!r} is not a recall handle; a timed send returns one")
+    return parts[2]

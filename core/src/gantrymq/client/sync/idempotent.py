@@ -18,8 +18,7 @@ from typing import Any
 
 from gantrymq.client.idempotency.consuming import CACHE_SIZE, KEEP_S
 from gantrymq.client.idempotency.consuming import Idempotent as AsyncIdempotent
-from gantrymq.client.idempotency.identity import KeyOf
-from gantrymq.client.idempotency.records import Records
+from gantrymq.client.idempotency.records import KeyOf, Records
 from gantrymq.client.idempotency.threads import CallerThreadRecords, run_without_loop
 from gantrymq.client.message import ReceivedMessage
 from gantrymq.client.user_functions import check_function, require_plain

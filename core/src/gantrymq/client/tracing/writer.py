@@ -19,8 +19,7 @@ from typing import TYPE_CHECKING, Final
 
 from gantrymq.client.calls.rpc import within
 from gantrymq.client.message import Message
-from gantrymq.client.sending.compressor import Compressor
-from gantrymq.client.sending.encoded_message import prepare
+from gantrymq.client.sending.encoded_message import Compressor, prepare
 from gantrymq.client.sending.message_sender import MessageSender, Submission
 from gantrymq.client.sending.producer_settings import ProducerSettings
 from gantrymq.client.sending.retries import RetryPolicy
