@@ -20,10 +20,10 @@ def _needs_a_store(request):
 @pytest.fixture
 def unchanged(monkeypatch):
     """A page that is refreshed within the test is the same: its view does not get too old, and no minute begins."""
-    from gantrymq_console.web import refreshes
+    from gantrymq_console.web import console
 
-    monkeypatch.setattr(refreshes, "AGE_S", 600.0)
-    monkeypatch.setattr(refreshes, "MINUTE_MS", 2**62)
+    monkeypatch.setattr(console, "AGE_S", 600.0)
+    monkeypatch.setattr(console, "MINUTE_MS", 2**62)
 
 
 @pytest.fixture

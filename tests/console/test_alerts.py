@@ -15,14 +15,13 @@ from gantrymq.errors import ConfigError
 from gantrymq.world.real import real_world
 from gantrymq_admin.asking import Missing
 from gantrymq_console import alerting
-from gantrymq_console.alerting import Alerting
+from gantrymq_console.alerting import GIVEN_UP_S, Alerting, Webhook, checked_address
 from gantrymq_console.data.attention import Alerts, Attention, Problem, Thresholds
 from gantrymq_console.data.brokers import BrokerState, Overview
 from gantrymq_console.data.cluster import Aged
 from gantrymq_console.data.groups import GroupRow
 from gantrymq_console.data.nameservers import NameServers, NameServerState
 from gantrymq_console.web.values import Long
-from gantrymq_console.web.webhook import GIVEN_UP_S, Webhook, checked_address
 from gantrymq_testing.simulated import simulate
 
 WELL = Attention((), Overview(()), NameServers(()), (), (), 0, None, None, ())

@@ -35,7 +35,7 @@ FIELDS = {"topic": "Orders", "group": "billing", "key": "brokerName", "id": "0" 
 
 def addresses(visitor, broker):
     """The addresses of all pages, with a name for each field."""
-    return [each.path.format(**FIELDS, broker=broker) for part in visitor.console.parts for each in part.pages]
+    return [each.path.format(**FIELDS, broker=broker) for part in visitor.console.sections for each in part.pages]
 
 
 def at_once(visitor, paths):

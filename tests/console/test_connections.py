@@ -19,8 +19,7 @@ from gantrymq.errors import ConfigError
 from gantrymq.remoting.certificates import RECHECK_S
 from gantrymq.world.real import real_world
 from gantrymq_console.access.exposure import https_certificates
-from gantrymq_console.web.connections import Limits
-from gantrymq_console.web.http_server import HttpServer, limits_alone, limits_in_broker
+from gantrymq_console.web.http_server import HttpServer, Limits, limits_alone, limits_in_broker
 
 LIMITS = Limits(connections=5)
 

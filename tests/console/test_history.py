@@ -13,7 +13,7 @@ from gantrymq.errors import CallTimeout
 from gantrymq_admin.asking import Asking
 from gantrymq_console.data import topics as topics_data
 from gantrymq_console.data.history import EVERY_S, KEPT, KINDS, SERIES_BYTES, Series
-from gantrymq_console.web.sparkline import sparkline
+from gantrymq_console.web.render import sparkline
 
 
 def test_values_are_kept_for_an_hour_in_order():

@@ -16,7 +16,7 @@ from gantrymq_console.data import nameservers as nameservers_data
 from gantrymq_console.data.attention import Attention, Problem
 from gantrymq_console.data.brokers import CopyRow, Overview
 from gantrymq_console.data.nameservers import NameServers, NameServerState
-from gantrymq_console.web import answers
+from gantrymq_console.web import responses
 from gantrymq_console.web.texts import LANGUAGES, texts_of
 
 
@@ -269,8 +269,8 @@ def test_it_is_complete_in_chinese(gantrymq_broker):
 def test_a_refresh_is_rendered_once_for_all_visitors_of_a_role(gantrymq_broker, unchanged, monkeypatch):
     with Visitor(gantrymq_broker, Role.VIEWER) as visitor:
         rendered = []
-        real = answers.render
-        monkeypatch.setattr(answers, "render", lambda *given, **more: rendered.append(1) or real(*given, **more))
+        real = responses.render
+        monkeypatch.setattr(responses, "render", lambda *given, **more: rendered.append(1) or real(*given, **more))
         first = visitor.request("GET", "/?part=live")
         visitor.cookies.clear()
         again = visitor.request("GET", "/?part=live")

@@ -16,7 +16,7 @@ from console_visitor import BASE, Page, Visitor
 from gantrymq.client import Message, TransactionState
 from gantrymq_console.access.exposure import Exposure, networks_of
 from gantrymq_console.access.users import Role, User
-from gantrymq_console.parts import PARTS
+from gantrymq_console.running import SECTIONS
 from gantrymq_testing.running_broker import RunningBroker
 
 pytest.importorskip("gantrymq_storage_memory")
@@ -25,9 +25,9 @@ MARKUP = "\"'><script>alert(1)</script><img src=x onerror=alert(2)>{{7*7}}${7*7}
 BIDI = "\u202eevil\u2066\x1b[31m\u200b"
 SECRET = "BODY-MARKER-4711"
 TOPIC, GROUP = "Hostile_Topic%1", "Hostile-Group%1"
-PAGES = [page for part in PARTS for page in part.pages]
-DOWNLOADS = [each for part in PARTS for each in part.downloads]
-ACTIONS = [action for part in PARTS for action in part.actions]
+PAGES = [page for section in SECTIONS for page in section.pages]
+DOWNLOADS = [each for section in SECTIONS for each in section.downloads]
+ACTIONS = [action for section in SECTIONS for action in section.actions]
 HOSTILE_QUERY = "&".join(f"{name}={quote(MARKUP)}" for name in ("q", "filter", "id", "key", "text", "topic"))
 QUERIES = ("", "?part=live", f"?topic={quote(TOPIC)}&text={SECRET[:6]}", f"?{HOSTILE_QUERY}")
 

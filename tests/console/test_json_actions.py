@@ -6,9 +6,9 @@ import re
 
 import pytest
 
-from gantrymq_console.parts import PARTS
+from gantrymq_console.running import SECTIONS
 
-ACTIONS = [action for part in PARTS for action in part.actions]
+ACTIONS = [action for section in SECTIONS for action in section.actions]
 
 
 def post(visitor, path, body):

@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from gantrymq_console.parts import PARTS
+from gantrymq_console.running import SECTIONS
 
 PREVIEWS = {
     "/new/topic": ("/new/topic", {"topic": "Other", "read_queues": "1"}),
@@ -66,7 +66,7 @@ def test_cancel_leads_back_to_the_page_with_the_form(filled, path):
 
 
 def test_every_action_with_a_preview_is_tried():
-    known = {each.path for part in PARTS for each in part.actions if each.preview is not None}
+    known = {each.path for section in SECTIONS for each in section.actions if each.preview is not None}
     assert known == PREVIEWS.keys() | NOT_TRIED
 
 

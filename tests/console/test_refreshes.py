@@ -12,7 +12,7 @@ from polling import wait_until
 
 from gantrymq.errors import ClientError
 from gantrymq_console.access.users import Role, User
-from gantrymq_console.web import answers, refreshes
+from gantrymq_console.web import console, responses
 
 
 class Changing:
@@ -57,8 +57,8 @@ def live(visitor, path="/topics/Orders", **headers):
 
 def test_visitors_of_a_page_share_one_view_and_its_html(visitor, asked, unchanged, monkeypatch):
     rendered = []
-    real = answers.render
-    monkeypatch.setattr(answers, "render", lambda *args, **more: rendered.append(args[0]) or real(*args, **more))
+    real = responses.render
+    monkeypatch.setattr(responses, "render", lambda *args, **more: rendered.append(args[0]) or real(*args, **more))
     first = live(visitor)
     assert [live(visitor).text for _ in range(5)] == [first.text] * 5
     assert len(asked) == 1 and len(rendered) == 1
@@ -67,17 +67,17 @@ def test_visitors_of_a_page_share_one_view_and_its_html(visitor, asked, unchange
 
 
 def test_a_view_is_kept_for_a_short_time_only(visitor, asked, monkeypatch):
-    monkeypatch.setattr(refreshes, "AGE_S", 0.0)
-    monkeypatch.setattr(refreshes, "LATE_S", 0.0)
+    monkeypatch.setattr(console, "AGE_S", 0.0)
+    monkeypatch.setattr(console, "LATE_S", 0.0)
     live(visitor)
     visitor.running.send("Orders", b"1")
     assert ">1<" in live(visitor).text and len(asked) == 2
 
 
 def test_an_old_view_is_shown_while_a_new_one_takes_long(visitor, monkeypatch):
-    monkeypatch.setattr(refreshes, "AGE_S", 0.0)
-    monkeypatch.setattr(refreshes, "LATE_S", 600.0)
-    monkeypatch.setattr(refreshes, "MINUTE_MS", 2**62)
+    monkeypatch.setattr(console, "AGE_S", 0.0)
+    monkeypatch.setattr(console, "LATE_S", 600.0)
+    monkeypatch.setattr(console, "MINUTE_MS", 2**62)
     free = asyncio.Event()
     first = live(visitor)
     real = visitor.cluster.admin.topic_stats
@@ -93,7 +93,7 @@ def test_an_old_view_is_shown_while_a_new_one_takes_long(visitor, monkeypatch):
     free.set()
     wait_until(lambda: ">1<" in live(visitor).text, "the new view")
     monkeypatch.setattr(visitor.cluster.admin, "topic_stats", real)
-    monkeypatch.setattr(refreshes, "LATE_S", 0.0)
+    monkeypatch.setattr(console, "LATE_S", 0.0)
     visitor.running.send("Orders", b"2")
     assert ">2<" in live(visitor).text
 
@@ -102,10 +102,10 @@ def test_an_answer_that_is_too_old_or_failed_is_not_shown_any_more(visitor):
     cluster = visitor.cluster
 
     async def run():
-        free, answers = asyncio.Event(), iter([1, 2, ClientError("no"), 3])
+        free, responses = asyncio.Event(), iter([1, 2, ClientError("no"), 3])
 
         async def make():
-            found = next(answers)
+            found = next(responses)
             if found != 1:
                 await free.wait()
             if isinstance(found, Exception):
@@ -201,14 +201,14 @@ def test_another_role_or_zone_gets_its_own_page(visitor, page, path):
 
 
 def test_what_is_kept_is_bounded(visitor, asked):
-    for number in range(refreshes.MOST_KEPT + 5):
+    for number in range(console.MOST_KEPT + 5):
         live(visitor, f"/topics/Orders?start={number}")
     kept = visitor.console.refreshes
-    assert len(kept._views) == len(kept._texts) == len(kept._tags) == refreshes.MOST_KEPT
-    assert len([key for key in visitor.cluster._shared if key[0] == "view"]) == refreshes.MOST_KEPT
+    assert len(kept._views) == len(kept._texts) == len(kept._tags) == console.MOST_KEPT
+    assert len([key for key in visitor.cluster._shared if key[0] == "view"]) == console.MOST_KEPT
 
 
 def test_pages_of_jobs_and_pages_without_refreshes_are_not_shared(visitor):
-    shared = {each.path for part in visitor.console.parts for each in part.pages if each.shared}
+    shared = {each.path for part in visitor.console.sections for each in part.pages if each.shared}
     assert {"/", "/topics", "/groups/{group}"} <= shared
     assert not [path for path in shared if path.endswith("{job}") or path.startswith(("/account", "/messages"))]

@@ -11,11 +11,12 @@ import httpx
 
 from gantrymq.client import Client
 from gantrymq_console.access.audit import MemoryAudit
+from gantrymq_console.access.exposure import Exposure
 from gantrymq_console.access.users import Everyone, Role, User
 from gantrymq_console.data.cluster import Cluster
-from gantrymq_console.parts import PARTS
+from gantrymq_console.running import SECTIONS
 from gantrymq_console.web.app import App
-from gantrymq_console.web.console import Console, Exposure
+from gantrymq_console.web.console import Console
 
 BASE = "http://127.0.0.1:8088"
 VOID = {"area", "base", "br", "col", "hr", "img", "input", "link", "meta", "source", "wbr"}
@@ -143,7 +144,7 @@ class Visitor:
             await self.client.start()
             self.cluster = Cluster(self.client, world)
             self.console = Console(
-                self.cluster, world, self.identities, self.audit, self._exposure, PARTS, self.running.namesrv
+                self.cluster, world, self.identities, self.audit, self._exposure, SECTIONS, self.running.namesrv
             )
             self.app = App(self.console)
 

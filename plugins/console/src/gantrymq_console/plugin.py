@@ -5,8 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from gantrymq.plugin import hookimpl
-from gantrymq_console.service import ConsoleService
-from gantrymq_console.settings import SCHEMA
+from gantrymq_console.service import SCHEMA, ConsoleService
 
 if TYPE_CHECKING:
     from gantrymq.plugin.interfaces import CommandRegistry, ConfigRegistry, ServiceRegistry

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+from importlib import import_module
+from pkgutil import iter_modules
 from typing import Final
 
 from gantrymq.client import Client
@@ -10,23 +12,26 @@ from gantrymq.plugin.interfaces import BrokerEnvironment
 from gantrymq.plugin.model import format_address
 from gantrymq.plugin.network import Certificates
 from gantrymq.plugin.world import Lock, World
+from gantrymq_console import pages
 from gantrymq_console.access.audit import Audit, FileAudit, lock_state
-from gantrymq_console.access.exposure import entrance_of_broker
+from gantrymq_console.access.exposure import Exposure, entrance_of_broker
 from gantrymq_console.access.users import Identities
-from gantrymq_console.alerting import Alerting
+from gantrymq_console.alerting import Alerting, Webhook
 from gantrymq_console.data.attention import Thresholds
 from gantrymq_console.data.cluster import Cluster
-from gantrymq_console.parts import PARTS
 from gantrymq_console.web.app import App
-from gantrymq_console.web.console import Console, Exposure
+from gantrymq_console.web.console import Console
 from gantrymq_console.web.http_server import HttpServer, limits_alone, limits_in_broker
+from gantrymq_console.web.pages import Section
 from gantrymq_console.web.render import compile_all
-from gantrymq_console.web.webhook import Webhook
 
-__all__ = ["RunningConsole", "for_broker"]
+_MODULES: Final = [import_module(f"{pages.__name__}.{each.name}") for each in iter_modules(pages.__path__)]
+SECTIONS: Final[tuple[Section, ...]] = tuple(each.SECTION for each in _MODULES if hasattr(each, "SECTION"))
+"""``SECTION`` of every module of `gantrymq_console.pages` that has one."""
 
-ANY_ADDRESSES: Final = ("0.0.0.0", "::")
-STATE_FOLDER: Final = "console"  # in the store's folder: users and audit log
+
+_ANY_ADDRESSES: Final = ("0.0.0.0", "::")
+_STATE_FOLDER: Final = "console"  # in the store's folder: users and audit log
 
 
 class RunningConsole:
@@ -50,7 +55,7 @@ class RunningConsole:
         self._world = world
         self._client = Client(namesrv, world=world)
         self._cluster = Cluster(self._client, world)
-        self.console = Console(self._cluster, world, identities, audit, exposure, PARTS, namesrv, in_broker)
+        self.console = Console(self._cluster, world, identities, audit, exposure, SECTIONS, namesrv, in_broker)
         descriptors = world.descriptors()
         limits = limits_in_broker(descriptors) if in_broker else limits_alone(descriptors, exposure.is_proxy)
         self._server = HttpServer(App(self.console), world, certificates, limits)
@@ -78,7 +83,7 @@ class RunningConsole:
         if self._alerting is not None:
             self._alerting.start()
         name, port = bound
-        if name in ANY_ADDRESSES:
+        if name in _ANY_ADDRESSES:
             name = min(self.console.exposure.hosts, default="localhost")
         return f"{self._scheme}://{format_address(name, port)}/"
 
@@ -105,7 +110,7 @@ def for_broker(broker: BrokerEnvironment, host: str) -> RunningConsole:
     Raises:
         ConfigError: others reach *host*, and there is no user, or no certificate; another console uses the folder.
     """
-    state = broker.root / STATE_FOLDER
+    state = broker.root / _STATE_FOLDER
     way_in = entrance_of_broker(broker, host, state)
     lock = lock_state(broker.world.files, state)
     namesrv = broker.settings.text("namesrvAddr")

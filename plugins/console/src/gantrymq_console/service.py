@@ -8,17 +8,25 @@ from __future__ import annotations
 
 import errno
 from importlib import import_module
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from gantrymq.errors import ConfigError
 from gantrymq.plugin.interfaces import BrokerEnvironment
 from gantrymq.plugin.model import Role, parse_address
-from gantrymq_console.settings import LISTEN
+from gantrymq.plugin.settings import Setting
 
 if TYPE_CHECKING:
     from gantrymq_console.running import RunningConsole
+_LISTEN: Final = "consoleListen"
 
-__all__ = ["ConsoleService"]
+SCHEMA: Final = (
+    Setting.text(
+        _LISTEN,
+        "",
+        "Address and port of the web console in the broker's process, such as 127.0.0.1:8088; empty: none. "
+        "`gantrymq console` runs it in a process of its own.",
+    ),
+)
 
 
 class ConsoleService:
@@ -38,24 +46,24 @@ class ConsoleService:
         Raises:
             ConfigError: the setting cannot be used, or the port is in use.
         """
-        listen = broker.settings.text(LISTEN).strip()
+        listen = broker.settings.text(_LISTEN).strip()
         if not listen:
             return
         try:
             host, port = parse_address(listen)
         except ValueError as problem:
-            raise ConfigError(f"{broker.settings.source(LISTEN)}: {LISTEN}: {problem}") from None
+            raise ConfigError(f"{broker.settings.source(_LISTEN)}: {_LISTEN}: {problem}") from None
         running = await broker.world.workers.run(import_module, "gantrymq_console.running")
         try:
             self._running = running.for_broker(broker, host)
         except ConfigError as problem:
-            raise ConfigError(f"{LISTEN}={listen}: {problem}") from problem
+            raise ConfigError(f"{_LISTEN}={listen}: {problem}") from problem
         try:
             self.url = await self._running.start(host, port)
         except OSError as problem:
             taken = problem.errno == errno.EADDRINUSE
             reason = "is taken by another process; choose another one" if taken else f"fails: {problem.strerror}"
-            raise ConfigError(f"{LISTEN}={listen} {reason}") from problem
+            raise ConfigError(f"{_LISTEN}={listen} {reason}") from problem
 
     async def stop(self) -> None:
         """Close the port. Idempotent."""

@@ -20,12 +20,10 @@ from gantrymq.plugin.world import World
 from gantrymq_console.access.sessions import Attempts, Sessions, network_of
 from gantrymq_console.access.users import NAME, TOKEN_PREFIX, Role, User, Users
 
-__all__ = ["Accounts", "LogInFailed", "ProxyUsers"]
-
-LINK_USER: Final = "local"
-LINK_VERSION: Final = "link"
-NEW_LINK_S: Final = 60.0  # time between two new links
-MOST_PASSWORD_CHARS: Final = 1024
+_LINK_USER: Final = "local"
+_LINK_VERSION: Final = "link"
+_NEW_LINK_S: Final = 60.0  # time between two new links
+_MOST_PASSWORD_CHARS: Final = 1024
 
 
 class LogInFailed(Exception):
@@ -119,14 +117,14 @@ class Accounts:
 
     def offer_code(self) -> None:
         """Announce a new code if the last one was used, at most once a minute."""
-        if self._announce is not None and not self._code and self._clock.monotonic() - self._code_s >= NEW_LINK_S:
+        if self._announce is not None and not self._code and self._clock.monotonic() - self._code_s >= _NEW_LINK_S:
             self._announce(self.new_code())
 
     async def log_in(self, request: Request, name: str, password: str) -> str:
         """Begin a session, and return the user's name. Raises LogInFailed, TooBusy."""
         keys = (f"address {network_of(request.scope['gantrymq.address'])}", f"name {name[:64]}")
         self._start(*keys)
-        fits = NAME.fullmatch(name) and len(password) <= MOST_PASSWORD_CHARS
+        fits = NAME.fullmatch(name) and len(password) <= _MOST_PASSWORD_CHARS
         known = await self._users.verified(name if fits else "", password if fits else "")
         account = await self._users.account(name) if known and fits else None
         if account is None:
@@ -143,8 +141,8 @@ class Accounts:
             raise LogInFailed
         self._attempts.succeeded(key)
         self._code = ""
-        self._begin(request, LINK_USER, LINK_VERSION)
-        return LINK_USER
+        self._begin(request, _LINK_USER, _LINK_VERSION)
+        return _LINK_USER
 
     def _start(self, *keys: str) -> None:
         wait_s = self._attempts.start(*keys)
@@ -160,8 +158,8 @@ class Accounts:
         found = self.sessions.find(session_id)
         if found is None:
             return None
-        if found.version == LINK_VERSION and self._announce is not None:
-            return User(LINK_USER, Role.ADMIN, _key(session_id))
+        if found.version == _LINK_VERSION and self._announce is not None:
+            return User(_LINK_USER, Role.ADMIN, _key(session_id))
         account = await self._users.account(found.name)
         if account is None or account[1] != found.version:
             self.sessions.end(session_id)

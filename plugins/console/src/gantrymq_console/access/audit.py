@@ -2,6 +2,10 @@
 
 A change is written before it is attempted and again with its result. If the first line cannot be written, the change is
 refused.
+
+On disk it is ``audit.log`` and older files ``audit.log.1`` to ``audit.log.9``, each of up to 10 MiB: one line of JSON
+for each entry, synced before `FileAudit.write` returns. After a failed write, and if another program removed or changed
+the file, it is opened again; an incomplete last line is ended first, and readers skip lines that are not JSON.
 """
 
 from __future__ import annotations
@@ -17,6 +21,14 @@ import attrs
 
 from gantrymq.errors import ConfigError
 from gantrymq.plugin.world import File, Files, Lock, World, make_durable_dirs
+
+_NAME: Final = "audit.log"
+_LOCK: Final = "console.lock"
+FILE_BYTES: Final = 10 * 1024 * 1024
+_FILES: Final = 10
+_REQUEST_ID: Final = re.compile(rb'"request_id": "([^"]*)"')
+_ATTEMPT: Final = b'"result": ""}'  # end of the line that was written before a change
+_PLAIN: Final = re.compile(r'[^"\\\x00-\x1f]*')  # texts that JSON does not escape
 
 
 class AuditUnwritable(Exception):
@@ -84,20 +96,11 @@ class MemoryAudit:
             yield entry.line()
 
 
-NAME: Final = "audit.log"
-LOCK: Final = "console.lock"
-FILE_BYTES: Final = 10 * 1024 * 1024
-FILES: Final = 10
-REQUEST_ID: Final = re.compile(rb'"request_id": "([^"]*)"')
-ATTEMPT: Final = b'"result": ""}'  # end of the line that was written before a change
-PLAIN: Final = re.compile(r'[^"\\\x00-\x1f]*')  # texts that JSON does not escape
-
-
 def lock_state(files: Files, folder: Path) -> Lock:
     """Lock the folder for one console: two would overwrite each other's audit log. Raises ConfigError."""
     try:
         files.make_dirs(folder)
-        lock = files.lock(folder / LOCK, b"")
+        lock = files.lock(folder / _LOCK, b"")
     except OSError as problem:
         raise ConfigError(f"{folder}: {problem.strerror or problem}; choose another folder with --state") from problem
     if lock is None:
@@ -111,7 +114,7 @@ class FileAudit:
     def __init__(self, world: World, folder: Path, file_bytes: int = FILE_BYTES) -> None:
         self._files = world.files
         self._workers = world.workers
-        self._path = folder / NAME
+        self._path = folder / _NAME
         self._file_bytes = file_bytes
         self._writing = asyncio.Lock()
         self._file: File | None = None
@@ -134,7 +137,7 @@ class FileAudit:
 
     async def lines(self) -> AsyncIterator[bytes]:
         """Return the content of all files, the oldest first."""
-        for place in reversed(range(FILES)):
+        for place in reversed(range(_FILES)):
             path = self._nth(place)
             if self._files.stat(path) is not None:
                 yield await self._workers.run(self._files.read, path)
@@ -167,7 +170,7 @@ class FileAudit:
 
     def _rotate(self) -> None:
         self._close()
-        for place in reversed(range(FILES - 1)):
+        for place in reversed(range(_FILES - 1)):
             if self._files.stat(self._nth(place)) is not None:
                 self._files.rename(self._nth(place), self._nth(place + 1))
 
@@ -177,18 +180,18 @@ class FileAudit:
             file.close()
 
     def _nth(self, place: int) -> Path:
-        return self._path.with_name(f"{NAME}.{place}") if place else self._path
+        return self._path.with_name(f"{_NAME}.{place}") if place else self._path
 
     def _find(self, text: str, start: int, count: int) -> tuple[list[Entry], int]:
         found, total = list[Entry](), 0
         ended: set[bytes] = set()  # requests whose result was seen
         # Lines are compared as bytes first, of which only letters of ASCII have a lower case.
-        wanted = text.lower().encode() if text.isascii() and PLAIN.fullmatch(text) else b""
+        wanted = text.lower().encode() if text.isascii() and _PLAIN.fullmatch(text) else b""
         for line in self._newest_first():
             if wanted not in line.lower():
                 continue
-            match = REQUEST_ID.search(line)
-            if match is None or (line.endswith(ATTEMPT) and match[1] in ended):
+            match = _REQUEST_ID.search(line)
+            if match is None or (line.endswith(_ATTEMPT) and match[1] in ended):
                 continue
             shown = start <= total < start + count
             entry = _entry(line) if text or shown else None
@@ -202,7 +205,7 @@ class FileAudit:
         return found, total
 
     def _newest_first(self) -> Iterator[bytes]:
-        for place in range(FILES):
+        for place in range(_FILES):
             if self._files.stat(self._nth(place)) is not None:
                 yield from reversed(self._files.read(self._nth(place)).splitlines())
 

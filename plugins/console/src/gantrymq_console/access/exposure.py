@@ -2,6 +2,8 @@
 
 On a loopback address a console needs a log-in or ``--no-login``. Visitors from elsewhere, directly or through a proxy,
 need users and encryption: TLS of the console, or a trusted proxy that serves HTTPS.
+
+Identities, exposure and certificates come from options, or from a broker's settings.
 """
 
 from __future__ import annotations
@@ -24,6 +26,7 @@ from gantrymq_console.access.passwords import Checker
 from gantrymq_console.access.users import Everyone, FileUsers, Identities, Role
 
 Networks: TypeAlias = "tuple[ipaddress.IPv4Network | ipaddress.IPv6Network, ...]"
+KEY_PASSWORD: Final = "GANTRYMQ_CONSOLE_TLS_KEY_PASSWORD"
 
 
 @attrs.frozen
@@ -136,9 +139,6 @@ def check(
         )
     own = frozenset() if is_loopback(host) or host in ("", "0.0.0.0", "::") else frozenset({host.lower()})
     return Exposure(names | own, secure=tls or bool(proxies), proxies=proxies)
-
-
-KEY_PASSWORD: Final = "GANTRYMQ_CONSOLE_TLS_KEY_PASSWORD"
 
 
 @attrs.frozen

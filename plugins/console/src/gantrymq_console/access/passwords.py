@@ -13,13 +13,11 @@ from typing import Final
 
 from gantrymq.plugin.world import Workers
 
-__all__ = ["Checker", "TooBusy", "digest_of", "is_digest"]
-
-COST: Final = 2**15
-BLOCK: Final = 8
-PARALLEL: Final = 1
-MOST_BYTES: Final = 128 * 1024 * 1024
-AT_ONCE: Final = 2  # checks that run at the same time
+_COST: Final = 2**15
+_BLOCK: Final = 8
+_PARALLEL: Final = 1
+_MOST_BYTES: Final = 128 * 1024 * 1024
+_AT_ONCE: Final = 2  # checks that run at the same time
 MOST_WAITING: Final = 30
 
 
@@ -27,10 +25,10 @@ class TooBusy(Exception):
     """Too many passwords are being checked."""
 
 
-def digest_of(password: str, cost: int = COST) -> str:
+def digest_of(password: str, cost: int = _COST) -> str:
     """Return the digest of *password* with a new salt."""
     salt = secrets.token_bytes(16)
-    return _digest(salt, cost, _scrypt(password, salt, cost, BLOCK, PARALLEL))
+    return _digest(salt, cost, _scrypt(password, salt, cost, _BLOCK, _PARALLEL))
 
 
 def is_digest(text: str) -> bool:
@@ -45,9 +43,9 @@ def is_digest(text: str) -> bool:
 class Checker:
     """Checks passwords in worker threads, a few at a time. An absent digest takes as long as a wrong password."""
 
-    def __init__(self, workers: Workers, cost: int = COST) -> None:
+    def __init__(self, workers: Workers, cost: int = _COST) -> None:
         self._workers = workers
-        self._turn = asyncio.Semaphore(AT_ONCE)
+        self._turn = asyncio.Semaphore(_AT_ONCE)
         self._waiting = 0
         self._absent = _digest(secrets.token_bytes(16), cost, secrets.token_bytes(32))
 
@@ -65,7 +63,7 @@ class Checker:
 
 
 def _digest(salt: bytes, cost: int, result: bytes) -> str:
-    return f"scrypt:{cost}:{BLOCK}:{PARALLEL}:{salt.hex()}:{result.hex()}"
+    return f"scrypt:{cost}:{_BLOCK}:{_PARALLEL}:{salt.hex()}:{result.hex()}"
 
 
 def _matches(password: str, digest: str) -> bool:
@@ -82,4 +80,4 @@ def _parts(digest: str) -> tuple[int, int, int, bytes, bytes]:
 
 def _scrypt(password: str, salt: bytes, cost: int, block: int, parallel: int) -> bytes:
     secret = password.encode("utf-8", "surrogatepass")
-    return hashlib.scrypt(secret, salt=salt, n=cost, r=block, p=parallel, maxmem=MOST_BYTES, dklen=32)
+    return hashlib.scrypt(secret, salt=salt, n=cost, r=block, p=parallel, maxmem=_MOST_BYTES, dklen=32)

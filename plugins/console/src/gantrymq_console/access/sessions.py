@@ -1,4 +1,4 @@
-"""Sessions of visitors who have logged in, in memory: they end with the console."""
+"""Sessions of visitors who have logged in, in memory, and limits on failed log-ins and on requests of one session."""
 
 from __future__ import annotations
 
@@ -16,6 +16,11 @@ LONGEST_S: Final = 12 * 3600.0
 IDLE_S: Final = 3600.0
 MOST: Final = 5000
 MOST_OF_ONE: Final = 100  # of one user; a further log-in ends the oldest one
+_MOST_KEYS: Final = 10_000
+_FAILURES: Final = 5
+_WINDOW_S: Final = 60.0
+RATE_S: Final = 20.0  # requests a second
+BURST: Final = 40
 
 
 @attrs.define
@@ -98,13 +103,6 @@ def _key(session_id: str) -> bytes:
     return hashlib.sha256(session_id.encode("utf-8", "surrogatepass")).digest()
 
 
-MOST_KEYS: Final = 10_000
-FAILURES: Final = 5
-WINDOW_S: Final = 60.0
-RATE_S: Final = 20.0  # requests a second
-BURST: Final = 40
-
-
 class Attempts:
     """Failed log-ins of the last minute by address and by name.
 
@@ -123,7 +121,7 @@ class Attempts:
             for key in keys:
                 self._times.setdefault(key, []).append(now_s)
                 self._times.move_to_end(key)
-            while len(self._times) > MOST_KEYS:
+            while len(self._times) > _MOST_KEYS:
                 self._times.popitem(last=False)
         return wait_s
 
@@ -140,8 +138,8 @@ class Attempts:
         times = self._times.get(key)
         if times is None:
             return 0.0
-        times[:] = [each for each in times if now_s - each < WINDOW_S]
-        return WINDOW_S - (now_s - times[-FAILURES]) if len(times) >= FAILURES else 0.0
+        times[:] = [each for each in times if now_s - each < _WINDOW_S]
+        return _WINDOW_S - (now_s - times[-_FAILURES]) if len(times) >= _FAILURES else 0.0
 
 
 @attrs.define
@@ -163,7 +161,7 @@ class Rates:
         bucket = self._buckets.get(key)
         if bucket is None:
             bucket = self._buckets[key] = _Bucket(BURST, now_s)
-            if len(self._buckets) > MOST_KEYS:
+            if len(self._buckets) > _MOST_KEYS:
                 self._buckets.popitem(last=False)
         self._buckets.move_to_end(key)
         bucket.left = min(BURST, bucket.left + (now_s - bucket.at_s) * RATE_S)

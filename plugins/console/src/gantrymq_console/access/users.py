@@ -1,4 +1,14 @@
-"""Users, their roles, and the interfaces by which the console learns who a visitor is."""
+"""Users, their roles, and the interfaces by which the console learns who a visitor is.
+
+The file of users and API tokens is ``users.json`` in the console's folder::
+
+    {"version": 1,
+     "users":  {"ann": {"role": "admin", "password": "scrypt:..."}},
+     "tokens": {"backup": {"role": "viewer", "digest": "<SHA-256 of the token>", "until_ms": 1790000000000}}}
+
+A user without a password can only be named by a trusted proxy. Commands replace the file; a running console reads it
+again when it has changed, so a removed user, a new role or a new password counts from the next request.
+"""
 
 from __future__ import annotations
 
@@ -18,6 +28,14 @@ from gantrymq.errors import ConfigError
 from gantrymq.plugin.settings import HIDDEN
 from gantrymq.plugin.world import FileReader, FileTree, World
 from gantrymq_console.access.passwords import Checker, is_digest
+
+_SECRET: Final = re.compile(
+    r"password|passwd|passphrase|secret|access_?key|token|credential|private_?key", re.IGNORECASE
+)
+_FILE: Final = "users.json"
+TOKEN_PREFIX: Final = "gmqc_"
+NAME: Final = re.compile(r"[A-Za-z0-9_.@-]{1,64}")
+_RECHECK_S: Final = 1.0  # a change of the file is noticed within this time
 
 
 class Role(enum.IntEnum):
@@ -124,14 +142,9 @@ def _by_program(request: Request) -> bool:
     return bool(request.scope.get("gantrymq.api")) and kind == "application/json" and is_bare
 
 
-SECRET: Final = re.compile(
-    r"password|passwd|passphrase|secret|access_?key|token|credential|private_?key", re.IGNORECASE
-)
-
-
 def is_secret(key: str) -> bool:
     """Return whether the setting *key* holds a secret, judged by its name."""
-    return SECRET.search(key) is not None
+    return _SECRET.search(key) is not None
 
 
 def mask(key: str, value: str) -> str:
@@ -140,11 +153,6 @@ def mask(key: str, value: str) -> str:
 
 
 log = logging.getLogger(__name__)
-
-FILE: Final = "users.json"
-TOKEN_PREFIX: Final = "gmqc_"
-NAME: Final = re.compile(r"[A-Za-z0-9_.@-]{1,64}")
-RECHECK_S: Final = 1.0  # a change of the file is noticed within this time
 
 
 @attrs.frozen
@@ -185,7 +193,7 @@ def check_name(name: str) -> str:
 
 def read_users(files: FileReader, folder: Path) -> UserTable:
     """Return the table in *folder*, empty if there is no file. Raises ConfigError: it cannot be used."""
-    path = folder / FILE
+    path = folder / _FILE
     try:
         given = json.loads(files.read(path))
         if given["version"] != 1:
@@ -216,9 +224,9 @@ def write_users(files: FileTree, folder: Path, table: UserTable) -> None:
     }
     try:
         files.make_dirs(folder)
-        files.replace(folder / FILE, json.dumps(document, indent=1).encode() + b"\n")
+        files.replace(folder / _FILE, json.dumps(document, indent=1).encode() + b"\n")
     except OSError as problem:
-        raise ConfigError(f"{folder / FILE}: {problem.strerror or problem}") from problem
+        raise ConfigError(f"{folder / _FILE}: {problem.strerror or problem}") from problem
 
 
 def token_digest(token: str) -> str:
@@ -242,7 +250,7 @@ class FileUsers:
     def table(self) -> UserTable:
         """The content of the file now. While the file is unusable, no user is known."""
         now_s = self._world.clock.monotonic()
-        if now_s - self._checked_s >= RECHECK_S:
+        if now_s - self._checked_s >= _RECHECK_S:
             self._checked_s = now_s
             state = self._stat()
             if state != self._state:
@@ -276,7 +284,7 @@ class FileUsers:
         self._tokens = {each.digest: name for name, each in table.tokens.items()}
 
     def _stat(self) -> Any:
-        return self._world.files.stat(self._folder / FILE)
+        return self._world.files.stat(self._folder / _FILE)
 
 
 def _user(given: Any) -> StoredUser:

@@ -25,9 +25,7 @@ from gantrymq.plugin.model import parse_address
 from gantrymq.plugin.real_world import raise_descriptor_limit, real_world
 from gantrymq_console.commands.users import ROLES, state_folder, state_option, token, user
 
-__all__ = ["console"]
-
-LINK_ENDS = (
+_LINK_ENDS = (
     "each link logs in once, as administrator; for names and passwords instead, run `gantrymq console user add NAME "
     "--role admin` (with the same --state) and start the console again: it prints no link then"
 )
@@ -129,9 +127,9 @@ console.add_command(token)
 async def _serve(namesrv: str, given: dict[str, Any], output: str) -> None:
     from gantrymq_console.access.audit import FileAudit, lock_state
     from gantrymq_console.access.exposure import EntranceOptions, entrance
+    from gantrymq_console.alerting import Webhook
     from gantrymq_console.data.attention import Thresholds
     from gantrymq_console.running import RunningConsole
-    from gantrymq_console.web.webhook import Webhook
 
     webhook = given.pop("webhook")
     thresholds = Thresholds(*(given.pop(f"webhook_{each}") for each in ("late", "dead_letters", "disk")))
@@ -165,7 +163,7 @@ async def _serve(namesrv: str, given: dict[str, Any], output: str) -> None:
             say(f"console: {address}")
             if code:
                 announce(code)
-                say(LINK_ENDS)
+                say(_LINK_ENDS)
         await stopped.wait()
     finally:
         await running.stop()

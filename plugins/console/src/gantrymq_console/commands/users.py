@@ -30,6 +30,16 @@ from gantrymq_console.access.users import (
     write_users,
 )
 
+ROLES = [each.word for each in Role]
+PASSWORD = "GANTRYMQ_CONSOLE_PASSWORD"
+_LEAST_CHARS = 8
+_MOST_CHARS = 1024
+_FIRST = (
+    "this is the first user with a password: restart the console. It prints no link for logging in any more, and one "
+    "in a broker no longer lets everyone on the machine in; everyone needs a user"
+)
+_DAY_MS = 86_400_000
+
 
 def state_option(command: Command) -> Command:
     """Add ``--state``; the command receives ``state``, for `state_folder`. It may also come before a subcommand."""
@@ -93,15 +103,6 @@ class Table:
         self.content = content
 
 
-ROLES = [each.word for each in Role]
-PASSWORD = "GANTRYMQ_CONSOLE_PASSWORD"
-LEAST_CHARS = 8
-MOST_CHARS = 1024
-FIRST = (
-    "this is the first user with a password: restart the console. It prints no link for logging in any more, and one "
-    "in a broker no longer lets everyone on the machine in; everyone needs a user"
-)
-
 role_option = click.option(
     "--role",
     required=True,
@@ -141,7 +142,7 @@ def add_user(name: str, role: str, no_password: bool, state: str | None) -> None
         first = _first_password(table.before, table.content)
     say(f"user {name}: {role}" + (", with the password as before" if known is not None and known.password else ""))
     if first:
-        say(FIRST)
+        say(_FIRST)
 
 
 @user.command("password")
@@ -158,7 +159,7 @@ def set_password(name: str, state: str | None) -> None:
         first = _first_password(table.before, table.content)
     say(f"user {name}: new password")
     if first:
-        say(FIRST)
+        say(_FIRST)
 
 
 @user.command("remove")
@@ -206,12 +207,9 @@ def _password() -> str:
         given = click.prompt("Password", hide_input=True, confirmation_prompt=True)
     elif given is None:
         given = sys.stdin.readline().rstrip("\r\n")
-    if not LEAST_CHARS <= len(given) <= MOST_CHARS:
-        raise ConfigError(f"the password has {len(given)} characters; it needs {LEAST_CHARS} to {MOST_CHARS}")
+    if not _LEAST_CHARS <= len(given) <= _MOST_CHARS:
+        raise ConfigError(f"the password has {len(given)} characters; it needs {_LEAST_CHARS} to {_MOST_CHARS}")
     return given
-
-
-DAY_MS = 86_400_000
 
 
 @click.group(cls=CommandGroup)
@@ -234,7 +232,7 @@ def add_token(name: str, role: str, days: int, state: str | None, output: str) -
     """Add a token and print it. It cannot be shown again."""
     check_name(name)
     made = TOKEN_PREFIX + secrets.token_urlsafe(32)
-    until_ms = RealClock().now_ms() + days * DAY_MS
+    until_ms = RealClock().now_ms() + days * _DAY_MS
     with changed_table(state) as table:
         if name in table.content.tokens:
             raise ConfigError(f"there is a token {name}; remove it first, or choose another name")

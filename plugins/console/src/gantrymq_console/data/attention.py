@@ -1,4 +1,8 @@
-"""Problems that need an operator's attention, for the home page, and which alerts fire for them."""
+"""Problems that need an operator's attention, for the home page, and which alerts fire for them.
+
+An alert fires when its problem was seen twice in a row, and is resolved when it was missing three times in a row. It is
+not resolved while the servers that would know do not answer.
+"""
 
 from __future__ import annotations
 
@@ -27,13 +31,26 @@ from gantrymq_console.data.nameservers import NameServers, name_servers
 from gantrymq_console.web.texts import DEFAULT, texts_of
 
 AGE_S: Final = 5.0
-GROUPS_AGE_S: Final = 10.0  # with thousands of groups the most expensive part
+_GROUPS_AGE_S: Final = 10.0  # with thousands of groups the most expensive part
 DEADLINE_S: Final = 2.3
-SHOWN_GROUPS: Final = 10
-LOOKED_AT: Final = 50  # groups furthest behind that are searched for those without members
-MOST_OF_A_KIND: Final = 10
-OF_COPIES: Final = "gantrymq_replication_"
-CONFLICTS: Final = "gantrymq_group_conflicts"
+_SHOWN_GROUPS: Final = 10
+_LOOKED_AT: Final = 50  # groups furthest behind that are searched for those without members
+_MOST_OF_A_KIND: Final = 10
+_OF_COPIES: Final = "gantrymq_replication_"
+_CONFLICTS: Final = "gantrymq_group_conflicts"
+_SEEN: Final = 2
+_MISSING: Final = 3
+_MOST: Final = 1000  # alerts at once; further ones are not sent
+_KINDS: Final = {
+    "gone": "broker_gone",
+    "silent": "broker_gone",
+    "unreachable": "broker_gone",
+    "no_broker": "broker_gone",
+    "no_name_server": "name_server_gone",
+    "refuses": "store_refuses",
+    "unwritten": "store_refuses",
+}
+"""Kinds of alerts by the word of a problem; those with thresholds are made by `Alerts` itself."""
 
 
 @attrs.frozen
@@ -101,7 +118,7 @@ async def _attention(cluster: Cluster, history: History) -> Attention:
     for title, every in figures.items():
         found += _of_figures(title, every or ())
     found += _of_groups(late)
-    for name, count in list(history.growing().items())[:MOST_OF_A_KIND]:
+    for name, count in list(history.growing().items())[:_MOST_OF_A_KIND]:
         fields, link = {"group": name, "count": count}, ("groups", name, "dlq")
         found.append(Problem("dead_letters", "warn", name, fields, link, history.looked_since(name)))
     found.sort(key=lambda each: each.level != "bad")
@@ -109,7 +126,7 @@ async def _attention(cluster: Cluster, history: History) -> Attention:
         tuple(found),
         brokers,
         servers.value,
-        late[:SHOWN_GROUPS],
+        late[:_SHOWN_GROUPS],
         late,
         unknown,
         brokers.total("in_per_s"),
@@ -131,10 +148,10 @@ async def _groups(cluster: Cluster) -> tuple[tuple[GroupRow, ...], int | None, t
 
     async def ask() -> tuple[tuple[GroupRow, ...], int, tuple[Missing, ...]]:
         asking = Asking(cluster.world.clock, DEADLINE_S)
-        return *await latest_groups(cluster, asking, LOOKED_AT), tuple(asking.missing)
+        return *await latest_groups(cluster, asking, _LOOKED_AT), tuple(asking.missing)
 
     try:
-        found = (await cluster.shared("late_groups", GROUPS_AGE_S, ask)).value
+        found = (await cluster.shared("late_groups", _GROUPS_AGE_S, ask)).value
     except ClientError:
         return (), None, ()
     if found[2]:
@@ -189,36 +206,21 @@ def _of_copies(name: str, rows: Iterable[CopyRow], away: Sequence[str]) -> Itera
 
 def _of_figures(title: str, figures: tuple[Figure, ...]) -> Iterator[Problem]:
     for each in figures:
-        if each.name.startswith(OF_COPIES):  # said of copies, above
+        if each.name.startswith(_OF_COPIES):  # said of copies, above
             continue
-        for sentence in each.sentences[:MOST_OF_A_KIND]:
+        for sentence in each.sentences[:_MOST_OF_A_KIND]:
             yield Problem(
                 "figure", "warn", title, {"name": title}, ("brokers", title.partition(":")[0]), None, sentence
             )
-        if each.name == CONFLICTS and each.value and not each.sentences:
+        if each.name == _CONFLICTS and each.value and not each.sentences:
             yield Problem("conflicts", "warn", title, {"name": title, "count": int(each.value)}, ("groups",))
 
 
 def _of_groups(groups: tuple[GroupRow, ...]) -> Iterator[Problem]:
     """Return groups that have messages and no member to consume them."""
     alone = [each for each in groups if each.members == 0 and each.lag]
-    for each in alone[:MOST_OF_A_KIND]:
+    for each in alone[:_MOST_OF_A_KIND]:
         yield Problem("nobody", "warn", each.name, {"group": each.name, "count": each.lag}, ("groups", each.name))
-
-
-SEEN: Final = 2
-MISSING: Final = 3
-MOST: Final = 1000  # alerts at once; further ones are not sent
-KINDS: Final = {
-    "gone": "broker_gone",
-    "silent": "broker_gone",
-    "unreachable": "broker_gone",
-    "no_broker": "broker_gone",
-    "no_name_server": "name_server_gone",
-    "refuses": "store_refuses",
-    "unwritten": "store_refuses",
-}
-"""Kinds of alerts by the word of a problem; those with thresholds are made by `Alerts` itself."""
 
 
 @attrs.frozen
@@ -273,12 +275,12 @@ class Alerts:
         for alert in now.values():
             state = self._states.get(alert.id)
             if state is None:
-                if len(self._states) >= MOST:
+                if len(self._states) >= _MOST:
                     continue
                 state = self._states[alert.id] = _State(alert)
             state.seen, state.missing = state.seen + 1, 0
             state.alert = attrs.evolve(alert, since_ms=state.alert.since_ms)
-            if state.seen >= SEEN and not state.told:
+            if state.seen >= _SEEN and not state.told:
                 state.told = True
                 told.append(state.alert)
         for name, state in list(self._states.items()):
@@ -287,7 +289,7 @@ class Alerts:
             state.seen, state.missing = 0, state.missing + 1
             if not state.told:
                 del self._states[name]
-            elif state.missing >= MISSING:
+            elif state.missing >= _MISSING:
                 del self._states[name]
                 told.append(
                     attrs.evolve(
@@ -307,8 +309,8 @@ class Alerts:
             return Alert(f"{kind}/{subject}", kind, subject, "firing", summary, value, now_ms)
 
         for problem in found.problems:
-            if problem.word in KINDS:
-                made = alert(KINDS[problem.word], problem.subject, None, problem.word, **problem.fields)
+            if problem.word in _KINDS:
+                made = alert(_KINDS[problem.word], problem.subject, None, problem.word, **problem.fields)
                 yield attrs.evolve(made, summary=f"{made.summary} {problem.sentence}".strip())
         for broker in found.brokers.brokers:
             used = (broker.disk_used or 0.0) * 100

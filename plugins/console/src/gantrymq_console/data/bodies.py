@@ -1,6 +1,7 @@
-"""Bodies of messages as text, indented JSON or hexadecimal digits, and messages as lines of JSON or CSV.
+"""Bodies of messages for pages, and messages as lines of JSON or CSV, made while they are read.
 
-Bodies are data, never markup. They are shown up to a limit.
+Bodies are text, indented JSON or hexadecimal digits, up to a limit. They are data, never markup. A file that lacks
+messages because of a limit or an error ends with a line that says so.
 """
 
 from __future__ import annotations
@@ -26,10 +27,24 @@ from gantrymq_console.web.values import Long
 
 SHOWN_BYTES: Final = 64 * 1024
 WHOLE_BYTES: Final = 1024 * 1024  # on request; more by download only
-MOST_DEPTH: Final = 200
+_MOST_DEPTH: Final = 200
 FORMS: Final = ("auto", "text", "json", "hex")
 _HEX_WIDTH: Final = 16
 _TOKEN: Final = re.compile(r'"(?:[^"\\\x00-\x1f]|\\.)*"|[\[\]{},:]|[^\s\[\]{},:"]+|\s+')
+FORMATS: Final = ("jsonl", "csv")
+MOST: Final = 100_000  # messages of a file
+_MOST_BYTES: Final = 256 * 1024 * 1024  # read for a file
+BYTES_PER_S: Final = 8 * 1024 * 1024
+ROUND_S: Final = 10.0
+SMALL: Final = HEAD_BYTES  # larger bodies are read again when it is their turn
+MOST_EXPORTED_BYTES: Final = 4 * 1024 * 1024  # of a compressed body; a larger one is shortened
+_PART_BYTES: Final = 256 * 1024  # given to the server at a time, because it copies bytes that it cannot send at once
+_COLUMNS: Final = (
+    "topic", "broker", "queue", "queue_offset", "message_id", "offset_id", "tags", "keys", "born_ms", "born_host",
+    "stored_ms", "store_host", "reconsume_times", "flag", "sys_flag", "properties", "body", "body_base64",
+    "body_problem",
+)  # fmt: skip
+_BLANKS: Final = " \n\ufeff\u3000"  # before the signs of a formula
 
 
 @attrs.frozen
@@ -98,7 +113,7 @@ def indented(text: str) -> str | None:
             return None
         if word in "{[":
             closing.append("}" if word == "{" else "]")
-            if len(closing) > MOST_DEPTH:
+            if len(closing) > _MOST_DEPTH:
                 return None
             line.append(word)
             lines.append("".join(line))
@@ -135,20 +150,6 @@ def hex_dump(data: bytes) -> str:
     return "\n".join(lines)
 
 
-FORMATS: Final = ("jsonl", "csv")
-MOST: Final = 100_000  # messages of a file
-MOST_BYTES: Final = 256 * 1024 * 1024  # read for a file
-BYTES_PER_S: Final = 8 * 1024 * 1024
-ROUND_S: Final = 10.0
-SMALL: Final = HEAD_BYTES  # larger bodies are read again when it is their turn
-MOST_EXPORTED_BYTES: Final = 4 * 1024 * 1024  # of a compressed body; a larger one is shortened
-PART_BYTES: Final = 256 * 1024  # given to the server at a time, because it copies bytes that it cannot send at once
-COLUMNS: Final = (
-    "topic", "broker", "queue", "queue_offset", "message_id", "offset_id", "tags", "keys", "born_ms", "born_host",
-    "stored_ms", "store_host", "reconsume_times", "flag", "sys_flag", "properties", "body", "body_base64",
-    "body_problem",
-)  # fmt: skip
-
 Place = tuple[MessageQueue, int]
 Held = ReceivedMessage | Place
 
@@ -173,7 +174,7 @@ async def of_walk(
     lines, count, pace = _Lines(form), 0, Pace(cluster.world.clock, BYTES_PER_S)
     yield lines.head()
     try:
-        while not walk.is_done and walk.read_bytes < MOST_BYTES:
+        while not walk.is_done and walk.read_bytes < _MOST_BYTES:
             before = walk.read_bytes
             found = await walk.more(ROUND_S)
             walk.check_expression()
@@ -183,15 +184,15 @@ async def of_walk(
                     return
                 count += 1
                 line = lines.of(held if isinstance(held, ReceivedMessage) else await _again(cluster, *held))
-                for at in range(0, len(line), PART_BYTES):
-                    yield line[at : at + PART_BYTES]
+                for at in range(0, len(line), _PART_BYTES):
+                    yield line[at : at + _PART_BYTES]
             await pace.spend(walk.read_bytes - before)
     except ClientError as problem:
         yield lines.incomplete(str(problem))
         return
     problems = [_sentence(each) for each in walk.missing]
     if not walk.is_done:
-        problems.append(f"the limit of {MOST_BYTES // 2**20} MiB was reached; older messages are missing")
+        problems.append(f"the limit of {_MOST_BYTES // 2**20} MiB was reached; older messages are missing")
     if walk.unreadable:
         problems.append(f"{walk.unreadable} records could not be read")
     if test is not None and test.half_searched:
@@ -236,8 +237,8 @@ async def of_key(
             break
         if page.next_ms is None:
             break
-        if read_bytes >= MOST_BYTES:
-            problems.append(f"the limit of {MOST_BYTES // 2**20} MiB was reached; older messages are missing")
+        if read_bytes >= _MOST_BYTES:
+            problems.append(f"the limit of {_MOST_BYTES // 2**20} MiB was reached; older messages are missing")
             break
         asking = Asking(cluster.world.clock, ROUND_S)
         try:
@@ -266,8 +267,8 @@ async def _of_rows(cluster: Cluster, rows: Sequence[Row], lines: _Lines, pace: P
             yield lines.incomplete(f"{row.id}: {problem}")
             continue
         line = lines.of(message)
-        for at in range(0, len(line), PART_BYTES):
-            yield line[at : at + PART_BYTES]
+        for at in range(0, len(line), _PART_BYTES):
+            yield line[at : at + _PART_BYTES]
         await pace.spend(message.store_size)
 
 
@@ -291,7 +292,7 @@ class _Lines:
 
     def head(self) -> bytes:
         """Return the first line."""
-        return _csv_line(COLUMNS) if self._is_csv else b""
+        return _csv_line(_COLUMNS) if self._is_csv else b""
 
     def of(self, message: ReceivedMessage) -> bytes:
         """Return the line of a message."""
@@ -299,7 +300,7 @@ class _Lines:
         if not self._is_csv:
             return json.dumps(members, ensure_ascii=False).encode("utf-8", "replace") + b"\n"
         properties = json.dumps(members["properties"], ensure_ascii=False)
-        return _csv_line(members.get(name) if name != "properties" else properties for name in COLUMNS)
+        return _csv_line(members.get(name) if name != "properties" else properties for name in _COLUMNS)
 
     def incomplete(self, why: str) -> bytes:
         """Return the line that says that messages are missing."""
@@ -314,11 +315,8 @@ def _csv_line(values: Iterable[Any]) -> bytes:
     return line.getvalue().encode("utf-8", "replace")
 
 
-BLANKS: Final = " \n\ufeff\u3000"  # before the signs of a formula
-
-
 def _cell(value: Any) -> str:
     """Return a cell that no spreadsheet takes for a formula."""
     text = base64.b64encode(value).decode() if isinstance(value, bytes) else "" if value is None else str(value)
-    is_formula = text.lstrip(BLANKS)[:1] in ("=", "+", "-", "@", "\t", "\r", "\uff1d")
+    is_formula = text.lstrip(_BLANKS)[:1] in ("=", "+", "-", "@", "\t", "\r", "\uff1d")
     return f"'{text}" if is_formula and not isinstance(value, int) else text

@@ -24,10 +24,10 @@ from gantrymq_console.web.values import Long
 AGE_S: Final = 5.0
 DEADLINE_S: Final = 2.0  # shorter than the deadline of a page, so that an overview with a silent broker is still shown
 NAMES_S: Final = 1.4  # before the brokers known so far are asked, because no name server answers
-DISK_WARNING: Final = 0.75  # diskMaxUsedSpaceRatio: brokers delete old messages from here on
-DISK_FULL: Final = 0.9  # brokers refuse messages at about this
+_DISK_WARNING: Final = 0.75  # diskMaxUsedSpaceRatio: brokers delete old messages from here on
+_DISK_FULL: Final = 0.9  # brokers refuse messages at about this
 
-DISK_CAUSES: Final = frozenset({"disk_ratio", "queue_disk_ratio", "free_bytes", "store_quota", "no_room"})
+_DISK_CAUSES: Final = frozenset({"disk_ratio", "queue_disk_ratio", "free_bytes", "store_quota", "no_room"})
 
 _FREE: Final = re.compile(r"Free : ([\d.]+ \w+)")
 
@@ -77,14 +77,14 @@ class BrokerState:
     @property
     def disk_word(self) -> str:
         """State of the disk: good, warn, bad, unknown; bad while the store refuses messages for lack of space."""
-        return "bad" if self.refusal_cause in DISK_CAUSES else self.fill_word
+        return "bad" if self.refusal_cause in _DISK_CAUSES else self.fill_word
 
     @property
     def fill_word(self) -> str:
         """How full the disk is: good, warn, bad, unknown."""
         if self.disk_used is None:
             return "unknown"
-        return "bad" if self.disk_used >= DISK_FULL else "warn" if self.disk_used >= DISK_WARNING else "good"
+        return "bad" if self.disk_used >= _DISK_FULL else "warn" if self.disk_used >= _DISK_WARNING else "good"
 
 
 @attrs.frozen

@@ -22,24 +22,26 @@ from gantrymq_console.data.groups import groups_at
 from gantrymq_console.data.table import FEW, BrokerTable
 from gantrymq_console.web.values import Long
 
-FIRST: Final = 212  # 4.0.0-SNAPSHOT
-LAST: Final = 611  # 5.9.9
-
-
-def version_name(number: int) -> str:
-    """Return the name of a version, such as ``5.3.3`` for 479; the number itself if it is none of RocketMQ 4 and 5."""
-    if not FIRST <= number <= LAST:
-        return str(number)
-    place, released = divmod(number - FIRST, 2)
-    major, rest = divmod(place, 100)
-    return f"{major + 4}.{rest // 10}.{rest % 10}" + ("" if released else "-SNAPSHOT")
-
-
+_FIRST: Final = 212  # 4.0.0-SNAPSHOT
+_LAST: Final = 611  # 5.9.9
 AGE_S: Final = 10.0
 ROLES: Final = ("all", "consumer", "producer")
 SORTS: Final = ("id", "address", "language", "version")
-ASK_AGAIN_MS: Final = 600_000  # before a broker that served no summaries is asked for them again
-MOST_CONNECTIONS: Final = 20_000  # of one broker
+_ASK_AGAIN_MS: Final = 600_000  # before a broker that served no summaries is asked for them again
+_MOST_CONNECTIONS: Final = 20_000  # of one broker
+
+
+def version_name(number: int) -> str:
+    """Return the name of a version, such as ``5.3.3`` for 479; the number itself if it is none of RocketMQ 4 and 5.
+
+    Source: apache/rocketmq common/.../MQVersion.java: from 4.0.0 on, ten patches of ten minor versions of each major
+    version, each with a snapshot before it.
+    """
+    if not _FIRST <= number <= _LAST:
+        return str(number)
+    place, released = divmod(number - _FIRST, 2)
+    major, rest = divmod(place, 100)
+    return f"{major + 4}.{rest // 10}.{rest % 10}" + ("" if released else "-SNAPSHOT")
 
 
 @attrs.frozen
@@ -146,7 +148,7 @@ async def _of_broker(cluster: Cluster, broker: str, address: str) -> tuple[list[
     """Return the connections of one broker, and the groups whose members are not known yet."""
     refused: dict[str, int] = cluster.kept.setdefault("clients_not_served", {})
     now = monotonic_ms(cluster.world.clock)
-    if now - refused.get(address, -ASK_AGAIN_MS) >= ASK_AGAIN_MS:
+    if now - refused.get(address, -_ASK_AGAIN_MS) >= _ASK_AGAIN_MS:
         try:
             asked = cluster.shared(("connections", address), AGE_S / 2, lambda: _summaries(cluster.admin, address))
             return [one for each in (await asked).value for one in _roles(broker, each)], set()
@@ -156,9 +158,9 @@ async def _of_broker(cluster: Cluster, broker: str, address: str) -> tuple[list[
 
 
 async def _summaries(admin: Admin, address: str) -> list[ConnectionSummary]:
-    """Return all connections with a heartbeat, at most `MOST_CONNECTIONS`. Raises RequestNotServed."""
+    """Return all connections with a heartbeat, at most `_MOST_CONNECTIONS`. Raises RequestNotServed."""
     found: list[ConnectionSummary] = []
-    while len(found) < MOST_CONNECTIONS:
+    while len(found) < _MOST_CONNECTIONS:
         page = await connection_summaries(admin, address, start=len(found), most=MAX_ROWS)
         found += page.connections
         if not page.connections or len(found) >= page.total:

@@ -2,6 +2,10 @@
 
 A shared answer is refreshed only on demand: when a visitor asks for it and it is older than its age. Concurrent
 visitors wait for the same request.
+
+Routes have the brokers that name servers have forgotten. A name server drops a broker that stopped or is not heard of,
+and with it all that the broker has: a topic without that broker's queues, or no topic at all. The console still knows
+the broker, so that nothing is shown as complete without it.
 """
 
 from __future__ import annotations
@@ -20,14 +24,17 @@ from gantrymq.plugin.world import World, monotonic_ms
 from gantrymq_admin.asking import UNKNOWN_ADDRESS, Asking, Missing, retrieve
 from gantrymq_admin.slaves import asked_slave
 
-READER_GROUP: Final = "TOOLS_CONSUMER"  # group that exists on every broker
+_READER_GROUP: Final = "TOOLS_CONSUMER"  # group that exists on every broker
 HEAD_BYTES: Final = 64 * 1024  # of a body that are decompressed for lists
-MOST_SHARED: Final = 4096  # answers
-PATIENCE_S: Final = 0.05
+_MOST_SHARED: Final = 4096  # answers
+_PATIENCE_S: Final = 0.05
 KNOWN_S: Final = 24 * 3600  # after which a broker that is gone is not missed any more
-BRIEF_S: Final = 600  # the same for one that was registered for a shorter time than that, such as by mistake
+_BRIEF_S: Final = 600  # the same for one that was registered for a shorter time than that, such as by mistake
 
 Got = TypeVar("Got")
+_AS_OF_AGE_S: Final = 5.0
+_AS_OF_SHARE: Final = 0.3  # of the time of a page
+_GONE: Final = "not registered at the name servers any more"
 
 
 @attrs.frozen
@@ -85,7 +92,7 @@ class Cluster:
     def reader_of(self, body_bytes: int) -> Reader:
         """Return a reader that decompresses up to *body_bytes* of a body: a few KB may become 64 MiB."""
         if body_bytes not in self._readers:
-            self._readers[body_bytes] = self.client.reader(group=READER_GROUP, max_body_bytes=body_bytes)
+            self._readers[body_bytes] = self.client.reader(group=_READER_GROUP, max_body_bytes=body_bytes)
         return self._readers[body_bytes]
 
     async def shared(
@@ -99,7 +106,7 @@ class Cluster:
             key: of the answer.
             age_s: after which a new answer is made.
             make: asks.
-            late_s: by which an answer may be older if a new one is not made within `PATIENCE_S`.
+            late_s: by which an answer may be older if a new one is not made within `_PATIENCE_S`.
         """
         now = monotonic_ms(self.world.clock)
         found = self._shared.get(key)
@@ -108,10 +115,10 @@ class Cluster:
             last = None if found is None or _failed(found.task) else found.task.result()
             found = self._shared[key] = _Shared(task, now, last, now if found is None else found.begun_ms)
             task.add_done_callback(partial(self._made, key))
-            if len(self._shared) > MOST_SHARED:
+            if len(self._shared) > _MOST_SHARED:
                 self._drop_oldest()
         if found.last is not None and now - found.last_ms < (age_s + late_s) * 1000 and not found.task.done():
-            late = asyncio.ensure_future(self.world.clock.sleep(PATIENCE_S))
+            late = asyncio.ensure_future(self.world.clock.sleep(_PATIENCE_S))
             try:
                 await asyncio.wait((found.task, late), return_when=asyncio.FIRST_COMPLETED)
             finally:
@@ -162,7 +169,7 @@ class Cluster:
     async def gone(self) -> dict[str, str]:
         """Return the masters that were registered lately, and are not now, by broker name.
 
-        They are missed as long as they were registered, at least `BRIEF_S` and at most `KNOWN_S`.
+        They are missed as long as they were registered, at least `_BRIEF_S` and at most `KNOWN_S`.
 
         Includes the masters of registered slaves; the address is a placeholder if it was never known.
         """
@@ -199,7 +206,7 @@ class Cluster:
 
     def _is_missed(self, place: tuple[str, int], now: float) -> bool:
         since, last = self._registered_s[place]
-        return now - last < min(KNOWN_S, max(BRIEF_S, last - since))
+        return now - last < min(KNOWN_S, max(_BRIEF_S, last - since))
 
     async def _aged(self, make: Callable[[], Awaitable[Got]]) -> Aged[Got]:
         value = await make()
@@ -215,7 +222,7 @@ class Cluster:
 
     def _drop_oldest(self) -> None:
         done = [key for key, each in self._shared.items() if each.task.done()]
-        for key in sorted(done, key=lambda key: self._shared[key].begun_ms)[: MOST_SHARED // 4]:
+        for key in sorted(done, key=lambda key: self._shared[key].begun_ms)[: _MOST_SHARED // 4]:
             del self._shared[key]
 
     async def close(self) -> None:
@@ -230,11 +237,6 @@ class Cluster:
 
 def _failed(task: asyncio.Task[Any]) -> bool:
     return task.cancelled() or task.exception() is not None
-
-
-AS_OF_AGE_S: Final = 5.0
-AS_OF_SHARE: Final = 0.3  # of the time of a page
-GONE: Final = "not registered at the name servers any more"
 
 
 class RouteUnknown(NoRoute):
@@ -255,7 +257,7 @@ async def route_of(cluster: Cluster, asking: Asking, topic: str) -> TopicRoute:
         gone = await note_gone(cluster, asking)
         if not gone:
             raise
-        raise RouteUnknown(f"{problem}; unknown: {', '.join(gone)} is {GONE}") from problem
+        raise RouteUnknown(f"{problem}; unknown: {', '.join(gone)} is {_GONE}") from problem
     await note_gone(cluster, asking, {each.name for each in route.brokers})
     return route
 
@@ -268,10 +270,10 @@ async def readers_of(cluster: Cluster, asking: Asking) -> dict[str, str]:
     """
     readers = await asking.needed(cluster.readers())
     slaves = {
-        name: cluster.shared(("slave", address), AS_OF_AGE_S, partial(asked_slave, cluster.admin, name, address))
+        name: cluster.shared(("slave", address), _AS_OF_AGE_S, partial(asked_slave, cluster.admin, name, address))
         for name, address in (await cluster.slaves_asked()).items()
     }
-    for name, slave in (await asking.all(slaves, AS_OF_SHARE)).items():
+    for name, slave in (await asking.all(slaves, _AS_OF_SHARE)).items():
         asking.missing.append(Missing(name, "slave", slave.value.sentence))
     return readers
 
@@ -280,5 +282,5 @@ async def note_gone(cluster: Cluster, asking: Asking, but: set[str] | None = Non
     """Add the masters that are gone to `Asking.missing`, but not *but*, and return their names."""
     gone = sorted((await asking.needed(cluster.gone())).keys() - (but or set()))
     known = {each.what for each in asking.missing}
-    asking.missing += [Missing(name, "gone", GONE) for name in gone if name not in known]
+    asking.missing += [Missing(name, "gone", _GONE) for name in gone if name not in known]
     return gone

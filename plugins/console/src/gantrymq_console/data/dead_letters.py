@@ -24,11 +24,9 @@ from gantrymq_console.data.groups import group_configs
 from gantrymq_console.web.jobs import Job
 from gantrymq_console.web.values import Long
 
-__all__ = ["MOST_READ", "Cause", "Letter", "Letters", "Progress", "Selection", "letters_of", "resend", "sent_again"]
-
-MOST_READ: Final = 1000  # newest letters of each broker
+_MOST_READ: Final = 1000  # newest letters of each broker
 KNOWN_S: Final = 1.0  # for the question whether a group exists
-MOST_FAILURES: Final = 500  # kept of a run
+_MOST_FAILURES: Final = 500  # kept of a run
 
 
 @attrs.frozen
@@ -68,7 +66,7 @@ class Letters:
     """Dead letters of a group since some time."""
 
     count: Long  # in the range, at all brokers
-    letters: Sequence[Letter]  # newest first, at most `MOST_READ` of each broker
+    letters: Sequence[Letter]  # newest first, at most `_MOST_READ` of each broker
     causes: Sequence[Cause]  # of `letters`, the latest first
 
 
@@ -114,7 +112,7 @@ async def letters_of(cluster: Cluster, group: str, since_ms: int) -> Letters:
         queues = []  # a group without failures so far
     for each in queues:
         count += each.count
-        start = max(each.min_offset, each.max_offset - MOST_READ)
+        start = max(each.min_offset, each.max_offset - _MOST_READ)
         async for page in pages(cluster.reader, each.queue, start, each.max_offset):
             found += [_letter(message, group) for message in page]
     found.sort(key=lambda letter: (letter.since_ms, letter.queue_offset), reverse=True)
@@ -132,7 +130,7 @@ async def resend(cluster: Cluster, producer: Producer | None, selection: Selecti
 
     def fail(place: str, reason: str) -> None:
         progress.failed += 1
-        if len(progress.failures) < MOST_FAILURES:
+        if len(progress.failures) < _MOST_FAILURES:
             progress.failures.append((place, reason))
 
     def report(outcome: Outcome) -> None:

@@ -20,26 +20,12 @@ from gantrymq_admin.progress import is_broadcasting, oldest_age, queues_of_group
 from gantrymq_console.data.cluster import Cluster, readers_of
 from gantrymq_console.web.values import Long
 
-__all__ = [
-    "FINE",
-    "Finding",
-    "GroupFacts",
-    "GroupHead",
-    "GroupOverview",
-    "GroupQueues",
-    "QueueState",
-    "group_facts",
-    "head_of",
-    "overview_of",
-    "queues_of",
-]
-
-FINE: Final = frozenset({"reading", "up-to-date", "popped", "broadcasting"})  # reasons that name no problem
-MOST_TIMES: Final = 16  # topics whose times are asked for
+_FINE: Final = frozenset({"reading", "up-to-date", "popped", "broadcasting"})  # reasons that name no problem
+_MOST_TIMES: Final = 16  # topics whose times are asked for
 SHOWN: Final = 50  # findings, and topics, of the first tab
-WORSE_FIRST: Final = ("group-disabled", "nobody-online")
-COUNT: Final = "count"  # value of reasons that is added up for several queues
-NEUTRAL: Final = frozenset({"reset-pending", "not-subscribed"})  # of queues
+_WORSE_FIRST: Final = ("group-disabled", "nobody-online")
+_COUNT: Final = "count"  # value of reasons that is added up for several queues
+_NEUTRAL: Final = frozenset({"reset-pending", "not-subscribed"})  # of queues
 
 
 @attrs.frozen
@@ -213,7 +199,7 @@ def overview_of(facts: GroupFacts) -> GroupOverview:
             found.append(Finding(reason.reason, reason.sentence, broker, bad, reason.values, reason.variant))
         told[broker] = {each.reason for each in part.explained.diagnosis}
     found += _of_queues(facts, told)
-    found.sort(key=lambda each: (not each.bad, WORSE_FIRST.index(each.reason) if each.reason in WORSE_FIRST else 9))
+    found.sort(key=lambda each: (not each.bad, _WORSE_FIRST.index(each.reason) if each.reason in _WORSE_FIRST else 9))
     topics = _by_topic(facts)
     return GroupOverview(
         head,
@@ -255,7 +241,7 @@ async def _facts_without_explanation(cluster: Cluster, broker: str, address: str
     if config is None:
         return None
     online = await admin.consumer_connections(address, group)
-    found = await queues_of_group(admin, address, group, online, MOST_TIMES)
+    found = await queues_of_group(admin, address, group, online, _MOST_TIMES)
     queues = tuple(
         QueueState(
             each.topic,
@@ -321,7 +307,7 @@ def _of_queues(facts: GroupFacts, told: Mapping[str, set[str]]) -> list[Finding]
     for broker, words in told.items():
         part = facts.brokers[broker]
         for each in part.explained.queues if part.explained is not None else ():
-            if each.reason not in FINE and each.reason not in words:
+            if each.reason not in _FINE and each.reason not in words:
                 kept = frozenset(item for item in each.values.items() if not _is_sum(item[0])) or (
                     "" if each.values else each.sentence
                 )
@@ -331,7 +317,7 @@ def _of_queues(facts: GroupFacts, told: Mapping[str, set[str]]) -> list[Finding]
 
 def _is_sum(name: str) -> bool:
     """Return whether a value of several queues is one number."""
-    return name == COUNT or name.endswith("_ms")
+    return name == _COUNT or name.endswith("_ms")
 
 
 def _of_same(group: Sequence[tuple[str, QueueExplanation]]) -> Finding:
@@ -344,9 +330,9 @@ def _of_same(group: Sequence[tuple[str, QueueExplanation]]) -> Finding:
     values = dict(first.values)
     for name in filter(_is_sum, first.values):
         numbers = [number for _, each in group if isinstance(number := each.values.get(name), int)]
-        values[name] = sum(numbers) if name == COUNT else max(numbers, default=None)
+        values[name] = sum(numbers) if name == _COUNT else max(numbers, default=None)
     sentence = first.sentence if values == first.values else ""  # not with the numbers of one queue of several
-    bad = first.reason not in NEUTRAL
+    bad = first.reason not in _NEUTRAL
     return Finding(first.reason, sentence, where, bad, values, first.variant, first.topic, queues)
 
 
@@ -364,7 +350,7 @@ def _own_findings(group: str, broker: str, part: BrokerFacts, head: GroupHead) -
         ("dead-letters", part.dead_letters, True),
     ):
         if count:
-            found.append(Finding(word, "", broker, bad, {**name, COUNT: count}))
+            found.append(Finding(word, "", broker, bad, {**name, _COUNT: count}))
     return found
 
 

@@ -28,27 +28,13 @@ from gantrymq_console.data.table import (
 )
 from gantrymq_console.web.values import Long
 
-__all__ = [
-    "COLUMNS",
-    "KINDS",
-    "SORTS",
-    "GroupList",
-    "GroupRow",
-    "forget_groups",
-    "group_list",
-    "group_tables",
-    "groups_at",
-    "is_system",
-    "latest_groups",
-]
-
-NAMES_AGE_S: Final = 30.0
+_NAMES_AGE_S: Final = 30.0
 KINDS: Final = ("user", "all")
-NOT_ALL_TELL: Final = ("dead_letters", "per_s")  # fields of rows that brokers without summaries do not report
-LAG: Final = Column("behind", "lag", total)
+_NOT_ALL_TELL: Final = ("dead_letters", "per_s")  # fields of rows that brokers without summaries do not report
+_LAG: Final = Column("behind", "lag", total)
 COLUMNS: Final = {
     "late": Column("late", "late_ms", maximum),
-    "lag": LAG,
+    "lag": _LAG,
     "members": Column("members", "members", largest),
     "retries": Column("retries", "retries", total),
     "dlq": Column("dead_letters", "dead_letters", known_sum),
@@ -118,7 +104,7 @@ async def group_list(
     fit = [name for name in enabled if contains.lower() in name.lower() and (kind == "all" or not is_system(name))]
     tables = await group_tables(cluster)
     tables.leave_out(name for name, table in tables.brokers.items() if table.walks and name not in configs)
-    order = () if sort == "name" else (COLUMNS[sort], LAG), partial(_key, sort=sort, down=down)
+    order = () if sort == "name" else (COLUMNS[sort], _LAG), partial(_key, sort=sort, down=down)
     shown = slice(start, start + rows)
     page, oldest_ms = await tables.page(asking, fit, order, down, shown, lambda name: _row(name, enabled[name], tables))
     unknown, is_partial = tables.unknown(fit) if sort != "name" else 0, len(configs) < len(tables.brokers)
@@ -150,14 +136,14 @@ async def latest_groups(cluster: Cluster, asking: Asking, most: int) -> tuple[tu
 
 
 async def group_configs(cluster: Cluster, asking: Asking) -> dict[str, dict[str, GroupConfig]]:
-    """Return the settings of all groups by broker name, at most `NAMES_AGE_S` old."""
+    """Return the settings of all groups by broker name, at most `_NAMES_AGE_S` old."""
     readers = await readers_of(cluster, asking)
     return await asking.all({name: groups_at(cluster, at) for name, at in readers.items()}, share=0.5)
 
 
 async def groups_at(cluster: Cluster, address: str) -> dict[str, GroupConfig]:
-    """Return the settings of all groups at one broker, at most `NAMES_AGE_S` old."""
-    return (await cluster.shared(("groups", address), NAMES_AGE_S, partial(cluster.admin.groups, address))).value
+    """Return the settings of all groups at one broker, at most `_NAMES_AGE_S` old."""
+    return (await cluster.shared(("groups", address), _NAMES_AGE_S, partial(cluster.admin.groups, address))).value
 
 
 async def forget_groups(cluster: Cluster, *changed: str) -> None:
@@ -256,7 +242,7 @@ def _row(name: str, enabled: bool | None, tables: Tables[GroupPart]) -> GroupRow
         enabled,
         min(each.as_of_ms for each in aged),
         partial,
-        tuple(which for which in NOT_ALL_TELL if any(getattr(each, which) is None for each in parts)),
+        tuple(which for which in _NOT_ALL_TELL if any(getattr(each, which) is None for each in parts)),
     )
 
 

@@ -1,4 +1,8 @@
-"""The last hour of rates, lags and disk use, sampled while visitors use the console or alerts are configured."""
+"""The last hour of rates, lags and disk use, sampled while visitors use the console or alerts are configured.
+
+Each series has one value each 10 s, as 32-bit floats in memory. When all series together need more than 16 MiB, the one
+unchanged for longest is dropped.
+"""
 
 from __future__ import annotations
 
@@ -26,18 +30,28 @@ from gantrymq_console.web.values import Long
 
 EVERY_S: Final = 10
 KEPT: Final = 360  # samples: an hour
-GAP_MS: Final = 3 * EVERY_S * 1000  # between two samples: sampling paused, and values in between are unknown
-MOST_BYTES: Final = 16 * 1024 * 1024
+_GAP_MS: Final = 3 * EVERY_S * 1000  # between two samples: sampling paused, and values in between are unknown
+_MOST_BYTES: Final = 16 * 1024 * 1024
 SERIES_BYTES: Final = 4 * KEPT + 400  # with the objects around the numbers, measured with tracemalloc
 
 Key = tuple[str, str, str]
 """Kind of the subject, its name, and the word of the series, such as ("topic", "Orders", "in")."""
+KINDS: Final = {
+    "cluster": ("in", "out"),
+    "broker": ("in", "out", "disk"),
+    "topic": ("in", "out"),
+    "group": ("behind", "late_s", "dead_letters"),
+}
+"""Kinds of subjects with the words of their series."""
+_UNSEEN_S: Final = 60.0  # sampling pauses after this time without a visitor
+_NOW_MS: Final = 30_000  # age up to which a value is shown as the present one
+_MOST_WATCHED: Final = 20  # names that brokers without summaries are asked for in each sample
 
 
 class Series:
     """Rings of samples; all have the same times."""
 
-    def __init__(self, most_bytes: int = MOST_BYTES) -> None:
+    def __init__(self, most_bytes: int = _MOST_BYTES) -> None:
         self._most = max(1, most_bytes // SERIES_BYTES)
         self._times = array("q", [0]) * KEPT
         self._rings: OrderedDict[Key, array[float]] = OrderedDict()  # the one that moved last is at the end
@@ -57,7 +71,7 @@ class Series:
         After a pause there is an empty sample before it, so that no curve crosses the pause.
         """
         newest_ms = self._times[(self.taken - 1) % KEPT]
-        if self.taken and now_ms - newest_ms > GAP_MS:
+        if self.taken and now_ms - newest_ms > _GAP_MS:
             self._begin(newest_ms + EVERY_S * 1000)
         self._begin(now_ms)
 
@@ -111,17 +125,6 @@ class Series:
 
 log = logging.getLogger(__name__)
 
-KINDS: Final = {
-    "cluster": ("in", "out"),
-    "broker": ("in", "out", "disk"),
-    "topic": ("in", "out"),
-    "group": ("behind", "late_s", "dead_letters"),
-}
-"""Kinds of subjects with the words of their series."""
-
-UNSEEN_S: Final = 60.0  # sampling pauses after this time without a visitor
-NOW_MS: Final = 30_000  # age up to which a value is shown as the present one
-MOST_WATCHED: Final = 20  # names that brokers without summaries are asked for in each sample
 
 Rates: TypeAlias = "tuple[float | None, float | None]"  # of a topic, in and out; None if it is not known
 
@@ -156,7 +159,7 @@ class HistoryData:
 
     def is_now(self, curve: Curve, now_ms: int) -> bool:
         """Return whether the last value of *curve* is the present one."""
-        return curve.last_ms is not None and now_ms - curve.last_ms <= NOW_MS
+        return curve.last_ms is not None and now_ms - curve.last_ms <= _NOW_MS
 
 
 def _curve(word: str, values: Sequence[float | None], times: Sequence[int]) -> Curve:
@@ -182,7 +185,7 @@ class History:
         self._looked_ms = monotonic_ms(self._cluster.world.clock)
         self._watched[kind, name] = None
         self._watched.move_to_end((kind, name))
-        if len(self._watched) > MOST_WATCHED:
+        if len(self._watched) > _MOST_WATCHED:
             self._watched.popitem(last=False)
         self._cluster.keep_on("history", self._run)
         times = tuple(self.series.times())
@@ -196,7 +199,7 @@ class History:
 
     async def _run(self) -> None:
         clock = self._cluster.world.clock
-        while self.always or monotonic_ms(clock) - (self._looked_ms or 0) <= UNSEEN_S * 1000:
+        while self.always or monotonic_ms(clock) - (self._looked_ms or 0) <= _UNSEEN_S * 1000:
             begun = clock.monotonic()
             try:
                 await self.sample()

@@ -1,6 +1,8 @@
-"""The messages of a topic read backwards within a deadline, the newest first, or those with a key.
+"""Pages of the messages of a topic: the newest first, or those with a key; and a test for text in messages.
 
-Queues are merged by store time. `Contains` tests messages for a text.
+A topic is read backwards within a deadline, merged over its queues by store time. Messages of one millisecond are in
+the order of broker and log offset, so a time and a number of messages to skip are enough to continue later. A broker
+that does not answer in its share of the time is left out, and named.
 """
 
 from __future__ import annotations
@@ -21,11 +23,17 @@ from gantrymq_admin.asking import Asking, Missing
 from gantrymq_console.data.cluster import HEAD_BYTES, Cluster, route_of
 from gantrymq_console.web.values import Long
 
-AT_ONCE: Final = 8  # queues that are read at the same time
+_AT_ONCE: Final = 8  # queues that are read at the same time
 ROUND_S: Final = 1.5  # for each broker, so that a silent one leaves time for the others
-STATS_SHARE: Final = 0.5  # of the time, so that a silent broker leaves time to read from the others
+_STATS_SHARE: Final = 0.5  # of the time, so that a silent broker leaves time to read from the others
 
 Kept = TypeVar("Kept")
+_EXCERPT: Final = 300  # characters
+_BRIEF_BYTES: Final = 4096  # of a body that are decompressed if it is not shown
+SEARCHED_BYTES: Final = 1024 * 1024  # the same for a search for text
+_MOST_BYTES: Final = 8 * 1024 * 1024  # read for one page
+MOST_LOOKED: Final = 20_000  # queue entries looked at for one page
+_MOST_FILTERED: Final = 500_000  # the same for a tag, for which brokers read only the entries
 
 
 @attrs.frozen
@@ -136,7 +144,7 @@ class Walk(Generic[Kept]):
                 for name, address in brokers.items()
                 if address is not None and (wanted.queue is None or wanted.queue[0] == name)
             },
-            STATS_SHARE,
+            _STATS_SHARE,
         )
         self.missing += asking.missing[before:]
         del asking.missing[before:]
@@ -158,7 +166,7 @@ class Walk(Generic[Kept]):
     async def more(self, round_s: float = ROUND_S) -> list[Kept]:
         """Read a slice of the queues that may have the newest messages. Return the messages whose order is final."""
         asking = Asking(self._clock, round_s)
-        slices = self._reading.reads(AT_ONCE)
+        slices = self._reading.reads(_AT_ONCE)
         answers = await asking.all(slices)
         self.missing += asking.missing
         self._reading.leave_out(slices.keys() - answers.keys())
@@ -172,14 +180,6 @@ class Walk(Generic[Kept]):
         for each in self.missing:
             if self.wanted.is_filtered and each.reason == "refused":
                 raise ClientError(each.sentence)
-
-
-EXCERPT: Final = 300  # characters
-BRIEF_BYTES: Final = 4096  # of a body that are decompressed if it is not shown
-SEARCHED_BYTES: Final = 1024 * 1024  # the same for a search for text
-MOST_BYTES: Final = 8 * 1024 * 1024  # read for one page
-MOST_LOOKED: Final = 20_000  # queue entries looked at for one page
-MOST_FILTERED: Final = 500_000  # the same for a tag, for which brokers read only the entries
 
 
 @attrs.frozen
@@ -247,12 +247,12 @@ def row_of(message: ReceivedMessage, *, with_body: bool) -> Row:
 
 def excerpt_of(body: bytes) -> str:
     """Return the beginning of a body as text; hexadecimal digits if it is none."""
-    part = body[: EXCERPT * 4]
+    part = body[: _EXCERPT * 4]
     try:
         text = part.decode("utf-8", "strict" if len(body) <= len(part) else "ignore")
     except UnicodeDecodeError:
-        return part[: EXCERPT // 3].hex(" ")
-    return part[: EXCERPT // 3].hex(" ") if "\0" in text else text[:EXCERPT]
+        return part[: _EXCERPT // 3].hex(" ")
+    return part[: _EXCERPT // 3].hex(" ") if "\0" in text else text[:_EXCERPT]
 
 
 class Contains:
@@ -297,12 +297,12 @@ async def newest(
     def keep(message: ReceivedMessage) -> Row | None:
         return row_of(message, with_body=with_body) if test is None or test(message) else None
 
-    most_looked = MOST_FILTERED if wanted.expression != ALL and wanted.expression_type == TAG else MOST_LOOKED
+    most_looked = _MOST_FILTERED if wanted.expression != ALL and wanted.expression_type == TAG else MOST_LOOKED
     walk = Walk(cluster, wanted, keep, rows=rows, body_bytes=SEARCHED_BYTES if test is not None else HEAD_BYTES)
     await walk.start(asking)
     found: list[Row] = []
     while len(found) <= rows and not walk.is_done and asking.left_s > 0.2:
-        if walk.read_bytes >= MOST_BYTES or walk.looked >= most_looked:
+        if walk.read_bytes >= _MOST_BYTES or walk.looked >= most_looked:
             break
         found += await walk.more(min(asking.left_s, ROUND_S))
         walk.check_expression()
@@ -340,7 +340,7 @@ async def by_key(
     answers = await asking.all(
         {
             each.name: cluster.admin.query_message_page(
-                topic, key, begin_ms, end, broker=each.name, max_body_bytes=HEAD_BYTES if with_body else BRIEF_BYTES
+                topic, key, begin_ms, end, broker=each.name, max_body_bytes=HEAD_BYTES if with_body else _BRIEF_BYTES
             )
             for each in route.brokers
             if each.readable() is not None

@@ -16,8 +16,6 @@ from gantrymq_console.data.cluster import Cluster, readers_of
 from gantrymq_console.data.group import GroupFacts, GroupHead, head_of
 from gantrymq_console.web.values import Long
 
-__all__ = ["GroupMembers", "MemberState", "member_state", "members_of"]
-
 
 @attrs.frozen
 class Member:

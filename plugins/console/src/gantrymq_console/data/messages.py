@@ -20,21 +20,12 @@ from gantrymq_admin.asking import Asking
 from gantrymq_console.data.cluster import HEAD_BYTES, BrokerAddress, Cluster, route_of
 from gantrymq_console.web.values import Long
 
-__all__ = [
-    "MessageFacts",
-    "by_id",
-    "by_offset_id",
-    "elsewhere",
-    "facts_of",
-    "found_by_unique_id",
-    "named_by",
-    "whole",
-    "whole_parts",
-]
-
-PART_BYTES: Final = 256 * 1024  # of a body that are decompressed at a time for a download
-NO_QUEUE: Final = (ResponseCode.SYSTEM_ERROR, InvalidParameter.response_code)  # to pulls from a queue that is not there
-WAITING_TOPICS: Final = (SCHEDULE_TOPIC, TIMER_TOPIC, HALF_TOPIC)  # of messages that their topic does not have yet
+_PART_BYTES: Final = 256 * 1024  # of a body that are decompressed at a time for a download
+_NO_QUEUE: Final = (
+    ResponseCode.SYSTEM_ERROR,
+    InvalidParameter.response_code,
+)  # pulls from a missing queue
+_WAITING_TOPICS: Final = (SCHEDULE_TOPIC, TIMER_TOPIC, HALF_TOPIC)  # of messages that their topic does not have yet
 
 
 @attrs.frozen
@@ -127,7 +118,7 @@ async def by_id(
         messages = await elsewhere(cluster, asking, message_id, body_bytes, 0.5)
     if not messages and topic:
         waiting = await asyncio.gather(
-            *(_waiting(cluster, asking, each, topic, message_id, body_bytes) for each in WAITING_TOPICS)
+            *(_waiting(cluster, asking, each, topic, message_id, body_bytes) for each in _WAITING_TOPICS)
         )
         messages = next((each for each in waiting if each), ())
     if not messages and asking.missing:
@@ -185,7 +176,7 @@ async def _at(cluster: Cluster, topic: str, message_id: str, at: str, body_bytes
         try:
             result = await reader.pull(queue, int(offset), max_count=1, expression=ALL, expression_type=TAG)
         except BrokerRefused as refused:
-            if refused.response_code not in NO_QUEUE:
+            if refused.response_code not in _NO_QUEUE:
                 raise
             raise NoMessageFound(f"{broker} has no queue {queue_id} of topic {topic}: {refused}") from refused
         for each in result.messages[:1]:
@@ -276,14 +267,14 @@ async def whole_parts(cluster: Cluster, message: ReceivedMessage) -> Iterator[by
         if record.log_offset == message.log_offset:
             body, sys_flag = record.body, record.sys_flag
             await cluster.world.workers.run(_check_body, body, sys_flag)  # before the first part is sent
-            return decompressed_parts(body, sys_flag, PART_BYTES)
+            return decompressed_parts(body, sys_flag, _PART_BYTES)
         break
     raise _gone(message)
 
 
 def _check_body(body: bytes | memoryview, sys_flag: int) -> None:
     """Decompress a body and drop it. Raises FormatError."""
-    for _ in decompressed_parts(body, sys_flag, PART_BYTES):
+    for _ in decompressed_parts(body, sys_flag, _PART_BYTES):
         pass
 
 

@@ -1,4 +1,7 @@
-"""The name servers: whether they answer, and whether they know the same brokers and topics."""
+"""The name servers: whether they answer, and whether they know the same brokers and topics; settings of servers.
+
+Settings have a value, default, meaning and source, with secrets masked.
+"""
 
 from __future__ import annotations
 
@@ -23,8 +26,10 @@ OF_COMMANDS: Final = (
     "the name server of this process",
 )
 """Starts of the sources of values that commands set if no user did."""
-COMPUTED: Final = "the filter bit map"  # source of a value that follows from other settings
-AT_RUN_TIME: Final = "UPDATE_BROKER_CONFIG"  # start of the source of a value that a request set
+_COMPUTED: Final = "the filter bit map"  # source of a value that follows from other settings
+_AT_RUN_TIME: Final = "UPDATE_BROKER_CONFIG"  # start of the source of a value that a request set
+DEADLINE_S: Final = 2.0  # shorter than the deadline of a page, so that the others are still shown
+_MOST_NAMED: Final = 10  # topics that a server lacks
 
 
 @attrs.frozen
@@ -90,11 +95,11 @@ def _explained(each: ExplainedSetting) -> SettingRow:
 
 
 def _origin(source: str) -> str:
-    if source.startswith(AT_RUN_TIME):
+    if source.startswith(_AT_RUN_TIME):
         return "request"
     if source.startswith(OF_COMMANDS):
         return "command"
-    return {"default": "default", COMPUTED: "computed"}.get(source, "given")
+    return {"default": "default", _COMPUTED: "computed"}.get(source, "given")
 
 
 def _plain(values: Mapping[str, str], defaults: Mapping[str, str]) -> tuple[SettingRow, ...]:
@@ -118,10 +123,6 @@ def _plain(values: Mapping[str, str], defaults: Mapping[str, str]) -> tuple[Sett
         )
         for key, value in sorted(values.items())
     )
-
-
-DEADLINE_S: Final = 2.0  # shorter than the deadline of a page, so that the others are still shown
-MOST_NAMED: Final = 10  # topics that a server lacks
 
 
 @attrs.frozen
@@ -185,7 +186,7 @@ async def _name_servers(cluster: Cluster) -> NameServers:
             brokers=tuple(sorted(known.brokers)),
             topics=len(known.topics),
             lacks_brokers=tuple(sorted(brokers - known.brokers)),
-            lacks_topics=tuple(sorted(lacking)[:MOST_NAMED]),
+            lacks_topics=tuple(sorted(lacking)[:_MOST_NAMED]),
             lacks=len(lacking),
         )
         found.append(state)

@@ -22,12 +22,24 @@ from gantrymq_console.data.cluster import Cluster, route_of
 from gantrymq_console.data.listing import Pace, Row, Walk, Wanted, row_of
 from gantrymq_console.data.table import limited
 
-MOST_HITS: Final = 1000
+_MOST_HITS: Final = 1000
 MOST_LOOKED: Final = 100_000  # messages
-MOST_BYTES: Final = 256 * 1024 * 1024
-MOST_S: Final = 20.0
+_MOST_BYTES: Final = 256 * 1024 * 1024
+_MOST_S: Final = 20.0
 BYTES_PER_S: Final = 2 * 1024 * 1024
 ROUND_S: Final = 5.0
+REQUESTS_PER_S: Final = 200.0
+_AT_ONCE: Final = 8
+_MOST_EVERYWHERE: Final = 200
+_TOPIC_S: Final = 5.0  # for the requests of one topic
+_MOST_MISSING: Final = 20  # failures that are listed
+MOST_PER_S: Final = 50  # messages
+_TAIL_S: Final = 600.0
+UNSEEN_MS: Final = 60_000  # time after which a tail stops if its page is not open
+_MOST_BYTES_PER_S: Final = 2 * 1024 * 1024
+_KEPT: Final = 200  # messages shown
+_PULL: Final = 32
+EVERY_S: Final = 1.0
 
 
 @attrs.define
@@ -61,7 +73,7 @@ async def run_search(cluster: Cluster, search: Search, stop: Stop) -> None:
         return listing.row_of(message, with_body=True) if test(message) else None
 
     walk: Walk[Row] = Walk(cluster, search.wanted, keep, rows=200, body_bytes=listing.SEARCHED_BYTES)
-    until, pace = clock.monotonic() + MOST_S, Pace(clock, BYTES_PER_S)
+    until, pace = clock.monotonic() + _MOST_S, Pace(clock, BYTES_PER_S)
     await walk.start(Asking(clock))
     while not walk.is_done:
         search.limit = _limit(search, stop, clock.monotonic() >= until)
@@ -74,8 +86,8 @@ async def run_search(cluster: Cluster, search: Search, stop: Stop) -> None:
         _note(search, walk)
         await pace.spend(walk.read_bytes - before)
     _note(search, walk)
-    if len(search.hits) > MOST_HITS:
-        page = listing.page_of(search.hits, MOST_HITS, walk, search.wanted)
+    if len(search.hits) > _MOST_HITS:
+        page = listing.page_of(search.hits, _MOST_HITS, walk, search.wanted)
         search.hits, search.reached_ms, search.next_skip = list(page.rows), page.next_ms, page.next_skip
         search.limit = "hits"
 
@@ -83,11 +95,11 @@ async def run_search(cluster: Cluster, search: Search, stop: Stop) -> None:
 def _limit(search: Search, stop: Stop, late: bool) -> str:
     if stop.stop_asked:
         return "stop"
-    if len(search.hits) >= MOST_HITS:
+    if len(search.hits) >= _MOST_HITS:
         return "hits"
     if search.looked >= MOST_LOOKED:
         return "looked"
-    if search.read_bytes >= MOST_BYTES:
+    if search.read_bytes >= _MOST_BYTES:
         return "bytes"
     return "time" if late else ""
 
@@ -97,13 +109,6 @@ def _note(search: Search, walk: Walk[Row]) -> None:
     search.missing = list(walk.missing)
     page = listing.page_of(search.hits, len(search.hits), walk, search.wanted)
     search.reached_ms, search.next_skip = page.next_ms, page.next_skip
-
-
-REQUESTS_PER_S: Final = 200.0
-AT_ONCE: Final = 8
-MOST_EVERYWHERE: Final = 200
-TOPIC_S: Final = 5.0  # for the requests of one topic
-MOST_MISSING: Final = 20  # failures that are listed
 
 
 @attrs.define
@@ -125,11 +130,11 @@ async def run_everywhere(cluster: Cluster, search: Everywhere, topics: Sequence[
     pace = Pace(cluster.world.clock, REQUESTS_PER_S)
 
     async def ask(topic: str) -> None:
-        search.limit = "stop" if stop.stop_asked else "hits" if len(search.hits) >= MOST_EVERYWHERE else ""
+        search.limit = "stop" if stop.stop_asked else "hits" if len(search.hits) >= _MOST_EVERYWHERE else ""
         if search.limit:
             return
         await pace.spend(search.brokers)
-        asking = Asking(cluster.world.clock, TOPIC_S)
+        asking = Asking(cluster.world.clock, _TOPIC_S)
         try:
             found = await listing.by_key(cluster, asking, topic, search.query, with_body=False)
             search.hits += found.rows
@@ -138,18 +143,9 @@ async def run_everywhere(cluster: Cluster, search: Everywhere, topics: Sequence[
         search.asked += 1
         search.failed += bool(asking.missing)
         search.missing += [attrs.evolve(each, what=f"{each.what} {topic}") for each in asking.missing]
-        del search.missing[MOST_MISSING:]
+        del search.missing[_MOST_MISSING:]
 
-    await limited(topics, ask, AT_ONCE)
-
-
-MOST_PER_S: Final = 50  # messages
-TAIL_S: Final = 600.0
-UNSEEN_MS: Final = 60_000  # time after which a tail stops if its page is not open
-MOST_BYTES_PER_S: Final = 2 * 1024 * 1024
-KEPT: Final = 200  # messages shown
-PULL: Final = 32
-EVERY_S: Final = 1.0
+    await limited(topics, ask, _AT_ONCE)
 
 
 @attrs.define
@@ -158,7 +154,7 @@ class Tail:
 
     wanted: Wanted
     seen_ms: int  # monotonic time when the page was last asked for
-    rows: deque[Row] = attrs.field(factory=lambda: deque(maxlen=KEPT))  # the newest first
+    rows: deque[Row] = attrs.field(factory=lambda: deque(maxlen=_KEPT))  # the newest first
     arrived: int = 0  # queue entries since the beginning
     shown: int = 0  # messages, also those that are not kept any more
     left_out: int = 0  # queue entries that were not looked at, because too many arrived
@@ -169,7 +165,7 @@ class Tail:
 async def run_tail(cluster: Cluster, tail: Tail, stop: Stop) -> None:
     """Follow the topic until the tail is stopped, not looked at, or has run for ten minutes. Raises NoRoute."""
     clock = cluster.world.clock
-    until = clock.monotonic() + TAIL_S
+    until = clock.monotonic() + _TAIL_S
     places: dict[MessageQueue, int] = {}
     while not stop.stop_asked and clock.monotonic() < until:
         if monotonic_ms(clock) - tail.seen_ms > UNSEEN_MS:
@@ -207,7 +203,7 @@ async def _look(cluster: Cluster, tail: Tail, asking: Asking, places: dict[Messa
     shares = _shares({queue: end - places[queue] for queue, end in grown.items()})
     found: list[Row] = []
     read_bytes = [0]
-    gate = asyncio.Semaphore(AT_ONCE)
+    gate = asyncio.Semaphore(_AT_ONCE)
 
     async def read(queue: MessageQueue, end: int) -> None:
         begin = end - shares[queue]
@@ -216,7 +212,7 @@ async def _look(cluster: Cluster, tail: Tail, asking: Asking, places: dict[Messa
         async with gate:
             at = begin
             try:
-                while at < end and read_bytes[0] < MOST_BYTES_PER_S:
+                while at < end and read_bytes[0] < _MOST_BYTES_PER_S:
                     part, at = await _pull(cluster, tail.wanted, queue, at, end)
                     read_bytes[0] += sum(each.store_size for each in part)
                     found.extend(row_of(each, with_body=True) for each in part)
@@ -236,7 +232,7 @@ async def _pull(
     result = await cluster.reader.pull(
         queue,
         at,
-        max_count=min(PULL, end - at),
+        max_count=min(_PULL, end - at),
         expression=wanted.expression,
         expression_type=wanted.expression_type,
     )

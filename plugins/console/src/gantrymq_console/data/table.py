@@ -22,28 +22,14 @@ from gantrymq_admin import summaries
 from gantrymq_admin.asking import Asking
 from gantrymq_console.data.cluster import Aged, Cluster
 
-__all__ = [
-    "FEW",
-    "BrokerTable",
-    "Column",
-    "Served",
-    "Tables",
-    "known_sum",
-    "largest",
-    "limited",
-    "maximum",
-    "tables_of",
-    "total",
-]
-
-AT_ONCE: Final = 8  # requests to one broker
+_AT_ONCE: Final = 8  # requests to one broker
 FEW: Final = 100  # names that are all asked for at once
 AGE_S: Final = 10.0  # of rows
-COLUMN_AGE_S: Final = 5.0
-ASK_AGAIN_S: Final = 600.0  # before a broker that served no summaries is asked for them again
+_COLUMN_AGE_S: Final = 5.0
+_ASK_AGAIN_S: Final = 600.0  # before a broker that served no summaries is asked for them again
 PER_S: Final = 5.0  # rows asked for in the background
-CHANGED_S: Final = 20.0  # after a change, for which a broker may answer with a summary from before it
-UNSEEN_S: Final = 60.0  # after which nothing is asked in the background any more
+_CHANGED_S: Final = 20.0  # after a change, for which a broker may answer with a summary from before it
+_UNSEEN_S: Final = 60.0  # after which nothing is asked in the background any more
 
 Row = TypeVar("Row")
 Shown = TypeVar("Shown")
@@ -51,7 +37,7 @@ Given = TypeVar("Given")
 Got = TypeVar("Got")
 
 
-async def limited(given: Iterable[Given], work: Callable[[Given], Awaitable[None]], at_once: int = AT_ONCE) -> None:
+async def limited(given: Iterable[Given], work: Callable[[Given], Awaitable[None]], at_once: int = _AT_ONCE) -> None:
     """Call *work* for each of *given*, *at_once* at a time. Raises the first exception, and cancels the rest."""
     waiting = iter(given)
 
@@ -150,7 +136,7 @@ class BrokerTable(Generic[Row]):
         return self._not_served_ms is not None
 
     async def column(self, column: Column, everything: Collection[str] = ()) -> Aged[Mapping[str, Any]]:
-        """Return a value of all rows by name, at most `COLUMN_AGE_S` older than the broker's.
+        """Return a value of all rows by name, at most `_COLUMN_AGE_S` older than the broker's.
 
         A broker without summaries is asked for *everything*: at once if there are few names, otherwise in the
         background; then the values are the ones known so far.
@@ -158,7 +144,7 @@ class BrokerTable(Generic[Row]):
         if self._served is not None and self._is_served():
             make = partial(self._served.column, self.address, column.word)
             key = ("column", self._kind, self.address, column.word)
-            found = await self._if_served(self._cluster.shared(key, COLUMN_AGE_S, make))
+            found = await self._if_served(self._cluster.shared(key, _COLUMN_AGE_S, make))
             if found is not None:
                 self._columns_ms = found.as_of_ms - found.value.age_ms
                 return Aged(await self._with_changes(found.value.values, column.attribute), self._columns_ms)
@@ -197,7 +183,7 @@ class BrokerTable(Generic[Row]):
 
     def forget(self, names: Collection[str] = ()) -> None:
         """Drop rows that a change made wrong; without *names*, all rows."""
-        self._changed = self._recent() | dict.fromkeys(names, self._now_ms() + int(CHANGED_S * 1000))
+        self._changed = self._recent() | dict.fromkeys(names, self._now_ms() + int(_CHANGED_S * 1000))
         for name in names or list(self.rows):
             self.rows.pop(name, None)
 
@@ -225,7 +211,7 @@ class BrokerTable(Generic[Row]):
 
     def _is_served(self) -> bool:
         """Return whether the broker may serve summaries."""
-        return self._not_served_ms is None or self._now_ms() - self._not_served_ms >= ASK_AGAIN_S * 1000
+        return self._not_served_ms is None or self._now_ms() - self._not_served_ms >= _ASK_AGAIN_S * 1000
 
     async def _if_served(self, asked: Awaitable[Got]) -> Got | None:
         """Return the answer, None from a broker without summaries."""
@@ -247,7 +233,7 @@ class BrokerTable(Generic[Row]):
         while self._everything:
             for name in sorted(self._everything, key=lambda name: rows[name].as_of_ms if name in rows else 0):
                 await clock.sleep(1 / PER_S)
-                if self._now_ms() - self._seen_ms > UNSEEN_S * 1000:
+                if self._now_ms() - self._seen_ms > _UNSEEN_S * 1000:
                     return
                 try:
                     await self._refresh_one(name)

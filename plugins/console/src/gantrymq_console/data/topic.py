@@ -23,8 +23,8 @@ from gantrymq_console.data.topics import TYPES, groups_of, kind_by_name, own_top
 from gantrymq_console.web.pages import BadInput
 from gantrymq_console.web.values import Long
 
-FIRST: Final = 0.6  # share of the deadline for the head, so that other brokers are still asked after a silent one
-MOST_CLIENTS: Final = 200  # of a topic's groups on one page
+_FIRST: Final = 0.6  # share of the deadline for the head, so that other brokers are still asked after a silent one
+_MOST_CLIENTS: Final = 200  # of a topic's groups on one page
 
 
 @attrs.frozen
@@ -168,9 +168,9 @@ async def topic_head(cluster: Cluster, asking: Asking, topic: str) -> tuple[Topi
     kind = kind_by_name(topic, await asking.needed(own_topics(cluster)))
     masters, is_partial = _masters(route), bool(asking.missing)
     found, rates, configs = await asyncio.gather(
-        asking.all({name: stats_at(cluster.admin, at, topic) for name, at in masters.items()}, FIRST),
-        asking.all({name: put_rate(cluster.admin, at, topic) for name, at in masters.items()}, FIRST),
-        asking.all({name: present_config(cluster, at, topic) for name, at in masters.items()}, FIRST),
+        asking.all({name: stats_at(cluster.admin, at, topic) for name, at in masters.items()}, _FIRST),
+        asking.all({name: put_rate(cluster.admin, at, topic) for name, at in masters.items()}, _FIRST),
+        asking.all({name: present_config(cluster, at, topic) for name, at in masters.items()}, _FIRST),
     )
     stats: Stats = {queue: each for part in found.values() for queue, each in part.items()}
     known = next((each for each in configs.values() if each is not None), None)
@@ -223,7 +223,7 @@ async def topic_groups(cluster: Cluster, asking: Asking, topic: str, start: int,
     """Return a page of the groups that read a topic, and their members. Raises NoRoute."""
     head, route, _ = await topic_head(cluster, asking, topic)
     masters, admin, is_partial = _masters(route), cluster.admin, head.partial
-    found = await asking.all({name: groups_of(cluster, at, topic) for name, at in masters.items()}, FIRST)
+    found = await asking.all({name: groups_of(cluster, at, topic) for name, at in masters.items()}, _FIRST)
     groups = sorted({group for part in found.values() for group in part})
     page = groups[start : start + rows]
     readers: list[Reader] = []
@@ -259,7 +259,7 @@ async def topic_groups(cluster: Cluster, asking: Asking, topic: str, start: int,
                 partial,
             )
         )
-    listed = [clients[key] for key in sorted(clients)][:MOST_CLIENTS]
+    listed = [clients[key] for key in sorted(clients)][:_MOST_CLIENTS]
     return TopicGroups(head, start, len(groups), tuple(readers), tuple(listed), is_partial or len(found) < len(masters))
 
 

@@ -21,25 +21,11 @@ from gantrymq_console.data.cluster import Cluster
 from gantrymq_console.data.table import Column, Served, Tables, known_sum, largest, tables_of, total
 from gantrymq_console.web.values import Long
 
-__all__ = [
-    "COLUMNS",
-    "KINDS",
-    "SORTS",
-    "TopicList",
-    "TopicRow",
-    "forget_topics",
-    "groups_of",
-    "kind_by_name",
-    "own_topics",
-    "topic_list",
-    "topic_tables",
-]
-
 Got = TypeVar("Got")
 
-NAMES_AGE_S: Final = 10.0
+_NAMES_AGE_S: Final = 10.0
 KINDS: Final = ("user", "all", "normal", "fifo", "delay", "transaction", "retry", "dlq", "system")
-TYPE: Final = Column("type", "message_type", lambda one, other: one or other)
+_TYPE: Final = Column("type", "message_type", lambda one, other: one or other)
 COLUMNS: Final = {
     "messages": Column("kept", "messages", total),
     "newest": Column("newest", "newest_ms", largest),
@@ -101,14 +87,14 @@ async def topic_list(
     cluster: Cluster, asking: Asking, contains: str, kind: str, sort: str, down: bool, start: int, rows: int
 ) -> TopicList:
     """Return a page of the list. Raises ClientError: no name server answers."""
-    listed = await asking.needed(cluster.shared("topics", NAMES_AGE_S, cluster.admin.topics))
+    listed = await asking.needed(cluster.shared("topics", _NAMES_AGE_S, cluster.admin.topics))
     own = await asking.needed(own_topics(cluster))
     tables, typed = await topic_tables(cluster), kind in ("normal", *TYPES.values())
     kinds = {name: kind_by_name(name, own) for name in listed.value if contains.lower() in name.lower()}
     broad = "normal" if typed or kind == "user" else kind
     found = [name for name, each in kinds.items() if broad in ("all", each)]
     if typed:
-        types = (await tables.column(asking, TYPE, found)).value
+        types = (await tables.column(asking, _TYPE, found)).value
         found = [name for name in found if TYPES.get((types.get(name) or "").upper(), "normal") == kind]
     order, shown = (() if sort == "name" else (COLUMNS[sort],), partial(_key, down=down)), slice(start, start + rows)
     page, _ = await tables.page(asking, found, order, down, shown, lambda name: _row(name, kinds[name], tables))

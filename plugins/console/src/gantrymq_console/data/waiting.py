@@ -20,20 +20,8 @@ from gantrymq_admin.transactions import HalfMessage, TransactionPage, list_trans
 from gantrymq_console.data.cluster import Cluster, readers_of
 from gantrymq_console.web.values import Long
 
-__all__ = [
-    "Delayed",
-    "Half",
-    "HalfList",
-    "LevelQueue",
-    "Source",
-    "delayed_of",
-    "half_of",
-    "recall_handle",
-    "transactions_of",
-]
-
-SOURCES: Final = ("levels", "timers")
-MOST_GROUPS: Final = 16  # producer groups whose members are counted
+_SOURCES: Final = ("levels", "timers")
+_MOST_GROUPS: Final = 16  # producer groups whose members are counted
 
 
 @attrs.frozen
@@ -99,7 +87,7 @@ async def delayed_of(
     """
     known = await readers_of(cluster, asking)
     readers = {name: each for name, each in known.items() if broker in ("", name)}
-    wanted = [source] if source else list(SOURCES)
+    wanted = [source] if source else list(_SOURCES)
     asked = {
         (name, each): _page(cluster, address, each, place if broker and source else "", topic, most)
         for name, address in readers.items()
@@ -139,7 +127,7 @@ async def _page(cluster: Cluster, address: str, source: str, place: str, topic: 
     except RequestNotServed:
         return None
     except BrokerRefused as problem:
-        if place or source == SOURCES[0] or problem.response_code == ResponseCode.SERVICE_NOT_AVAILABLE:
+        if place or source == _SOURCES[0] or problem.response_code == ResponseCode.SERVICE_NOT_AVAILABLE:
             raise
         return PendingPage({}, (), None)  # the broker has no timers
 
@@ -237,7 +225,7 @@ async def transactions_of(
     unlisted = sorted(pages.keys() - listed.keys())
     groups = {(name, half.producer_group) for name, page in listed.items() for half in page.transactions}
     online = await asking.all(
-        {pair: _online(cluster, readers[pair[0]], pair[1]) for pair in sorted(groups)[:MOST_GROUPS]}
+        {pair: _online(cluster, readers[pair[0]], pair[1]) for pair in sorted(groups)[:_MOST_GROUPS]}
     )
     halves = [
         half_of(name, half, online.get((name, half.producer_group)))

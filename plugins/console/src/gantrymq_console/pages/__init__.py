@@ -1,1 +1,1 @@
-"""The parts of the console: one module, or package, for each, with its addresses, forms and actions."""
+"""The sections of the console: one module for each, with its addresses, forms and actions."""

@@ -20,9 +20,23 @@ from gantrymq_admin.asking import Asking
 from gantrymq_console.access.audit import Entry
 from gantrymq_console.access.users import Role
 from gantrymq_console.data.cluster import Cluster
-from gantrymq_console.web.pages import Action, Confirm, Download, Form, Outcome, Page, Part, View
+from gantrymq_console.web.pages import Action, Confirm, Download, Form, Outcome, Page, Section, View
 from gantrymq_console.web.values import Long
 from gantrymq_console.web.visit import Visit
+
+_PROBED_AGE_S: Final = 600.0
+_REQUESTS: Final = {
+    "explain": 65021,
+    "figures": 65022,
+    "groups": 65023,
+    "connections": 65024,
+    "topics": 65025,
+    "settings": 65026,
+    "pending": 65001,
+    "transactions": 65011,
+}
+"""Requests of GantryMQ's own that change nothing, by the word of their text."""
+_PACKAGES: Final = ("gantrymq", "gantrymq-console", "gantrymq-admin", "starlette", "uvicorn", "h11", "Jinja2")
 
 
 @attrs.frozen
@@ -45,21 +59,6 @@ def vendored() -> tuple[VendoredFile, ...]:
     return tuple(VendoredFile(**each) for each in tomllib.loads(text)["file"])
 
 
-PROBED_AGE_S: Final = 600.0
-REQUESTS: Final = {
-    "explain": 65021,
-    "figures": 65022,
-    "groups": 65023,
-    "connections": 65024,
-    "topics": 65025,
-    "settings": 65026,
-    "pending": 65001,
-    "transactions": 65011,
-}
-"""Requests of GantryMQ's own that change nothing, by the word of their text."""
-PACKAGES: Final = ("gantrymq", "gantrymq-console", "gantrymq-admin", "starlette", "uvicorn", "h11", "Jinja2")
-
-
 @attrs.frozen
 class AboutPage:
     """Versions, requests and licenses."""
@@ -75,18 +74,18 @@ async def about(visit: Visit) -> View:
     asking = Asking(visit.console.world.clock)
     masters = await asking.one("brokers", visit.cluster.masters()) or {}
     probes = {
-        name: visit.cluster.shared(("served", at), PROBED_AGE_S, partial(_served, visit.cluster, at))
+        name: visit.cluster.shared(("served", at), _PROBED_AGE_S, partial(_served, visit.cluster, at))
         for name, at in masters.items()
     }
     served = {name: each.value for name, each in (await asking.all(probes)).items()}
-    versions = {"Python": platform.python_version(), **{name: version(name) for name in PACKAGES}}
-    return View("about.html", AboutPage(versions, REQUESTS, served, vendored()), "", asking.missing)
+    versions = {"Python": platform.python_version(), **{name: version(name) for name in _PACKAGES}}
+    return View("about.html", AboutPage(versions, _REQUESTS, served, vendored()), "", asking.missing)
 
 
 async def _served(cluster: Cluster, address: str) -> dict[str, bool]:
     """Return which requests a broker serves; a refusal for another reason than an unknown code counts as served."""
     found = {}
-    for word, code in REQUESTS.items():
+    for word, code in _REQUESTS.items():
         try:
             await cluster.admin.request(address, cast("RequestCode", code))
             found[word] = True
@@ -144,8 +143,7 @@ async def export_audit(visit: Visit) -> Response:
     return StreamingResponse(visit.console.audit.lines(), media_type="application/octet-stream", headers=headers)
 
 
-PART = Part(
-    "account",
+SECTION = Section(
     pages=(
         Page("/about", "about.title", Role.VIEWER, about, None),
         Page("/account", "account.title", Role.VIEWER, account, refresh_s=None),

@@ -18,8 +18,6 @@ from gantrymq_console.web.visit import Visit
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-__all__ = ["ACTIONS", "PAGES", "SHOWN", "SettingList", "SettingPage", "chosen", "named", "setting_of", "setting_value"]
-
 SHOWN: Final = ("all", "changed", "run_time")
 
 

@@ -24,13 +24,11 @@ from gantrymq_console.data.brokers import (
 )
 from gantrymq_console.pages import broker_settings
 from gantrymq_console.pages.broker_settings import named
-from gantrymq_console.web.pages import Action, BadInput, Form, Outcome, Page, Part, Preview, View
+from gantrymq_console.web.pages import Action, BadInput, Form, Outcome, Page, Preview, Section, View
 from gantrymq_console.web.values import Long
 from gantrymq_console.web.visit import Visit
 
-__all__ = ["PART"]
-
-TOPICS_AGE_S = 30.0
+_TOPICS_AGE_S = 30.0
 
 
 @attrs.frozen
@@ -120,7 +118,7 @@ async def permission_preview(visit: Visit, form: Form) -> Preview:
     close = _closes(form)
     cluster = visit.cluster
     configs = await cluster.shared(
-        ("topic_configs", at.address), TOPICS_AGE_S, lambda: cluster.admin.topic_configs(at.address)
+        ("topic_configs", at.address), _TOPICS_AGE_S, lambda: cluster.admin.topic_configs(at.address)
     )
     others = [
         each.name
@@ -208,8 +206,7 @@ def _member(form: Form) -> int:
     return int(text)
 
 
-PART = Part(
-    "brokers",
+SECTION = Section(
     pages=(
         Page("/brokers", "brokers.title", Role.VIEWER, broker_list, nav="brokers"),
         Page("/brokers/{broker}", "brokers.one", Role.VIEWER, broker_page, nav="brokers"),

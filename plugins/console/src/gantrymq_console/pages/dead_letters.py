@@ -17,18 +17,17 @@ from gantrymq_console.data.dead_letters import Cause, Letter, Progress, Selectio
 from gantrymq_console.data.group import GroupHead, group_facts, head_of
 from gantrymq_console.pages.sending import PRODUCER_GROUP
 from gantrymq_console.web.jobs import Job
-from gantrymq_console.web.pages import Action, BadInput, Confirm, Form, NotFound, Outcome, Page, Part, Preview, View
+from gantrymq_console.web.pages import Action, BadInput, Confirm, Form, NotFound, Outcome, Page, Preview, Section, View
 from gantrymq_console.web.values import Long
 from gantrymq_console.web.visit import Visit
 
-__all__ = ["PART"]
-
-JOB: Final = "resend"
-TARGETS: Final = ("group", "retry", "topic")
-HOURS: Final = ("all", "1", "24", "168")
-CHOSEN: Final = "letter."  # prefix of the names of checkboxes
-LISTED: Final = "listed."  # prefix of the names of hidden fields, one for each letter of the page
-BY_PLACE: Final = {"chosen": CHOSEN, "page": LISTED}  # scopes that name each letter
+_JOB: Final = "resend"
+_TARGETS: Final = ("group", "retry", "topic")
+_HOURS: Final = ("all", "1", "24", "168")
+_CHOSEN: Final = "letter."  # prefix of the names of checkboxes
+_LISTED: Final = "listed."  # prefix of the names of hidden fields, one for each letter of the page
+_BY_PLACE: Final = {"chosen": _CHOSEN, "page": _LISTED}  # scopes that name each letter
+_FIELDS: Final = ("target", "scope", "again", *(f"{prefix}*" for prefix in _BY_PLACE.values()))
 
 
 @attrs.frozen
@@ -49,7 +48,7 @@ class LettersPage:
 
 async def show(visit: Visit) -> View:
     """Show the newest dead letters and their causes."""
-    group, hours = visit.names["group"], visit.choice("hours", HOURS)
+    group, hours = visit.names["group"], visit.choice("hours", _HOURS)
     asking = Asking(visit.console.world.clock)
     since = _since(visit, hours)
     head, found = await asyncio.gather(
@@ -123,7 +122,7 @@ async def resend(visit: Visit, form: Form) -> Outcome:
     async def work(job: Job[Progress]) -> None:
         await dead_letters.resend(visit.cluster, producer, selection, job)
 
-    job = visit.console.jobs.start(JOB, visit.user.name, Progress(selection.group, Long(count)), work)
+    job = visit.console.jobs.start(_JOB, visit.user.name, Progress(selection.group, Long(count)), work)
     to = f"/groups/{selection.group}/dlq/{job.id}"
     return Outcome("dead_letters.started", {"count": count}, to, data={"job": job.id})
 
@@ -175,7 +174,7 @@ async def stop(visit: Visit, form: Form) -> Outcome:
 
 
 def _job(visit: Visit) -> Job[Progress]:
-    job = visit.console.jobs.find(visit.names["job"], JOB, visit.user.name)
+    job = visit.console.jobs.find(visit.names["job"], _JOB, visit.user.name)
     if job is None:
         raise NotFound("dead_letters.no_job")
     return job
@@ -188,12 +187,12 @@ def _since(visit: Visit, hours: str) -> int:
 def _selection(visit: Visit, form: Form) -> Selection:
     """Return the letters that a form selects. Raises BadInput: none, or a malformed place."""
     target = form.get("target", "group")
-    if target not in TARGETS:
-        raise BadInput("common.not_a_choice", name="target", value=target[:40], choices=", ".join(TARGETS))
+    if target not in _TARGETS:
+        raise BadInput("common.not_a_choice", name="target", value=target[:40], choices=", ".join(_TARGETS))
     scope = form.get("scope", "chosen")
-    if scope not in (*BY_PLACE, *HOURS):
-        raise BadInput("common.not_a_choice", name="scope", value=scope[:40], choices=", ".join((*BY_PLACE, *HOURS)))
-    prefix = BY_PLACE.get(scope, "")
+    if scope not in (*_BY_PLACE, *_HOURS):
+        raise BadInput("common.not_a_choice", name="scope", value=scope[:40], choices=", ".join((*_BY_PLACE, *_HOURS)))
+    prefix = _BY_PLACE.get(scope, "")
     places = [name.removeprefix(prefix) for name in form if prefix and name.startswith(prefix)]
     for place in places:
         offset = place.rpartition(":")[2]
@@ -206,10 +205,7 @@ def _selection(visit: Visit, form: Form) -> Selection:
     return Selection(visit.names["group"], target, bool(form.get("again")), since, places)
 
 
-FIELDS: Final = ("target", "scope", "again", *(f"{prefix}*" for prefix in BY_PLACE.values()))
-
-PART = Part(
-    "dead_letters",
+SECTION = Section(
     pages=(
         Page("/groups/{group}/dlq", "dead_letters.title", Role.VIEWER, show, nav="groups"),
         Page("/groups/{group}/dlq/{job}", "dead_letters.job", Role.OPERATOR, show_job, refresh_s=1.0, nav="groups"),
@@ -221,7 +217,7 @@ PART = Part(
             Role.OPERATOR,
             resend,
             preview,
-            fields=FIELDS,
+            fields=_FIELDS,
             page="/groups/{group}/dlq",
         ),
         Action("/groups/{group}/dlq/{job}/stop", "dead_letters.stop", Role.OPERATOR, stop, confirm=Confirm.NONE),

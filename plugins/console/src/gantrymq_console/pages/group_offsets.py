@@ -15,15 +15,12 @@ from gantrymq_admin.progress import delete_offsets
 from gantrymq_console.access.users import Role
 from gantrymq_console.data.group import GroupHead
 from gantrymq_console.data.groups import forget_groups
-from gantrymq_console.web.moments import moment_of
 from gantrymq_console.web.pages import Action, BadInput, NotFound, Outcome, Preview
 from gantrymq_console.web.values import Long
-from gantrymq_console.web.visit import Visit
+from gantrymq_console.web.visit import Visit, moment_of
 
-__all__ = ["ACTIONS", "OffsetForms"]
-
-TARGETS: Final = ("time", "first", "last", "offset")
-FIELDS: Final = ("topic", "target", "time", "time_utc", "offset", "queue")  # of a reset
+_TARGETS: Final = ("time", "first", "last", "offset")
+_FIELDS: Final = ("topic", "target", "time", "time_utc", "offset", "queue")  # of a reset
 SHOWN: Final = 200  # queues in the table of a preview; JSON has all
 Form = Mapping[str, str]
 
@@ -33,7 +30,7 @@ class OffsetForms:
     """The tab with the forms."""
 
     head: GroupHead
-    targets: tuple[str, ...] = TARGETS
+    targets: tuple[str, ...] = _TARGETS
 
 
 @attrs.frozen
@@ -140,7 +137,7 @@ async def _brokers_with_offsets(visit: Visit, group: str, topic: str) -> dict[st
 
 
 ACTIONS: Final = (
-    Action("/groups/{group}/offsets", "groups.reset", Role.OPERATOR, _run_reset, _preview_reset, fields=FIELDS),
+    Action("/groups/{group}/offsets", "groups.reset", Role.OPERATOR, _run_reset, _preview_reset, fields=_FIELDS),
     Action(
         "/groups/{group}/clone",
         "groups.clone",
@@ -260,7 +257,7 @@ def _target(visit: Visit, form: Form) -> OffsetTarget:
             raise BadInput("common.not_a_number", name="offset", value=text[:40], least=0, most=2**63 - 1)
         return OffsetTarget.at_offset(int(text))
     if kind != "time":
-        raise BadInput("common.not_a_choice", name="target", value=kind[:40], choices=", ".join(TARGETS))
+        raise BadInput("common.not_a_choice", name="target", value=kind[:40], choices=", ".join(_TARGETS))
     time_ms = moment_of(form, "time")
     if time_ms is None:
         raise BadInput("common.no_time")

@@ -27,14 +27,14 @@ from gantrymq_console.web.pages import (
     NotFound,
     Outcome,
     Page,
-    Part,
     Preview,
+    Section,
     View,
     outcome_of,
 )
 from gantrymq_console.web.visit import Visit
 
-FIELDS: Final = (
+_FIELDS: Final = (
     "retry_max_times",
     "retry_queues",
     "consume_enable",
@@ -46,6 +46,7 @@ FIELDS: Final = (
 
 Form = Mapping[str, str]
 Changes = tuple[tuple[str, str, str], ...]  # setting, old and new value
+_NAV: Final = "groups"
 
 
 @attrs.frozen
@@ -184,9 +185,9 @@ def _changing(change: str, path: str, fields: Sequence[str] = ()) -> Action:
     return Action(path, title, Role.OPERATOR, partial(_change, change), partial(_preview_change, change), fields=fields)
 
 
-ACTIONS: Final = (
-    Action("/new/group", "groups.create", Role.OPERATOR, _create, _preview_new, fields=("group", "cluster", *FIELDS)),
-    _changing("settings", "/groups/{group}/settings", FIELDS),
+_ACTIONS: Final = (
+    Action("/new/group", "groups.create", Role.OPERATOR, _create, _preview_new, fields=("group", "cluster", *_FIELDS)),
+    _changing("settings", "/groups/{group}/settings", _FIELDS),
     _changing("stop", "/groups/{group}/stop"),
     _changing("allow", "/groups/{group}/allow"),
     Action(
@@ -269,9 +270,6 @@ def _command(config: GroupConfig) -> str:
     )
 
 
-NAV: Final = "groups"
-
-
 async def group_list(visit: Visit) -> View:
     """Show a page of the groups whose names contain the filter, those furthest behind first."""
     asking = Asking(visit.console.world.clock)
@@ -340,20 +338,19 @@ async def _facts(visit: Visit, asking: Asking) -> group.GroupFacts:
         raise NotFound("groups.none_there", group=visit.names["group"]) from None
 
 
-PART = Part(
-    "groups",
+SECTION = Section(
     pages=(
-        Page("/groups", "groups.title", Role.VIEWER, group_list, nav=NAV),
-        Page("/new/group", "groups.new", Role.OPERATOR, new, refresh_s=None, nav=NAV),
-        Page("/groups/{group}", "groups.overview_title", Role.VIEWER, overview, nav=NAV),
-        Page("/groups/{group}/queues", "groups.queues_title", Role.VIEWER, queues, nav=NAV),
-        Page("/groups/{group}/members", "groups.members_title", Role.VIEWER, group_members, nav=NAV),
-        Page("/groups/{group}/member", "groups.member_title", Role.VIEWER, member, refresh_s=None, nav=NAV),
-        Page("/groups/{group}/offsets", "groups.offsets_title", Role.OPERATOR, offsets, refresh_s=None, nav=NAV),
-        Page("/groups/{group}/settings", "groups.settings_title", Role.VIEWER, settings, refresh_s=None, nav=NAV),
+        Page("/groups", "groups.title", Role.VIEWER, group_list, nav=_NAV),
+        Page("/new/group", "groups.new", Role.OPERATOR, new, refresh_s=None, nav=_NAV),
+        Page("/groups/{group}", "groups.overview_title", Role.VIEWER, overview, nav=_NAV),
+        Page("/groups/{group}/queues", "groups.queues_title", Role.VIEWER, queues, nav=_NAV),
+        Page("/groups/{group}/members", "groups.members_title", Role.VIEWER, group_members, nav=_NAV),
+        Page("/groups/{group}/member", "groups.member_title", Role.VIEWER, member, refresh_s=None, nav=_NAV),
+        Page("/groups/{group}/offsets", "groups.offsets_title", Role.OPERATOR, offsets, refresh_s=None, nav=_NAV),
+        Page("/groups/{group}/settings", "groups.settings_title", Role.VIEWER, settings, refresh_s=None, nav=_NAV),
     ),
     actions=(
-        *ACTIONS,
+        *_ACTIONS,
         *group_offsets.ACTIONS,
     ),
 )

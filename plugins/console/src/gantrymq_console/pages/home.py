@@ -12,7 +12,7 @@ from gantrymq_console.access.users import Role
 from gantrymq_console.data import clients
 from gantrymq_console.data.attention import attention
 from gantrymq_console.data.history import KINDS
-from gantrymq_console.web.pages import NotFound, Page, Part, View
+from gantrymq_console.web.pages import NotFound, Page, Section, View
 from gantrymq_console.web.visit import Visit
 
 
@@ -52,8 +52,7 @@ async def client_page(visit: Visit) -> View:
     return View("client.html", data, command, asking.missing, title=client_id)
 
 
-PART = Part(
-    "home",
+SECTION = Section(
     pages=(
         Page("/", "home.title", Role.VIEWER, home, nav="home"),
         Page("/history", "history.title", Role.VIEWER, history_page, 10.0),

@@ -23,12 +23,30 @@ from gantrymq_console.access.users import Role
 from gantrymq_console.data import bodies, messages
 from gantrymq_console.data.messages import MessageFacts
 from gantrymq_console.data.topics import kind_by_name, own_topics
-from gantrymq_console.web.pages import Download, Page, Part, View
+from gantrymq_console.web.pages import Download, Page, Section, View
 from gantrymq_console.web.visit import Visit
 
 MOST: Final = 200
-ORDER: Final = ("born", "sent", "not_sent", "stored", "delivered")  # of events in one millisecond; others are later
-STATES: Final = {"COMMIT_MESSAGE": "committed", "ROLLBACK_MESSAGE": "rolled_back"}
+_ORDER: Final = ("born", "sent", "not_sent", "stored", "delivered")  # of events in one millisecond; others are later
+_STATES: Final = {"COMMIT_MESSAGE": "committed", "ROLLBACK_MESSAGE": "rolled_back"}
+_LARGE_BYTES: Final = 16 * 1024
+_BY_POSITIONS: Final = (Reason.PASSED, Reason.POPPED, Reason.CONSUMED_AFTER_RETRIES)
+_SIGNS: Final = {
+    Reason.CONSUMED: "good",
+    Reason.CONSUMED_AFTER_RETRIES: "unknown",
+    Reason.DEAD_LETTER: "bad",
+    Reason.FAILED: "bad",
+    Reason.WAITING_RETRY: "warn",
+    Reason.NOT_YET: "warn",
+    Reason.HANDED_OUT: "warn",
+    Reason.FILTERED: "unknown",
+    Reason.PASSED: "unknown",
+    Reason.POPPED: "unknown",
+    Reason.BROADCASTING: "unknown",
+    Reason.NO_POSITION: "unknown",
+    Reason.UNKNOWN: "unknown",
+}
+"""Words of the macro ``status`` by reason."""
 
 
 @attrs.frozen
@@ -42,7 +60,10 @@ class Moment:
 
 
 def timeline(message: MessageFacts, trace: Sequence[Traced]) -> list[Moment]:
-    """Return up to `MOST` events of a message."""
+    """Return up to `MOST` events of a message in the order of time, from its record and from the message trace.
+
+    Times in a trace are from the clock of the client that wrote it.
+    """
     stored = {"broker": message.broker or message.store_host}
     found = [Moment(message.stored_ms, "message.line.stored", "good", stored)]
     if not any(isinstance(each.record, Pub) for each in trace):
@@ -56,7 +77,7 @@ def timeline(message: MessageFacts, trace: Sequence[Traced]) -> list[Moment]:
 def _order(moment: Moment) -> tuple[int, int]:
     word = moment.key.rpartition(".")[2]
     at = moment.time_ms if moment.time_ms is not None else 2**63
-    return at, ORDER.index(word) if word in ORDER else len(ORDER)
+    return at, _ORDER.index(word) if word in _ORDER else len(_ORDER)
 
 
 def _moment(traced: Traced, groups: Mapping[str, str]) -> Moment:
@@ -75,33 +96,13 @@ def _moment(traced: Traced, groups: Mapping[str, str]) -> Moment:
             fields = {"client": client, "group": group, "took": record.cost_ms}
             return Moment(record.time_ms or None, f"message.line.{ended}", _sign(record.success), fields)
         case EndTransaction():
-            word = STATES.get(record.state, "undecided")
+            word = _STATES.get(record.state, "undecided")
             fields = {"client": client, "group": record.group}
             return Moment(record.time_ms, f"message.line.{word}", "unknown", fields)
 
 
 def _sign(success: bool) -> str:
     return "good" if success else "bad"
-
-
-LARGE_BYTES: Final = 16 * 1024
-BY_POSITIONS: Final = (Reason.PASSED, Reason.POPPED, Reason.CONSUMED_AFTER_RETRIES)
-SIGNS: Final = {
-    Reason.CONSUMED: "good",
-    Reason.CONSUMED_AFTER_RETRIES: "unknown",
-    Reason.DEAD_LETTER: "bad",
-    Reason.FAILED: "bad",
-    Reason.WAITING_RETRY: "warn",
-    Reason.NOT_YET: "warn",
-    Reason.HANDED_OUT: "warn",
-    Reason.FILTERED: "unknown",
-    Reason.PASSED: "unknown",
-    Reason.POPPED: "unknown",
-    Reason.BROADCASTING: "unknown",
-    Reason.NO_POSITION: "unknown",
-    Reason.UNKNOWN: "unknown",
-}
-"""Words of the macro ``status`` by reason."""
 
 
 @attrs.frozen
@@ -142,7 +143,7 @@ class MessagePage:
     @property
     def by_positions(self) -> bool:
         """Whether a verdict follows from offsets alone, so that a message trace would help."""
-        return any(each.verdict.reason in BY_POSITIONS for each in self.lines)
+        return any(each.verdict.reason in _BY_POSITIONS for each in self.lines)
 
 
 async def show(visit: Visit) -> View:
@@ -215,7 +216,7 @@ async def _send_to(visit: Visit, facts: messages.MessageFacts) -> str:
 async def _body(visit: Visit, message: ReceivedMessage, form: str, most: int) -> bodies.Body:
     """Return the body to show; a large one is made in a thread, because that takes a part of a second."""
     make = partial(bodies.body_of, message.body, message.body_problem, form, most, is_shortened=message.is_shortened)
-    if min(len(message.body), most) < LARGE_BYTES:
+    if min(len(message.body), most) < _LARGE_BYTES:
         return make()
     return await visit.console.world.workers.run(make)
 
@@ -223,7 +224,7 @@ async def _body(visit: Visit, message: ReceivedMessage, form: str, most: int) ->
 def _lines(found: Consumption) -> list[GroupLine]:
     if found.message is None:
         return []
-    return [GroupLine(each, SIGNS[each.reason], evidence(found.message, each)) for each in found.verdicts]
+    return [GroupLine(each, _SIGNS[each.reason], evidence(found.message, each)) for each in found.verdicts]
 
 
 def _missing(each: Any) -> Missing:
@@ -249,8 +250,7 @@ async def _parts(parts: Iterator[bytes]) -> AsyncIterator[bytes]:
         yield each
 
 
-PART = Part(
-    "message",
+SECTION = Section(
     pages=(Page("/messages/{id}", "message.title", Role.VIEWER, show, refresh_s=None, nav="topics"),),
     downloads=(Download("/messages/{id}/body", "message.download", Role.READER, download, bodies=True),),
 )

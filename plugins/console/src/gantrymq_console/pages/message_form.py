@@ -11,18 +11,15 @@ from starlette.responses import Response, StreamingResponse
 
 from gantrymq.plugin.model import ALL, SQL92, TAG
 from gantrymq_console.data.listing import Listing, Wanted
-from gantrymq_console.web.moments import moment_of
 from gantrymq_console.web.pages import BadInput
-from gantrymq_console.web.visit import Visit
+from gantrymq_console.web.visit import Visit, moment_of
 
-__all__ = ["FIELDS", "Asked", "as_typed", "command_of", "filter_options", "streamed", "wanted_by"]
-
-TIMES: Final = ("from", "to", "before")
-FIELDS: Final = ("key", "tag", "sql", "text", "queue", "offset", "skip", *TIMES, *(f"{each}_utc" for each in TIMES))
+_TIMES: Final = ("from", "to", "before")
+FIELDS: Final = ("key", "tag", "sql", "text", "queue", "offset", "skip", *_TIMES, *(f"{each}_utc" for each in _TIMES))
 """Names of the form."""
 
-MOST_FILES: Final = 4  # made at the same time
-STUCK_S: Final = 900.0  # after which a file does not count any more: its reader may have stopped reading
+_MOST_FILES: Final = 4  # made at the same time
+_STUCK_S: Final = 900.0  # after which a file does not count any more: its reader may have stopped reading
 
 
 @attrs.frozen
@@ -136,9 +133,9 @@ def streamed(visit: Visit, content: AsyncIterator[bytes], form: str) -> Response
     """Return a file for the browser. Raises BadInput: too many files are being made."""
     clock = visit.console.world.clock
     begun: list[float] = visit.cluster.kept.setdefault("files", [])
-    begun[:] = [each for each in begun if clock.monotonic() - each < STUCK_S]
-    if len(begun) >= MOST_FILES:
-        raise BadInput("messages.too_many_files", most=MOST_FILES)
+    begun[:] = [each for each in begun if clock.monotonic() - each < _STUCK_S]
+    if len(begun) >= _MOST_FILES:
+        raise BadInput("messages.too_many_files", most=_MOST_FILES)
 
     async def counted() -> AsyncIterator[bytes]:
         now = clock.monotonic()

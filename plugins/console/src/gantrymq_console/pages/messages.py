@@ -27,13 +27,14 @@ from gantrymq_console.web.pages import (
     NotFound,
     Outcome,
     Page,
-    Part,
+    Section,
     View,
 )
 from gantrymq_console.web.values import Long
 from gantrymq_console.web.visit import Visit
 
-NAV: Final = "topics"
+_NAV: Final = "topics"
+_MOST_RUNNING: Final = 4
 
 
 @attrs.frozen
@@ -94,9 +95,6 @@ async def download(visit: Visit) -> Response:
     return streamed(visit, bodies.of_walk(visit.cluster, walk, form, most, test), form)
 
 
-MOST_RUNNING: Final = 4
-
-
 @attrs.frozen
 class SearchPage:
     """A search, and one page of its results."""
@@ -134,7 +132,7 @@ async def start_search(visit: Visit, form: Form) -> Outcome:
     async def work(job: Job[tuple[Search, Asked]]) -> None:
         await searching.run_search(visit.cluster, search, job)
 
-    job = visit.console.jobs.start("search", visit.user.name, (search, asked), work, most=MOST_RUNNING)
+    job = visit.console.jobs.start("search", visit.user.name, (search, asked), work, most=_MOST_RUNNING)
     return Outcome("messages.search_started", {}, f"/topics/{topic}/searches/{job.id}", data={"job": job.id})
 
 
@@ -256,10 +254,9 @@ def _job(visit: Visit, kind: str) -> Job[Any]:
     return job
 
 
-PART = Part(
-    "messages",
+SECTION = Section(
     pages=(
-        Page("/topics/{topic}/messages", "messages.title", Role.VIEWER, show, refresh_s=None, nav=NAV),
+        Page("/topics/{topic}/messages", "messages.title", Role.VIEWER, show, refresh_s=None, nav=_NAV),
         Page(
             "/topics/{topic}/searches/{job}", "messages.search", Role.READER, show_search, refresh_s=1.0, nav="topics"
         ),

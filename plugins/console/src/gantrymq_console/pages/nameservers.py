@@ -12,12 +12,10 @@ from gantrymq_admin.asking import Asking
 from gantrymq_console.access.users import Role, mask
 from gantrymq_console.data.nameservers import NameServers, SettingRow, kv_values, name_server_settings, name_servers
 from gantrymq_console.pages.broker_settings import SettingList, chosen, setting_of, setting_value
-from gantrymq_console.web.pages import Action, BadInput, Form, NotFound, Outcome, Page, Part, Preview, View
+from gantrymq_console.web.pages import Action, BadInput, Form, NotFound, Outcome, Page, Preview, Section, View
 from gantrymq_console.web.visit import Visit
 
-__all__ = ["PART"]
-
-MOST_CHARACTERS: Final = 1000  # of a namespace or key
+_MOST_CHARACTERS: Final = 1000  # of a namespace or key
 
 
 @attrs.frozen
@@ -55,7 +53,7 @@ async def server_list(visit: Visit) -> View:
     asking = Asking(visit.console.world.clock)
     found = await asking.needed(name_servers(visit.cluster))
     given = visit.typed("namespace", visit.text("namespace"))
-    namespace = given[:MOST_CHARACTERS] or ORDER_NAMESPACE
+    namespace = given[:_MOST_CHARACTERS] or ORDER_NAMESPACE
     values = None
     if any(each.answers for each in found.value.servers):  # else the page says already that none does
         values = await asking.one(namespace, kv_values(visit.cluster, namespace))
@@ -148,13 +146,12 @@ async def _rows(visit: Visit, asking: Asking) -> dict[str, SettingRow]:
 
 def _field(form: Form, name: str) -> str:
     value = form.get(name, "").strip()
-    if not value or len(value) > MOST_CHARACTERS or not value.isprintable():
+    if not value or len(value) > _MOST_CHARACTERS or not value.isprintable():
         raise BadInput("nameservers.no_key", name=name)
     return value
 
 
-PART = Part(
-    "nameservers",
+SECTION = Section(
     pages=(
         Page("/nameservers", "nameservers.title", Role.VIEWER, server_list, nav="nameservers"),
         Page("/nameservers/settings", "nameservers.settings", Role.VIEWER, setting_list, None, nav="nameservers"),

@@ -3,6 +3,8 @@
 The form of the text decides: an offset id is looked up at the broker that it names; names are compared with the lists
 that all visitors share; as a key or unique id the text is looked up in one topic, or in the topics used last. An id of
 exactly one message leads to the page of that message.
+
+The explicit second step is the key or unique id in all topics, as a job with a price shown first.
 """
 
 from __future__ import annotations
@@ -33,18 +35,20 @@ from gantrymq_console.web.pages import (
     NotFound,
     Outcome,
     Page,
-    Part,
     Preview,
+    Section,
     SeeOther,
     View,
 )
 from gantrymq_console.web.visit import Visit
 
-NAMES_AGE_S: Final = 10.0
-MOST_NAMES: Final = 20
-MOST_TOPICS: Final = 16  # asked for a key at a time
+_NAMES_AGE_S: Final = 10.0
+_MOST_NAMES: Final = 20
+_MOST_TOPICS: Final = 16  # asked for a key at a time
 
 _HEX: Final = re.compile("[0-9A-Fa-f]{32,64}")
+_KIND: Final = "everywhere"
+_MOST_RUNNING: Final = 4
 
 
 @attrs.frozen
@@ -78,13 +82,13 @@ async def search(visit: Visit) -> View:
     by_id = await asking.one(query, messages.by_offset_id(cluster, query))
     if by_id is not None and not visit.is_api:
         raise SeeOther("messages", query, topic=by_id.topic)
-    answers = await asking.all({"topics": cluster.shared("topics", NAMES_AGE_S, cluster.admin.topics)})
+    answers = await asking.all({"topics": cluster.shared("topics", _NAMES_AGE_S, cluster.admin.topics)})
     own = [each for each in (answers["topics"].value if "topics" in answers else ()) if not is_system_topic(each)]
     asked = [topic] if topic else _likely(recent, own)
     found, configs, connected = await asyncio.gather(
         asking.all({each: _with_key(cluster, asking, each, query) for each in asked}),
         group_configs(cluster, asking),
-        clients.client_list(cluster, asking, query, "all", "id", False, 0, MOST_NAMES),
+        clients.client_list(cluster, asking, query, "all", "id", False, 0, _MOST_NAMES),
     )
     hits = [listing.row_of(by_id, with_body=False)] if by_id is not None else []
     hits += _rows(found)
@@ -110,12 +114,12 @@ async def search(visit: Visit) -> View:
         asked,
         hits[: visit.rows],
         [each for each, part in found.items() if part is not None and part.next_ms is not None],
-        topics[:MOST_NAMES],
-        max(0, len(topics) - MOST_NAMES),
-        groups[:MOST_NAMES],
-        max(0, len(groups) - MOST_NAMES),
+        topics[:_MOST_NAMES],
+        max(0, len(topics) - _MOST_NAMES),
+        groups[:_MOST_NAMES],
+        max(0, len(groups) - _MOST_NAMES),
         [each.client_id for each in connected.clients],
-        max(0, connected.total - MOST_NAMES),
+        max(0, connected.total - _MOST_NAMES),
         connected.unknown,
         recent,
         len(own),
@@ -134,7 +138,7 @@ def _likely(recent: Sequence[str], topics: Sequence[str]) -> list[str]:
     """Return the topics to ask for a key: those used last, and all topics of applications if there are few."""
     own = [each for each in topics if not each.startswith((RETRY_PREFIX, DLQ_PREFIX))]
     known = [each for each in recent if each in topics]
-    return list(dict.fromkeys([*known, *(own if len(own) <= MOST_TOPICS else ())]))[:MOST_TOPICS]
+    return list(dict.fromkeys([*known, *(own if len(own) <= _MOST_TOPICS else ())]))[:_MOST_TOPICS]
 
 
 async def _with_key(cluster: Cluster, asking: Asking, topic: str, key: str) -> Listing | None:
@@ -142,10 +146,6 @@ async def _with_key(cluster: Cluster, asking: Asking, topic: str, key: str) -> L
         return await listing.by_key(cluster, asking, topic, key, with_body=False)
     except NoRoute:
         return None
-
-
-KIND: Final = "everywhere"
-MOST_RUNNING: Final = 4
 
 
 @attrs.frozen
@@ -195,7 +195,7 @@ async def start(visit: Visit, form: Form) -> Outcome:
     async def work(job: Job[Everywhere]) -> None:
         await searching.run_everywhere(visit.cluster, search, topics, job)
 
-    job = visit.console.jobs.start(KIND, visit.user.name, search, work, most=MOST_RUNNING)
+    job = visit.console.jobs.start(_KIND, visit.user.name, search, work, most=_MOST_RUNNING)
     return Outcome("search.started", {}, f"/search/everywhere/{job.id}", data={"job": job.id})
 
 
@@ -232,14 +232,13 @@ async def _topics(cluster: Cluster) -> list[str]:
 
 
 def _job(visit: Visit) -> Job[Any]:
-    job = visit.console.jobs.find(visit.names["job"], KIND, visit.user.name)
+    job = visit.console.jobs.find(visit.names["job"], _KIND, visit.user.name)
     if job is None:
         raise NotFound("search.no_job")
     return job
 
 
-PART = Part(
-    "search",
+SECTION = Section(
     pages=(
         Page("/search", "search.title", Role.VIEWER, search, refresh_s=None, nav="search"),
         Page("/search/everywhere/{job}", "search.everywhere", Role.OPERATOR, show, refresh_s=1.0, nav="search"),

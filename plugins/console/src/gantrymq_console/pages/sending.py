@@ -25,9 +25,27 @@ from gantrymq_console.data import messages
 from gantrymq_console.data.brokers import accepts_sends, state_of
 from gantrymq_console.data.cluster import HEAD_BYTES, BrokerAddress
 from gantrymq_console.data.topics import kind_by_name, own_topics
-from gantrymq_console.web.pages import Action, BadInput, Confirm, Form, NotAccepted, Outcome, Page, Part, Preview, View
+from gantrymq_console.web.pages import (
+    Action,
+    BadInput,
+    Confirm,
+    Form,
+    NotAccepted,
+    Outcome,
+    Page,
+    Preview,
+    Section,
+    View,
+)
 from gantrymq_console.web.values import Long
 from gantrymq_console.web.visit import Visit
+
+PRODUCER_GROUP: Final = "gantrymq-console"
+_MOST_BYTES: Final = 6 * 1024 * 1024  # 4 MiB of body, encoded in a form
+MOST_COPIED: Final = 4 * 1024 * 1024  # of a body in the form of a copy
+_ENCODINGS: Final = ("text", "base64", "hex")
+_FIELDS: Final = ("body", "encoding", "tags", "keys", "properties", "delay", "queue")
+_ONE: Final = ("topic", "number", "at")  # of a message whose id is in the address
 
 
 async def cause_of(visit: Visit, topic: str, problem: GantryError) -> Exception:
@@ -74,12 +92,6 @@ async def _refusing(visit: Visit, problem: SendFailed | BrokerRefused) -> NotAcc
                     name=name,
                 )
     return None
-
-
-PRODUCER_GROUP: Final = "gantrymq-console"
-MOST_BYTES: Final = 6 * 1024 * 1024  # 4 MiB of body, encoded in a form
-MOST_COPIED: Final = 4 * 1024 * 1024  # of a body in the form of a copy
-ENCODINGS: Final = ("text", "base64", "hex")
 
 
 @attrs.frozen
@@ -309,7 +321,7 @@ def _body(text: str, encoding: str) -> bytes:
     except (ValueError, binascii.Error):
         raise BadInput("sending.bad_body", encoding=encoding) from None
     if encoding != "text":
-        raise BadInput("common.not_a_choice", name="encoding", value=encoding[:20], choices=", ".join(ENCODINGS))
+        raise BadInput("common.not_a_choice", name="encoding", value=encoding[:20], choices=", ".join(_ENCODINGS))
     return text.replace("\r\n", "\n").encode("utf-8", "replace")
 
 
@@ -338,12 +350,7 @@ def _needed(form: Form, name: str) -> str:
     return value
 
 
-FIELDS: Final = ("body", "encoding", "tags", "keys", "properties", "delay", "queue")
-ONE: Final = ("topic", "number", "at")  # of a message whose id is in the address
-
-
-PART = Part(
-    "sending",
+SECTION = Section(
     pages=(Page("/topics/{topic}/send", "sending.title", Role.OPERATOR, form, refresh_s=None, nav="topics"),),
     actions=(
         Action(
@@ -353,11 +360,11 @@ PART = Part(
             send,
             preview_send,
             Confirm.NONE,
-            FIELDS,
-            MOST_BYTES,
+            _FIELDS,
+            _MOST_BYTES,
         ),
         Action(
-            "/messages/{id}/again", "sending.again", Role.OPERATOR, send_again, preview_again, fields=(*ONE, "group")
+            "/messages/{id}/again", "sending.again", Role.OPERATOR, send_again, preview_again, fields=(*_ONE, "group")
         ),
         Action(
             "/messages/{id}/direct",
@@ -365,7 +372,7 @@ PART = Part(
             Role.OPERATOR,
             consume_directly,
             preview_direct,
-            fields=(*ONE, "group", "client"),
+            fields=(*_ONE, "group", "client"),
         ),
     ),
 )

@@ -17,17 +17,18 @@ from gantrymq_console.data import topic, topics
 from gantrymq_console.data.cluster import route_of
 from gantrymq_console.data.topic import change_of, deletion_of, masters_of
 from gantrymq_console.data.topics import forget_topics
-from gantrymq_console.web.pages import Action, BadInput, Confirm, Outcome, Page, Part, Preview, View, outcome_of
+from gantrymq_console.web.pages import Action, BadInput, Confirm, Outcome, Page, Preview, Section, View, outcome_of
 from gantrymq_console.web.visit import Visit
 
-MESSAGE_TYPES: Final = ("NORMAL", "FIFO", "DELAY", "TRANSACTION")
-MOST_QUEUES: Final = 65_535
-PERMISSIONS: Final = ("6", "4", "2")
-FIELDS: Final = ("read_queues", "write_queues", "perm", "message_type", "order", "reserve_hours", "reserve_was")
-HOUR_MS: Final = 3_600_000
-ROUTE_LOOKS: Final = 10
-ROUTE_WAIT_S: Final = 0.2
+_MESSAGE_TYPES: Final = ("NORMAL", "FIFO", "DELAY", "TRANSACTION")
+_MOST_QUEUES: Final = 65_535
+_PERMISSIONS: Final = ("6", "4", "2")
+_FIELDS: Final = ("read_queues", "write_queues", "perm", "message_type", "order", "reserve_hours", "reserve_was")
+_HOUR_MS: Final = 3_600_000
+_ROUTE_LOOKS: Final = 10
+_ROUTE_WAIT_S: Final = 0.2
 Form = Mapping[str, str]
+_NAV: Final = "topics"
 
 
 @attrs.frozen
@@ -36,7 +37,7 @@ class NewTopic:
 
     clusters: tuple[str, ...]
     name: str
-    message_types: tuple[str, ...] = MESSAGE_TYPES
+    message_types: tuple[str, ...] = _MESSAGE_TYPES
 
 
 async def new(visit: Visit) -> View:
@@ -105,8 +106,8 @@ async def _delete(visit: Visit, form: Form) -> Outcome:
 
 
 ACTIONS: Final = (
-    Action("/new/topic", "topics.create", Role.OPERATOR, _create, _preview_new, fields=("topic", "cluster", *FIELDS)),
-    Action("/topics/{topic}/settings", "topics.change", Role.OPERATOR, _change, _preview_change, fields=FIELDS),
+    Action("/new/topic", "topics.create", Role.OPERATOR, _create, _preview_new, fields=("topic", "cluster", *_FIELDS)),
+    Action("/topics/{topic}/settings", "topics.change", Role.OPERATOR, _change, _preview_change, fields=_FIELDS),
     Action("/topics/{topic}/delete", "topics.delete", Role.ADMIN, _delete, _preview_deletion, Confirm.TYPE_NAME),
 )
 
@@ -126,11 +127,11 @@ async def _masters(visit: Visit) -> dict[str, str]:
 
 async def _wait_for_route(visit: Visit, topic: str) -> None:
     """Wait until name servers know a new topic, which takes a moment, so that the next page can show it."""
-    for _ in range(ROUTE_LOOKS):
+    for _ in range(_ROUTE_LOOKS):
         try:
             await visit.cluster.admin.route(topic)
         except NoRoute:
-            await visit.console.world.clock.sleep(ROUTE_WAIT_S)
+            await visit.console.world.clock.sleep(_ROUTE_WAIT_S)
         else:
             return
 
@@ -144,12 +145,12 @@ async def _apply(visit: Visit, config: TopicConfig, cluster: str) -> None:
 def _config(form: Form, name: str) -> TopicConfig:
     """Return the settings of a form. Raises BadInput: a field cannot be used."""
     perm = form.get("perm", "6")
-    if perm not in PERMISSIONS:
-        raise BadInput("common.not_a_choice", name="perm", value=perm[:40], choices=", ".join(PERMISSIONS))
+    if perm not in _PERMISSIONS:
+        raise BadInput("common.not_a_choice", name="perm", value=perm[:40], choices=", ".join(_PERMISSIONS))
     attributes: dict[str, str] = {}
     kind = form.get("message_type", "")
-    if kind and kind not in MESSAGE_TYPES:
-        raise BadInput("common.not_a_choice", name="message_type", value=kind[:40], choices=", ".join(MESSAGE_TYPES))
+    if kind and kind not in _MESSAGE_TYPES:
+        raise BadInput("common.not_a_choice", name="message_type", value=kind[:40], choices=", ".join(_MESSAGE_TYPES))
     if kind:
         attributes["+message.type"] = kind
     keep = form.get("reserve_hours", "").strip()
@@ -157,8 +158,8 @@ def _config(form: Form, name: str) -> TopicConfig:
         attributes["+reserve.time"] = str(_hours_in_ms(keep))
     elif form.get("reserve_was"):
         attributes["-reserve.time"] = ""
-    read = _number(form, "read_queues", 1, MOST_QUEUES)
-    write = _number(form, "write_queues", 1, MOST_QUEUES) if form.get("write_queues", "").strip() else read
+    read = _number(form, "read_queues", 1, _MOST_QUEUES)
+    write = _number(form, "write_queues", 1, _MOST_QUEUES) if form.get("write_queues", "").strip() else read
     return TopicConfig(name, read, write, int(perm), order=form.get("order") == "on", attributes=attributes)
 
 
@@ -171,10 +172,10 @@ def _number(form: Form, name: str, least: int, most: int) -> int:
 
 def _hours_in_ms(text: str) -> int:
     try:
-        ms = round(float(text) * HOUR_MS)
+        ms = round(float(text) * _HOUR_MS)
     except (ValueError, OverflowError):
         ms = 0
-    if not 1 <= ms <= 1_000_000 * HOUR_MS:
+    if not 1 <= ms <= 1_000_000 * _HOUR_MS:
         raise BadInput("topics.not_hours", value=text[:40])
     return ms
 
@@ -182,9 +183,6 @@ def _hours_in_ms(text: str) -> int:
 def _command(config: TopicConfig) -> str:
     found = f"topic create -t {quote(config.name)} -r {config.read_queues} -w {config.write_queues} -p {config.perm}"
     return found + "".join(f" -a {key}={value}" if value else f" -a {key}" for key, value in config.attributes.items())
-
-
-NAV: Final = "topics"
 
 
 async def topic_list(visit: Visit) -> View:
@@ -228,15 +226,14 @@ async def settings(visit: Visit) -> View:
     return View("topic_settings.html", data, f"topic route -t {quote(name)}", asking.missing, title=name)
 
 
-PART = Part(
-    "topics",
+SECTION = Section(
     pages=(
-        Page("/topics", "topics.title", Role.VIEWER, topic_list, nav=NAV),
-        Page("/new/topic", "topics.new", Role.OPERATOR, new, refresh_s=None, nav=NAV),
-        Page("/topics/{topic}", "topics.queues_title", Role.VIEWER, queues, nav=NAV),
-        Page("/topics/{topic}/groups", "topics.groups_title", Role.VIEWER, groups, nav=NAV),
-        Page("/topics/{topic}/producers", "topics.producers_title", Role.VIEWER, producers, nav=NAV),
-        Page("/topics/{topic}/settings", "topics.settings_title", Role.VIEWER, settings, refresh_s=None, nav=NAV),
+        Page("/topics", "topics.title", Role.VIEWER, topic_list, nav=_NAV),
+        Page("/new/topic", "topics.new", Role.OPERATOR, new, refresh_s=None, nav=_NAV),
+        Page("/topics/{topic}", "topics.queues_title", Role.VIEWER, queues, nav=_NAV),
+        Page("/topics/{topic}/groups", "topics.groups_title", Role.VIEWER, groups, nav=_NAV),
+        Page("/topics/{topic}/producers", "topics.producers_title", Role.VIEWER, producers, nav=_NAV),
+        Page("/topics/{topic}/settings", "topics.settings_title", Role.VIEWER, settings, refresh_s=None, nav=_NAV),
     ),
     actions=(*ACTIONS,),
 )

@@ -15,10 +15,8 @@ from gantrymq_console.data import messages, waiting
 from gantrymq_console.data.cluster import readers_of
 from gantrymq_console.data.waiting import Delayed, HalfList
 from gantrymq_console.pages.sending import PRODUCER_GROUP
-from gantrymq_console.web.pages import Action, BadInput, Form, NotFound, Outcome, Page, Part, Preview, View
+from gantrymq_console.web.pages import Action, BadInput, Form, NotFound, Outcome, Page, Preview, Section, View
 from gantrymq_console.web.visit import Visit
-
-__all__ = ["PART"]
 
 SHOWN: Final = ("undecided", "given_up")
 
@@ -175,8 +173,7 @@ async def resume(visit: Visit, form: Form) -> Outcome:
     return Outcome("waiting.resumed", {}, "/transactions")
 
 
-PART = Part(
-    "waiting",
+SECTION = Section(
     pages=(
         Page("/delayed", "waiting.delayed", Role.VIEWER, delayed, nav="delayed"),
         Page("/transactions", "waiting.transactions", Role.VIEWER, transactions, nav="transactions"),

@@ -1,11 +1,16 @@
 """The ASGI application.
 
-app          builds the application from the parts in `gantrymq_console.pages`
-pages        declarations of a part: pages and actions, with the role that each needs
+app          builds the application from the sections in `gantrymq_console.pages`
+pages        declarations of a section: pages and actions, with the role that each needs
 visit        one request: user, language, parameters, links
+console      the objects of a running console that requests use
 actions      the steps of every change: preview, confirmation, audit, result
-render       HTML from templates, JSON from the same data
+responses    a page as HTML or JSON, errors in both forms, refreshes
+render       HTML from templates, charts, static files
+values       values of pages in JSON
 texts        the catalogues of both languages
-security     checks of every request, headers of every response
+jobs         work that outlives a request
+login        the page to log in, preferences
+security     checks of every request, headers of every response, tokens of forms
 http_server  HTTP/1.1 over a world's network
 """

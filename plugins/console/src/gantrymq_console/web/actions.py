@@ -21,21 +21,19 @@ from starlette.responses import JSONResponse, RedirectResponse, Response
 
 from gantrymq.errors import GantryError
 from gantrymq_console.access.audit import AuditUnwritable, Entry
-from gantrymq_console.web import answers
+from gantrymq_console.web import responses
 from gantrymq_console.web.pages import Action, BadInput, Confirm, Conflict, Outcome, Preview, View
 from gantrymq_console.web.values import to_json
 from gantrymq_console.web.visit import Visit
 
-__all__ = ["Actions", "read_form"]
-
 log = logging.getLogger(__name__)
 
-MOST_REMEMBERED: Final = 10_000
-HIDDEN: Final = ("csrf", "once", "confirm", "seen", "typed", "back")  # fields of the steps, not of the action
+_MOST_REMEMBERED: Final = 10_000
+_HIDDEN: Final = ("csrf", "once", "confirm", "seen", "typed", "back")  # fields of the steps, not of the action
 KEPT: Final = "kept"  # parameter of a page, for a form that was cancelled
-MOST_KEPT: Final = 100  # forms
-MOST_KEPT_CHARS: Final = 20_000  # of one form
-DRY_RUN: Final = "dry_run"  # field in JSON
+_MOST_KEPT: Final = 100  # forms
+_MOST_KEPT_CHARS: Final = 20_000  # of one form
+_DRY_RUN: Final = "dry_run"  # field in JSON
 
 
 @attrs.frozen
@@ -67,7 +65,7 @@ class Actions:
         given = await read_form(visit, action.most_bytes)
         visit.check_token(given.get("csrf", ""))
         visit.form, visit.came_from = given, given.get("back", "")
-        form = {name: each for name, each in given.items() if name not in HIDDEN and name != DRY_RUN}
+        form = {name: each for name, each in given.items() if name not in _HIDDEN and name != _DRY_RUN}
         if visit.is_api:
             _check_names(action, visit, form)
         dry_run = visit.is_api and _dry_run(given)
@@ -97,7 +95,7 @@ class Actions:
                 )
                 status = 409 if changed else 422 if "confirm" in given else 200
                 view = View("confirm.html", data, preview.command, status=status)
-                return answers.html(visit, view, action.name)
+                return responses.html(visit, view, action.name)
         if not visit.is_api and not self._first_use(given.get("once", "")):
             raise Conflict("errors.sent_before")
         outcome = await self._audited(action, visit, form, preview)
@@ -119,11 +117,11 @@ class Actions:
         """Keep a form for the link "Cancel", and return its page; forms on another page than their own are not kept."""
         back = visit.came_from
         path = (action.page or action.path).format(**visit.names)
-        if unquote(urlsplit(back).path) != path or sum(map(len, (*form, *form.values()))) > MOST_KEPT_CHARS:
+        if unquote(urlsplit(back).path) != path or sum(map(len, (*form, *form.values()))) > _MOST_KEPT_CHARS:
             return back
         key = hashlib.sha256(json.dumps([visit.user.name, path, dict(form)]).encode()).hexdigest()[:16]
         self._kept[key] = visit.user.name, path, form
-        if len(self._kept) > MOST_KEPT:
+        if len(self._kept) > _MOST_KEPT:
             self._kept.popitem(last=False)
         return f"{back}{'&' if '?' in back else '?'}{KEPT}={key}"
 
@@ -133,7 +131,7 @@ class Actions:
             visit.now_ms(),
             secrets.token_hex(8),
             visit.user.name,
-            answers.address_of(visit),
+            responses.address_of(visit),
             action.name,
             target,
             preview.change if preview is not None else "",
@@ -162,10 +160,10 @@ class Actions:
             body = {"done": not outcome.failed, "text": visit.texts(outcome.key, **outcome.fields).unescape()}
             return JSONResponse({**body, "data": to_json(outcome.data)}, 502 if outcome.failed else 200)
         if outcome.view is not None:
-            return answers.html(visit, outcome.view, action.name, outcome)
+            return responses.html(visit, outcome.view, action.name, outcome)
         done = secrets.token_hex(8)
         self._done[done] = visit.user.name, outcome
-        if len(self._done) > MOST_REMEMBERED:
+        if len(self._done) > _MOST_REMEMBERED:
             self._done.popitem(last=False)
         segments = [each for each in outcome.to.split("/") if each]
         return RedirectResponse(visit.link(*segments, **outcome.query, done=done), 303)
@@ -174,7 +172,7 @@ class Actions:
         if not once or once in self._used:
             return False
         self._used[once] = None
-        if len(self._used) > MOST_REMEMBERED:
+        if len(self._used) > _MOST_REMEMBERED:
             self._used.popitem(last=False)
         return True
 
@@ -214,14 +212,14 @@ def _check_names(action: Action, visit: Visit, form: Mapping[str, str]) -> None:
     prefixes = tuple(each[:-1] for each in action.fields if each.endswith("*"))
     for name in form:
         if name not in action.fields and not (prefixes and name.startswith(prefixes)):
-            known = [*action.fields, DRY_RUN] if action.preview is not None else action.fields
+            known = [*action.fields, _DRY_RUN] if action.preview is not None else action.fields
             raise BadInput("common.unknown_field", name=name[:40], known=", ".join(known) or "-")
 
 
 def _dry_run(given: Mapping[str, str]) -> bool:
-    if given.get(DRY_RUN, "true") != "true":
-        raise BadInput("common.not_a_choice", name=DRY_RUN, value=given[DRY_RUN][:40], choices="true")
-    return DRY_RUN in given
+    if given.get(_DRY_RUN, "true") != "true":
+        raise BadInput("common.not_a_choice", name=_DRY_RUN, value=given[_DRY_RUN][:40], choices="true")
+    return _DRY_RUN in given
 
 
 def _digest(preview: Preview) -> str:

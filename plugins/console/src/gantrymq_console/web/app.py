@@ -19,32 +19,30 @@ from gantrymq_console.access.accounts import Accounts
 from gantrymq_console.access.audit import AuditUnwritable
 from gantrymq_console.access.sessions import Rates, network_of
 from gantrymq_console.access.users import Role, User
-from gantrymq_console.web import answers, preferences, security, static
+from gantrymq_console.web import login, render, responses, security
 from gantrymq_console.web.actions import Actions
 from gantrymq_console.web.console import Console
-from gantrymq_console.web.csrf import BrowserTokens
 from gantrymq_console.web.login import LogInPage, log_in_first
 from gantrymq_console.web.pages import Action, BadInput, Conflict, Download, Forbidden, NotFound, Page, SeeOther
+from gantrymq_console.web.security import BrowserTokens
 from gantrymq_console.web.visit import LIVE, Visit
-
-__all__ = ["API", "App"]
 
 log = logging.getLogger(__name__)
 
-API: Final = "/api/v1"
-HEALTH: Final = "/healthz"
+_API: Final = "/api/v1"
+_HEALTH: Final = "/healthz"
 Endpoint = Callable[[Request], Awaitable[Response]]
 
 
 class App:
-    """An ASGI application: pages of all parts, JSON below `API`, static files."""
+    """An ASGI application: pages of all sections, JSON below `_API`, static files."""
 
     def __init__(self, console: Console) -> None:
         self.console = console
         self.tokens = BrowserTokens(secure=console.exposure.secure)
         self._actions = Actions()
         self._rates = Rates(console.world.clock)
-        routes = [Route("/static/{version}/{path:path}", static.serve, methods=["GET"])]
+        routes = [Route("/static/{version}/{path:path}", render.serve_static, methods=["GET"])]
         if isinstance(console.identities, Accounts):
             log_in_page = LogInPage(console, console.identities, self.tokens)
 
@@ -53,15 +51,15 @@ class App:
                 return await log_in_page(request)
 
             routes.append(Route("/login", log_in, methods=["GET", "POST"]))
-        posts = {action.path: action for part in console.parts for action in part.actions}
-        self._pages = {page.path: page for part in console.parts for page in part.pages}
-        for part in console.parts:
-            routes += [Route(each.path, self._page(each), methods=["GET"]) for each in part.pages]
-            routes += [Route(each.path, self._download(each), methods=["GET"]) for each in part.downloads]
-        routes.append(Route("/preferences", self._endpoint(Role.VIEWER, preferences.save), methods=["POST"]))
+        posts = {action.path: action for section in console.sections for action in section.actions}
+        self._pages = {page.path: page for section in console.sections for page in section.pages}
+        for section in console.sections:
+            routes += [Route(each.path, self._page(each), methods=["GET"]) for each in section.pages]
+            routes += [Route(each.path, self._download(each), methods=["GET"]) for each in section.downloads]
+        routes.append(Route("/preferences", self._endpoint(Role.VIEWER, login.save_preferences), methods=["POST"]))
         routes += [Route(path, self._action(action), methods=["POST"]) for path, action in posts.items()]
         self._routes = routes
-        pages = (each for part in console.parts for each in part.pages if "{" not in each.path)
+        pages = (each for section in console.sections for each in section.pages if "{" not in each.path)
         self._fixed = {each.path: self._page(each) for each in pages}  # found without a search
         self._nowhere = self._endpoint(Role.VIEWER, _no_page)
 
@@ -71,12 +69,12 @@ class App:
             return
         scope = dict(scope)
         scope.setdefault("raw_path", scope["path"].encode())
-        if scope["path"].startswith(API + "/") or scope["path"] == API:
+        if scope["path"].startswith(_API + "/") or scope["path"] == _API:
             scope["gantrymq.api"] = True
-            scope["path"] = scope["path"].removeprefix(API) or "/"
-            scope["raw_path"] = scope["raw_path"].removeprefix(API.encode()) or b"/"
+            scope["path"] = scope["path"].removeprefix(_API) or "/"
+            scope["raw_path"] = scope["raw_path"].removeprefix(_API.encode()) or b"/"
         request = Request(scope, receive)
-        if scope["path"] == HEALTH and request.method in ("GET", "HEAD"):  # probes have no log-in, and any Host
+        if scope["path"] == _HEALTH and request.method in ("GET", "HEAD"):  # probes have no log-in, and any Host
             await JSONResponse({"healthy": True})(scope, receive, send)
             return
         security.note_sender(request, self.console.exposure)
@@ -129,7 +127,7 @@ class App:
             except SeeOther as elsewhere:
                 return RedirectResponse(visit.link(*elsewhere.segments, **elsewhere.query), 303)
             shown = page if visit.form is None else attrs.evolve(page, refresh_s=None)
-            return answers.of_page(visit, shown, view, self._actions.outcome(visit))
+            return responses.of_page(visit, shown, view, self._actions.outcome(visit))
 
         return self._endpoint(page.role, show)
 
@@ -163,7 +161,7 @@ class App:
             view = await page.show(visit)
         except (BadInput, GantryError, SeeOther):
             raise problem from None
-        return answers.with_form(visit, page, view, problem)
+        return responses.with_form(visit, page, view, problem)
 
     def _endpoint(self, role: Role, work: Callable[[Visit], Awaitable[Response]]) -> Endpoint:
         """Return an endpoint for users with *role*; the only place where roles are checked."""
@@ -176,11 +174,11 @@ class App:
             visit = Visit(request, self.console, user, partial(self.tokens.token, request))
             if not visit.may(role):
                 refused = Forbidden("common.forbidden", role=role.word, user=user.name, own=user.role.word)
-                return answers.failed(visit, refused)
+                return responses.failed(visit, refused)
             try:
                 return await work(visit)
             except (BadInput, GantryError, AuditUnwritable) as problem:
-                return answers.failed(visit, problem)
+                return responses.failed(visit, problem)
 
         return endpoint
 

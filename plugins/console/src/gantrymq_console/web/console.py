@@ -1,9 +1,12 @@
-"""The objects of a running console that requests use."""
+"""The objects of a running console that requests use: the topics of each user, refreshes that pages share, jobs."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING
+import hashlib
+import json
+from collections import OrderedDict
+from collections.abc import Callable, Hashable, Sequence
+from typing import TYPE_CHECKING, Any, Final
 
 import attrs
 
@@ -14,14 +17,106 @@ from gantrymq_console.access.users import Identities
 from gantrymq_console.data.cluster import Cluster
 from gantrymq_console.data.history import History
 from gantrymq_console.web.jobs import Jobs
-from gantrymq_console.web.recent import RecentTopics
-from gantrymq_console.web.refreshes import Refreshes
+from gantrymq_console.web.pages import Page, View
+from gantrymq_console.web.values import to_json
+from gantrymq_console.web.visit import Visit, page_of
 
 if TYPE_CHECKING:
-    from gantrymq_console.web.pages import Part
-    from gantrymq_console.web.visit import Visit
+    from gantrymq_console.web.pages import Section
+_MOST_USERS: Final = 1000
+_MOST_TOPICS: Final = 8
+AGE_S: Final = 4.0  # age of a view; less than the time between two refreshes, so that each refresh has new data
+LATE_S: Final = 6.0  # additional age while a new view is made
+MOST_KEPT: Final = 32  # views, tags and texts
+MINUTE_MS: Final = 60_000
 
-__all__ = ["Console", "Exposure"]
+
+class RecentTopics:
+    """Up to eight topics for each of the last thousand users, in memory."""
+
+    def __init__(self) -> None:
+        self._topics: OrderedDict[str, list[str]] = OrderedDict()
+
+    def add(self, user: str, topic: str) -> None:
+        """Put *topic* first."""
+        others = [each for each in self._topics.pop(user, []) if each != topic]
+        self._topics[user] = [topic, *others[: _MOST_TOPICS - 1]]
+        if len(self._topics) > _MOST_USERS:
+            self._topics.popitem(last=False)
+
+    def of(self, user: str) -> tuple[str, ...]:
+        """Return the topics of *user*, the last one first."""
+        return tuple(self._topics.get(user, ()))
+
+
+class Refreshes:
+    """Views that refreshes share. All tables are bounded."""
+
+    def __init__(self) -> None:
+        self._views: OrderedDict[Hashable, None] = OrderedDict()  # keys of answers that the cluster shares
+        self._tags: OrderedDict[int, tuple[View, int, str]] = OrderedDict()  # by the id of a view, with the minute
+        self._texts: OrderedDict[Hashable, str] = OrderedDict()
+
+    async def view(self, visit: Visit, page: Page) -> View:
+        """Return the view of *page* for a visitor. Raises as its function does.
+
+        A refresh may get the view of another visitor; a visitor who opens or reloads a page gets a new one.
+        """
+        if not page.shared or visit.is_api:
+            return await page.show(visit)
+        key = ("view", page_of(visit.request), visit.user.role, visit.texts.language)
+        if not visit.is_live:
+            visit.cluster.forget(key)
+        dropped = _keep(self._views, key, None)
+        if dropped is not None:
+            visit.cluster.forget(dropped)
+        found = await visit.cluster.shared(key, AGE_S, lambda: page.show(visit), LATE_S)
+        visit.age_s = max(0, visit.now_ms() - found.as_of_ms) // 1000
+        return found.value
+
+    def forget(self, visit: Visit) -> None:
+        """Drop all views after a change."""
+        if self._views:
+            visit.cluster.forget(*self._views)
+            self._views.clear()
+
+    def tag(self, visit: Visit, view: View) -> str:
+        """Return a tag that changes with the view, and once a minute for the ages that the page shows."""
+        minute = visit.now_ms() // MINUTE_MS
+        known = self._tags.get(id(view))
+        if known is not None and known[0] is view and known[1] == minute:
+            return known[2]
+        shown = [view.template, view.title, view.command, visit.texts.language, minute]
+        facts = [to_json(view.data), to_json(view.missing), *shown]
+        tag = hashlib.sha256(json.dumps(facts).encode()).hexdigest()[:20]
+        _keep(self._tags, id(view), (view, minute, tag))
+        return tag
+
+    def etag(self, visit: Visit, tag: str) -> str:
+        """Return the ETag of the view with *tag* for this visitor.
+
+        A page may have the token of this browser's forms, buttons of the role and times of the zone, and the browser
+        keeps it while the tag is the same: after another log-in, or a restart of the console, it is another.
+        """
+        who = [visit.known_token, visit.user.name, visit.user.role.word, visit.zone]
+        return f'"{tag}-{hashlib.sha256(json.dumps(who).encode()).hexdigest()[:20]}"'
+
+    def text(self, visit: Visit, tag: str, render: Callable[[], str]) -> str:
+        """Return the main part of a page, made by *render* unless another visitor's is the same."""
+        key = (tag, page_of(visit.request), visit.user.role, visit.zone)
+        found = self._texts.get(key)
+        if found is None:
+            found = render()
+            if not visit.personal:
+                _keep(self._texts, key, found)
+        return found
+
+
+def _keep(table: OrderedDict[Any, Any], key: Hashable, value: Any) -> Hashable | None:
+    """Add an entry; return the key of the one that was dropped for it, if any."""
+    table[key] = value
+    table.move_to_end(key)
+    return table.popitem(last=False)[0] if len(table) > MOST_KEPT else None
 
 
 @attrs.frozen
@@ -33,7 +128,7 @@ class Console:
     identities: Identities
     audit: Audit
     exposure: Exposure
-    parts: Sequence[Part]
+    sections: Sequence[Section]
     name_servers: str  # as given, for the commands that pages show
     in_broker: bool = False  # whether it shares the process of a broker
     recent: RecentTopics = attrs.field(factory=RecentTopics)

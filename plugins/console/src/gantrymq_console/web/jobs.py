@@ -1,7 +1,7 @@
 """Work that outlives a request: its owner sees the progress and may stop it.
 
 A job's page refreshes itself while the job runs; without a script the visitor reloads it. Results stay until the owner
-has started `KEPT` newer jobs, or for an hour.
+has started `_KEPT` newer jobs, or for an hour.
 """
 
 from __future__ import annotations
@@ -18,12 +18,10 @@ from gantrymq.errors import GantryError
 from gantrymq.plugin.world import Clock
 from gantrymq_console.web.pages import BadInput
 
-__all__ = ["Job", "Jobs"]
-
 log = logging.getLogger(__name__)
 
-KEPT: Final = 5
-KEPT_S: Final = 3600.0
+_KEPT: Final = 5
+_KEPT_S: Final = 3600.0
 
 Progress = TypeVar("Progress")
 
@@ -117,6 +115,6 @@ class Jobs:
     def _drop_old(self, owner: str) -> None:
         ended = [each for each in self._jobs.values() if not each.is_running]
         own = [each for each in ended if each.owner == owner]
-        old = self._clock.now_ms() - KEPT_S * 1000
-        for each in [*own[:-KEPT], *(each for each in ended if (each.ended_ms or 0) < old)]:
+        old = self._clock.now_ms() - _KEPT_S * 1000
+        for each in [*own[:-_KEPT], *(each for each in ended if (each.ended_ms or 0) < old)]:
             self._jobs.pop(each.id, None)

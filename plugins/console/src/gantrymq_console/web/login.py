@@ -1,4 +1,8 @@
-"""The page to log in: a name and password, or the code of a one-time link. Shown to visitors who are not known."""
+"""The page to log in, and the preferences of a browser.
+
+Visitors who are not known log in with a name and password, or with the code of a one-time link. Language, theme, time
+zone and keyboard shortcuts are kept in cookies.
+"""
 
 from __future__ import annotations
 
@@ -17,20 +21,21 @@ from gantrymq_console.access.accounts import Accounts, LogInFailed
 from gantrymq_console.access.audit import AuditUnwritable, Entry
 from gantrymq_console.access.passwords import TooBusy
 from gantrymq_console.access.users import Role, User
-from gantrymq_console.web import answers
+from gantrymq_console.web import responses
 from gantrymq_console.web.actions import read_form
 from gantrymq_console.web.console import Console
-from gantrymq_console.web.csrf import BrowserTokens
 from gantrymq_console.web.pages import Forbidden
 from gantrymq_console.web.render import render
-from gantrymq_console.web.visit import Visit, link_to, page_of
-
-__all__ = ["LogInPage", "log_in_first"]
+from gantrymq_console.web.security import BrowserTokens
+from gantrymq_console.web.texts import LANGUAGES
+from gantrymq_console.web.visit import THEMES, ZONES, Visit, link_to, page_of
 
 log = logging.getLogger(__name__)
 
-MOST_BYTES: Final = 8192
-NOBODY: Final = User("", Role.VIEWER)  # nothing but the page to log in is made for it
+_MOST_BYTES: Final = 8192
+_NOBODY: Final = User("", Role.VIEWER)  # nothing but the page to log in is made for it
+_YEAR_S: Final = 365 * 86_400
+_CHOICES: Final = {"lang": tuple(LANGUAGES), "theme": THEMES, "zone": ZONES}
 
 
 @attrs.frozen
@@ -56,7 +61,7 @@ class LogInPage:
     async def __call__(self, request: Request) -> Response:
         """Show the page, or log in."""
         user = await self._accounts.user_of(request)
-        visit = Visit(request, self._console, user or NOBODY, partial(self._tokens.token, request))
+        visit = Visit(request, self._console, user or _NOBODY, partial(self._tokens.token, request))
         if request.method == "POST":
             return await self._log_in(request, visit)
         if user is not None:
@@ -66,7 +71,7 @@ class LogInPage:
         return self._page(visit, LogInData(visit.text("to"), visit.text("code"), self._accounts.with_link))
 
     async def _log_in(self, request: Request, visit: Visit) -> Response:
-        form = await read_form(visit, MOST_BYTES)
+        form = await read_form(visit, _MOST_BYTES)
         data = LogInData(form.get("to", ""), "", self._accounts.with_link, form.get("name", "").strip())
         try:
             visit.check_token(form.get("csrf", ""))
@@ -95,7 +100,7 @@ class LogInPage:
 
     async def _note(self, visit: Visit, name: str, result: str) -> None:
         """Write the log-in into the audit log. If that fails the visitor still gets in, to see why."""
-        entry = Entry(visit.now_ms(), "", name, answers.address_of(visit), "login.title", name, result=result)
+        entry = Entry(visit.now_ms(), "", name, responses.address_of(visit), "login.title", name, result=result)
         try:
             await self._console.audit.write(entry)
         except AuditUnwritable as problem:
@@ -107,3 +112,15 @@ def log_in_first(request: Request, path: str) -> Response:
     page = page_of(request)
     query = f"?{urlencode({'to': page})}" if page != "/" else ""
     return RedirectResponse(link_to(request, path.lstrip("/")) + query, 303)
+
+
+async def save_preferences(visit: Visit) -> Response:
+    """Set the cookies that the form asks for, and return to the page that sent it."""
+    form = await read_form(visit, _MOST_BYTES)
+    visit.check_token(form.get("csrf", ""))
+    response = RedirectResponse(visit.inside(form.get("back", "")), 303)
+    chosen = {name: form[name] for name, choices in _CHOICES.items() if form.get(name) in choices}
+    for name, value in {**chosen, "keys": "on" if form.get("keys") == "on" else "off"}.items():
+        secure = visit.console.exposure.secure
+        response.set_cookie(name, value, max_age=_YEAR_S, secure=secure, httponly=True, samesite="strict")
+    return response

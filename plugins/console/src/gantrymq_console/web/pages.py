@@ -1,4 +1,4 @@
-"""Declarations of a part of the console: pages, and the actions that change something.
+"""Declarations of a section of the console: pages, and the actions that change something.
 
 A page's function returns a `View`: a template, and data from which both the HTML and the JSON twin below ``/api/v1``
 are made. An action is a POST; `gantrymq_console.web.actions` runs the steps that all actions share.
@@ -20,25 +20,7 @@ if TYPE_CHECKING:
 
     from gantrymq_console.web.visit import Visit
 
-__all__ = [
-    "Action",
-    "BadInput",
-    "Confirm",
-    "Conflict",
-    "Download",
-    "Forbidden",
-    "NotFound",
-    "Outcome",
-    "Page",
-    "Part",
-    "Preview",
-    "SeeOther",
-    "View",
-    "outcome_of",
-]
-
-
-SHARED_S: Final = 5.0
+_SHARED_S: Final = 5.0
 
 
 class BadInput(Exception):
@@ -142,7 +124,7 @@ class Page:
 
         Pages that follow a job refresh more often, and show it to the user who started it only.
         """
-        return self.refresh_s is not None and self.refresh_s >= SHARED_S
+        return self.refresh_s is not None and self.refresh_s >= _SHARED_S
 
 
 @attrs.frozen
@@ -223,10 +205,9 @@ class Action:
 
 
 @attrs.frozen
-class Part:
-    """The pages and actions of one part of the console."""
+class Section:
+    """The pages and actions of one section of the console."""
 
-    name: str  # file of its texts
     pages: Sequence[Page] = ()
     actions: Sequence[Action] = ()
     downloads: Sequence[Download] = ()

@@ -1,31 +1,38 @@
-"""HTML from templates, with filters for numbers, sizes and times. Autoescaping is always on."""
+"""HTML from templates, with filters for numbers, sizes and times, small charts as SVG, and static files.
+
+Autoescaping is always on. Static files are read once; their addresses contain a digest, so browsers keep them.
+"""
 
 from __future__ import annotations
 
+import hashlib
+import mimetypes
 import re
 import secrets
 import unicodedata
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from functools import cache
 from importlib.metadata import version as version_of
+from importlib.resources import files
+from importlib.resources.abc import Traversable
 from shlex import quote
 from typing import Any, Final
 
 import jinja2
 from markupsafe import Markup, escape
+from starlette.requests import Request
+from starlette.responses import Response
 
 from gantrymq.plugin.model import Value
 from gantrymq.plugin.names import is_system_topic
 from gantrymq_console.access.users import Role
-from gantrymq_console.web import static
-from gantrymq_console.web.sparkline import sparkline
 from gantrymq_console.web.texts import LANGUAGES
 from gantrymq_console.web.visit import THEMES, Visit
 
-__all__ = ["compile_all", "render", "runnable", "shown_values", "visible"]
-
-NAVIGATION: Final = (
+_WIDTH: Final = 360
+_HEIGHT: Final = 48
+_NAVIGATION: Final = (
     "home",
     "topics",
     "groups",
@@ -36,14 +43,75 @@ NAVIGATION: Final = (
     "nameservers",
     "audit",
 )
-VERSION: Final = version_of("gantrymq-console")
+_VERSION: Final = version_of("gantrymq-console")
+_SHORT_FROM: Final = 100_000  # larger numbers are shortened, with the whole number in the title
+
+
+@cache
+def static_files() -> dict[str, bytes]:
+    """Return the files by their path below ``static/``."""
+    found: dict[str, bytes] = {}
+
+    def read(folder: Traversable, prefix: str) -> None:
+        for each in folder.iterdir():
+            if each.is_dir():
+                read(each, f"{prefix}{each.name}/")
+            else:
+                found[prefix + each.name] = each.read_bytes()
+
+    read(files("gantrymq_console").joinpath("static"), "")
+    return found
+
+
+@cache
+def static_version() -> str:
+    """Return a digest of all files."""
+    digest = hashlib.sha256()
+    for path, data in sorted(static_files().items()):
+        digest.update(path.encode() + b"\0" + data)
+    return digest.hexdigest()[:12]
+
+
+async def serve_static(request: Request) -> Response:
+    """Return the file that the path names."""
+    data = static_files().get(request.path_params["path"])
+    if data is None:
+        return Response("no such file", 404)
+    kind = mimetypes.guess_type(request.path_params["path"])[0] or "text/plain"
+    kept = request.path_params["version"] == static_version()
+    caching = "public, max-age=31536000, immutable" if kept else "no-cache"
+    return Response(data, media_type=kind, headers={"Cache-Control": caching})
+
+
+def sparkline(values: Sequence[float | None], times: Sequence[int], label: str) -> Markup:
+    """Return an image of *values* from 0 to their maximum; gaps stay gaps.
+
+    Args:
+        values: the oldest first; None: unknown.
+        times: of the values, in any unit.
+        label: text for screen readers.
+    """
+    known = [each for each in values if each is not None]
+    top = max([*known, 0.0]) or 1.0
+    begin = min(times, default=0)
+    scale = _WIDTH / max(1, max(times, default=0) - begin)
+    lines, line = [], list[str]()
+    for at, value in [*zip(times, values, strict=False), (begin, None)]:
+        if value is not None:
+            line.append(f"{(at - begin) * scale:.1f},{(_HEIGHT - 1) - (_HEIGHT - 2) * value / top:.1f}")
+        elif line:
+            lines.append(Markup('<polyline points="{}"/>').format(" ".join(line if len(line) > 1 else line * 2)))
+            line = []
+    shape = Markup('<svg class="spark" viewBox="0 0 {} {}" role="img" aria-label="{}">{}</svg>')
+    return shape.format(_WIDTH, _HEIGHT, label, Markup("").join(lines))
+
+
 _UNUSUAL: Final = re.compile(r"[^\x20-\x7e\n\t]+")  # characters that may need to be shown as signs
 _COMMAND: Final = re.compile(
     r"\bgantrymq (?:broker config|broker write-perm|group dlq|group|topic|message|broker|cluster)"
     r" [a-z][a-z-]*(?![a-z-]| +-n\b)"
     r"|\bgantrymq status\b(?! +-n\b)"
 )
-SHORT_FROM: Final = 100_000  # larger numbers are shortened, with the whole number in the title
 
 
 @cache
@@ -77,13 +145,13 @@ def render(template: str, visit: Visit, **context: Any) -> str:
             visit=visit,
             t=visit.texts,
             link=visit.link,
-            static=lambda path: visit.link("static", static.version(), *path.split("/")),
+            static=lambda path: visit.link("static", static_version(), *path.split("/")),
             once=lambda: secrets.token_hex(8),
             languages=LANGUAGES,
             themes=THEMES,
             roles=Role,
-            navigation=NAVIGATION,
-            version=VERSION,
+            navigation=_NAVIGATION,
+            version=_VERSION,
             log_out=visit.console.identities.login_path() is not None,
             here=visit.here,
             typed=visit.typed,
@@ -166,7 +234,7 @@ def number(value: int | None) -> Markup:
     if value is None:
         return Markup("")
     whole = f"{value:,}"
-    if abs(value) < SHORT_FROM:
+    if abs(value) < _SHORT_FROM:
         return Markup(whole)
     for unit, factor in (("G", 10**9), ("M", 10**6), ("k", 10**3)):
         if abs(value) >= factor:

@@ -2,7 +2,7 @@
 
 ``texts/<language>/<part>.toml`` holds the texts of one part; ``texts/en/groups.toml`` with ``title = "Groups"`` defines
 ``groups.title``. Texts have the format of `gantrymq.model.texts`; Chinese has the form ``other`` only. Sentences of
-reasons and evidence are in the packages that find them: `PACKAGES`. ``tests/console`` fails if a language lacks a
+reasons and evidence are in the packages that find them: `_PACKAGES`. ``tests/console`` fails if a language lacks a
 key or a field.
 """
 
@@ -18,11 +18,9 @@ from markupsafe import Markup, escape
 
 from gantrymq.plugin.model import Text, form_of, texts_in
 
-__all__ = ["DEFAULT", "LANGUAGES", "Texts", "best_language", "texts_of"]
-
 LANGUAGES: Final = {"en": "English", "zh": "中文"}
 DEFAULT: Final = "en"
-PACKAGES: Final = {"reasons.": "gantrymq_diagnosis", "": "gantrymq_admin"}  # by prefix of the keys
+_PACKAGES: Final = {"reasons.": "gantrymq_diagnosis", "": "gantrymq_admin"}  # by prefix of the keys
 
 
 class Texts:
@@ -70,7 +68,7 @@ def _escaped(text: str) -> Markup:
 def texts_of(language: str) -> Texts:
     """Return the texts of *language*, a key of `LANGUAGES`."""
     table: dict[str, Text] = {}
-    for prefix, package in PACKAGES.items():
+    for prefix, package in _PACKAGES.items():
         table |= _flat(prefix, texts_in(package, language))
     for path in files("gantrymq_console").joinpath("texts", language).iterdir():
         if path.name.endswith(".toml"):

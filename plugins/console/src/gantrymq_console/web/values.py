@@ -13,8 +13,6 @@ from typing import Any
 
 import attrs
 
-__all__ = ["Long", "to_json"]
-
 
 class Long(int):
     """A 64-bit number, such as an offset, a count of messages or a size in bytes: a string in JSON."""

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import hmac
 from collections.abc import Callable, Mapping
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import parse_qsl, quote, unquote, urlencode, urlsplit
 
@@ -14,28 +15,42 @@ from starlette.requests import Request
 
 from gantrymq_console.access.users import Role, User
 from gantrymq_console.data.cluster import Cluster
-from gantrymq_console.web.moments import moment_of
 from gantrymq_console.web.pages import BadInput, Forbidden
 from gantrymq_console.web.texts import LANGUAGES, best_language, texts_of
 
 if TYPE_CHECKING:
     from gantrymq_console.web.console import Console
 
-__all__ = ["MOST_ROWS", "ROWS", "THEMES", "ZONES", "Visit", "link_to", "page_of"]
-
 ROWS: Final = 50  # of a list, by default
-MOST_ROWS: Final = 200
+_MOST_ROWS: Final = 200
 THEMES: Final = ("system", "light", "dark")
 ZONES: Final = ("viewer", "utc")
 LIVE: Final = "part"  # parameter of refreshes, which want the main part of the page only
-LIVE_QUERY: Final = b"part=live"
+_LIVE_QUERY: Final = b"part=live"
+
+
+def moment_of(form: Mapping[str, str], name: str) -> int | None:
+    """Return the time of the field *name* in ms since 1970, None if it is empty.
+
+    Milliseconds, and times with or without a zone in ISO format, are accepted. Raises BadInput: anything else.
+    """
+    text = (form.get(f"{name}_utc") or form.get(name, "")).strip()
+    if not text:
+        return None
+    if text.isascii() and text.isdecimal() and len(text) < 16:
+        return int(text)
+    try:
+        moment = datetime.fromisoformat(text)
+        return int((moment if moment.tzinfo is not None else moment.replace(tzinfo=UTC)).timestamp() * 1000)
+    except (ValueError, OverflowError):
+        raise BadInput("common.not_a_time", value=text[:40]) from None
 
 
 class Visit:
     """One request and its visitor."""
 
     def __init__(self, request: Request, console: Console, user: User, token: Callable[[], str]) -> None:
-        """Create it for a known user; *token* returns that for forms, see `gantrymq_console.web.csrf`."""
+        """Create it for a known user; *token* returns that for forms, see `gantrymq_console.web.security`."""
         self._token = token
         self.age_s = 0  # of the view
         self.personal = False  # whether the response has something for this browser only
@@ -85,7 +100,7 @@ class Visit:
     def is_live(self) -> bool:
         """Whether this is a refresh of the main part of the page."""
         query = self.request.scope["query_string"]
-        return query == LIVE_QUERY or (bool(query) and self.request.query_params.get(LIVE) == "live")
+        return query == _LIVE_QUERY or (bool(query) and self.request.query_params.get(LIVE) == "live")
 
     @property
     def names(self) -> Mapping[str, str]:
@@ -144,7 +159,7 @@ class Visit:
     @property
     def rows(self) -> int:
         """Number of rows of a list's page."""
-        return self.number("rows", ROWS, at_least=1, at_most=MOST_ROWS)
+        return self.number("rows", ROWS, at_least=1, at_most=_MOST_ROWS)
 
     def typed(self, name: str, default: Any = "") -> Any:
         """Return the value for a field of a form: the typed text if the form is shown again after an error."""
@@ -201,7 +216,7 @@ class Visit:
 
 def page_of(request: Request) -> str:
     """Return the path and query of a page within the console, without parameters that are for one response only."""
-    if request.scope["query_string"] in (b"", LIVE_QUERY):
+    if request.scope["query_string"] in (b"", _LIVE_QUERY):
         return _raw_path(request)
     query = [pair for pair in request.query_params.multi_items() if pair[0] not in (LIVE, "done")]
     return _raw_path(request) + (f"?{urlencode(query)}" if query else "")

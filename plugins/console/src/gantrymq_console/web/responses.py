@@ -28,9 +28,7 @@ from gantrymq_console.web.render import render
 from gantrymq_console.web.values import to_json
 from gantrymq_console.web.visit import Visit
 
-__all__ = ["address_of", "failed", "html", "of_page", "with_form"]
-
-KINDS: Final = (
+_KINDS: Final = (
     (RouteUnknown, 504, "route_unknown"),
     (NoRoute, 404, "no_route"),
     (NoMessageFound, 404, "no_message"),
@@ -103,7 +101,7 @@ def html(
             refresh_s=page.refresh_s if page is not None else None,
             outcome=outcome,
             failure=failure,
-            actions=visit.console.parts,
+            actions=visit.console.sections,
         )
 
     if not visit.is_live:
@@ -156,7 +154,7 @@ def _failure(visit: Visit, problem: Exception) -> Failure:
             word = word if f"errors.{word}" in visit.texts.table else "refused"
             return Failure(502, str(problem), problem.response_code, word, problem.address)
         case ClientError() | GantryError():
-            found = ((status, word) for kind, status, word in KINDS if isinstance(problem, kind))
+            found = ((status, word) for kind, status, word in _KINDS if isinstance(problem, kind))
             status, word = next(found, (400, "other"))
             place = ", ".join(dict.fromkeys(problem.brokers)) if isinstance(problem, SendFailed) else ""
             return Failure(status, str(problem), word=word, place=getattr(problem, "address", "") or place)
