@@ -26,7 +26,7 @@ pytestmark = pytest.mark.skipif(
 ROOT = Path(__file__).parents[2]
 PAGES = [page for place in ("*.md", "docs/**/*.md", "*/*/README.md", "core/README.md") for page in ROOT.glob(place)]
 FENCE = re.compile(r"^```\n(.*?)^```", re.MULTILINE | re.DOTALL)
-STORES = re.compile(r"^/var/lib/(rocketmq/store|gantrymq)$|^/mnt/store$")
+STORES = re.compile(r"^/var/lib/(rocketmq/store|gantrymq|gantrymq/store)$|^/mnt/store$")
 # Commands that serve until they are stopped, or need Spark:
 SERVING = ("start", "broker", "nameserver", "quickstart", "console", "message tail", "bench", "pipeline")
 
