@@ -206,6 +206,12 @@ def test_what_a_plugin_says_that_it_may_import_it_alone_may(tree):
     assert tree.contracts() == {INDEPENDENT, ONLY_INTERFACES, ONLY_PUBLIC}
 
 
+def test_a_plugin_that_may_import_the_client_may_not_import_the_modules_below_it(tree):
+    tree.write("core/src/gantrymq/client/calls/__init__.py", "")
+    tree.add_plugin("fresh", "import gantrymq.client.calls\n", '[tool.gantrymq]\nmay-import = ["gantrymq.client"]\n')
+    assert tree.contracts() == {ONLY_INTERFACES, ONLY_PUBLIC}
+
+
 def test_a_plugin_may_not_import_another_for_what_that_one_may(tree):
     tree.add_plugin("library", "import gantrymq.client\n", '[tool.gantrymq]\nmay-import = ["gantrymq.client"]\n')
     tree.add_plugin("fresh", "import gantrymq_library.plugin\n")

@@ -16,6 +16,7 @@
     world            clock, files, network and threads
     real_world       those of the operating system, for commands
     commands         commands of ``gantrymq``
+    client           for commands that are clients of a cluster, besides `gantrymq.client`
     speedups         the compiled functions
 
 Only plugins import these modules. Each name has a line on a page of docs/plugins/api, which `.ci/hook_pages.py` writes.

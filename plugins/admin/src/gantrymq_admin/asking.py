@@ -8,8 +8,8 @@ from typing import Any, Final, Generic, TypeVar
 
 import attrs
 
-from gantrymq.client.errors import RequestMalformed
 from gantrymq.errors import BrokerRefused, CallTimeout, ClientError
+from gantrymq.plugin.client import RequestMalformed
 from gantrymq.plugin.world import Clock
 
 __all__ = ["DEADLINE_S", "UNKNOWN_ADDRESS", "Asking", "Deadline", "Missing", "or_none", "retrieve"]

@@ -19,12 +19,11 @@ from typing import Final
 
 import attrs
 
-from gantrymq.client import Reader
-from gantrymq.client.message import Message, ReceivedMessage, split_properties
-from gantrymq.client.reading.pull_result import PullStatus
+from gantrymq.client import Message, PullStatus, Reader, ReceivedMessage
 from gantrymq.errors import ClientError, GroupNotExist, NoRoute
 from gantrymq.plugin import names
 from gantrymq.plugin import properties as props
+from gantrymq.plugin.client import split_properties
 from gantrymq.plugin.model import MessageQueue
 
 __all__ = [

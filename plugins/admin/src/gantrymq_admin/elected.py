@@ -17,8 +17,8 @@ import attrs
 
 from gantrymq.client import Admin
 from gantrymq.client.admin import BrokerSet, ElectionState, HaStatus, RequestNotServed
-from gantrymq.client.routing.routes import BrokerAddresses
 from gantrymq.errors import BrokerRefused, ClientError, GantryError
+from gantrymq.plugin.client import BrokerAddresses
 from gantrymq.plugin.headers import Header, Int64, header_of
 from gantrymq.plugin.model import split_addresses
 from gantrymq.plugin.remoting import RequestCode

@@ -6,7 +6,7 @@ from typing import Any
 
 import click
 
-from gantrymq.client.message import ReceivedMessage
+from gantrymq.client import ReceivedMessage
 from gantrymq.plugin.commands import body_members, body_text, local_time, print_json
 
 

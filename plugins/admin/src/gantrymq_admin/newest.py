@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Sequence
 
-from gantrymq.client import Reader
-from gantrymq.client.message import ReceivedMessage
-from gantrymq.client.reading.backwards import FOREVER_MS, SLICE, Backwards, each_of, first_ends
+from gantrymq.client import Reader, ReceivedMessage
+from gantrymq.client.admin import FOREVER_MS
+from gantrymq.plugin.client import SLICE, Backwards, each_of, first_ends
 from gantrymq.plugin.model import MessageQueue
 
 __all__ = ["newest_of"]

@@ -9,8 +9,7 @@ from __future__ import annotations
 
 import asyncio
 
-from gantrymq.client import Admin
-from gantrymq.client.message import ReceivedMessage
+from gantrymq.client import Admin, ReceivedMessage
 from gantrymq.errors import ClientError, InvalidParameter, NoMessageFound
 from gantrymq.plugin.model import format_address, parse_offset_id
 

@@ -9,7 +9,8 @@ from __future__ import annotations
 import attrs
 import click
 
-from gantrymq.client.admin.offsets import EARLIEST, LATEST, OffsetTarget
+from gantrymq.client import OffsetTarget
+from gantrymq.plugin.client import EARLIEST, LATEST
 from gantrymq.plugin.commands import TIMES, read_time_ms
 
 FIRST_TIME_MS = 100_000_000_000  # in March 1973

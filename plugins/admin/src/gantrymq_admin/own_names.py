@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Collection
 from typing import Final
 
-from gantrymq.client.routing.routes import ClusterInfo
 from gantrymq.plugin import names
+from gantrymq.plugin.client import ClusterInfo
 
 __all__ = ["is_own_group", "is_own_topic", "named_after", "of_clusters"]
 

@@ -13,8 +13,8 @@ import attrs
 
 from gantrymq.client import Admin
 from gantrymq.client.admin import GroupClients, QueueProgress
-from gantrymq.client.calls.rpc import reply_header
 from gantrymq.errors import BrokerRefused
+from gantrymq.plugin.client import reply_header
 from gantrymq.plugin.headers import Header, OffsetResponse, QueryConsumerOffsetRequest, header_of
 from gantrymq.plugin.model import MessageQueue
 from gantrymq.plugin.names import RETRY_PREFIX

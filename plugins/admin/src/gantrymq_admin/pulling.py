@@ -10,9 +10,8 @@ import asyncio
 from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import aclosing
 
-from gantrymq.client import Reader
-from gantrymq.client.message import ReceivedMessage
-from gantrymq.client.reading.queue_reading import read
+from gantrymq.client import Reader, ReceivedMessage
+from gantrymq.plugin.client import read
 from gantrymq.plugin.model import MessageQueue
 
 __all__ = ["Starts", "first_of"]

@@ -20,8 +20,7 @@ from typing import Literal
 
 import attrs
 
-from gantrymq.client import Producer, Reader, SendResult
-from gantrymq.client.message import Message, ReceivedMessage
+from gantrymq.client import Message, Producer, Reader, ReceivedMessage, SendResult
 from gantrymq.errors import ClientError, GantryError, InvalidParameter, NoRoute
 from gantrymq.plugin import names
 from gantrymq.plugin import properties as props

@@ -27,8 +27,8 @@ from urllib.parse import SplitResult, urlsplit
 import attrs
 import h11
 
-from gantrymq.client.calls.rpc import within
 from gantrymq.errors import ConfigError
+from gantrymq.plugin.client import within
 from gantrymq.plugin.model import is_host_name
 from gantrymq.plugin.world import World
 from gantrymq_console.data.attention import Alerts, Thresholds, attention

@@ -12,8 +12,8 @@ from typing import Annotated, Any, get_args, get_origin, get_type_hints
 from faststream._internal.endpoint.call_wrapper import HandlerCallWrapper
 from faststream.exceptions import SetupError
 
-from gantrymq.client.user_functions import check_function
 from gantrymq.errors import InvalidParameter
+from gantrymq.plugin.client import check_function
 from gantrymq_faststream.message import GantryBatchMessage, GantryMessage
 
 

@@ -15,8 +15,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final, TypedDict
 
-from gantrymq.client import Message
-from gantrymq.client.sending.selectors import Selector, by_key
+from gantrymq.client import Message, Selector, by_key
 from gantrymq.errors import InvalidParameter
 
 CONTENT_TYPE: Final = "content-type"

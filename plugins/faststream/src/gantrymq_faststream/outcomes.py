@@ -22,8 +22,8 @@ from faststream import BaseMiddleware
 from faststream.middlewares import AckPolicy
 
 from gantrymq.client import BrokerRefused, ClientError
-from gantrymq.client.user_functions import await_result, is_failure, running_task
 from gantrymq.errors import InvalidParameter, MessageIllegal, NoPermission
+from gantrymq.plugin.client import await_result, is_failure, running_task
 
 if TYPE_CHECKING:
     from faststream._internal.basic_types import AsyncFunc, AsyncFuncAny

@@ -7,7 +7,7 @@ from typing import Any
 from faststream.message import StreamMessage, decode_message
 
 from gantrymq.client import ClientError, ReceivedMessage
-from gantrymq.client.connection.request_reply import REPLY_TO_CLIENT
+from gantrymq.plugin.client import REPLY_TO_CLIENT
 from gantrymq_faststream.message import NO_CONSUMER, GantryBatchMessage, GantryMessage, MessageConsumer
 from gantrymq_faststream.options import CONTENT_TYPE, CORRELATION_ID, REPLY_TO
 

@@ -11,7 +11,7 @@ from faststream._internal.endpoint.subscriber.call_item import CallsCollection
 from faststream.exceptions import SetupError
 from faststream.middlewares import AckPolicy
 
-from gantrymq.client.group.settings import ConsumerOptions
+from gantrymq.plugin.client import ConsumerOptions
 from gantrymq_faststream.configs import (
     GantryBrokerConfig,
     PublisherConfig,

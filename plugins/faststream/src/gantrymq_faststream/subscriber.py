@@ -23,7 +23,7 @@ from faststream.exceptions import SetupError
 from faststream.middlewares import AckPolicy
 
 from gantrymq.client import ClientError, Consumer, ReceivedMessage
-from gantrymq.client.connection.request_reply import REPLY_TO_CLIENT
+from gantrymq.plugin.client import REPLY_TO_CLIENT
 from gantrymq_faststream.arguments import refuse_generator, refuse_lists_of_messages, refuse_lists_of_messages_in
 from gantrymq_faststream.configs import GantryBrokerConfig, SubscriberConfig
 from gantrymq_faststream.message import NO_CONSUMER, GantryMessage

@@ -37,10 +37,8 @@ from gantrymq.client import (
     SendStatus,
     Subscription,
 )
-from gantrymq.client.errors import RequestMalformed
-from gantrymq.client.sending.encoded_message import in_batches
-from gantrymq.client.sending.validation import check_batch, check_message
 from gantrymq.plugin import properties as names
+from gantrymq.plugin.client import RequestMalformed, check_batch, check_message, in_batches
 from gantrymq.plugin.real_world import RealClock
 from gantrymq_faststream.broker import GantryBroker
 from gantrymq_faststream.options import make_message, queue_of

@@ -9,9 +9,8 @@ from typing import Any
 
 import click
 
-from gantrymq.client import Client, Reader
-from gantrymq.client.message import ReceivedMessage
-from gantrymq.client.reading.queue_reading import read as read_queue
+from gantrymq.client import Client, Reader, ReceivedMessage
+from gantrymq.plugin.client import read as read_queue
 from gantrymq.plugin.commands import (
     CommandGroup,
     namesrv_option,

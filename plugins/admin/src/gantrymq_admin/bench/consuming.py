@@ -8,8 +8,7 @@ from typing import Any
 
 import attrs
 
-from gantrymq.client import Producer
-from gantrymq.client.message import Message, ReceivedMessage
+from gantrymq.client import Message, Producer, ReceivedMessage
 from gantrymq.errors import ClientError
 from gantrymq.plugin.world import Clock
 from gantrymq_admin.bench.measuring import Figures

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 
-from gantrymq.client import Producer
-from gantrymq.client.message import Message
+from gantrymq.client import Message, Producer
 
 MODES = ("sync", "async", "oneway", "batch")
 

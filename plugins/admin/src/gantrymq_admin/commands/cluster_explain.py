@@ -8,8 +8,8 @@ from typing import Any
 import click
 
 from gantrymq.client import Admin
-from gantrymq.client.routing.routes import BrokerAddresses
 from gantrymq.errors import ClientError
+from gantrymq.plugin.client import BrokerAddresses
 from gantrymq.plugin.commands import check_address, print_json
 from gantrymq_admin.commands.options import admin_command, broker_named
 from gantrymq_admin.elected import ElectedSet, ask_set

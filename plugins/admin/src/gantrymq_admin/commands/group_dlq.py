@@ -8,8 +8,7 @@ from typing import Any, TypeVar
 import attrs
 import click
 
-from gantrymq.client import Client, Reader
-from gantrymq.client.message import ReceivedMessage
+from gantrymq.client import Client, Reader, ReceivedMessage
 from gantrymq.errors import ClientError, NoMessageFound
 from gantrymq.plugin import names
 from gantrymq.plugin import properties as props

@@ -11,12 +11,10 @@ from typing import Any
 
 import click
 
-from gantrymq.client import Client, SendResult, SendStatus
-from gantrymq.client.calls.outages import Outages
-from gantrymq.client.message import Message, ReceivedMessage, split_properties
-from gantrymq.client.reading.queue_reading import follow
+from gantrymq.client import Client, Message, ReceivedMessage, SendResult, SendStatus
 from gantrymq.errors import ClientError, InvalidParameter
 from gantrymq.plugin import properties as props
+from gantrymq.plugin.client import Outages, follow, split_properties
 from gantrymq.plugin.commands import (
     LATER_TIMES,
     TIMES,

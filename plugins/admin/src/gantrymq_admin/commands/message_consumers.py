@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import click
 
-from gantrymq.client import Admin, Client
-from gantrymq.client.message import ReceivedMessage
+from gantrymq.client import Admin, Client, ReceivedMessage
 from gantrymq.plugin import names
 from gantrymq.plugin.commands import namesrv_option, output_option, print_json, print_table, run, say, warn
 from gantrymq.plugin.model import is_offset_id

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import click
 
-from gantrymq.client import Admin
+from gantrymq.client import Admin, ReceivedMessage
 from gantrymq.client.admin import FOREVER_MS
-from gantrymq.client.message import ReceivedMessage
 from gantrymq.errors import NoMessageFound
 from gantrymq.plugin.commands import TIMES, body_text, local_time, print_json, read_time_ms
 from gantrymq.plugin.model import is_offset_id

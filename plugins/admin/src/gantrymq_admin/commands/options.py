@@ -16,9 +16,9 @@ import click
 
 from gantrymq.client import Admin, Client
 from gantrymq.client.admin import RequestNotServed
-from gantrymq.client.routing.routes import BrokerAddresses
 from gantrymq.errors import ClientError, InvalidParameter, RequestRefused, install_command
 from gantrymq.plugin import names
+from gantrymq.plugin.client import BrokerAddresses
 from gantrymq.plugin.commands import check_address, namesrv_option, output_option, run, warn
 from gantrymq.plugin.remoting import ResponseCode
 from gantrymq_admin.slaves import AskedSlave, asked_slave

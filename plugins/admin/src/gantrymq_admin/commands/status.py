@@ -12,8 +12,8 @@ import click
 
 from gantrymq.client import Admin
 from gantrymq.client.admin import AnswerUnreadable, NotANameServer
-from gantrymq.client.routing.routes import BrokerAddresses, ClusterInfo
 from gantrymq.errors import BrokerRefused, ConnectFailed, GantryError, HandshakeFailed
+from gantrymq.plugin.client import BrokerAddresses, ClusterInfo
 from gantrymq.plugin.commands import print_json, print_table, say
 from gantrymq_admin.commands.options import admin_command
 from gantrymq_admin.copies import NO_MASTER, TWO_MASTERS

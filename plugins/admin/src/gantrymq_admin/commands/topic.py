@@ -7,9 +7,9 @@ from typing import Any, Final
 import click
 
 from gantrymq.client import Admin
-from gantrymq.client.routing.routes import TopicRoute
 from gantrymq.errors import NoRoute
 from gantrymq.plugin import names
+from gantrymq.plugin.client import TopicRoute
 from gantrymq.plugin.commands import CommandGroup, print_json, print_table, say
 from gantrymq.plugin.model import PERM_INHERIT, PERM_READ, PERM_WRITE, TopicConfig
 from gantrymq_admin.commands.options import (

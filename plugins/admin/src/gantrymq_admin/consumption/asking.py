@@ -8,8 +8,8 @@ from typing import Any, Final, TypeVar
 
 import attrs
 
-from gantrymq.client.calls.rpc import within
 from gantrymq.errors import BrokerRefused, CallTimeout, ClientError, ConnectFailed, ConnectionLost
+from gantrymq.plugin.client import within
 from gantrymq.plugin.world import Clock
 from gantrymq_admin.asking import Deadline
 from gantrymq_admin.consumption.facts import Fact, MissingFact

@@ -6,7 +6,7 @@ order name the unique id, and copies of pop nothing.
 
 from __future__ import annotations
 
-from gantrymq.client.message import ReceivedMessage
+from gantrymq.client import ReceivedMessage
 from gantrymq.plugin import properties as props
 from gantrymq.plugin.model import is_offset_id
 from gantrymq_admin.consumption.facts import Copy, MessageFacts, Stage

@@ -9,10 +9,9 @@ from __future__ import annotations
 
 from typing import Final
 
-from gantrymq.client import Reader
-from gantrymq.client.calls.decoding import parse_tags
-from gantrymq.client.reading.pull_result import PullStatus
+from gantrymq.client import PullStatus, Reader
 from gantrymq.errors import ClientError
+from gantrymq.plugin.client import parse_tags
 from gantrymq.plugin.model import TAG, MessageQueue, Subscription
 from gantrymq_admin.consumption.facts import Fit
 

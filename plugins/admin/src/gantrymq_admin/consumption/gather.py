@@ -12,14 +12,12 @@ from typing import Final
 
 import attrs
 
-from gantrymq.client import Admin, Reader
+from gantrymq.client import Admin, Reader, ReceivedMessage
 from gantrymq.client.admin import QueueProgress, QueueStats
-from gantrymq.client.message import ReceivedMessage
-from gantrymq.client.routing.routes import BrokerAddresses
-from gantrymq.client.tracing.records import EndTransaction
 from gantrymq.errors import BrokerRefused
 from gantrymq.plugin import names
 from gantrymq.plugin import properties as props
+from gantrymq.plugin.client import BrokerAddresses, EndTransaction
 from gantrymq.plugin.model import MessageQueue
 from gantrymq.plugin.remoting import ResponseCode
 from gantrymq.plugin.world import Clock

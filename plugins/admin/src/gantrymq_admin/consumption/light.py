@@ -14,8 +14,7 @@ from collections.abc import Mapping
 
 import attrs
 
-from gantrymq.client import Admin
-from gantrymq.client.message import ReceivedMessage
+from gantrymq.client import Admin, ReceivedMessage
 from gantrymq.plugin.model import LIGHT_QUEUE_ID, MessageQueue, light_queue_offsets
 from gantrymq_admin.consumption.asking import FactAsking
 from gantrymq_admin.consumption.facts import Fact

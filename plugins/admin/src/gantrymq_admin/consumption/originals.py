@@ -18,7 +18,7 @@ from __future__ import annotations
 
 import attrs
 
-from gantrymq.client.message import ReceivedMessage
+from gantrymq.client import ReceivedMessage
 from gantrymq.plugin import names
 from gantrymq.plugin import properties as props
 from gantrymq_admin.consumption.facts import Kind

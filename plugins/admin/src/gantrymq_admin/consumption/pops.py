@@ -17,8 +17,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Final, NamedTuple
 
-from gantrymq.client import Reader
-from gantrymq.client.message import ReceivedMessage
+from gantrymq.client import Reader, ReceivedMessage
 from gantrymq.errors import FormatError
 from gantrymq.plugin import names
 from gantrymq.plugin import properties as props

@@ -9,11 +9,10 @@ from __future__ import annotations
 
 from typing import Final, NamedTuple
 
-from gantrymq.client import Admin
+from gantrymq.client import Admin, ReceivedMessage
 from gantrymq.client.admin import FOREVER_MS
-from gantrymq.client.calls.decoding import decode_messages
-from gantrymq.client.message import ReceivedMessage
 from gantrymq.errors import BrokerRefused
+from gantrymq.plugin.client import decode_messages
 from gantrymq.plugin.headers import QueryMessageRequest
 from gantrymq.plugin.remoting import RequestCode, ResponseCode
 

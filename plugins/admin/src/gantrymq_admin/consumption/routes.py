@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 
 from gantrymq.client import Admin
-from gantrymq.client.routing.routes import BrokerAddresses
 from gantrymq.errors import NoRoute
+from gantrymq.plugin.client import BrokerAddresses
 
 __all__ = ["Routes", "addresses_of"]
 

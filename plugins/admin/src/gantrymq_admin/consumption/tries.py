@@ -11,10 +11,9 @@ from typing import NamedTuple
 
 import attrs
 
-from gantrymq.client import decode_trace
-from gantrymq.client.errors import AnswerUnreadable
-from gantrymq.client.message import ReceivedMessage
-from gantrymq.client.tracing.records import SubAfter, SubBefore, TraceRecord
+from gantrymq.client import ReceivedMessage, decode_trace
+from gantrymq.client.admin import AnswerUnreadable
+from gantrymq.plugin.client import SubAfter, SubBefore, TraceRecord
 from gantrymq.plugin.model import parse_address
 from gantrymq_admin.consumption.facts import Try
 

@@ -16,7 +16,7 @@ from typing import Any, Final
 
 import attrs
 
-from gantrymq.client.message import ReceivedMessage
+from gantrymq.client import ReceivedMessage
 from gantrymq.errors import ClientError
 from gantrymq.plugin.model import ALL, TAG, MessageQueue
 from gantrymq_admin.asking import Asking, Missing

@@ -18,8 +18,8 @@ from typing import Any, Final, Generic, TypeVar, cast
 import attrs
 
 from gantrymq.client import Admin, Client, Reader
-from gantrymq.client.routing.routes import BrokerAddresses, TopicRoute
 from gantrymq.errors import NoRoute
+from gantrymq.plugin.client import BrokerAddresses, TopicRoute
 from gantrymq.plugin.world import World, monotonic_ms
 from gantrymq_admin.asking import UNKNOWN_ADDRESS, Asking, Missing, retrieve
 from gantrymq_admin.slaves import asked_slave

@@ -10,8 +10,7 @@ from typing import Final
 
 import attrs
 
-from gantrymq.client import Producer
-from gantrymq.client.message import ReceivedMessage
+from gantrymq.client import Producer, ReceivedMessage
 from gantrymq.errors import CallTimeout, GantryError, GroupNotExist, NoMessageFound
 from gantrymq.plugin.model import MessageQueue
 from gantrymq_admin.asking import Asking

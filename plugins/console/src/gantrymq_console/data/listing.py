@@ -12,9 +12,10 @@ from typing import Final, Generic, TypeVar
 
 import attrs
 
-from gantrymq.client.message import ReceivedMessage
-from gantrymq.client.reading.backwards import FOREVER_MS, SLICE, Backwards
+from gantrymq.client import ReceivedMessage
+from gantrymq.client.admin import FOREVER_MS
 from gantrymq.errors import ClientError
+from gantrymq.plugin.client import SLICE, Backwards
 from gantrymq.plugin.model import ALL, TAG
 from gantrymq.plugin.names import DLQ_PREFIX, RETRY_PREFIX
 from gantrymq.plugin.sys_flag import INNER_BATCH

@@ -8,8 +8,8 @@ from typing import Final
 
 import attrs
 
+from gantrymq.client import ReceivedMessage
 from gantrymq.client.admin import AnswerUnreadable
-from gantrymq.client.message import ReceivedMessage
 from gantrymq.errors import BrokerRefused, CallTimeout, InvalidParameter, NoMessageFound, NoRoute
 from gantrymq.plugin import properties as props
 from gantrymq.plugin.formats import MAX_BODY_BYTES, decompressed_parts, iter_records

@@ -12,7 +12,7 @@ from typing import Final, Protocol
 
 import attrs
 
-from gantrymq.client.message import ReceivedMessage
+from gantrymq.client import ReceivedMessage
 from gantrymq.errors import ClientError, NoRoute
 from gantrymq.plugin.model import MessageQueue
 from gantrymq.plugin.world import monotonic_ms

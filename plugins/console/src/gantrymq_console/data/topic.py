@@ -9,8 +9,8 @@ import attrs
 
 from gantrymq.client import Admin
 from gantrymq.client.admin import QueueStats
-from gantrymq.client.routing.routes import TopicRoute
 from gantrymq.errors import BrokerRefused
+from gantrymq.plugin.client import TopicRoute
 from gantrymq.plugin.model import MessageQueue, TopicConfig
 from gantrymq.plugin.remoting import ResponseCode
 from gantrymq_admin.asking import Asking

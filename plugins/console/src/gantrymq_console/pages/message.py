@@ -9,9 +9,9 @@ from typing import Any, Final
 import attrs
 from starlette.responses import Response, StreamingResponse
 
-from gantrymq.client.message import ReceivedMessage
-from gantrymq.client.tracing.records import EndTransaction, Pub, SubAfter, SubBefore
+from gantrymq.client import ReceivedMessage
 from gantrymq.errors import NoMessageFound
+from gantrymq.plugin.client import EndTransaction, Pub, SubAfter, SubBefore
 from gantrymq.plugin.properties import REAL_TOPIC
 from gantrymq.plugin.sys_flag import INNER_BATCH
 from gantrymq_admin.asking import Asking, Missing

@@ -9,11 +9,10 @@ from typing import Final
 
 import attrs
 
-from gantrymq.client.message import Message, ReceivedMessage, split_properties
-from gantrymq.client.producing.producer import Producer
-from gantrymq.client.sending.results import SendFailed, SendResult
+from gantrymq.client import Message, Producer, ReceivedMessage, SendFailed, SendResult
 from gantrymq.errors import BrokerRefused, ClientError, GantryError, NoRoute
 from gantrymq.plugin import properties as props
+from gantrymq.plugin.client import split_properties
 from gantrymq.plugin.model import PERM_WRITE, MessageQueue
 from gantrymq.plugin.names import check_topic, retry_topic
 from gantrymq.plugin.remoting import ResponseCode

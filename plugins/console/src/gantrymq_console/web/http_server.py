@@ -22,7 +22,7 @@ from uvicorn.config import Config
 from uvicorn.protocols.http.h11_impl import H11Protocol
 from uvicorn.server import ServerState
 
-from gantrymq.client.calls.rpc import within
+from gantrymq.plugin.client import within
 from gantrymq.plugin.network import Certificates, TlsTransport, connections_within
 from gantrymq.plugin.world import Clock, Listener, Timer, World
 

@@ -8,7 +8,7 @@ from typing import Any, Final
 import attrs
 from starlette.responses import HTMLResponse, JSONResponse, Response
 
-from gantrymq.client.sending.results import SendFailed, SendNotConnected, SendTimedOut
+from gantrymq.client import SendFailed
 from gantrymq.errors import (
     BrokerRefused,
     CallTimeout,
@@ -20,6 +20,7 @@ from gantrymq.errors import (
     NoMessageFound,
     NoRoute,
 )
+from gantrymq.plugin.client import SendNotConnected, SendTimedOut
 from gantrymq.plugin.remoting import ResponseCode
 from gantrymq_console.access.audit import AuditUnwritable
 from gantrymq_console.data.cluster import RouteUnknown

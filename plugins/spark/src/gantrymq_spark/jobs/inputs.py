@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, TypeVar
 
 import attrs
 
-from gantrymq.client.calls.decoding import parse_tags
 from gantrymq.errors import ConfigError, GantryError
+from gantrymq.plugin.client import parse_tags
 from gantrymq_spark.columns import selected
 
 if TYPE_CHECKING:

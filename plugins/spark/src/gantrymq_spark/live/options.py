@@ -10,9 +10,9 @@ from collections.abc import Mapping
 
 import attrs
 
-from gantrymq.client.calls.decoding import parse_tags
 from gantrymq.errors import ClientError, ConfigError, SubscriptionParseFailed
 from gantrymq.plugin import names
+from gantrymq.plugin.client import parse_tags
 from gantrymq.plugin.model import ALL, SQL92, TAG, MessageQueue, Subscription
 from gantrymq_filter_sql92.expression import parse
 from gantrymq_spark.live.starting_offsets import (

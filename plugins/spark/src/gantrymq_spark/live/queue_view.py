@@ -15,7 +15,6 @@ import attrs
 
 from gantrymq.client import Admin, Reader
 from gantrymq.client.admin import QueueStats
-from gantrymq.client.routing.routes import QueueGrant, TopicRoute
 from gantrymq.errors import (
     BrokerRefused,
     CallTimeout,
@@ -25,6 +24,7 @@ from gantrymq.errors import (
     ConnectionLost,
     NoRoute,
 )
+from gantrymq.plugin.client import QueueGrant, TopicRoute
 from gantrymq.plugin.headers import GetEarliestMsgStoretimeRequest
 from gantrymq.plugin.model import PERM_READ, MessageQueue
 from gantrymq.plugin.names import DLQ_PREFIX, RETRY_PREFIX, is_system_topic, similar_name

@@ -15,9 +15,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from gantrymq.client import PulledRecords, PullStatus, Reader
-from gantrymq.client.calls.decoding import parse_tags
-from gantrymq.client.reading.queue_reading import AGAIN_S, is_transient
 from gantrymq.errors import ClientError
+from gantrymq.plugin.client import AGAIN_S, is_transient, parse_tags
 from gantrymq.plugin.formats import read_record
 from gantrymq.plugin.model import ALL, TAG
 from gantrymq.plugin.world import Clock

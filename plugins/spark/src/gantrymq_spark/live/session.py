@@ -6,8 +6,8 @@ from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 
 from gantrymq.client import Client, Reader
-from gantrymq.client.reading.queue_reading import AGAIN_S, is_transient
 from gantrymq.errors import ClientError
+from gantrymq.plugin.client import AGAIN_S, is_transient
 from gantrymq.plugin.model import MessageQueue
 from gantrymq.plugin.world import World
 from gantrymq_spark.live.losses import Loss, report_losses

@@ -20,8 +20,8 @@ from collections.abc import Mapping
 import pyarrow as pa
 from pyarrow import types
 
-from gantrymq.client.message import RESERVED as OF_ROCKETMQ
 from gantrymq.errors import ConfigError
+from gantrymq.plugin.client import RESERVED as OF_ROCKETMQ
 from gantrymq_spark.columns import COLUMNS
 from gantrymq_spark.sink.options import SinkOptions
 

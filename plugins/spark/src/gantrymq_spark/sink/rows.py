@@ -11,10 +11,10 @@ from typing import Any, NamedTuple
 
 import pyarrow as pa
 
-from gantrymq.client.message import Message
-from gantrymq.client.sending import validation
+from gantrymq.client import Message
 from gantrymq.errors import ConfigError, InvalidParameter, MessageIllegal, NoPermission
 from gantrymq.plugin import properties as names
+from gantrymq.plugin.client import check_message
 from gantrymq_spark.sink.columns import DELAYS, RESERVED, SHARDING_KEY, SINK_ID
 from gantrymq_spark.sink.local_times import epoch_ms, session_zone
 from gantrymq_spark.sink.options import SinkOptions
@@ -124,7 +124,7 @@ class RowConverter:
             properties=properties,
             system_properties=system,
         )
-        validation.check_message(message, self._options.max_message_bytes)
+        check_message(message, self._options.max_message_bytes)
         order: str | Source | None = sharding_key or None
         if self._options.keep_queues:
             if source_topic is None or row.get("brokerName") is None or row.get("queueId") is None:

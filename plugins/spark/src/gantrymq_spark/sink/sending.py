@@ -14,10 +14,9 @@ import asyncio
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Final
 
-from gantrymq.client import Producer, SendFailed
-from gantrymq.client.message import Message
-from gantrymq.client.sending.retries import NOT_READY
+from gantrymq.client import Message, Producer, SendFailed
 from gantrymq.errors import BrokerRefused, CallTimeout, ConnectFailed, ConnectionLost
+from gantrymq.plugin.client import NOT_READY
 from gantrymq.plugin.model import MessageQueue, string_hash
 from gantrymq.plugin.world import Clock
 from gantrymq_spark.sink.options import SinkOptions
