@@ -12,7 +12,7 @@ import logging
 from collections.abc import Awaitable, Mapping
 from typing import NamedTuple
 
-from gantrymq.errors import ServiceNotAvailable
+from gantrymq.errors import RequestNotSupported, ServiceNotAvailable
 from gantrymq.plugin.interfaces import Broker, EndTransaction, Outcome, StoreMessage
 from gantrymq.plugin.model import Role
 from gantrymq.plugin.names import HALF_TOPIC
@@ -54,10 +54,16 @@ class RocketTransactions:
     def __init__(self) -> None:
         self._texts = HalfTextWriter()
         self._running: _Running | None = None
+        self._refusal = ""  # why half messages are refused; empty: they are accepted
         self._last_round_ms = 0  # time of the last check round, or of the start before the first one
 
     async def start(self, broker: Broker) -> None:
         """Find the undecided transactions."""
+        if broker.store_capabilities.key_queries is None:
+            self._refusal = (
+                "transactions need a store with queries by key, which the broker's store does not support; a broker "
+                "with store=mmap does"
+            )
         half, op = broker.store.bounds(HALF_QUEUE), broker.store.bounds(OP_QUEUE)
         ledger = Ledger(
             max(half.min_offset, broker.offsets.committed(GROUP, HALF_QUEUE) or 0),
@@ -94,7 +100,9 @@ class RocketTransactions:
             self._running = None
 
     def prepare(self, message: StoreMessage) -> StoreMessage:
-        """Return the half message to store in place of *message*. Raises MessageIllegal."""
+        """Return the half message to store in place of *message*. Raises MessageIllegal and RequestNotSupported."""
+        if self._refusal:
+            raise RequestNotSupported(self._refusal)
         message.properties = self._texts.of(message.properties, message.topic, message.queue_id)
         message.topic, message.queue_id = HALF_TOPIC, 0
         message.sys_flag &= ~TRANSACTION_MASK
