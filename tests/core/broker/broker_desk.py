@@ -168,6 +168,21 @@ def body_of(answer: Command) -> Any:
     return loads(answer.payload)
 
 
+async def commit(desk: Peer, offset: int, *, group: str = "CG", topic: str = "T") -> None:
+    """Commit an offset of queue 0."""
+    ext = {"consumerGroup": group, "topic": topic, "queueId": "0", "commitOffset": str(offset)}
+    assert (await desk.ask(15, ext)).code == 0
+
+
+async def three_messages_one_consumed(desk: Peer) -> None:
+    """Send three messages to topic T, pull them as a member of CG, and commit the first."""
+    for _ in range(3):
+        await desk.send("T")
+    await desk.heartbeat("CG")
+    await desk.pull("T")
+    await commit(desk, 1)
+
+
 def settings_for(plugins: Plugins, **values: Any) -> Settings:
     """Settings of a broker with these *plugins*, the memory store's for one."""
     settings = Settings([*SCHEMA, *plugins.config])

@@ -303,7 +303,6 @@ def test_an_authorizer_that_raises_cancelled_error_is_answered(run, book):
         (207, {"groupName": "G"}, None, ("Delete", "Group:G")),
         (25, {}, None, ("Update", "Cluster:DefaultCluster")),
         (26, {}, None, ("Get", "Cluster:DefaultCluster")),
-        (317, {"isOrder": "false"}, None, ("Get", "Cluster:DefaultCluster")),
         (30, {"topic": "A", "queueId": "0"}, None, ("Get", "Topic:A")),
         (36, {"group": "G", "offset": "0", "delayLevel": "0"}, None, ("Sub", "Group:G")),
         (34, {}, {"clientID": "c", "consumerDataSet": [{"groupName": "G"}]}, ("Sub", "Group:G")),
@@ -315,9 +314,6 @@ def test_an_authorizer_that_raises_cancelled_error_is_answered(run, book):
             {"consumerGroup": "G", "clientId": "c", "mqSet": [{"topic": "A", "brokerName": "b", "queueId": 0}]},
             ("Sub", "Topic:A"),
         ),
-        (208, {"consumerGroup": "G", "topicList": "B;A"}, None, ("Get", "Topic:A")),
-        (308, {"topic": "A", "filterGroups": "G,H", "compareGroup": "G"}, None, ("Get", "Group:H")),
-        (314, {"srcGroup": "S", "destGroup": "G", "topic": "A"}, None, ("Update", "Group:G")),
         (11, {"topic": "%RETRY%G", "consumerGroup": "G"}, None, ("Sub", "Group:G")),
     ],
 )

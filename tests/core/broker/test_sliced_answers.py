@@ -10,7 +10,6 @@ from broker_desk import ADDRESS, body_of
 
 from gantrymq.broker.wire import runtime
 from gantrymq.client import Client
-from gantrymq.errors import ClientError
 from gantrymq.loose_json import ObjectKey, dumps, loads
 from gantrymq.model.group import GroupConfig
 from gantrymq.model.queue import Queue
@@ -30,10 +29,7 @@ REQUESTS = {  # code to fields, and the smallest number of items
     201: ({}, GROUPS),
     203: ({"consumerGroup": "online"}, MEMBERS),
     204: ({"producerGroup": "online"}, MEMBERS),
-    208: ({"consumerGroup": "reader"}, TOPICS * QUEUES),
     300: (FIELDS, GROUPS),
-    314: ({"srcGroup": "reader", "destGroup": "copy", "topic": "", "offline": "true"}, TOPICS),
-    317: ({"isOrder": "false"}, TOPICS * QUEUES),
     328: ({}, MEMBERS),
     343: (FIELDS, TOPICS),
 }
@@ -103,9 +99,8 @@ def test_an_answer_has_the_bytes_of_one_piece_and_is_made_in_slices(broker, monk
         assert answer.code == 0
         assert pauses.count >= items // MAX_ITEMS
         assert pauses.longest < 2 * MAX_ITEMS  # the last slice of a preparation, and the first of the answer
-        if code != 314:
-            assert answer.payload == dumps(loads(answer.payload), sort=True)
-            assert len(answer.payload) > items * 5
+        assert answer.payload == dumps(loads(answer.payload), sort=True)
+        assert len(answer.payload) > items * 5
 
     broker(main)
 
@@ -124,16 +119,6 @@ def test_what_the_answers_contain(broker):
         assert {name: sorted(of) for name, of in offsets["groupTopicMap"].items()} == {
             group: sorted(tables.offsets.topics_of(group)) for group in ("reader", *(f"G{n:03}" for n in range(GROUPS)))
         }
-        progress = body_of(await desk.ask(208, {"consumerGroup": "reader"}))["offsetTable"]
-        assert len(progress) == TOPICS * QUEUES
-        by_group = {}
-        for each in body_of(await desk.ask(317, {"isOrder": "false"}))["consumeStatsList"]:
-            by_group |= each
-        assert list(by_group) == list(tables.groups.view)
-        rows = [(group, key) for group, found in by_group.items() for each in found for key in each["offsetTable"]]
-        assert len(rows) == len(set(rows)) == 2 * TOPICS * QUEUES + (GROUPS - 1) * QUEUES
-        assert (await desk.ask(314, {"srcGroup": "reader", "destGroup": "copy", "topic": ""})).code == 0
-        assert tables.offsets.topics_of("copy") == tables.offsets.topics_of("reader")
 
     broker(main)
 
@@ -155,60 +140,31 @@ def test_offsets_of_light_groups_are_in_their_own_table(broker, monkeypatch):
     broker(main)
 
 
-@pytest.mark.parametrize("code", [21, 201, 208, 317, 43])
+async def deleted_names_are_left_out(desk, monkeypatch, code, fields):
+    await fill(desk)
+    pauses, tables = Pauses(desk, monkeypatch), desk.tables
+
+    def change():
+        tables.topics.delete("T299")
+        tables.offsets.forget_topic("T299")
+        tables.topics.put(TopicConfig("T9999", QUEUES, QUEUES))
+        tables.groups.delete("G149")
+        tables.offsets.forget_group("G149")
+        tables.groups.put(GroupConfig("G999"))
+
+    pauses.at[1] = change
+    answer = await desk.ask(code, fields)
+    assert pauses.count > 1
+    assert answer.payload == dumps(loads(answer.payload), sort=True)
+    table = answer.payload.partition(b'"offsetTable"')[2] if code == 43 else answer.payload
+    for name in (b"T299", b"T9999", b"G149", b"G999"):
+        assert name not in table
+    assert b"T298" in answer.payload or code == 201
+
+
+@pytest.mark.parametrize("code", [21, 201, 43])
 def test_names_deleted_meanwhile_are_left_out_and_new_ones_too(broker, monkeypatch, code):
-    fields, _ = REQUESTS[code]
-
-    async def main(desk):
-        await fill(desk)
-        pauses, tables = Pauses(desk, monkeypatch), desk.tables
-
-        def change():
-            tables.topics.delete("T299")
-            tables.offsets.forget_topic("T299")
-            tables.topics.put(TopicConfig("T9999", QUEUES, QUEUES))
-            tables.groups.delete("G149")
-            tables.offsets.forget_group("G149")
-            tables.groups.put(GroupConfig("G999"))
-
-        pauses.at[1] = change
-        answer = await desk.ask(code, fields)
-        assert pauses.count > 1
-        assert answer.payload == dumps(loads(answer.payload), sort=True)
-        table = answer.payload.partition(b'"offsetTable"')[2] if code == 43 else answer.payload
-        for name in (b"T299", b"T9999", b"G149", b"G999"):
-            assert name not in table
-        assert b"T298" in answer.payload or code == 201
-
-    broker(main)
-
-
-@pytest.mark.parametrize("code", [208, 317])
-def test_nothing_is_read_for_a_client_that_has_left(broker, monkeypatch, code):
-    fields, items = REQUESTS[code]
-
-    async def main(desk):
-        await fill(desk)
-        reads, bounds, peer = [], desk.server.store.bounds, desk.peer()
-        pauses = Pauses(desk, monkeypatch)
-
-        def counted(queue):
-            reads.append(queue)
-            return bounds(queue)
-
-        async def leave():
-            await peer.client.close()
-            await desk.clock.sleep(1)
-
-        monkeypatch.setattr(desk.server.store, "bounds", counted)
-        pauses.at[pauses.count + (TOPICS // 16 if code == 208 else 0) + 3] = leave
-        with pytest.raises(ClientError):
-            await peer.ask(code, fields)
-        await desk.clock.sleep(2)
-        assert not pauses.at
-        assert 0 < len(reads) <= 4 * MAX_ITEMS < items
-
-    broker(main)
+    broker(lambda desk: deleted_names_are_left_out(desk, monkeypatch, code, REQUESTS[code][0]))
 
 
 def test_a_few_answers_are_made_at_once_in_the_order_of_their_requests(broker, monkeypatch):
@@ -237,10 +193,10 @@ def test_an_answer_that_does_not_fit_into_a_frame_is_refused(broker, monkeypatch
     async def main(desk):
         await fill(desk)
         monkeypatch.setattr(responses, "MAX_BODY_BYTES", 10_000)
-        answer = await desk.ask(317, {"isOrder": "false"})
+        answer = await desk.ask(43)
         assert answer.code == 1
         assert answer.remark == (
-            "GET_BROKER_CONSUME_STATS: the response does not fit into a frame (the JSON is over the limit of 10000 "
+            "GET_ALL_CONSUMER_OFFSET: the response does not fit into a frame (the JSON is over the limit of 10000 "
             "bytes); ask for a part"
         )
         assert (await desk.ask(21, {"topicSeq": "0", "maxTopicNum": "10"})).code == 0

@@ -93,7 +93,6 @@ def test_a_minimal_store_serves_sends_pulls_and_offsets(memory):
 
 
 WINDOW = {"beginTimestamp": "0", "endTimestamp": str(1 << 60)}
-RESET = {"topic": "T", "group": "CG", "timestamp": "1", "isForce": "true"}
 
 
 @pytest.mark.parametrize(
@@ -101,7 +100,6 @@ RESET = {"topic": "T", "group": "CG", "timestamp": "1", "isForce": "true"}
     [
         (12, {"topic": "T", "key": "k", "maxNum": "1", **WINDOW}, "queries by key"),
         (29, {"topic": "T", "queueId": "0", "timestamp": "0"}, "offsets by time"),
-        (222, RESET, "offsets by time"),
     ],
 )
 def test_a_request_for_what_the_store_lacks_is_refused_with_a_sentence(memory, code, ext, what):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from broker_desk import START_MS, body_of
+from broker_desk import START_MS, body_of, records
 
 from gantrymq.model.queue import Queue
 from gantrymq.model.topic import TopicConfig
@@ -136,8 +136,7 @@ def test_a_commit_of_what_was_never_there_is_refused_and_changes_nothing(broker)
         assert pulled.code == 0  # it sends its next offset with the pull; its commit is left out
         assert (await desk.ask(14, offset_ext())).ext == {"offset": "2"}
         assert (await desk.ask(15, offset_ext(queueId="1", commitOffset="1"))).code == 29  # an empty queue
-        stats = body_of(await desk.ask(208, {"consumerGroup": "CG", "topic": "T"}))
-        assert all(each["brokerOffset"] >= each["consumerOffset"] for each in stats["offsetTable"].values())
+        assert desk.tables.offsets.table["T@CG"] == {0: 2}
 
     broker(main)
 
@@ -150,8 +149,34 @@ def test_an_empty_batch_queue_is_told_to_begin_at_minus_one(broker):
         assert (await desk.pull("B")).ext["minOffset"] == "-1"
         await desk.heartbeat("CG")
         desk.tables.offsets.commit("CG", Queue("B", 0), 0)
-        assert (await desk.ask(222, {"topic": "B", "group": "CG", "timestamp": "0", "isForce": "true"})).code == 0
+        desk.tables.offsets.reset("CG", Queue("B", 0), 0)
         reset = await desk.pull("B")
         assert (reset.remark, reset.ext["minOffset"]) == ("OFFSET_RESET", "-1")
+
+    broker(main)
+
+
+def test_a_topic_made_anew_is_read_from_its_beginning_by_those_who_knew_the_old_one(broker):
+    """Java 5.3.3 moves them to the end of the new queue, so messages before their first pull are skipped."""
+
+    async def main(desk):
+        for _ in range(3):
+            await desk.send("T")
+        await desk.heartbeat("CG")
+        desk.tables.offsets.commit("CG", Queue("T", 0), 3)
+        for _ in range(3):
+            await desk.send("T")
+        await desk.pull("T", 2)
+        await desk.ask(215, {"topic": "T"})
+        for body in (b"n0", b"n1", b"n2", b"n3", b"n4", b"n5"):
+            await desk.send("T", body)
+        assert (
+            await desk.ask(15, {"consumerGroup": "CG", "topic": "T", "queueId": "0", "commitOffset": "4"})
+        ).code == 0
+        answer = await desk.pull("T", 5)
+        assert (answer.code, answer.ext["nextBeginOffset"]) == (21, "0")
+        answer = await desk.pull("T", 0)
+        assert [bytes(record.body) for record in records(answer)] == [b"n0", b"n1", b"n2", b"n3", b"n4", b"n5"]
+        assert desk.tables.offsets.table.get("T@CG") is None  # the old one's commit was left out
 
     broker(main)

@@ -166,11 +166,6 @@ class Roles:
         if not self.is_master():
             raise RequestRefused(1, self._named(NO_CHANGES))
 
-    def check_reset(self) -> None:
-        """Check that offsets may be reset here. Raises RequestRefused with RocketMQ's code 1 (resetOffsetInner)."""
-        if not self.is_master():
-            raise RequestRefused(1, self._named("Can not reset offset in slave broker"))
-
     def _named(self, sentence: str) -> str:
         """Return *sentence* with the master's address, if it is known and not missing."""
         if self.serves_as_master() and sentence is ON_A_REPLICA:

@@ -63,6 +63,15 @@ class Offsets(Protocol):
         ignored.
         """
 
+    def reset(self, group: str, queue: Queue, queue_offset: int) -> None:
+        """Set the committed queue offset of a group, whatever the queue contains, and a reset for its next pull.
+
+        Commits of the group are ignored until the reset is taken. Only for masters.
+        """
+
+    def copy(self, topic: str, source: str, target: str) -> None:
+        """Give the group *target* the committed queue offsets of the group *source* for a topic."""
+
 
 class QueueLocks(Protocol):
     """Queue locks of ordered consumers, which expire 60 s after their last renewal; `Broker.locks`."""

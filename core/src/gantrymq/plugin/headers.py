@@ -16,11 +16,17 @@ if TYPE_CHECKING:
     from gantrymq.remoting.headers.clients import ConsumeMessageDirectlyRequest as ConsumeMessageDirectlyRequest
     from gantrymq.remoting.headers.clients import GetConsumerRunningInfoRequest as GetConsumerRunningInfoRequest
     from gantrymq.remoting.headers.clients import GetConsumerStatusRequest as GetConsumerStatusRequest
+    from gantrymq.remoting.headers.clients import ResetOffsetRequest as ResetOffsetRequest
     from gantrymq.remoting.headers.controller import CleanBrokerDataRequest as CleanBrokerDataRequest
     from gantrymq.remoting.headers.controller import ElectMasterRequest as ElectMasterRequest
     from gantrymq.remoting.headers.controller import GetMetaDataResponse as GetMetaDataResponse
     from gantrymq.remoting.headers.controller import MasterHeader as MasterHeader
+    from gantrymq.remoting.headers.groups import CloneGroupOffsetRequest as CloneGroupOffsetRequest
+    from gantrymq.remoting.headers.groups import GetBrokerConsumeStatsRequest as GetBrokerConsumeStatsRequest
+    from gantrymq.remoting.headers.groups import GetConsumeStatsRequest as GetConsumeStatsRequest
     from gantrymq.remoting.headers.groups import QueryConsumeQueueRequest as QueryConsumeQueueRequest
+    from gantrymq.remoting.headers.groups import QueryConsumeTimeSpanRequest as QueryConsumeTimeSpanRequest
+    from gantrymq.remoting.headers.groups import QueryCorrectionOffsetRequest as QueryCorrectionOffsetRequest
     from gantrymq.remoting.headers.nameserver import AddWritePermOfBrokerResponse as AddWritePermOfBrokerResponse
     from gantrymq.remoting.headers.nameserver import DeleteTopicInNamesrvRequest as DeleteTopicInNamesrvRequest
     from gantrymq.remoting.headers.nameserver import GetKvConfigResponse as GetKvConfigResponse
@@ -52,12 +58,16 @@ else:
             ),
             "gantrymq.remoting.headers.base": "Header Int32 Int64 RequestHeader header_of",
             "gantrymq.remoting.headers.clients": (
-                "ConsumeMessageDirectlyRequest GetConsumerRunningInfoRequest GetConsumerStatusRequest"
+                "ConsumeMessageDirectlyRequest GetConsumerRunningInfoRequest GetConsumerStatusRequest "
+                "ResetOffsetRequest"
             ),
             "gantrymq.remoting.headers.controller": (
                 "CleanBrokerDataRequest ElectMasterRequest GetMetaDataResponse MasterHeader"
             ),
-            "gantrymq.remoting.headers.groups": "QueryConsumeQueueRequest",
+            "gantrymq.remoting.headers.groups": (
+                "CloneGroupOffsetRequest GetBrokerConsumeStatsRequest GetConsumeStatsRequest QueryConsumeQueueRequest "
+                "QueryConsumeTimeSpanRequest QueryCorrectionOffsetRequest"
+            ),
             "gantrymq.remoting.headers.nameserver": (
                 "AddWritePermOfBrokerResponse DeleteTopicInNamesrvRequest GetKvConfigResponse "
                 "GetKvlistByNamespaceRequest GetRouteinfoByTopicRequest GetTopicsByClusterRequest "

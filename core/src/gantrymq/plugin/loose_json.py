@@ -2,6 +2,7 @@
 
 from gantrymq.loose_json import Entries as Entries
 from gantrymq.loose_json import Items as Items
+from gantrymq.loose_json import RawJson as RawJson
 from gantrymq.loose_json import ReadBudget as ReadBudget
 from gantrymq.loose_json import dumps as dumps
 from gantrymq.loose_json import dumps_standard as dumps_standard

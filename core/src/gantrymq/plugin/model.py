@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from gantrymq.model.light_queues import light_queue_offsets as light_queue_offsets
     from gantrymq.model.pushes import ClientAnswer as ClientAnswer
     from gantrymq.model.pushes import DirectConsumption as DirectConsumption
+    from gantrymq.model.pushes import OffsetReset as OffsetReset
     from gantrymq.model.pushes import PushedReply as PushedReply
     from gantrymq.model.pushes import TransactionCheck as TransactionCheck
     from gantrymq.model.queue import MessageQueue as MessageQueue
@@ -73,7 +74,7 @@ else:
             "gantrymq.model.ids": "OffsetIds is_offset_id offset_id parse_offset_id",
             "gantrymq.model.java": "string_hash",
             "gantrymq.model.light_queues": "LIGHT_QUEUE_ID SEPARATOR is_light light_queue_offsets",
-            "gantrymq.model.pushes": "ClientAnswer DirectConsumption PushedReply TransactionCheck",
+            "gantrymq.model.pushes": "ClientAnswer DirectConsumption OffsetReset PushedReply TransactionCheck",
             "gantrymq.model.queue": "MessageQueue Queue",
             "gantrymq.model.role": "ACTING_STEP Role",
             "gantrymq.model.subscription": "ALL SQL92 Subscription TAG",

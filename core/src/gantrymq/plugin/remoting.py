@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from gantrymq.remoting.codes import VERSION_4_9_4 as VERSION_4_9_4
     from gantrymq.remoting.codes import VERSION_5_0_0 as VERSION_5_0_0
     from gantrymq.remoting.codes import VERSION_5_3_1 as VERSION_5_3_1
+    from gantrymq.remoting.codes import LanguageCode as LanguageCode
     from gantrymq.remoting.codes import RequestCode as RequestCode
     from gantrymq.remoting.codes import ResponseCode as ResponseCode
     from gantrymq.remoting.codes import request_name as request_name
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
     from gantrymq.remoting.frame import MAX_FRAME_BYTES as MAX_FRAME_BYTES
     from gantrymq.remoting.frame import PREFIX as PREFIX
     from gantrymq.remoting.responses import SlicedResponses as SlicedResponses
+    from gantrymq.remoting.responses import queue_texts as queue_texts
     from gantrymq.remoting.serving import Handler as Handler
     from gantrymq.remoting.serving import HandlerRegistry as HandlerRegistry
     from gantrymq.remoting.serving import copy_statement as copy_statement
@@ -41,13 +43,13 @@ else:
         {
             "gantrymq.remoting.bodies": "body_of object_body_of properties_of",
             "gantrymq.remoting.codes": (
-                "FLAG_ONEWAY FLAG_RESPONSE RequestCode ResponseCode SERIALIZE_JSON VERSION_3_0_11 VERSION_4_9_4 "
-                "VERSION_5_0_0 VERSION_5_3_1 request_name"
+                "FLAG_ONEWAY FLAG_RESPONSE LanguageCode RequestCode ResponseCode SERIALIZE_JSON VERSION_3_0_11 "
+                "VERSION_4_9_4 VERSION_5_0_0 VERSION_5_3_1 request_name"
             ),
             "gantrymq.remoting.command": "Command encode encode_head request response_to",
             "gantrymq.remoting.connection": "Connection",
             "gantrymq.remoting.frame": "MAX_FRAME_BYTES PREFIX",
-            "gantrymq.remoting.responses": "SlicedResponses",
+            "gantrymq.remoting.responses": "SlicedResponses queue_texts",
             "gantrymq.remoting.serving": "Handler HandlerRegistry copy_statement handlers_of in_operation serves",
         },
     )

@@ -11,13 +11,15 @@ from gantrymq.errors import GroupNotExist, NoPermission, RequestRefused, TopicNo
 from gantrymq.plugin import names
 from gantrymq.plugin.interfaces import Broker, ConnectedClient, Heartbeat, MetricFamily
 from gantrymq.plugin.model import Action, Role
-from gantrymq.plugin.remoting import Command, Connection, response_to, serves
+from gantrymq.plugin.remoting import Command, Connection, SlicedResponses, response_to, serves
 from gantrymq.plugin.world import TimeSlices
 from gantrymq_diagnosis.explained_settings import SettingsRequests
 from gantrymq_diagnosis.gather import FIGURES_TOGETHER, gather
 from gantrymq_diagnosis.members import MemberQuestions
 from gantrymq_diagnosis.operators.maintenance import MaintenanceRequests
+from gantrymq_diagnosis.operators.progress import ProgressRequests
 from gantrymq_diagnosis.operators.requests import BrokerRequests
+from gantrymq_diagnosis.operators.reset import ResetRequests
 from gantrymq_diagnosis.pop_modes import PopModes
 from gantrymq_diagnosis.settings import POLICY, REFUSE
 from gantrymq_diagnosis.shown import as_json, queue_json
@@ -48,7 +50,12 @@ class DiagnosisService:
         self._modes: PopModes | None = None
         self.members = MemberQuestions()
         self.summaries = Summaries()
-        self._of_operators: tuple[BrokerRequests, ...] = (SettingsRequests(), MaintenanceRequests())
+        self._of_operators: tuple[BrokerRequests, ...] = (
+            SettingsRequests(),
+            MaintenanceRequests(),
+            ProgressRequests(),
+            ResetRequests(),
+        )
         self.handlers = (self, self.members, self.summaries, *self._of_operators)
 
     async def start(self, broker: Broker) -> None:
@@ -59,8 +66,9 @@ class DiagnosisService:
         broker.metrics.register(self._conflicts)
         broker.metrics.register(self._missing_topics)
         self.members.start(broker)
+        responses = SlicedResponses(broker.world.clock)
         for each in self._of_operators:
-            each.start(broker)
+            each.start(broker, responses)
         self._modes = modes = PopModes(broker.world, broker.root)
         self.summaries.start(broker, self._watch, modes)
 

@@ -87,6 +87,14 @@ class OffsetCommits:
         """Return a pending reset once, or None."""
         return self._offsets.take_reset(group, queue)
 
+    def reset(self, group: str, queue: Queue, queue_offset: int) -> None:
+        """Set an offset, and a reset for the group's next pull."""
+        self._offsets.reset(group, queue, queue_offset)
+
+    def copy(self, topic: str, source: str, target: str) -> None:
+        """Give *target* the committed offsets of *source* for a topic."""
+        self._offsets.copy(topic, source, target)
+
     def on_committed(self, callback: Callable[[str, Queue, int], object]) -> Callable[[], None]:
         """Call *callback* with group, queue and queue offset after each commit."""
         return self._committed.add(callback)

@@ -14,11 +14,9 @@ from gantrymq.broker.wire.config import ConfigRequests
 from gantrymq.broker.wire.counters import CounterRequests
 from gantrymq.broker.wire.groups import GroupRequests
 from gantrymq.broker.wire.offsets import OffsetRequests
-from gantrymq.broker.wire.progress import ProgressRequests
 from gantrymq.broker.wire.pull import PullRequests
 from gantrymq.broker.wire.query import QueryRequests
 from gantrymq.broker.wire.queue_entries import QueueEntryRequests
-from gantrymq.broker.wire.reset import ResetRequests
 from gantrymq.broker.wire.router import RequestRouter
 from gantrymq.broker.wire.runtime import RuntimeRequests
 from gantrymq.broker.wire.send import SendRequests
@@ -41,8 +39,6 @@ FAMILIES: Final = (
     GroupRequests,
     RuntimeRequests,
     ConfigRequests,
-    ProgressRequests,
-    ResetRequests,
     CounterRequests,
     QueueEntryRequests,
     QueryRequests,

@@ -5,12 +5,10 @@ Source: apache/rocketmq remoting/.../netty/NettyRemotingAbstract.java (processRe
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 from gantrymq import loose_json
 from gantrymq.errors import GantryError
-from gantrymq.loose_json import RawJson
 from gantrymq.remoting.command import Command, response_to
 
 
@@ -30,10 +28,3 @@ def with_json(request: Command, body: Any, ext: dict[str, str] | None = None) ->
 def refusal(request: Command, error: GantryError, ext: dict[str, str] | None = None) -> Command:
     """Return the error response to a refused request."""
     return response_to(request, error.response_code, str(error), ext)
-
-
-def queue_texts(topic: str, broker_name: str) -> Callable[[int], RawJson]:
-    """Return a function that returns the JSON object of a topic's queue, twenty times as fast as `loose_json.dumps`."""
-    before = f'{{"brokerName":{loose_json.dumps(broker_name).decode()},"queueId":'
-    after = f',"topic":{loose_json.dumps(topic).decode()}}}'
-    return lambda queue_id: RawJson(f"{before}{queue_id}{after}")

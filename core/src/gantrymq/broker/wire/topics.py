@@ -11,7 +11,7 @@ from typing import Any
 
 from gantrymq.broker.parts import Parts
 from gantrymq.broker.wire.paging import ITEMS_TOGETHER, page
-from gantrymq.broker.wire.responses import ok, queue_texts, with_json
+from gantrymq.broker.wire.responses import ok, with_json
 from gantrymq.errors import InvalidParameter, TopicNotExist
 from gantrymq.loose_json import Entries, RawJson
 from gantrymq.model import names
@@ -31,6 +31,7 @@ from gantrymq.remoting.headers.topics import (
     GetTopicConfigRequest,
     GetTopicStatsInfoRequest,
 )
+from gantrymq.remoting.responses import queue_texts
 from gantrymq.remoting.serving import serves
 from gantrymq.world.clock import TimeSlices
 

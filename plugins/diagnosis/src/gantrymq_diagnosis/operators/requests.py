@@ -6,6 +6,7 @@ from typing import TypeVar
 
 from gantrymq.errors import RequestNotSupported, RequestRefused
 from gantrymq.plugin.interfaces import Broker
+from gantrymq.plugin.remoting import SlicedResponses
 
 __all__ = ["BrokerRequests", "require"]
 
@@ -18,21 +19,33 @@ class BrokerRequests:
     def __init__(self) -> None:
         """Create handlers that refuse requests until `start`."""
         self._running: Broker | None = None
+        self._responses: SlicedResponses | None = None
 
-    def start(self, broker: Broker) -> None:
-        """Begin to answer."""
-        self._running = broker
+    def start(self, broker: Broker, responses: SlicedResponses) -> None:
+        """Begin to answer; *responses* creates the long ones, of all handlers that share it."""
+        self._running, self._responses = broker, responses
 
     def stop(self) -> None:
         """Refuse requests."""
-        self._running = None
+        self._running = self._responses = None
 
     @property
     def _broker(self) -> Broker:
         """The broker. Raises RequestRefused: code 1, it is stopping."""
         if self._running is None:
-            raise RequestRefused(1, "the broker is stopping; ask again when it is back, see: gantrymq status")
+            raise _stopping()
         return self._running
+
+    @property
+    def _long(self) -> SlicedResponses:
+        """The creator of long responses. Raises RequestRefused: code 1, the broker is stopping."""
+        if self._responses is None:
+            raise _stopping()
+        return self._responses
+
+
+def _stopping() -> RequestRefused:
+    return RequestRefused(1, "the broker is stopping; ask again when it is back, see: gantrymq status")
 
 
 def require(capability: Optional | None, what: str) -> Optional:

@@ -1,25 +1,12 @@
-"""Offsets and lag of groups: 208, 303, 308, 314, 317; and the counters of 315."""
+"""Offsets and lag of groups: 208, 303, 308, 314, 317."""
 
 from __future__ import annotations
 
-from broker_desk import body_of, pull_ext
+from broker_desk import body_of, commit, three_messages_one_consumed
 
 from gantrymq.loose_json import ObjectKey
 
 QUEUE = ObjectKey({"brokerName": "broker-a", "queueId": 0, "topic": "T"})
-
-
-async def commit(desk, offset, *, group="CG", topic="T"):
-    ext = {"consumerGroup": group, "topic": topic, "queueId": "0", "commitOffset": str(offset)}
-    assert (await desk.ask(15, ext)).code == 0
-
-
-async def three_messages_one_consumed(desk):
-    for _ in range(3):
-        await desk.send("T")
-    await desk.heartbeat("CG")
-    await desk.pull("T")
-    await commit(desk, 1)
 
 
 def test_progress_of_a_group_with_what_is_under_way(broker):
@@ -104,36 +91,5 @@ def test_a_group_starts_where_another_is(broker):
         assert desk.tables.offsets.table["T@New"] == {0: 1}
         assert (await desk.ask(314, {"srcGroup": "CG", "destGroup": "Other", "topic": "Nowhere"})).code == 0
         assert "Nowhere@Other" not in desk.tables.offsets.table
-
-    broker(main)
-
-
-def test_counters_by_name(broker):
-    async def main(desk):
-        async def counter(name, key):
-            answer = await desk.ask(315, {"statsName": name, "statsKey": key})
-            return body_of(answer)["statsMinute"]["sum"] if answer.code == 0 else (answer.code, answer.remark)
-
-        await three_messages_one_consumed(desk)
-        await desk.clock.sleep(11)
-        assert await counter("TOPIC_PUT_NUMS", "T") == 3
-        assert await counter("TOPIC_PUT_SIZE", "T") > 3 * 90
-        assert await counter("GROUP_GET_NUMS", "T@CG") == 3
-        assert await counter("BROKER_PUT_NUMS", "DefaultCluster") == 3
-        assert await counter("BROKER_GET_NUMS", "DefaultCluster") == 3
-        assert await counter("TOPIC_PUT_NUMS", "Nowhere") == (1, "The stats <TOPIC_PUT_NUMS> <Nowhere> not exist")
-        code, sentence = await counter("DLQ_PUT_NUMS", "T")
-        assert code == 1
-        assert "DLQ_PUT_NUMS is not kept" in sentence
-
-    broker(main)
-
-
-def test_counters_of_a_deleted_topic_are_forgotten(broker):
-    async def main(desk):
-        await three_messages_one_consumed(desk)
-        assert (await desk.ask(215, {"topic": "T"})).code == 0
-        assert desk.tables.stats.gets.known() == desk.tables.stats.puts.known() == []
-        await desk.ask(11, pull_ext("T"))
 
     broker(main)

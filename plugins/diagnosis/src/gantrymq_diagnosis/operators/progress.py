@@ -11,28 +11,24 @@ from typing import Any
 
 import attrs
 
-from gantrymq.broker.parts import Parts
-from gantrymq.broker.wire.paging import ITEMS_TOGETHER
-from gantrymq.broker.wire.responses import ok, queue_texts
 from gantrymq.errors import TopicNotExist
-from gantrymq.interfaces import QueueLag
-from gantrymq.loose_json import Entries, Items, RawJson
-from gantrymq.model.access import Action, Requirement, requirements
-from gantrymq.model.queue import Queue
-from gantrymq.model.topic import TopicConfig
-from gantrymq.remoting.codes import RequestCode
-from gantrymq.remoting.command import Command
-from gantrymq.remoting.connection import Connection
-from gantrymq.remoting.headers.groups import (
+from gantrymq.plugin.headers import (
     CloneGroupOffsetRequest,
     GetBrokerConsumeStatsRequest,
     GetConsumeStatsRequest,
     QueryConsumeTimeSpanRequest,
     QueryCorrectionOffsetRequest,
 )
-from gantrymq.remoting.serving import serves
-from gantrymq.world.clock import TimeSlices
+from gantrymq.plugin.interfaces import QueueLag
+from gantrymq.plugin.loose_json import Entries, Items, RawJson
+from gantrymq.plugin.model import Action, Queue, Requirement, TopicConfig, requirements
+from gantrymq.plugin.remoting import Command, Connection, RequestCode, queue_texts, response_to, serves
+from gantrymq.plugin.world import TimeSlices
+from gantrymq_diagnosis.operators.requests import BrokerRequests
 
+__all__ = ["ProgressRequests"]
+
+ITEMS_TOGETHER = 16  # items of a long list to process without yielding
 _NO_LONGER_THERE = (1 << 63) - 1  # Long.MAX_VALUE: the compared group has a lower offset than all others
 
 
@@ -67,20 +63,8 @@ def _cloned_groups(asked: Command) -> Sequence[Requirement]:
     ]
 
 
-class ProgressRequests:
+class ProgressRequests(BrokerRequests):
     """Handlers for consumption progress."""
-
-    def __init__(self, parts: Parts) -> None:
-        self._identity = parts.identity
-        self._clock = parts.world.clock
-        self._sliced = parts.sliced_responses.make
-        self._store = parts.store
-        self._topics = parts.topics
-        self._groups = parts.groups
-        self._clients = parts.clients
-        self._offsets = parts.offsets
-        self._lags = parts.lags
-        self._stats = parts.stats
 
     @serves(RequestCode.GET_CONSUME_STATS, access=_group_and_topics)
     async def of_group(self, asked: Command, connection: Connection) -> Command:
@@ -89,20 +73,20 @@ class ProgressRequests:
         group = header.consumer_group
         topics = list[TopicConfig]()
         tps = 0.0
-        slices = TimeSlices(self._clock, ITEMS_TOGETHER)
-        for name in dict.fromkeys(_named_topics(header) or self._offsets.topics_of(group)):
+        slices = TimeSlices(self._broker.world.clock, ITEMS_TOGETHER)
+        for name in dict.fromkeys(_named_topics(header) or self._broker.offsets.topics_of(group)):
             topic = self._followed(group, name)
             if topic is not None:
                 topics.append(topic)
-                tps += self._stats.group_get_tps(name, group)
+                tps += self._broker.metrics.got_per_s(name, group)
             await slices.item_done()
         body = {"consumeTps": tps, "offsetTable": Entries(self._rows(group, topics))}
-        return await self._sliced(asked, connection, body)
+        return await self._long.make(asked, connection, body)
 
     async def _rows(self, group: str, topics: Iterable[TopicConfig]) -> AsyncGenerator[tuple[RawJson, RawJson], None]:
         for topic in topics:
             async for row in self._queues(group, topic, topic.read_queues):
-                next_pull = self._offsets.last_pull(group, Queue(topic.name, row.queue_id)).next_offset
+                next_pull = self._broker.offsets.last_pull(group, Queue(topic.name, row.queue_id)).next_offset
                 yield row.key, row.text(max(row.committed, next_pull))
 
     @serves(RequestCode.GET_BROKER_CONSUME_STATS, action=Action.GET)
@@ -112,26 +96,26 @@ class ProgressRequests:
         As in Java, all pull offsets are 0, so totalInflightDiff is minus the sum of all consumer offsets.
         """
         only_ordered = GetBrokerConsumeStatsRequest.from_ext(asked.ext).is_order
-        return await self._sliced(asked, connection, Entries(self._members_of_all(only_ordered)))
+        return await self._long.make(asked, connection, Entries(self._members_of_all(only_ordered)))
 
     async def _members_of_all(self, only_ordered: bool) -> AsyncGenerator[tuple[str, Any], None]:
         totals = _Totals()
-        yield "brokerAddr", self._identity.address
+        yield "brokerAddr", self._broker.registration.address
         yield "consumeStatsList", Items(self._each_group(only_ordered, totals))
         yield "totalDiff", totals.behind
         yield "totalInflightDiff", -totals.consumed
 
     def _each_group(self, only_ordered: bool, totals: _Totals) -> Iterator[Entries]:
-        for group in list(self._groups.view):
-            if group in self._groups.view:  # not deleted meanwhile
+        for group in list(self._broker.groups.view):
+            if group in self._broker.groups.view:  # not deleted meanwhile
                 yield Entries([(group, Items(self._each_topic(group, only_ordered, totals)))])
 
     def _each_topic(self, group: str, only_ordered: bool, totals: _Totals) -> Iterator[Entries]:
-        for name in self._offsets.topics_of(group):
+        for name in self._broker.offsets.topics_of(group):
             topic = self._followed(group, name)
             if topic is not None and (topic.order or not only_ordered):
                 rows = Entries(self._rows_without_pulls(group, topic, totals))
-                yield Entries([("consumeTps", self._stats.group_get_tps(name, group)), ("offsetTable", rows)])
+                yield Entries([("consumeTps", self._broker.metrics.got_per_s(name, group)), ("offsetTable", rows)])
 
     async def _rows_without_pulls(
         self, group: str, topic: TopicConfig, totals: _Totals
@@ -145,23 +129,23 @@ class ProgressRequests:
     async def time_span(self, asked: Command, connection: Connection) -> Command:
         """303: return store times of the oldest, newest and next message of each queue, and the delay of the next."""
         header = QueryConsumeTimeSpanRequest.from_ext(asked.ext)
-        topic = self._topics.get(header.topic)
+        topic = self._broker.topics.get(header.topic)
         if topic is None:
             raise TopicNotExist(f"topic {header.topic} does not exist on this broker; see: gantrymq topic list")
-        return await self._sliced(asked, connection, {"consumeTimeSpanSet": Items(self._spans(header.group, topic))})
+        return await self._long.make(asked, connection, {"consumeTimeSpanSet": Items(self._spans(header.group, topic))})
 
     async def _spans(self, group: str, topic: TopicConfig) -> AsyncGenerator[RawJson, None]:
-        text_of = queue_texts(topic.name, self._identity.broker_name)
+        text_of = queue_texts(topic.name, self._broker.registration.broker_name)
         for queue_id in range(topic.write_queues):
             queue = Queue(topic.name, queue_id)
-            lag = self._lags.queue(group, queue)
+            lag = self._broker.lags.queue(group, queue)
             bounds, committed = lag.bounds, lag.committed
             earliest = consumed = await self._stored_ms(queue, bounds.min_offset)
             if committed is not None and committed > 0:
                 consumed = await self._stored_ms(queue, committed - 1)
             delay = 0
             if lag.behind:
-                delay = max(0, self._clock.now_ms() - await self._stored_ms(queue, lag.begin))
+                delay = max(0, self._broker.world.clock.now_ms() - await self._stored_ms(queue, lag.begin))
             newest = await self._stored_ms(queue, bounds.max_offset - 1)
             yield RawJson(
                 f'{{"consumeTimeStamp":{consumed},"delayTime":{delay},"maxTimeStamp":{newest},'
@@ -178,50 +162,50 @@ class ProgressRequests:
         without = _filtered_groups(header)
 
         def shown(queue_id: int) -> int:
-            committed = self._offsets.committed(header.compare_group, Queue(header.topic, queue_id))
+            committed = self._broker.offsets.committed(header.compare_group, Queue(header.topic, queue_id))
             lags = committed is not None and lowest[queue_id] > committed
             return _NO_LONGER_THERE if lags else lowest[queue_id]
 
         lowest: dict[int, int] = {}
-        slices = TimeSlices(self._clock, ITEMS_TOGETHER)
-        for group in self._offsets.groups_of(header.topic):
-            committed_by_queue = self._offsets.of_group(header.topic, group) if group not in without else {}
+        slices = TimeSlices(self._broker.world.clock, ITEMS_TOGETHER)
+        for group in self._broker.offsets.groups_of(header.topic):
+            committed_by_queue = self._broker.offsets.of_group(header.topic, group) if group not in without else {}
             for queue_id, queue_offset in committed_by_queue.items():
-                if queue_offset >= self._store.bounds(Queue(header.topic, queue_id)).min_offset:
+                if queue_offset >= self._broker.store.bounds(Queue(header.topic, queue_id)).min_offset:
                     lowest[queue_id] = min(queue_offset, lowest.get(queue_id, queue_offset))
                 await slices.item_done()
         offsets = Entries((queue_id, shown(queue_id)) for queue_id in sorted(lowest))
-        return await self._sliced(asked, connection, {"correctionOffsets": offsets})
+        return await self._long.make(asked, connection, {"correctionOffsets": offsets})
 
     @serves(RequestCode.CLONE_GROUP_OFFSET, access=_cloned_groups)
     async def clone(self, asked: Command, connection: Connection) -> Command:
         """314: copy a group's offsets to another group, for one topic or all."""
         header = CloneGroupOffsetRequest.from_ext(asked.ext)
-        slices = TimeSlices(self._clock, ITEMS_TOGETHER)
-        for name in [header.topic] if header.topic else self._offsets.topics_of(header.src_group):
-            known = self._topics.get(name) is not None
+        slices = TimeSlices(self._broker.world.clock, ITEMS_TOGETHER)
+        for name in [header.topic] if header.topic else self._broker.offsets.topics_of(header.src_group):
+            known = self._broker.topics.get(name) is not None
             if known and (header.offline or self._followed(header.src_group, name) is not None):
-                self._offsets.copy(name, header.src_group, header.dest_group)
+                self._broker.offsets.copy(name, header.src_group, header.dest_group)
             await slices.item_done()
-        return ok(asked)
+        return response_to(asked)
 
     def _followed(self, group: str, name: str) -> TopicConfig | None:
         """Return the topic, or None if it does not exist or the online group no longer subscribes to it."""
-        return self._topics.get(name) if self._lags.follows(group, name) else None
+        return self._broker.topics.get(name) if self._broker.lags.follows(group, name) else None
 
     async def _queues(self, group: str, topic: TopicConfig, count: int) -> AsyncGenerator[_Row, None]:
         """Yield the progress of a group in the first *count* queues of a topic."""
-        text_of = queue_texts(topic.name, self._identity.broker_name)
+        text_of = queue_texts(topic.name, self._broker.registration.broker_name)
         for queue_id in range(count):
             queue = Queue(topic.name, queue_id)
-            lag = self._lags.queue(group, queue)
+            lag = self._broker.lags.queue(group, queue)
             committed = max(0, lag.committed or 0)
             stored_ms = await self._stored_ms(queue, committed - 1) if committed else 0
             yield _Row(text_of(queue_id), queue_id, lag.bounds.max_offset, committed, max(0, stored_ms), lag)
 
     async def _stored_ms(self, queue: Queue, queue_offset: int) -> int:
         """Return the store time of a message, -1 if it cannot be read."""
-        found = await self._lags.stored_ms(queue, queue_offset)
+        found = await self._broker.lags.stored_ms(queue, queue_offset)
         return -1 if found is None else found
 
 

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from broker_desk import body_of, pull_ext, records
+import pytest
+from broker_desk import body_of, pull_ext
 
 from gantrymq.loose_json import ObjectKey
 from gantrymq.model.queue import Queue
+from gantrymq.model.role import Role
 from gantrymq.remoting.codes import LanguageCode
 
 
@@ -111,24 +113,24 @@ def test_a_deleted_topic_takes_its_resets_along(broker):
     broker(main)
 
 
-def test_a_topic_made_anew_is_read_from_its_beginning_by_those_who_knew_the_old_one(broker):
-    """Java 5.3.3 moves them to the end of the new queue, so messages before their first pull are skipped."""
-
+@pytest.mark.parametrize("role", [Role.REPLICA, Role.ACTING_MASTER])
+def test_a_replica_resets_nothing(broker, role):
     async def main(desk):
         await consumed(desk)
-        for _ in range(3):
-            await desk.send("T")
-        await desk.pull("T", 2)
-        await desk.ask(215, {"topic": "T"})
-        for body in (b"n0", b"n1", b"n2", b"n3", b"n4", b"n5"):
-            await desk.send("T", body)
-        assert (
-            await desk.ask(15, {"consumerGroup": "CG", "topic": "T", "queueId": "0", "commitOffset": "4"})
-        ).code == 0
-        answer = await desk.pull("T", 5)
-        assert (answer.code, answer.ext["nextBeginOffset"]) == (21, "0")
-        answer = await desk.pull("T", 0)
-        assert [bytes(record.body) for record in records(answer)] == [b"n0", b"n1", b"n2", b"n3", b"n4", b"n5"]
-        assert desk.tables.offsets.table.get("T@CG") is None  # the old one's commit was left out
+        await desk.broker.role.change(role, 1)
+        answer = await desk.ask(222, reset_ext(-1))
+        said = "; the master is missing now" if role is Role.ACTING_MASTER else ""
+        assert (answer.code, answer.remark) == (1, "Can not reset offset in slave broker" + said)
+        await desk.broker.role.change(Role.MASTER, 2)
+        assert (await desk.ask(222, reset_ext(-1))).code == 0
 
     broker(main)
+
+
+def test_a_reset_by_time_needs_a_store_that_finds_times(broker, bare_store):
+    async def main(desk):
+        await consumed(desk)
+        answer = await desk.ask(222, reset_ext(1))
+        assert (answer.code, "does not support offsets by time" in answer.remark) == (3, True)
+
+    broker(main, plugins=[bare_store], store="bare")

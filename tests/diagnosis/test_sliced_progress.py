@@ -1,0 +1,92 @@
+"""Progress of many topics and groups: made in slices, with the bytes of one piece."""
+
+from __future__ import annotations
+
+import pytest
+from broker_desk import body_of
+from test_kept_tables import answered_in_slices
+from test_sliced_answers import GROUPS, QUEUES, TOPICS, Pauses, deleted_names_are_left_out, fill
+
+from gantrymq.errors import ClientError
+from gantrymq.loose_json import dumps, loads
+from gantrymq.remoting.responses import MAX_ITEMS
+
+REQUESTS = {  # code to fields, and the smallest number of items
+    208: ({"consumerGroup": "reader"}, TOPICS * QUEUES),
+    314: ({"srcGroup": "reader", "destGroup": "copy", "topic": "", "offline": "true"}, TOPICS),
+    317: ({"isOrder": "false"}, TOPICS * QUEUES),
+}
+
+
+@pytest.mark.parametrize("code", REQUESTS)
+def test_progress_has_the_bytes_of_one_piece_and_is_made_in_slices(broker, monkeypatch, code):
+    fields, items = REQUESTS[code]
+
+    async def main(desk):
+        await fill(desk)
+        pauses = Pauses(desk, monkeypatch)
+        answer = await desk.ask(code, fields)
+        assert answer.code == 0
+        assert pauses.count >= items // MAX_ITEMS
+        assert pauses.longest < 2 * MAX_ITEMS  # the last slice of a preparation, and the first of the answer
+        if code != 314:
+            assert answer.payload == dumps(loads(answer.payload), sort=True)
+            assert len(answer.payload) > items * 5
+
+    broker(main)
+
+
+def test_what_the_progress_of_all_contains(broker):
+    async def main(desk):
+        await fill(desk)
+        tables = desk.tables
+        progress = body_of(await desk.ask(208, {"consumerGroup": "reader"}))["offsetTable"]
+        assert len(progress) == TOPICS * QUEUES
+        by_group = {}
+        for each in body_of(await desk.ask(317, {"isOrder": "false"}))["consumeStatsList"]:
+            by_group |= each
+        assert list(by_group) == list(tables.groups.view)
+        rows = [(group, key) for group, found in by_group.items() for each in found for key in each["offsetTable"]]
+        assert len(rows) == len(set(rows)) == 2 * TOPICS * QUEUES + (GROUPS - 1) * QUEUES
+        assert (await desk.ask(314, {"srcGroup": "reader", "destGroup": "copy", "topic": ""})).code == 0
+        assert tables.offsets.topics_of("copy") == tables.offsets.topics_of("reader")
+
+    broker(main)
+
+
+@pytest.mark.parametrize("code", [208, 317])
+def test_names_deleted_meanwhile_are_left_out_and_new_ones_too(broker, monkeypatch, code):
+    broker(lambda desk: deleted_names_are_left_out(desk, monkeypatch, code, REQUESTS[code][0]))
+
+
+@pytest.mark.parametrize("code", [208, 317])
+def test_nothing_is_read_for_a_client_that_has_left(broker, monkeypatch, code):
+    fields, items = REQUESTS[code]
+
+    async def main(desk):
+        await fill(desk)
+        reads, bounds, peer = [], desk.server.store.bounds, desk.peer()
+        pauses = Pauses(desk, monkeypatch)
+
+        def counted(queue):
+            reads.append(queue)
+            return bounds(queue)
+
+        async def leave():
+            await peer.client.close()
+            await desk.clock.sleep(1)
+
+        monkeypatch.setattr(desk.server.store, "bounds", counted)
+        pauses.at[pauses.count + (TOPICS // 16 if code == 208 else 0) + 3] = leave
+        with pytest.raises(ClientError):
+            await peer.ask(code, fields)
+        await desk.clock.sleep(2)
+        assert not pauses.at
+        assert 0 < len(reads) <= 4 * MAX_ITEMS < items
+
+    broker(main)
+
+
+@pytest.mark.parametrize("code", [208, 222, 303, 308])
+def test_an_answer_about_many_queues_is_made_in_slices(broker, monkeypatch, code):
+    broker(lambda desk: answered_in_slices(desk, monkeypatch, code))
