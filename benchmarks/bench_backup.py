@@ -44,7 +44,6 @@ from many_queues import apart, fill_queues, topic_name, write_tables
 MB: Final = 1e6
 GROUPS: Final = 2
 MARGIN_S: Final = 4.0  # a checkpoint counts up to three seconds before it
-THOROUGH_S: Final = 15  # between two thorough flushes, each followed by a checkpoint
 PATIENCE_S: Final = 120.0
 SAMPLE_S: Final = 0.05
 GOAL_S: Final = 60.0
@@ -97,7 +96,7 @@ class Bench:
         self._watch = LoopWatch(folder / "steps")
         self._settings = {
             "mappedFileSizeCommitLog": str(options.file_mb * 1024**2),
-            "flushConsumeQueueThoroughInterval": str(THOROUGH_S * 1000),
+            "flushConsumeQueueThoroughInterval": str(options.checkpoints * 1000),
         }
         self._over: list[str] = []
 
@@ -205,6 +204,7 @@ def main() -> int:
     parser.add_argument("--queues", type=whole(1), default=8, help="of each topic")
     parser.add_argument("--messages", type=whole(1), default=3, help="in each queue before the first backup")
     parser.add_argument("--rate", type=whole(1), default=200, help="sends a second meanwhile")
+    parser.add_argument("--checkpoints", type=whole(1), default=15, help="seconds between two thorough flushes")
     parser.add_argument("--file-mb", type=whole(1), default=16, help="size of a log file")
     parser.add_argument("--store", type=existing_folder, metavar="DIR", help="where stores and backups are made")
     options = parser.parse_args()

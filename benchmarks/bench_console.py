@@ -36,7 +36,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Final, NamedTuple, Self
 
-from arguments import existing_folder, whole
+from arguments import existing_folder, seconds, whole
 from bench_scrape import WIDE, reads, sends, write_tables
 from load_client import (
     BrokerProcess,
@@ -57,8 +57,6 @@ from gantrymq.remoting.codes import RequestCode
 
 UNDER_WAY: Final = 64
 SETTLE_S: Final = 0.3
-IDLE_S: Final = 5.0  # for the CPU time of an idle broker
-FILLED_S: Final = 10.0  # after which the broker has finished what the filling began
 ONLINE: Final = "many-group-0"
 KEY: Final = "order-4711"
 TABS_S: Final = 5.0  # a page asks for its new state after so long
@@ -193,8 +191,8 @@ class Bench:
         """Fill the broker, measure, print; return whether all goals are met."""
         kept = await self._fill()
         beating = asyncio.ensure_future(self._beat(kept[-self._options.clients :]))
-        await asyncio.sleep(FILLED_S)
-        self._idle_share = await self._broker_share(IDLE_S)
+        await asyncio.sleep(self._options.settle)
+        self._idle_share = await self._broker_share(self._options.idle)
         with self._console() as console:
             found = await Browser(console.port).get("/api/v1/brokers")
         shown = [each.replace("BROKER", json.loads(found.body)["data"]["brokers"][0]["name"]) for each in pages()]
@@ -362,6 +360,8 @@ def main() -> int:
     parser.add_argument("--requests", type=whole(1), default=20, help="warm requests for each page")
     parser.add_argument("--seconds", type=whole(1), default=6, help="in which they are sent")
     parser.add_argument("--only", default="/", metavar="PATH", help="only pages whose address begins so")
+    parser.add_argument("--settle", type=seconds(0), default=10.0, help="seconds after which the filled broker is idle")
+    parser.add_argument("--idle", type=seconds(0.1), default=5.0, help="seconds of the idle broker that are measured")
     parser.add_argument("--tabs", type=whole(0), default=100)
     parser.add_argument("--tab-seconds", type=whole(1), default=30)
     parser.add_argument("--profile", metavar="FILE", help="where cProfile writes its figures of the last console")
