@@ -16,7 +16,6 @@ from gantrymq.broker.wire.groups import GroupRequests
 from gantrymq.broker.wire.offsets import OffsetRequests
 from gantrymq.broker.wire.pull import PullRequests
 from gantrymq.broker.wire.query import QueryRequests
-from gantrymq.broker.wire.queue_entries import QueueEntryRequests
 from gantrymq.broker.wire.router import RequestRouter
 from gantrymq.broker.wire.runtime import RuntimeRequests
 from gantrymq.broker.wire.send import SendRequests
@@ -40,7 +39,6 @@ FAMILIES: Final = (
     RuntimeRequests,
     ConfigRequests,
     CounterRequests,
-    QueueEntryRequests,
     QueryRequests,
 )
 

@@ -77,6 +77,7 @@ IN_PLUGINS: Mapping[int, str] = {  # request code to the distribution that serve
         (RequestCode.GET_BROKER_EPOCH_CACHE, RequestCode.GET_BROKER_HA_STATUS, RequestCode.RESET_MASTER_FLUSH_OFFSET),
         "gantrymq-replication",
     ),
+    RequestCode.QUERY_CONSUME_QUEUE: "gantrymq-filter-sql92",
     **dict.fromkeys(
         (RequestCode.RECALL_MESSAGE, RequestCode.GET_TIMER_CHECK_POINT, RequestCode.GET_TIMER_METRICS),
         "gantrymq-schedule",
