@@ -12,8 +12,6 @@ import json
 from collections.abc import Callable
 from typing import Any
 
-__all__ = ["dumps", "loads"]
-
 
 def _loads(data: bytes | bytearray | memoryview | str, /) -> Any:
     text = data if isinstance(data, str) else str(data, "utf-8")

@@ -24,8 +24,6 @@ from gantrymq.errors import ConfigError, InvalidParameter
 from gantrymq.settings_load import nearest
 from gantrymq.world.real import RealFiles
 
-__all__ = ["Context", "context", "read_context"]
-
 
 class Context(TypedDict):
     """One cluster."""

@@ -15,8 +15,6 @@ from gantrymq.commands.groups import WHOLE, CommandGroup
 from gantrymq.commands.imported import ImportedCommand
 from gantrymq.errors import PluginError, install_command
 
-__all__ = ["TO_INSTALL", "ExtensibleGroup"]
-
 ADMIN = "gantrymq-admin"
 TO_INSTALL = {
     "status": ADMIN,

@@ -19,8 +19,6 @@ from typing import Final
 
 from gantrymq.world import World
 
-__all__ = ["MemoryTrimmer", "trim_freed_memory"]
-
 log = logging.getLogger(__name__)
 
 LOOK_S: Final = 5.0

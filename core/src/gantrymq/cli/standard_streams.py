@@ -11,8 +11,6 @@ from contextlib import contextmanager
 
 from gantrymq.errors import GantryError
 
-__all__ = ["OutputNotWritten", "prepared_streams"]
-
 _AS_JSON = "gantrymq-json"  # name of the error handler
 _DEFAULT_HANDLERS = ("strict", "surrogateescape")  # Python's; another one was set by the user
 

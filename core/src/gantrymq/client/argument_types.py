@@ -10,8 +10,6 @@ import attrs
 
 from gantrymq.errors import InvalidParameter
 
-__all__ = ["check_kind", "check_mapping", "check_number", "check_seconds", "check_text", "number_from", "shown"]
-
 _SHOWN: Final = 100  # characters of a value in an error
 
 

@@ -39,8 +39,6 @@ if TYPE_CHECKING:
     from gantrymq.client.tracing.hooks import Hook
     from gantrymq.client.tracing.message_trace import MessageTrace
 
-__all__ = ["Client"]
-
 AnyPart = TypeVar("AnyPart", bound=Part)
 Made = TypeVar("Made", bound="Producer")
 Options = TypeVar("Options", bound=Mapping[str, object])

@@ -22,18 +22,6 @@ from typing import Any, Final, TypeVar
 
 from gantrymq.errors import InvalidParameter
 
-__all__ = [
-    "EXITS",
-    "await_result",
-    "call_function",
-    "check_function",
-    "is_async",
-    "is_failure",
-    "notify",
-    "require_plain",
-    "running_task",
-]
-
 logger = logging.getLogger("gantrymq.client")
 
 T = TypeVar("T")

@@ -9,12 +9,10 @@ from typing import Final
 import click
 from click.shell_completion import CompletionItem
 
-__all__ = ["CommandGroup"]
-
 WHOLE = 10_000  # characters; click would truncate a command's sentence to the terminal's width
 
 _ALL_OF_ONE: Final = ("status", "view", "explain", "get")
-SYNONYMS: Final[Mapping[str, tuple[str, ...]]] = {
+_SYNONYMS: Final[Mapping[str, tuple[str, ...]]] = {
     "add": ("create",),
     "consume": ("pull", "tail"),
     "consumer": ("group",),
@@ -65,7 +63,7 @@ class CommandGroup(click.Group):
             if args[0].startswith("-"):
                 raise
             known = [name for name, _ in self.purposes(ctx)]
-            near = [name for name in SYNONYMS.get(args[0].partition("-")[0], ()) if name in known]
+            near = [name for name in _SYNONYMS.get(args[0].partition("-")[0], ()) if name in known]
             near = near or [name for name in known if args[0].startswith((f"{name}-", f"{name}s"))]
             near = near or get_close_matches(args[0], known, 3)
             meant = f" Did you mean {' or '.join(near)}?" if near else ""

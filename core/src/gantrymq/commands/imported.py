@@ -8,8 +8,6 @@ from typing import TYPE_CHECKING, NamedTuple
 if TYPE_CHECKING:
     import click
 
-__all__ = ["ImportedCommand"]
-
 
 class ImportedCommand(NamedTuple):
     """Import path and purpose of a command."""

@@ -14,8 +14,6 @@ import logging
 from dataclasses import dataclass, field
 from typing import Final
 
-__all__ = ["RepeatedLines", "bound_repeated_lines"]
-
 MOST: Final = 20  # records of one call in a window
 WINDOW_S: Final = 60.0
 

@@ -8,8 +8,6 @@ import signal
 from collections.abc import Coroutine
 from typing import Any, TypeVar
 
-__all__ = ["run", "stop_requested"]
-
 T = TypeVar("T")
 
 

@@ -15,8 +15,6 @@ from typing import NamedTuple
 
 from gantrymq.errors import FormatError
 
-__all__ = ["MIN_ENTRY_BYTES", "BatchEntry", "decode_batch", "encode_batch"]
-
 _HEAD = struct.Struct(">iiiii")
 _LENGTH = struct.Struct(">h")
 MIN_ENTRY_BYTES = 22  # size, magic, CRC, flag, body length: i32 each; length of properties: i16

@@ -24,16 +24,6 @@ from gantrymq.model.sys_flag import (
     COMPRESSION_ZSTD,
 )
 
-__all__ = [
-    "MAX_BODY_BYTES",
-    "SHORTENED",
-    "decompress",
-    "decompress_head",
-    "decompress_or_raw",
-    "decompressed_parts",
-    "import_package",
-]
-
 MAX_BODY_BYTES = 64 * 1024 * 1024  # of a decompressed body, as a few KB could otherwise fill the memory
 SHORTENED = "shortened:"  # begin of the message of a body of which only the beginning was decompressed
 

@@ -25,26 +25,6 @@ from gantrymq.errors import FormatError
 from gantrymq.model import properties as property_text
 from gantrymq.model.sys_flag import BORN_HOST_V6, STORE_HOST_V6
 
-__all__ = [
-    "HEADS",
-    "HEAD_FIELDS",
-    "HEAD_V4",
-    "MAGIC_V1",
-    "MAGIC_V2",
-    "MAX_PROPERTIES_BYTES",
-    "MAX_TOPIC_BYTES",
-    "MAX_V1_TOPIC_BYTES",
-    "MIN_RECORD_BYTES",
-    "PROPERTIES_LENGTH",
-    "RecordView",
-    "body_crc",
-    "encode_record",
-    "host_bits",
-    "iter_records",
-    "read_record",
-    "topic_part",
-]
-
 Buffer = bytes | bytearray | memoryview
 
 MAGIC_V1 = 0xDAA320A7

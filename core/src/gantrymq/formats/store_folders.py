@@ -9,8 +9,6 @@ Source: apache/rocketmq store/.../config/StorePathConfigHelper.java.
 
 from __future__ import annotations
 
-__all__ = ["BATCH_QUEUES", "COMMIT_LOG", "EXT_QUEUES", "INDEX", "QUEUES", "can_be_folder"]
-
 COMMIT_LOG = "commitlog"  # default of storePathCommitLog
 QUEUES = "consumequeue"
 EXT_QUEUES = "consumequeue_ext"

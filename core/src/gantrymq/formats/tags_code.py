@@ -18,8 +18,6 @@ from gantrymq.model.java import string_hash
 from gantrymq.model.names import SCHEDULE_TOPIC
 from gantrymq.model.properties import DELAY, TAGS
 
-__all__ = ["DEFAULT_DELAY_LEVELS", "delay_levels_of", "deliver_time", "parse_delay_levels", "tags_code", "tags_code_of"]
-
 DEFAULT_DELAY_LEVELS = "1s 5s 10s 30s 1m 2m 3m 4m 5m 6m 7m 8m 9m 10m 20m 30m 1h 2h"
 _UNIT_MS = {"s": 1000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
 

@@ -11,8 +11,6 @@ from typing import Any, Final
 
 from gantrymq.errors import FormatError
 
-__all__ = ["MAX_DEPTH", "MAX_LOOSE_VALUES", "ObjectKey", "int_keys"]
-
 MAX_DEPTH: Final = 128  # nesting of objects and lists in non-strict text; orjson allows 1024 in strict text
 MAX_LOOSE_VALUES: Final = 2_000_000  # of non-strict text, at 2 us each; a table of queues of 16 MiB has 400,000
 

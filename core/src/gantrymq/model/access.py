@@ -13,19 +13,6 @@ import attrs
 
 from gantrymq.model import names
 
-__all__ = [
-    "CLUSTER",
-    "Action",
-    "Decision",
-    "Principal",
-    "Requirement",
-    "Resource",
-    "ResourceType",
-    "group_resource",
-    "requirements",
-    "topic_resource",
-]
-
 
 class Action(enum.Enum):
     """What a request does to a resource, with RocketMQ's name for it."""

@@ -14,23 +14,6 @@ from typing import Any, Final, TypeVar
 
 from gantrymq.errors import FormatError
 
-__all__ = [
-    "COUNT",
-    "COUNT64",
-    "INT32",
-    "INT64",
-    "MAX_ENTRIES",
-    "flag_in",
-    "number_in",
-    "numbers_in",
-    "object_in",
-    "objects_in",
-    "quote_value",
-    "text_in",
-    "texts_in",
-    "whole_number",
-]
-
 INT32: Final = (-(2**31), 2**31 - 1)
 MAX_ENTRIES: Final = 10_000  # entries of a list
 INT64: Final = (-(2**63), 2**63 - 1)

@@ -5,8 +5,6 @@ from __future__ import annotations
 import weakref
 from collections.abc import Callable
 
-__all__ = ["LastPeer"]
-
 
 class LastPeer:
     """Weak reference to the last peer, such as a connection."""

@@ -16,8 +16,6 @@ from collections.abc import Mapping
 from gantrymq.model.names import LMQ_PREFIX, RETRY_PREFIX, SCHEDULE_TOPIC, SYSTEM_TOPIC_PREFIX
 from gantrymq.model.properties import INNER_MULTI_DISPATCH, INNER_MULTI_QUEUE_OFFSET
 
-__all__ = ["LIGHT_QUEUE_ID", "fans_out", "is_light", "light_queue_names", "light_queue_offsets"]
-
 LIGHT_QUEUE_ID = 0
 SEPARATOR = ","
 

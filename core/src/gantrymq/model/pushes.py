@@ -9,8 +9,6 @@ import attrs
 
 from gantrymq.model.queue import MessageQueue
 
-__all__ = ["ClientAnswer", "DirectConsumption", "OffsetReset", "PushedReply", "TransactionCheck"]
-
 
 @attrs.define
 class OffsetReset:

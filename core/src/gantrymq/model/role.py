@@ -5,8 +5,6 @@ from __future__ import annotations
 import enum
 from typing import Final
 
-__all__ = ["ACTING_STEP", "Role"]
-
 ACTING_STEP: Final = 1000  # versions of a table that a missing master, which compares them, may be ahead of its copy
 
 

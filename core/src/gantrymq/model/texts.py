@@ -20,8 +20,6 @@ from collections.abc import Mapping
 from importlib.resources import files
 from typing import Any
 
-__all__ = ["Text", "Value", "form_of", "sentence_of", "texts_in"]
-
 Value = str | int | None
 Text = str | Mapping[str, str]
 

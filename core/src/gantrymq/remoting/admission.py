@@ -36,14 +36,12 @@ from gantrymq.remoting.tls_contexts import ClientAuth, load_chain, server_contex
 from gantrymq.remoting.tls_settings import TLS_SETTINGS
 from gantrymq.world import Clock, FileReader
 
-__all__ = ["ADMISSION_SETTINGS", "Admission", "admission_of"]
-
 ADMISSION_SETTINGS = (*TLS_SETTINGS, PROXY_SETTING)
 
-NO_CERTIFICATE = (
+_NO_CERTIFICATE = (
     "set tls.server.certPath and tls.server.keyPath, or for tests install gantrymq[tls], which lets it make one"
 )
-NOT_HTTP2 = (
+_NOT_HTTP2 = (
     "the peer speaks HTTP/2, as gRPC does; gRPC clients need RocketMQ's proxy, usually at port 8081, which is not "
     "built: use a client of the remoting protocol on this port"
 )
@@ -84,7 +82,7 @@ class Admission:
         if self.mode == "disabled":
             raise ConfigError(f"{wants}, and tls.server.mode=disabled; set permissive")
         if self._make is None:
-            raise ConfigError(f"{wants}, and this server has no certificate: {NO_CERTIFICATE}")
+            raise ConfigError(f"{wants}, and this server has no certificate: {_NO_CERTIFICATE}")
         return Admission("enforcing", self.tls_context, self._http, self.proxies, wants)
 
     def tls_context(self) -> ssl.SSLContext:
@@ -98,7 +96,7 @@ class Admission:
                 "the peer wants TLS, and tls.server.mode=disabled; let it connect without, or set permissive"
             )
         if self._make is None:
-            raise RemoteProtocolError(f"the peer wants TLS, and this server has no certificate: {NO_CERTIFICATE}")
+            raise RemoteProtocolError(f"the peer wants TLS, and this server has no certificate: {_NO_CERTIFICATE}")
         try:
             return self._make()
         except (OSError, ConfigError) as error:
@@ -114,7 +112,7 @@ class Admission:
         if protocol is not ProtocolKind.HTTP2:
             return b""
         stream = requested_stream(data)
-        return None if stream is None else http2_goaway(stream, NOT_HTTP2)
+        return None if stream is None else http2_goaway(stream, _NOT_HTTP2)
 
     def check(self, protocol: ProtocolKind, *, inside_tls: bool = False) -> None:
         """Admit a connection or raise. Unknown protocols count as frames; the frame decoder reports them.
@@ -125,7 +123,7 @@ class Admission:
         if protocol is ProtocolKind.HTTP:
             raise RemoteProtocolError("the peer speaks HTTP; this port speaks the RocketMQ remoting protocol")
         if protocol is ProtocolKind.HTTP2:
-            raise RemoteProtocolError(NOT_HTTP2)
+            raise RemoteProtocolError(_NOT_HTTP2)
         if self.mode == "enforcing" and not inside_tls:
             raise RemoteProtocolError(
                 f"the peer connects without TLS, and {self._required_by}; let it use TLS (tls.enable=true)"
@@ -161,7 +159,7 @@ def admission_of(settings: Settings, clock: Clock, files: FileReader) -> Admissi
     if settings.flag("tls.test.mode.enable") and self_signed_available():
         return Admission(mode, cache(lambda: _with_self_signed(context, clock.now_ms())), http, proxies)
     if mode == "enforcing":
-        raise ConfigError(f"tls.server.mode=enforcing, and this server has no certificate: {NO_CERTIFICATE}")
+        raise ConfigError(f"tls.server.mode=enforcing, and this server has no certificate: {_NO_CERTIFICATE}")
     return Admission(mode, None, http, proxies)
 
 

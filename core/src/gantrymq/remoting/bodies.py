@@ -17,17 +17,6 @@ from gantrymq.remoting.codes import request_name
 from gantrymq.remoting.command import Command
 from gantrymq.settings_file import parse_properties
 
-__all__ = [
-    "MAX_BODY_BYTES",
-    "MAX_LOOSE_BYTES",
-    "MAX_PARTS",
-    "MAX_PROPERTIES_BYTES",
-    "body_of",
-    "members_of",
-    "object_body_of",
-    "properties_of",
-]
-
 MAX_BODY_BYTES: Final = 1024 * 1024
 MAX_PARTS: Final = 65_536  # objects and lists of a body
 MAX_PROPERTIES_BYTES: Final = 64 * 1024  # of a body with settings; all known settings take a third of it

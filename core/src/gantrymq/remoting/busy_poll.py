@@ -21,15 +21,13 @@ from gantrymq.remoting.codes import RequestCode
 from gantrymq.remoting.command import Command
 from gantrymq.world import World
 
-__all__ = ["BusyPoll"]
-
 MAX_GAP_S: Final = 0.001  # between the end of one request and the next; a longer gap restarts the count
 MIN_GAP_S: Final = 0.00001  # the same; a shorter gap shows no gain, as the loop did not have to wait
 REQUESTS_TO_START: Final = 8  # consecutive requests before polling starts
 MISS_COST: Final = 10  # of a poll without a request; a request in time adds 1
 START_CREDIT: Final = 4 * MISS_COST  # credit at the start
-MAX_CREDIT: Final = 2 * START_CREDIT
-PULLS: Final = frozenset({RequestCode.PULL_MESSAGE, RequestCode.LITE_PULL_MESSAGE})
+_MAX_CREDIT: Final = 2 * START_CREDIT
+_PULLS: Final = frozenset({RequestCode.PULL_MESSAGE, RequestCode.LITE_PULL_MESSAGE})
 REQUESTS_TO_RETRY: Final = 256  # consecutive requests before the next attempt, after the credit is used up
 
 
@@ -56,7 +54,7 @@ class BusyPoll:
         self, peer: object, requests: Sequence[Command], began_s: float, ended_s: float, *, answered: bool
     ) -> None:
         """Note that *requests*, all of one read from *peer*, were served; *answered* if a response was written."""
-        alone = answered and len(requests) == 1 and requests[0].code not in PULLS
+        alone = answered and len(requests) == 1 and requests[0].code not in _PULLS
         self.happened(peer, began_s, ended_s, alone=alone)
 
     def happened(self, peer: object, began_s: float, ended_s: float, *, alone: bool) -> None:
@@ -72,7 +70,7 @@ class BusyPoll:
         self._until_s = ended_s + self._window_s
         if self.awake:
             if waited_s > MIN_GAP_S:
-                self._credit = min(self._credit + 1, MAX_CREDIT)
+                self._credit = min(self._credit + 1, _MAX_CREDIT)
         elif self._in_row >= self._needed and self._window_s:
             self.awake = True
             self._needed = REQUESTS_TO_START

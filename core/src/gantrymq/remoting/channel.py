@@ -24,12 +24,10 @@ from gantrymq.remoting.pending_calls import PendingCalls
 from gantrymq.remoting.write_buffer import Buffer, WriteBuffer
 from gantrymq.world import Clock
 
-__all__ = ["Channel"]
-
 log = logging.getLogger("gantrymq.remoting")
 
 _BINARY_MAX_CODE: Final = 0x7FFF
-MAX_NOTICES: Final = 64  # remembered, besides unwritten ones
+_MAX_NOTICES: Final = 64  # remembered, besides unwritten ones
 
 
 def packed_host(host: str, port: int) -> bytes:
@@ -185,7 +183,7 @@ class Channel:
         position, ends = self._writes.position(), self._notices
         if ends.get(about, 0) > position:
             return
-        if len(ends) > MAX_NOTICES:
+        if len(ends) > _MAX_NOTICES:
             self._notices = ends = {each: end for each, end in ends.items() if end > position}
         self.oneway(command)
         ends[about] = self._writes.end

@@ -28,12 +28,10 @@ from gantrymq.remoting.codes import (
 )
 from gantrymq.remoting.frame import MAX_FRAME_BYTES, PREFIX, Frame
 
-__all__ = ["Command", "decode", "encode", "encode_head", "json_text", "request", "response_to"]
-
-LONG_HEADER_BYTES: Final = 64 * 1024
+_LONG_HEADER_BYTES: Final = 64 * 1024
 MAX_FIELDS: Final = 256  # of a long header in JSON, and of any in binary
 MAX_QUOTED_CHARS: Final = 200  # of a client's value quoted in a remark
-MAX_REMARK_CHARS: Final = 1000
+_MAX_REMARK_CHARS: Final = 1000
 _LONG_WORD: Final = re.compile(rf"(\S{{{MAX_QUOTED_CHARS}}})\S+")
 _FIXED: Final = struct.Struct(">hBhiii")
 _I16: Final = struct.Struct(">h")
@@ -144,11 +142,11 @@ def _cut(remark: str, ext: Mapping[str, str] | None) -> str:
     for value in (ext or {}).values():
         if MAX_QUOTED_CHARS < len(value) <= len(remark):
             remark = remark.replace(value, f"{value[:MAX_QUOTED_CHARS]}...")
-    if len(remark) > 3 * MAX_REMARK_CHARS:  # a huge value is near the start; the text after it says what to do
-        remark = f"{remark[:MAX_REMARK_CHARS]}...{remark[-MAX_REMARK_CHARS:]}"
+    if len(remark) > 3 * _MAX_REMARK_CHARS:  # a huge value is near the start; the text after it says what to do
+        remark = f"{remark[:_MAX_REMARK_CHARS]}...{remark[-_MAX_REMARK_CHARS:]}"
     remark = _LONG_WORD.sub(r"\1...", remark)
-    if len(remark) > MAX_REMARK_CHARS:
-        remark = f"{remark[: MAX_REMARK_CHARS * 3 // 4]}...{remark[-MAX_REMARK_CHARS // 4 :]}"
+    if len(remark) > _MAX_REMARK_CHARS:
+        remark = f"{remark[: _MAX_REMARK_CHARS * 3 // 4]}...{remark[-_MAX_REMARK_CHARS // 4 :]}"
     return remark
 
 
@@ -163,7 +161,7 @@ def decode(frame: Frame) -> Command:
         RemoteProtocolError: the header cannot be decoded; the connection must be closed.
     """
     codec, header, body = frame
-    long = len(header) > LONG_HEADER_BYTES
+    long = len(header) > _LONG_HEADER_BYTES
     if codec == SERIALIZE_JSON:
         if long:
             _check_parts(header)

@@ -13,8 +13,6 @@ from typing import Final, NamedTuple
 from gantrymq import speedups
 from gantrymq.errors import RemoteProtocolError
 
-__all__ = ["MAX_FRAME_BYTES", "PREFIX", "Frame", "FrameDecoder", "cut_frames"]
-
 PREFIX: Final = struct.Struct(">II")
 MAX_FRAME_BYTES: Final = 16 * 1024 * 1024  # length prefix included; com.rocketmq.remoting.frameMaxLength
 _JOIN_BYTES: Final = 64 * 1024  # smaller frames in pieces are joined with one copy

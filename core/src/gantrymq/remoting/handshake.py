@@ -22,8 +22,6 @@ from gantrymq.remoting.tls_transport import TlsTransport
 from gantrymq.remoting.write_buffer import WriteBuffer
 from gantrymq.world import Clock
 
-__all__ = ["Handshake"]
-
 log = logging.getLogger("gantrymq.remoting")
 
 

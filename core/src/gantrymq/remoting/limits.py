@@ -13,11 +13,9 @@ import attrs
 
 from gantrymq.remoting.frame import MAX_FRAME_BYTES
 
-__all__ = ["Limits", "UnfinishedFrames", "UnwrittenBytes", "connections_within"]
-
-MIB: Final = 1024 * 1024
-TIGHT_FRACTION: Final = 4  # memory is tight above a quarter of the limit
-RECOUNT_INTERVAL_S: Final = 1.0
+_MIB: Final = 1024 * 1024
+_TIGHT_FRACTION: Final = 4  # memory is tight above a quarter of the limit
+_RECOUNT_INTERVAL_S: Final = 1.0
 
 
 @attrs.frozen(kw_only=True)
@@ -26,10 +24,10 @@ class Limits:
 
     max_frame_bytes: int = MAX_FRAME_BYTES  # length prefix included; a longer frame closes its connection
     max_connections: int = 10_000  # further connections are closed
-    pause_reading_bytes: int = MIB  # unwritten: above it reading from the peer pauses until a quarter is left
-    max_unwritten_bytes: int = 64 * MIB  # unwritten: above it the connection is closed
-    max_unwritten_total_bytes: int = 512 * MIB  # over all connections: above it see `UnwrittenBytes`
-    max_unfinished_bytes: int = 256 * MIB  # over all connections: above it see `UnfinishedFrames`
+    pause_reading_bytes: int = _MIB  # unwritten: above it reading from the peer pauses until a quarter is left
+    max_unwritten_bytes: int = 64 * _MIB  # unwritten: above it the connection is closed
+    max_unwritten_total_bytes: int = 512 * _MIB  # over all connections: above it see `UnwrittenBytes`
+    max_unfinished_bytes: int = 256 * _MIB  # over all connections: above it see `UnfinishedFrames`
     idle_timeout_s: float = 120.0  # without a read or write the connection is closed; 0 never
     connect_timeout_s: float = 3.0  # client only, TLS handshake included
     busy_poll_s: float = 0.0  # server only, see `BusyPoll`; 0 disables polling
@@ -117,13 +115,13 @@ class UnwrittenBytes:
     @property
     def tight(self) -> bool:
         """Whether the connections should hold fewer bytes."""
-        if self.total * TIGHT_FRACTION <= self._limit:
+        if self.total * _TIGHT_FRACTION <= self._limit:
             return False
         now = self._monotonic()
-        if now - self._counted_at > RECOUNT_INTERVAL_S:
+        if now - self._counted_at > _RECOUNT_INTERVAL_S:
             self._counted_at = now
             self._recount()
-        return self.total * TIGHT_FRACTION > self._limit
+        return self.total * _TIGHT_FRACTION > self._limit
 
     def update(self, writer: FrameWriter, held: int) -> None:
         """Record that *writer* now holds *held* bytes. May close connections, *writer* included."""

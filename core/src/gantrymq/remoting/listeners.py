@@ -16,16 +16,6 @@ from gantrymq.config import Setting, Settings
 from gantrymq.errors import ConfigError
 from gantrymq.model.hosts import format_address, parse_address
 
-__all__ = [
-    "DEFAULT_LISTENER",
-    "LISTENERS_SETTING",
-    "NamedListener",
-    "addresses_of_text",
-    "listeners_of",
-    "named_entries",
-    "text_of_addresses",
-]
-
 DEFAULT_LISTENER: Final = "default"  # the main listener
 
 _NAME: Final = re.compile(r"[A-Za-z0-9_.-]{1,64}")

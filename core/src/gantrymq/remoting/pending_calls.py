@@ -20,11 +20,9 @@ from gantrymq.remoting.codes import request_name
 from gantrymq.remoting.command import Command
 from gantrymq.world import Clock, Timer
 
-__all__ = ["PendingCalls"]
-
 _MOST: Final = 0x7FFFFFFF
 LATE_S: Final = 0.05  # a timer later than this shows that the event loop was busy;
-GRACE_S: Final = 0.05  # responses then get this time to be read
+_GRACE_S: Final = 0.05  # responses then get this time to be read
 
 
 class _Call:
@@ -145,7 +143,7 @@ class PendingCalls:
         now, written = self._clock.monotonic(), self._written()
         if not group.late and now - group.due > LATE_S:
             group.late = True
-            self._arm(group, now, GRACE_S)
+            self._arm(group, now, _GRACE_S)
         elif group.end > written > group.written:
             group.written = written
             self._arm(group, now, group.timeout_s)

@@ -23,9 +23,7 @@ from gantrymq.remoting.responses import MAX_BODY_BYTES
 from gantrymq.world import Clock
 from gantrymq.world.clock import TimeSlices
 
-__all__ = ["ClientPushes", "check_command", "reply_command"]
-
-QUEUES_TOGETHER = 64  # queues of a reset to encode without yielding
+_QUEUES_TOGETHER = 64  # queues of a reset to encode without yielding
 
 
 class ClientPushes(Channel):
@@ -65,7 +63,7 @@ class ClientPushes(Channel):
             )
         else:
             table = Entries((ObjectKey(queue), at) for queue, at in queues)
-        slices = TimeSlices(self._clock, QUEUES_TOGETHER)
+        slices = TimeSlices(self._clock, _QUEUES_TOGETHER)
         return await dumps_in_slices(Entries([("offsetTable", table)]), slices.item_done, max_bytes=MAX_BODY_BYTES)
 
     def check_transaction(self, check: TransactionCheck) -> None:

@@ -27,8 +27,6 @@ from gantrymq.remoting.command import Command, decode
 from gantrymq.remoting.frame import Frame
 from gantrymq.remoting.signatures import SIGNATURE
 
-__all__ = ["MAX_HEADER_BYTES", "SEND_CODES", "SendCommand", "decode_all"]
-
 MAX_HEADER_BYTES: Final = 4096  # a longer one is decoded as a plain `Command`, to limit the size of caches
 
 _NAMES: Final = {  # field names of queue id, born timestamp and properties

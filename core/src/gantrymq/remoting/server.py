@@ -20,8 +20,6 @@ from gantrymq.remoting.limits import Limits, UnfinishedFrames, UnwrittenBytes
 from gantrymq.remoting.listeners import DEFAULT_LISTENER, LISTENERS_SETTING, NamedListener
 from gantrymq.world import Listener, World
 
-__all__ = ["RemotingServer", "open_listeners"]
-
 log = logging.getLogger("gantrymq.remoting")
 
 

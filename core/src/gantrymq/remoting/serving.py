@@ -11,17 +11,6 @@ from gantrymq.model.access import Action, Requirement, requirements
 from gantrymq.remoting.command import Command
 from gantrymq.remoting.connection import Connection
 
-__all__ = [
-    "AccessRule",
-    "Handler",
-    "HandlerRegistry",
-    "access_rule",
-    "copy_statement",
-    "handlers_of",
-    "in_operation",
-    "serves",
-]
-
 _SERVED: Final = "served_requests"
 
 Method = TypeVar("Method", bound=Callable[..., Any])

@@ -13,8 +13,6 @@ from typing import Final
 
 from gantrymq.remoting.command import Command
 
-__all__ = ["ACCESS_KEY", "SECURITY_TOKEN", "SIGNATURE", "SignedRequest", "signed_text"]
-
 ACCESS_KEY: Final = "AccessKey"
 SECURITY_TOKEN: Final = "SecurityToken"
 SIGNATURE: Final = "Signature"

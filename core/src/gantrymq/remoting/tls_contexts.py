@@ -17,8 +17,6 @@ import attrs
 from gantrymq.errors import ConfigError
 from gantrymq.remoting.tls_transport import tls_error_text
 
-__all__ = ["ClientAuth", "TlsClient", "load_chain", "server_context"]
-
 ClientAuth = Literal["none", "optional", "require"]
 
 

@@ -20,8 +20,6 @@ from gantrymq.settings_file import read_settings_file
 from gantrymq.settings_load import Given, Layer, file_layer
 from gantrymq.world import FileReader
 
-__all__ = ["DEFAULT_FILE", "TLS_SETTINGS", "client_of", "tls_client", "tls_file_layer"]
-
 DEFAULT_FILE = "/etc/rocketmq/tls.properties"
 
 _tls_setting = partial(Setting, local=True)

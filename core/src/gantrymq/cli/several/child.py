@@ -27,8 +27,6 @@ from gantrymq.commands.run import run
 from gantrymq.errors import GantryError
 from gantrymq.world.real import raise_descriptor_limit, real_world
 
-__all__ = ["STOP_LIMIT_S", "Work", "main"]
-
 STOP_LIMIT_S: Final = 45.0  # below TimeoutStopSec of the systemd unit
 
 

@@ -28,8 +28,6 @@ from gantrymq.model.hosts import parse_address
 from gantrymq.settings_file import read_settings_file
 from gantrymq.world import FileReader, World
 
-__all__ = ["CONSOLE", "PORT_STEP", "PlannedBroker", "check_brokers", "left_out", "plan_brokers"]
-
 PORT_STEP: Final = 10  # the fast port is listenPort - 2, RocketMQ's replication port listenPort + 1
 CONSOLE: Final = "consoleListen"  # setting of gantrymq-console
 _ELECTED: Final = "enableControllerMode"

@@ -21,8 +21,6 @@ import attrs
 from gantrymq.errors import GantryError
 from gantrymq.world import Clock
 
-__all__ = ["BACK_OFF_FIRST_S", "BACK_OFF_MOST_S", "BackOff", "BrokerNotStarted", "Process", "SupervisedBroker"]
-
 log = logging.getLogger(__name__)
 
 BACK_OFF_FIRST_S: Final = 0.25

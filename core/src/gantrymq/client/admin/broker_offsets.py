@@ -23,9 +23,7 @@ from gantrymq.remoting.codes import RequestCode
 from gantrymq.remoting.command import Command
 from gantrymq.remoting.headers.clients import ResetOffsetRequest
 
-__all__ = ["BrokerOffsets", "refuse_by_members"]
-
-SERVER_SIDE: Final = "useServerSideResetOffset"
+_SERVER_SIDE: Final = "useServerSideResetOffset"
 
 
 class _Asks(Protocol):
@@ -64,7 +62,7 @@ class BrokerOffsets:
 
     async def server_side(self) -> bool:
         """Return whether the broker sets offsets itself."""
-        return (await self._admin.broker_settings(self.address)).get(SERVER_SIDE, "false").lower() == "true"
+        return (await self._admin.broker_settings(self.address)).get(_SERVER_SIDE, "false").lower() == "true"
 
     async def committed(self, group: str) -> dict[int, int]:
         """Return the committed offsets by queue id. RocketMQ 4.9 reports 0 for a new group too."""
@@ -149,5 +147,5 @@ def refuse_by_members(broker: str, group: str, target: OffsetTarget) -> None:
     if target.queue_offset is not None:
         raise InvalidParameter(
             f"broker {broker} lets the members of {group} set their offsets, which accept times only; stop "
-            f"them first, or use a time ({SERVER_SIDE} is false there, or not known)"
+            f"them first, or use a time ({_SERVER_SIDE} is false there, or not known)"
         )

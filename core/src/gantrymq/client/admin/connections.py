@@ -27,17 +27,7 @@ from gantrymq.remoting.headers.clients import (
     GetProducerConnectionListRequest,
 )
 
-__all__ = [
-    "ConnectionCalls",
-    "ConsumeStatus",
-    "ConsumedDirectly",
-    "GroupClient",
-    "GroupClients",
-    "ProcessQueueInfo",
-    "RunningInfo",
-]
-
-NO_MEMBERS: Final = "no consumer for this group"  # start of a broker's remark if no member is connected
+_NO_MEMBERS: Final = "no consumer for this group"  # start of a broker's remark if no member is connected
 
 
 @attrs.frozen
@@ -131,7 +121,7 @@ class ConnectionCalls(AdminRequests):
         try:
             found = await self.request_json(address, RequestCode.GET_CONSUMER_LIST_BY_GROUP, header, what="members")
         except BrokerRefused as problem:
-            if problem.remark.startswith(NO_MEMBERS):
+            if problem.remark.startswith(_NO_MEMBERS):
                 return ()
             raise
         return tuple(sorted(str(client_id) for client_id in found.get("consumerIdList") or ()))

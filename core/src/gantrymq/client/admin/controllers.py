@@ -27,8 +27,6 @@ from gantrymq.remoting.headers.controller import (
     MasterHeader,
 )
 
-__all__ = ["BrokerSet", "ControllerCalls", "ControllerMetadata", "ElectedMaster", "SetMember"]
-
 
 @attrs.frozen
 class ControllerMetadata:

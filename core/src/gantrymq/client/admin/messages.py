@@ -28,16 +28,14 @@ from gantrymq.model.ids import parse_offset_id
 from gantrymq.remoting.codes import RequestCode, ResponseCode
 from gantrymq.remoting.headers.pull import QueryMessageRequest, ViewMessageByIdRequest
 
-__all__ = ["FOREVER_MS", "KeyPage", "MessageCalls"]
-
 log = logging.getLogger(__name__)
 
 FOREVER_MS = 2**63 - 1
-UNIQUE_MARGIN_MS = 13 * 3_600_000  # maximum difference between a client's local time and ours
-MAX_BY_KEY = 64  # maxMsgsNumBatch of brokers
-LEAST_LIMIT = 32  # a broker may have a lower limit than the one asked for; then the next page may be empty
-LONG_BYTES = 4 * 1024 * 1024  # answers of our brokers end before 8 MiB; the next message may have half of that
-MOST_BY_UNIQUE_KEY = 32  # MQAdminImpl.queryMessageByUniqKey asks for as many
+_UNIQUE_MARGIN_MS = 13 * 3_600_000  # maximum difference between a client's local time and ours
+_MAX_BY_KEY = 64  # maxMsgsNumBatch of brokers
+_LEAST_LIMIT = 32  # a broker may have a lower limit than the one asked for; then the next page may be empty
+_LONG_BYTES = 4 * 1024 * 1024  # answers of our brokers end before 8 MiB; the next message may have half of that
+_MOST_BY_UNIQUE_KEY = 32  # MQAdminImpl.queryMessageByUniqKey asks for as many
 
 
 @attrs.frozen
@@ -73,7 +71,7 @@ class _KeyAnswer:
 
     def full(self, limit: int) -> bool:
         """Return whether the broker may have earlier messages: the answer has reached its limit."""
-        return self.count >= min(limit, LEAST_LIMIT) or self.size >= LONG_BYTES
+        return self.count >= min(limit, _LEAST_LIMIT) or self.size >= _LONG_BYTES
 
 
 class MessageCalls(TopicCalls):
@@ -134,7 +132,7 @@ class MessageCalls(TopicCalls):
         """
         if begin_ms is None:
             begin_ms = self._earliest_store_time(unique_key)
-        request = _request(topic, unique_key, begin_ms, FOREVER_MS, MOST_BY_UNIQUE_KEY)
+        request = _request(topic, unique_key, begin_ms, FOREVER_MS, _MOST_BY_UNIQUE_KEY)
         request.unique_key_query = True
         known = [(broker, address)] if broker is not None and address is not None else None
         return await self._query(request, _is_unique, max_body_bytes, known or await self._brokers_of(topic, broker))
@@ -173,7 +171,7 @@ class MessageCalls(TopicCalls):
             return 0
         clock = self._started().world.clock
         now = clock.now_ms()
-        return max(parts.time_ms(now, clock.utc_offset_ms(now)) - UNIQUE_MARGIN_MS, 0)
+        return max(parts.time_ms(now, clock.utc_offset_ms(now)) - _UNIQUE_MARGIN_MS, 0)
 
     async def query_message_page(
         self,
@@ -181,7 +179,7 @@ class MessageCalls(TopicCalls):
         key: str,
         begin_ms: int = 0,
         end_ms: int = FOREVER_MS,
-        limit: int = MAX_BY_KEY,
+        limit: int = _MAX_BY_KEY,
         *,
         broker: str | None = None,
         max_body_bytes: int = MAX_BODY_BYTES,

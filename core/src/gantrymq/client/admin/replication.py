@@ -17,17 +17,6 @@ from gantrymq.client.admin.errors import parsing
 from gantrymq.client.admin.requests import AdminRequests
 from gantrymq.remoting.codes import RequestCode
 
-__all__ = [
-    "BrokerEpochs",
-    "ConnectedSlave",
-    "ElectionState",
-    "Epoch",
-    "HaStatus",
-    "LostSlave",
-    "MasterConnection",
-    "ReplicationCalls",
-]
-
 _OPEN_END: Final = 2**63 - 1  # Java's end of the newest epoch
 
 

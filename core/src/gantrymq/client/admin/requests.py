@@ -17,10 +17,8 @@ from gantrymq.remoting.command import Command
 from gantrymq.remoting.headers.base import Header
 from gantrymq.remoting.headers.nameserver import GetRouteinfoByTopicRequest
 
-__all__ = ["AdminRequests", "each"]
-
-ADMIN_TIMEOUT_S: Final = 5.0  # as DefaultMQAdminExt
-LONG_BYTES: Final = 64 * 1024  # responses from this size are decoded in a thread; on the loop they take some 5 ms
+_ADMIN_TIMEOUT_S: Final = 5.0  # as DefaultMQAdminExt
+_LONG_BYTES: Final = 64 * 1024  # responses from this size are decoded in a thread; on the loop they take some 5 ms
 AT_ONCE: Final = 64  # concurrent requests to one broker
 
 Given = TypeVar("Given")
@@ -36,7 +34,7 @@ class AdminRequests(Part):
 
     def __init__(self) -> None:
         super().__init__()
-        self.timeout_s = ADMIN_TIMEOUT_S
+        self.timeout_s = _ADMIN_TIMEOUT_S
 
     async def request(
         self, address: str, code: RequestCode, header: Header | None = None, body: bytes | None = None
@@ -99,7 +97,7 @@ class AdminRequests(Part):
             with parsing(what):
                 return parse(members)
 
-        if len(reply.payload) < LONG_BYTES:
+        if len(reply.payload) < _LONG_BYTES:
             return read()
         return await self._started().world.workers.run(read)
 

@@ -15,8 +15,6 @@ from typing import Final
 from gantrymq.errors import BrokerRefused, CallTimeout, ConnectFailed, ConnectionLost, GantryError, NoRoute
 from gantrymq.world import Clock
 
-__all__ = ["UNREACHABLE", "Outages"]
-
 logger = logging.getLogger("gantrymq.client")
 
 UNREACHABLE: Final = (ConnectFailed, ConnectionLost, CallTimeout)

@@ -36,11 +36,9 @@ from gantrymq.remoting.client import CLOSE_GRACE_S, RemotingClient
 from gantrymq.remoting.tls_contexts import TlsClient
 from gantrymq.world import World
 
-__all__ = ["ClientInstance", "acquire_instance"]
-
 logger = logging.getLogger(__name__)
 
-REFRESH_S = 30.0  # ClientConfig.pollNameServerInterval
+_REFRESH_S = 30.0  # ClientConfig.pollNameServerInterval
 
 _Key = tuple[asyncio.AbstractEventLoop, int, str, tuple[str, ...] | AddressServer, "SharedSettings"]
 # instances in use, by loop, world, client id, name servers and connection settings
@@ -209,7 +207,7 @@ class ClientInstance:
 
     async def _refresh(self) -> None:
         while True:
-            await self.world.clock.sleep(REFRESH_S)
+            await self.world.clock.sleep(_REFRESH_S)
             await self.routes.refresh_all()
 
     def job(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:

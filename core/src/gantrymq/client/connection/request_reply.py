@@ -23,8 +23,6 @@ from gantrymq.model.sys_flag import COMPRESSED
 from gantrymq.remoting.command import Command
 from gantrymq.world import World
 
-__all__ = ["CORRELATION_ID", "read_reply", "reply_to", "request_and_wait"]
-
 CORRELATION_ID: Final = "CORRELATION_ID"
 REPLY_TO_CLIENT: Final = "REPLY_TO_CLIENT"
 TTL: Final = "TTL"

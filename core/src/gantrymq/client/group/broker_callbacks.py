@@ -28,9 +28,7 @@ from gantrymq.remoting.headers.clients import (
     ResetOffsetRequest,
 )
 
-__all__ = ["BrokerCallbacks", "DirectConsumption"]
-
-RESET_GRACE_S: Final = 10.0  # to wait for in-flight messages of a queue whose offset is reset
+_RESET_GRACE_S: Final = 10.0  # to wait for in-flight messages of a queue whose offset is reset
 
 
 @attrs.define
@@ -90,7 +88,7 @@ class BrokerCallbacks:
         was_paused, member.paused = member.paused, True
         try:
             leaving = [pq for queue, pq in member.process_queues.items() if queue in offsets]
-            await asyncio.gather(*(self._rebalancer.give_up(pq, grace_s=RESET_GRACE_S) for pq in leaving))
+            await asyncio.gather(*(self._rebalancer.give_up(pq, grace_s=_RESET_GRACE_S) for pq in leaving))
             await member.offset_store.store(offsets)
         finally:
             member.paused = was_paused

@@ -42,8 +42,6 @@ if TYPE_CHECKING:
     from gantrymq.client.tracing.hooks import Hook
     from gantrymq.client.tracing.message_trace import MessageTrace
 
-__all__ = ["Consumer"]
-
 logger = logging.getLogger("gantrymq.client")
 
 CONCURRENCY: Final = 20  # consumeThreadMin of DefaultMQPushConsumer

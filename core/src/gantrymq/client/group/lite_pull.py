@@ -47,13 +47,11 @@ if TYPE_CHECKING:
     from gantrymq.client.tracing.hooks import Hook
     from gantrymq.client.tracing.message_trace import MessageTrace
 
-__all__ = ["LitePullConsumer"]
-
 logger = logging.getLogger("gantrymq.client")
 
-POLL_TIMEOUT_S: Final = 5.0  # pollTimeoutMillis of DefaultLitePullConsumer
-ITERATION_S: Final = 3600.0  # timeout of one poll of a loop, which then polls again
-MAX_POLLED: Final = 1024  # messages per poll
+_POLL_TIMEOUT_S: Final = 5.0  # pollTimeoutMillis of DefaultLitePullConsumer
+_ITERATION_S: Final = 3600.0  # timeout of one poll of a loop, which then polls again
+_MAX_POLLED: Final = 1024  # messages per poll
 
 QueuesChanged = Callable[[str, tuple[MessageQueue, ...]], object]
 
@@ -229,7 +227,7 @@ class LitePullConsumer(Part):
 
     # --- messages -----------------------------------------------------------------------------------------------------
 
-    async def poll(self, timeout_s: float = POLL_TIMEOUT_S, max_count: int = 32) -> tuple[ReceivedMessage, ...]:
+    async def poll(self, timeout_s: float = _POLL_TIMEOUT_S, max_count: int = 32) -> tuple[ReceivedMessage, ...]:
         """Return the waiting messages of one queue; messages of the previous poll count as consumed.
 
         Args:
@@ -244,7 +242,7 @@ class LitePullConsumer(Part):
             ClientError: no topic is subscribed and no queue assigned.
         """
         check_number("timeout_s", timeout_s, 0)
-        check_number("max_count", max_count, 1, MAX_POLLED, whole=True)
+        check_number("max_count", max_count, 1, _MAX_POLLED, whole=True)
         run = self._running()
         if not run.is_subscribed and not run.is_assigned:
             raise ClientError(f"the consumer of {self.group} has nothing to poll; subscribe or assign first")
@@ -254,7 +252,7 @@ class LitePullConsumer(Part):
         """Poll messages one by one; a message counts as consumed when the loop requests the next one."""
         deliveries = self._running().deliveries
         while not deliveries.closed:
-            for message in await self.poll(ITERATION_S, 1):
+            for message in await self.poll(_ITERATION_S, 1):
                 yield message
 
     def pause(self, *queues: MessageQueue) -> None:

@@ -22,11 +22,9 @@ from gantrymq.interfaces import AllocationStrategy
 from gantrymq.model.queue import MessageQueue
 from gantrymq.model.subscription import Subscription
 
-__all__ = ["LitePullRun"]
-
 logger = logging.getLogger("gantrymq.client")
 
-TOPIC_CHECK_S: Final = 30.0  # between checks for changed queues of a topic, as in RocketMQ
+_TOPIC_CHECK_S: Final = 30.0  # between checks for changed queues of a topic, as in RocketMQ
 
 _Listener = Callable[[str, tuple[MessageQueue, ...]], object]
 
@@ -221,7 +219,7 @@ class LitePullRun(MemberRun):
 
     async def _watch_topics(self) -> None:
         while True:
-            await self.instance.world.clock.sleep(TOPIC_CHECK_S)
+            await self.instance.world.clock.sleep(_TOPIC_CHECK_S)
             for topic, (before, listeners) in list(self._watched_topics.items()):
                 try:
                     queues = await self.instance.routes.readable_queues(topic)

@@ -20,13 +20,11 @@ from gantrymq.model.properties import RETRY_TOPIC
 from gantrymq.model.subscription import TAG, Subscription
 from gantrymq.remoting.codes import ResponseCode
 
-__all__ = ["QueuePuller"]
-
 logger = logging.getLogger("gantrymq.client")
 
-HOLD_MS: Final = 15_000  # how long a broker may suspend a pull; RocketMQ's BROKER_SUSPEND_MAX_TIME_MILLIS
+_HOLD_MS: Final = 15_000  # how long a broker may suspend a pull; RocketMQ's BROKER_SUSPEND_MAX_TIME_MILLIS
 RETRY_S: Final = 1.0  # after a failed pull, and while paused
-FLOW_CONTROL_S: Final = 0.02  # after FLOW_CONTROL; PULL_TIME_DELAY_MILLS_WHEN_BROKER_FLOW_CONTROL
+_FLOW_CONTROL_S: Final = 0.02  # after FLOW_CONTROL; PULL_TIME_DELAY_MILLS_WHEN_BROKER_FLOW_CONTROL
 _MIB: Final = 1 << 20
 
 
@@ -58,7 +56,7 @@ class QueuePuller:
                 if not busy:
                     doing = f"pulling {pq.queue.topic} for {self._member.group}"
                     self._member.instance.outages.failed(doing, problem)
-                await self._member.instance.world.clock.sleep(FLOW_CONTROL_S if busy else RETRY_S)
+                await self._member.instance.world.clock.sleep(_FLOW_CONTROL_S if busy else RETRY_S)
                 continue
             self._admitted.add(pq.queue.topic)
             if not self._accept(pq, result):
@@ -132,7 +130,7 @@ class QueuePuller:
             member.offset_store.note_commit(queue, commit)
         offset = pq.next_offset
         reply, address = await member.pulls.pull(
-            queue, offset, subscription, max_count=member.settings.pull_batch, suspend_ms=HOLD_MS, commit=commit
+            queue, offset, subscription, max_count=member.settings.pull_batch, suspend_ms=_HOLD_MS, commit=commit
         )
         tags = parse_tags(subscription.expression) if subscription.type == TAG else frozenset[str]()
         check, unwrap = member.settings.check_crcs, member.instance.unwrap

@@ -9,7 +9,7 @@ it waits for the broker's lock instead.
 
 A restarted broker knows no members. Each member registers again within a second or so. Until then:
 
-- members that were known before count for `MEMBER_RETURN_S` more, so that the first one back does not take all queues;
+- members that were known before count for `_MEMBER_RETURN_S` more, so that the first one back does not take all queues;
 - a queue of the broker is *unconfirmed*: it is not pulled and its offset is not stored until a round has confirmed
   that it is still ours (and locked, in orderly mode). If another member has taken it meanwhile and stored a later
   offset, it is taken again from there.
@@ -40,21 +40,19 @@ from gantrymq.remoting.headers.clients import GetConsumerListByGroupRequest
 from gantrymq.world import Timer
 from gantrymq.world.clock import wait_set
 
-__all__ = ["Rebalancer"]
-
 logger = logging.getLogger("gantrymq.client")
 
 T = TypeVar("T")
 
 RETRY_S: Final = 0.1  # twice that after an incomplete round, doubled after each further one
-FINISH_S: Final = 0.5  # for in-flight messages of a queue that is given up
-RELEASE_WAIT_S: Final = 0.75  # until other members have given up the queues that we take
-REGAIN_WAIT_S: Final = 1.25  # the same for an unconfirmed queue; Java's members rebalance at most once a second
-MEMBER_RETURN_S: Final = 10.0  # for members to register again at a reconnected broker
+_FINISH_S: Final = 0.5  # for in-flight messages of a queue that is given up
+_RELEASE_WAIT_S: Final = 0.75  # until other members have given up the queues that we take
+_REGAIN_WAIT_S: Final = 1.25  # the same for an unconfirmed queue; Java's members rebalance at most once a second
+_MEMBER_RETURN_S: Final = 10.0  # for members to register again at a reconnected broker
 MISSING_S: Final = 5.0  # without a route, before that is logged
-BROKER_AWAY_S: Final = 1.0  # between rounds while a broker is disconnected
+_BROKER_AWAY_S: Final = 1.0  # between rounds while a broker is disconnected
 _MAX_POSTPONED: Final = 20  # rounds in a row that take no queues because the members changed meanwhile
-FORCED_UNLOCK_S: Final = 20.0  # since the last lock; then a queue is given up despite in-flight messages
+_FORCED_UNLOCK_S: Final = 20.0  # since the last lock; then a queue is given up despite in-flight messages
 
 
 class _TopicAllocation(NamedTuple):
@@ -120,7 +118,7 @@ class Rebalancer:
         self._returning[broker_name] = set(self._known_ids) - {member.instance.client_id}
         self._return_deadlines.pop(broker_name, None)
         if not self._in_round:  # otherwise the end of the round schedules the next one
-            self._sleep(BROKER_AWAY_S)
+            self._sleep(_BROKER_AWAY_S)
 
     def broker_back(self, broker_name: str) -> None:
         """Start a round soon, unless one is running: that one may itself have made the connection.
@@ -153,7 +151,7 @@ class Rebalancer:
                 return
             pause = period if done else min(period, RETRY_S * 2 ** min(8, self._failed_rounds))
             if not self._member.paused and any(pq.unconfirmed for pq in self._member.process_queues.values()):
-                pause = min(pause, BROKER_AWAY_S)
+                pause = min(pause, _BROKER_AWAY_S)
             pause = min([pause, *(until - clock.monotonic() for until in self._return_deadlines.values())])
             self._sleep(pause)
             await self._due.wait()
@@ -270,7 +268,7 @@ class Rebalancer:
         if member.locking or not any(allocation.to_take and allocation.others for allocation in allocations):
             return not self._connection_lost
         regained = any(queue in member.process_queues for allocation in allocations for queue in allocation.to_take)
-        await member.instance.world.clock.sleep(REGAIN_WAIT_S if regained else RELEASE_WAIT_S)
+        await member.instance.world.clock.sleep(_REGAIN_WAIT_S if regained else _RELEASE_WAIT_S)
         return not (
             member.paused or self._connection_lost or (self._due.is_set() and self._failed_rounds < _MAX_POSTPONED)
         )
@@ -325,7 +323,7 @@ class Rebalancer:
             member.deliveries.offer(pq)
             return None
         logger.info("another member of %s continued at %d of %s during an outage", member.group, stored, queue)
-        await self._wait_finished(pq, member.instance.world.clock.monotonic() + FINISH_S)
+        await self._wait_finished(pq, member.instance.world.clock.monotonic() + _FINISH_S)
         if pq.dropped or (member.locking and pq.in_flight_since):
             return None
         pq.drop()
@@ -365,7 +363,7 @@ class Rebalancer:
             return await member.offsets.max_offset(queue)
         return await member.offsets.offset_for_timestamp(queue, start)
 
-    async def give_up(self, pq: ProcessQueue, *, grace_s: float = FINISH_S) -> bool:
+    async def give_up(self, pq: ProcessQueue, *, grace_s: float = _FINISH_S) -> bool:
         """Store the offset of a queue and drop it. Return False if an in-flight message must finish first (orderly)."""
         member = self._member
         pq.drop()
@@ -402,7 +400,7 @@ class Rebalancer:
 
     def _lock_is_stale(self, pq: ProcessQueue) -> bool:
         now = self._member.instance.world.clock.monotonic()
-        return pq.locked_s is None or now - pq.locked_s > FORCED_UNLOCK_S
+        return pq.locked_s is None or now - pq.locked_s > _FORCED_UNLOCK_S
 
     async def _member_ids(self, topic: str, queues: Iterable[MessageQueue]) -> list[str]:
         """Return the client ids of the group.
@@ -432,7 +430,7 @@ class Rebalancer:
                 others &= ids  # drop members that left meanwhile
         elif self._member.instance.client_id in ids:
             self._return_deadlines.setdefault(
-                broker_name, self._member.instance.world.clock.monotonic() + MEMBER_RETURN_S
+                broker_name, self._member.instance.world.clock.monotonic() + _MEMBER_RETURN_S
             )
             returning -= ids
             ids |= returning

@@ -31,8 +31,6 @@ from gantrymq.model.names import RETRY_PREFIX
 from gantrymq.remoting.codes import RequestCode
 from gantrymq.remoting.headers.send import ConsumerSendMsgBackRequest
 
-__all__ = ["LOCAL_RETRY_S", "ReconsumeLater", "Redelivery"]
-
 logger = logging.getLogger("gantrymq.client")
 
 LOCAL_RETRY_S: Final = 5.0  # as in RocketMQ's submitConsumeRequestLater

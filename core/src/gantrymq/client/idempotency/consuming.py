@@ -51,12 +51,10 @@ from gantrymq.client.user_functions import (
 from gantrymq.errors import InvalidParameter
 from gantrymq.world import World
 
-__all__ = ["Idempotent", "idempotent"]
-
 logger = logging.getLogger("gantrymq.client")
 
 KEEP_S: Final = 7 * 24 * 3600.0
-PRUNE_EVERY_S: Final = 600.0
+_PRUNE_EVERY_S: Final = 600.0
 CACHE_SIZE: Final = 10_000
 THREADS: Final = 8
 
@@ -289,7 +287,7 @@ class Idempotent:
         now_s = self._world.clock.monotonic()
         if now_s < self._prune_at_s:
             return
-        self._prune_at_s = now_s + PRUNE_EVERY_S
+        self._prune_at_s = now_s + _PRUNE_EVERY_S
         try:
             if await self._records.prune(self._world.clock.now_ms() - self._keep_ms) >= PRUNE_BATCH:
                 self._prune_at_s = now_s

@@ -15,8 +15,6 @@ if TYPE_CHECKING:
     from sqlalchemy import Connection, Engine, Table
     from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 
-__all__ = ["SqlAlchemyRecords"]
-
 T = TypeVar("T")
 
 

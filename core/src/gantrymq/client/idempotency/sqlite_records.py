@@ -19,9 +19,7 @@ from gantrymq.client.idempotency.threads import WorkerThreadRecords
 from gantrymq.errors import CallTimeout, ClientError, InvalidParameter
 from gantrymq.world import Workers
 
-__all__ = ["SqliteRecords"]
-
-TIMEOUT_S: Final = 30.0
+_TIMEOUT_S: Final = 30.0
 
 
 class SqliteRecords:
@@ -31,7 +29,7 @@ class SqliteRecords:
     conflicts: tuple[type[Exception], ...] = (sqlite3.IntegrityError,)
     writers: int | None = 1
 
-    def __init__(self, path: str | os.PathLike[str], *, table: str = TABLE, timeout_s: float = TIMEOUT_S) -> None:
+    def __init__(self, path: str | os.PathLike[str], *, table: str = TABLE, timeout_s: float = _TIMEOUT_S) -> None:
         """Create the records; nothing is opened yet.
 
         Args:

@@ -23,8 +23,6 @@ from gantrymq.errors import ClientError, GantryError
 from gantrymq.model.properties import POP_CK
 from gantrymq.world import Clock
 
-__all__ = ["AckBuffer", "InvisibleTimeRenewals", "Key", "key_of"]
-
 logger = logging.getLogger("gantrymq.client")
 
 Key = tuple[str, str, int, int]  # kind of topic, broker, queue, offset: equal for all receipts of a message

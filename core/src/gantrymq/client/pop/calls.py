@@ -33,9 +33,7 @@ from gantrymq.remoting.codes import RequestCode, ResponseCode
 from gantrymq.remoting.command import Command
 from gantrymq.remoting.headers.base import Header, Int32, Int64, header_of
 
-__all__ = ["PopCalls", "PopParameters", "PopResult"]
-
-POP_TIMEOUT_S: Final = 10.0  # in addition to the poll time
+_POP_TIMEOUT_S: Final = 10.0  # in addition to the poll time
 _ALL_QUEUES: Final = "-1"  # queueId of a pop of any queue
 _NOT_FOUND: Final = 19  # response codes of a pop without messages
 _POLLING_FULL: Final = 209
@@ -125,7 +123,7 @@ class PopCalls:
         if parameters.attempt_id is not None:
             ext["attemptId"] = parameters.attempt_id
         request = command.request(RequestCode.POP_MESSAGE, ext)
-        reply = await self._instance.rpc.send(address, request, parameters.poll_ms / 1000 + POP_TIMEOUT_S)
+        reply = await self._instance.rpc.send(address, request, parameters.poll_ms / 1000 + _POP_TIMEOUT_S)
         if reply.code in (_NOT_FOUND, _POLLING_TIMEOUT, _POLLING_FULL):
             return PopResult((), full=reply.code == _POLLING_FULL)
         if reply.code == ResponseCode.REQUEST_CODE_NOT_SUPPORTED:

@@ -43,10 +43,8 @@ if TYPE_CHECKING:
     from gantrymq.client.tracing.hooks import Hook
     from gantrymq.client.tracing.message_trace import MessageTrace
 
-__all__ = ["PopConsumer", "PopOptions", "PopSettings"]
-
-INVISIBLE_S: Final = 60.0  # RocketMQ's popInvisibleTime
-POLL_S: Final = 15.0  # BROKER_SUSPEND_MAX_TIME_MILLIS of DefaultMQPushConsumerImpl
+_INVISIBLE_S: Final = 60.0  # RocketMQ's popInvisibleTime
+_POLL_S: Final = 15.0  # BROKER_SUSPEND_MAX_TIME_MILLIS of DefaultMQPushConsumerImpl
 _MOST: Final = 32  # messages per pop
 _LONGEST_S: Final = 3 * 86400.0  # maximum invisible time
 _DELAYS_S: Final = (10, 30, 60, 120, 180, 240, 300, 360, 420, 480, 540, 600, 1200, 1800, 3600, 7200)  # of nack
@@ -67,10 +65,10 @@ class PopSettings:
     expression_type: str = TAG
     """TAG or SQL92."""
 
-    invisible_s: float = attrs.field(default=INVISIBLE_S, validator=number_from(1, _LONGEST_S))
+    invisible_s: float = attrs.field(default=_INVISIBLE_S, validator=number_from(1, _LONGEST_S))
     """How long a delivered message is hidden from other consumers, 1 s to three days."""
 
-    poll_s: float = attrs.field(default=POLL_S, validator=number_from(1, 60))
+    poll_s: float = attrs.field(default=_POLL_S, validator=number_from(1, 60))
     """How long a broker may wait for a message, 1 s to 60 s."""
 
     batch: int = attrs.field(default=_MOST, validator=number_from(1, _MOST))

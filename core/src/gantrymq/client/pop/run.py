@@ -22,15 +22,13 @@ from gantrymq.model.properties import POP_CK
 from gantrymq.model.queue import MessageQueue
 from gantrymq.model.subscription import Subscription
 
-__all__ = ["PopIterator", "PopRun"]
-
 logger = logging.getLogger("gantrymq.client")
 
 PoppedMessage = tuple[ReceivedMessage, float]  # with the end of its invisible time, in seconds of the clock
 
 ROUTE_S: Final = 30.0  # between queries for the brokers of the topic
 _MIN_PRUNE: Final = 1000  # entries of `_reported` before expired ones are removed
-RETURN_MS: Final = 1_000  # invisible time of undelivered messages after `close`
+_RETURN_MS: Final = 1_000  # invisible time of undelivered messages after `close`
 
 
 class PopRun:
@@ -220,7 +218,7 @@ class PopRun:
 
     async def _return(self, message: ReceivedMessage) -> None:
         try:
-            await self.change(message, RETURN_MS)
+            await self.change(message, _RETURN_MS)
         except GantryError as problem:
             logger.info("message %s is delivered again after its invisible time: %s", message.message_id, problem)
 

@@ -24,13 +24,11 @@ from gantrymq.client.reading.queue_reading import QueueReader
 from gantrymq.model.queue import MessageQueue
 from gantrymq.model.subscription import ALL, TAG
 
-__all__ = ["BackwardPage", "Backwards", "first_ends", "read_back"]
-
 SLICE: Final = 32  # messages; brokers return fewer of large or old ones
 SLICE_BYTES: Final = 256 * 1024  # records of a slice
-INFLATION: Final = 8  # how much larger the bodies of a slice may be than its records, because they were compressed
+_INFLATION: Final = 8  # how much larger the bodies of a slice may be than its records, because they were compressed
 MAX_SLICE: Final = 4096  # of a filtered queue with few matching messages
-RESTARTS: Final = 3  # of a slice that turns out to be too large
+_RESTARTS: Final = 3  # of a slice that turns out to be too large
 AT_ONCE: Final = 64  # concurrent requests
 FOREVER_MS: Final = 2**62
 
@@ -274,7 +272,7 @@ class Backwards(Generic[Row]):
                 break
             at = min(high, result.next_offset)
             size = self._better_size(found, at - low, high - low)
-            if restarts < RESTARTS and high - size > at:
+            if restarts < _RESTARTS and high - size > at:
                 low = at = high - size
                 tail.size, restarts = size, restarts + 1
                 found.clear()
@@ -295,7 +293,7 @@ class Backwards(Generic[Row]):
     def _share(self, found: Sequence[_Seen[Row]]) -> float:
         """Return how much of a slice the messages fill by their bytes; 1 or more if they fill it."""
         records, bodies = sum(each.record_bytes for each in found), sum(each.body_bytes for each in found)
-        return max(records, bodies / INFLATION) / self._slice_bytes
+        return max(records, bodies / _INFLATION) / self._slice_bytes
 
     def _better_size(self, found: Sequence[_Seen[Row]], read: int, size: int) -> int:
         """Return the number of entries a slice should have, judged by the first *read* of *size* entries."""

@@ -26,8 +26,6 @@ from gantrymq.remoting.headers.offsets import (
     UpdateConsumerOffsetRequest,
 )
 
-__all__ = ["GroupOffsets"]
-
 Ask = Callable[[str, RequestCode, Header], Awaitable[Command]]
 
 

@@ -15,9 +15,7 @@ from gantrymq.model.queue import MessageQueue
 from gantrymq.model.subscription import TAG
 from gantrymq.world import Clock
 
-__all__ = ["AGAIN_S", "QueueReader", "follow", "is_transient", "read"]
-
-HOLD_MS = 15_000  # how long a broker may hold a pull at the end of a queue, as Java's push consumer has it
+_HOLD_MS = 15_000  # how long a broker may hold a pull at the end of a queue, as Java's push consumer has it
 MOST = 256  # maximum messages per pull
 AGAIN_S = 1.0  # pause after a pull that failed
 _PASSING_CODES = frozenset({1, 2, 14, 215, 1500})  # system error, busy, not available, flow control, stopping
@@ -105,7 +103,7 @@ async def follow(
                 max_count=MOST,
                 expression=expression,
                 expression_type=expression_type,
-                suspend_ms=HOLD_MS,
+                suspend_ms=_HOLD_MS,
             )
         except ClientError as error:
             if not is_transient(error):

@@ -40,11 +40,9 @@ from gantrymq.model.subscription import ALL, TAG, Subscription
 from gantrymq.remoting.codes import ResponseCode
 from gantrymq.remoting.command import Command
 
-__all__ = ["Reader", "ReaderOptions", "ReaderSettings"]
-
 logger = logging.getLogger("gantrymq.client")
 
-TOOLS_GROUP: Final = "TOOLS_CONSUMER"  # exists on every broker, and has no members to rebalance
+_TOOLS_GROUP: Final = "TOOLS_CONSUMER"  # exists on every broker, and has no members to rebalance
 
 
 @attrs.frozen(kw_only=True)
@@ -107,7 +105,7 @@ class Reader(Part):
         if topic is not None:
             names.check_topic(topic)
         self.topic = topic
-        self.group = settings.group or TOOLS_GROUP
+        self.group = settings.group or _TOOLS_GROUP
         self._expression = settings.expression or ALL
         names.check_group(self.group)
         self._pulling: tuple[ClientInstance, GroupPulls] | None = None

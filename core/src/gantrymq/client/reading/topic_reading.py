@@ -21,8 +21,6 @@ from gantrymq.errors import ClientError, InvalidParameter
 from gantrymq.model.queue import MessageQueue
 from gantrymq.world import Clock
 
-__all__ = ["Start", "TopicFollower", "check_start", "first_offsets", "read_to_end"]
-
 logger = logging.getLogger("gantrymq.client")
 
 Start = Literal["first", "last"] | int | Mapping[MessageQueue, int]  # a number is ms since 1970

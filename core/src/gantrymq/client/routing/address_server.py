@@ -24,10 +24,8 @@ from gantrymq.errors import CallTimeout, ConnectFailed
 from gantrymq.model.hosts import format_address
 from gantrymq.world import World
 
-__all__ = ["ASK_EVERY_S", "AddressServer", "address_server"]
-
 ASK_EVERY_S: Final = 120.0  # MQClientInstance fetches the addresses every two minutes
-TIMEOUT_S: Final = 3.0  # as DefaultTopAddressing
+_TIMEOUT_S: Final = 3.0  # as DefaultTopAddressing
 MOST_BYTES: Final = 64 * 1024  # a server that answers with a web page is not read whole
 _URL: Final = re.compile(r"http://(?P<host>\[[^\]]+\]|[^/:?#]+)(?::(?P<port>\d{1,5}))?(?P<path>/[^#\s]*)\Z")
 _STATUS: Final = re.compile(rb"HTTP/\d\.\d (\d{3})")
@@ -66,11 +64,11 @@ class AddressServer:
             OptionUnusable: the list contains an invalid address.
         """
         try:
-            page = await within(world.clock, TIMEOUT_S, self._page(world))
+            page = await within(world.clock, _TIMEOUT_S, self._page(world))
         except OSError as error:
             raise ConnectFailed(f"the address server {self} cannot be reached: {error.strerror or error}") from error
         if page is None:
-            raise CallTimeout(f"the address server {self} sent no complete response within {TIMEOUT_S:g} s")
+            raise CallTimeout(f"the address server {self} sent no complete response within {_TIMEOUT_S:g} s")
         return self._listed(page)
 
     async def _page(self, world: World) -> bytes:

@@ -15,15 +15,13 @@ from collections.abc import Mapping
 from gantrymq.errors import ConfigError
 from gantrymq.model.hosts import format_address, parse_address, split_addresses
 
-__all__ = ["DEFAULT_NAMESRV", "NameServerList", "given_namesrv", "parse_namesrv", "resolve_namesrv"]
-
 DEFAULT_NAMESRV = "127.0.0.1:9876"
-ENVIRONMENT = "NAMESRV_ADDR"
+_ENVIRONMENT = "NAMESRV_ADDR"
 
 
 def given_namesrv(given: str | None, environ: Mapping[str, str]) -> str:
     """Return *given*, else $NAMESRV_ADDR, else an empty string."""
-    return (given or "").strip() or environ.get(ENVIRONMENT, "").strip()
+    return (given or "").strip() or environ.get(_ENVIRONMENT, "").strip()
 
 
 def resolve_namesrv(given: str | None, environ: Mapping[str, str]) -> tuple[str, ...]:
@@ -34,8 +32,8 @@ def resolve_namesrv(given: str | None, environ: Mapping[str, str]) -> tuple[str,
     """
     if given is not None and given.strip():
         return parse_namesrv(given, "the name server address")
-    if environ.get(ENVIRONMENT, "").strip():
-        return parse_namesrv(environ[ENVIRONMENT], f"${ENVIRONMENT}")
+    if environ.get(_ENVIRONMENT, "").strip():
+        return parse_namesrv(environ[_ENVIRONMENT], f"${_ENVIRONMENT}")
     return (DEFAULT_NAMESRV,)
 
 

@@ -39,29 +39,27 @@ from gantrymq.errors import GantryError
 from gantrymq.remoting.codes import RequestCode
 from gantrymq.remoting.headers.offsets import GetMaxOffsetRequest
 
-__all__ = ["BrokerLatencies", "FaultDetector", "LatencyFaults", "not_available_ms"]
-
 logger = logging.getLogger("gantrymq.client")
 
-LATENCIES_MS: Final = (50, 100, 550, 1800, 3000, 5000, 15000)
-NOT_AVAILABLE_MS: Final = (0, 0, 2000, 5000, 6000, 10000, 30000)
-ISOLATED_MS: Final = 10000  # latency that a lost or refused attempt counts as
-DETECT_EVERY_S: Final = 3.0
-DETECT_TIMEOUT_S: Final = 0.2
+_LATENCIES_MS: Final = (50, 100, 550, 1800, 3000, 5000, 15000)
+_NOT_AVAILABLE_MS: Final = (0, 0, 2000, 5000, 6000, 10000, 30000)
+_ISOLATED_MS: Final = 10000  # latency that a lost or refused attempt counts as
+_DETECT_EVERY_S: Final = 3.0
+_DETECT_TIMEOUT_S: Final = 0.2
 DETECT_AGAIN_MS: Final = 2000
 
 # Of `BrokerLatencies`:
-WEIGHT: Final = 0.2
-HALF_LIFE_MS: Final = 10_000
+_WEIGHT: Final = 0.2
+_HALF_LIFE_MS: Final = 10_000
 # Differences below this are noise. Brokers without measurements then differ only by their sends in flight.
-LEAST_MS: Final = 1.0
-LOST_MS: Final = 10_000.0
+_LEAST_MS: Final = 1.0
+_LOST_MS: Final = 10_000.0
 
 
 def not_available_ms(latency_ms: float) -> int:
     """Return for how long to avoid a broker that responded after *latency_ms*."""
-    place = bisect_right(LATENCIES_MS, latency_ms)
-    return NOT_AVAILABLE_MS[place - 1] if place else 0
+    place = bisect_right(_LATENCIES_MS, latency_ms)
+    return _NOT_AVAILABLE_MS[place - 1] if place else 0
 
 
 @attrs.define
@@ -85,11 +83,11 @@ class LatencyFaults:
 
     def lost(self, broker: str, now_ms: float) -> None:
         """Note a failed connection to *broker*, or a request that timed out."""
-        self._note(broker, not_available_ms(ISOLATED_MS), now_ms, reachable=not self._detecting)
+        self._note(broker, not_available_ms(_ISOLATED_MS), now_ms, reachable=not self._detecting)
 
     def refused(self, broker: str, now_ms: float) -> None:
         """Note that *broker* refused a message that another broker may accept."""
-        self._note(broker, not_available_ms(ISOLATED_MS), now_ms, reachable=False)
+        self._note(broker, not_available_ms(_ISOLATED_MS), now_ms, reachable=False)
 
     def is_available(self, broker: str, now_ms: float) -> bool:
         """Return whether *broker* is among the first choices."""
@@ -146,7 +144,7 @@ class FaultDetector:
     async def _run(self) -> None:
         clock = self._instance.world.clock
         while True:
-            await clock.sleep(DETECT_EVERY_S)
+            await clock.sleep(_DETECT_EVERY_S)
             await asyncio.gather(*map(self._detect, self._faults.to_detect(clock.monotonic() * 1000)))
 
     async def _detect(self, broker: str) -> None:
@@ -158,7 +156,7 @@ class FaultDetector:
             return
         header = GetMaxOffsetRequest(topic=topic, queue_id=0)
         try:
-            await self._instance.rpc.call(address, RequestCode.GET_MAX_OFFSET, header, timeout_s=DETECT_TIMEOUT_S)
+            await self._instance.rpc.call(address, RequestCode.GET_MAX_OFFSET, header, timeout_s=_DETECT_TIMEOUT_S)
         except GantryError as problem:
             logger.info("broker %s is not reachable yet: %s", broker, problem)
             return
@@ -179,21 +177,21 @@ class BrokerLatencies:
     def measured(self, broker: str, latency_ms: float, now_ms: float) -> None:
         """Note that *broker* answered a send after *latency_ms*."""
         known = self.estimate_ms(broker, now_ms)
-        self._known[broker] = (latency_ms if known is None else known + WEIGHT * (latency_ms - known), now_ms)
+        self._known[broker] = (latency_ms if known is None else known + _WEIGHT * (latency_ms - known), now_ms)
 
     def lost(self, broker: str, now_ms: float) -> None:
         """Note that *broker* did not answer, or refused."""
-        self._known[broker] = (LOST_MS, now_ms)
+        self._known[broker] = (_LOST_MS, now_ms)
 
     def estimate_ms(self, broker: str, now_ms: float) -> float | None:
         """Return the expected milliseconds of a send, or None without a measurement."""
         known = self._known.get(broker)
-        return known[0] * 0.5 ** ((now_ms - known[1]) / HALF_LIFE_MS) if known is not None else None
+        return known[0] * 0.5 ** ((now_ms - known[1]) / _HALF_LIFE_MS) if known is not None else None
 
     def best(self, brokers: Iterable[str], under_way: Callable[[str], int], now_ms: float) -> str:
         """Return the fastest of *brokers*, given how many sends each has *under_way*; the first one of equals."""
 
         def cost(broker: str) -> float:
-            return max(self.estimate_ms(broker, now_ms) or 0.0, LEAST_MS) * (1 + under_way(broker))
+            return max(self.estimate_ms(broker, now_ms) or 0.0, _LEAST_MS) * (1 + under_way(broker))
 
         return min(brokers, key=cost)

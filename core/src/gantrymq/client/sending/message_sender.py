@@ -29,13 +29,11 @@ from gantrymq.model.queue import MessageQueue
 from gantrymq.world import Clock, Workers
 from gantrymq.world.clock import TimeSlices
 
-__all__ = ["MessageSender", "Submission"]
-
-RENEW_TIMEOUT_S: Final = 1.0  # limit for a route refresh between the attempts of a send
-IN_THREAD_BYTES: Final = (
+_RENEW_TIMEOUT_S: Final = 1.0  # limit for a route refresh between the attempts of a send
+_IN_THREAD_BYTES: Final = (
     64 * 1024
 )  # bodies from this size are compressed in a thread: 24 ms per MB would block the loop
-ONEWAYS_TOGETHER: Final = 64  # sends between two yields to the event loop
+_ONEWAYS_TOGETHER: Final = 64  # sends between two yields to the event loop
 
 
 @attrs.define  # not frozen, which would triple the construction time
@@ -69,7 +67,7 @@ class MessageSender:
         self._detector = FaultDetector(instance, faults) if faults is not None and settings.detect_faults else None
         self.batch_queues = BatchQueueCache(instance)
         self._windows: dict[str, SendWindow] = {}  # by name of a broker
-        self._pace = TimeSlices(self._clock, ONEWAYS_TOGETHER)
+        self._pace = TimeSlices(self._clock, _ONEWAYS_TOGETHER)
         self._renewals: dict[str, asyncio.Task[None]] = {}  # of routes, by topic
         self._ended = False
 
@@ -187,13 +185,13 @@ class MessageSender:
         if pause_s > 0 and left_s > LEAST_LEFT_S:
             await self._clock.sleep(pause_s)
             self._check_open()
-            await routes.renew(topic, min(left_s, RENEW_TIMEOUT_S))
+            await routes.renew(topic, min(left_s, _RENEW_TIMEOUT_S))
         return state.left_s() > LEAST_LEFT_S
 
     def _renew_soon(self, topic: str) -> None:
         """Look for another master before the next send: one that is suspended or cut off keeps its connections."""
         if not self._ended and topic not in self._renewals:
-            job = self._renewals[topic] = self._instance.job(self._instance.routes.renew(topic, RENEW_TIMEOUT_S))
+            job = self._renewals[topic] = self._instance.job(self._instance.routes.renew(topic, _RENEW_TIMEOUT_S))
             job.add_done_callback(lambda _: self._renewals.pop(topic))
 
     async def _address(self, queue: MessageQueue) -> str:
@@ -283,7 +281,7 @@ async def _encode(submission: Submission, workers: Workers) -> EncodedMessage:
     encoded = submission.make()
     if submission.compressor is None:
         return encoded
-    if submission.size < IN_THREAD_BYTES:
+    if submission.size < _IN_THREAD_BYTES:
         return compressed(encoded, submission.compressor)
     return await workers.run(compressed, encoded, submission.compressor)
 

@@ -16,10 +16,8 @@ from gantrymq.client.user_functions import check_function
 from gantrymq.errors import InvalidParameter
 from gantrymq.model.names import DEFAULT_TOPIC
 
-__all__ = ["SEND_TIMEOUT_S", "Batching", "ProducerSettings"]
-
 SEND_TIMEOUT_S: Final = 3.0  # sendMsgTimeout of DefaultMQProducer
-MOST_SENDS: Final = 512
+_MOST_SENDS: Final = 512
 MOST_BYTES: Final = 16 * 1024 * 1024
 
 
@@ -90,7 +88,7 @@ class ProducerSettings:
     max_message_bytes: int = attrs.field(default=MAX_MESSAGE_BYTES, validator=number_from(1))
     """Maximum size of a body before compression, and of a batch."""
 
-    max_under_way: int = attrs.field(default=MOST_SENDS, validator=number_from(1))
+    max_under_way: int = attrs.field(default=_MOST_SENDS, validator=number_from(1))
     """Maximum unanswered sends to one broker; further sends wait in a queue."""
 
     max_under_way_bytes: int = attrs.field(default=MOST_BYTES, validator=number_from(1))

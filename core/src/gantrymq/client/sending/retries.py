@@ -29,8 +29,6 @@ import attrs
 from gantrymq.client.calls.credentials import AccessDenied
 from gantrymq.errors import BrokerRefused, CallTimeout, ConnectFailed, ConnectionLost, NoRoute
 
-__all__ = ["FAILURES", "NOT_READY", "RETRY_CODES", "RetryPolicy", "SendRetries"]
-
 RETRY_CODES: Final = frozenset({1, 2, 14, 16, 17, 204, 205, 1500})
 NOT_READY: Final = frozenset({14, 1500})  # SERVICE_NOT_AVAILABLE, GO_AWAY
 FAILURES: Final = (
@@ -41,9 +39,9 @@ FAILURES: Final = (
     NoRoute,
 )  # failures of a broker or of the network
 
-FIRST_PAUSE_S: Final = 0.05
+_FIRST_PAUSE_S: Final = 0.05
 LONGEST_PAUSE_S: Final = 0.5
-CHANCE: Final = 0.25  # random share of a pause
+_CHANCE: Final = 0.25  # random share of a pause
 LEAST_LEFT_S: Final = 0.01  # no further attempt with less time left
 
 
@@ -71,7 +69,7 @@ class SendRetries:
     def __init__(self, policy: RetryPolicy) -> None:
         self._policy = policy
         self._counted = 0
-        self._pause_s = FIRST_PAUSE_S
+        self._pause_s = _FIRST_PAUSE_S
         self.brokers: tuple[str, ...] = ()  # a tuple, as many waiting sends hold one
         self.avoid: frozenset[str] = frozenset()
         self.last: BaseException | None = None
@@ -130,7 +128,7 @@ class SendRetries:
             return 0.0
         last = self.brokers[-1] if self.brokers else ""
         self.avoid = names - {last} if _stored_nowhere(self.last) and last in names else frozenset({last})
-        pause_s = min(self._pause_s * (1 - CHANCE * chance.random()), left_s / 2)
+        pause_s = min(self._pause_s * (1 - _CHANCE * chance.random()), left_s / 2)
         self._pause_s = min(2 * self._pause_s, LONGEST_PAUSE_S)
         return pause_s
 

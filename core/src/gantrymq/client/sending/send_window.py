@@ -15,9 +15,7 @@ from typing import Final
 from gantrymq.errors import CallTimeout, format_seconds
 from gantrymq.world import Clock, Timer
 
-__all__ = ["SendWindow"]
-
-TICK_S: Final = 0.1
+_TICK_S: Final = 0.1
 TOGETHER: Final = 64  # maximum sends admitted or failed per turn of the event loop
 
 
@@ -30,7 +28,7 @@ class _Waiter:
         self.size = size
         self.timeout_s = timeout_s
         self.joined = joined  # tick
-        self.patience = 1 + math.ceil(timeout_s / TICK_S)  # ticks without progress
+        self.patience = 1 + math.ceil(timeout_s / _TICK_S)  # ticks without progress
         self.turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
 
 
@@ -83,7 +81,7 @@ class SendWindow:
             self._shortest, self._due = waiter.patience, self._tick + waiter.patience
         self._line.append(waiter)
         if self._timer is None:
-            self._timer = self._clock.call_later(TICK_S, self._next_tick)
+            self._timer = self._clock.call_later(_TICK_S, self._next_tick)
         try:
             await waiter.turn
         except asyncio.CancelledError:
@@ -130,7 +128,7 @@ class SendWindow:
 
     def _next_tick(self) -> None:
         self._tick += 1
-        self._timer = self._clock.call_later(TICK_S, self._next_tick)
+        self._timer = self._clock.call_later(_TICK_S, self._next_tick)
         if self._tick < self._due:
             return
         if self._moved + self._shortest > self._tick:

@@ -41,8 +41,6 @@ if TYPE_CHECKING:
     from gantrymq.client.tracing.hooks import Hook
     from gantrymq.client.tracing.message_trace import MessageTrace
 
-__all__ = ["Client"]
-
 Arguments = ParamSpec("Arguments")
 Wrapper = TypeVar("Wrapper")
 AnyStream = TypeVar("AnyStream", bound=MessageStream[Any])

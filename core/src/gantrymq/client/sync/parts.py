@@ -38,21 +38,6 @@ from gantrymq.errors import ClientError, InvalidParameter
 if TYPE_CHECKING:
     from gantrymq.client.tracing.message_trace import MessageTrace
 
-__all__ = [
-    "Check",
-    "ConsumerPart",
-    "InThreads",
-    "IteratedPart",
-    "ProducerPart",
-    "SyncBaseClient",
-    "TracedPart",
-    "TransactionPart",
-    "from_async",
-    "from_iterator",
-    "from_sync",
-    "run_check_in_thread",
-]
-
 logger = logging.getLogger("gantrymq.client")
 
 _ASYNC: Final = "an async one belongs to gantrymq.client.TransactionProducer"

@@ -31,8 +31,6 @@ if TYPE_CHECKING:
     from gantrymq.client.message import TransactionState
     from gantrymq.client.sending.results import SendResult
 
-__all__ = ["ConsumeHookCaller", "SendHookCaller", "UnsettledMessages"]
-
 Result = TypeVar("Result", bound="SendResult | None")
 
 logger = logging.getLogger("gantrymq.client")

@@ -33,14 +33,12 @@ if TYPE_CHECKING:
     from gantrymq.client.tracing.message_trace import MessageTrace
     from gantrymq.world import Timer
 
-__all__ = ["CLOSE_S", "MOST_BODY_BYTES", "TraceWriter"]
-
 logger = logging.getLogger("gantrymq.client")
 
 MOST_BODY_BYTES: Final = 128_000  # maxMsgSize of AsyncTraceDispatcher
-MOST_KEY_BYTES: Final = 16_000  # of the KEYS property: half of the limit for all properties
-MOST_UNDER_WAY: Final = 8
-TIMEOUT_S: Final = 5.0
+_MOST_KEY_BYTES: Final = 16_000  # of the KEYS property: half of the limit for all properties
+_MOST_UNDER_WAY: Final = 8
+_TIMEOUT_S: Final = 5.0
 CLOSE_S: Final = 5.0  # for waiting records when a client is closed
 LAST_S: Final = 1.0  # for records added while it unregisters from its brokers
 _COMPRESS_OVER: Final = 4096
@@ -62,7 +60,7 @@ class TraceWriter:
         self._due = asyncio.Event()
         self._everything = False  # whether to send a partial batch as well
         self._timer: Timer | None = None
-        self._room = asyncio.Semaphore(MOST_UNDER_WAY)
+        self._room = asyncio.Semaphore(_MOST_UNDER_WAY)
         self._under_way: dict[asyncio.Task[None], int] = {}  # number of records per task
         self._idle = asyncio.Event()  # no record is waiting or in flight
         self._idle.set()
@@ -157,7 +155,7 @@ class TraceWriter:
             text, more = encode_trace((self._waiting[0],)), tuple(trace_keys(self._waiting[0]))
             body_bytes += len(text.encode())
             key_bytes += sum(len(key.encode()) + 1 for key in more if key not in keys)
-            if texts and (body_bytes > MOST_BODY_BYTES or key_bytes > MOST_KEY_BYTES):
+            if texts and (body_bytes > MOST_BODY_BYTES or key_bytes > _MOST_KEY_BYTES):
                 break
             texts.append(text)
             keys.update(dict.fromkeys(more))
@@ -172,7 +170,7 @@ class TraceWriter:
             lambda: prepare(message, self._instance.ids.next),
             self._compressor if size >= _COMPRESS_OVER else None,
         )
-        await self._sender.send(submission, None, TIMEOUT_S, _ATTEMPTS)
+        await self._sender.send(submission, None, _TIMEOUT_S, _ATTEMPTS)
 
     def _lost(self, count: int, why: str) -> None:
         self._trace.dropped += count

@@ -9,13 +9,6 @@ from __future__ import annotations
 from gantrymq.remoting.codes import RequestCode
 from gantrymq.remoting.headers.base import Int64, RequestHeader, header_of
 
-__all__ = [
-    "CleanRequest",
-    "ResetMasterFlushOffsetRequest",
-    "ResumeCheckHalfMessageRequest",
-    "ViewBrokerStatsDataRequest",
-]
-
 
 @header_of()
 class CleanRequest(RequestHeader):

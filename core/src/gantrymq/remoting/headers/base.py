@@ -31,19 +31,6 @@ from gantrymq.errors import RequestRefused
 from gantrymq.remoting.codes import RequestCode, ResponseCode, request_name
 from gantrymq.remoting.command import LongFields
 
-__all__ = [
-    "Field",
-    "Header",
-    "Int32",
-    "Int64",
-    "RequestHeader",
-    "fields_of",
-    "header_of",
-    "named",
-    "read_fields",
-    "write_fields",
-]
-
 MAX_TEXT_CHARS: Final = 65_535  # of one field, except in send requests
 
 Int32 = int  # the name in the annotation selects the conversion

@@ -13,19 +13,6 @@ import attrs
 from gantrymq.remoting.codes import RequestCode
 from gantrymq.remoting.headers.base import Int32, Int64, RequestHeader, header_of, named
 
-__all__ = [
-    "ConsumeMessageDirectlyRequest",
-    "GetConsumerConnectionListRequest",
-    "GetConsumerListByGroupRequest",
-    "GetConsumerRunningInfoRequest",
-    "GetConsumerStatusRequest",
-    "GetProducerConnectionListRequest",
-    "HeartBeatRequest",
-    "NotifyConsumerIdsChangedRequest",
-    "ResetOffsetRequest",
-    "UnregisterClientRequest",
-]
-
 
 @header_of(RequestCode.HEART_BEAT)
 class HeartBeatRequest(RequestHeader):

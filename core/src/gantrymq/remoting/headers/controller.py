@@ -10,8 +10,6 @@ from __future__ import annotations
 from gantrymq.remoting.codes import RequestCode
 from gantrymq.remoting.headers.base import Header, Int32, Int64, header_of
 
-__all__ = ["CleanBrokerDataRequest", "ElectMasterRequest", "GetMetaDataResponse", "MasterHeader"]
-
 
 @header_of(RequestCode.CONTROLLER_GET_METADATA_INFO)
 class GetMetaDataResponse(Header):

@@ -11,20 +11,6 @@ from __future__ import annotations
 from gantrymq.remoting.codes import RequestCode
 from gantrymq.remoting.headers.base import Int32, Int64, RequestHeader, header_of
 
-__all__ = [
-    "CloneGroupOffsetRequest",
-    "DeleteSubscriptionGroupRequest",
-    "GetAllSubscriptionGroupConfigRequest",
-    "GetBrokerConsumeStatsRequest",
-    "GetConsumeStatsRequest",
-    "GetSubscriptionGroupConfigRequest",
-    "QueryConsumeQueueRequest",
-    "QueryConsumeTimeSpanRequest",
-    "QueryCorrectionOffsetRequest",
-    "QuerySubscriptionByConsumerRequest",
-    "UpdateGroupForbiddenRequest",
-]
-
 
 @header_of(RequestCode.GET_ALL_SUBSCRIPTIONGROUP_CONFIG)
 class GetAllSubscriptionGroupConfigRequest(RequestHeader):

@@ -10,22 +10,6 @@ import attrs
 from gantrymq.remoting.codes import RequestCode
 from gantrymq.remoting.headers.base import Header, Int32, Int64, RequestHeader, header_of, named
 
-__all__ = [
-    "AddWritePermOfBrokerResponse",
-    "DeleteTopicInNamesrvRequest",
-    "GetKvConfigResponse",
-    "GetKvlistByNamespaceRequest",
-    "GetRouteinfoByTopicRequest",
-    "GetTopicsByClusterRequest",
-    "KvConfigRequest",
-    "PutKvConfigRequest",
-    "RegisterBrokerRequest",
-    "RegisterTopicInNamesrvRequest",
-    "UnregisterBrokerRequest",
-    "WipeWritePermOfBrokerResponse",
-    "WritePermOfBrokerRequest",
-]
-
 
 @header_of(RequestCode.REGISTER_BROKER)
 class RegisterBrokerRequest(RequestHeader):

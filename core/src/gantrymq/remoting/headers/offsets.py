@@ -9,17 +9,6 @@ from __future__ import annotations
 from gantrymq.remoting.codes import RequestCode
 from gantrymq.remoting.headers.base import Header, Int32, Int64, RequestHeader, header_of
 
-__all__ = [
-    "GetEarliestMsgStoretimeRequest",
-    "GetEarliestMsgStoretimeResponse",
-    "GetMaxOffsetRequest",
-    "GetMinOffsetRequest",
-    "OffsetResponse",
-    "QueryConsumerOffsetRequest",
-    "SearchOffsetByTimestampRequest",
-    "UpdateConsumerOffsetRequest",
-]
-
 
 @header_of(RequestCode.QUERY_CONSUMER_OFFSET)
 class QueryConsumerOffsetRequest(RequestHeader):

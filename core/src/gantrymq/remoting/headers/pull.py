@@ -11,14 +11,6 @@ import attrs
 from gantrymq.remoting.codes import RequestCode
 from gantrymq.remoting.headers.base import Header, Int32, Int64, RequestHeader, header_of, named
 
-__all__ = [
-    "PullMessageRequest",
-    "PullMessageResponse",
-    "QueryMessageRequest",
-    "QueryMessageResponse",
-    "ViewMessageByIdRequest",
-]
-
 
 @header_of(RequestCode.PULL_MESSAGE, RequestCode.LITE_PULL_MESSAGE)
 class PullMessageRequest(Header):

@@ -28,15 +28,6 @@ from gantrymq.remoting.headers.base import (
     write_fields,
 )
 
-__all__ = [
-    "ConsumerSendMsgBackRequest",
-    "EndTransactionRequest",
-    "SendMessageRequest",
-    "SendMessageResponse",
-    "read_send_header",
-    "send_fields",
-]
-
 _SPELLED_IN_LETTERS: Final = (
     RequestCode.SEND_MESSAGE_V2,
     RequestCode.SEND_BATCH_MESSAGE,

@@ -9,16 +9,6 @@ from __future__ import annotations
 from gantrymq.remoting.codes import RequestCode
 from gantrymq.remoting.headers.base import Int32, RequestHeader, header_of
 
-__all__ = [
-    "CreateTopicRequest",
-    "DeleteTopicInBrokerRequest",
-    "GetAllTopicConfigRequest",
-    "GetTopicConfigRequest",
-    "GetTopicStatsInfoRequest",
-    "QueryTopicConsumeByWhoRequest",
-    "QueryTopicsByConsumerRequest",
-]
-
 
 @header_of(RequestCode.UPDATE_AND_CREATE_TOPIC, RequestCode.UPDATE_AND_CREATE_STATIC_TOPIC)
 class CreateTopicRequest(RequestHeader):
