@@ -28,8 +28,8 @@ from gantrymq_allocate.queue_list import parse_previous, parse_queues
 from gantrymq_allocate.settings import StrategySettings
 from gantrymq_allocate.sticky import Sticky
 
-MAX_VIRTUAL_NODES = 10_000
-DEFAULT_SEPARATOR = "-"
+_MAX_VIRTUAL_NODES = 10_000
+_DEFAULT_SEPARATOR = "-"
 
 
 def averagely_by_circle(settings: dict[str, str]) -> AveragelyByCircle:
@@ -41,7 +41,7 @@ def averagely_by_circle(settings: dict[str, str]) -> AveragelyByCircle:
 def consistent_hash(settings: dict[str, str]) -> ConsistentHash:
     """Create CONSISTENT_HASH with ``virtual_nodes`` (0 to 10000, default 10). Raises ConfigError if it is invalid."""
     given = StrategySettings("CONSISTENT_HASH", settings)
-    nodes = given.number("virtual_nodes", DEFAULT_VIRTUAL_NODES, 0, MAX_VIRTUAL_NODES)
+    nodes = given.number("virtual_nodes", DEFAULT_VIRTUAL_NODES, 0, _MAX_VIRTUAL_NODES)
     given.finish()
     return ConsistentHash(nodes)
 
@@ -96,6 +96,6 @@ def nearby(settings: dict[str, str], inner: str | None = None) -> MachineRoomNea
             these, or the inner strategy refuses the remaining settings.
     """
     given = StrategySettings("MACHINE_ROOM_NEARBY" + (f"-{inner}" if inner else ""), settings)
-    separator = given.text("separator", DEFAULT_SEPARATOR)
+    separator = given.text("separator", _DEFAULT_SEPARATOR)
     chosen = inner or given.choice("inner", "AVG", SHARING)
     return MachineRoomNearby(SHARING[chosen](given.rest()), separator)

@@ -12,7 +12,7 @@ from collections.abc import Collection, Sequence
 
 from gantrymq.plugin.model import MessageQueue
 
-ROOM_MARK = "@"
+_ROOM_MARK = "@"
 
 
 class MachineRoom:
@@ -42,7 +42,7 @@ def room_of(broker_name: str) -> str | None:
 
     Marks at the end are ignored, because Java's ``String.split`` drops trailing empty parts.
     """
-    parts = broker_name.rstrip(ROOM_MARK).split(ROOM_MARK)
+    parts = broker_name.rstrip(_ROOM_MARK).split(_ROOM_MARK)
     return parts[0] if len(parts) == 2 else None
 
 

@@ -13,7 +13,7 @@ import re
 
 from gantrymq.plugin.model import MessageQueue
 
-MAX_QUEUE_ID = 65_535
+_MAX_QUEUE_ID = 65_535
 _ENTRY = re.compile(r"([^/,]+)/(.+)/(\d{1,5})(?:-(\d{1,5}))?", re.ASCII)
 _FORM = "TOPIC/BROKER/ID or TOPIC/BROKER/FIRST-LAST, separated by commas"
 
@@ -29,7 +29,7 @@ def parse_queues(text: str) -> list[MessageQueue]:
         found = _ENTRY.fullmatch(entry)
         first = int(found[3]) if found else 0
         last = int(found[4] or found[3]) if found else 0
-        if found is None or not first <= last <= MAX_QUEUE_ID:
+        if found is None or not first <= last <= _MAX_QUEUE_ID:
             raise ValueError(f"{_FORM}; the entry {entry!r} is not")
         queues += [MessageQueue(found[1], found[2], queue_id) for queue_id in range(first, last + 1)]
     return queues

@@ -3,25 +3,12 @@
 from typing import Annotated
 
 from faststream._internal.context import Context
-from faststream.annotations import ContextRepo, Logger
-from faststream.params import NoCast
 
 from gantrymq.client import Client as _Client
 from gantrymq.client import Consumer as _Consumer
 from gantrymq_faststream.broker import GantryBroker as _GantryBroker
 from gantrymq_faststream.message import GantryBatchMessage as _GantryBatchMessage
 from gantrymq_faststream.message import GantryMessage as _GantryMessage
-
-__all__ = [
-    "Client",
-    "Consumer",
-    "ContextRepo",
-    "GantryBatchMessage",
-    "GantryBroker",
-    "GantryMessage",
-    "Logger",
-    "NoCast",
-]
 
 GantryMessage = Annotated[_GantryMessage, Context("message")]
 GantryBatchMessage = Annotated[_GantryBatchMessage, Context("message")]

@@ -47,11 +47,10 @@ if TYPE_CHECKING:
     from faststream.security import BaseSecurity
     from faststream.specification.schema.extra import Tag, TagDict
 
-__all__ = ["GantryBroker", "RocketBroker"]
 
-DEFAULT_NAMESRV = "127.0.0.1:9876"
-GRACEFUL_S = 15.0
-PING_S = 10.0
+_DEFAULT_NAMESRV = "127.0.0.1:9876"
+_GRACEFUL_S = 15.0
+_PING_S = 10.0
 
 
 class GantryBroker(
@@ -67,7 +66,7 @@ class GantryBroker(
         producer_options: Mapping[str, Any] | None = None,
         client_options: Mapping[str, Any] | None = None,
         security: BaseSecurity | None = None,
-        graceful_timeout: float | None = GRACEFUL_S,
+        graceful_timeout: float | None = _GRACEFUL_S,
         ack_policy: AckPolicy = EMPTY,
         parser: CustomCallable | None = None,
         decoder: CustomCallable | None = None,
@@ -118,7 +117,7 @@ class GantryBroker(
         self._producer_options = dict(producer_options or {})
         self._client_options = {**connect_options(security), **(client_options or {})}
         if specification_url is None:
-            addresses = namesrv or os.environ.get("NAMESRV_ADDR") or DEFAULT_NAMESRV
+            addresses = namesrv or os.environ.get("NAMESRV_ADDR") or _DEFAULT_NAMESRV
             specification_url = [f"rocketmq://{address.strip()}" for address in addresses.split(";") if address.strip()]
         super().__init__(
             routers=routers,
@@ -283,12 +282,12 @@ class GantryBroker(
         cmd = self._command((message,), topic, headers, correlation_id, "", timeout_s, options, PublishType.REQUEST)
         return cast("GantryMessage", await self._basic_request(cmd, producer=self._producer))
 
-    async def ping(self, timeout: float | None = PING_S) -> bool:
+    async def ping(self, timeout: float | None = _PING_S) -> bool:
         """Return whether a name server answers within *timeout* seconds; False if the broker is not connected."""
         if self._connection is None:
             return False
         try:
-            await self._connection.wait_ready(timeout_s=PING_S if timeout is None else timeout)
+            await self._connection.wait_ready(timeout_s=_PING_S if timeout is None else timeout)
         except CallTimeout:
             return False
         return True

@@ -13,9 +13,8 @@ if TYPE_CHECKING:
     from faststream._internal.basic_types import LoggerProto
     from faststream._internal.context import ContextRepo
 
-__all__ = ["make_gantry_logger_state"]
 
-ID_CHARS = 32
+_ID_CHARS = 32
 
 
 class GantryParamsStorage(DefaultLoggerStorage):
@@ -39,11 +38,11 @@ class GantryParamsStorage(DefaultLoggerStorage):
             logger = get_broker_logger(
                 name="gantrymq",
                 default_context={"topic": "", "group": ""},
-                message_id_ln=ID_CHARS,
+                message_id_ln=_ID_CHARS,
                 fmt=(
                     "%(asctime)s %(levelname)-8s - "
                     f"%(topic)-{self._topic_chars}s | %(group)-{self._group_chars}s | "
-                    f"%(message_id)-{ID_CHARS}s - %(message)s"
+                    f"%(message_id)-{_ID_CHARS}s - %(message)s"
                 ),
                 context=context,
                 log_level=self.logger_log_level,

@@ -15,9 +15,7 @@ from faststream.message import StreamMessage
 
 from gantrymq.client import ConsumerSettings, ReceivedMessage
 
-__all__ = ["NO_CONSUMER", "GantryBatchMessage", "GantryMessage", "MessageConsumer"]
-
-DEAD = -1  # the delay level for dead letters
+_DEAD = -1  # the delay level for dead letters
 
 
 class MessageConsumer(Protocol):
@@ -84,7 +82,7 @@ class _AcknowledgedMessage(StreamMessage[Any]):
             for each in self._received:
                 if self.consumer.settings.orderly:  # only the last try becomes a dead letter
                     each.reconsume_times = self.consumer.settings.tries
-                await self.consumer.nack(each, DEAD)
+                await self.consumer.nack(each, _DEAD)
         await super().reject()
 
 

@@ -30,9 +30,8 @@ if TYPE_CHECKING:
     from faststream._internal.parser import CodecProto
     from faststream._internal.types import BrokerMiddleware, CustomCallable
 
-__all__ = ["GantryRegistrator"]
 
-ORDERLY_TRIES = 16
+_ORDERLY_TRIES = 16
 
 
 class GantryRegistrator(Registrator[Any, GantryBrokerConfig]):
@@ -88,7 +87,7 @@ class GantryRegistrator(Registrator[Any, GantryBrokerConfig]):
         if not 1 <= max_records <= 1024:
             raise SetupError(f"max_records of {group} is {max_records}; expected 1 to 1024")
         if settings.get("orderly"):
-            settings.setdefault("max_tries", ORDERLY_TRIES)
+            settings.setdefault("max_tries", _ORDERLY_TRIES)
         outer = cast("GantryBrokerConfig", self.config)
         config = SubscriberConfig(
             topics=topics,

@@ -11,8 +11,6 @@ from faststream.response.response import BatchPublishCommand, PublishCommand, Re
 from gantrymq.client import ReceivedMessage
 from gantrymq_faststream.options import MessageOptions
 
-__all__ = ["GantryPublishCommand", "GantryResponse"]
-
 TIMEOUT_S = 3.0
 
 

@@ -48,14 +48,12 @@ from gantrymq_faststream.publisher import PublisherOfTopic
 from gantrymq_faststream.response import GantryPublishCommand
 from gantrymq_faststream.subscriber import BatchSubscriber, GantrySubscriber
 
-__all__ = ["TestGantryBroker"]
-
-IN_MEMORY: Final = "in-memory"
-MAX_LEVEL: Final = 2**31 - 1  # the highest delay level that a broker parses
+_IN_MEMORY: Final = "in-memory"
+_MAX_LEVEL: Final = 2**31 - 1  # the highest delay level that a broker parses
 _ADDED_BYTES: Final = len(
     "UNIQ_KEY\x01%s\x02MSG_REGION\x01DefaultRegion\x02TRACE_ON\x01true\x02CLUSTER\x01DefaultCluster\x02" % ("0" * 32)
 )  # size of the properties that the client and a broker with default settings add
-MAX_DELAY_MS: Final = 3 * 24 * 3600 * 1000  # default of brokers (timerMaxDelaySec)
+_MAX_DELAY_MS: Final = 3 * 24 * 3600 * 1000  # default of brokers (timerMaxDelaySec)
 
 
 class TestGantryBroker(TestBroker[GantryBroker, EnterType], broker=GantryBroker):
@@ -201,7 +199,7 @@ class _InMemoryProducer(GantryProducer):
             body_crc=0,
             prepared_offset=0,
             offset_id=unique_id,
-            broker_name=IN_MEMORY,
+            broker_name=_IN_MEMORY,
         )
 
 
@@ -220,18 +218,18 @@ def _check_properties(message: Message) -> None:
 
 
 def _refused(reason: str) -> BrokerRefused:
-    return BrokerRefused(MessageIllegal.response_code, reason, IN_MEMORY)
+    return BrokerRefused(MessageIllegal.response_code, reason, _IN_MEMORY)
 
 
 def _check_delay(message: Message) -> None:
     """Reject a delay that a broker with default settings rejects. Raises BrokerRefused."""
-    if abs(message.delay_level) > MAX_LEVEL:
+    if abs(message.delay_level) > _MAX_LEVEL:
         raise _refused(f"DELAY={message.delay_level!s:.40} is not a delay level; give a whole number, 0 for none")
     at_ms, delay_ms = message.deliver_at_ms, message.delay_ms
     if at_ms is not None:
         delay_ms = max(delay_ms or 0, at_ms - RealClock().now_ms())
-    if delay_ms is not None and delay_ms > MAX_DELAY_MS and not message.delay_level:
-        raise _refused(f"a delay of {delay_ms} ms is longer than the longest one here, {MAX_DELAY_MS} ms")
+    if delay_ms is not None and delay_ms > _MAX_DELAY_MS and not message.delay_level:
+        raise _refused(f"a delay of {delay_ms} ms is longer than the longest one here, {_MAX_DELAY_MS} ms")
 
 
 def _matches(subscriber: GantrySubscriber, message: ReceivedMessage) -> bool:
@@ -275,6 +273,6 @@ def _stored(message: ReceivedMessage) -> SendResult:
         SendStatus.SEND_OK,
         (message.message_id,),
         (message.offset_id,),
-        MessageQueue(message.topic, IN_MEMORY, message.queue_id),
+        MessageQueue(message.topic, _IN_MEMORY, message.queue_id),
         message.queue_offset,
     )

@@ -80,7 +80,7 @@ class TagFilter:
         return EveryMessage() if tags is None else AnyOf(tags)
 
 
-SEPARATOR = "||"
+_SEPARATOR = "||"
 
 _JAVA_BLANKS = "".join(map(chr, range(0x21)))
 
@@ -96,7 +96,7 @@ def parse_tags(expression: str | None) -> tuple[str, ...] | None:
     """
     if not expression or expression == ALL:
         return None
-    pieces = expression.split(SEPARATOR)
+    pieces = expression.split(_SEPARATOR)
     if not any(pieces):
         raise SubscriptionParseFailed(
             f"tag expression {expression!r} has separators but no tag between them; write * for every message or "

@@ -36,7 +36,7 @@ from gantrymq_nameserver.tables import BrokerAddress, RouteTables
 from gantrymq_nameserver.topics import member_group
 from gantrymq_nameserver.unregistration import Unregistration
 
-MOST_BYTES_ON_LOOP: Final = 65_536  # largest body parsed on the event loop: some 400 topics, 2 ms
+_MOST_BYTES_ON_LOOP: Final = 65_536  # largest body parsed on the event loop: some 400 topics, 2 ms
 
 RegistrationTurn = tuple[BrokerAddress, "asyncio.Future[None] | None", "asyncio.Future[None]"]
 """The broker, the future to wait for before, and the future that is done after."""
@@ -60,7 +60,7 @@ class BrokerRequests:
     def _register(self, request: Command, connection: object) -> Answer:
         header = RegisterBrokerRequest.from_ext(request.ext)
         key = BrokerAddress(header.cluster_name, header.broker_addr)
-        if len(request.payload) > MOST_BYTES_ON_LOOP or key in self._reading:
+        if len(request.payload) > _MOST_BYTES_ON_LOOP or key in self._reading:
             before, done = self._reading.get(key), asyncio.get_running_loop().create_future()
             self._reading[key] = done  # set before other requests of the same read are handled
             return self._register_later(request, header, connection, (key, before, done))

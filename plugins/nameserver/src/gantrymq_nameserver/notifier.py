@@ -21,14 +21,14 @@ from gantrymq_nameserver.notices import MinBrokerIdChange
 
 log = logging.getLogger(__name__)
 
-CONNECT_TIMEOUT_S: Final = 0.3
+_CONNECT_TIMEOUT_S: Final = 0.3
 
 
 class Notifier:
     """Sends notices in the background."""
 
     def __init__(self, world: World, tls: TlsClient | None = None) -> None:
-        self._client = RemotingClient(world, limits=Limits(connect_timeout_s=CONNECT_TIMEOUT_S), tls=tls)
+        self._client = RemotingClient(world, limits=Limits(connect_timeout_s=_CONNECT_TIMEOUT_S), tls=tls)
         self._sending: set[asyncio.Task[None]] = set()
 
     def notify(self, change: MinBrokerIdChange) -> None:

@@ -33,7 +33,7 @@ from gantrymq_nameserver.kv import KvConfig
 log = logging.getLogger(__name__)
 
 ALWAYS_BLACK_LISTED: Final = frozenset({"configBlackList", "configStorePath", "kvConfigPath", "rocketmqHome"})
-TLS_PREFIX: Final = "tls."  # black-listed as well, including undeclared keys
+_TLS_PREFIX: Final = "tls."  # black-listed as well, including undeclared keys
 
 
 class OperatorRequests:
@@ -82,7 +82,7 @@ class OperatorRequests:
         where, settings, given = request_name(request.code), self._settings, properties_of(request)
         black = ALWAYS_BLACK_LISTED.union(settings.text("configBlackList").split(";"))
         black |= {key for key, setting in settings.schema.items() if setting.local}
-        if refused := sorted(key for key in given if key in black or key.startswith(TLS_PREFIX)):
+        if refused := sorted(key for key in given if key in black or key.startswith(_TLS_PREFIX)):
             raise NoPermission(f"Can not update config in black list: {', '.join(refused)}")
         used = runtime_changes(settings, given, where, "name server", "namesrv.conf")
         if unused := ", ".join(sorted(given.keys() - used.keys())):

@@ -12,7 +12,7 @@ import attrs
 
 from gantrymq_nameserver.tables import MASTER_ID, BrokerAddress, BrokerData, Mapping, QueueData, RouteTables
 
-MEMBER_TOPIC_PREFIX: Final = (
+_MEMBER_TOPIC_PREFIX: Final = (
     "rmq_sys_SYNC_BROKER_MEMBER_"  # brokers query their own group with it: never an acting master
 )
 
@@ -55,7 +55,7 @@ def find_route(tables: RouteTables, topic: str, *, acting_master: bool = False) 
         return None
     queues = [attrs.evolve(by_broker[name]) for name in names]
     route = Route(queues, brokers, _filter_servers(tables, brokers), tables.mappings.get(topic))
-    if acting_master and not topic.startswith(MEMBER_TOPIC_PREFIX):
+    if acting_master and not topic.startswith(_MEMBER_TOPIC_PREFIX):
         _seat_acting_masters(route)
     return route
 

@@ -19,7 +19,7 @@ from gantrymq.plugin.interfaces import BrokerConsumers, MessageFilter, PopReques
 from gantrymq.plugin.model import ALL, PERM_READ, TAG, Subscription, TopicConfig
 from gantrymq_pop.long_polling import LongPolling
 
-MOST_INVISIBLE_MS: Final = 3 * 24 * 3600 * 1000  # as far as RocketMQ's timer reaches
+_MOST_INVISIBLE_MS: Final = 3 * 24 * 3600 * 1000  # as far as RocketMQ's timer reaches
 
 
 class PopChecks:
@@ -86,8 +86,8 @@ class PopChecks:
 
 def check_invisible(invisible_ms: int) -> None:
     """Raise InvalidParameter if *invisible_ms* is out of bounds."""
-    if not 0 <= invisible_ms <= MOST_INVISIBLE_MS:
+    if not 0 <= invisible_ms <= _MOST_INVISIBLE_MS:
         raise InvalidParameter(
-            f"invisibleTime {invisible_ms} ms is not between 0 and {MOST_INVISIBLE_MS} (three days), as far as a "
+            f"invisibleTime {invisible_ms} ms is not between 0 and {_MOST_INVISIBLE_MS} (three days), as far as a "
             "message may be hidden; ask for less"
         )

@@ -14,10 +14,11 @@ from gantrymq.errors import ConnectionLost, GantryError, InvalidParameter, Reque
 from gantrymq.plugin.interfaces import Broker, ClientChannel, MessageFilter, PopAnswer, PopRequest
 from gantrymq.plugin.model import TopicConfig
 from gantrymq.plugin.world import outcome_into
+from gantrymq_pop.checkpoints import MOST
 from gantrymq_pop.checks import PopChecks, check_invisible
 from gantrymq_pop.headers import NotificationRequest
 from gantrymq_pop.long_polling import LongPolling, PollingKey
-from gantrymq_pop.pop_reader import MOST, PopOutcome, PopReader
+from gantrymq_pop.pop_reader import PopOutcome, PopReader
 
 log = logging.getLogger(__name__)
 

@@ -29,7 +29,7 @@ from gantrymq.plugin.interfaces import (
     PutStatus,
 )
 from gantrymq.plugin.model import Queue, TopicConfig
-from gantrymq_pop.checkpoints import MOST, Acknowledgement, Checkpoint, CheckpointKey
+from gantrymq_pop.checkpoints import Acknowledgement, Checkpoint, CheckpointKey
 from gantrymq_pop.order_info import OrderTable
 from gantrymq_pop.pop_queue import PopQueue, PopRange
 from gantrymq_pop.pop_response import counts_info, rename_records, split_records
@@ -37,11 +37,9 @@ from gantrymq_pop.receipt_handle import ORDERED
 from gantrymq_pop.revive_log import ReviveLog
 from gantrymq_pop.topics import kind_of, retry_topic
 
-__all__ = ["MOST", "PopOutcome", "PopReader"]
-
 log = logging.getLogger(__name__)
 
-INIT_MIN: Final = 0  # initMode
+_INIT_MIN: Final = 0  # initMode
 
 _MISPLACED: Final = frozenset(
     {GetStatus.OFFSET_TOO_SMALL, GetStatus.OFFSET_OVERFLOW_BADLY, GetStatus.OFFSET_FOUND_NULL}
@@ -240,7 +238,7 @@ class PopReader:
     def _first(self, queue: Queue, init_mode: int) -> int:
         """Return the start offset of a new group."""
         bounds = self._broker.store.bounds(queue)
-        if init_mode == INIT_MIN or kind_of(queue.topic) != "0":
+        if init_mode == _INIT_MIN or kind_of(queue.topic) != "0":
             return bounds.min_offset
         if self._settings.flag("initPopOffsetByCheckMsgInMem") and bounds.min_offset <= 0:
             head = self._broker.store.get(queue, 0, GetLimit(1), None)

@@ -14,10 +14,11 @@ from gantrymq.errors import GantryError, InvalidParameter
 from gantrymq.plugin.interfaces import BrokerCluster, PopAnswer, PopRequest
 from gantrymq.plugin.model import Action
 from gantrymq.plugin.remoting import Command, Connection, RequestCode, encode_head, in_operation, response_to, serves
+from gantrymq_pop.checkpoints import MOST
 from gantrymq_pop.headers import NotificationRequest, PeekRequest, PollingInfoRequest, PopRequestHeader
 from gantrymq_pop.long_polling import LongPolling, PollingKey
 from gantrymq_pop.operations import Pops
-from gantrymq_pop.pop_reader import MOST, PopReader
+from gantrymq_pop.pop_reader import PopReader
 from gantrymq_pop.pop_response import offsets_info, start_info
 
 _PULL_NOT_FOUND: Final = 19

@@ -29,15 +29,13 @@ from gantrymq.plugin.remoting import Command, Connection, RequestCode, ResponseC
 from gantrymq.plugin.settings import Setting
 from gantrymq_request_reply.reply_message import REPLY_TO_CLIENT, pushed_reply, stored_reply
 
-__all__ = ["ANSWER_S", "MOST_WAITING", "SETTINGS", "ReplyService"]
-
 log = logging.getLogger(__name__)
 
 ANSWER_S = 10.0  # timeout of a push
 MOST_WAITING = 10_000  # maximum of concurrent pushes; the length of Java's reply queue
 
-STORE = "storeReplyMessageEnable"
-SETTINGS = (Setting.flag(STORE, True, "Store each reply in <cluster>_REPLY_TOPIC as well.", runtime=True),)
+_STORE = "storeReplyMessageEnable"
+SETTINGS = (Setting.flag(_STORE, True, "Store each reply in <cluster>_REPLY_TOPIC as well.", runtime=True),)
 
 
 class ReplyService:
@@ -99,7 +97,7 @@ class ReplyService:
             log.warning("%s", error)
         else:
             ext |= {"msgId": "0", "queueId": str(queue_id), "queueOffset": "0"}
-        if settings.flag(STORE):
+        if settings.flag(_STORE):
             try:
                 kept = await broker.messages.put(
                     stored_reply(header, queue_id, own, body, connection.peer_packed_host, broker.store_host)

@@ -22,10 +22,8 @@ from gantrymq.plugin.interfaces import StoreMessage
 from gantrymq.plugin.model import PushedReply
 from gantrymq.plugin.properties import ordered_text
 
-__all__ = ["REPLY_TO_CLIENT", "pushed_reply", "stored_reply"]
-
 REPLY_TO_CLIENT = "REPLY_TO_CLIENT"
-PUSH_REPLY_TIME = "PUSH_REPLY_TIME"
+_PUSH_REPLY_TIME = "PUSH_REPLY_TIME"
 
 _KEPT_BITS = sys_flag.COMPRESSED | sys_flag.COMPRESSION_MASK
 
@@ -54,7 +52,7 @@ def pushed_reply(
         header.sys_flag,
         header.flag,
         header.born_timestamp,
-        ordered_text({**own, PUSH_REPLY_TIME: str(now_ms)}).decode("utf-8", "surrogatepass"),
+        ordered_text({**own, _PUSH_REPLY_TIME: str(now_ms)}).decode("utf-8", "surrogatepass"),
         header.reconsume_times,
         bool(header.unit_mode),
         body,

@@ -17,7 +17,7 @@ from gantrymq.plugin.properties import ordered_text
 
 TRANSACTION_ID: Final = "__transactionId__"
 
-KEPT: Final = 1024  # distinct texts
+_KEPT: Final = 1024  # distinct texts
 _MARK: Final = b"UNIQ_KEY\x01"
 _GAP: Final = "\x03gap\x03"
 
@@ -54,7 +54,7 @@ class HalfTextWriter:
         parts = ordered_text(own).split(gap)
         if len(parts) != 3:
             return None
-        if len(self._plans) >= KEPT:
+        if len(self._plans) >= _KEPT:
             self._plans.clear()
         plan = self._plans[key] = (parts[0], parts[1], parts[2])
         return plan

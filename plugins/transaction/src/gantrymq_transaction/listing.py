@@ -20,7 +20,7 @@ from gantrymq_transaction.reading import HALF_QUEUE, SLICE, read_these
 from gantrymq_transaction.rules import SYSTEM_ERROR, checks_of
 from gantrymq_transaction.service import RocketTransactions
 
-PAGE: Final = 1000  # maximum transactions per page
+_PAGE: Final = 1000  # maximum transactions per page
 _LOOKED_AT: Final = 10_000  # messages read per page
 _GIVEN_UP_QUEUE: Final = Queue(CHECK_MAX_TIME_TOPIC, 0)
 
@@ -39,10 +39,10 @@ class TransactionQuery(NamedTuple):
         """Parse the body of a request. Raises RequestRefused."""
         start, count = body.get("start", 0), body.get("count", 100)
         group, topic, given_up = body.get("group") or "", body.get("topic") or "", body.get("given_up", False)
-        if not isinstance(start, int) or not isinstance(count, int) or start < 0 or not 1 <= count <= PAGE:
+        if not isinstance(start, int) or not isinstance(count, int) or start < 0 or not 1 <= count <= _PAGE:
             raise RequestRefused(
                 SYSTEM_ERROR,
-                f"start={start!r} count={count!r}: a page starts at 0 or later and has 1 to {PAGE} entries",
+                f"start={start!r} count={count!r}: a page starts at 0 or later and has 1 to {_PAGE} entries",
             )
         if not isinstance(group, str) or not isinstance(topic, str) or not isinstance(given_up, bool):
             raise RequestRefused(SYSTEM_ERROR, "group and topic have to be texts, given_up true or false")

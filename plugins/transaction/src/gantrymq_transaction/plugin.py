@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from gantrymq.plugin.remoting import HandlerRegistry
     from gantrymq_transaction.requests import TransactionRequests
 
-NAME = "rocketmq"
+_NAME = "rocketmq"
 
 _of_this_load: list[TransactionRequests] = []  # the transaction hook runs before the handler hook
 
@@ -31,7 +31,7 @@ def gantry_register_transactions(registry: TransactionRegistry) -> None:
     from gantrymq_transaction.requests import TransactionRequests
 
     _of_this_load[:] = [TransactionRequests()]
-    registry.add(NAME, _of_this_load[0].make_service)
+    registry.add(_NAME, _of_this_load[0].make_service)
 
 
 @hookimpl

@@ -30,8 +30,8 @@ from gantrymq_transaction.reading import view
 from gantrymq_transaction.rules import SYSTEM_ERROR
 from gantrymq_transaction.service import RocketTransactions
 
-LIST_TRANSACTIONS: Final = 65011
-SHOW_TRANSACTION: Final = 65012
+_LIST_TRANSACTIONS: Final = 65011
+_SHOW_TRANSACTION: Final = 65012
 
 
 class TransactionRequests:
@@ -80,14 +80,14 @@ class TransactionRequests:
             raise RequestRefused(result.status.value, result.problem)
         return response_to(request)
 
-    @serves(LIST_TRANSACTIONS, action=Action.GET)
+    @serves(_LIST_TRANSACTIONS, action=Action.GET)
     async def list(self, request: Command, _connection: Connection) -> Command:
         """Answer request 65011: a page of transactions."""
         service = self._running()
         wanted = TransactionQuery.of(object_body_of(request) if request.body else {})
         return response_to(request, body=loose_json.dumps(await page(service, wanted)))
 
-    @serves(SHOW_TRANSACTION, action=Action.GET)
+    @serves(_SHOW_TRANSACTION, action=Action.GET)
     async def show(self, request: Command, _connection: Connection) -> Command:
         """Answer request 65012: all copies of a half message, and the committed message."""
         service = self._running()

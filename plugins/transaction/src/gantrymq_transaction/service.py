@@ -30,8 +30,6 @@ from gantrymq_transaction.rules import next_check_ms
 from gantrymq_transaction.settings import TIMEOUT
 from gantrymq_transaction.undecided_stats import UndecidedStats, register_transaction_metrics
 
-__all__ = ["RocketTransactions", "UndecidedStats"]
-
 log = logging.getLogger(__name__)
 
 

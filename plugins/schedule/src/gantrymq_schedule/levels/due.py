@@ -17,7 +17,7 @@ from gantrymq.plugin.model import Queue
 from gantrymq.plugin.world import TimeSlices
 from gantrymq_schedule.levels.positions import due_at
 
-MOST_MESSAGES: Final = 512  # per slice; a slice is stored with one append
+_MOST_MESSAGES: Final = 512  # per slice; a slice is stored with one append
 _MOST_BYTES: Final = 2 * 1024 * 1024
 _ONE_READ: Final = GetLimit(64, 512 * 1024)
 _READS_TOGETHER: Final = 8  # reads before yielding to the event loop
@@ -110,7 +110,7 @@ async def read_due(
     due: list[tuple[RecordView, int]] = []
     unreadable: list[str] = []
     slices, size = TimeSlices(broker.world.clock, _READS_TOGETHER), 0
-    while len(due) < MOST_MESSAGES and size < _MOST_BYTES:
+    while len(due) < _MOST_MESSAGES and size < _MOST_BYTES:
         read = await read_from(broker, queue, position, _ONE_READ, delays_ms)
         now_ms = broker.world.clock.now_ms()  # after the read, so no record has a later store time
         for record, time_ms in read.records:

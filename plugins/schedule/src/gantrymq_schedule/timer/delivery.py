@@ -33,7 +33,7 @@ from gantrymq_schedule.timer.messages import TIMER_QUEUE, delivery_key
 
 log = logging.getLogger(__name__)
 
-RETRY_S = 0.5
+_RETRY_S = 0.5
 _MOST_QUEUES: Final = 200  # each costs some 20 small reads
 
 
@@ -142,7 +142,7 @@ class TimerDelivery:
             raise StoreError(
                 "timed messages were not stored before their service stopped; they come when it starts again"
             )
-        await self._broker.world.clock.sleep(RETRY_S)
+        await self._broker.world.clock.sleep(_RETRY_S)
 
     async def _not_stored(self, messages: Sequence[StoreMessage], log_offset: int) -> list[StoreMessage]:
         """Return the *messages* missing in the commit log from *log_offset* on; retry until the log is readable."""

@@ -20,7 +20,7 @@ from gantrymq.errors import FormatError
 from gantrymq.plugin.loose_json import dumps, loads
 from gantrymq.plugin.world import FileReader, FileTree, make_durable_dirs
 
-FILE: Final = "timerHandover.json"
+_FILE: Final = "timerHandover.json"
 _MOST: Final = 100  # pairs; older ones are about messages that retention has removed
 
 
@@ -33,7 +33,7 @@ class TimerHandover:
     @classmethod
     def read(cls, files: FileReader, root: Path) -> Self:
         """Read the file, which may be missing. Raises FormatError."""
-        path = root / "config" / FILE
+        path = root / "config" / _FILE
         try:
             found = loads(files.read(path))
             return cls(tuple((int(time_ms), int(offset)) for time_ms, offset in found["delivered"]))
@@ -50,4 +50,4 @@ class TimerHandover:
         """Write the file with *more* pairs. Raises OSError."""
         make_durable_dirs(files, root / "config")
         pairs = (*self.delivered, *more)[-_MOST:]
-        files.replace(root / "config" / FILE, dumps({"delivered": [list(each) for each in pairs]}))
+        files.replace(root / "config" / _FILE, dumps({"delivered": [list(each) for each in pairs]}))

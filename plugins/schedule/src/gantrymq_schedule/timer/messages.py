@@ -24,28 +24,9 @@ from gantrymq.plugin.model import Queue
 from gantrymq.plugin.properties import ordered_text
 from gantrymq_schedule.record_copy import copy_to_queue
 
-__all__ = [
-    "BORN_TIMESTAMP",
-    "DELETE_KEY",
-    "NEVER_WAITED",
-    "RECALL_TAG",
-    "TIMER_QUEUE",
-    "TimedMessage",
-    "delete_key",
-    "delivery_key",
-    "due_key",
-    "due_message",
-    "next_roll_key",
-    "parse_slot",
-    "requested_ms",
-    "rolled_message",
-    "timed_message_of",
-    "timer_queue_message",
-]
-
 TIMER_QUEUE = Queue(names.TIMER_TOPIC, 0)
 DELETE_KEY = "TIMER_DEL_UNIQKEY"
-BORN_TIMESTAMP, TRACE_CONTEXT = "BORN_TIMESTAMP", "TRACE_CONTEXT"
+BORN_TIMESTAMP, _TRACE_CONTEXT = "BORN_TIMESTAMP", "TRACE_CONTEXT"
 RECALL_TAG = "_RECALL_TAG_"
 _RECALL_BUCKETS = 16
 _RECALL_NAMES = (
@@ -54,7 +35,7 @@ _RECALL_NAMES = (
     props.UNIQ_KEY,
     props.TIMER_DELIVER_MS,
     BORN_TIMESTAMP,
-    TRACE_CONTEXT,
+    _TRACE_CONTEXT,
     props.PRODUCER_GROUP,
 )  # in Java's insertion order
 _ENQUEUE_MS, _DEQUEUE_MS, _ROLL_TIMES = "TIMER_ENQUEUE_MS", "TIMER_DEQUEUE_MS", "TIMER_ROLL_TIMES"
@@ -112,7 +93,7 @@ def timer_queue_message(message: StoreMessage, own: dict[str, str], slot_ms: int
 
 
 def _recall_text(own: Mapping[str, str]) -> bytes:
-    own = {**own, TRACE_CONTEXT: own.get(TRACE_CONTEXT, "")}
+    own = {**own, _TRACE_CONTEXT: own.get(_TRACE_CONTEXT, "")}
     ordered = {name: own[name] for name in _RECALL_NAMES if name in own}
     return ordered_text({**ordered, **own}, _RECALL_BUCKETS)
 
