@@ -13,7 +13,7 @@ from gantrymq.commands.times import local_time
 from gantrymq.model.group import GroupConfig
 from gantrymq.model.queue import Queue
 from gantrymq.remoting.codes import RequestCode
-from gantrymq_admin.slaves import asked_slave
+from gantrymq_admin.brokers import asked_slave
 
 PARTS = ("storage_mmap", "replication", "nameserver", "diagnosis", "schedule", "transaction")
 needs_parts = pytest.mark.skipif(

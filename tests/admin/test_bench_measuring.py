@@ -4,8 +4,7 @@ import asyncio
 
 import pytest
 
-from gantrymq_admin.bench.measuring import Figures, Limit, load, percentile
-from gantrymq_admin.bench.pairs import ratios, summary, turns
+from gantrymq_admin.bench.measuring import Figures, Limit, load, percentile, ratios, summary, turns
 
 
 def measured(simulate, call_s, limit, **more):

@@ -11,7 +11,7 @@ from gantrymq.client.admin import OffsetTarget
 from gantrymq.model.group import GroupConfig
 from gantrymq.model.queue import MessageQueue, Queue
 from gantrymq_admin.consumption import Certainty, Fact, Kind, Reason, Stage
-from gantrymq_admin.consumption.sentences import sentence
+from gantrymq_admin.consumption.evidence import sentence
 from gantrymq_testing.simulation import simulate_cluster
 
 for each in ("storage_memory", "filter_tag", "schedule", "diagnosis"):

@@ -21,8 +21,7 @@ from gantrymq_admin.consumption import (
     Try,
     verdict,
 )
-from gantrymq_admin.consumption.evidence import evidence
-from gantrymq_admin.consumption.sentences import sentence
+from gantrymq_admin.consumption.evidence import evidence, sentence
 
 MESSAGE = MessageFacts(MessageQueue("T", "a", 1), 41, "U", "O", 1000, "TagB", pulls_recorded=True)
 PASSED, BEHIND = {"committed": 57, "pulled": 57}, {"committed": 41, "pulled": 41}

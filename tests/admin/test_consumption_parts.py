@@ -14,12 +14,17 @@ from gantrymq.model.ids import offset_id
 from gantrymq.model.queue import MessageQueue
 from gantrymq.remoting.command import Command
 from gantrymq_admin.consumption import Kind, MessageFacts, Pop
-from gantrymq_admin.consumption.copies import is_copy_of
-from gantrymq_admin.consumption.delayed import delayed_by_group, levels_in
-from gantrymq_admin.consumption.originals import origin_of, pick_original
+from gantrymq_admin.consumption.asking import records_at
+from gantrymq_admin.consumption.copies import (
+    delayed_by_group,
+    is_copy_of,
+    levels_in,
+    origin_of,
+    pick_original,
+    records_of,
+    tries_by_group,
+)
 from gantrymq_admin.consumption.pops import Pops
-from gantrymq_admin.consumption.records import records_at
-from gantrymq_admin.consumption.tries import records_of, tries_by_group
 
 HOST = bytes([127, 0, 0, 1, 0, 0, 0x2A, 0x9F])
 

@@ -19,7 +19,7 @@ from gantrymq_admin.consumption import (
     Try,
     verdict,
 )
-from gantrymq_admin.consumption.sentences import sentence
+from gantrymq_admin.consumption.evidence import sentence
 
 MESSAGE = MessageFacts(MessageQueue("T", "a", 1), 41, "U", "O", 1000, "TagB", pulls_recorded=True)
 CERTAIN, LIKELY, UNKNOWN = Certainty.CERTAIN, Certainty.LIKELY, Certainty.UNKNOWN

@@ -12,9 +12,8 @@ from gantrymq.model.group import GroupConfig
 from gantrymq.model.topic import TopicConfig
 from gantrymq_admin.definitions.cluster_tables import ClusterTables, export_document
 from gantrymq_admin.definitions.difference import ORDER_CONFIG, compare, sources_of
-from gantrymq_admin.definitions.document import DefinitionsInvalid
+from gantrymq_admin.definitions.document import DefinitionsInvalid, parse
 from gantrymq_admin.definitions.fields import GROUP, KINDS, TOPIC
-from gantrymq_admin.definitions.reading import parse
 
 PAGE = Path(__file__).parents[2] / "docs/operations/definitions.md"
 

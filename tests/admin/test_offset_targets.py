@@ -7,7 +7,7 @@ import pytest
 
 from gantrymq.client.admin.offsets import OffsetMove, refuse_outside
 from gantrymq.errors import InvalidParameter
-from gantrymq_admin.offset_targets import FIRST_TIME_MS, parse_target
+from gantrymq_admin.commands.group_reset import FIRST_TIME_MS, parse_target
 
 NOW_MS = 1_800_000_000_000
 

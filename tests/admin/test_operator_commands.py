@@ -13,7 +13,7 @@ from gantrymq.loose_json import dumps
 from gantrymq.model.queue import Queue
 from gantrymq.remoting.codes import RequestCode
 from gantrymq.remoting.headers.nameserver import RegisterBrokerRequest
-from gantrymq_admin.commands import group_admin
+from gantrymq_admin.commands import group as group_commands
 from gantrymq_admin.commands.status import _show
 from gantrymq_admin.progress import queues_of_group
 
@@ -107,7 +107,7 @@ def test_deleted_messages_that_a_broker_does_not_report_are_not_counted_as_0(ser
     async def of_rocketmq(*asked):
         return [attrs.evolve(each, deleted=None) for each in await queues_of_group(*asked)]
 
-    monkeypatch.setattr(group_admin, "queues_of_group", of_rocketmq)
+    monkeypatch.setattr(group_commands, "queues_of_group", of_rocketmq)
     for _ in range(2):
         server.send("T", b"body")
     assert command("group", "progress", "-g", "CG")["deleted"] is None

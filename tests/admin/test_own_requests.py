@@ -12,9 +12,8 @@ from gantrymq.loose_json import dumps
 from gantrymq.model.queue import Queue
 from gantrymq.remoting.codes import RequestCode
 from gantrymq_admin import summaries
-from gantrymq_admin.answers import read
-from gantrymq_admin.explained_settings import explained_settings
-from gantrymq_admin.explanations import GroupExplanation, explain_group
+from gantrymq_admin.asking import read
+from gantrymq_admin.explanations import GroupExplanation, explain_group, explained_settings
 from gantrymq_admin.figures import plugin_figures
 from gantrymq_admin.pending import pending_messages, pending_page
 from gantrymq_admin.summaries import connection_summaries, group_column, group_summaries, topic_column, topic_summaries

@@ -497,7 +497,7 @@ def test_bi373_a_controller_for_brokers_that_etcd_elects(row, run):
     pytest.importorskip("gantrymq_admin")
     from gantrymq.client import Client
     from gantrymq.errors import ClientError
-    from gantrymq_admin.commands.cluster_explain import names_of
+    from gantrymq_admin.commands.cluster_masters import names_of
     from gantrymq_admin.elected import ask_set
 
     async def main(brokers):

@@ -6,8 +6,7 @@ import json
 
 from gantrymq.client import Client, Message
 from gantrymq_admin.consumption import consumers_of
-from gantrymq_admin.consumption.as_json import as_json
-from gantrymq_admin.consumption.sentences import missing_sentence, sentence
+from gantrymq_admin.consumption.evidence import as_json, missing_sentence, sentence
 
 TOPIC, GROUP = "Orders", "billing"
 LEVELS = {"messageDelayLevel": "1s 5s 10s 30s 1m 2m 3m 4m 5m 6m 7m 8m 9m 10m 20m 30m 1h 2h"}

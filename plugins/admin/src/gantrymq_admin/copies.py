@@ -21,19 +21,17 @@ from gantrymq.client.admin import ConnectedSlave, ElectionState, HaStatus, LostS
 from gantrymq.errors import BrokerRefused, GantryError
 from gantrymq.plugin.commands import local_time
 
-__all__ = ["Answer", "Copy", "ask_copies", "copies_of", "healthy"]
-
-MASTER_ID: Final = 0
-ACTS: Final = "acts for its missing master: delivers what waits, through other broker names"
-LOST_MS: Final = 24 * 3600 * 1000  # how long a lost slave is shown
-NOT_TOLD: Final = "; the master's log has the reason"
+_MASTER_ID: Final = 0
+_ACTS: Final = "acts for its missing master: delivers what waits, through other broker names"
+_LOST_MS: Final = 24 * 3600 * 1000  # how long a lost slave is shown
+_NOT_TOLD: Final = "; the master's log has the reason"
 NO_MASTER: Final = "no master is registered with the name servers, so messages cannot be sent to this broker name"
 TWO_MASTERS: Final = (
     "two brokers are registered with id 0: clients use the one that registered last, and miss what the other one stores"
 )
-NOT_CONNECTED: Final = "the master has no connection of it"
-FORGET: Final = "'gantrymq cluster forget' removes it if it is gone for good"
-STILL_CONNECTED: Final = "the master still has a connection of it, so that sends may wait for it until that ends"
+_NOT_CONNECTED: Final = "the master has no connection of it"
+_FORGET: Final = "'gantrymq cluster forget' removes it if it is gone for good"
+_STILL_CONNECTED: Final = "the master still has a connection of it, so that sends may wait for it until that ends"
 
 
 @attrs.frozen(kw_only=True)
@@ -127,19 +125,19 @@ async def ask_copies(admin: Admin, addresses: Mapping[int, str], now_ms: int, ri
         rivals: other brokers that register as the master (`BrokerAddresses.rivals`).
     """
     answers = await asyncio.gather(*(_answer(admin, *each) for each in sorted(addresses.items())))
-    others = await asyncio.gather(*(_answer(admin, MASTER_ID, each) for each in rivals))
-    return copies_of(answers, now_ms) + [_rival(each, addresses.get(MASTER_ID, "")) for each in others]
+    others = await asyncio.gather(*(_answer(admin, _MASTER_ID, each) for each in rivals))
+    return copies_of(answers, now_ms) + [_rival(each, addresses.get(_MASTER_ID, "")) for each in others]
 
 
 def _rival(other: Answer, master: str) -> Copy:
     problem = "; ".join(filter(None, (f"{TWO_MASTERS} (also {master}); stop one of them", other.problem)))
-    return Copy(role="master", id=MASTER_ID, address=other.address, end=other.end, problem=problem)
+    return Copy(role="master", id=_MASTER_ID, address=other.address, end=other.end, problem=problem)
 
 
 async def _answer(admin: Admin, broker_id: int, address: str) -> Answer:
     try:
         ha = await _ha_status(admin, address)
-        end = ha.max_offset if ha is not None and broker_id == MASTER_ID else 0  # at the moment of the slaves' offsets
+        end = ha.max_offset if ha is not None and broker_id == _MASTER_ID else 0  # at the moment of the slaves' offsets
         return Answer(broker_id=broker_id, address=address, end=end or await _end(admin, address), ha=ha)
     except GantryError as problem:
         return Answer(broker_id=broker_id, address=address, problem=str(problem))
@@ -166,8 +164,8 @@ def copies_of(answers: Sequence[Answer], now_ms: int) -> list[Copy]:
 
     The master is the first; without one, its row has no address.
     """
-    master = next((each for each in answers if each.broker_id == MASTER_ID), None)
-    slaves = [each for each in answers if each.broker_id != MASTER_ID]
+    master = next((each for each in answers if each.broker_id == _MASTER_ID), None)
+    slaves = [each for each in answers if each.broker_id != _MASTER_ID]
     connections = master.slaves if master is not None else ()
     found = _matched(connections, slaves)
     known = {connection.address for connection in found.values()}
@@ -184,7 +182,7 @@ def _away(master: Answer | None, answers: Sequence[Answer], now_ms: int) -> list
     if master is None or master.election is None:
         return []
     known = {each.election.own_id if each.election is not None else each.broker_id for each in answers}
-    problem = f"not registered with the name servers; {NOT_CONNECTED} since"
+    problem = f"not registered with the name servers; {_NOT_CONNECTED} since"
     return [
         Copy(
             role="slave",
@@ -192,11 +190,11 @@ def _away(master: Answer | None, answers: Sequence[Answer], now_ms: int) -> list
             address=f"broker id {broker_id}",
             end=None,
             following=False,
-            problem=f"{problem} {local_time(at_ms)}; {FORGET}",
+            problem=f"{problem} {local_time(at_ms)}; {_FORGET}",
             elected_id=broker_id,
         )
         for broker_id, at_ms in master.election.away_since_ms.items()
-        if broker_id not in known and now_ms - at_ms < LOST_MS
+        if broker_id not in known and now_ms - at_ms < _LOST_MS
     ]
 
 
@@ -229,13 +227,13 @@ def _no_master(slaves: Sequence[Answer]) -> Copy:
     """Return the row of a missing master, with the reports of slaves on its election."""
     told = max((each.election for each in slaves if each.election), key=lambda each: each.epoch, default=None)
     problem = NO_MASTER if told is None else f"{NO_MASTER}: {told.apart or told.problem}"
-    return Copy(role="master", id=MASTER_ID, address="", end=None, problem=problem)
+    return Copy(role="master", id=_MASTER_ID, address="", end=None, problem=problem)
 
 
 def _master(master: Answer) -> Copy:
     if master.problem:
         return Copy(
-            role="master", id=MASTER_ID, address=master.address, end=None, answers=False, problem=master.problem
+            role="master", id=_MASTER_ID, address=master.address, end=None, answers=False, problem=master.problem
         )
     count = wanted = problem = None
     if master.ha is not None:
@@ -246,7 +244,7 @@ def _master(master: Answer) -> Copy:
             problem = f"copies in sync: {count}, fewer than the {wanted} that its settings ask for"
     row = Copy(
         role="master",
-        id=MASTER_ID,
+        id=_MASTER_ID,
         address=master.address,
         end=master.end,
         in_sync_copies=count,
@@ -271,7 +269,7 @@ def _slave(
     client = slave.connection
     if client is not None and client.acting:
         waiting = client.acting_problem
-        problem = f"acts for its missing master, but messages wait: {waiting}" if waiting else ACTS
+        problem = f"acts for its missing master, but messages wait: {waiting}" if waiting else _ACTS
         return attrs.evolve(row, role="acting", problem="; ".join(filter(None, (problem, _settings(client)))))
     if connection is not None:
         row = _with_connection(row, connection)
@@ -325,14 +323,14 @@ def _following(
     """Return whether a slave follows, and why not."""
     if slave.problem:
         if connection is not None:
-            return None, f"{slave.problem}; {STILL_CONNECTED}"
+            return None, f"{slave.problem}; {_STILL_CONNECTED}"
         return False, "; ".join(filter(None, (slave.problem, _departure(slave, master))))
     if own := slave.why_not:
-        told = _departure(slave, master) if own.endswith(NOT_TOLD) else ""
-        return False, f"{own.removesuffix(NOT_TOLD)}; {told}" if told else own
+        told = _departure(slave, master) if own.endswith(_NOT_TOLD) else ""
+        return False, f"{own.removesuffix(_NOT_TOLD)}; {told}" if told else own
     client = slave.connection
     if connection is None and client is not None and own is not None and master is not None and master.ha and not rest:
-        return False, f"it follows {client.master_address}, which is not this master: {NOT_CONNECTED}"
+        return False, f"it follows {client.master_address}, which is not this master: {_NOT_CONNECTED}"
     if connection is not None or own is not None:
         return True, ""
     if master is None:
@@ -341,14 +339,14 @@ def _following(
         return None, "" if master.problem else "neither it nor its master tells whether it follows"
     if rest:
         return None, "unknown which of the connections of the master is its"
-    return False, _departure(slave, master) or f"{NOT_CONNECTED} since the master's start"
+    return False, _departure(slave, master) or f"{_NOT_CONNECTED} since the master's start"
 
 
 def _departure(slave: Answer, master: Answer | None) -> str:
     """Return when and why the master lost its last connection of the slave; empty if it does not say."""
     away = master.election.away_since_ms if master is not None and master.election is not None else {}
     if (since_ms := away.get(slave.broker_id)) is not None:
-        return f"{NOT_CONNECTED} since {local_time(since_ms)}"
+        return f"{_NOT_CONNECTED} since {local_time(since_ms)}"
     host = _host(slave.local_address or slave.address)
     for each in master.lost_slaves if master is not None else ():
         if each.host == host:
@@ -370,10 +368,10 @@ def _lost(master: Answer | None, hosts: Collection[str], now_ms: int) -> list[Co
             address=each.host,
             end=None,
             following=False,
-            problem=f"not registered with the name servers; {_lost_at(each)}; {FORGET}",
+            problem=f"not registered with the name servers; {_lost_at(each)}; {_FORGET}",
         )
         for each in (master.lost_slaves if master is not None else ())
-        if each.reported and each.host not in hosts and now_ms - each.at_ms < LOST_MS
+        if each.reported and each.host not in hosts and now_ms - each.at_ms < _LOST_MS
     ]
 
 

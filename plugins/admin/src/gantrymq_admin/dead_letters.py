@@ -26,24 +26,12 @@ from gantrymq.plugin import properties as props
 from gantrymq.plugin.client import split_properties
 from gantrymq.plugin.model import MessageQueue
 
-__all__ = [
-    "RESENT_FROM",
-    "DeadQueue",
-    "again",
-    "dead_queues",
-    "origin_of",
-    "pages",
-    "place_of",
-    "pop_retry_topic",
-    "why",
-]
-
 RESENT_FROM: Final = "DLQ_RESENT_FROM"  # places of the dead letters that a message was sent from, the latest last
 _MOST_PLACES: Final = 16  # of a message that was a dead letter again and again
 
 _POP_MARKS: Final = "_+"  # between group and topic in the names of pop's retry topics
 
-PAGE: Final = 32  # messages per response of a broker
+_PAGE: Final = 32  # messages per response of a broker
 
 _OF_THE_FAILURE = (
     props.DELAY,
@@ -115,7 +103,7 @@ async def pages(
     """
     at = start
     while at < end:
-        result = await consumer.pull(queue, at, max_count=min(PAGE, end - at))
+        result = await consumer.pull(queue, at, max_count=min(_PAGE, end - at))
         found = tuple(each for each in result.messages if each.queue_offset < end)
         if found:
             yield found

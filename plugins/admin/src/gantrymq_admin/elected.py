@@ -22,7 +22,7 @@ from gantrymq.plugin.client import BrokerAddresses
 from gantrymq.plugin.headers import Header, Int64, header_of
 from gantrymq.plugin.model import split_addresses
 from gantrymq.plugin.remoting import RequestCode
-from gantrymq_admin.answers import read
+from gantrymq_admin.asking import read
 
 __all__ = [
     "ChangedMaster",

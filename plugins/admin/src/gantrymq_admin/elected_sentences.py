@@ -8,11 +8,9 @@ from gantrymq.client.admin import ConnectedSlave
 from gantrymq.plugin.commands import local_time
 from gantrymq_admin.elected import ElectedBroker, ElectedSet
 
-__all__ = ["accepting", "explained", "lacks_copies", "listed", "why_out"]
-
-TOO_FEW = "in-sync replicas not enough"  # part of the texts of masters of GantryMQ and of RocketMQ
-STILL_CONNECTED = "does not answer, and the master still has a connection of it"
-SILENT_S = 20  # after which a master closes a connection without reports
+_TOO_FEW = "in-sync replicas not enough"  # part of the texts of masters of GantryMQ and of RocketMQ
+_STILL_CONNECTED = "does not answer, and the master still has a connection of it"
+_SILENT_S = 20  # after which a master closes a connection without reports
 
 
 def explained(found: ElectedSet) -> list[str]:
@@ -31,7 +29,7 @@ def accepting(found: ElectedSet) -> bool | None:
 
 def lacks_copies(master: ElectedBroker | None) -> bool:
     """Return whether the master refuses messages because too few members of its set are in sync."""
-    return master is not None and master.election is not None and TOO_FEW in master.election.problem
+    return master is not None and master.election is not None and _TOO_FEW in master.election.problem
 
 
 def _master(found: ElectedSet) -> Iterator[str]:
@@ -79,7 +77,7 @@ def _members(found: ElectedSet) -> Iterator[str]:
         slave, broker = connected.get(broker_id), found.by_id(broker_id)
         name = _name(broker) if broker is not None else f"Broker id {broker_id}"
         if slave is not None and broker is not None and broker.silent:
-            yield f"{name} is in the set, but {STILL_CONNECTED}: {broker.silent}."
+            yield f"{name} is in the set, but {_STILL_CONNECTED}: {broker.silent}."
         elif slave is not None:
             yield f"{name} is in the set, and {_lag(slave)}."
         elif broker is None or broker.silent or broker.alive is False:
@@ -222,7 +220,7 @@ def _failures(found: ElectedSet) -> Iterator[str]:
         )
         yield (
             f"If broker id {each} failed, messages would wait until it has left the set, at once if its connection "
-            f"breaks and {SILENT_S} s at most otherwise, and then be {then}."
+            f"breaks and {_SILENT_S} s at most otherwise, and then be {then}."
         )
     engine = "the controllers" if found.controllers else "etcd"
     if state.fencing == "rocketmq":

@@ -2,6 +2,8 @@
 
 A request of GantryMQ's own (65021), served by brokers with gantrymq-diagnosis. `docs/operations/consumption.md` lists
 the reasons.
+
+Settings of a broker with their meaning, default and source are another request of GantryMQ's own (65026).
 """
 
 from __future__ import annotations
@@ -17,23 +19,25 @@ from gantrymq.errors import GantryError
 from gantrymq.plugin.headers import Header, header_of
 from gantrymq.plugin.model import Value, sentence_of, texts_in
 from gantrymq.plugin.remoting import RequestCode
-from gantrymq_admin.answers import read, texts
+from gantrymq_admin.asking import read, texts
 
 __all__ = [
     "Conflict",
+    "ExplainedSetting",
     "GroupExplanation",
     "Member",
     "QueueExplanation",
     "Reason",
     "Retries",
     "explain_group",
+    "explained_settings",
     "without_topics_of_others",
 ]
-
 EXPLAIN_GROUP: Final = cast(RequestCode, 65021)
 ON_A_SLAVE: Final = "on-a-slave"
 NOT_FOLLOWING: Final = "slave-not-following"
 TOPIC_MISSING: Final = "topic-missing"
+EXPLAINED_SETTINGS: Final = cast(RequestCode, 65026)
 
 
 @header_of(EXPLAIN_GROUP)
@@ -205,3 +209,36 @@ def _values(found: Mapping[str, Any]) -> Mapping[str, Value]:
     if not isinstance(values, dict) or not all(isinstance(each, str | int | None) for each in values.values()):
         raise TypeError(f"values are {values!r}, not texts and numbers")
     return values
+
+
+@attrs.frozen
+class ExplainedSetting:
+    """One setting of a running broker; values are texts as in its file."""
+
+    key: str
+    value: str
+    default: str
+    rocketmq_default: str | None  # None: a setting of GantryMQ
+    source: str  # of the value, such as "default" or the path of a file
+    help: str
+    kind: str  # number, flag, text
+    choices: tuple[str, ...]  # allowed texts; empty: any
+    at_least: int | None
+    at_most: int | None
+    runtime: bool  # whether it can be changed while the broker runs
+    secret: bool  # its value is masked
+
+
+async def explained_settings(admin: Admin, address: str) -> tuple[ExplainedSetting, ...]:
+    """Return the settings of one broker, sorted by key.
+
+    Raises:
+        RequestNotServed: it is a broker of RocketMQ, or lacks gantrymq-diagnosis.
+        BrokerRefused: it is stopping.
+        AnswerUnreadable, ConnectFailed, ConnectionLost, CallTimeout: no usable response.
+    """
+    return await admin.request_parsed(address, EXPLAINED_SETTINGS, _settings, what=f"settings of {address}")
+
+
+def _settings(found: Mapping[str, Any]) -> tuple[ExplainedSetting, ...]:
+    return tuple(read(ExplainedSetting, each, choices=texts(each["choices"])) for each in found["settings"])

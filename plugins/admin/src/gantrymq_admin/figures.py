@@ -12,7 +12,7 @@ import attrs
 
 from gantrymq.client import Admin
 from gantrymq.plugin.remoting import RequestCode
-from gantrymq_admin.answers import read, texts
+from gantrymq_admin.asking import read, texts
 
 __all__ = ["Figure", "plugin_figures"]
 

@@ -14,7 +14,7 @@ from gantrymq.client import Admin
 from gantrymq.errors import InvalidParameter
 from gantrymq.plugin.headers import Int32, Int64, RequestHeader, header_of
 from gantrymq.plugin.remoting import RequestCode
-from gantrymq_admin.answers import read
+from gantrymq_admin.asking import read
 
 __all__ = ["MAX_PAGE", "PendingMessage", "PendingPage", "pending_messages", "pending_page"]
 

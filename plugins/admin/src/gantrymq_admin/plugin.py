@@ -20,10 +20,10 @@ COMMANDS = {
     "message": ("message:message", "Send, pull, follow and find messages."),
     "transactions": ("transactions:transactions", "Show undecided transactions, and resume their checks."),
     "bench": ("bench:bench", "Measure how fast brokers take messages and give them out."),
-    "broker clean": ("broker_clean:clean", "Delete what has expired: log, queues, topics, or several of them."),
-    "broker config": ("broker_config:config", "Show and change the settings of brokers that run."),
+    "broker clean": ("broker:clean", "Delete what has expired: log, queues, topics, or several of them."),
+    "broker config": ("broker:config", "Show and change the settings of brokers that run."),
     "broker write-perm": (
-        "broker_write_perm:write_perm",
+        "broker:write_perm",
         "Close a broker for producers at the name servers, and open it again.",
     ),
     "nameserver config": ("nameserver_config:config", "Show and change the settings of name servers that run."),

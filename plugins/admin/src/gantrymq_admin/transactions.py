@@ -18,8 +18,8 @@ from gantrymq.plugin import loose_json
 from gantrymq.plugin.headers import ResumeCheckHalfMessageRequest
 from gantrymq.plugin.names import CHECK_MAX_TIME_TOPIC
 from gantrymq.plugin.remoting import RequestCode
-from gantrymq_admin.answers import read
-from gantrymq_admin.offset_ids import find_by_offset_id
+from gantrymq_admin.asking import read
+from gantrymq_admin.messages import find_by_offset_id
 
 __all__ = [
     "MAX_PAGE",

@@ -22,22 +22,19 @@ from gantrymq.plugin.commands import (
     warn,
 )
 from gantrymq.plugin.world import World
-from gantrymq_admin.bench.consuming import drained, one_by_one
-from gantrymq_admin.bench.measuring import Limit, load
-from gantrymq_admin.bench.pairs import ratios, summary, turns
-from gantrymq_admin.bench.places import about, own_name, own_place
-from gantrymq_admin.bench.producing import MODES, call_of, messages_of
+from gantrymq_admin.bench.loads import MODES, about, call_of, drained, messages_of, one_by_one, own_name, own_place
+from gantrymq_admin.bench.measuring import Limit, load, ratios, summary, turns
 from gantrymq_admin.commands.options import cluster_option, legal_topic
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 Document = dict[str, Any]
 
-PRODUCE_CELL = ("mode", "body_bytes", "in_flight")
-CONSUME_CELL = ("body_bytes",)
-FILL_BATCH_BYTES = 256 * 1024  # messages per request when a backlog is created
-FILL_IN_FLIGHT = 8
-ROUNDS_OF_A_PAIR = 3
-CLOSE_S = 2.0  # time limit for closing a consumer with a failed measurement
+_PRODUCE_CELL = ("mode", "body_bytes", "in_flight")
+_CONSUME_CELL = ("body_bytes",)
+_FILL_BATCH_BYTES = 256 * 1024  # messages per request when a backlog is created
+_FILL_IN_FLIGHT = 8
+_PAIR_ROUNDS = 3
+_CLOSE_S = 2.0  # time limit for closing a consumer with a failed measurement
 
 
 @attrs.frozen
@@ -73,7 +70,7 @@ def _shared(command: Command) -> Command:
         ),
         cluster_option,
         click.option(
-            "--rounds", type=click.IntRange(1), help=f"Measure all so often. [default: 1; with --vs {ROUNDS_OF_A_PAIR}]"
+            "--rounds", type=click.IntRange(1), help=f"Measure all so often. [default: 1; with --vs {_PAIR_ROUNDS}]"
         ),
         click.option(
             "--vs", metavar="ADDR", help="Name servers of another cluster, which takes turns with the first."
@@ -155,7 +152,7 @@ def produce(
                 for under_way in in_flight
             ]
 
-    _show(asked, "produce", PRODUCE_CELL, run(_rounds(asked, measure, in_flight)))
+    _show(asked, "produce", _PRODUCE_CELL, run(_rounds(asked, measure, in_flight)))
 
 
 @bench.command()
@@ -173,11 +170,11 @@ def consume(count: int, single: int, **shared: Any) -> None:
 
     async def backlog(tools: _Tools, name: str, size: int) -> Document:
         body = tools.body(size)
-        each = max(1, min(1000, FILL_BATCH_BYTES // (size + 200)))
+        each = max(1, min(1000, _FILL_BATCH_BYTES // (size + 200)))
         clock = tools.world.clock
         call = call_of(tools.producer, "batch", name, body, each)
         filled = await load(
-            call, Limit(count), in_flight=FILL_IN_FLIGHT, clock=clock, cpu_s=time.process_time, each=each
+            call, Limit(count), in_flight=_FILL_IN_FLIGHT, clock=clock, cpu_s=time.process_time, each=each
         )
         async with Client(tools.namesrv) as client:  # with connections of its own
             consumer = client.consumer(name, name, consume_from="first")
@@ -187,7 +184,7 @@ def consume(count: int, single: int, **shared: Any) -> None:
                 times = await one_by_one(tools.producer, name, body, messages, single, clock)
                 del messages  # otherwise its last message counts as in flight
             finally:
-                await consumer.close(CLOSE_S)
+                await consumer.close(_CLOSE_S)
         document = attrs.evolve(found.figures, times_s=times).document(size)
         document.pop("calls")
         return {"body_bytes": size, "first_ms": round(found.first_s * 1000, 1), **document, "single_messages": single}
@@ -199,7 +196,7 @@ def consume(count: int, single: int, **shared: Any) -> None:
                 cells.append(await backlog(tools, await tools.place(stack, asked, group=True), size))
         return cells
 
-    _show(asked, "consume", CONSUME_CELL, run(_rounds(asked, measure, ())))
+    _show(asked, "consume", _CONSUME_CELL, run(_rounds(asked, measure, ())))
 
 
 # --- measuring ------------------------------------------------------------------------------------------------------
@@ -243,12 +240,12 @@ async def _rounds(
     from gantrymq.plugin.real_world import real_world
 
     world = real_world()
-    rounds = asked.rounds or (ROUNDS_OF_A_PAIR if asked.vs else 1)
+    rounds = asked.rounds or (_PAIR_ROUNDS if asked.vs else 1)
     async with AsyncExitStack() as stack:
         tools: dict[str, _Tools] = {}
         for server in asked.servers:
             client = await stack.enter_async_context(Client(server))
-            under_way = max([*in_flight, FILL_IN_FLIGHT])
+            under_way = max([*in_flight, _FILL_IN_FLIGHT])
             producer = client.producer("gantrymq-bench", max_under_way=under_way)
             tools[server] = _Tools(server, world, client.admin, producer)
         clusters = [{"namesrv": server, "brokers": await about(tools[server].admin, asked.cluster)} for server in tools]

@@ -16,16 +16,13 @@ from gantrymq.plugin.real_world import RealFiles
 from gantrymq_admin.commands.options import admin_command, cluster_option
 from gantrymq_admin.definitions.cluster_tables import export_document, read_cluster
 from gantrymq_admin.definitions.difference import BrokerChange, Change, Difference
-from gantrymq_admin.definitions.document import Document
+from gantrymq_admin.definitions.document import Document, parse
 from gantrymq_admin.definitions.fields import GROUP, TOPIC
 from gantrymq_admin.definitions.importing import Plan, Result, apply_plan, plan_import
-from gantrymq_admin.definitions.reading import parse
-
-__all__ = ["export", "import_"]
 
 PROGRESS_EVERY: Final = 500  # changes between two lines of progress
-STANDARD: Final = Path("-")  # standard input or output
-NAMES_SHOWN: Final = 20  # of definitions that only the cluster has
+_STANDARD: Final = Path("-")  # standard input or output
+_NAMES_SHOWN: Final = 20  # of definitions that only the cluster has
 
 
 @click.command()
@@ -48,11 +45,11 @@ async def export(admin: Admin, cluster: str | None, target: Path, force: bool, s
     The file changes only when definitions change, so it can be kept in git.
     """
     files = RealFiles()
-    if target != STANDARD and files.stat(target) is not None and not force:
+    if target != _STANDARD and files.stat(target) is not None and not force:
         raise ClientError(f"{target} already exists; --force replaces it")
     document = export_document(await read_cluster(admin, cluster), system=system)
     text = document.to_text()
-    if target == STANDARD:
+    if target == _STANDARD:
         click.echo(text, nl=False)
         return
     try:
@@ -110,11 +107,11 @@ async def import_(
     An import adds and changes definitions; it deletes none. FILE - is standard input. After a failure it continues with
     the other changes and exits with 1; running it again applies the remaining ones.
     """
-    if source == STANDARD and not (dry_run or yes):
+    if source == _STANDARD and not (dry_run or yes):
         raise click.UsageError("a file from standard input needs --yes or --dry-run: the question cannot be answered")
     if output == "json" and not (dry_run or yes):
         raise click.UsageError("--output json needs --yes or --dry-run: the question is asked below the shown changes")
-    document = parse(_read(source), "standard input" if source == STANDARD else str(source))
+    document = parse(_read(source), "standard input" if source == _STANDARD else str(source))
     plan = await plan_import(admin, document, cluster, moves)
     if output == "text":
         _show(plan.difference)
@@ -132,15 +129,15 @@ async def import_(
     if failed:
         raise ClientError(
             f"{len(failed)} of {len(plan.difference.changes)} changes failed: "
-            f"{', '.join(result.change.title for result in failed[:NAMES_SHOWN])}"
-            f"{', ...' if len(failed) > NAMES_SHOWN else ''}; see above. Run the command again for what is left"
+            f"{', '.join(result.change.title for result in failed[:_NAMES_SHOWN])}"
+            f"{', ...' if len(failed) > _NAMES_SHOWN else ''}; see above. Run the command again for what is left"
         )
     if results is not None and output == "text":
         click.echo(f"applied {len(results)} changes to cluster {plan.difference.cluster}")
 
 
 def _read(source: Path) -> bytes:
-    if source == STANDARD:
+    if source == _STANDARD:
         return sys.stdin.buffer.read()
     try:
         return RealFiles().read(source)
@@ -188,8 +185,8 @@ def _show(difference: Difference) -> None:
         f"{difference.unchanged} unchanged"
     )
     if difference.only_there:
-        names = [f"{each.word.replace('_', ' ')} {each.name}" for each in difference.only_there[:NAMES_SHOWN]]
-        more = ", ..." if len(difference.only_there) > NAMES_SHOWN else ""
+        names = [f"{each.word.replace('_', ' ')} {each.name}" for each in difference.only_there[:_NAMES_SHOWN]]
+        more = ", ..." if len(difference.only_there) > _NAMES_SHOWN else ""
         click.echo(f"only in the cluster, and not deleted: {len(difference.only_there)} ({', '.join(names)}{more})")
     if difference.not_compared:
         say(f"not in the file, and not changed: {', '.join(difference.not_compared)}")

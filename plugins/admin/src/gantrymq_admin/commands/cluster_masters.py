@@ -1,28 +1,103 @@
-"""``gantrymq cluster handover``, ``promote``, ``demote`` and ``forget``: change the master or the members of a set."""
+"""``gantrymq cluster explain``, ``handover``, ``promote``, ``demote`` and ``forget``: masters and members of a set."""
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Awaitable
-from typing import Final
+from typing import Any, Final
 
 import click
 
 from gantrymq.client import Admin
 from gantrymq.errors import BrokerRefused, ClientError, GantryError
-from gantrymq.plugin.commands import print_json, warn
+from gantrymq.plugin.client import BrokerAddresses
+from gantrymq.plugin.commands import check_address, print_json, warn
 from gantrymq.plugin.real_world import RealClock
-from gantrymq_admin.commands.cluster_explain import controller_option, names_of
 from gantrymq_admin.commands.options import admin_command, broker_named
 from gantrymq_admin.elected import ElectedBroker, ElectedSet, ask_set, change_master, forget_broker
-from gantrymq_admin.elected_sentences import accepting, lacks_copies, listed
+from gantrymq_admin.elected_sentences import accepting, explained, lacks_copies, listed, why_out
 
-__all__ = ["demote", "forget", "handover", "promote"]
+controller_option = click.option(
+    "--controller",
+    metavar="ADDR",
+    callback=check_address,
+    help="A controller, host:port; by default from the brokers' settings.",
+)
+_ACCEPTS_S: Final = 15.0  # for the new master to accept messages
+_LOOK_S: Final = 0.05
+_UNCLEAN: Final = "enableElectUncleanMaster"  # setting of controllers
+_NO_MEMBER: Final = 2012
+_STILL_MASTER: Final = 2011
 
-ACCEPTS_S: Final = 15.0  # for the new master to accept messages
-LOOK_S: Final = 0.05
-UNCLEAN: Final = "enableElectUncleanMaster"  # setting of controllers
-NO_MEMBER: Final = 2012
-STILL_MASTER: Final = 2011
+
+async def names_of(admin: Admin, name: str | None) -> list[BrokerAddresses]:
+    """Return the brokers of one name, or of all names.
+
+    Raises:
+        ClientError: there are none.
+    """
+    found = (await admin.clusters()).brokers
+    if name is not None:
+        known, found = sorted(each.name for each in found), tuple(each for each in found if each.name == name)
+        if not found:
+            raise ClientError(f"no name server knows a broker {name}; brokers known: {', '.join(known) or 'none'}")
+    elif not found:
+        raise ClientError("no broker is registered with the name servers")
+    return sorted(found, key=lambda each: (each.cluster, each.name))
+
+
+@click.command()
+@broker_named(required=False)
+@controller_option
+@admin_command
+async def explain(admin: Admin, name: str | None, controller: str | None, output: str) -> None:
+    """Explain the state of replica sets with elected masters, in sentences.
+
+    Shows the master and its epoch, the members in and outside of the in-sync set with the reasons, the log offset that
+    all members have, the effect of a failure of each, and the cause and the remedy if messages are refused.
+    """
+    names = await names_of(admin, name)
+    asked = await asyncio.gather(*(ask_set(admin, each, [controller] if controller else []) for each in names))
+    found = [each for each in asked if each is not None]
+    fixed = [each.name for each, answer in zip(names, asked, strict=True) if answer is None]
+    if output == "json":
+        print_json({"sets": [_document(each) for each in found], "fixed": fixed})
+        return
+    for number, each in enumerate(found):
+        click.echo(("\n" if number else "") + "\n".join(explained(each)))
+    for broker in fixed:
+        click.echo(f"The master of {broker} is fixed by settings; 'gantrymq cluster status' shows its copies.")
+
+
+def _document(found: ElectedSet) -> dict[str, Any]:
+    master, told = found.master, found.told
+    return {
+        "cluster": found.cluster,
+        "broker": found.broker,
+        "engine": "controller" if found.controllers else "etcd",
+        "leader": found.leader or None,
+        "engine_problem": found.engine_problem or None,
+        "epoch": found.epoch,
+        "master": found.master_id,
+        "master_address": master.address if master is not None else None,
+        "in_sync": list(found.in_sync),
+        "accepting": accepting(found),
+        "confirmed": told.confirmed if told is not None else None,
+        "brokers": [
+            {
+                "id": each.id,
+                "address": each.address,
+                "registered": each.registered,
+                "problem": each.silent or None,
+                "end": each.end,
+                "epoch": each.election.epoch if each.election is not None else None,
+                "in_sync": each.id in found.in_sync,
+                "why_not": None if each.id in found.in_sync else why_out(found, each),
+            }
+            for each in found.brokers
+        ],
+        "sentences": explained(found),
+    }
 
 
 @click.command()
@@ -190,27 +265,27 @@ async def _elect(admin: Admin, found: ElectedSet, wanted: ElectedBroker, *, uncl
     waits = unclean and wanted.alive is False and wanted.election is not None
     before = "false"
     if unclean:
-        before = (await admin.controller_settings(found.leader)).get(UNCLEAN, "false")
-        await admin.change_controller_settings(found.leader, {UNCLEAN: "true"})
+        before = (await admin.controller_settings(found.leader)).get(_UNCLEAN, "false")
+        await admin.change_controller_settings(found.leader, {_UNCLEAN: "true"})
     try:
         if found.data_lost or waits:
             await change_master(admin, wanted.address, "promote", wanted.id, unclean=True, epoch=found.epoch)
         else:
             await admin.elect_master(found.leader, found.cluster, found.broker, wanted.id)
     except BrokerRefused as refusal:
-        if refusal.response_code == NO_MEMBER and not unclean:
+        if refusal.response_code == _NO_MEMBER and not unclean:
             raise ClientError(
                 f"broker id {wanted.id} is no living member of the in-sync set {listed(found.in_sync)}: with "
                 "--unclean it is elected, and acknowledged messages that it lacks are lost"
             ) from refusal
-        if refusal.response_code != STILL_MASTER:
+        if refusal.response_code != _STILL_MASTER:
             raise
     finally:
         if unclean and before != "true":
             try:
-                await admin.change_controller_settings(found.leader, {UNCLEAN: before})
+                await admin.change_controller_settings(found.leader, {_UNCLEAN: before})
             except GantryError as error:
-                warn(f"{UNCLEAN} is still true at the controller {found.leader}, set it to {before}: {error}")
+                warn(f"{_UNCLEAN} is still true at the controller {found.leader}, set it to {before}: {error}")
 
 
 async def _change(
@@ -232,11 +307,11 @@ async def _change(
     refused = "" if unclean or not lacks_copies(before.master) else _problem(before)
     changed = await work
     found = await _set(admin, before.broker, before.leader or None)
-    while clock.monotonic() - began < ACCEPTS_S and (
+    while clock.monotonic() - began < _ACCEPTS_S and (
         (accepting(found) is False and not (refused and lacks_copies(found.master)))
         or (found.epoch <= before.epoch and found.master_id != wanted)
     ):
-        await clock.sleep(LOOK_S)
+        await clock.sleep(_LOOK_S)
         found = await _set(admin, before.broker, before.leader or None)
     took, master, accepts = clock.monotonic() - began, found.master, accepting(found)
     old, why = before.master_id, _problem(found)

@@ -20,9 +20,7 @@ from gantrymq_admin.planning.checking import notes, problems
 from gantrymq_admin.planning.description import EXAMPLE, Description, parse
 from gantrymq_admin.planning.placing import Server, name_server_list, place
 
-__all__ = ["plan"]
-
-COMMANDS: Final = "commands.txt"
+_COMMANDS: Final = "commands.txt"
 _PROBLEMS_SHOWN: Final = 10
 
 
@@ -126,7 +124,7 @@ def _write(files: FileTree, target: Path, servers: Sequence[Server], source: Pat
             files.replace(target / server.machine / server.file, server.text(source.name).encode())
         for machine in dict.fromkeys(server.machine for server in servers):
             commands = [server.command for server in servers if server.machine == machine]
-            files.replace(target / machine / COMMANDS, "".join(f"{command}\n" for command in commands).encode())
+            files.replace(target / machine / _COMMANDS, "".join(f"{command}\n" for command in commands).encode())
     except OSError as problem:
         raise ConfigError(f"{target} cannot be written: {problem.strerror or problem}") from None
 

@@ -26,17 +26,14 @@ from gantrymq.plugin.commands import (
 from gantrymq_admin.commands.message_query import lines_of
 from gantrymq_admin.commands.options import check_group, group_named
 from gantrymq_admin.dead_letters import DeadQueue, dead_queues, origin_of, pages, place_of, why
-from gantrymq_admin.message_shown import as_json
-from gantrymq_admin.resending import Outcome, Resend, SoughtLetter
-from gantrymq_admin.resent import Resent
-
-__all__ = ["dlq"]
+from gantrymq_admin.messages import as_json
+from gantrymq_admin.resending import Outcome, Resend, Resent, SoughtLetter
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
-READER = "TOOLS_CONSUMER"  # group that exists on every broker
-SENDER = "gantrymq-cli"
-MOST_LISTED = 1000
+_READER = "TOOLS_CONSUMER"  # group that exists on every broker
+_SENDER = "gantrymq-cli"
+_MOST_LISTED = 1000
 PROGRESS_EVERY = 10_000  # dead letters between two lines of progress
 
 broker_option = click.option("--broker", metavar="NAME", help="Only the dead letters at this broker.")
@@ -69,7 +66,7 @@ def dlq() -> None:
 @click.option(
     "--max",
     "most",
-    type=click.IntRange(0, MOST_LISTED),
+    type=click.IntRange(0, _MOST_LISTED),
     default=32,
     show_default=True,
     help="Maximum number of dead letters to list.",
@@ -82,7 +79,7 @@ def list_letters(group: str, broker: str | None, from_offset: int | None, most: 
     async def work() -> tuple[list[DeadQueue], list[ReceivedMessage], dict[str, int] | None]:
         found: list[ReceivedMessage] = []
         resent: dict[str, int] | None = {}
-        async with Client(namesrv) as client, client.reader(group=READER) as consumer, client.admin as admin:
+        async with Client(namesrv) as client, client.reader(group=_READER) as consumer, client.admin as admin:
             queues = await _queues(consumer, group, broker)
             search = Resent(admin, group)
             for each in _from(queues, from_offset):
@@ -146,7 +143,7 @@ def show(group: str | None, words: tuple[str, ...], namesrv: str, output: str) -
     broker, offset = _place(which[0])
 
     async def work() -> tuple[ReceivedMessage, dict[str, int] | None]:
-        async with Client(namesrv) as client, client.reader(group=READER) as consumer, client.admin as admin:
+        async with Client(namesrv) as client, client.reader(group=_READER) as consumer, client.admin as admin:
             (letter,) = await _letters(consumer, group, [(broker, offset)])
             return letter, await _with_times({}, Resent(admin, group), [letter], group)
 
@@ -216,8 +213,8 @@ def resend(
     async def work() -> Resend:
         async with (
             Client(namesrv) as client,
-            client.reader(group=READER) as consumer,
-            client.producer(SENDER) as producer,
+            client.reader(group=_READER) as consumer,
+            client.producer(_SENDER) as producer,
             client.admin as admin,
         ):
             sender = None if dry_run else producer

@@ -1,19 +1,55 @@
-"""``gantrymq group reset`` and ``group clone``: set the offsets of a group."""
+"""``gantrymq group reset`` and ``group clone``: set the offsets of a group.
+
+A target is ``earliest``, ``latest``, a time, or a queue offset. A whole number is a queue offset; from `FIRST_TIME_MS`
+on it is milliseconds since the epoch, as times are everywhere else on the command line. No queue of RocketMQ's has that
+number of messages: its entries alone would be two terabytes.
+"""
 
 from __future__ import annotations
 
 from typing import Any
 
+import attrs
 import click
 
-from gantrymq.client import Admin
+from gantrymq.client import Admin, OffsetTarget
 from gantrymq.client.admin import NothingCommitted, OffsetReset, QueueUnknown
 from gantrymq.plugin import names
-from gantrymq.plugin.commands import TIMES, print_json, print_table, say, warn
+from gantrymq.plugin.client import EARLIEST, LATEST
+from gantrymq.plugin.commands import TIMES, print_json, print_table, read_time_ms, say, warn
 from gantrymq_admin.commands.options import admin_command, group_named, named, warn_without_master
-from gantrymq_admin.offset_targets import Target, parse_target
 
-SHOWN = 40  # most queues in the printed table; --output json has all
+FIRST_TIME_MS = 100_000_000_000  # in March 1973
+_SHOWN = 40  # most queues in the printed table; --output json has all
+
+
+@attrs.frozen
+class Target(OffsetTarget):
+    """A target, with its original text."""
+
+    text: str = attrs.field(default="", kw_only=True)
+
+
+def parse_target(text: str, now_ms: int) -> Target:
+    """Parse the value of ``--to``.
+
+    Raises:
+        click.BadParameter: it is none of the four, negative, or a future time.
+    """
+    word = text.strip()
+    if word.lower() in (EARLIEST, LATEST):
+        return Target(text=text, edge=word.lower())
+    if word.isascii() and word.isdecimal() and int(word) < FIRST_TIME_MS:
+        return Target(text=text, queue_offset=int(word))
+    try:
+        time_ms = read_time_ms(word if word.isascii() else "", now_ms)
+    except click.BadParameter:
+        raise click.BadParameter(
+            f"{text!r} is none of earliest, latest, a queue offset, and a time such as {TIMES}"
+        ) from None
+    if time_ms > now_ms:
+        raise click.BadParameter(f"{text!r} is still to come; latest passes over all there is now")
+    return Target(text=text, time_ms=time_ms)
 
 
 def _target(_context: click.Context, _option: click.Parameter, text: str) -> Target:
@@ -126,8 +162,8 @@ def _show(found: dict[str, Any], output: str) -> None:
         print_json(found)
         return
     queues = found["queues"]
-    if len(queues) > SHOWN:
-        queues = [queue for queue in queues if queue["skipped"]][:SHOWN]
+    if len(queues) > _SHOWN:
+        queues = [queue for queue in queues if queue["skipped"]][:_SHOWN]
         say(f"{len(queues)} of {len(found['queues'])} queues, of those that change; --output json has all")
     print_table(
         ["Broker", "Queue", "Min offset", "Max offset", "Before", "After", "Skipped"],

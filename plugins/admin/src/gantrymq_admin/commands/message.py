@@ -30,15 +30,11 @@ from gantrymq.plugin.commands import (
     warn,
 )
 from gantrymq.plugin.model import MessageQueue
-from gantrymq_admin.commands.message_consumers import consumers
-from gantrymq_admin.commands.message_pending import pending
-from gantrymq_admin.commands.message_query import query, view
+from gantrymq_admin.commands.message_query import consumers, pending, query, view
 from gantrymq_admin.commands.options import topic_option
-from gantrymq_admin.message_shown import show
-from gantrymq_admin.newest import newest_of
-from gantrymq_admin.pulling import Starts, first_of
+from gantrymq_admin.messages import Starts, first_of, newest_of, show
 
-PRODUCER_GROUP = "gantrymq-cli"
+_PRODUCER_GROUP = "gantrymq-cli"
 _OPTION_OF = {
     props.TAGS: "--tags",
     props.KEYS: "--keys",
@@ -48,13 +44,13 @@ _OPTION_OF = {
 }
 """Return RocketMQ's properties set by options, with the name of each option."""
 
-CONSUMER_GROUP = "TOOLS_CONSUMER"  # exists on every broker, even if groups are not created automatically
+_CONSUMER_GROUP = "TOOLS_CONSUMER"  # exists on every broker, even if groups are not created automatically
 
 queue_option = click.option(
     "--queue", metavar="ID", help="One queue: its id, or BROKER:ID where several brokers have the topic."
 )
 group_option = click.option(
-    "-g", "--group", default=CONSUMER_GROUP, show_default=True, metavar="NAME", help="Consumer group to read as."
+    "-g", "--group", default=_CONSUMER_GROUP, show_default=True, metavar="NAME", help="Consumer group to read as."
 )
 expression_option = click.option(
     "-e", "--expression", default="*", show_default=True, metavar="TEXT", help="Tags wanted, such as 'TagA || TagB'."
@@ -85,7 +81,7 @@ message.add_command(view)
 @click.option("--property", "properties", multiple=True, metavar="NAME=VALUE", help="A property of your own.")
 @queue_option
 @click.option("--count", type=click.IntRange(min=1), default=1, show_default=True, help="Send each body so often.")
-@click.option("-g", "--group", default=PRODUCER_GROUP, show_default=True, metavar="NAME", help="Producer group.")
+@click.option("-g", "--group", default=_PRODUCER_GROUP, show_default=True, metavar="NAME", help="Producer group.")
 @namesrv_option
 @output_option
 def send(
@@ -146,7 +142,7 @@ def recall(handle: str, name: str, namesrv: str, output: str) -> None:
     """
 
     async def work() -> str:
-        async with Client(namesrv) as client, client.producer(PRODUCER_GROUP) as producer:
+        async with Client(namesrv) as client, client.producer(_PRODUCER_GROUP) as producer:
             try:
                 return await producer.recall(name, handle)
             except InvalidParameter as problem:

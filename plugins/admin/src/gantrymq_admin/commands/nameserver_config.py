@@ -8,7 +8,7 @@ import click
 
 from gantrymq.client import Admin
 from gantrymq.plugin.commands import CommandGroup, print_json
-from gantrymq_admin.commands.broker_config import pairs_argument, settings_of, show_settings
+from gantrymq_admin.commands.broker import pairs_argument, settings_of, show_settings
 from gantrymq_admin.commands.options import admin_command
 
 

@@ -21,25 +21,7 @@ from gantrymq.plugin import names
 from gantrymq.plugin.client import BrokerAddresses
 from gantrymq.plugin.commands import check_address, namesrv_option, output_option, run, warn
 from gantrymq.plugin.remoting import ResponseCode
-from gantrymq_admin.slaves import AskedSlave, asked_slave
-
-__all__ = [
-    "Readable",
-    "admin_command",
-    "broker_named",
-    "brokers_of",
-    "check_group",
-    "cluster_option",
-    "group_named",
-    "legal_topic",
-    "named",
-    "readable_brokers",
-    "served_by",
-    "topic_named",
-    "topic_option",
-    "warn_without_master",
-    "where_options",
-]
+from gantrymq_admin.brokers import AskedSlave, asked_slave
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 Check = Callable[[str], object]

@@ -15,10 +15,10 @@ from gantrymq.client.admin import AnswerUnreadable, NotANameServer
 from gantrymq.errors import BrokerRefused, ConnectFailed, GantryError, HandshakeFailed
 from gantrymq.plugin.client import BrokerAddresses, ClusterInfo
 from gantrymq.plugin.commands import print_json, print_table, say
+from gantrymq_admin.brokers import rates, today
 from gantrymq_admin.commands.options import admin_command
 from gantrymq_admin.copies import NO_MASTER, TWO_MASTERS
 from gantrymq_admin.figures import plugin_figures
-from gantrymq_admin.runtime import rates, today
 
 
 @click.command()

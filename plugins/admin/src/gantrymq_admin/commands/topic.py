@@ -12,6 +12,7 @@ from gantrymq.plugin import names
 from gantrymq.plugin.client import TopicRoute
 from gantrymq.plugin.commands import CommandGroup, print_json, print_table, say
 from gantrymq.plugin.model import PERM_INHERIT, PERM_READ, PERM_WRITE, TopicConfig
+from gantrymq_admin.commands.lists import Columns, by_options, list_topics_by, local_times, print_records
 from gantrymq_admin.commands.options import (
     admin_command,
     brokers_of,
@@ -21,17 +22,14 @@ from gantrymq_admin.commands.options import (
     warn_without_master,
     where_options,
 )
-from gantrymq_admin.commands.records import Columns, local_times, print_records
-from gantrymq_admin.commands.sorted_lists import by_options, list_topics_by
 from gantrymq_admin.copies import NO_MASTER, TWO_MASTERS
-from gantrymq_admin.own_names import is_own_topic, of_clusters
 from gantrymq_admin.summaries import TopicOrder
-from gantrymq_admin.topic_queues import refuse_to_hide
+from gantrymq_admin.topics import is_own_topic, of_clusters, refuse_to_hide
 
-STATUS_COLUMNS: Final[Columns] = (
+_STATUS_COLUMNS: Final[Columns] = (
     *("broker", "queue", "min_offset", "max_offset", "messages", ("Last stored", local_times("updated_ms"))),
 )
-PERMISSIONS = {"2": 2, "W": 2, "4": 4, "R": 4, "6": 6, "RW": 6, "WR": 6}
+_PERMISSIONS = {"2": 2, "W": 2, "4": 4, "R": 4, "6": 6, "RW": 6, "WR": 6}
 
 
 @click.group(cls=CommandGroup)
@@ -83,7 +81,7 @@ async def list_topics(
 @click.option(
     "-p",
     "--perm",
-    type=click.Choice(sorted(PERMISSIONS), case_sensitive=False),
+    type=click.Choice(sorted(_PERMISSIONS), case_sensitive=False),
     default="6",
     show_default=True,
     help="What clients may do: 2 or W write, 4 or R read, 6 or RW both.",
@@ -108,7 +106,7 @@ async def create(
     Reducing the read queues hides the messages in the others, so it is refused without --fewer-queues.
     """
     config = TopicConfig(
-        name, read_queues, write_queues, PERMISSIONS[perm.upper()], attributes=dict(map(_attribute, attributes))
+        name, read_queues, write_queues, _PERMISSIONS[perm.upper()], attributes=dict(map(_attribute, attributes))
     )
     brokers = await brokers_of(admin, cluster, broker)
     if not fewer_queues:
@@ -193,7 +191,7 @@ async def status(admin: Admin, name: str, output: str) -> None:
     if output == "json":
         print_json({"topic": name, "queues": queues})
         return
-    print_records(queues, STATUS_COLUMNS)
+    print_records(queues, _STATUS_COLUMNS)
 
 
 # --- asking ---------------------------------------------------------------------------------------------------------

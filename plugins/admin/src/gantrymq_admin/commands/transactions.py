@@ -14,8 +14,8 @@ from gantrymq.errors import ClientError, NoMessageFound
 from gantrymq.plugin.commands import CommandGroup, print_json
 from gantrymq.plugin.model import is_offset_id
 from gantrymq.plugin.real_world import RealClock
+from gantrymq_admin.commands.lists import Columns, print_records
 from gantrymq_admin.commands.options import admin_command, brokers_of, readable_brokers, served_by, where_options
-from gantrymq_admin.commands.records import Columns, print_records
 from gantrymq_admin.transactions import (
     MAX_PAGE,
     HalfMessage,
@@ -26,9 +26,7 @@ from gantrymq_admin.transactions import (
     show_transaction,
 )
 
-__all__ = ["transactions"]
-
-PAGES: Final = 1000  # requests of one command, each of which reads up to 10,000 messages
+_PAGES: Final = 1000  # requests of one command, each of which reads up to 10,000 messages
 
 
 @click.group(cls=CommandGroup)
@@ -101,7 +99,7 @@ async def _listed(
 ) -> TransactionPage:
     """Request pages from one broker until *most* transactions are found or there are no more."""
     found = list[HalfMessage]()
-    for _ in range(PAGES):
+    for _ in range(_PAGES):
         count = min(MAX_PAGE, most - len(found))
         with _served(address):
             page = await list_transactions(

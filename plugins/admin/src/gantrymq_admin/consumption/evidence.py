@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import enum
 from collections.abc import Callable, Mapping
-from typing import Final
+from functools import cache
+from typing import Any, Final
 
 import attrs
 
-from gantrymq.plugin.model import TAG, Value
-from gantrymq_admin.consumption.facts import Copy, MessageFacts, Stage
+from gantrymq.plugin.commands import local_time
+from gantrymq.plugin.model import TAG, MessageQueue, Text, Value, sentence_of, texts_in
+from gantrymq_admin.consumption.facts import Copy, MessageFacts, MissingFact, Stage
+from gantrymq_admin.consumption.gather import Consumption
 from gantrymq_admin.consumption.verdicts import Reason, Verdict
-
-__all__ = ["Evidence", "evidence"]
 
 
 @attrs.frozen
@@ -161,3 +163,83 @@ _EVIDENCE: Final[Mapping[Reason, Callable[[MessageFacts, Verdict], Evidence]]] =
     Reason.NO_POSITION: _no_position,
     Reason.UNKNOWN: _unknown,
 }
+
+
+def sentence(message: MessageFacts, found: Verdict) -> str:
+    """Return one sentence with the evidence of a verdict."""
+    said = evidence(message, found)
+    return sentence_of(
+        _texts("evidence")[said.word], {name: _shown(name, value) for name, value in said.values.items()}
+    )
+
+
+@cache
+def _texts(part: str) -> Mapping[str, Text]:
+    texts: Mapping[str, Text] = texts_in("gantrymq_admin", "en")[part]
+    return texts
+
+
+def _shown(name: str, value: Value) -> Value:
+    if name == "facts":
+        return ", ".join(str(_texts(name)[word]) for word in str(value).split())
+    if not name.endswith("_at"):
+        return value
+    return local_time(value, fraction=True) if isinstance(value, int) else "an unknown time"
+
+
+def missing_sentence(missing: MissingFact) -> str:
+    """Return what could not be asked, and why."""
+    where = f" of {missing.broker}" if missing.broker else ""
+    of_group = f" for group {missing.group}" if missing.group else ""
+    return f"{missing.fact.value}{where}{of_group}: {missing.detail or _WHY.get(missing.why, missing.why)}"
+
+
+_WHY = {
+    "no-unique-id": "the message has no unique id, so its copies cannot be found",
+    "not-indexed": "the broker's index does not have the message, so its copies cannot be found",
+}
+
+
+def as_json(found: Consumption) -> dict[str, Any]:
+    """Return the members of a consumption."""
+    return {
+        "kind": found.kind.value,
+        "message": None if found.message is None else _members(found.message),
+        "groups": [_verdict(each) for each in found.verdicts],
+        "group_count": found.group_count,
+        "others": list(found.others),
+        "traced": found.traced,
+        "trace_topics": list(found.trace_topics),
+        "transaction": found.transaction,
+        "due_ms": found.due_ms,
+        "light": [{**_members(each), "passed": each.passed} for each in found.light],
+        "missing": [_members(each) for each in found.missing],
+    }
+
+
+def _verdict(found: Verdict) -> dict[str, Any]:
+    return {
+        "group": found.group,
+        "reason": found.reason.value,
+        "certainty": found.certainty.value,
+        "lacking": sorted(each.value for each in found.lacking),
+        "copy": None if found.copy is None else _members(found.copy),
+        "attempt": None if found.attempt is None else _members(found.attempt),
+        **{name: value for name, value in _members(found.facts).items() if name != "group"},
+    }
+
+
+def _members(record: attrs.AttrsInstance) -> dict[str, Any]:
+    return {field.name: _value(getattr(record, field.name)) for field in attrs.fields(type(record))}
+
+
+def _value(value: Any) -> Any:
+    if isinstance(value, enum.Enum):
+        return value.value
+    if isinstance(value, MessageQueue):
+        return {"topic": value.topic, "broker": value.broker_name, "queue": value.queue_id}
+    if isinstance(value, frozenset):
+        return sorted(each.value for each in value)
+    if isinstance(value, tuple):
+        return [_value(each) for each in value]
+    return _members(value) if attrs.has(type(value)) else value

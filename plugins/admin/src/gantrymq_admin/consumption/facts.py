@@ -12,23 +12,8 @@ import attrs
 
 from gantrymq.plugin.model import MessageQueue, Subscription
 
-__all__ = [
-    "Copy",
-    "Fact",
-    "Fit",
-    "GroupFacts",
-    "Kind",
-    "MemberPosition",
-    "MessageFacts",
-    "MissingFact",
-    "Pop",
-    "Stage",
-    "Try",
-]
-
-
-YEAR_2001_MS: Final = 10**12
-YEAR_2096_MS: Final = 4 * 10**12
+_YEAR_2001_MS: Final = 10**12
+_YEAR_2096_MS: Final = 4 * 10**12
 
 
 class Fact(enum.Enum):
@@ -205,4 +190,4 @@ class GroupFacts:
         RocketMQ's client in Java writes the time of the last rebalance; others write nanoseconds, or other numbers.
         """
         since_ms = self.subscription.version if self.subscription is not None else 0
-        return since_ms if YEAR_2001_MS < since_ms < YEAR_2096_MS else None
+        return since_ms if _YEAR_2001_MS < since_ms < _YEAR_2096_MS else None

@@ -21,24 +21,27 @@ from gantrymq.plugin.client import BrokerAddresses, EndTransaction
 from gantrymq.plugin.model import MessageQueue
 from gantrymq.plugin.remoting import ResponseCode
 from gantrymq.plugin.world import Clock
-from gantrymq_admin.consumption.asking import FactAsking
-from gantrymq_admin.consumption.delayed import delayed_by_group, due_ms, levels_in
+from gantrymq_admin.consumption.asking import FactAsking, Routes, addresses_of, records_at
+from gantrymq_admin.consumption.copies import (
+    Origin,
+    Traced,
+    delayed_by_group,
+    due_ms,
+    levels_in,
+    origin_of,
+    pick_original,
+    records_of,
+    tries_by_group,
+)
 from gantrymq_admin.consumption.facts import Fact, GroupFacts, Kind, MessageFacts, MissingFact, Try
-from gantrymq_admin.consumption.groups import GroupSurvey
-from gantrymq_admin.consumption.light import LightReader, light_readers
-from gantrymq_admin.consumption.originals import Origin, origin_of, pick_original
+from gantrymq_admin.consumption.groups import GroupSurvey, LightReader, light_readers
 from gantrymq_admin.consumption.pops import REVIVE_GROUP, REVIVE_PREFIX, Pops, read_newest
-from gantrymq_admin.consumption.records import records_at
-from gantrymq_admin.consumption.routes import Routes, addresses_of
-from gantrymq_admin.consumption.tries import Traced, records_of, tries_by_group
 from gantrymq_admin.consumption.verdicts import Reason, Verdict, verdict
 from gantrymq_admin.progress import committed_at
 
-__all__ = ["Consumption", "consumers_of"]
-
 DEADLINE_S: Final = 3.0
-MOST_GROUPS: Final = 50
-MOST_LOOKED_AT: Final = 200  # groups
+_MOST_GROUPS: Final = 50
+_MOST_LOOKED_AT: Final = 200  # groups
 _WITHOUT_PULLS: Final = ("V3", "V4")  # versions of RocketMQ that do not keep the pulled offset
 _ORDER: Final = tuple(Reason)
 
@@ -74,7 +77,7 @@ async def consumers_of(
     clock: Clock,
     deadline_s: float = DEADLINE_S,
     start: int = 0,
-    most: int = MOST_GROUPS,
+    most: int = _MOST_GROUPS,
     trace_topics: Sequence[str] = (names.TRACE_TOPIC,),
     brokers: Sequence[BrokerAddresses] | None = None,
     is_only: bool = False,
@@ -383,10 +386,10 @@ class _Inquiry:
         answer = await self._asking.ask(Fact.GROUPS, broker, self._admin.groups(address))
         others = [] if answer is None else [each for each in answer[0] if each not in known]
         others = [each for each in others if each not in names.SYSTEM_GROUPS]
-        if len(others) > MOST_LOOKED_AT:
-            detail = f"online groups without offsets were looked for among {MOST_LOOKED_AT} of {len(others)} groups"
+        if len(others) > _MOST_LOOKED_AT:
+            detail = f"online groups without offsets were looked for among {_MOST_LOOKED_AT} of {len(others)} groups"
             self._asking.incomplete(Fact.GROUPS, broker, detail)
-        looked_at = others[:MOST_LOOKED_AT]
+        looked_at = others[:_MOST_LOOKED_AT]
         answers = await asyncio.gather(
             *(
                 self._asking.ask(Fact.GROUPS, broker, self._admin.consumer_connections(address, group), group)

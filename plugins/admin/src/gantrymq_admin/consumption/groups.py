@@ -1,4 +1,15 @@
-"""The facts of one group: its position, members, subscription, and its copies of the message."""
+"""The facts of one group: its position, members, subscription, and its copies of the message.
+
+The subscription: tags are compared here. Every other expression is evaluated by the broker: a pull of one message from
+the message's queue offset, as a group of tools, returns the message only if the expression matches it. Needs no filter
+in this process, and works with Java brokers if ``enablePropertyFilter`` is true.
+
+Light queues (LMQ): a light queue lists records of another topic under a name and an offset of its own, so a group that
+reads it does not appear among the groups of the message's topic. Failed messages of light queues are retried by their
+clients, without copies at the broker.
+
+Source: apache/rocketmq store/.../LmqDispatch.java.
+"""
 
 from __future__ import annotations
 
@@ -8,34 +19,93 @@ from typing import Any, Final
 
 import attrs
 
-from gantrymq.client import Admin, Reader
+from gantrymq.client import Admin, PullStatus, Reader, ReceivedMessage
 from gantrymq.client.admin import GroupClients, QueueProgress
+from gantrymq.errors import ClientError
 from gantrymq.plugin import names
-from gantrymq.plugin.model import MessageQueue
-from gantrymq_admin.consumption.asking import FactAsking
+from gantrymq.plugin.client import parse_tags
+from gantrymq.plugin.model import LIGHT_QUEUE_ID, TAG, MessageQueue, Subscription, light_queue_offsets
+from gantrymq_admin.consumption.asking import FactAsking, Found, Routes, addresses_of, records_at
 from gantrymq_admin.consumption.copies import copy_of, is_copy_of
-from gantrymq_admin.consumption.facts import (
-    Copy,
-    Fact,
-    Fit,
-    GroupFacts,
-    MemberPosition,
-    MessageFacts,
-    Pop,
-    Stage,
-    Try,
-)
-from gantrymq_admin.consumption.filtering import fit_of_expression, fit_of_tags
+from gantrymq_admin.consumption.facts import Copy, Fact, Fit, GroupFacts, MemberPosition, MessageFacts, Pop, Stage, Try
 from gantrymq_admin.consumption.pops import Pops
-from gantrymq_admin.consumption.records import Found, records_at
-from gantrymq_admin.consumption.routes import Routes, addresses_of
 from gantrymq_admin.progress import committed_at
 
-__all__ = ["GroupSurvey"]
-
-MOST_MEMBERS: Final = 16  # members asked for their positions
+_SCANNED: Final = 1  # messages asked for
+_MOST_MEMBERS: Final = 16  # members asked for their positions
 POPS: Final = "CONSUME_POP"
 BROADCASTING: Final = "BROADCASTING"
+
+
+def fit_of_tags(subscription: Subscription, tag: str | None) -> Fit:
+    """Return whether a subscription by tags matches; UNKNOWN if it is of another type."""
+    if subscription.type != TAG or subscription.class_filter:
+        return Fit.UNKNOWN
+    try:
+        tags = parse_tags(subscription.expression)
+    except ClientError:
+        return Fit.UNKNOWN
+    return Fit.MATCHES if not tags or tag in tags else Fit.DIFFERS
+
+
+async def fit_of_expression(reader: Reader, subscription: Subscription, queue: MessageQueue, queue_offset: int) -> Fit:
+    """Return whether the broker's filter lets the message through; UNKNOWN if the message is no longer in the queue.
+
+    Raises as `Reader.pull`: the broker does not evaluate the expression.
+    """
+    result = await reader.pull(
+        queue,
+        queue_offset,
+        max_count=_SCANNED,
+        expression=subscription.expression,
+        expression_type=subscription.type,
+    )
+    if result.status is PullStatus.FOUND:
+        return Fit.MATCHES if result.messages[0].queue_offset == queue_offset else Fit.DIFFERS
+    if result.status is PullStatus.NO_MATCHED_MSG and result.min_offset <= queue_offset < result.next_offset:
+        return Fit.DIFFERS
+    return Fit.UNKNOWN
+
+
+@attrs.frozen
+class LightReader:
+    """A group that reads a light queue."""
+
+    queue: str  # name of the light queue
+    queue_offset: int  # of the message in it
+    group: str
+    committed: int | None  # None: never committed, or not known
+
+    @property
+    def passed(self) -> bool:
+        """Whether the position is after the message: consumed, or skipped."""
+        return self.committed is not None and self.committed > self.queue_offset
+
+
+async def light_readers(
+    admin: Admin, asking: FactAsking, message: ReceivedMessage, broker: str, brokers: Mapping[str, str]
+) -> tuple[LightReader, ...]:
+    """Return the groups that read the message's light queues at its broker."""
+    address = brokers.get(broker)
+    places = light_queue_offsets(message.topic, message.properties)
+    if address is None or not places:
+        return ()
+
+    async def of_queue(name: str, queue_offset: int) -> list[LightReader]:
+        answer = await asking.ask(Fact.GROUPS, broker, admin.groups_of_topic(address, name))
+        groups = () if answer is None else answer[0]
+        queue = MessageQueue(name, broker, LIGHT_QUEUE_ID)
+        committed = await asyncio.gather(
+            *(asking.ask(Fact.COMMITTED, broker, committed_at(admin, address, group, queue), group) for group in groups)
+        )
+        return [
+            LightReader(name, queue_offset, group, None if at is None else at[0])
+            for group, at in zip(groups, committed, strict=True)
+            if group != name  # RocketMQ 5 lists the topic itself, see `gather`
+        ]
+
+    found = await asyncio.gather(*(of_queue(name, queue_offset) for name, queue_offset in places))
+    return tuple(reader for readers in found for reader in readers)
 
 
 @attrs.define
@@ -167,7 +237,7 @@ class GroupSurvey:
         """Ask the members: the one that has the queue, or all if they broadcast."""
         queue = self.message.queue
         address = self.brokers.get(queue.broker_name)
-        members = dict.fromkeys(facts.members[:MOST_MEMBERS])
+        members = dict.fromkeys(facts.members[:_MOST_MEMBERS])
         if address is None or not members:
             return ()
         answers = await asyncio.gather(

@@ -25,11 +25,9 @@ from gantrymq.plugin.loose_json import loads
 from gantrymq.plugin.model import MessageQueue
 from gantrymq_admin.consumption.facts import Pop
 
-__all__ = ["REVIVE_GROUP", "REVIVE_PREFIX", "Pops", "read_newest"]
-
 REVIVE_PREFIX: Final = "rmq_sys_REVIVE_LOG_"  # followed by the name of the cluster
 REVIVE_GROUP: Final = names.SYSTEM_GROUP_PREFIX + "REVIVE_GROUP"
-MOST: Final = 256
+_MOST: Final = 256
 
 
 class _Key(NamedTuple):
@@ -44,7 +42,7 @@ class _Key(NamedTuple):
 
 async def read_newest(reader: Reader, queue: MessageQueue, end: int) -> list[ReceivedMessage]:
     """Return the newest records before *end* of a queue, at most MOST. Raises as `Reader.pull`."""
-    at = max(0, end - MOST)
+    at = max(0, end - _MOST)
     found: list[ReceivedMessage] = []
     while at < end:
         result = await reader.pull(queue, at)

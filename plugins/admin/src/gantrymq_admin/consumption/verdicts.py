@@ -32,9 +32,6 @@ import attrs
 
 from gantrymq_admin.consumption.facts import COPIES, Copy, Fact, Fit, GroupFacts, MessageFacts, Pop, Stage, Try
 
-__all__ = ["Certainty", "Reason", "Verdict", "verdict"]
-
-
 BROADCASTING: Final = "BROADCASTING"
 
 

@@ -19,20 +19,9 @@ from gantrymq.plugin import names
 from gantrymq.plugin.model import PERM_READ, PERM_WRITE, GroupConfig, TopicConfig
 from gantrymq_admin.definitions.document import Document, combine
 from gantrymq_admin.definitions.fields import GROUP, KINDS, TOPIC, UNREADABLE, Kind, Values
-from gantrymq_admin.own_names import is_own_group, is_own_topic, named_after
+from gantrymq_admin.topics import is_own_group, is_own_topic, named_after
 
-__all__ = [
-    "ClusterTables",
-    "Tables",
-    "export_document",
-    "is_own",
-    "left_out",
-    "mark_ordered",
-    "read_cluster",
-    "read_tables",
-]
-
-TOGETHER: Final = 500  # definitions in one step of the event loop, some 5 ms
+_TOGETHER: Final = 500  # definitions in one step of the event loop, some 5 ms
 
 Tables = Mapping[Kind, Mapping[str, Values]]
 """Every topic and group of one broker."""
@@ -87,7 +76,7 @@ async def _all_values(
 ) -> dict[str, Values]:
     found = {}
     for number, (name, config) in enumerate(configs.items()):
-        if not number % TOGETHER:
+        if not number % _TOGETHER:
             await asyncio.sleep(0)
         found[name] = kind.values(config, **beside.get(name, {}))
     return found

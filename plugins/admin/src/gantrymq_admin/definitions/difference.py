@@ -14,10 +14,7 @@ import attrs
 from gantrymq_admin.definitions.cluster_tables import ClusterTables, is_own, left_out, mark_ordered
 from gantrymq_admin.definitions.document import Definition, DefinitionsInvalid, Document
 from gantrymq_admin.definitions.fields import KINDS, TOPIC, Kind, Values
-from gantrymq_admin.own_names import named_after
-from gantrymq_admin.topic_queues import Hidden
-
-__all__ = ["ORDER_CONFIG", "BrokerChange", "Change", "Difference", "OnlyThere", "Sources", "compare", "sources_of"]
+from gantrymq_admin.topics import Hidden, named_after
 
 ORDER_CONFIG: Final = "order_config"  # beside the words of kinds
 

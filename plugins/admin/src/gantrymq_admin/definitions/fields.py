@@ -17,12 +17,10 @@ from gantrymq.plugin import names
 from gantrymq.plugin.loose_json import COUNT, COUNT64, INT32
 from gantrymq.plugin.model import GroupConfig, TopicConfig
 
-__all__ = ["GROUP", "KINDS", "TOPIC", "UNREADABLE", "Field", "Kind", "Values"]
-
 Values = Mapping[str, Any]
 """All members of one definition."""
 
-REQUIRED: Final[Any] = object()
+_REQUIRED: Final[Any] = object()
 UNREADABLE: Final = "unreadable_topics"
 
 
@@ -33,12 +31,12 @@ class Field:
     name: str
     expected: str  # completes the sentence "...; expected ..."
     accepts: Callable[[Any], bool]
-    default: Any = REQUIRED
+    default: Any = _REQUIRED
 
     @property
     def required(self) -> bool:
         """Whether a document must have the member."""
-        return self.default is REQUIRED
+        return self.default is _REQUIRED
 
 
 @attrs.frozen(eq=False)
@@ -96,7 +94,7 @@ def _by_name(value: Any) -> Any:
     return {name: _by_name(value[name]) for name in sorted(value)} if isinstance(value, dict) else value
 
 
-def _whole(name: str, bounds: tuple[int, int], default: Any = REQUIRED) -> Field:
+def _whole(name: str, bounds: tuple[int, int], default: Any = _REQUIRED) -> Field:
     def accepts(value: Any) -> bool:
         return type(value) is int and bounds[0] <= value <= bounds[1]
 

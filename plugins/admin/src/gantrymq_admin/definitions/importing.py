@@ -22,9 +22,7 @@ from gantrymq_admin.definitions.cluster_tables import ClusterTables, Tables, mar
 from gantrymq_admin.definitions.difference import ORDER_CONFIG, BrokerChange, Change, Difference, compare, sources_of
 from gantrymq_admin.definitions.document import Document
 from gantrymq_admin.definitions.fields import KINDS, TOPIC, UNREADABLE, Kind, Values
-from gantrymq_admin.topic_queues import hidden_messages
-
-__all__ = ["Plan", "Result", "apply_plan", "plan_import"]
+from gantrymq_admin.topics import hidden_messages
 
 AT_ONCE: Final = 16  # concurrent requests; a Java broker changes definitions in this many threads
 

@@ -30,8 +30,6 @@ import attrs
 from gantrymq.errors import ConfigError
 from gantrymq.plugin.model import is_host_name, is_ip_address
 
-__all__ = ["ANY_ADDRESS", "EXAMPLE", "Description", "parse"]
-
 EXAMPLE: Final = """\
 cluster = "orders"
 masters = 2            # broker-a, broker-b, on machines in turn; or { broker-a = "m1", ... }

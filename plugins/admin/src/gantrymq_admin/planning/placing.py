@@ -15,24 +15,11 @@ from gantrymq.plugin.model import format_address, is_ip_address
 from gantrymq.plugin.settings import properties_text
 from gantrymq_admin.planning.description import ANY_ADDRESS, Description
 
-__all__ = [
-    "HA_PORT",
-    "METRICS_DEFAULT",
-    "METRICS_HOST",
-    "METRICS_PORT",
-    "PORT",
-    "Server",
-    "elected",
-    "name_server_list",
-    "number",
-    "place",
-]
-
 PORT: Final = "listenPort"
 METRICS_HOST: Final = "metricsPromExporterHost"  # empty: the advertised address
 METRICS_PORT: Final = "metricsPromExporterPort"
 HA_PORT: Final = "haListenPort"
-PORT_STEP: Final = 10
+_PORT_STEP: Final = 10
 _NAME_SERVER_PORT: Final = 9876
 _BROKER_PORT: Final = 10911
 METRICS_DEFAULT: Final = 5557
@@ -160,7 +147,7 @@ def _broker(description: Description, machine: str, broker: str, broker_id: int,
         "namesrvAddr": name_server_list(description),
         "storePathRootDir": f"{description.data}/{name}",
         **common,
-        **{key: str(port + PORT_STEP * place) for key, port in ports.items()},
+        **{key: str(port + _PORT_STEP * place) for key, port in ports.items()},
     }
     values |= {"brokerName": broker, **own}
     if description.slaves:

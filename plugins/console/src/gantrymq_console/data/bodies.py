@@ -20,7 +20,7 @@ from gantrymq.client import ReceivedMessage
 from gantrymq.errors import ClientError
 from gantrymq.plugin.model import ALL, TAG, MessageQueue
 from gantrymq_admin.asking import Asking, Missing
-from gantrymq_admin.message_shown import as_json
+from gantrymq_admin.messages import as_json
 from gantrymq_console.data.cluster import HEAD_BYTES, Cluster
 from gantrymq_console.data.listing import SEARCHED_BYTES, Contains, Listing, Pace, Row, Walk, Wanted, by_key
 from gantrymq_console.web.values import Long

@@ -14,10 +14,10 @@ from gantrymq.errors import ClientError, FormatError
 from gantrymq.plugin.loose_json import loads
 from gantrymq.plugin.model import PERM_WRITE
 from gantrymq_admin.asking import Asking, Missing
+from gantrymq_admin.brokers import rate, rates, today, whole
 from gantrymq_admin.copies import Copy, ask_copies
 from gantrymq_admin.elected import ElectedSet, ask_set
 from gantrymq_admin.figures import Figure, plugin_figures
-from gantrymq_admin.runtime import rate, rates, today, whole
 from gantrymq_console.data.cluster import Aged, BrokerAddress, Cluster
 from gantrymq_console.web.values import Long
 

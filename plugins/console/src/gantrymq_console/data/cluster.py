@@ -22,7 +22,7 @@ from gantrymq.errors import NoRoute
 from gantrymq.plugin.client import BrokerAddresses, TopicRoute
 from gantrymq.plugin.world import World, monotonic_ms
 from gantrymq_admin.asking import UNKNOWN_ADDRESS, Asking, Missing, retrieve
-from gantrymq_admin.slaves import asked_slave
+from gantrymq_admin.brokers import asked_slave
 
 _READER_GROUP: Final = "TOOLS_CONSUMER"  # group that exists on every broker
 HEAD_BYTES: Final = 64 * 1024  # of a body that are decompressed for lists

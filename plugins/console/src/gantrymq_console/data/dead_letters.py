@@ -15,8 +15,7 @@ from gantrymq.errors import CallTimeout, GantryError, GroupNotExist, NoMessageFo
 from gantrymq.plugin.model import MessageQueue
 from gantrymq_admin.asking import Asking
 from gantrymq_admin.dead_letters import DeadQueue, dead_queues, origin_of, pages, place_of, why
-from gantrymq_admin.resending import Outcome, Resend
-from gantrymq_admin.resent import Resent
+from gantrymq_admin.resending import Outcome, Resend, Resent
 from gantrymq_console.data import messages
 from gantrymq_console.data.cluster import Cluster
 from gantrymq_console.data.groups import group_configs

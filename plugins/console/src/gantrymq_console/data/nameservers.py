@@ -13,7 +13,7 @@ import attrs
 from gantrymq.client.admin import ORDER_NAMESPACE, RequestNotServed
 from gantrymq.plugin.settings import BROKER_DEFAULTS, NAME_SERVER_DEFAULTS
 from gantrymq_admin.asking import Asking
-from gantrymq_admin.explained_settings import ExplainedSetting, explained_settings
+from gantrymq_admin.explanations import ExplainedSetting, explained_settings
 from gantrymq_console.access.users import is_secret, mask
 from gantrymq_console.data.cluster import Aged, Cluster
 

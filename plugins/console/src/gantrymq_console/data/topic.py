@@ -15,7 +15,7 @@ from gantrymq.plugin.model import MessageQueue, TopicConfig
 from gantrymq.plugin.remoting import ResponseCode
 from gantrymq_admin.asking import Asking
 from gantrymq_admin.progress import ages_of, lag_sum, oldest_age, progress_of
-from gantrymq_admin.topic_queues import hidden_messages, present_topic
+from gantrymq_admin.topics import hidden_messages, present_topic
 from gantrymq_console.data.clients import version_name
 from gantrymq_console.data.cluster import Cluster, route_of
 from gantrymq_console.data.table import limited

@@ -16,9 +16,7 @@ from gantrymq.plugin.properties import REAL_TOPIC
 from gantrymq.plugin.sys_flag import INNER_BATCH
 from gantrymq_admin.asking import Asking, Missing
 from gantrymq_admin.consumption import Consumption, Reason, Traced, Verdict, consumers_of
-from gantrymq_admin.consumption.as_json import as_json
-from gantrymq_admin.consumption.evidence import Evidence, evidence
-from gantrymq_admin.consumption.sentences import missing_sentence
+from gantrymq_admin.consumption.evidence import Evidence, as_json, evidence, missing_sentence
 from gantrymq_console.access.users import Role
 from gantrymq_console.data import bodies, messages
 from gantrymq_console.data.messages import MessageFacts

@@ -1,31 +1,76 @@
-"""Lists of groups and topics sorted at the brokers: ``--by`` of ``gantrymq group list`` and ``topic list``."""
+"""Tables of records, and lists of groups and topics sorted at the brokers: ``--by`` of their commands.
+
+Commands show some values of a record as a table; scripts get all as JSON.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from functools import partial
-from typing import Any, Final, TypeVar, get_args
+from typing import Any, Final, TypeAlias, TypeVar, get_args
 
 import attrs
 import click
 
 from gantrymq.client import Admin
-from gantrymq.plugin.commands import print_json, say
+from gantrymq.plugin.commands import local_time, print_json, print_table, say
 from gantrymq_admin.commands.options import served_by
-from gantrymq_admin.commands.records import Columns, local_times, print_records, seconds
 from gantrymq_admin.summaries import MAX_ROWS, GroupOrder, TopicOrder, group_summaries, topic_summaries
 
-__all__ = ["by_options", "list_groups_by", "list_topics_by"]
+Read: TypeAlias = "str | Callable[[Any], object]"
+Columns: TypeAlias = "Sequence[str | tuple[str, Read]]"
+"""Names of values, which are their titles too, or titles with a name or with a function that returns the value."""
+
+
+def print_records(records: Iterable[Any], columns: Columns) -> None:
+    """Print records, objects or mappings, as a table; None is a dash."""
+    titled = [(each.replace("_", " ").capitalize(), each) if isinstance(each, str) else each for each in columns]
+    print_table([title for title, _ in titled], [[_cell(each, read) for _, read in titled] for each in records])
+
+
+def seconds(name: str, after: str = "") -> Callable[[Any], object]:
+    """Return a column that shows a number of milliseconds as seconds."""
+
+    def read(record: Any) -> str | None:
+        ms = _value(record, name)
+        return None if ms is None else f"{ms / 1000:.0f} s{after}"
+
+    return read
+
+
+def local_times(name: str, *, fraction: bool = False) -> Callable[[Any], object]:
+    """Return a column that shows milliseconds since 1970 as local time; 0 is no time."""
+
+    def read(record: Any) -> str | None:
+        at_ms = _value(record, name)
+        return local_time(at_ms, fraction=fraction) if at_ms else None
+
+    return read
+
+
+def text(name: str) -> Callable[[Any], object]:
+    """Return a column of texts that is empty for None."""
+    return lambda record: _value(record, name) or ""
+
+
+def _cell(record: Any, read: Read) -> object:
+    value = _value(record, read) if isinstance(read, str) else read(record)
+    return "-" if value is None else value
+
+
+def _value(record: Any, name: str) -> Any:
+    return record[name] if isinstance(record, Mapping) else getattr(record, name)
+
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
 
-GROUP_COLUMNS: Final[Columns] = (
+_GROUP_COLUMNS: Final[Columns] = (
     *("group", "broker", "members", "model", "behind", ("Late", seconds("late_ms"))),
     *(("Retries", lambda group: group["retry_behind"] + group["retry_waiting"]), "dead_letters"),
     ("Out/s", "consumed_per_s"),
 )
-TOPIC_COLUMNS: Final[Columns] = (
+_TOPIC_COLUMNS: Final[Columns] = (
     *("topic", "broker", ("Queues", lambda topic: max(topic["read_queues"], topic["write_queues"]))),
     *(("Messages", "kept"), ("In/s", "put_per_s"), ("Out/s", "got_per_s"), "groups"),
     ("Newest", local_times("newest_ms")),
@@ -58,7 +103,7 @@ async def list_groups_by(
 ) -> None:
     """Print the groups of each broker with their lag."""
     ask = partial(group_summaries, admin, order=order, contains=contains, most=most, system=system)
-    await _list_by(addresses, ask, "groups", GROUP_COLUMNS, output)
+    await _list_by(addresses, ask, "groups", _GROUP_COLUMNS, output)
 
 
 async def list_topics_by(
@@ -66,7 +111,7 @@ async def list_topics_by(
 ) -> None:
     """Print the topics of each broker with their messages and rates."""
     ask = partial(topic_summaries, admin, order=order, contains=contains, most=most, system=system)
-    await _list_by(addresses, ask, "topics", TOPIC_COLUMNS, output)
+    await _list_by(addresses, ask, "topics", _TOPIC_COLUMNS, output)
 
 
 async def _list_by(
