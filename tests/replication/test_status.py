@@ -40,16 +40,6 @@ def metrics(cluster):
     return found
 
 
-def test_the_flush_offset_of_a_master_is_set_without_effect():
-    async def main(pair):
-        master = await pair.master()
-        asked = request(RequestCode.RESET_MASTER_FLUSH_OFFSET, {"masterFlushOffset": "0"})
-        answer = service(master, StatusService).reset_master_flush_offset(asked, SimpleNamespace(address="x"))
-        assert (answer.code, answer.remark) == (0, None)
-
-    simulate_pair(main)
-
-
 def test_master_and_slave_answer_with_what_java_answers():
     async def main(pair):
         master = await pair.master()

@@ -1,7 +1,6 @@
 """The service ``ha_status``: answers requests about the state of replication, and registers its metrics.
 
     907   the slaves of a master, or the connection of a slave (`state`)
-    908   set the flush offset of a master, which only a slave of RocketMQ has: succeeds without effect
     1007  epochs, which only logs of elected roles have; otherwise refused as RocketMQ does
     65037 from a broker that stops, so that no status counts it as lost: brokerId of an elected one; GantryMQ's own
 
@@ -14,7 +13,7 @@ import json
 from typing import Any
 
 from gantrymq.errors import RequestRefused
-from gantrymq.plugin.headers import Header, Int64, ResetMasterFlushOffsetRequest, header_of
+from gantrymq.plugin.headers import Header, Int64, header_of
 from gantrymq.plugin.interfaces import Broker
 from gantrymq.plugin.model import Action, Role, format_address
 from gantrymq.plugin.remoting import Command, Connection, RequestCode, response_to, serves
@@ -76,12 +75,6 @@ class StatusService:
     def status(self, asked: Command, connection: Connection) -> Command:
         """Answer 907: the slaves of this master, or the connection of this slave."""
         return _answer(asked, self.state().as_json())
-
-    @serves(RequestCode.RESET_MASTER_FLUSH_OFFSET, action=Action.UPDATE)
-    def reset_master_flush_offset(self, asked: Command, connection: Connection) -> Command:
-        """Answer 908: succeed without effect."""
-        ResetMasterFlushOffsetRequest.from_ext(asked.ext)
-        return response_to(asked)
 
     @serves(RequestCode.GET_BROKER_EPOCH_CACHE, action=Action.GET)
     def epochs(self, asked: Command, connection: Connection) -> Command:

@@ -22,6 +22,7 @@ from gantrymq.broker.wire.send import SendRequests
 from gantrymq.broker.wire.sending_back import SendingBackRequests
 from gantrymq.broker.wire.topics import TopicRequests
 from gantrymq.broker.wire.transactions import TransactionRequests
+from gantrymq.broker.wire.unreplicated import UnreplicatedRequests
 from gantrymq.remoting.codes import request_name
 from gantrymq.remoting.command import Command
 from gantrymq.remoting.connection import Connection
@@ -40,6 +41,7 @@ FAMILIES: Final = (
     ConfigRequests,
     CounterRequests,
     QueryRequests,
+    UnreplicatedRequests,
 )
 
 

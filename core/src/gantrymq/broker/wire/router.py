@@ -74,7 +74,7 @@ IN_PLUGINS: Mapping[int, str] = {  # request code to the distribution that serve
         "gantrymq-pop",
     ),
     **dict.fromkeys(
-        (RequestCode.GET_BROKER_EPOCH_CACHE, RequestCode.GET_BROKER_HA_STATUS, RequestCode.RESET_MASTER_FLUSH_OFFSET),
+        (RequestCode.GET_BROKER_EPOCH_CACHE, RequestCode.GET_BROKER_HA_STATUS),
         "gantrymq-replication",
     ),
     RequestCode.QUERY_CONSUME_QUEUE: "gantrymq-filter-sql92",
