@@ -17,7 +17,7 @@ from gantrymq_spark import register
 pytestmark = pytest.mark.spark
 LOG_FILE_BYTES = 8192
 SETTINGS = {
-    "plugins": "storage_mmap,filter_tag,admin",
+    "plugins": "storage_mmap,filter_tag,admin,diagnosis",
     "store": "mmap",
     "mappedFileSizeCommitLog": LOG_FILE_BYTES,
     "mappedFileSizeConsumeQueue": 400,

@@ -10,6 +10,7 @@ import pytest
 pytest.importorskip("gantrymq_storage_mmap")
 pytest.importorskip("gantrymq_filter_tag")
 pytest.importorskip("gantrymq_admin")
+pytest.importorskip("gantrymq_diagnosis")
 
 from live_rig import SETTINGS, Stream, batch_rows, options_of, rows_of
 
@@ -32,7 +33,13 @@ from gantrymq_spark.live.session import LiveSession, query_reader, range_read_op
 from gantrymq_spark.live.snapshot import QueueState
 from gantrymq_testing.simulation import simulate_cluster
 
-SMALL = {**SETTINGS, "mappedFileSizeCommitLog": 8192, "mappedFileSizeConsumeQueue": 400, "fileReservedTime": 0}
+SMALL = {
+    **SETTINGS,
+    "plugins": SETTINGS["plugins"] + ",diagnosis",  # it deletes files on request
+    "mappedFileSizeCommitLog": 8192,
+    "mappedFileSizeConsumeQueue": 400,
+    "fileReservedTime": 0,
+}
 
 
 def simulate(work, settings=SETTINGS, **more):
