@@ -19,9 +19,13 @@ def rules():
 @pytest.mark.parametrize(
     ("code", "ext", "needed"),
     [
+        (203, GROUP, {"Get Group:G"}),
+        (204, {"producerGroup": "G"}, {"Get Cluster"}),
         (208, {"consumerGroup": "G", "topicList": "B;A"}, {"Get Topic:B", "Get Topic:A", "Get Group:G"}),
         (222, GROUP, {"Update Topic:A", "Update Group:G"}),
+        (300, GROUP, {"Get Topic:A"}),
         (303, GROUP, {"Get Topic:A", "Get Group:G"}),
+        (305, {}, {"Get Cluster"}),
         (306, {}, {"Update Cluster"}),
         (
             308,
@@ -35,7 +39,10 @@ def rules():
         ),
         (316, {}, {"Update Cluster"}),
         (317, {"isOrder": "false"}, {"Get Cluster"}),
+        (328, {}, {"Get Cluster"}),
         (329, {}, {"Update Cluster"}),
+        (343, GROUP, {"Get Group:G"}),
+        (345, GROUP, {"Get Topic:A", "Get Group:G"}),
         (2003, {}, {"Get Cluster"}),
     ],
 )

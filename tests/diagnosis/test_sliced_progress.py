@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import pytest
-from broker_desk import body_of
+from broker_desk import ADDRESS, body_of
 from test_kept_tables import answered_in_slices
 from test_sliced_answers import GROUPS, QUEUES, TOPICS, Pauses, deleted_names_are_left_out, fill
 
+from gantrymq.client import Client
 from gantrymq.errors import ClientError
 from gantrymq.loose_json import dumps, loads
+from gantrymq.remoting.codes import RequestCode
 from gantrymq.remoting.responses import MAX_ITEMS
 
 REQUESTS = {  # code to fields, and the smallest number of items
@@ -90,3 +92,26 @@ def test_nothing_is_read_for_a_client_that_has_left(broker, monkeypatch, code):
 @pytest.mark.parametrize("code", [208, 222, 303, 308])
 def test_an_answer_about_many_queues_is_made_in_slices(broker, monkeypatch, code):
     broker(lambda desk: answered_in_slices(desk, monkeypatch, code))
+
+
+@pytest.mark.slow
+def test_our_client_reads_the_answers_of_a_large_broker(broker, monkeypatch):
+    topics, queues, groups = 5000, 8, 2000
+
+    async def main(desk):
+        await fill(desk, topics, queues, groups)
+        async with Client("10.0.0.9:9876", world=desk.world) as client, client.admin as admin:
+            pauses = Pauses(desk, monkeypatch)
+            assert len(await admin.topic_configs(ADDRESS)) >= topics
+            assert len(await admin.groups(ADDRESS)) >= groups
+            assert len(await admin.group_progress(ADDRESS, "reader")) == topics * queues
+            found = await admin.broker_progress(ADDRESS)
+            assert sum(map(len, found.values())) == 2 * topics * queues + (groups - 1) * queues
+            offsets = await admin.request_json(ADDRESS, RequestCode.GET_ALL_CONSUMER_OFFSET, what="offsets")
+            assert offsets["offsetTable"] == desk.tables.offsets.table
+            assert len(await admin.groups_of_topic(ADDRESS, "T000")) == groups + 2  # and "reader", "online"
+            assert len(await admin.topics_of_group(ADDRESS, "reader")) == topics
+            assert pauses.count > 4 * topics * queues // MAX_ITEMS
+            assert pauses.longest < 2 * MAX_ITEMS
+
+    broker(main)

@@ -60,7 +60,10 @@ def test_who_reads_for_a_group_keeps_its_place_and_its_counters(run):
         await topics(desk)
         broker, queue = copier.broker, everything.FROM
         assert broker.groups.require("New").name == "New"
-        assert (broker.clients.broadcasts("CG"), broker.clients.broadcasts("New")) == (False, False)
+        assert (broker.clients.consumer_group("CG").message_model, broker.clients.consumer_group("New")) == (
+            "CLUSTERING",
+            None,
+        )
         await desk.send("A", b"one")
         desk.tables.offsets.reset("CG", queue, 0)
         assert [broker.offsets.take_reset("CG", queue) for _ in range(2)] == [0, None]

@@ -6,16 +6,14 @@ import asyncio
 import inspect
 
 import pytest
-from broker_desk import ADDRESS, body_of
+from broker_desk import body_of
 
 from gantrymq.broker.wire import runtime
-from gantrymq.client import Client
 from gantrymq.loose_json import ObjectKey, dumps, loads
 from gantrymq.model.group import GroupConfig
 from gantrymq.model.queue import Queue
 from gantrymq.model.topic import TopicConfig
 from gantrymq.remoting import responses
-from gantrymq.remoting.codes import RequestCode
 from gantrymq.remoting.responses import MAX_AT_ONCE, MAX_ITEMS
 from gantrymq.world.clock import TimeSlices
 
@@ -27,11 +25,6 @@ REQUESTS = {  # code to fields, and the smallest number of items
     21: ({}, TOPICS),
     43: ({}, TOPICS + GROUPS),
     201: ({}, GROUPS),
-    203: ({"consumerGroup": "online"}, MEMBERS),
-    204: ({"producerGroup": "online"}, MEMBERS),
-    300: (FIELDS, GROUPS),
-    328: ({}, MEMBERS),
-    343: (FIELDS, TOPICS),
 }
 
 
@@ -88,21 +81,20 @@ class Pauses:
         monkeypatch.setattr(TimeSlices, "item_done", counted)
 
 
+async def answer_made_in_slices(desk, monkeypatch, code, fields, items):
+    await fill(desk)
+    pauses = Pauses(desk, monkeypatch)
+    answer = await desk.ask(code, fields)
+    assert answer.code == 0
+    assert pauses.count >= items // MAX_ITEMS
+    assert pauses.longest < 2 * MAX_ITEMS  # the last slice of a preparation, and the first of the answer
+    assert answer.payload == dumps(loads(answer.payload), sort=True)
+    assert len(answer.payload) > items * 5
+
+
 @pytest.mark.parametrize("code", REQUESTS)
 def test_an_answer_has_the_bytes_of_one_piece_and_is_made_in_slices(broker, monkeypatch, code):
-    fields, items = REQUESTS[code]
-
-    async def main(desk):
-        await fill(desk)
-        pauses = Pauses(desk, monkeypatch)
-        answer = await desk.ask(code, fields)
-        assert answer.code == 0
-        assert pauses.count >= items // MAX_ITEMS
-        assert pauses.longest < 2 * MAX_ITEMS  # the last slice of a preparation, and the first of the answer
-        assert answer.payload == dumps(loads(answer.payload), sort=True)
-        assert len(answer.payload) > items * 5
-
-    broker(main)
+    broker(lambda desk: answer_made_in_slices(desk, monkeypatch, code, *REQUESTS[code]))
 
 
 def test_what_the_answers_contain(broker):
@@ -211,26 +203,3 @@ def test_queues_have_the_names_of_their_topic_and_broker(broker):
         assert list(table) == [ObjectKey({"brokerName": 'b"r', "queueId": n, "topic": "T000"}) for n in range(2)]
 
     broker(main, brokerName='b"r')
-
-
-@pytest.mark.slow
-def test_our_client_reads_the_answers_of_a_large_broker(broker, monkeypatch):
-    topics, queues, groups = 5000, 8, 2000
-
-    async def main(desk):
-        await fill(desk, topics, queues, groups)
-        async with Client("10.0.0.9:9876", world=desk.world) as client, client.admin as admin:
-            pauses = Pauses(desk, monkeypatch)
-            assert len(await admin.topic_configs(ADDRESS)) >= topics
-            assert len(await admin.groups(ADDRESS)) >= groups
-            assert len(await admin.group_progress(ADDRESS, "reader")) == topics * queues
-            found = await admin.broker_progress(ADDRESS)
-            assert sum(map(len, found.values())) == 2 * topics * queues + (groups - 1) * queues
-            offsets = await admin.request_json(ADDRESS, RequestCode.GET_ALL_CONSUMER_OFFSET, what="offsets")
-            assert offsets["offsetTable"] == desk.tables.offsets.table
-            assert len(await admin.groups_of_topic(ADDRESS, "T000")) == groups + 2  # and "reader", "online"
-            assert len(await admin.topics_of_group(ADDRESS, "reader")) == topics
-            assert pauses.count > 4 * topics * queues // MAX_ITEMS
-            assert pauses.longest < 2 * MAX_ITEMS
-
-    broker(main)

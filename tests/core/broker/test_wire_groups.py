@@ -1,4 +1,4 @@
-"""Requests about groups: 200, 225, 201, 352, 207, 300, 343."""
+"""Requests about groups: 200, 225, 201, 352, 207."""
 
 from __future__ import annotations
 
@@ -70,20 +70,6 @@ def test_a_deleted_group_keeps_its_offsets_unless_asked(broker, clean, left):
         if clean == "true":  # by the time of the answer
             saved = desk.world.files.read(desk.server.root / "config" / "consumerOffset.json")
             assert loads(saved)["offsetTable"] == left
-
-    broker(main)
-
-
-def test_groups_and_topics_find_each_other_online_and_by_offset(broker):
-    async def main(desk):
-        await desk.send("T")
-        await desk.heartbeat("Online", "T")
-        await desk.ask(200, None, dumps({"groupName": "Offline"}))
-        await desk.ask(15, {"consumerGroup": "Offline", "topic": "T", "queueId": "0", "commitOffset": "1"})
-        assert body_of(await desk.ask(300, {"topic": "T"})) == {"groupList": ["Online", "Offline"]}
-        assert body_of(await desk.ask(343, {"group": "Offline"}))["topicList"] == ["T"]
-        assert body_of(await desk.ask(343, {"group": "Online"}))["topicList"] == ["T"]
-        assert body_of(await desk.ask(300, {"topic": "Unknown"})) == {"groupList": []}
 
     broker(main)
 

@@ -7,7 +7,14 @@ from gantrymq.interfaces.access import Access, Authorizer, Credentials
 from gantrymq.interfaces.allocation import AllocationStrategy
 from gantrymq.interfaces.broker import Broker, BrokerCluster, BrokerConsumers, BrokerEnvironment, BrokerStorage
 from gantrymq.interfaces.client_channel import ClientCalls, ClientChannel, ConnectedClient
-from gantrymq.interfaces.clients import ClientConnection, Clients, ConsumerHeartbeat, Heartbeat, OnlineClient
+from gantrymq.interfaces.clients import (
+    ClientConnection,
+    Clients,
+    ConnectedGroup,
+    ConsumerHeartbeat,
+    Heartbeat,
+    OnlineClient,
+)
 from gantrymq.interfaces.consuming import Filters, HeldPulls, Offsets, QueueLocks
 from gantrymq.interfaces.dispatch import DispatchEntry, Dispatcher
 from gantrymq.interfaces.extension_points import Gate, Interceptor, Service
@@ -125,6 +132,7 @@ __all__ = [
     "CommandRegistry",
     "ConfigRegistry",
     "ConnectedClient",
+    "ConnectedGroup",
     "ConsumerHeartbeat",
     "Credentials",
     "DispatchEntry",

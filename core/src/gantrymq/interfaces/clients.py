@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple, Protocol
 
 import attrs
@@ -11,7 +11,7 @@ from gantrymq.interfaces.client_channel import ClientChannel
 from gantrymq.model.access import Principal
 from gantrymq.model.subscription import Subscription
 
-__all__ = ["ClientConnection", "Clients", "ConsumerHeartbeat", "Heartbeat", "OnlineClient"]
+__all__ = ["ClientConnection", "Clients", "ConnectedGroup", "ConsumerHeartbeat", "Heartbeat", "OnlineClient"]
 
 
 class ClientConnection(NamedTuple):
@@ -38,6 +38,26 @@ class OnlineClient:
     version: int  # protocol version of the client
     heard_ms: int  # time of the last heartbeat, wall clock
     principal: Principal | None = None  # who sent it; None without access control
+
+
+class ConnectedGroup(Protocol):
+    """A consumer group with connected members, as described by their last heartbeats. The broker's own: read-only."""
+
+    @property
+    def consume_type(self) -> str:
+        """CONSUME_ACTIVELY, or CONSUME_PASSIVELY of consumers that are pushed to."""
+
+    @property
+    def message_model(self) -> str:
+        """CLUSTERING or BROADCASTING."""
+
+    @property
+    def consume_from_where(self) -> str:
+        """Where the group starts in queues without a committed offset."""
+
+    @property
+    def subscriptions(self) -> Mapping[str, Subscription]:
+        """The subscriptions by topic."""
 
 
 class ConsumerHeartbeat(NamedTuple):
@@ -95,8 +115,8 @@ class Clients(Protocol):
         Each is read when it is yielded, so the caller may yield to the loop; new ones are left out.
         """
 
-    def broadcasts(self, group: str) -> bool:
-        """Return whether an online group consumes in broadcasting mode."""
+    def consumer_group(self, group: str) -> ConnectedGroup | None:
+        """Return a consumer group with connected members, None if it has none."""
 
     def subscription(self, group: str, topic: str) -> Subscription | None:
         """Return the subscription of an online group to a topic."""

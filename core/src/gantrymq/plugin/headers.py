@@ -14,8 +14,10 @@ if TYPE_CHECKING:
     from gantrymq.remoting.headers.base import RequestHeader as RequestHeader
     from gantrymq.remoting.headers.base import header_of as header_of
     from gantrymq.remoting.headers.clients import ConsumeMessageDirectlyRequest as ConsumeMessageDirectlyRequest
+    from gantrymq.remoting.headers.clients import GetConsumerConnectionListRequest as GetConsumerConnectionListRequest
     from gantrymq.remoting.headers.clients import GetConsumerRunningInfoRequest as GetConsumerRunningInfoRequest
     from gantrymq.remoting.headers.clients import GetConsumerStatusRequest as GetConsumerStatusRequest
+    from gantrymq.remoting.headers.clients import GetProducerConnectionListRequest as GetProducerConnectionListRequest
     from gantrymq.remoting.headers.clients import ResetOffsetRequest as ResetOffsetRequest
     from gantrymq.remoting.headers.controller import CleanBrokerDataRequest as CleanBrokerDataRequest
     from gantrymq.remoting.headers.controller import ElectMasterRequest as ElectMasterRequest
@@ -27,6 +29,9 @@ if TYPE_CHECKING:
     from gantrymq.remoting.headers.groups import QueryConsumeQueueRequest as QueryConsumeQueueRequest
     from gantrymq.remoting.headers.groups import QueryConsumeTimeSpanRequest as QueryConsumeTimeSpanRequest
     from gantrymq.remoting.headers.groups import QueryCorrectionOffsetRequest as QueryCorrectionOffsetRequest
+    from gantrymq.remoting.headers.groups import (
+        QuerySubscriptionByConsumerRequest as QuerySubscriptionByConsumerRequest,
+    )
     from gantrymq.remoting.headers.nameserver import AddWritePermOfBrokerResponse as AddWritePermOfBrokerResponse
     from gantrymq.remoting.headers.nameserver import DeleteTopicInNamesrvRequest as DeleteTopicInNamesrvRequest
     from gantrymq.remoting.headers.nameserver import GetKvConfigResponse as GetKvConfigResponse
@@ -47,6 +52,8 @@ if TYPE_CHECKING:
     from gantrymq.remoting.headers.pull import QueryMessageRequest as QueryMessageRequest
     from gantrymq.remoting.headers.send import SendMessageRequest as SendMessageRequest
     from gantrymq.remoting.headers.send import read_send_header as read_send_header
+    from gantrymq.remoting.headers.topics import QueryTopicConsumeByWhoRequest as QueryTopicConsumeByWhoRequest
+    from gantrymq.remoting.headers.topics import QueryTopicsByConsumerRequest as QueryTopicsByConsumerRequest
 else:
     from gantrymq.plugin.lazy import lazy_exports
 
@@ -58,15 +65,15 @@ else:
             ),
             "gantrymq.remoting.headers.base": "Header Int32 Int64 RequestHeader header_of",
             "gantrymq.remoting.headers.clients": (
-                "ConsumeMessageDirectlyRequest GetConsumerRunningInfoRequest GetConsumerStatusRequest "
-                "ResetOffsetRequest"
+                "ConsumeMessageDirectlyRequest GetConsumerConnectionListRequest GetConsumerRunningInfoRequest "
+                "GetConsumerStatusRequest GetProducerConnectionListRequest ResetOffsetRequest"
             ),
             "gantrymq.remoting.headers.controller": (
                 "CleanBrokerDataRequest ElectMasterRequest GetMetaDataResponse MasterHeader"
             ),
             "gantrymq.remoting.headers.groups": (
                 "CloneGroupOffsetRequest GetBrokerConsumeStatsRequest GetConsumeStatsRequest QueryConsumeQueueRequest "
-                "QueryConsumeTimeSpanRequest QueryCorrectionOffsetRequest"
+                "QueryConsumeTimeSpanRequest QueryCorrectionOffsetRequest QuerySubscriptionByConsumerRequest"
             ),
             "gantrymq.remoting.headers.nameserver": (
                 "AddWritePermOfBrokerResponse DeleteTopicInNamesrvRequest GetKvConfigResponse "
@@ -79,5 +86,6 @@ else:
             ),
             "gantrymq.remoting.headers.pull": "QueryMessageRequest",
             "gantrymq.remoting.headers.send": "SendMessageRequest read_send_header",
+            "gantrymq.remoting.headers.topics": "QueryTopicConsumeByWhoRequest QueryTopicsByConsumerRequest",
         },
     )

@@ -17,6 +17,7 @@ from gantrymq_diagnosis.explained_settings import SettingsRequests
 from gantrymq_diagnosis.gather import FIGURES_TOGETHER, gather
 from gantrymq_diagnosis.members import MemberQuestions
 from gantrymq_diagnosis.operators.maintenance import MaintenanceRequests
+from gantrymq_diagnosis.operators.online import OnlineRequests
 from gantrymq_diagnosis.operators.progress import ProgressRequests
 from gantrymq_diagnosis.operators.requests import BrokerRequests
 from gantrymq_diagnosis.operators.reset import ResetRequests
@@ -55,6 +56,7 @@ class DiagnosisService:
             MaintenanceRequests(),
             ProgressRequests(),
             ResetRequests(),
+            OnlineRequests(),
         )
         self.handlers = (self, self.members, self.summaries, *self._of_operators)
 

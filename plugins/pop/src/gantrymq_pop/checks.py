@@ -66,7 +66,8 @@ class PopChecks:
                 f"consumer group {name} is switched off (consumeEnable=false); switch it on with: gantrymq group "
                 f"create -g {name} --consume"
             )
-        if self._broker.clients.broadcasts(name):
+        online = self._broker.clients.consumer_group(name)
+        if online is not None and online.message_model == "BROADCASTING":
             raise NoPermission(
                 f"consumer group {name} consumes by broadcasting, and what is popped goes to one member; pop with "
                 "another group, or let this one consume by CLUSTERING"

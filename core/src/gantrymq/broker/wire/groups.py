@@ -1,5 +1,4 @@
-"""Group administration: 200, 225 (create), 201, 352 (read), 207 (delete), 353 (forbid), 203, 204, 328 (online members),
-300, 343, 345 (subscriptions).
+"""Group administration: 200, 225 (create), 201, 352 (read), 207 (delete), 353 (forbid).
 
 Source: apache/rocketmq broker/.../processor/AdminBrokerProcessor.java.
 """
@@ -7,32 +6,26 @@ Source: apache/rocketmq broker/.../processor/AdminBrokerProcessor.java.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from operator import itemgetter
 from typing import Any
 
 from gantrymq.broker.parts import Parts
 from gantrymq.broker.wire.paging import ITEMS_TOGETHER, page
 from gantrymq.broker.wire.responses import ok, with_json
-from gantrymq.errors import ConsumerNotOnline, FormatError, GroupNotExist, InvalidParameter, RequestRefused
-from gantrymq.interfaces import OnlineClient
-from gantrymq.loose_json import Entries, Items
+from gantrymq.errors import FormatError, GroupNotExist, InvalidParameter
+from gantrymq.loose_json import Entries
 from gantrymq.model.access import Action, Requirement, requirements
 from gantrymq.model.group import GroupConfig
-from gantrymq.model.hosts import format_address
 from gantrymq.model.json_members import objects_in, text_in
 from gantrymq.remoting.bodies import object_body_of
 from gantrymq.remoting.codes import RequestCode
 from gantrymq.remoting.command import Command
 from gantrymq.remoting.connection import Connection
-from gantrymq.remoting.headers.clients import GetConsumerConnectionListRequest, GetProducerConnectionListRequest
 from gantrymq.remoting.headers.groups import (
     DeleteSubscriptionGroupRequest,
     GetAllSubscriptionGroupConfigRequest,
     GetSubscriptionGroupConfigRequest,
-    QuerySubscriptionByConsumerRequest,
     UpdateGroupForbiddenRequest,
 )
-from gantrymq.remoting.headers.topics import QueryTopicConsumeByWhoRequest, QueryTopicsByConsumerRequest
 from gantrymq.remoting.serving import serves
 from gantrymq.world.clock import TimeSlices
 
@@ -46,14 +39,12 @@ def _changed_groups(asked: Command) -> Sequence[Requirement]:
 
 
 class GroupRequests:
-    """Handlers for the group table and online members."""
+    """Handlers for the group table."""
 
     def __init__(self, parts: Parts) -> None:
         self._check_role = parts.roles.check_tables
         self._groups = parts.groups
-        self._clients = parts.clients
         self._clock = parts.world.clock
-        self._offsets = parts.offsets
         self._sliced = parts.sliced_responses.make
         self._state = parts.state
         self._delete = parts.delete_group
@@ -131,41 +122,6 @@ class GroupRequests:
         await self._delete(header.group_name, clean_offsets=header.clean_offset)
         return ok(asked)
 
-    @serves(RequestCode.GET_CONSUMER_CONNECTION_LIST, action=Action.GET, group="consumerGroup")
-    async def consumer_connections(self, asked: Command, connection: Connection) -> Command:
-        """203: return members and subscriptions of a consumer group."""
-        name = GetConsumerConnectionListRequest.from_ext(asked.ext).consumer_group
-        online = self._clients.consumer_group(name)
-        if online is None:
-            raise ConsumerNotOnline(f"the consumer group[{name}] not online")
-        body = {
-            "connectionSet": Items(map(_connection, list(online.members.values()))),
-            "consumeFromWhere": online.consume_from_where,
-            "consumeType": online.consume_type,
-            "messageModel": online.message_model,
-            "subscriptionTable": Entries(
-                (topic, each.to_json()) for topic, each in sorted(online.subscriptions.items(), key=itemgetter(0))
-            ),
-        }
-        return await self._sliced(asked, connection, body)
-
-    @serves(RequestCode.GET_PRODUCER_CONNECTION_LIST, action=Action.GET)
-    async def producer_connections(self, asked: Command, connection: Connection) -> Command:
-        """204: return the members of a producer group."""
-        name = GetProducerConnectionListRequest.from_ext(asked.ext).producer_group
-        members = self._clients.producers(name)
-        if not members:
-            raise RequestRefused(1, f"the producer group[{name}] not exist")
-        return await self._sliced(asked, connection, {"connectionSet": Items(map(_connection, members))})
-
-    @serves(RequestCode.GET_ALL_PRODUCER_INFO, action=Action.GET)
-    async def all_producers(self, asked: Command, connection: Connection) -> Command:
-        """328: return the members of all producer groups."""
-        groups = sorted(self._clients.producer_groups())
-        online = ((group, members) for group in groups if (members := self._clients.producers(group)))
-        data = Entries((group, Items(map(_producer, members))) for group, members in online)
-        return await self._sliced(asked, connection, {"data": data})
-
     @serves(RequestCode.UPDATE_AND_GET_GROUP_FORBIDDEN, action=Action.UPDATE, topic="topic", group="group")
     async def forbid(self, asked: Command, connection: Connection) -> Command:
         """353: allow or forbid a group to read a topic, if requested; return whether it may."""
@@ -177,34 +133,6 @@ class GroupRequests:
         readable = self._groups.may_read(header.group, header.topic)
         return with_json(asked, {"group": header.group, "readable": readable, "topic": header.topic})
 
-    @serves(RequestCode.QUERY_SUBSCRIPTION_BY_CONSUMER, action=Action.GET, topic="topic", group="group")
-    def subscription(self, asked: Command, connection: Connection) -> Command:
-        """345: return an online group's subscription to a topic; without one, no subscriptionData."""
-        header = QuerySubscriptionByConsumerRequest.from_ext(asked.ext)
-        online = self._clients.consumer_group(header.group)
-        found = online.subscriptions.get(header.topic or "") if online is not None else None
-        body: dict[str, Any] = {"group": header.group, "topic": header.topic}
-        if found is not None:
-            body["subscriptionData"] = found.to_json()
-        return with_json(asked, body)
-
-    @serves(RequestCode.QUERY_TOPIC_CONSUME_BY_WHO, action=Action.GET, topic="topic")
-    async def groups_of_topic(self, asked: Command, connection: Connection) -> Command:
-        """300: return the groups that subscribe to a topic or have committed offsets for it."""
-        topic = QueryTopicConsumeByWhoRequest.from_ext(asked.ext).topic
-        online = [group.name for group in self._clients.consumer_groups() if topic in group.subscriptions]
-        groups = dict.fromkeys([*online, *self._offsets.groups_of(topic)])
-        return await self._sliced(asked, connection, {"groupList": Items(groups)})
-
-    @serves(RequestCode.QUERY_TOPICS_BY_CONSUMER, action=Action.GET, group="group")
-    async def topics_of_group(self, asked: Command, connection: Connection) -> Command:
-        """343: return the topics that a group subscribes to or has committed offsets for."""
-        name = QueryTopicsByConsumerRequest.from_ext(asked.ext).group
-        online = self._clients.consumer_group(name)
-        subscribed = list(online.subscriptions) if online is not None else []
-        topics = dict.fromkeys([*subscribed, *self._offsets.topics_of(name)])
-        return await self._sliced(asked, connection, {"topicList": Items(topics)})
-
 
 def _group(members: Any) -> GroupConfig:
     if not isinstance(members, dict) or not members.get("groupName"):
@@ -213,22 +141,3 @@ def _group(members: Any) -> GroupConfig:
         return GroupConfig.from_json(members)
     except FormatError as error:
         raise InvalidParameter(f"group {members['groupName']}: {error}") from error
-
-
-def _connection(member: OnlineClient) -> dict[str, Any]:
-    return {
-        "clientAddr": format_address(*member.connection.peer),
-        "clientId": member.client_id,
-        "language": member.language,
-        "version": member.version,
-    }
-
-
-def _producer(member: OnlineClient) -> dict[str, Any]:
-    return {
-        "clientId": member.client_id,
-        "language": member.language,
-        "lastUpdateTimestamp": member.heard_ms,
-        "remoteIP": f"/{format_address(*member.connection.peer)}",  # Java's format of an address
-        "version": member.version,
-    }

@@ -1,4 +1,4 @@
-"""Topic administration: 17, 18 (create), 21, 351 (read), 202 (statistics), 215 (delete), 305 (system topics).
+"""Topic administration: 17, 18 (create), 21, 351 (read), 202 (statistics), 215 (delete).
 
 Source: apache/rocketmq broker/.../processor/AdminBrokerProcessor.java.
 """
@@ -172,13 +172,6 @@ class TopicRequests:
         self._check_role()
         await self._delete_topic(DeleteTopicInBrokerRequest.from_ext(asked.ext).topic)
         return ok(asked)
-
-    @serves(RequestCode.GET_SYSTEM_TOPIC_LIST_FROM_BROKER, action=Action.GET)
-    def system_topics(self, asked: Command, connection: Connection) -> Command:
-        """305: return the broker's own topics, including those reserved for disabled features."""
-        own = [name for name in self._topics.view if self._topics.is_own(name)]
-        reserved = sorted(names.SYSTEM_TOPICS.difference(own))
-        return with_json(asked, {"topicList": [*own, *reserved]})
 
     def _update(self, topic: TopicConfig, changes: dict[str, str]) -> None:
         """Apply a change. If fewer read queues hide messages, as in RocketMQ, log a warning."""
