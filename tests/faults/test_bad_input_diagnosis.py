@@ -22,6 +22,7 @@ COLUMNS = {
     65025: "type, kept, newest, put, got, groups, queues",
 }
 HEARD = 9  # opaque of heartbeats
+WITHOUT_IT = {"plugins": "filter_tag,storage_mmap"}
 WITH_IT = {"plugins": "filter_tag,storage_mmap,diagnosis"}
 REFUSE = {**WITH_IT, "consumerConflictPolicy": "refuse"}
 
@@ -136,8 +137,8 @@ def test_bi200_a_policy_that_is_none_while_the_broker_runs(watching, row):
         assert b"consumerConflictPolicy=warn" in bytes(peer.ask(RequestCode.GET_BROKER_CONFIG).payload)
 
 
-def test_bi201_a_broker_without_the_plugin(broker, row):
-    address = "{}:{}".format(*broker.address)
+def test_bi201_a_broker_without_the_plugin(broker_with, row):
+    address = "{}:{}".format(*broker_with(**WITHOUT_IT).address)
     done = CliRunner().invoke(main, ["group", "explain", "CG", "-b", address])
     row.check(done.stderr.removeprefix("gantrymq: "), f"exit {done.exit_code}", address=address)
 

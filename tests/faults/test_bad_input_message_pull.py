@@ -10,9 +10,10 @@ from gantrymq.cli import main
 from gantrymq_testing.running_broker import RunningBroker
 
 pytest.importorskip("gantrymq_admin")
+pytest.importorskip("gantrymq_diagnosis")
 
 SMALL = {
-    "plugins": "filter_tag,storage_mmap",
+    "plugins": "diagnosis,filter_tag,storage_mmap",
     "store": "mmap",
     "mappedFileSizeCommitLog": 8192,
     "fileReservedTime": 0,

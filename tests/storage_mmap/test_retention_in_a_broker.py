@@ -6,7 +6,14 @@ from gantrymq.client import Client, PullStatus, SendFailed
 from gantrymq.model.topic import TopicConfig
 from gantrymq_testing.simulation import simulate_cluster
 
-SMALL = {"plugins": "storage_mmap", "store": "mmap", "mappedFileSizeCommitLog": 8192, "mappedFileSizeConsumeQueue": 400}
+pytest.importorskip("gantrymq_diagnosis")  # it serves the requests to delete files
+
+SMALL = {
+    "plugins": "storage_mmap,diagnosis",
+    "store": "mmap",
+    "mappedFileSizeCommitLog": 8192,
+    "mappedFileSizeConsumeQueue": 400,
+}
 BODY = b"b" * 3000  # two to a log file
 
 

@@ -27,7 +27,7 @@ PAGES = [
     *ROOT.glob("plugins/*/src/**/*.py"),
     ROOT / "Dockerfile",
 ]
-COMMAND = re.compile(r"pip install ((?:[^`\n#&|;(]|\\\n)*)")
+COMMAND = re.compile(r"pip install ((?:[^`\n#&|;()]|\\\n)*)")
 FOLDER = re.compile(r"\./[\w/]+")
 STANDARD = (ROOT / "requirements.txt").read_text().splitlines()
 DEFAULT = ("-r", "requirements.txt")
