@@ -73,6 +73,11 @@ class GroupSummary:
     consumed_per_s: float  # messages delivered, over the last minute
     deleted: int = 0  # messages that were deleted before the group consumed them
 
+    @property
+    def retries(self) -> int:
+        """Messages that wait for another try or to be consumed again."""
+        return self.retry_behind + self.retry_waiting
+
 
 @attrs.frozen
 class GroupSummaries:

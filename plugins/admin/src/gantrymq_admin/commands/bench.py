@@ -16,7 +16,6 @@ from gantrymq.plugin.commands import (
     namesrv_option,
     output_option,
     print_json,
-    print_table,
     run,
     say,
     warn,
@@ -24,6 +23,7 @@ from gantrymq.plugin.commands import (
 from gantrymq.plugin.world import World
 from gantrymq_admin.bench.loads import MODES, about, call_of, drained, messages_of, one_by_one, own_name, own_place
 from gantrymq_admin.bench.measuring import Limit, load, ratios, summary, turns
+from gantrymq_admin.commands.lists import print_records
 from gantrymq_admin.commands.options import cluster_option, legal_topic
 
 Command = TypeVar("Command", bound=Callable[..., Any])
@@ -287,17 +287,19 @@ def _show(asked: Asked, what: str, names: Sequence[str], found: Document) -> Non
             say(f"{cluster['namesrv']}: {broker['broker']} at {broker['address']}, {broker['flush']}")
     if what == "consume":
         say("p50, p99 and max are of single messages, from the send to the consumer's loop")
-    columns = [name for name in _COLUMNS if name in rows[0]]
-    print_table([_COLUMNS[name] for name in columns], [[_shown(row[name]) for name in columns] for row in rows])
+    print_records(rows, [(_COLUMNS[name], _shown(name)) for name in _COLUMNS if name in rows[0]])
     if compared:
         say(f"messages/s at {asked.namesrv} by those at {asked.vs}, of the same round:")
-        print_table(
-            [*(_COLUMNS[name] for name in names), "Least", "Median", "Greatest"],
-            [[row[name] for name in (*names, "least", "median", "greatest")] for row in compared],
-        )
+        print_records(compared, [*((_COLUMNS[name], name) for name in names), "least", "median", "greatest"])
 
 
-def _shown(value: object) -> str:
-    if isinstance(value, float):
-        return f"{value:,.0f}" if value >= 1000 else f"{value:,.2f}"
-    return "-" if value is None else f"{value:,}" if isinstance(value, int) else str(value)
+def _shown(name: str) -> Callable[[Any], object]:
+    """Return a column whose numbers have thousands separators."""
+
+    def read(row: Document) -> object:
+        value = row[name]
+        if isinstance(value, float):
+            return f"{value:,.0f}" if value >= 1000 else f"{value:,.2f}"
+        return f"{value:,}" if isinstance(value, int) else value
+
+    return read

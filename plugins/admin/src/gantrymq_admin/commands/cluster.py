@@ -15,13 +15,13 @@ from click.core import ParameterSource
 
 from gantrymq.client import Admin
 from gantrymq.errors import ClientError, GantryError
-from gantrymq.plugin.commands import CommandGroup, local_time, print_json, print_table
+from gantrymq.plugin.commands import CommandGroup, local_time, print_json
 from gantrymq.plugin.real_world import RealClock
 from gantrymq_admin.brokers import rates, whole
 from gantrymq_admin.commands.cluster_definitions import export, import_
 from gantrymq_admin.commands.cluster_masters import demote, explain, forget, handover, promote
 from gantrymq_admin.commands.cluster_plan import plan
-from gantrymq_admin.commands.lists import Columns, print_records
+from gantrymq_admin.commands.lists import BROKER_COLUMNS, Columns, print_records
 from gantrymq_admin.commands.options import admin_command
 from gantrymq_admin.copies import ask_copies, healthy
 
@@ -96,6 +96,19 @@ _COUNTS = {
 }
 
 
+def _log_bytes(broker: Mapping[str, Any]) -> object:
+    if broker["problem"] is not None:
+        return ""
+    return (broker["log_max_offset"] or 0) - (broker["log_min_offset"] or 0)
+
+
+def _started(broker: Mapping[str, Any]) -> object:
+    return "" if broker["problem"] is not None else local_time(broker["started_ms"]) if broker["started_ms"] else None
+
+
+_SHOWN: Final[Columns] = (*BROKER_COLUMNS, ("Log bytes", _log_bytes), ("Started", _started))
+
+
 @click.command()
 @click.option("-c", "--cluster", "name", metavar="NAME", help="This cluster only.")
 @admin_command
@@ -105,25 +118,7 @@ async def show(admin: Admin, name: str | None, output: str) -> None:
     if output == "json":
         print_json({"clusters": found})
         return
-    rows: list[tuple[object, ...]] = []
-    for each in found:
-        for broker in each["brokers"]:
-            where = (each["cluster"], broker["broker"], broker["id"], broker["address"])
-            if broker["problem"] is not None:
-                rows.append((*where, f"no: {broker['problem']}", "", "", "", ""))
-                continue
-            held = (broker["log_max_offset"] or 0) - (broker["log_min_offset"] or 0)
-            rows.append(
-                (
-                    *where,
-                    broker["version"],
-                    broker["in_per_s"],
-                    broker["out_per_s"],
-                    held,
-                    _moment(broker["started_ms"]),
-                )
-            )
-    print_table(["Cluster", "Broker", "Id", "Address", "Version", "In/s", "Out/s", "Log bytes", "Started"], rows)
+    print_records(({**broker, "cluster": each["cluster"]} for each in found for broker in each["brokers"]), _SHOWN)
 
 
 @click.pass_context
@@ -184,7 +179,3 @@ async def _broker(admin: Admin, name: str, broker_id: int, address: str) -> dict
         "out_per_s": out_per_s,
         **{ours: whole(figures.get(theirs)) for theirs, ours in _COUNTS.items()},
     }
-
-
-def _moment(time_ms: int | None) -> str:
-    return local_time(time_ms) if time_ms else "-"

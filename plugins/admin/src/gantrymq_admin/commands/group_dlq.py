@@ -18,11 +18,11 @@ from gantrymq.plugin.commands import (
     namesrv_option,
     output_option,
     print_json,
-    print_table,
     run,
     say,
     warn,
 )
+from gantrymq_admin.commands.lists import Columns, local_times, print_records, text
 from gantrymq_admin.commands.message_query import lines_of
 from gantrymq_admin.commands.options import check_group, group_named
 from gantrymq_admin.dead_letters import DeadQueue, dead_queues, origin_of, pages, place_of, why
@@ -109,22 +109,13 @@ def list_letters(group: str, broker: str | None, from_offset: int | None, most: 
             f"{each.queue.broker_name}: {each.count} dead letters, offsets {each.min_offset} to {each.max_offset - 1}"
         )
     if letters:
-        print_table(
-            ["Broker", "Offset", "Since", "Failed", "Topic", "Keys", "Message id", "Sent again"],
-            [
-                (
-                    each.broker_name,
-                    each.queue_offset,
-                    local_time(each.store_timestamp, fraction=True),
-                    each.reconsume_times,
-                    origin_of(each, group) or "",
-                    each.keys or "",
-                    each.message_id,
-                    _sent_again(each, resent),
-                )
-                for each in letters
-            ],
+        columns: Columns = (
+            *(("Broker", "broker_name"), ("Offset", "queue_offset")),
+            *(("Since", local_times("store_timestamp", fraction=True)), ("Failed", "reconsume_times")),
+            *(("Topic", lambda letter: origin_of(letter, group) or ""), ("Keys", text("keys")), "message_id"),
+            ("Sent again", lambda letter: _sent_again(letter, resent)),
         )
+        print_records(letters, columns)
     click.echo(f"group {group} has {count} dead letters" + (f", {len(letters)} of them listed" if count else ""))
 
 
@@ -268,10 +259,7 @@ def resend(
 
 def _print_resend(done: Resend, group: str, named: Sequence[Outcome], *, dry_run: bool, ranged: bool) -> None:
     if named:
-        print_table(
-            ["Dead letter", "Result", "Topic", "Reason"],
-            [(each.place, each.result, each.topic, each.reason) for each in named],
-        )
+        print_records(named, (("Dead letter", "place"), "result", "topic", "reason"))
     what = "would be sent again" if dry_run else "were sent again"
     topics = "".join(f"; {count} to {topic}" for topic, count in sorted(done.by_topic.items()))
     before = f"; {done.sent_before} were before, and are not sent without --again" if done.sent_before else ""

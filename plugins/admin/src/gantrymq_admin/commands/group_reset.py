@@ -16,7 +16,8 @@ from gantrymq.client import Admin, OffsetTarget
 from gantrymq.client.admin import NothingCommitted, OffsetReset, QueueUnknown
 from gantrymq.plugin import names
 from gantrymq.plugin.client import EARLIEST, LATEST
-from gantrymq.plugin.commands import TIMES, print_json, print_table, read_time_ms, say, warn
+from gantrymq.plugin.commands import TIMES, print_json, read_time_ms, say, warn
+from gantrymq_admin.commands.lists import print_records
 from gantrymq_admin.commands.options import admin_command, group_named, named, warn_without_master
 
 FIRST_TIME_MS = 100_000_000_000  # in March 1973
@@ -165,21 +166,7 @@ def _show(found: dict[str, Any], output: str) -> None:
     if len(queues) > _SHOWN:
         queues = [queue for queue in queues if queue["skipped"]][:_SHOWN]
         say(f"{len(queues)} of {len(found['queues'])} queues, of those that change; --output json has all")
-    print_table(
-        ["Broker", "Queue", "Min offset", "Max offset", "Before", "After", "Skipped"],
-        [
-            (
-                each["broker"],
-                each["queue"],
-                each["min_offset"],
-                each["max_offset"],
-                "-" if each["before"] is None else each["before"],
-                each["after"],
-                each["skipped"],
-            )
-            for each in queues
-        ],
-    )
+    print_records(queues, ("broker", "queue", "min_offset", "max_offset", "before", "after", "skipped"))
     would = "would be" if found["dry_run"] else "are"
     click.echo(
         f"{found['group']} on topic {found['topic']}: {found['skipped']} messages {would} skipped, "

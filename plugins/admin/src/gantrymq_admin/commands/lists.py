@@ -53,6 +53,18 @@ def text(name: str) -> Callable[[Any], object]:
     return lambda record: _value(record, name) or ""
 
 
+def unless_silent(name: str) -> Callable[[Any], object]:
+    """Return a column of brokers that is empty for one that does not answer."""
+    return lambda broker: _value(broker, name) if broker["problem"] is None else ""
+
+
+BROKER_COLUMNS: Final[Columns] = (
+    *("cluster", "broker", "id", "address"),
+    ("Version", lambda broker: broker["version"] if broker["problem"] is None else f"no: {broker['problem']}"),
+    *(("In/s", unless_silent("in_per_s")), ("Out/s", unless_silent("out_per_s"))),
+)
+
+
 def _cell(record: Any, read: Read) -> object:
     value = _value(record, read) if isinstance(read, str) else read(record)
     return "-" if value is None else value

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import partial
 from typing import Any, Final
 
 import attrs
@@ -19,7 +20,6 @@ from gantrymq.plugin.commands import (
     namesrv_option,
     output_option,
     print_json,
-    print_table,
     read_time_ms,
     run,
     say,
@@ -253,10 +253,11 @@ def _show(found: Consumption) -> None:
     else:
         queue = message.queue
         click.echo(f"{queue.topic} {queue.broker_name}:{queue.queue_id} @{message.queue_offset}")
-        print_table(
-            ["Group", "Verdict", "Sure", "Evidence"],
-            [(each.group, each.reason.value, each.certainty.value, sentence(message, each)) for each in found.verdicts],
+        columns: Columns = (
+            *("group", ("Verdict", lambda verdict: verdict.reason.value)),
+            *(("Sure", lambda verdict: verdict.certainty.value), ("Evidence", partial(sentence, message))),
         )
+        print_records(found.verdicts, columns)
         for each in found.light:
             at = "nothing" if each.committed is None else each.committed
             click.echo(f"{each.group}: reads it in {each.queue} @{each.queue_offset}, committed {at}")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 from itertools import chain, repeat
-from typing import Any
+from typing import Any, Final
 
 import attrs
 import click
@@ -16,9 +16,20 @@ from gantrymq.errors import BrokerRefused, ConnectFailed, GantryError, Handshake
 from gantrymq.plugin.client import BrokerAddresses, ClusterInfo
 from gantrymq.plugin.commands import print_json, print_table, say
 from gantrymq_admin.brokers import rates, today
+from gantrymq_admin.commands.lists import BROKER_COLUMNS, Columns, print_records, unless_silent
 from gantrymq_admin.commands.options import admin_command
 from gantrymq_admin.copies import NO_MASTER, TWO_MASTERS
 from gantrymq_admin.figures import plugin_figures
+
+_SERVER_COLUMNS: Final[Columns] = (
+    ("Name server", "address"),
+    ("Answers", lambda server: "yes" if server["reachable"] else f"no: {server['problem']}"),
+    "topics",
+)
+_BROKER_COLUMNS: Final[Columns] = (
+    *BROKER_COLUMNS,
+    *(("In today", unless_silent("in_today")), ("Out today", unless_silent("out_today"))),
+)
 
 
 @click.command()
@@ -41,20 +52,11 @@ async def status(admin: Admin, output: str) -> None:
 
 
 def _show(found: dict[str, Any]) -> None:
-    print_table(
-        ["Name server", "Answers", "Topics"],
-        [
-            (s["address"], "yes" if s["reachable"] else f"no: {s['problem']}", s["topics"])
-            for s in found["name_servers"]
-        ],
-    )
+    print_records(found["name_servers"], _SERVER_COLUMNS)
     if not found["brokers"]:
         say("no broker is registered; start one with: gantrymq broker -c broker.conf")
         return
-    print_table(
-        ["Cluster", "Broker", "Id", "Address", "Version", "In/s", "Out/s", "In today", "Out today"],
-        [_row(broker) for broker in found["brokers"]],
-    )
+    print_records(found["brokers"], _BROKER_COLUMNS)
     for name in found["without_master"]:
         say(f"{name}: {NO_MASTER}; 'gantrymq cluster status' shows its copies")
     for each in found["rivals"]:
@@ -169,11 +171,3 @@ async def _figures(admin: Admin, address: str) -> dict[str, Any]:
     except (BrokerRefused, AnswerUnreadable):
         return {}
     return {each.name: attrs.asdict(each, filter=lambda field, _value: field.name != "name") for each in found}
-
-
-def _row(broker: dict[str, Any]) -> list[object]:
-    where = [broker["cluster"], broker["broker"], broker["id"], broker["address"]]
-    if not broker["reachable"]:
-        return [*where, f"no: {broker['problem']}", "", "", "", ""]
-    figures = ("version", "in_per_s", "out_per_s", "in_today", "out_today")
-    return [*where, *("-" if broker[name] is None else broker[name] for name in figures)]

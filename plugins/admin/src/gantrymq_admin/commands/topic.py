@@ -9,8 +9,8 @@ import click
 from gantrymq.client import Admin
 from gantrymq.errors import NoRoute
 from gantrymq.plugin import names
-from gantrymq.plugin.client import TopicRoute
-from gantrymq.plugin.commands import CommandGroup, print_json, print_table, say
+from gantrymq.plugin.client import BrokerAddresses, TopicRoute
+from gantrymq.plugin.commands import CommandGroup, print_json, say
 from gantrymq.plugin.model import PERM_INHERIT, PERM_READ, PERM_WRITE, TopicConfig
 from gantrymq_admin.commands.lists import Columns, by_options, list_topics_by, local_times, print_records
 from gantrymq_admin.commands.options import (
@@ -144,6 +144,11 @@ async def delete(admin: Admin, name: str, cluster: str | None, output: str) -> N
     click.echo(f"deleted {name} at {', '.join(brokers)} and at the name servers {', '.join(servers)}")
 
 
+def _addresses(broker: BrokerAddresses | None) -> str:
+    addresses = {} if broker is None else broker.addresses
+    return "  ".join(f"{broker_id}: {address}" for broker_id, address in addresses.items()) or "none"
+
+
 @topic.command()
 @topic_named
 @admin_command
@@ -153,15 +158,14 @@ async def route(admin: Admin, name: str, output: str) -> None:
     if output == "json":
         print_json(_route_json(name, found))
         return
-    rows = []
-    for grant in found.queues:
-        broker = found.broker(grant.broker_name)
-        addresses = dict(broker.addresses) if broker is not None else {}
-        shown = "  ".join(f"{broker_id}: {address}" for broker_id, address in addresses.items()) or "none"
-        cluster = broker.cluster if broker is not None else ""
-        row = (cluster, grant.broker_name, shown, grant.read_queues, grant.write_queues, perm_text(grant.perm))
-        rows.append(row)
-    print_table(["Cluster", "Broker", "Addresses by id", "Read queues", "Write queues", "Perm"], rows)
+    brokers = {each.name: each for each in found.brokers}
+    columns: Columns = (
+        ("Cluster", lambda grant: brokers[grant.broker_name].cluster if grant.broker_name in brokers else ""),
+        ("Broker", "broker_name"),
+        ("Addresses by id", lambda grant: _addresses(brokers.get(grant.broker_name))),
+        *("read_queues", "write_queues", ("Perm", lambda grant: perm_text(grant.perm))),
+    )
+    print_records(found.queues, columns)
     for each in found.brokers:
         if each.master is None:
             say(f"{each.name}: {NO_MASTER}; 'gantrymq cluster status' shows its copies")
