@@ -139,9 +139,7 @@ def test_a_broker_without_summaries_among_others_is_asked_name_by_name(visitor, 
     brokers.fails["2:2"] = RequestNotServed(3, "65023", "2:2")
 
     async def ask(_cluster, address, name):
-        return (
-            groups.GroupPart(1, None, LAGS[address][name], 0, False, 0, None, None) if name in LAGS[address] else None
-        )
+        return groups.GroupRow(name, 1, None, LAGS[address][name], 0, False, 0) if name in LAGS[address] else None
 
     monkeypatch.setattr(groups, "_ask", ask)
     monkeypatch.setattr(table, "PER_S", 1000.0)

@@ -19,8 +19,7 @@ from gantrymq_admin.asking import Asking
 from gantrymq_admin.summaries import MAX_ROWS, ConnectionSummary, connection_summaries
 from gantrymq_console.data.cluster import Cluster, readers_of
 from gantrymq_console.data.groups import groups_at
-from gantrymq_console.data.table import FEW, BrokerTable
-from gantrymq_console.web.values import Long
+from gantrymq_console.data.table import FEW, BrokerTable, ListPage, ListQuery
 
 _FIRST: Final = 212  # 4.0.0-SNAPSHOT
 _LAST: Final = 611  # 5.9.9
@@ -78,18 +77,11 @@ class ClientRow:
 
 
 @attrs.frozen
-class ClientList:
-    """A page of the list."""
+class ClientList(ListPage):
+    """A page of the list; `unknown` is the number of groups whose members are not known yet."""
 
-    filter: str
     role: str
-    sort: str
-    down: bool
-    start: int
-    total: Long
-    unknown: int  # groups whose members are not known yet
     clients: tuple[ClientRow, ...]
-    partial: bool = False  # whether a broker did not list its connections
 
 
 @attrs.frozen
@@ -101,12 +93,10 @@ class ClientPage:
     connections: tuple[Connection, ...]
 
 
-async def client_list(
-    cluster: Cluster, asking: Asking, contains: str, role: str, sort: str, down: bool, start: int, rows: int
-) -> ClientList:
+async def client_list(cluster: Cluster, asking: Asking, query: ListQuery) -> ClientList:
     """Return a page of the clients whose id, address or group contains a text."""
     found, unknown, partial = await _connections(cluster, asking)
-    wanted = contains.lower()
+    wanted, role, sort, end = query.contains.lower(), query.kind, query.sort, query.start + query.rows
     by_id: dict[str, list[Connection]] = {}
     for each in found:
         if role in ("all", each.role):
@@ -118,12 +108,10 @@ async def client_list(
         or wanted in client_id.lower()
         or any(wanted in each.address.lower() or wanted in each.group.lower() for each in connections)
     ]
-    made.sort(key=lambda row: row.client_id, reverse=down and sort == "id")
+    made.sort(key=lambda row: row.client_id, reverse=query.down and sort == "id")
     if sort != "id":
-        made.sort(key=lambda row: _key(row, sort), reverse=down)
-    return ClientList(
-        contains, role, sort, down, start, Long(len(made)), unknown, tuple(made[start : start + rows]), partial
-    )
+        made.sort(key=lambda row: _key(row, sort), reverse=query.down)
+    return ClientList.of(query, len(made), unknown, partial, role=role, clients=tuple(made[query.start : end]))
 
 
 async def client_page(cluster: Cluster, asking: Asking, client_id: str) -> ClientPage | None:

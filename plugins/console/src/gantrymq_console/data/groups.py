@@ -18,11 +18,17 @@ from gantrymq_console.data.cluster import Cluster, readers_of
 from gantrymq_console.data.table import (
     FEW,
     Column,
+    ListPage,
+    ListQuery,
+    ListRow,
     Served,
     Tables,
+    combined,
+    either,
     known_sum,
     largest,
     maximum,
+    row_of,
     tables_of,
     total,
 )
@@ -30,86 +36,62 @@ from gantrymq_console.web.values import Long
 
 _NAMES_AGE_S: Final = 30.0
 KINDS: Final = ("user", "all")
-_NOT_ALL_TELL: Final = ("dead_letters", "per_s")  # fields of rows that brokers without summaries do not report
-_LAG: Final = Column("behind", "lag", total)
+_NOT_ALL_REPORT: Final = ("dead_letters", "per_s")  # fields of rows that brokers without summaries do not report
+_LAG: Final = Column("behind", "lag", total, "behind")
 COLUMNS: Final = {
     "late": Column("late", "late_ms", maximum),
     "lag": _LAG,
     "members": Column("members", "members", largest),
     "retries": Column("retries", "retries", total),
     "dlq": Column("dead_letters", "dead_letters", known_sum),
-    "rate": Column("rate", "per_s", known_sum),
+    "rate": Column("rate", "per_s", known_sum, "consumed_per_s"),
 }
+_SUMMARY: Final = (*COLUMNS.values(), Column("", "model", either))
+_LATE_AT_MOST: Final = Column("", "late_at_most", either)  # not from summaries, which know the exact age
 SORTS: Final = ("late", "lag", "name", "members", "retries", "dlq", "rate")
 
 
 @attrs.frozen
-class GroupPart:
-    """A group at one broker; None: unknown."""
-
-    members: int
-    model: str | None
-    lag: int | None
-    late_ms: int | None  # age of the oldest message not consumed; 0 without one
-    late_at_most: bool  # whether `late_ms` is an upper bound only
-    retries: int | None
-    dead_letters: int | None
-    per_s: float | None
-
-
-@attrs.frozen
-class GroupRow:
+class GroupRow(ListRow):
     """One group in the list; None: unknown."""
 
-    name: str
-    members: int | None
-    model: str | None  # CLUSTERING, BROADCASTING, POP
-    lag: Long | None
-    late_ms: int | None
-    late_at_most: bool
-    retries: Long | None
-    dead_letters: Long | None
-    per_s: float | None
-    enabled: bool | None  # whether it may consume
-    as_of_ms: int | None
-    partial: bool = False  # whether a broker did not answer; the sums exclude it
-    at_least: tuple[str, ...] = ()  # fields that a broker does not report; their sums exclude it
+    members: int | None = None
+    model: str | None = None  # CLUSTERING, BROADCASTING, POP
+    lag: Long | None = attrs.field(default=None, converter=attrs.converters.optional(Long))
+    late_ms: int | None = None  # age of the oldest message not consumed; 0 without one
+    late_at_most: bool = False  # whether `late_ms` is an upper bound only
+    retries: Long | None = attrs.field(default=None, converter=attrs.converters.optional(Long))
+    dead_letters: Long | None = attrs.field(default=None, converter=attrs.converters.optional(Long))
+    per_s: float | None = None
+    enabled: bool | None = None  # whether it may consume
 
 
 @attrs.frozen
-class GroupList:
+class GroupList(ListPage):
     """A page of the list."""
 
-    filter: str
     kind: str
-    sort: str
-    down: bool
-    start: int
-    total: Long
-    unknown: int  # groups without known values, at the end of the order
     oldest_ms: int | None  # when the oldest of the rows that the order is made of was asked for
     groups: tuple[GroupRow, ...]
-    partial: bool = False  # whether a broker did not list its groups
 
 
-async def group_list(
-    cluster: Cluster, asking: Asking, contains: str, kind: str, sort: str, down: bool, start: int, rows: int
-) -> GroupList:
+async def group_list(cluster: Cluster, asking: Asking, query: ListQuery) -> GroupList:
     """Return a page of the list. Raises ClientError: no name server answers."""
     enabled: dict[str, bool] = {}
     configs = await group_configs(cluster, asking)
     for part in configs.values():
         for name, config in part.items():
             enabled[name] = enabled.get(name, True) and config.consume_enable
-    fit = [name for name in enabled if contains.lower() in name.lower() and (kind == "all" or not is_system(name))]
+    wanted, everything = query.contains.lower(), query.kind == "all"
+    fit = [name for name in enabled if wanted in name.lower() and (everything or not is_system(name))]
     tables = await group_tables(cluster)
     tables.leave_out(name for name, table in tables.brokers.items() if table.walks and name not in configs)
-    order = () if sort == "name" else (COLUMNS[sort], _LAG), partial(_key, sort=sort, down=down)
-    shown = slice(start, start + rows)
-    page, oldest_ms = await tables.page(asking, fit, order, down, shown, lambda name: _row(name, enabled[name], tables))
-    unknown, is_partial = tables.unknown(fit) if sort != "name" else 0, len(configs) < len(tables.brokers)
-    is_partial = is_partial or not tables.complete
-    return GroupList(contains, kind, sort, down, start, Long(len(fit)), unknown, oldest_ms, page, is_partial)
+    named = query.sort == "name"
+    order = () if named else (COLUMNS[query.sort], _LAG), partial(_key, sort=query.sort, down=query.down)
+    page, oldest_ms = await tables.page(asking, fit, order, query, lambda name: _row(name, enabled[name], tables))
+    is_partial = len(configs) < len(tables.brokers) or not tables.complete
+    unknown, kind = 0 if named else tables.unknown(fit), query.kind
+    return GroupList.of(query, len(fit), unknown, is_partial, kind=kind, oldest_ms=oldest_ms, groups=page)
 
 
 async def latest_groups(cluster: Cluster, asking: Asking, most: int) -> tuple[tuple[GroupRow, ...], int]:
@@ -154,7 +136,7 @@ async def forget_groups(cluster: Cluster, *changed: str) -> None:
         tables.forget(*changed)
 
 
-async def group_tables(cluster: Cluster) -> Tables[GroupPart]:
+async def group_tables(cluster: Cluster) -> Tables[GroupRow]:
     """Return the known rows of groups, by broker name."""
     admin = cluster.admin
     served = Served(partial(group_column, admin), partial(_summaries, admin))
@@ -166,26 +148,13 @@ def is_system(group: str) -> bool:
     return group in names.SYSTEM_GROUPS or names.is_system_group(group)
 
 
-async def _summaries(admin: Admin, address: str, names: Collection[str]) -> tuple[dict[str, GroupPart], int]:
+async def _summaries(admin: Admin, address: str, names: Collection[str]) -> tuple[dict[str, GroupRow], int]:
     """Return the rows of a broker for some groups, and their age. Raises RequestNotServed."""
     page = await group_summaries(admin, address, order="name", most=MAX_ROWS, system=True, names=names)
-    found = {
-        each.group: GroupPart(
-            each.members,
-            each.model,
-            each.behind,
-            each.late_ms,
-            False,
-            each.retry_behind + each.retry_waiting,
-            each.dead_letters,
-            each.consumed_per_s,
-        )
-        for each in page.groups
-    }
-    return found, page.age_ms
+    return {each.group: row_of(GroupRow, each.group, each, _SUMMARY) for each in page.groups}, page.age_ms
 
 
-async def _ask(cluster: Cluster, address: str, group: str) -> GroupPart:
+async def _ask(cluster: Cluster, address: str, group: str) -> GroupRow:
     """Return the row of a group at a broker without summaries.
 
     With many topics, the age of the oldest message is at most the age of the last consumed one, because the exact age
@@ -206,15 +175,14 @@ async def _ask(cluster: Cluster, address: str, group: str) -> GroupPart:
     if not own and online is None:  # offline, and its members may have kept their offsets themselves
         config = (await groups_at(cluster, address)).get(group)
         blank = config is not None and config.consume_broadcast_enable
-    return GroupPart(
+    return GroupRow(
+        group,
         members=len(online.clients) if online is not None else 0,
         model=_model(online.consume_type, online.message_model) if online is not None else None,
         lag=None if blank else lag_sum(own.values()),
         late_ms=None if blank else late_ms,
         late_at_most=bool(behind) and not exact,
         retries=sum(each.lag or 0 for queue, each in progress.items() if queue not in own),
-        dead_letters=None,
-        per_s=None,
     )
 
 
@@ -222,32 +190,11 @@ def _model(consume_type: str, message_model: str) -> str:
     return "POP" if consume_type == "CONSUME_POP" else message_model
 
 
-def _row(name: str, enabled: bool | None, tables: Tables[GroupPart]) -> GroupRow:
-    aged = tables.parts(name)
-    if not aged:
-        return GroupRow(name, None, None, None, None, False, None, None, None, enabled, None)
-    parts, partial = [each.value for each in aged], tables.partial(name)
-    at_most = any(each.late_at_most for each in parts)
-    values = {each.attribute: each.of(parts) for each in COLUMNS.values()}
-    return GroupRow(
-        name,
-        values["members"] or (None if partial else 0),
-        next((each.model for each in parts if each.model), None),
-        _long(values["lag"]),
-        None if partial and at_most else values["late_ms"],
-        at_most,
-        _long(values["retries"]),
-        _long(values["dead_letters"]),
-        values["per_s"],
-        enabled,
-        min(each.as_of_ms for each in aged),
-        partial,
-        tuple(which for which in _NOT_ALL_TELL if any(getattr(each, which) is None for each in parts)),
-    )
-
-
-def _long(value: int | None) -> Long | None:
-    return None if value is None else Long(value)
+def _row(name: str, enabled: bool | None, tables: Tables[GroupRow]) -> GroupRow:
+    row = combined(tables, GroupRow(name, enabled=enabled), (*_SUMMARY, _LATE_AT_MOST), _NOT_ALL_REPORT)
+    if not row.partial:
+        return row
+    return attrs.evolve(row, members=row.members or None, late_ms=None if row.late_at_most else row.late_ms)
 
 
 def _key(value: float | None, lag: int | None, sort: str, down: bool) -> tuple[bool, float, int]:

@@ -25,7 +25,7 @@ from gantrymq_console.data.groups import COLUMNS as GROUP_COLUMNS
 from gantrymq_console.data.groups import group_tables
 from gantrymq_console.data.table import BrokerTable, total
 from gantrymq_console.data.topics import COLUMNS as TOPIC_COLUMNS
-from gantrymq_console.data.topics import TopicPart, topic_tables
+from gantrymq_console.data.topics import TopicRow, topic_tables
 from gantrymq_console.web.values import Long
 
 EVERY_S: Final = 10
@@ -251,7 +251,7 @@ class History:
             self.series.put("topic", topic, "in", got_in, create=moved)
             self.series.put("topic", topic, "out", got_out, create=moved)
 
-    async def _rates(self, table: BrokerTable[TopicPart]) -> dict[str, tuple[float, float]] | None:
+    async def _rates(self, table: BrokerTable[TopicRow]) -> dict[str, tuple[float, float]] | None:
         """Return the rates in and out of the topics that move at one broker; None if it serves no summaries."""
         got_in, got_out = await table.column(TOPIC_COLUMNS["in"]), await table.column(TOPIC_COLUMNS["out"])
         if table.walks:

@@ -11,7 +11,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Collection, Coroutine, Iterable, Mapping
 from functools import partial, reduce
-from typing import Any, Final, Generic, TypeAlias, TypeVar
+from typing import Any, Final, Generic, Self, TypeAlias, TypeVar
 
 import attrs
 
@@ -21,6 +21,7 @@ from gantrymq.plugin.world import monotonic_ms
 from gantrymq_admin import summaries
 from gantrymq_admin.asking import Asking
 from gantrymq_console.data.cluster import Aged, Cluster
+from gantrymq_console.web.values import Long
 
 _AT_ONCE: Final = 8  # requests to one broker
 FEW: Final = 100  # names that are all asked for at once
@@ -32,6 +33,7 @@ _CHANGED_S: Final = 20.0  # after a change, for which a broker may answer with a
 _UNSEEN_S: Final = 60.0  # after which nothing is asked in the background any more
 
 Row = TypeVar("Row")
+Listed = TypeVar("Listed", bound="ListRow")
 Shown = TypeVar("Shown")
 Given = TypeVar("Given")
 Got = TypeVar("Got")
@@ -74,17 +76,64 @@ def largest(one: Any, other: Any) -> Any:
     return one if other is None else other if one is None else max(one, other)
 
 
+def either(one: Any, other: Any) -> Any:
+    """Return the first value that is not empty or false."""
+    return one or other
+
+
 @attrs.frozen
 class Column:
-    """A value of the rows that they can be sorted by."""
+    """A value of the rows of a list."""
 
-    word: str  # at brokers that serve summaries
+    word: str  # name of the column at brokers that serve summaries; empty: rows cannot be sorted by it
     attribute: str  # of rows
     combine: Callable[[Any, Any], Any]  # combines the values of two brokers
+    field: str = ""  # of the brokers' summaries; empty: named like the attribute
 
     def of(self, parts: Iterable[Any]) -> Any:
         """Return the value of a name, combined from the rows of brokers; at least one broker must have a row."""
         return reduce(self.combine, (getattr(each, self.attribute) for each in parts))
+
+
+@attrs.frozen
+class ListRow:
+    """A row of a list: at one broker, or combined from the rows of all brokers."""
+
+    name: str
+    as_of_ms: int | None = attrs.field(default=None, kw_only=True)
+    partial: bool = attrs.field(default=False, kw_only=True)  # whether a broker did not answer; the sums exclude it
+    # Fields that a broker does not report, so that their sums exclude it, or whose value is only a lower bound.
+    at_least: tuple[str, ...] = attrs.field(default=(), kw_only=True)
+
+
+@attrs.frozen
+class ListQuery:
+    """Which rows of a list are shown, and in which order."""
+
+    contains: str
+    kind: str  # one of the list's kinds of rows
+    sort: str
+    down: bool
+    start: int
+    rows: int
+
+
+@attrs.frozen
+class ListPage:
+    """A page of a list, without its rows."""
+
+    filter: str
+    sort: str
+    down: bool
+    start: int
+    total: Long
+    unknown: int  # without known values, at the end of the order
+    partial: bool  # whether a broker did not list its rows
+
+    @classmethod
+    def of(cls, query: ListQuery, total: int, unknown: int, partial: bool, **more: Any) -> Self:
+        """Return the page that *query* asked for; *more*: fields of the subclass."""
+        return cls(query.contains, query.sort, query.down, query.start, Long(total), unknown, partial, **more)
 
 
 Order: TypeAlias = "tuple[tuple[Column, ...], Callable[..., Any]]"  # columns, and a key of one value of each
@@ -268,13 +317,13 @@ class Tables(Generic[Row]):
         return Aged(merged, min((part.as_of_ms for part in parts), default=0))
 
     async def page(
-        self, asking: Asking, names: Iterable[str], order: Order, down: bool, shown: slice, make: Callable[[str], Shown]
+        self, asking: Asking, names: Iterable[str], order: Order, query: ListQuery, make: Callable[[str], Shown]
     ) -> tuple[tuple[Shown, ...], int | None]:
-        """Return the rows that *make* returns for a part of the names in order, and the age of the oldest value.
+        """Return the rows that *make* returns for the page of *query*, and the time of the oldest value of the order.
 
         The order is a key and the columns whose values it is made of; without columns it is by name.
         """
-        columns, key = order
+        (columns, key), down, shown = order, query.down, slice(query.start, query.start + query.rows)
         found = sorted(names, reverse=down and not columns)
         values = [await self.column(asking, each, found) for each in columns]
         if values:
@@ -328,6 +377,36 @@ class Tables(Generic[Row]):
         """Drop rows that a change made wrong; without *names*, all rows."""
         for table in self.brokers.values():
             table.forget(names)
+
+
+def row_of(kind: type[Listed], name: str, summary: object, columns: Iterable[Column]) -> Listed:
+    """Return the row of one broker with the values of its summary."""
+    return kind(name, **{each.attribute: getattr(summary, each.field or each.attribute) for each in columns})
+
+
+def oldest_ms(rows: Iterable[ListRow]) -> int | None:
+    """Return when the oldest of *rows* was computed, None if nothing is known."""
+    return min((each.as_of_ms for each in rows if each.as_of_ms is not None), default=None)
+
+
+def combined(
+    tables: Tables[Listed], row: Listed, columns: Iterable[Column], not_all_report: Iterable[str] = ()
+) -> Listed:
+    """Return *row*, which has a name, with the values of all brokers; unchanged if no broker has answered.
+
+    *not_all_report*: fields that brokers without summaries do not report.
+    """
+    aged = tables.parts(row.name)
+    if not aged:
+        return row
+    parts = [each.value for each in aged]
+    return attrs.evolve(
+        row,
+        as_of_ms=min(each.as_of_ms for each in aged),
+        partial=tables.partial(row.name),
+        at_least=tuple(name for name in not_all_report if any(getattr(each, name) is None for each in parts)),
+        **{each.attribute: each.of(parts) for each in columns},
+    )
 
 
 async def tables_of(

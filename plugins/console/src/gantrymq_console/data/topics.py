@@ -18,88 +18,80 @@ from gantrymq.plugin.remoting import ResponseCode
 from gantrymq_admin.asking import Asking, or_none
 from gantrymq_admin.summaries import MAX_ROWS, topic_column, topic_summaries
 from gantrymq_console.data.cluster import Cluster
-from gantrymq_console.data.table import Column, Served, Tables, known_sum, largest, tables_of, total
+from gantrymq_console.data.table import (
+    Column,
+    ListPage,
+    ListQuery,
+    ListRow,
+    Served,
+    Tables,
+    combined,
+    either,
+    known_sum,
+    largest,
+    row_of,
+    tables_of,
+    total,
+)
 from gantrymq_console.web.values import Long
 
 Got = TypeVar("Got")
 
 _NAMES_AGE_S: Final = 10.0
 KINDS: Final = ("user", "all", "normal", "fifo", "delay", "transaction", "retry", "dlq", "system")
-_TYPE: Final = Column("type", "message_type", lambda one, other: one or other)
+_TYPE: Final = Column("type", "message_type", either)
 COLUMNS: Final = {
-    "messages": Column("kept", "messages", total),
+    "messages": Column("kept", "messages", total, "kept"),
     "newest": Column("newest", "newest_ms", largest),
-    "in": Column("put", "in_per_s", known_sum),
-    "out": Column("got", "out_per_s", known_sum),
+    "in": Column("put", "in_per_s", known_sum, "put_per_s"),
+    "out": Column("got", "out_per_s", known_sum, "got_per_s"),
     "groups": Column("groups", "groups", largest),
-    "queues": Column("queues", "queues", total),
+    "queues": Column("queues", "queues", total, "read_queues"),
 }
+_SUMMARY: Final = (*COLUMNS.values(), _TYPE)
 SORTS: Final = ("name", *COLUMNS)
 TYPES: Final = {"FIFO": "fifo", "DELAY": "delay", "TRANSACTION": "transaction"}
 
 
 @attrs.frozen
-class TopicPart:
-    """A topic at one broker; None: unknown."""
-
-    message_type: str | None
-    queues: int | None
-    messages: int | None
-    newest_ms: int | None
-    in_per_s: float | None
-    out_per_s: float | None
-    groups: int | None
-
-
-@attrs.frozen
-class TopicRow:
+class TopicRow(ListRow):
     """One topic in the list; None: unknown."""
 
-    name: str
-    kind: str  # of KINDS, without "user" and "all"
-    queues: int | None
-    messages: Long | None
-    newest_ms: int | None
-    in_per_s: float | None
-    out_per_s: float | None
-    groups: int | None
-    as_of_ms: int | None
-    partial: bool = False  # whether a broker did not answer; the sums exclude it
-    at_least: tuple[str, ...] = ()  # fields that a broker does not report, or whose value is only a lower bound
+    kind: str = "normal"  # of KINDS, without "user" and "all"
+    message_type: str | None = attrs.field(default=None, metadata={"json": False})
+    queues: int | None = None
+    messages: Long | None = attrs.field(default=None, converter=attrs.converters.optional(Long))
+    newest_ms: int | None = None
+    in_per_s: float | None = None
+    out_per_s: float | None = None
+    groups: int | None = None
 
 
 @attrs.frozen
-class TopicList:
+class TopicList(ListPage):
     """A page of the list."""
 
-    filter: str
     kind: str
-    sort: str
-    down: bool
-    start: int
-    total: Long
-    unknown: int  # topics without known values, at the end of the order
     topics: tuple[TopicRow, ...]
-    partial: bool = False  # whether a broker did not list its topics
 
 
-async def topic_list(
-    cluster: Cluster, asking: Asking, contains: str, kind: str, sort: str, down: bool, start: int, rows: int
-) -> TopicList:
+async def topic_list(cluster: Cluster, asking: Asking, query: ListQuery) -> TopicList:
     """Return a page of the list. Raises ClientError: no name server answers."""
     listed = await asking.needed(cluster.shared("topics", _NAMES_AGE_S, cluster.admin.topics))
     own = await asking.needed(own_topics(cluster))
+    kind, wanted = query.kind, query.contains.lower()
     tables, typed = await topic_tables(cluster), kind in ("normal", *TYPES.values())
-    kinds = {name: kind_by_name(name, own) for name in listed.value if contains.lower() in name.lower()}
+    kinds = {name: kind_by_name(name, own) for name in listed.value if wanted in name.lower()}
     broad = "normal" if typed or kind == "user" else kind
     found = [name for name, each in kinds.items() if broad in ("all", each)]
     if typed:
         types = (await tables.column(asking, _TYPE, found)).value
         found = [name for name in found if TYPES.get((types.get(name) or "").upper(), "normal") == kind]
-    order, shown = (() if sort == "name" else (COLUMNS[sort],), partial(_key, down=down)), slice(start, start + rows)
-    page, _ = await tables.page(asking, found, order, down, shown, lambda name: _row(name, kinds[name], tables))
-    unknown = tables.unknown(found) if typed or sort != "name" else 0
-    return TopicList(contains, kind, sort, down, start, Long(len(found)), unknown, page, not tables.complete)
+    named = query.sort == "name"
+    order = () if named else (COLUMNS[query.sort],), partial(_key, down=query.down)
+    page, _ = await tables.page(asking, found, order, query, lambda name: _row(name, kinds[name], tables))
+    unknown = tables.unknown(found) if typed or not named else 0
+    return TopicList.of(query, len(found), unknown, not tables.complete, kind=kind, topics=page)
 
 
 def forget_topics(cluster: Cluster, *changed: str) -> None:
@@ -139,32 +131,20 @@ async def own_topics(cluster: Cluster) -> frozenset[str]:
     return frozenset({*clusters, *(each.name for each in brokers), *(f"{each}_REPLY_TOPIC" for each in clusters)})
 
 
-async def topic_tables(cluster: Cluster) -> Tables[TopicPart]:
+async def topic_tables(cluster: Cluster) -> Tables[TopicRow]:
     """Return the known rows of topics, by broker name."""
     admin = cluster.admin
     served = Served(partial(topic_column, admin), partial(_summaries, admin))
     return await tables_of(cluster, "topics", served, partial(_ask, cluster))
 
 
-async def _summaries(admin: Admin, address: str, names: Collection[str]) -> tuple[dict[str, TopicPart], int]:
+async def _summaries(admin: Admin, address: str, names: Collection[str]) -> tuple[dict[str, TopicRow], int]:
     """Return the rows of a broker for some topics, and their age. Raises RequestNotServed."""
     page = await topic_summaries(admin, address, most=MAX_ROWS, system=True, names=names)
-    found = {
-        each.topic: TopicPart(
-            each.message_type,
-            each.read_queues,
-            each.kept,
-            each.newest_ms,
-            each.put_per_s,
-            each.got_per_s,
-            each.groups,
-        )
-        for each in page.topics
-    }
-    return found, page.age_ms
+    return {each.topic: row_of(TopicRow, each.topic, each, _SUMMARY) for each in page.topics}, page.age_ms
 
 
-async def _ask(cluster: Cluster, address: str, topic: str) -> TopicPart | None:
+async def _ask(cluster: Cluster, address: str, topic: str) -> TopicRow | None:
     """Return the row of a topic at a broker without summaries, None without the topic."""
     admin = cluster.admin
     stats, groups, config, rate = await asyncio.gather(
@@ -176,14 +156,14 @@ async def _ask(cluster: Cluster, address: str, topic: str) -> TopicPart | None:
     if stats == {}:
         return None
     known = stats or {}
-    return TopicPart(
-        config.attributes.get("message.type", "") if config is not None else None,
-        config.read_queues if config is not None else len(known) or None,
-        sum(each.count for each in known.values()) if known else None,
-        max((each.updated_ms for each in known.values()), default=0) or None,
-        rate,
-        None,
-        len(groups) if groups is not None else None,
+    return TopicRow(
+        topic,
+        message_type=config.attributes.get("message.type", "") if config is not None else None,
+        queues=config.read_queues if config is not None else len(known) or None,
+        messages=sum(each.count for each in known.values()) if known else None,
+        newest_ms=max((each.updated_ms for each in known.values()), default=0) or None,
+        in_per_s=rate,
+        groups=len(groups) if groups is not None else None,
     )
 
 
@@ -215,31 +195,12 @@ async def put_rate(admin: Admin, address: str, topic: str) -> float:
     return counter.minute.per_s if counter is not None else 0.0
 
 
-def _row(name: str, kind: str, tables: Tables[TopicPart]) -> TopicRow:
-    aged = tables.parts(name)
-    if not aged:
-        return TopicRow(name, kind, None, None, None, None, None, None, None)
-    parts = [each.value for each in aged]
+def _row(name: str, kind: str, tables: Tables[TopicRow]) -> TopicRow:
+    row = combined(tables, TopicRow(name, kind=kind), _SUMMARY, ("in_per_s", "out_per_s"))
     if kind == "normal":
-        kind = TYPES.get(next((each.message_type for each in parts if each.message_type), "").upper(), kind)
-    values = {each.attribute: each.of(parts) for each in COLUMNS.values()}
-    as_of_ms = min(each.as_of_ms for each in aged)
-    at_least = [which for which in ("in_per_s", "out_per_s") if any(getattr(each, which) is None for each in parts)]
-    if sum(each.groups != 0 for each in parts) > 1:  # the brokers may have different groups
-        at_least.append("groups")
-    return TopicRow(
-        name,
-        kind,
-        values["queues"],
-        None if values["messages"] is None else Long(values["messages"]),
-        values["newest_ms"],
-        values["in_per_s"],
-        values["out_per_s"],
-        values["groups"],
-        as_of_ms,
-        tables.partial(name),
-        tuple(at_least),
-    )
+        kind = TYPES.get((row.message_type or "").upper(), kind)
+    several = sum(each.value.groups != 0 for each in tables.parts(name)) > 1  # the brokers may have different groups
+    return attrs.evolve(row, kind=kind, at_least=(*row.at_least, "groups") if several else row.at_least)
 
 
 def _key(value: float | None, down: bool) -> tuple[bool, float]:

@@ -17,6 +17,7 @@ from gantrymq_console.access.users import Role
 from gantrymq_console.data import group, groups, members
 from gantrymq_console.data.group import GroupFacts, GroupHead, head_of
 from gantrymq_console.data.groups import forget_groups, is_system
+from gantrymq_console.data.table import oldest_ms
 from gantrymq_console.data.topic import masters_of
 from gantrymq_console.pages import group_offsets
 from gantrymq_console.web.pages import (
@@ -273,13 +274,9 @@ def _command(config: GroupConfig) -> str:
 async def group_list(visit: Visit) -> View:
     """Show a page of the groups whose names contain the filter, those furthest behind first."""
     asking = Asking(visit.console.world.clock)
-    kind, sort = visit.choice("kind", groups.KINDS), visit.choice("sort", groups.SORTS)
-    data = await groups.group_list(
-        visit.cluster, asking, visit.text("filter"), kind, sort, visit.descends(sort), visit.start, visit.rows
-    )
-    times = [each.as_of_ms for each in data.groups if each.as_of_ms is not None]
-    command = ("group list" if kind == "user" else "group list --all") if not visit.text("filter") else ""
-    return View("groups.html", data, command, asking.missing, min(times, default=None))
+    data = await groups.group_list(visit.cluster, asking, visit.list_query("kind", groups.KINDS, groups.SORTS))
+    command = ("group list" if data.kind == "user" else "group list --all") if not data.filter else ""
+    return View("groups.html", data, command, asking.missing, oldest_ms(data.groups))
 
 
 async def overview(visit: Visit) -> View:

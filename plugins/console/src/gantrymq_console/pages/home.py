@@ -33,11 +33,8 @@ async def history_page(visit: Visit) -> View:
 async def client_list(visit: Visit) -> View:
     """Show a page of the clients whose id, address or group contains the filter."""
     asking = Asking(visit.console.world.clock)
-    role, sort = visit.choice("role", clients.ROLES), visit.choice("sort", clients.SORTS)
-    down = visit.choice("order", ("up", "down")) == "down"
-    data = await clients.client_list(
-        visit.cluster, asking, visit.text("filter"), role, sort, down, visit.start, visit.rows
-    )
+    query = visit.list_query("role", clients.ROLES, clients.SORTS, ascending=clients.SORTS)
+    data = await clients.client_list(visit.cluster, asking, query)
     return View("clients.html", data, "", asking.missing)
 
 

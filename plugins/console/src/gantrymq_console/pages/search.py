@@ -26,6 +26,7 @@ from gantrymq_console.data.cluster import Cluster
 from gantrymq_console.data.groups import group_configs
 from gantrymq_console.data.listing import Listing, Row
 from gantrymq_console.data.searching import REQUESTS_PER_S, Everywhere
+from gantrymq_console.data.table import ListQuery
 from gantrymq_console.web.jobs import Job
 from gantrymq_console.web.pages import (
     Action,
@@ -88,7 +89,7 @@ async def search(visit: Visit) -> View:
     found, configs, connected = await asyncio.gather(
         asking.all({each: _with_key(cluster, asking, each, query) for each in asked}),
         group_configs(cluster, asking),
-        clients.client_list(cluster, asking, query, "all", "id", False, 0, _MOST_NAMES),
+        clients.client_list(cluster, asking, ListQuery(query, "all", "id", False, 0, _MOST_NAMES)),
     )
     hits = [listing.row_of(by_id, with_body=False)] if by_id is not None else []
     hits += _rows(found)

@@ -15,6 +15,7 @@ from gantrymq_admin.asking import Asking
 from gantrymq_console.access.users import Role
 from gantrymq_console.data import topic, topics
 from gantrymq_console.data.cluster import route_of
+from gantrymq_console.data.table import oldest_ms
 from gantrymq_console.data.topic import change_of, deletion_of, masters_of
 from gantrymq_console.data.topics import forget_topics
 from gantrymq_console.web.pages import Action, BadInput, Confirm, Outcome, Page, Preview, Section, View, outcome_of
@@ -188,13 +189,9 @@ def _command(config: TopicConfig) -> str:
 async def topic_list(visit: Visit) -> View:
     """Show a page of the topics whose names contain the filter."""
     asking = Asking(visit.console.world.clock)
-    kind, sort = visit.choice("kind", topics.KINDS), visit.choice("sort", topics.SORTS)
-    data = await topics.topic_list(
-        visit.cluster, asking, visit.text("filter"), kind, sort, visit.descends(sort), visit.start, visit.rows
-    )
-    times = [each.as_of_ms for each in data.topics if each.as_of_ms is not None]
-    command = {"user": "topic list", "all": "topic list --all"}.get(kind, "") if not visit.text("filter") else ""
-    return View("topics.html", data, command, asking.missing, min(times, default=None))
+    data = await topics.topic_list(visit.cluster, asking, visit.list_query("kind", topics.KINDS, topics.SORTS))
+    command = {"user": "topic list", "all": "topic list --all"}.get(data.kind, "") if not data.filter else ""
+    return View("topics.html", data, command, asking.missing, oldest_ms(data.topics))
 
 
 async def queues(visit: Visit) -> View:

@@ -6,7 +6,7 @@ All links are relative, so that the console works below any path of a reverse pr
 from __future__ import annotations
 
 import hmac
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import parse_qsl, quote, unquote, urlencode, urlsplit
@@ -15,6 +15,7 @@ from starlette.requests import Request
 
 from gantrymq_console.access.users import Role, User
 from gantrymq_console.data.cluster import Cluster
+from gantrymq_console.data.table import ListQuery
 from gantrymq_console.web.pages import BadInput, Forbidden
 from gantrymq_console.web.texts import LANGUAGES, best_language, texts_of
 
@@ -147,9 +148,23 @@ class Visit:
             raise BadInput("common.not_a_choice", name=name, value=text[:40], choices=", ".join(choices))
         return text
 
-    def descends(self, sort: str) -> bool:
-        """Return whether a list is sorted downwards, which is the default except by name."""
-        return self.choice("order", ("up", "down") if sort == "name" else ("down", "up")) == "down"
+    def list_query(
+        self, kind: str, kinds: tuple[str, ...], sorts: tuple[str, ...], ascending: Collection[str] = ("name",)
+    ) -> ListQuery:
+        """Return which page of a list the address asks for.
+
+        Args:
+            kind: name of the parameter that selects one of *kinds*.
+            kinds: kinds of rows, the default first.
+            sorts: orders, the default first.
+            ascending: orders that ascend by default; others descend.
+
+        Raises:
+            BadInput: a parameter has none of its values.
+        """
+        chosen, sort = self.choice(kind, kinds), self.choice("sort", sorts)
+        down = self.choice("order", ("up", "down") if sort in ascending else ("down", "up")) == "down"
+        return ListQuery(self.text("filter"), chosen, sort, down, self.start, self.rows)
 
     @property
     def start(self) -> int:
