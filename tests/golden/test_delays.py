@@ -19,8 +19,8 @@ from gantrymq.model import properties as props
 from gantrymq.model.names import SCHEDULE_TOPIC
 from gantrymq.model.queue import Queue
 from gantrymq.world.real import real_world
-from gantrymq_schedule.levels.offsets_file import DelayOffsetsFile
-from gantrymq_schedule.levels.release import real_message
+from gantrymq_schedule.levels.due import real_message
+from gantrymq_schedule.levels.positions import DelayOffsetsFile
 from gantrymq_schedule.levels.table import LevelTable
 from gantrymq_testing.cluster import Cluster
 

@@ -24,7 +24,7 @@ TIMER_SETTINGS = {"mappedFileSizeTimerLog": 65536}
 def seldom(monkeypatch):
     """Checks the wall clock and the log each hour: days pass here."""
     monkeypatch.setattr("gantrymq_schedule.timer.timers.LOOK_S", 3600.0)
-    monkeypatch.setattr("gantrymq_schedule.timer.flush.IDLE_LOOK_S", 3600.0)
+    monkeypatch.setattr("gantrymq_schedule.timer.state.IDLE_LOOK_S", 3600.0)
 
 
 def logs(files):

@@ -240,7 +240,7 @@ def test_a_short_delay_after_idle_days_goes_straight_to_its_slot(idle_days):
 
 def test_a_start_after_idle_days_reads_little_of_messages_stored_by_others(monkeypatch):
     """Delivered timers are searched after the last saved position, which follows the log while the timers are idle."""
-    monkeypatch.setattr("gantrymq_schedule.timer.flush.IDLE_BYTES", 5000)
+    monkeypatch.setattr("gantrymq_schedule.timer.state.IDLE_BYTES", 5000)
     read = []
 
     async def work(rig):

@@ -10,7 +10,7 @@ from gantrymq.interfaces import StoreMessage
 from gantrymq.model import properties as props
 from gantrymq.model.names import SCHEDULE_TOPIC
 from gantrymq_schedule.interceptor import DelayInterceptor
-from gantrymq_schedule.levels import text_cache
+from gantrymq_schedule.levels import table
 from gantrymq_schedule.levels.table import LevelTable
 
 IDS = (b"7F01", b"7F02", b"3", b"", "\u00e9".encode(), b"\xff", b"a\x01b", b"DELAY")
@@ -64,7 +64,7 @@ def test_the_second_of_a_kind_is_not_read_again(monkeypatch):
 
 
 def test_what_is_remembered_is_bounded(monkeypatch):
-    monkeypatch.setattr(text_cache, "KEPT", 4)
+    monkeypatch.setattr(table, "KEPT", 4)
     moves = interceptor()
     for number in range(20):
         moves(StoreMessage("T", 1, b"b", b"KEYS\x01k%d\x02DELAY\x012\x02UNIQ_KEY\x01ID1\x02" % number))

@@ -19,8 +19,8 @@ from gantrymq.interfaces import BoundaryType, Bounds, GetResult, GetStatus, PutR
 from gantrymq.model import properties as props
 from gantrymq.model.queue import Queue
 from gantrymq.model.role import Role
+from gantrymq_schedule.settings import TIMER_SCHEMA
 from gantrymq_schedule.timer.messages import DELETE_KEY, TIMER_QUEUE, delete_key
-from gantrymq_schedule.timer.settings import SCHEMA
 from gantrymq_schedule.timer.timers import Timers
 from gantrymq_storage_faults.files import FaultyFiles
 from gantrymq_storage_faults.plan import FaultPlan
@@ -113,7 +113,7 @@ class RigBroker:
 
     def __init__(self, world, log, settings):
         self.world, self.store = world, log
-        self.settings = Settings(SCHEMA, settings)
+        self.settings = Settings(TIMER_SCHEMA, settings)
         self.log, self.root = log, ROOT
         self.registration = SimpleNamespace(broker_name="broker-a")
         self.topics = SimpleNamespace(

@@ -8,8 +8,7 @@ from gantrymq.plugin.remoting import HandlerRegistry, handlers_of
 from gantrymq_schedule.pending import PendingRequests
 from gantrymq_schedule.progress import ProgressService
 from gantrymq_schedule.service import Schedule
-from gantrymq_schedule.settings import SCHEMA
-from gantrymq_schedule.timer.settings import SCHEMA as TIMER_SCHEMA
+from gantrymq_schedule.settings import LEVEL_SCHEMA, TIMER_SCHEMA
 
 # Shared by the hooks of one plugin load, which run in sequence; the interceptor hook runs before the service hook.
 _of_this_load: list[ProgressService] = []
@@ -18,7 +17,7 @@ _of_this_load: list[ProgressService] = []
 @hookimpl
 def gantry_register_config(registry: ConfigRegistry) -> None:
     """Declare the settings."""
-    for setting in (*SCHEMA, *TIMER_SCHEMA):
+    for setting in (*LEVEL_SCHEMA, *TIMER_SCHEMA):
         registry.add(setting)
 
 

@@ -20,11 +20,10 @@ from gantrymq.plugin.loose_json import Entries
 from gantrymq.plugin.model import Action, Role
 from gantrymq.plugin.remoting import Command, Connection, RequestCode, SlicedResponses, response_to, serves
 from gantrymq.plugin.world import FileReader
-from gantrymq_schedule.levels.offsets_file import DELAY_OFFSETS, DelayOffsetsFile
+from gantrymq_schedule.levels.positions import DELAY_OFFSETS, DelayOffsetsFile
 from gantrymq_schedule.service import Schedule
-from gantrymq_schedule.timer.checkpoint_files import TIMER_CHECK
-from gantrymq_schedule.timer.handover import TimerHandover
-from gantrymq_schedule.timer.settings import ENABLED
+from gantrymq_schedule.settings import ENABLED
+from gantrymq_schedule.timer.checkpoint_files import TIMER_CHECK, TimerHandover
 from gantrymq_store_files.timer_checkpoint import (
     TIMER_CHECKPOINT_FIELDS_BYTES,
     TimerCheckpoint,

@@ -9,17 +9,14 @@ from gantrymq.plugin.formats import delay_levels_of
 from gantrymq.plugin.interfaces import Broker, RecallAnswer, RecallRequest
 from gantrymq.plugin.model import Role
 from gantrymq.plugin.settings import Settings
+from gantrymq_schedule import settings as timers
 from gantrymq_schedule.interceptor import DelayInterceptor
 from gantrymq_schedule.levels.delivery import LevelDelivery
-from gantrymq_schedule.levels.offsets_file import DELAY_OFFSETS
-from gantrymq_schedule.levels.pending import PendingLevels
+from gantrymq_schedule.levels.positions import DELAY_OFFSETS
 from gantrymq_schedule.levels.table import LevelTable
-from gantrymq_schedule.metric_families import level_metrics
-from gantrymq_schedule.pending import PendingSource
-from gantrymq_schedule.timer import settings as timers
+from gantrymq_schedule.metric_families import level_metrics, timer_metrics
+from gantrymq_schedule.pending import PendingLevels, PendingSource, PendingTimers
 from gantrymq_schedule.timer.checkpoint_files import NO_CHECKPOINT, TIMER_CHECK
-from gantrymq_schedule.timer.metric_families import timer_metrics
-from gantrymq_schedule.timer.pending import PendingTimers
 from gantrymq_schedule.timer.recall import Recall
 from gantrymq_schedule.timer.timers import Timers
 

@@ -24,12 +24,9 @@ from gantrymq.plugin.interfaces import Broker, PutResult, PutStatus, StoreMessag
 from gantrymq.plugin.model import ACTING_STEP, Queue, Role
 from gantrymq.plugin.names import SCHEDULE_TOPIC
 from gantrymq.plugin.world import wait_set
-from gantrymq_schedule.deleted_topics import DeletedTopics
-from gantrymq_schedule.lateness import Lateness
-from gantrymq_schedule.levels.due import read_due
-from gantrymq_schedule.levels.offsets_file import DELAY_OFFSETS, DelayOffsetsFile
-from gantrymq_schedule.levels.positions import LevelPositions, due_at
-from gantrymq_schedule.levels.release import real_message
+from gantrymq_schedule.due_message import DeletedTopics, Lateness
+from gantrymq_schedule.levels.due import read_due, real_message
+from gantrymq_schedule.levels.positions import DELAY_OFFSETS, DelayOffsetsFile, LevelPositions, due_at
 from gantrymq_schedule.levels.resume import SavedLevel, find_delivered
 from gantrymq_schedule.levels.table import level_of, queue_of
 from gantrymq_schedule.settings import FLUSH_INTERVAL

@@ -1,20 +1,32 @@
-"""Reading the due messages of one level: records from the head of its queue, up to the first that is not due.
+"""Due messages of one level: reading their records, and building the messages to store in their place.
+
+Records are read from the head of the level's queue, up to the first that is not due.
 
 The due time of a message is the tags code of its queue entry. The store passes tags codes to filters only, so a filter
 that accepts everything records them. If the store does not pass all of them, the due time is computed from the record's
 store timestamp.
+
+The message built from a waiting record keeps properties, body, flags, timestamps and both hosts, as in Java: DELAY,
+REAL_TOPIC and REAL_QID stay in the properties. It does not wait for the store's gates: the result of each message is
+known at once, and the offsets are saved when the messages are durable.
+
+Source: apache/rocketmq broker/.../schedule/ScheduleMessageService.java (messageTimeUp).
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Final, NamedTuple
 
-from gantrymq.errors import FormatError
+from gantrymq.errors import FormatError, MessageIllegal
+from gantrymq.plugin import properties as props
 from gantrymq.plugin.formats import ExtUnit, RecordView, iter_records, tags_code_of
-from gantrymq.plugin.interfaces import BrokerStorage, GetLimit, GetResult
+from gantrymq.plugin.interfaces import BrokerStorage, GetLimit, GetResult, StoreMessage
 from gantrymq.plugin.model import Queue
+from gantrymq.plugin.names import HALF_TOPIC, NOT_SENDABLE
+from gantrymq.plugin.properties import ordered_text
 from gantrymq.plugin.world import TimeSlices
+from gantrymq_schedule.due_message import copy_to_queue
 from gantrymq_schedule.levels.positions import due_at
 
 _MOST_MESSAGES: Final = 512  # per slice; a slice is stored with one append
@@ -127,3 +139,35 @@ async def read_due(
             break
         await slices.item_done()
     return DueMessages(due, position, None, unreadable)
+
+
+def real_target(own: Mapping[str, str]) -> tuple[str, int]:
+    """Return the real topic and queue id of a message with the properties *own*.
+
+    Raises:
+        MessageIllegal: they are missing, or name a topic that only the broker writes to: half messages are decided by
+            their producer, and a message sent back to the delay topic would wait for ever.
+    """
+    topic, queue_id = own.get(props.REAL_TOPIC, ""), own.get(props.REAL_QUEUE_ID, "")
+    if not topic or not queue_id.isdecimal():
+        raise MessageIllegal(
+            f"{props.REAL_TOPIC}={topic} and {props.REAL_QUEUE_ID}={queue_id} do not name a valid target"
+        )
+    if topic == HALF_TOPIC:
+        raise MessageIllegal(f"{props.REAL_TOPIC} is {HALF_TOPIC}: a half message cannot be delayed")
+    if topic in NOT_SENDABLE:
+        raise MessageIllegal(f"{props.REAL_TOPIC} is {topic}, which only the broker writes to")
+    return topic, int(queue_id)
+
+
+def real_message(record: RecordView) -> StoreMessage:
+    """Return the message to store in place of *record*; it shares the record's memory.
+
+    Raises:
+        MessageIllegal: see `real_target`.
+    """
+    topic, queue_id = real_target(record.properties)
+    text = bytes(record.properties_bytes)
+    if not text.endswith(b"\x02") and len(text) < props.MAX_BYTES:
+        text = ordered_text(record.properties)
+    return copy_to_queue(record, topic, queue_id, text)

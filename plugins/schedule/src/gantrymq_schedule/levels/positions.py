@@ -1,4 +1,4 @@
-"""Positions of the delay levels: decides which level to deliver next, and when. No I/O; time is an argument.
+"""Positions of the delay levels: decides which level to deliver next, and when; the file. No I/O; time is an argument.
 
 Each level is a queue in which messages are due in the order in which they were stored. Per level it keeps the queue
 offset of the next message, the end of the queue, and the due time of the next message (None: not read yet):
@@ -14,19 +14,30 @@ clock that was wrong; by less, it waits, because time servers set clocks back by
 end early for that. A message that is not due is checked again after at most one second, so that a clock set forward is
 noticed.
 
-Source: apache/rocketmq broker/.../schedule/ScheduleMessageService.java (correctDeliverTimestamp).
+They are saved in delayOffset.json: ``offsetTable`` {level -> queue offset of the next message to deliver}.
+
+    4.9.7   offsetTable alone
+    5.3.3   + dataVersion
+
+Source: apache/rocketmq broker/.../schedule/ScheduleMessageService.java (correctDeliverTimestamp, encode, decode),
+remoting/.../protocol/DelayOffsetSerializeWrapper.java.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import Final
+from collections.abc import Iterator, Mapping
+from typing import Any, Final
 
 import attrs
+
+from gantrymq.plugin.config_files import as_number, data_version, in_order, pretty, table, unknown
+from gantrymq.plugin.model import DataVersion
 
 LOOK_AGAIN_MS: Final = 1000
 SMALL_STEP_MS: Final = 10_000
 APART_MS: Final = 50  # messages of different levels due within this time of each other may be delivered in any order
+DELAY_OFFSETS = "delayOffset.json"
+_MEMBERS = frozenset(("dataVersion", "offsetTable"))
 
 
 def due_at(time_ms: int, now_ms: int, delay_ms: int | None) -> int:
@@ -119,3 +130,31 @@ class LevelPositions:
         """Return how long to wait before the next `ready`; None means until a message arrives."""
         times = [known.due_at(now_ms) for known in self._levels.values() if known.position < known.end]
         return max(0, min(min(times) - now_ms, LOOK_AGAIN_MS)) if times else None
+
+
+@attrs.define
+class DelayOffsetsFile:
+    """Contents of the file."""
+
+    offsets: dict[int, int] = attrs.field(factory=dict)  # by level
+    version: DataVersion = attrs.field(factory=DataVersion)
+    kept: dict[str, Any] = attrs.field(factory=dict)  # unknown members, written back unchanged
+
+    @classmethod
+    def from_json(cls, members: Mapping[Any, Any]) -> DelayOffsetsFile:
+        """Parse the result of `manager_file.load`.
+
+        Raises:
+            FormatError: a member has the wrong type; the message names it.
+        """
+        where = f"{DELAY_OFFSETS}: offsetTable"
+        offsets = {
+            as_number(level, where): as_number(offset, f"{where}, level {level}")
+            for level, offset in table(members, "offsetTable", DELAY_OFFSETS).items()
+        }
+        return cls(offsets, data_version(members, DELAY_OFFSETS), unknown(members, _MEMBERS))
+
+    def to_text(self) -> str:
+        """Return the text of the file in the layout of 5.3.3."""
+        offsets = {level: self.offsets[level] for level in sorted(self.offsets)}
+        return pretty(in_order({"dataVersion": self.version.to_json(), "offsetTable": offsets}, self.kept))

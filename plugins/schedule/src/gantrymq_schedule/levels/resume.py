@@ -23,8 +23,7 @@ from gantrymq.plugin.interfaces import BoundaryType, BrokerStorage, DispatchEntr
 from gantrymq.plugin.model import Queue
 from gantrymq.plugin.names import SCHEDULE_TOPIC
 from gantrymq.plugin.world import TimeSlices
-from gantrymq_schedule.levels.due import DueMessages, read_due, read_from
-from gantrymq_schedule.levels.release import real_target
+from gantrymq_schedule.levels.due import DueMessages, read_due, read_from, real_target
 from gantrymq_schedule.levels.table import queue_of
 
 log = logging.getLogger(__name__)

@@ -28,7 +28,7 @@ from gantrymq.plugin.interfaces import (
     PutStatus,
     StoreMessage,
 )
-from gantrymq_schedule.deleted_topics import DeletedTopics
+from gantrymq_schedule.due_message import DeletedTopics
 from gantrymq_schedule.timer.messages import TIMER_QUEUE, delivery_key
 
 log = logging.getLogger(__name__)

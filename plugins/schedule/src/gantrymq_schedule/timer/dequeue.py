@@ -19,7 +19,7 @@ from gantrymq.plugin.formats import RecordView
 from gantrymq.plugin.interfaces import StoreMessage
 from gantrymq.plugin.model import string_hash
 from gantrymq.plugin.world import TimeSlices
-from gantrymq_schedule.lateness import Lateness
+from gantrymq_schedule.due_message import Lateness
 from gantrymq_schedule.timer.messages import TimedMessage, delete_key, due_message, rolled_message, timed_message_of
 from gantrymq_schedule.timer.state import NOTHING, WITHOUT_A_PAUSE, TimerState
 from gantrymq_schedule.timer.wheel_clock import SlotPlacement

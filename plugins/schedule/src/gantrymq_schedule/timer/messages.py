@@ -22,7 +22,7 @@ from gantrymq.plugin.formats import RecordView
 from gantrymq.plugin.interfaces import MovedMessage, StoreMessage
 from gantrymq.plugin.model import Queue
 from gantrymq.plugin.properties import ordered_text
-from gantrymq_schedule.record_copy import copy_to_queue
+from gantrymq_schedule.due_message import copy_to_queue
 
 TIMER_QUEUE = Queue(names.TIMER_TOPIC, 0)
 DELETE_KEY = "TIMER_DEL_UNIQKEY"

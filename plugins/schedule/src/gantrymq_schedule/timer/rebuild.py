@@ -20,7 +20,7 @@ from itertools import islice
 from gantrymq.plugin import properties as props
 from gantrymq.plugin.formats import RecordView, iter_records
 from gantrymq.plugin.interfaces import BrokerStorage, DispatchEntry, GetLimit
-from gantrymq_schedule.timer.handover import TimerHandover
+from gantrymq_schedule.timer.checkpoint_files import TimerHandover
 from gantrymq_schedule.timer.messages import (
     TIMER_QUEUE,
     TimedMessage,

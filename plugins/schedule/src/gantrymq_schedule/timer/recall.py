@@ -31,7 +31,7 @@ from gantrymq.plugin.formats import tags_code
 from gantrymq.plugin.headers import RequestHeader, header_of
 from gantrymq.plugin.interfaces import Broker, BrokerStorage, PutStatus, RecallAnswer, RecallRequest, StoreMessage
 from gantrymq.plugin.remoting import Command, Connection, RequestCode, ResponseCode, in_operation, response_to, serves
-from gantrymq_schedule.timer import settings as keys
+from gantrymq_schedule import settings as keys
 from gantrymq_schedule.timer.messages import BORN_TIMESTAMP, DELETE_KEY, RECALL_TAG, delete_key
 
 _ILLEGAL_OPERATION = 604

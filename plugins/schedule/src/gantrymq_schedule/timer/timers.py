@@ -26,21 +26,18 @@ from gantrymq.errors import GantryError, ServiceNotAvailable, StoreError
 from gantrymq.plugin.formats import RecordView
 from gantrymq.plugin.interfaces import Bounds, Broker, StoreMessage
 from gantrymq.plugin.model import Queue, Role, TopicConfig
-from gantrymq_schedule.lateness import Lateness
-from gantrymq_schedule.timer import settings as keys
-from gantrymq_schedule.timer.acceptance import Acceptance
-from gantrymq_schedule.timer.checkpoint_files import TAKEN_OVER, TimerCheckpointFiles
+from gantrymq_schedule import settings as keys
+from gantrymq_schedule.due_message import Lateness
+from gantrymq_schedule.interceptor import TimerAcceptance
+from gantrymq_schedule.timer.checkpoint_files import TAKEN_OVER, TimerCheckpointFiles, TimerHandover
 from gantrymq_schedule.timer.delivery import TimerDelivery
 from gantrymq_schedule.timer.dequeue import TimerDequeuer
 from gantrymq_schedule.timer.enqueue import TimerEnqueuer
-from gantrymq_schedule.timer.flush import TimerFlusher
-from gantrymq_schedule.timer.handover import TimerHandover
 from gantrymq_schedule.timer.messages import TIMER_QUEUE
 from gantrymq_schedule.timer.rebuild import WheelRebuild
 from gantrymq_schedule.timer.recovery import WheelRecovery, recover
-from gantrymq_schedule.timer.slot_counts import SlotCounts
-from gantrymq_schedule.timer.state import NOTHING, TimerState
-from gantrymq_schedule.timer.wheel_clock import IDLE_TICKS, REACH, WheelClock
+from gantrymq_schedule.timer.state import NOTHING, TimerFlusher, TimerState
+from gantrymq_schedule.timer.wheel_clock import IDLE_TICKS, REACH, SlotCounts, WheelClock
 from gantrymq_schedule.timer.wheel_files import WheelDamage, WheelFiles
 from gantrymq_store_files.timer_checkpoint import TimerCheckpoint
 from gantrymq_store_files.timer_log import TimerEntry
@@ -90,7 +87,7 @@ class Timers:
             StoreLayoutError: the file sizes do not match the settings, or the slots have another length.
             StoreError: commit log, wheel or timer log cannot be read.
         """
-        self._acceptance = Acceptance(broker, self._slot_count)
+        self._acceptance = TimerAcceptance(broker, self._slot_count)
         if not broker.settings.flag(keys.ENABLED):
             self.broker = broker
             return
