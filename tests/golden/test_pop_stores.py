@@ -13,8 +13,8 @@ from gantrymq.formats.record import iter_records
 from gantrymq.interfaces import GetLimit
 from gantrymq.loose_json import loads
 from gantrymq.model.queue import Queue
+from gantrymq_pop.assignment import RequestMode, RequestModes
 from gantrymq_pop.checkpoints import Checkpoint, ack_message, checkpoint_message, read_revive_record
-from gantrymq_pop.request_modes import RequestMode, RequestModes
 from gantrymq_pop.topics import REVIVE_GROUP, producer_topic
 from gantrymq_testing.running_broker import RunningBroker
 

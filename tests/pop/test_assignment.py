@@ -7,8 +7,7 @@ import pytest
 
 from gantrymq.loose_json import dumps
 from gantrymq.model.queue import MessageQueue
-from gantrymq_pop.assignment import shares
-from gantrymq_pop.request_modes import RequestMode, RequestModes
+from gantrymq_pop.assignment import RequestMode, RequestModes, shares
 
 
 class Averagely:

@@ -6,7 +6,7 @@ import pytest
 
 from gantrymq.formats.record import encode_record, read_record
 from gantrymq.model.java import ordered_text
-from gantrymq_pop.retry_copy import retry_copy
+from gantrymq_pop.revive import retry_copy
 
 
 def test_messages_are_given_out_once_and_come_back_when_their_time_is_over(popped):

@@ -17,12 +17,11 @@ from gantrymq.plugin.loose_json import INT64, number_in, objects_in, text_in
 from gantrymq.plugin.model import Action, Queue
 from gantrymq.plugin.remoting import Command, Connection, RequestCode, in_operation, object_body_of, response_to, serves
 from gantrymq.plugin.world import TimeSlices, resolve_future
-from gantrymq_pop.ack_responses import AckCallback, WaitingRequest, answer_all
-from gantrymq_pop.acknowledger import NO_MESSAGE, Acknowledger, checked_queue
+from gantrymq_pop.acknowledger import NO_MESSAGE, AckCallback, Acknowledger, WaitingRequest, answer_all, checked_queue
 from gantrymq_pop.checkpoints import MOST, CheckpointKey
-from gantrymq_pop.checks import check_invisible
 from gantrymq_pop.headers import ChangeRequest, ack_of
-from gantrymq_pop.receipt_handle import ReceiptHandle, read_receipt_handle
+from gantrymq_pop.operations import check_invisible
+from gantrymq_pop.pop_response import ReceiptHandle, read_receipt_handle
 from gantrymq_pop.revive_log import ReviveLog
 from gantrymq_pop.topics import real_topic
 

@@ -2,7 +2,8 @@
 
 Acknowledgements that arrive close together are stored as one append, with one record per checkpoint: a record with
 several acknowledgements is RocketMQ's record of a batch. Those of a pop are written when its last message is
-acknowledged, or together with all others after one millisecond. A request is answered when its record is stored.
+acknowledged, or together with all others after one millisecond. A request is answered when its record is stored;
+responses of the same moment are sent with one write per client.
 
 A message without a pending checkpoint in memory needs no record: it was redelivered or acknowledged before. A
 checkpoint written by a Java broker may still wait in a timer; its acknowledgement is sent through the timer too.
@@ -15,7 +16,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable, Coroutine, Iterable, Sequence
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from gantrymq.errors import (
     GantryError,
@@ -27,20 +28,53 @@ from gantrymq.errors import (
 )
 from gantrymq.plugin.interfaces import BrokerConsumers, BrokerStorage, PutResult, PutStatus
 from gantrymq.plugin.model import Queue
+from gantrymq.plugin.remoting import (
+    FLAG_ONEWAY,
+    FLAG_RESPONSE,
+    PREFIX,
+    SERIALIZE_JSON,
+    Command,
+    Connection,
+    encode,
+    response_to,
+)
 from gantrymq.plugin.world import Timer
-from gantrymq_pop.ack_responses import AckCallback, WaitingRequest, answer_all
 from gantrymq_pop.checkpoints import Acknowledgement, Checkpoint, CheckpointKey
 from gantrymq_pop.order_info import OrderTable
-from gantrymq_pop.receipt_handle import ORDERED, ReceiptHandle
+from gantrymq_pop.pop_response import ORDERED, ReceiptHandle
 from gantrymq_pop.revive_log import ReviveLog
 
+WaitingRequest = tuple[Command, Connection]  # a request and the connection for its response
+AckCallback = Callable[[GantryError | None], None]
+_DONE: Final = encode(Command(0, opaque=-999, flag=FLAG_RESPONSE))[8:].replace(b"-999", b"%d")
 log = logging.getLogger(__name__)
-
 NO_MESSAGE = 208
 _GATHER_S = 0.001
-
 RoutedEntry = tuple[int, Checkpoint | Acknowledgement]
 CheckpointId = tuple[int, CheckpointKey]  # revive queue and key of a checkpoint
+
+
+def answer_all(answers: Iterable[WaitingRequest | AckCallback], problem: GantryError | None) -> None:
+    """Answer requests, and call callbacks, with success or the *problem*."""
+    frames: dict[Connection, list[bytes]] = {}
+    for each in answers:
+        if not isinstance(each, tuple):
+            each(problem)
+            continue
+        request, connection = each
+        if not request.flag & FLAG_ONEWAY:
+            frames.setdefault(connection, []).append(_frame(request, problem))
+    for connection, written in frames.items():
+        connection.reply_parts((b"".join(written),))
+
+
+def _frame(request: Command, problem: GantryError | None) -> bytes:
+    if problem is not None:
+        return encode(response_to(request, problem.response_code, str(problem)))
+    if request.serialize != SERIALIZE_JSON:
+        return encode(response_to(request))
+    header = _DONE % request.opaque
+    return PREFIX.pack(4 + len(header), len(header)) + header
 
 
 class NewInvisibleTime(NamedTuple):

@@ -32,8 +32,7 @@ from gantrymq.plugin.model import Queue, TopicConfig
 from gantrymq_pop.checkpoints import Acknowledgement, Checkpoint, CheckpointKey
 from gantrymq_pop.order_info import OrderTable
 from gantrymq_pop.pop_queue import PopQueue, PopRange
-from gantrymq_pop.pop_response import counts_info, rename_records, split_records
-from gantrymq_pop.receipt_handle import ORDERED
+from gantrymq_pop.pop_response import ORDERED, counts_info, rename_records, split_records
 from gantrymq_pop.revive_log import ReviveLog
 from gantrymq_pop.topics import kind_of, retry_topic
 

@@ -1,4 +1,4 @@
-"""State of one queue of the revive log: pending checkpoints, their acknowledgements, and which are due.
+"""State of one queue of the revive log: pending checkpoints, and which are due; copies of messages to redeliver.
 
     feed(offset, record)    add the records in the order of the log, each once
     due(now)                due checkpoints: the caller revives them, then calls `finished`
@@ -14,8 +14,12 @@ long invisible time is written again at the end of the log, and the position can
 
 Pure: time is an argument, and nothing is read or written.
 
-Source of the margins: apache/rocketmq broker/.../processor/PopReviveService.java (consumeReviveMessage,
-mergeAndRevive).
+A message is redelivered as a copy in the group's pop retry topic (`retry_copy`). The order of the copy's properties
+follows Java's HashMap: either a map that holds the tag already and grows from 16 buckets, or an empty map sized for the
+number of properties.
+
+Source: apache/rocketmq broker/.../processor/PopReviveService.java (consumeReviveMessage and mergeAndRevive: the
+margins; reviveRetry, addRetryTopicIfNotExist).
 """
 
 from __future__ import annotations
@@ -24,11 +28,58 @@ import heapq
 from collections import Counter, deque
 from typing import Final
 
+from gantrymq.plugin.formats import RecordView, tags_code
+from gantrymq.plugin.interfaces import BrokerConsumers, StoreMessage
+from gantrymq.plugin.model import Queue, TopicConfig
+from gantrymq.plugin.properties import MAX_BYTES, TAGS, java_map_order, ordered_text
 from gantrymq_pop.checkpoints import Acknowledgement, Checkpoint, CheckpointKey, ReviveRecord
 
+_FIRST_POP_TIME: Final = "1ST_POP_TIME"
+_TAGGED_BUCKETS: Final = 16
 _MARGIN_MS: Final = 2000
 _SILENT_MS: Final = 3000
 FAR: Final = 50_000  # a checkpoint more than this many entries before the end is written again
+
+
+def retry_copy(record: RecordView, topic: str, pop_time: int, store_host: bytes) -> StoreMessage:
+    """Return the copy of *record* for the retry topic *topic*."""
+    found = dict(record.properties)
+    first = [TAGS] if TAGS in found else []
+    buckets = _TAGGED_BUCKETS if first else _buckets_for(len(found))
+    found = {name: found[name] for name in (*first, *java_map_order(found))}
+    if record.reconsume_times == 0 or _FIRST_POP_TIME not in found:
+        found[_FIRST_POP_TIME] = str(pop_time)
+    text = ordered_text(found, buckets)
+    if len(text) > MAX_BYTES:
+        del found[_FIRST_POP_TIME]  # no room in the properties
+        text = ordered_text(found, buckets)
+    return StoreMessage(
+        topic,
+        0,
+        bytes(record.body),
+        text,
+        tags_code=tags_code(found.get(TAGS)),
+        flag=record.flag,
+        sys_flag=record.sys_flag,
+        born_timestamp=record.born_timestamp,
+        born_host=store_host,
+        store_host=store_host,
+        reconsume_times=record.reconsume_times + 1,
+    )
+
+
+def _buckets_for(count: int) -> int:
+    """Return the bucket count of an empty HashMap after putMapEntries with *count* entries."""
+    wanted = int(count / 0.75 + 1) if count else _TAGGED_BUCKETS
+    return 1 << (wanted - 1).bit_length()
+
+
+def make_retry_topic(broker: BrokerConsumers, topic: str, group: str) -> None:
+    """Create a retry topic with one queue, which the group reads from the first message."""
+    if broker.topics.get(topic) is None:
+        broker.topics.put(TopicConfig(topic, read_queues=1, write_queues=1))
+        if broker.offsets.committed(group, Queue(topic, 0)) is None:
+            broker.offsets.commit(group, Queue(topic, 0), 0)
 
 
 class PendingCheckpoint:

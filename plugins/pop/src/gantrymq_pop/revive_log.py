@@ -39,8 +39,7 @@ from gantrymq_pop.checkpoints import (
     read_revive_record,
     retry_checkpoint,
 )
-from gantrymq_pop.retry_copy import make_retry_topic, retry_copy
-from gantrymq_pop.revive import PendingCheckpoint, ReviveQueue
+from gantrymq_pop.revive import PendingCheckpoint, ReviveQueue, make_retry_topic, retry_copy
 from gantrymq_pop.topics import KNOWN_GROUP, REVIVE_GROUP, producer_topic, retry_topic, revive_topic
 
 log = logging.getLogger(__name__)

@@ -35,9 +35,7 @@ from gantrymq_pop.assignment import Assignment
 from gantrymq_pop.checkpoints import Checkpoint
 from gantrymq_pop.long_polling import LongPolling
 from gantrymq_pop.operations import Pops
-from gantrymq_pop.order_file import FILE as ORDER_FILE
-from gantrymq_pop.order_file import OrderFile
-from gantrymq_pop.order_info import OrderTable
+from gantrymq_pop.order_info import ORDER_FILE, OrderFile, OrderTable
 from gantrymq_pop.pop_reader import PopReader
 from gantrymq_pop.requests import PopRequests
 from gantrymq_pop.revive_log import ReviveLog

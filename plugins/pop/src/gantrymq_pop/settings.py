@@ -11,8 +11,8 @@ from __future__ import annotations
 from typing import Final
 
 from gantrymq.plugin.settings import Setting, Value
-from gantrymq_pop.receipt_handle import ORDERED
-from gantrymq_pop.request_modes import POP, PULL
+from gantrymq_pop.assignment import POP, PULL
+from gantrymq_pop.pop_response import ORDERED
 
 
 def _no_key_value_store(value: Value) -> str | None:
