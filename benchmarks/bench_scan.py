@@ -38,7 +38,7 @@ from gantrymq_store_files import log_entries, log_walk, plain_entries
 from gantrymq_store_files.index import IndexLayout
 from gantrymq_store_files.log_walk import LogDamage
 from gantrymq_store_tools.check import ranges
-from gantrymq_store_tools.index_write import IndexWriter
+from gantrymq_store_tools.index_files import IndexWriter
 from gantrymq_store_tools.layout import find_layout
 from gantrymq_store_tools.log_reader import LogReader
 from gantrymq_store_tools.open_files import OpenFiles

@@ -12,7 +12,7 @@ from gantrymq_store_files.checkpoint import Checkpoint, encode_checkpoint
 from gantrymq_store_files.file_names import file_name
 from gantrymq_store_files.index import IndexLayout
 from gantrymq_store_tools.check import ranges
-from gantrymq_store_tools.index_write import IndexWriter
+from gantrymq_store_tools.index_files import IndexWriter
 from gantrymq_store_tools.layout import find_layout
 from gantrymq_store_tools.log_reader import LogReader
 from gantrymq_store_tools.open_files import OpenFiles

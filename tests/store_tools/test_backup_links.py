@@ -13,7 +13,7 @@ from gantrymq_store_files.checkpoint import Checkpoint, encode_checkpoint
 from gantrymq_store_files.file_names import file_name
 from gantrymq_store_tools.backup import backup_store
 from gantrymq_store_tools.backup_manifest import read_manifest
-from gantrymq_store_tools.commands.paced import Paced
+from gantrymq_store_tools.commands.progress import Paced
 from gantrymq_store_tools.findings import ProgressListener
 from gantrymq_store_tools.restore import restore_store
 from gantrymq_testing.forwarding import ForwardingFiles

@@ -9,8 +9,7 @@ from gantrymq.world.real import RealFiles
 from gantrymq_store_files.checkpoint import Checkpoint, encode_checkpoint
 from gantrymq_store_files.file_names import file_name
 from gantrymq_store_files.queue_entry import ENTRY
-from gantrymq_store_tools.check import check_store
-from gantrymq_store_tools.open_check import check_open_store
+from gantrymq_store_tools.check import check_open_store, check_store
 from gantrymq_store_tools.repair import repair_store
 
 VOUCHED = 40  # the record whose store time the checkpoint has

@@ -5,7 +5,7 @@ import pytest
 from gantrymq.model.queue import Queue
 from gantrymq_store_files.queue_entry import ENTRY
 from gantrymq_store_tools.queue_order import QueueOrder, name_problem
-from gantrymq_store_tools.range_part import Run
+from gantrymq_store_tools.record_entries import Run
 
 
 def placed(*runs, lost_bytes=0):

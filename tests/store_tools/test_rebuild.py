@@ -16,9 +16,8 @@ from gantrymq_store_files.queue_entry import ENTRY
 from gantrymq_store_files.record_crc import crc_tail
 from gantrymq_store_tools.layout import find_layout
 from gantrymq_store_tools.log_reader import LogReader
-from gantrymq_store_tools.range_part import IndexKeys
 from gantrymq_store_tools.rebuild import join, rebuild_range, split
-from gantrymq_store_tools.record_entries import EntryRules
+from gantrymq_store_tools.record_entries import EntryRules, IndexKeys
 
 
 def one_by_one(monkeypatch, *args, **options):

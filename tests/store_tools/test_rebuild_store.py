@@ -5,7 +5,7 @@ from small_store import INDEX
 
 from gantrymq.errors import StoreError
 from gantrymq_store_files.index import IndexHeader, IndexLayout, write_header
-from gantrymq_store_tools.index_layout import find_index_layout, usual_layout
+from gantrymq_store_tools.index_files import find_index_layout, usual_layout
 from gantrymq_store_tools.layout import StoreFile, find_layout
 from gantrymq_store_tools.open_files import OpenFiles
 from gantrymq_store_tools.rebuild_store import rebuild_index, rebuild_queues, sibling_folder

@@ -10,7 +10,7 @@ from small_store import SmallStore
 from gantrymq.cli import main
 from gantrymq.formats.record import iter_records
 from gantrymq.model.ids import offset_id
-from gantrymq_store_tools.commands.progress_bar import progress_bar
+from gantrymq_store_tools.commands.progress import progress_bar
 
 
 @pytest.fixture

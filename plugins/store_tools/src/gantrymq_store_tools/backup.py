@@ -37,29 +37,24 @@ from gantrymq_store_files.dropped_topics import DROPPED_TOPICS
 from gantrymq_store_files.index import IndexLayout
 from gantrymq_store_tools.backup_manifest import MANIFEST, STORED, Manifest, write_manifest
 from gantrymq_store_tools.check import check_store
-from gantrymq_store_tools.checkpointed import NO_LIMIT, vouched_to
-from gantrymq_store_tools.config_check import read_checkpoint
+from gantrymq_store_tools.config_check import NO_LIMIT, read_checkpoint, vouched_to
 from gantrymq_store_tools.config_copy import CONFIG, ConfigCopy
-from gantrymq_store_tools.copy_ends import log_end
-from gantrymq_store_tools.derived_copy import DerivedCopy, DurableTo
 from gantrymq_store_tools.findings import Finding, ProgressListener, no_progress, only_due_times
 from gantrymq_store_tools.layout import Layout, find_layout, refuse_non_store
-from gantrymq_store_tools.log_copy import EarlierLog, LogCopy
 from gantrymq_store_tools.log_reader import LogReader
 from gantrymq_store_tools.open_files import OpenFiles
 from gantrymq_store_tools.rebuild_store import present_index_layout
+from gantrymq_store_tools.store_copy import DerivedCopy, DurableTo, EarlierLog, LogCopy, log_end
 from gantrymq_store_tools.store_rules import has_tag_keys
 from gantrymq_store_tools.summed_copy import NewFolder
 
-__all__ = ["BackupReport", "backup_store"]
-
-CHECKPOINT, OWN_CHECKPOINT, ABORT = "checkpoint", "checkpoint.json", "abort"
-WHEEL = "timerwheel"
-NOT_COPIED = frozenset({"recovered", "dropped", "lock", "rocksdbstore"})
-ELSEWHERE = frozenset(
-    {CHECKPOINT, OWN_CHECKPOINT, ABORT, DROPPED_TOPICS, CONFIG, COMMIT_LOG, QUEUES, EXT_QUEUES, BATCH_QUEUES, INDEX}
+_CHECKPOINT, _OWN_CHECKPOINT, _ABORT = "checkpoint", "checkpoint.json", "abort"
+_WHEEL = "timerwheel"
+_NOT_COPIED = frozenset({"recovered", "dropped", "lock", "rocksdbstore"})
+_ELSEWHERE = frozenset(
+    {_CHECKPOINT, _OWN_CHECKPOINT, _ABORT, DROPPED_TOPICS, CONFIG, COMMIT_LOG, QUEUES, EXT_QUEUES, BATCH_QUEUES, INDEX}
 )
-ATTEMPTS = 5  # if log files are deleted before their end was found
+_ATTEMPTS = 5  # if log files are deleted before their end was found
 
 
 @attrs.define
@@ -119,8 +114,8 @@ def backup_store(
     """
     _refuse_folder(files, root, backup)
     refuse_non_store(files, root, log_folders)
-    clean = files.stat(root / ABORT) is None
-    before = _content(files, root / CHECKPOINT)
+    clean = files.stat(root / _ABORT) is None
+    before = _content(files, root / _CHECKPOINT)
     config = ConfigCopy(files, root)
     earlier = None if previous is None else EarlierLog(files, previous)
     new = NewFolder(files, backup / STORED)
@@ -141,14 +136,14 @@ def backup_store(
         for path, data in config.read_all().items():
             new.write(path, data)
         if clean:
-            for name in (CHECKPOINT, OWN_CHECKPOINT):
+            for name in (_CHECKPOINT, _OWN_CHECKPOINT):
                 if (content := _content(files, root / name)) is not None:
                     new.write(name, content)
-            if files.stat(root / ABORT) is not None or _content(files, root / CHECKPOINT) != before:
+            if files.stat(root / _ABORT) is not None or _content(files, root / _CHECKPOINT) != before:
                 raise StoreError(f"a broker began to use {root} during its backup; back it up again")
         else:
-            new.write(CHECKPOINT, encode_checkpoint(extent.checkpoint))
-            new.write(ABORT, b"")
+            new.write(_CHECKPOINT, encode_checkpoint(extent.checkpoint))
+            new.write(_ABORT, b"")
         new.finish()
     except OSError as error:
         if is_disk_full(error):
@@ -207,7 +202,7 @@ class _Extent:
 
 
 def _find_extent(files: Files, root: Path, log_folders: Sequence[Path], clean: bool) -> _Extent:
-    for _ in range(ATTEMPTS):
+    for _ in range(_ATTEMPTS):
         layout = find_layout(files, root, log_folders)
         checkpoint, queues_to = read_checkpoint(files, layout), NO_LIMIT
         reader, open_files = LogReader(files, layout.log), OpenFiles(files)
@@ -233,10 +228,10 @@ def _copy_others(
 ) -> None:
     """Copy files that have no rules of their own: timer wheel and log, files of plugins and of later versions."""
     names = files.list(source)
-    for name in sorted(names, key=lambda each: (each != WHEEL, each)):  # the timer log has all that the wheel names
+    for name in sorted(names, key=lambda each: (each != _WHEEL, each)):  # the timer log has all that the wheel names
         each, target = source / name, f"{path}{name}"
         stat = files.stat(each)
-        if stat is None or name.endswith(".tmp") or target in NOT_COPIED | ELSEWHERE or each in log_folders:
+        if stat is None or name.endswith(".tmp") or target in _NOT_COPIED | _ELSEWHERE or each in log_folders:
             continue
         if stat.is_dir:
             _copy_others(files, each, f"{target}/", log_folders, new, progress)

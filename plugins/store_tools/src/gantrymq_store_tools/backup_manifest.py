@@ -19,11 +19,9 @@ import attrs
 from gantrymq.errors import StoreError
 from gantrymq.plugin.world import FileReader, FileTree
 
-__all__ = ["MANIFEST", "STORED", "Manifest", "StoredFile", "read_manifest", "write_manifest"]
-
 MANIFEST = "backup.json"
 STORED = "store"  # the folder with the files
-FORMAT = 1
+_FORMAT = 1
 _CRC = ',\n"crc": '
 
 
@@ -68,7 +66,7 @@ class Manifest:
 
 def write_manifest(files: FileTree, backup: Path, manifest: Manifest) -> None:
     """Write the manifest of the folder *backup* durably, which completes the backup. Raises OSError."""
-    text = json.dumps({"format": FORMAT, **attrs.asdict(manifest)}, indent=0).removesuffix("\n}")
+    text = json.dumps({"format": _FORMAT, **attrs.asdict(manifest)}, indent=0).removesuffix("\n}")
     files.replace(backup / MANIFEST, f"{text}{_CRC}{zlib.crc32(text.encode())}\n}}\n".encode())
 
 
@@ -92,8 +90,8 @@ def read_manifest(files: FileReader, backup: Path) -> Manifest:
             raise ValueError("its checksum does not match")
         members = json.loads(f"{text}\n}}")
         form = members.pop("format")
-        if form != FORMAT:
-            raise StoreError(f"{path} has format {form}; this version reads format {FORMAT}")
+        if form != _FORMAT:
+            raise StoreError(f"{path} has format {form}; this version reads format {_FORMAT}")
         stored = tuple(StoredFile(**each) for each in members.pop("files"))
         for file in stored:
             parts = PurePosixPath(file.path)

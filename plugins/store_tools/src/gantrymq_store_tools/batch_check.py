@@ -8,15 +8,13 @@ from __future__ import annotations
 
 from gantrymq.plugin.model import Queue
 from gantrymq_store_files.batch_entry import BATCH_ENTRY_BYTES, BatchQueueEntry, read_batch_entry
-from gantrymq_store_tools.checkpointed import NO_LIMIT
+from gantrymq_store_tools.config_check import NO_LIMIT
 from gantrymq_store_tools.findings import Finding
 from gantrymq_store_tools.layout import Layout, Series
 from gantrymq_store_tools.open_files import OpenFiles
-from gantrymq_store_tools.range_part import RangePart
+from gantrymq_store_tools.record_entries import RangePart
 
-__all__ = ["BatchCheck"]
-
-READ_ENTRIES = 1024
+_READ_ENTRIES = 1024
 
 
 class _Cursor:
@@ -34,7 +32,7 @@ class _Cursor:
         if self._index * BATCH_ENTRY_BYTES >= len(self._data):
             self._at += len(self._data)
             self._index = 0
-            length = min(READ_ENTRIES * BATCH_ENTRY_BYTES, self._series.end - self._at)
+            length = min(_READ_ENTRIES * BATCH_ENTRY_BYTES, self._series.end - self._at)
             self._data = self._open.read_series(self._series, self._at, length) if length > 0 else b""
             if len(self._data) < BATCH_ENTRY_BYTES:
                 self._data = b""
@@ -50,7 +48,7 @@ class BatchCheck:
     """Compares the batch queues of one store with the log. Call `check_part` for each part, then `finish`."""
 
     def __init__(self, layout: Layout, open_files: OpenFiles, vouched_to: int = NO_LIMIT) -> None:
-        """Nothing is read yet. *vouched_to*: see `checkpointed.vouched_to`."""
+        """Nothing is read yet. *vouched_to*: see `config_check.vouched_to`."""
         self.findings: list[Finding] = []
         self.entries = 0
         self._vouched_to = vouched_to

@@ -3,10 +3,13 @@
     report = check_store(files, root)
     report.damaged, report.findings
 
-If a broker has the store open, it is checked up to its checkpoint, see `open_check`. If the store was not shut down
+If a broker has the store open, it is checked up to its checkpoint. If the store was not shut down
 cleanly, it is checked as a whole, and what the next start of a broker repairs is not counted as damage.
 
 Memory is bounded: the log is read in ranges of 64 MB, whose entries are discarded after the comparison.
+
+While a broker has the store open, files appear and disappear, and data may be half written when it is read. Real damage
+persists, so `check_open_store` reports a finding only if two checks agree on it.
 """
 
 from __future__ import annotations
@@ -17,29 +20,27 @@ from typing import Any
 
 import attrs
 
-from gantrymq.errors import StoreLayoutError
+from gantrymq.errors import StoreError, StoreLayoutError
 from gantrymq.plugin.world import Files
 from gantrymq_store_files.log_walk import LogDamage
 from gantrymq_store_tools.batch_check import BatchCheck
-from gantrymq_store_tools.checkpointed import NO_LIMIT, vouched_to
-from gantrymq_store_tools.config_check import check_checkpoint, check_configs, read_checkpoint
-from gantrymq_store_tools.ext_check import check_ext
+from gantrymq_store_tools.config_check import NO_LIMIT, check_checkpoint, check_configs, read_checkpoint, vouched_to
 from gantrymq_store_tools.findings import Finding, ProgressListener, due_times, no_progress, only_due_times
 from gantrymq_store_tools.index_check import IndexCheck
-from gantrymq_store_tools.index_layout import find_index_layout, usual_layout
+from gantrymq_store_tools.index_files import find_index_layout, usual_layout
 from gantrymq_store_tools.layout import Layout, find_layout
 from gantrymq_store_tools.log_reader import LogReader
 from gantrymq_store_tools.open_files import OpenFiles
-from gantrymq_store_tools.queue_check import QueueCheck
-from gantrymq_store_tools.range_part import RangePart
+from gantrymq_store_tools.queue_check import QueueCheck, check_ext
 from gantrymq_store_tools.rebuild import in_order, rebuild_range
-from gantrymq_store_tools.record_entries import EntryRules
+from gantrymq_store_tools.record_entries import EntryRules, RangePart
 from gantrymq_store_tools.store_rules import known_topics, rules_of
 
-__all__ = ["CheckReport", "check_store", "log_findings", "ranges", "refuse_no_log"]
+__all__ = ["CheckReport", "check_open_store", "check_store", "log_findings", "ranges", "refuse_no_log"]
 
-RANGE_BYTES = 64 * 1024 * 1024
-TAIL = frozenset({"log.torn", "log.damaged", "log.zeros"})
+_RANGE_BYTES = 64 * 1024 * 1024
+_TAIL = frozenset({"log.torn", "log.damaged", "log.zeros"})
+_MAX_ATTEMPTS = 3  # if files are deleted before they are read
 
 
 @attrs.define
@@ -112,7 +113,7 @@ def check_store(
             recorded in the store, else RocketMQ's default.
         check_crc: whether the CRCs of bodies are checked.
         in_use: a broker has the store open; only data covered by its checkpoint is checked. Files appear and disappear
-            meanwhile, so use `open_check.check_open_store`.
+            meanwhile, so use `check_open_store`.
 
     Raises:
         StoreLayoutError: *root* is not a store that can be read.
@@ -196,7 +197,7 @@ def _check(
 
 def _left_by_kill(finding: Finding) -> Finding:
     """Mark damage that a killed broker leaves at the log's end: no sound record follows, the next start cuts it off."""
-    return finding.for_recovery() if finding.kind in TAIL else finding
+    return finding.for_recovery() if finding.kind in _TAIL else finding
 
 
 def ranges(
@@ -222,7 +223,7 @@ def ranges(
             part = rebuild_range(
                 reader,
                 start,
-                min(start + RANGE_BYTES, stop),
+                min(start + _RANGE_BYTES, stop),
                 rules,
                 check_crc=check_crc,
                 queues=queues,
@@ -260,3 +261,49 @@ def log_findings(layout: Layout, reader: LogReader, damages: Sequence[LogDamage]
         text = f"{size} bytes at log offset {log_offset} cannot be read: {problem}"
         found.append(Finding("log.unreadable", path, text, log_offset, size))
     return found
+
+
+def check_open_store(
+    files: Files,
+    root: Path,
+    *,
+    log_folders: Sequence[Path] = (),
+    delay_levels: str | None = None,
+    check_crc: bool = True,
+    progress: ProgressListener = no_progress,
+) -> CheckReport:
+    """Like `check_store`, up to `CheckReport.vouched_to`; if damage is found, the store is checked a second time.
+
+    Raises:
+        StoreError: files were deleted before they were read, in every attempt.
+        as `check_store`: otherwise.
+    """
+
+    def check() -> CheckReport:
+        for _ in range(_MAX_ATTEMPTS):
+            try:
+                return check_store(
+                    files,
+                    root,
+                    log_folders=log_folders,
+                    delay_levels=delay_levels,
+                    check_crc=check_crc,
+                    in_use=True,
+                    progress=progress,
+                )
+            except FileNotFoundError as error:
+                gone = error.filename
+        raise StoreError(
+            f"{gone} was deleted while {root} was read; a broker has it open, so try again, or stop the broker first"
+        )
+
+    report = check()
+    if report.damaged:
+        before = {_identity(finding) for finding in report.findings}
+        report = check()
+        report.findings = [each for each in report.findings if not each.damage or _identity(each) in before]
+    return report
+
+
+def _identity(finding: Finding) -> tuple[str, str, int | None]:
+    return finding.kind, finding.path, finding.place

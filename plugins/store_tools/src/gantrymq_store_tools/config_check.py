@@ -1,4 +1,4 @@
-"""Checks of the small files: checkpoint and config/*.
+"""Checks of the small files, checkpoint and config/*, and the log offset up to which a store must be intact.
 
     checkpoint.short    fewer than 40 bytes
     checkpoint.empty    all zeros although the log spans more than three seconds: the next start reads the whole log
@@ -8,25 +8,47 @@
     config.broken       a file that cannot be read; the text says whether its backup can
 
 Config files are JSON, except `timercheck` (a checkpoint of timers).
+
+After the log offset that the checkpoint covers, a running broker has much data in memory only, and a killed broker left
+incomplete files: missing queue entries and index keys, an unfinished last record. The next start rebuilds all of it
+from the log, so it is not damage. Before that offset everything must exist, whichever broker wrote it: both kinds write
+RocketMQ's checkpoint only after the data it covers is in the files.
+
+Source: apache/rocketmq store/.../StoreCheckpoint.java, DefaultMessageStore.java (FlushConsumeQueueService).
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 
 from gantrymq.errors import FormatError
 from gantrymq.plugin.config_files import backup_of
+from gantrymq.plugin.formats import RecordView
 from gantrymq.plugin.loose_json import loads
+from gantrymq.plugin.names import SCHEDULE_TOPIC
 from gantrymq.plugin.world import FileReader
-from gantrymq_store_files.checkpoint import CHECKPOINT_BYTES, Checkpoint, decode_checkpoint
+from gantrymq_store_files.checkpoint import CHECKPOINT_BYTES, RECOVERY_MARGIN_MS, Checkpoint, decode_checkpoint
+from gantrymq_store_files.log_walk import CHUNK_BYTES, LogWalk
 from gantrymq_store_tools.findings import Finding
 from gantrymq_store_tools.layout import Layout
+from gantrymq_store_tools.log_reader import LogReader
 
-__all__ = ["check_checkpoint", "check_configs", "content_problem", "json_problem", "read_checkpoint"]
+__all__ = [
+    "NO_LIMIT",
+    "check_checkpoint",
+    "check_configs",
+    "content_problem",
+    "json_problem",
+    "read_checkpoint",
+    "vouched_to",
+]
 
 NO_JSON = frozenset({"timercheck"})
-SURELY_FLUSHED_MS = 3000  # a clean stop writes the checkpoint
-SURELY_MOVED_MS = 180_000  # a running broker writes it once a minute
+_SURELY_FLUSHED_MS = 3000  # a clean stop writes the checkpoint
+_SURELY_MOVED_MS = 180_000  # a running broker writes it once a minute
+NO_LIMIT = 1 << 62  # greater than every log offset and every time
+_FIRST_BYTES = 64 * 1024  # read from a file to find its first record
 
 
 def read_checkpoint(files: FileReader, layout: Layout) -> Checkpoint:
@@ -49,10 +71,10 @@ def check_checkpoint(files: FileReader, layout: Layout, first_timestamp: int, la
         text = f"the checkpoint has {len(data)} bytes instead of {CHECKPOINT_BYTES}"
         return [Finding("checkpoint.short", path, text, 0, len(data))]
     checkpoint = decode_checkpoint(data)
-    if checkpoint == Checkpoint() and last_timestamp - first_timestamp > SURELY_FLUSHED_MS:
+    if checkpoint == Checkpoint() and last_timestamp - first_timestamp > _SURELY_FLUSHED_MS:
         text = "the checkpoint is all zeros but the log is not empty; the next start after a crash reads all of it"
         empty = Finding("checkpoint.empty", path, text, 0, 40)
-        young = layout.abort and last_timestamp - first_timestamp <= SURELY_MOVED_MS
+        young = layout.abort and last_timestamp - first_timestamp <= _SURELY_MOVED_MS
         found.append(empty.for_recovery() if young else empty)
     times = (checkpoint.log_timestamp, checkpoint.queue_timestamp, checkpoint.index_timestamp)
     for place, (name, said) in enumerate(zip(("log", "queue", "index"), times, strict=True)):
@@ -102,3 +124,34 @@ def content_problem(data: bytes) -> str | None:
     except FormatError as problem:
         return str(problem)
     return None if isinstance(value, dict) else f"a JSON {type(value).__name__} instead of an object"
+
+
+def vouched_to(files: FileReader, layout: Layout, reader: LogReader, *, in_use: bool) -> int:
+    """Return the log offset before which records and their queue entries must be intact.
+
+    While the store is in use, RocketMQ's margin of three seconds is subtracted. Raises OSError.
+    """
+    checkpoint = read_checkpoint(files, layout)
+    vouched_ms = min(checkpoint.log_timestamp, checkpoint.queue_timestamp) - (RECOVERY_MARGIN_MS if in_use else 0)
+    start = reader.log.start
+    for file in reader.log.files:
+        first = next(_records(_walk(reader, file.start, file.start + 1, _FIRST_BYTES)), None)
+        if first is None or first.topic == SCHEDULE_TOPIC:
+            continue  # a delayed message has the time of a clock that may have been set back
+        if first.store_timestamp >= vouched_ms:
+            break
+        start = file.start
+    walk = _walk(reader, start, reader.log.end, CHUNK_BYTES)
+    later = (record.log_offset for record in _records(walk) if record.store_timestamp >= vouched_ms)
+    found = next(later, None)
+    return walk.sound_end if found is None else found
+
+
+def _walk(reader: LogReader, start: int, end: int, chunk_bytes: int) -> LogWalk:
+    return LogWalk(
+        reader, start, end, check_crc=False, check_beyond_end=False, trust_zeros=True, chunk_bytes=chunk_bytes
+    )
+
+
+def _records(walk: LogWalk) -> Iterator[RecordView]:
+    return (found for found in walk if isinstance(found, RecordView))

@@ -25,13 +25,11 @@ from gantrymq.plugin.world import FileReader
 from gantrymq_store_files.dropped_topics import DROPPED_TOPICS, read_dropped_topics
 from gantrymq_store_tools.config_check import content_problem
 
-__all__ = ["CONFIG", "ConfigCopy"]
-
 CONFIG = "config"
-TABLES = (TOPICS, GROUPS, "topicQueueMapping.json")  # read after the log
-OFFSET_TABLES = {CONSUMER_OFFSETS: ("offsetTable",), LIGHT_CONSUMER_OFFSETS: ("offsetTable", "lmqOffsetTable")}
-IGNORED = (".bak", ".tmp", ".broken")
-ATTEMPTS = 5  # to read a file between two saves
+_TABLES = (TOPICS, GROUPS, "topicQueueMapping.json")  # read after the log
+_OFFSET_TABLES = {CONSUMER_OFFSETS: ("offsetTable",), LIGHT_CONSUMER_OFFSETS: ("offsetTable", "lmqOffsetTable")}
+_IGNORED = (".bak", ".tmp", ".broken")
+_ATTEMPTS = 5  # to read a file between two saves
 
 
 class ConfigCopy:
@@ -43,7 +41,7 @@ class ConfigCopy:
         self._root = root
         self._topics = self._topic_names()
         self._dropped = self._read_dropped()[0]
-        self._positions = self._read(lambda name: name not in TABLES)
+        self._positions = self._read(lambda name: name not in _TABLES)
 
     def read_all(self) -> dict[str, bytes]:
         """Read the tables, and return the content of all files by their path in the store.
@@ -51,9 +49,9 @@ class ConfigCopy:
         Offsets of topics that were deleted since the positions were read are left out: a new topic of the same name
         begins at 0. Raises OSError.
         """
-        for _ in range(ATTEMPTS):
+        for _ in range(_ATTEMPTS):
             dropped, text = self._read_dropped()
-            topics, tables = self._topic_names(), self._read(lambda name: name in TABLES)
+            topics, tables = self._topic_names(), self._read(lambda name: name in _TABLES)
             if self._read_dropped()[1] == text:
                 break
         gone = self._topics - topics
@@ -61,7 +59,7 @@ class ConfigCopy:
         found = {f"{CONFIG}/{name}": data for name, data in {**self._positions, **tables}.items()}
         if text:
             found[DROPPED_TOPICS] = text
-        for name, members in OFFSET_TABLES.items():
+        for name, members in _OFFSET_TABLES.items():
             path = f"{CONFIG}/{name}"
             if gone and path in found:
                 found[path] = _without(found[path], members, gone)
@@ -72,7 +70,7 @@ class ConfigCopy:
         found = {}
         names = {name.removesuffix(".bak") for name in self._files.list(folder)}
         for name in sorted(names):
-            if name == RESERVE or name.endswith(IGNORED) or not wanted(name):
+            if name == RESERVE or name.endswith(_IGNORED) or not wanted(name):
                 continue
             data = self._read_file(folder / name)
             if data is not None:
@@ -82,7 +80,7 @@ class ConfigCopy:
     def _read_file(self, path: Path) -> bytes | None:
         """Return the content of one file, or of its backup if it is being replaced or broken."""
         found = None
-        for _ in range(ATTEMPTS):
+        for _ in range(_ATTEMPTS):
             for each in (path, backup_of(path)):
                 stat = self._files.stat(each)
                 if stat is None or stat.is_dir:

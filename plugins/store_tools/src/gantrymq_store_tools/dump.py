@@ -14,13 +14,11 @@ from gantrymq_store_files.ext_unit import MAX_UNIT_BYTES, ext_position, read_ext
 from gantrymq_store_files.index import ENTRY as INDEX_ENTRY
 from gantrymq_store_files.index import HEADER_BYTES, read_header
 from gantrymq_store_files.queue_entry import ENTRY, ENTRY_BYTES, is_ext_address, is_pre_blank
-from gantrymq_store_tools.index_layout import find_index_layout, usual_layout
+from gantrymq_store_tools.index_files import find_index_layout, usual_layout
 from gantrymq_store_tools.layout import Layout, Series
 from gantrymq_store_tools.open_files import OpenFiles
 
-__all__ = ["checkpoint_fields", "file_rows", "index_entries", "index_header", "queue_rows"]
-
-READ_ENTRIES = 1024
+_READ_ENTRIES = 1024
 
 
 def checkpoint_fields(files: FileReader, layout: Layout) -> dict[str, Any]:
@@ -51,7 +49,7 @@ def queue_rows(layout: Layout, open_files: OpenFiles, queue: Queue, first: int |
     offset = max(series.start // ENTRY_BYTES, first or 0)
     end = series.end // ENTRY_BYTES
     while offset < end:
-        data = open_files.read_series(series, offset * ENTRY_BYTES, min(READ_ENTRIES, end - offset) * ENTRY_BYTES)
+        data = open_files.read_series(series, offset * ENTRY_BYTES, min(_READ_ENTRIES, end - offset) * ENTRY_BYTES)
         for place, size, code in ENTRY.iter_unpack(data[: len(data) - len(data) % ENTRY_BYTES]):
             if size <= 0 and place == 0:
                 return
@@ -120,8 +118,8 @@ def file_rows(layout: Layout) -> list[dict[str, Any]]:
 
 
 def _batch_rows(series: Series, open_files: OpenFiles, first: int | None) -> Iterator[dict[str, Any]]:
-    for at in range(series.start, series.end, READ_ENTRIES * BATCH_ENTRY_BYTES):
-        length = min(READ_ENTRIES * BATCH_ENTRY_BYTES, series.end - at)
+    for at in range(series.start, series.end, _READ_ENTRIES * BATCH_ENTRY_BYTES):
+        length = min(_READ_ENTRIES * BATCH_ENTRY_BYTES, series.end - at)
         data = open_files.read_series(series, at, length)
         for index in range(length // BATCH_ENTRY_BYTES):
             entry = read_batch_entry(data, index)

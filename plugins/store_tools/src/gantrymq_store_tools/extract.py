@@ -22,9 +22,7 @@ from gantrymq_store_files.log_walk import LogDamage, LogWalk
 from gantrymq_store_tools.findings import ProgressListener, no_progress
 from gantrymq_store_tools.log_reader import LogReader
 
-__all__ = ["ExtractQuery", "describe_record", "extract", "record_at"]
-
-PROGRESS_STEP_BYTES = 8 * 1024 * 1024
+_PROGRESS_STEP_BYTES = 8 * 1024 * 1024
 
 
 @attrs.frozen
@@ -91,7 +89,7 @@ def extract(
     walk = LogWalk(reader, told)
     progress.begin("log", reader.log.end - told)
     for found in walk:
-        if walk.position - told >= PROGRESS_STEP_BYTES:
+        if walk.position - told >= _PROGRESS_STEP_BYTES:
             progress.advance(walk.position - told)
             told = walk.position
         if isinstance(found, LogDamage):

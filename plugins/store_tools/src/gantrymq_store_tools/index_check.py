@@ -34,15 +34,13 @@ from gantrymq_store_files.index import (
     entry_seconds,
     read_header,
 )
-from gantrymq_store_tools.checkpointed import NO_LIMIT
+from gantrymq_store_tools.config_check import NO_LIMIT
 from gantrymq_store_tools.findings import Finding
 from gantrymq_store_tools.layout import Layout, StoreFile
 from gantrymq_store_tools.open_files import OpenFiles
-from gantrymq_store_tools.range_part import RangePart
+from gantrymq_store_tools.record_entries import RangePart
 
-__all__ = ["IndexCheck"]
-
-READ_ENTRIES = 8192
+_READ_ENTRIES = 8192
 _Tell = Callable[[str, str, int], None]  # kind, sentence, position in the file
 
 
@@ -75,7 +73,7 @@ class IndexCheck:
             open_files: reads the files.
             vouched_until_ms: after a crash, the checkpoint's index time; files that end later are rebuilt by the next
                 start.
-            vouched_to: see `checkpointed.vouched_to`.
+            vouched_to: see `config_check.vouched_to`.
         """
         self.findings: list[Finding] = []
         self.entries = 0
@@ -206,8 +204,8 @@ class IndexCheck:
         newest = array("i", bytes(layout.slots * SLOT_BYTES))
         before, used = -1, 0
         first_offset = last_offset = 0
-        for start in range(1, count, READ_ENTRIES):
-            raw = self._open.read(file.path, layout.entry_at(start), min(READ_ENTRIES, count - start) * ENTRY.size)
+        for start in range(1, count, _READ_ENTRIES):
+            raw = self._open.read(file.path, layout.entry_at(start), min(_READ_ENTRIES, count - start) * ENTRY.size)
             for number, (key_hash, log_offset, seconds, previous) in enumerate(ENTRY.iter_unpack(raw), start):
                 self.entries += 1
                 if key_hash < 0:
@@ -240,7 +238,7 @@ class IndexCheck:
                     tell("header", f"the {what} is {said}, according to its entries {right}", place)
 
     def _compare_slots(self, file: StoreFile, layout: IndexLayout, newest: array[int], tell: _Tell) -> None:
-        at_once = READ_ENTRIES
+        at_once = _READ_ENTRIES
         for first in range(0, layout.slots, at_once):
             raw = self._open.read(file.path, layout.slot_at(first), min(at_once, layout.slots - first) * SLOT_BYTES)
             held = array("i", raw)

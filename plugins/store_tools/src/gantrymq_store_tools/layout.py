@@ -6,7 +6,7 @@ the distance between file names) is taken as the configured one, and a file of a
     commitlog/<20 digits>                          one size, contiguous
     consumequeue/<topic>/<queue id>/<20 digits>    one size over all queues
     consumequeue_ext/..., batchconsumequeue/...    the same, each with its own size
-    index/<17 digits>                              the size determines slots and entries, see `index_layout`
+    index/<17 digits>                              the size determines slots and entries, see `index_files`
     checkpoint, abort, config/*                    as they are
 
 Nothing is opened for writing. RocksDB queues, a DLedger log and a folder without a commit log are rejected.
@@ -36,7 +36,7 @@ from gantrymq_store_tools.findings import Finding
 __all__ = ["Layout", "Series", "StoreFile", "find_layout", "refuse_non_store"]
 
 _PathText = Callable[[Path], str]
-QUEUE_FOLDERS = (QUEUES, EXT_QUEUES, BATCH_QUEUES)
+_QUEUE_FOLDERS = (QUEUES, EXT_QUEUES, BATCH_QUEUES)
 
 
 @attrs.frozen
@@ -112,7 +112,7 @@ def find_layout(files: FileReader, root: Path, log_folders: Sequence[Path] = ())
 
     log = _log(files, log_folders or (root / COMMIT_LOG,), findings, shown)
     kinds = []
-    for folder in QUEUE_FOLDERS:
+    for folder in _QUEUE_FOLDERS:
         kinds.append(_queues(files, root / folder, findings, shown))
     index = _index(files, root / INDEX, findings, shown)
     checkpoint = files.stat(root / "checkpoint")

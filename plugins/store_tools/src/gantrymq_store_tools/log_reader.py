@@ -12,7 +12,7 @@ from gantrymq_store_tools.layout import Series, StoreFile
 
 __all__ = ["LogReader"]
 
-PAGE_BYTES = 4096
+_PAGE_BYTES = 4096
 
 
 class LogReader(FileRanges):
@@ -63,14 +63,14 @@ class LogReader(FileRanges):
         parts = []
         at = position
         while at < position + length:
-            step = min(PAGE_BYTES - at % PAGE_BYTES, position + length - at)
+            step = min(_PAGE_BYTES - at % _PAGE_BYTES, position + length - at)
             try:
                 parts.append(opened.pread(step, at).ljust(step, b"\0"))
             except OSError as problem:
-                page = log_offset - position + at - at % PAGE_BYTES
+                page = log_offset - position + at - at % _PAGE_BYTES
                 if page not in self._failed:
                     self._failed.add(page)
-                    self.unreadable.append((page, PAGE_BYTES, str(problem or error)))
+                    self.unreadable.append((page, _PAGE_BYTES, str(problem or error)))
                 parts.append(bytes(step))
             at += step
         return b"".join(parts)

@@ -27,9 +27,7 @@ from gantrymq_store_tools.layout import Layout
 from gantrymq_store_tools.log_reader import LogReader
 from gantrymq_store_tools.target_files import TargetFiles, copy_file
 
-__all__ = ["copy_log", "repair_log"]
-
-CHUNK_BYTES = 1024 * 1024
+_CHUNK_BYTES = 1024 * 1024
 
 
 def copy_log(files: Files, layout: Layout, target: Path) -> None:
@@ -112,19 +110,19 @@ def _sound_after(reader: LogReader, place: int, file_end: int) -> bool:
 
 
 def _fill(copies: TargetFiles, target: Path, start: int, end: int) -> None:
-    for at in range(start, end, CHUNK_BYTES):
-        copies.write(target, at, bytes(min(CHUNK_BYTES, end - at)))
+    for at in range(start, end, _CHUNK_BYTES):
+        copies.write(target, at, bytes(min(_CHUNK_BYTES, end - at)))
 
 
 def _keep(files: Files, reader: LogReader, start: int, end: int, aside: Path) -> bool:
     """Write bytes ``[start, end)`` of the original to *aside* unless they are zeros or missing."""
     copy = None
     try:
-        for at in range(start, end, CHUNK_BYTES):
+        for at in range(start, end, _CHUNK_BYTES):
             file = reader.file_at(at)
             if file is None:
                 return copy is not None
-            length = min(CHUNK_BYTES, end - at, file.start + reader.log.file_bytes - at)
+            length = min(_CHUNK_BYTES, end - at, file.start + reader.log.file_bytes - at)
             data = reader.read(at, length)
             if copy is None and any(data):
                 files.make_dirs(aside)

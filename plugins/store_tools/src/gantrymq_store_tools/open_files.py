@@ -10,8 +10,8 @@ from gantrymq_store_tools.layout import Series
 
 __all__ = ["OpenFiles"]
 
-MAX_OPEN = 64
-LONG_BYTES = 16 * 1024  # a longer hole takes longer to read than to find
+_MAX_OPEN = 64
+_LONG_BYTES = 16 * 1024  # a longer hole takes longer to read than to find
 
 
 class OpenFiles:
@@ -25,7 +25,7 @@ class OpenFiles:
     def read(self, path: Path, position: int, length: int) -> bytes:
         """Return up to *length* bytes of one file; fewer at its end. Holes are not read. Raises OSError."""
         file = self._file(path)
-        if length > LONG_BYTES and not file.written(position, position + length):
+        if length > _LONG_BYTES and not file.written(position, position + length):
             return bytes(max(0, min(length, file.size() - position)))
         return file.pread(length, position)
 
@@ -64,7 +64,7 @@ class OpenFiles:
     def _file(self, path: Path) -> File:
         file = self._open.get(path)
         if file is None:
-            if len(self._open) >= MAX_OPEN:
+            if len(self._open) >= _MAX_OPEN:
                 self._open.popitem(last=False)[1].close()
             file = self._open[path] = self._files.open(path, read_only=True)
         else:

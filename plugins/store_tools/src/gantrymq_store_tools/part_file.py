@@ -23,11 +23,11 @@ from gantrymq.errors import FormatError
 from gantrymq.plugin.model import Queue
 from gantrymq.plugin.world import File, Files, FileTree
 from gantrymq_store_files.log_walk import LogDamage
-from gantrymq_store_tools.range_part import IndexKeys, RangePart, Run
+from gantrymq_store_tools.record_entries import IndexKeys, RangePart, Run
 
 __all__ = ["PartHead", "read_head", "read_part", "write_part"]
 
-MARK = b"GMQPART1"
+_MARK = b"GMQPART1"
 _LENGTH = struct.Struct(">I")
 _PLAIN = (
     "start",
@@ -80,7 +80,7 @@ def write_part(files: FileTree, path: Path, part: RangePart, unreadable: list[tu
     }
     text = json.dumps(head, separators=(",", ":")).encode()
     columns = [keys.hashes.tobytes(), keys.log_offsets.tobytes(), keys.timestamps.tobytes()]
-    files.replace(path, b"".join([MARK, _LENGTH.pack(len(text)), text, *pieces, *columns]))
+    files.replace(path, b"".join([_MARK, _LENGTH.pack(len(text)), text, *pieces, *columns]))
 
 
 def read_head(files: Files, path: Path) -> PartHead:
@@ -92,10 +92,10 @@ def read_head(files: Files, path: Path) -> PartHead:
     """
     file = files.open(path, read_only=True)
     try:
-        start = file.pread(len(MARK) + _LENGTH.size, 0)
-        if len(start) < len(MARK) + _LENGTH.size or not start.startswith(MARK):
-            raise FormatError(f"{path} is not a part file; expected {MARK!r} at its start")
-        (length,) = _LENGTH.unpack_from(start, len(MARK))
+        start = file.pread(len(_MARK) + _LENGTH.size, 0)
+        if len(start) < len(_MARK) + _LENGTH.size or not start.startswith(_MARK):
+            raise FormatError(f"{path} is not a part file; expected {_MARK!r} at its start")
+        (length,) = _LENGTH.unpack_from(start, len(_MARK))
         head = json.loads(file.pread(length, len(start)))
     finally:
         file.close()

@@ -1,7 +1,9 @@
-"""Comparison of consume queues with the log: every record has its entry, every entry its record.
+"""Comparison of consume queues with the log, and checks of ext files.
 
-Parts of the log arrive in order (`range_part.RangePart`). A run of entries is compared with the queue's bytes at once;
-only if they differ, each entry is compared:
+Every record has its entry, and every entry its record.
+
+Parts of the log arrive in order (`record_entries.RangePart`). A run of entries is compared with the queue's bytes at
+once; only if they differ, each entry is compared:
 
     queue.missing     the log has the record; the queue has nothing, or a pre-blank entry, at its offset
     queue.wrong       an entry that names another log offset or size
@@ -19,6 +21,11 @@ If the store was not shut down cleanly, wrong entries for log offsets after the 
 
 Entries before the first record's may be pre-blank or name records that have been deleted from the log. A tags code that
 is an address is looked up in the ext files (ext.wrong: not a complete unit, or another code or time).
+
+Ext files are also checked on their own (`check_ext`): consecutive complete units.
+
+    ext.damaged       a unit whose lengths do not add up
+    ext.stray         bytes after the last unit of a file
 """
 
 from __future__ import annotations
@@ -28,20 +35,47 @@ import attrs
 from gantrymq.errors import FormatError
 from gantrymq.plugin.model import Queue
 from gantrymq.plugin.names import SCHEDULE_TOPIC
-from gantrymq_store_files.ext_unit import MAX_UNIT_BYTES, ExtUnit, ext_position, read_ext_unit
+from gantrymq_store_files.ext_unit import END_OF_UNITS, MAX_UNIT_BYTES, ExtUnit, ext_position, read_ext_unit
 from gantrymq_store_files.queue_entry import ENTRY, ENTRY_BYTES, is_ext_address, is_pre_blank
-from gantrymq_store_tools.checkpointed import NO_LIMIT
+from gantrymq_store_tools.config_check import NO_LIMIT
 from gantrymq_store_tools.findings import Finding
 from gantrymq_store_tools.layout import Layout, Series
 from gantrymq_store_tools.open_files import OpenFiles
 from gantrymq_store_tools.queue_order import QueueOrder, SettledRun, name_problem
-from gantrymq_store_tools.range_part import RangePart, Run
+from gantrymq_store_tools.record_entries import RangePart, Run
 
-__all__ = ["QueueCheck"]
-
-READ_ENTRIES = 4096
+_READ_ENTRIES = 4096
 _EMPTY = Series()
-_ZEROS = bytes(READ_ENTRIES * ENTRY_BYTES)
+_ZEROS = bytes(_READ_ENTRIES * ENTRY_BYTES)
+
+
+def check_ext(layout: Layout, open_files: OpenFiles) -> list[Finding]:
+    """Check the units of every ext file. One file is in memory at a time (48 MiB with RocketMQ's default size)."""
+    found = []
+    for _, series in sorted(layout.ext.items()):
+        for file in series.files:
+            name = layout.name(file.path)
+            try:
+                data = open_files.read(file.path, 0, file.size)
+            except OSError as error:
+                found.append(Finding("ext.unreadable", name, f"{name} cannot be read: {error}"))
+                continue
+            position = 0
+            try:
+                while (unit := read_ext_unit(data, position)) is not None:
+                    position += unit.size
+            except FormatError as problem:
+                found.append(Finding("ext.damaged", name, f"{name}: {problem}", position))
+                continue
+            marked = data[position : position + 2] == END_OF_UNITS
+            rest = data[position + 2 :] if marked else data[position:]
+            if stray := len(rest.rstrip(b"\0")):
+                text = f"{name}: {stray} bytes after the end of its units at {position}"
+                found.append(Finding("ext.stray", name, text, position, stray))
+            elif not marked and file is not series.files[-1] and len(rest) >= 2:
+                text = f"{name}: its units end at {position} without the end mark that refers readers to the next file"
+                found.append(Finding("ext.damaged", name, text, position))
+    return found
 
 
 class QueueCheck:
@@ -60,7 +94,7 @@ class QueueCheck:
             layout: the store's files.
             open_files: reads the files.
             known_topics: the topics of topics.json; any other topic without a queue was deleted. None if unknown.
-            vouched_to: see `checkpointed.vouched_to`.
+            vouched_to: see `config_check.vouched_to`.
         """
         self.findings: list[Finding] = []
         self.entries = 0
@@ -156,8 +190,8 @@ class QueueCheck:
     def _compare(self, queue: Queue, series: Series, run: Run) -> None:
         self.entries += run.end - run.start
         view = memoryview(run.entries)
-        for at in range(0, len(view), READ_ENTRIES * ENTRY_BYTES):
-            wanted = view[at : at + READ_ENTRIES * ENTRY_BYTES]
+        for at in range(0, len(view), _READ_ENTRIES * ENTRY_BYTES):
+            wanted = view[at : at + _READ_ENTRIES * ENTRY_BYTES]
             got = self._read(queue, series, run.start * ENTRY_BYTES + at, len(wanted))
             if got != wanted:
                 self._compare_each(queue, run.start + at // ENTRY_BYTES, got, wanted)
@@ -216,8 +250,8 @@ class QueueCheck:
             end = there
         if not gap:
             end = min(end, self._used_end(series))
-        for first in range(max(start, series.start // ENTRY_BYTES), end, READ_ENTRIES):
-            data = self._read(queue, series, first * ENTRY_BYTES, min(READ_ENTRIES, end - first) * ENTRY_BYTES)
+        for first in range(max(start, series.start // ENTRY_BYTES), end, _READ_ENTRIES):
+            data = self._read(queue, series, first * ENTRY_BYTES, min(_READ_ENTRIES, end - first) * ENTRY_BYTES)
             if data == _ZEROS[: len(data)]:
                 if not gap and empty_at < 0:
                     empty_at = first

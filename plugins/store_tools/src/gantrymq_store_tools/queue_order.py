@@ -18,12 +18,10 @@ from typing import NamedTuple
 from gantrymq.plugin.formats import MIN_RECORD_BYTES, can_be_folder
 from gantrymq.plugin.model import Queue
 from gantrymq_store_files.queue_entry import ENTRY, ENTRY_BYTES
-from gantrymq_store_tools.range_part import Run
+from gantrymq_store_tools.record_entries import Run
 
-__all__ = ["QueueOrder", "SettledRun", "name_problem"]
-
-MAX_OFFSET = 1 << 48
-MAX_NAME_BYTES = 255  # of a folder
+_MAX_OFFSET = 1 << 48
+_MAX_NAME_BYTES = 255  # of a folder
 
 
 class SettledRun(NamedTuple):
@@ -50,7 +48,7 @@ class QueueOrder:
         waiting, self._waiting = self._waiting, None
         if waiting is not None:
             settled.append(self._place(waiting, self._settle(waiting, run.start)))
-        usable = 0 <= run.start <= MAX_OFFSET
+        usable = 0 <= run.start <= _MAX_OFFSET
         if usable and (run.start == self.end or run.end - run.start > 1):
             settled.append(self._place(run, run.start))
         else:
@@ -64,13 +62,13 @@ class QueueOrder:
             return []
         start = waiting.start
         if self.end < 0:
-            return [self._place(waiting, start if 0 <= start <= MAX_OFFSET else 0)]
+            return [self._place(waiting, start if 0 <= start <= _MAX_OFFSET else 0)]
         return [self._place(waiting, start if start == 0 or self._room(waiting) else self.end)]
 
     def _settle(self, waiting: Run, following: int) -> int:
         """Return the position of *waiting* if the next record states *following*."""
         start = waiting.start
-        if not 0 <= start <= MAX_OFFSET:
+        if not 0 <= start <= _MAX_OFFSET:
             return max(self.end if self.end >= 0 else following - 1, 0)
         if following == waiting.end:
             return start
@@ -101,6 +99,6 @@ def name_problem(queue: Queue) -> str | None:
     topic = queue.topic
     if not can_be_folder(topic) or queue.queue_id < 0:
         return f"{topic!r}, queue {queue.queue_id}, cannot name a folder"
-    if len(topic.encode("utf-8", "surrogatepass")) > MAX_NAME_BYTES:
+    if len(topic.encode("utf-8", "surrogatepass")) > _MAX_NAME_BYTES:
         return f"the topic {topic[:40]!r}... is too long for a folder's name"
     return None

@@ -29,13 +29,13 @@ from gantrymq_store_files.queue_entry import ENTRY, ENTRY_BYTES, PRE_BLANK, is_e
 from gantrymq_store_tools.layout import Layout
 from gantrymq_store_tools.open_files import OpenFiles
 from gantrymq_store_tools.queue_order import QueueOrder, SettledRun, name_problem
-from gantrymq_store_tools.range_part import RangePart, Run
+from gantrymq_store_tools.record_entries import RangePart, Run
 from gantrymq_store_tools.target_files import TargetFiles
 
 __all__ = ["QueueWriter"]
 
-MAX_LOST = 16_000_000  # entries between two others
-DEFAULT_ENTRIES = 300_000  # of a file, if the store has no queue file
+_MAX_LOST = 16_000_000  # entries between two others
+_DEFAULT_ENTRIES = 300_000  # of a file, if the store has no queue file
 
 
 class QueueWriter:
@@ -65,9 +65,9 @@ class QueueWriter:
         self._target = target
         self._open = open_files
         self._only = queues
-        file_bytes = next((each.file_bytes for each in layout.queues.values()), DEFAULT_ENTRIES * ENTRY_BYTES)
+        file_bytes = next((each.file_bytes for each in layout.queues.values()), _DEFAULT_ENTRIES * ENTRY_BYTES)
         self._queues = TargetFiles(files, file_bytes)
-        batch_bytes = next((each.file_bytes for each in layout.batch.values()), DEFAULT_ENTRIES * BATCH_ENTRY_BYTES)
+        batch_bytes = next((each.file_bytes for each in layout.batch.values()), _DEFAULT_ENTRIES * BATCH_ENTRY_BYTES)
         self._batches = TargetFiles(files, batch_bytes)
         self.moved: list[tuple[Queue, int, int, int]] = []  # queue, log offset, stated and corrected queue offset
         self.refused: dict[Queue, str] = {}  # queues whose name cannot be a folder, and why
@@ -141,10 +141,10 @@ class QueueWriter:
                 self._queues.write(folder, position - before * ENTRY_BYTES, PRE_BLANK * before)
         elif run.start > end:
             self.lost += run.start - end
-            first = max(end, run.start - MAX_LOST)  # damage cannot explain a larger gap
+            first = max(end, run.start - _MAX_LOST)  # damage cannot explain a larger gap
             self._queues.write(folder, first * ENTRY_BYTES, bytes(entries[:ENTRY_BYTES]) * (run.start - first))
         elif run.end < end:
-            last = min(end, run.end + MAX_LOST)
+            last = min(end, run.end + _MAX_LOST)
             self._queues.write(folder, run.end * ENTRY_BYTES, bytes((last - run.end) * ENTRY_BYTES))
         self._queues.write(folder, position, entries)
         self._ends[queue] = run.end

@@ -23,8 +23,7 @@ from gantrymq_store_files.log_entries import CHUNK_BYTES, entry_of
 from gantrymq_store_files.log_walk import LogDamage, LogWalk, align
 from gantrymq_store_files.queue_entry import ENTRY
 from gantrymq_store_tools.log_reader import LogReader
-from gantrymq_store_tools.range_part import IndexKeys, RangePart, Run
-from gantrymq_store_tools.record_entries import EntryRules, record_entries
+from gantrymq_store_tools.record_entries import EntryRules, IndexKeys, RangePart, Run, record_entries
 
 __all__ = [
     "in_order",
@@ -33,7 +32,7 @@ __all__ = [
     "split",
 ]
 
-MOST_RECORDS = 1024  # at once
+_MOST_RECORDS = 1024  # at once
 _SPECIAL_FLAGS = TRANSACTION_MASK | INNER_BATCH  # of records whose entries depend on more than their head
 
 
@@ -70,7 +69,7 @@ def rebuild_range(
                 _add_entries(part, entries, rules)
             if index:
                 _add_keys(part.index, entries, tags=rules.tag_keys)
-            entries = walk.take_plain(MOST_RECORDS)
+            entries = walk.take_plain(_MOST_RECORDS)
     part.end, part.zeros_from = walk.position, walk.zeros_from
     return part
 

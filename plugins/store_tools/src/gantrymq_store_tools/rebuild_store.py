@@ -16,8 +16,7 @@ from gantrymq_store_files.log_walk import LogDamage
 from gantrymq_store_files.queue_entry import ENTRY, ENTRY_BYTES, is_ext_address
 from gantrymq_store_tools.check import log_findings, ranges
 from gantrymq_store_tools.findings import DUE_TIME, Finding, ProgressListener, counted, no_progress
-from gantrymq_store_tools.index_layout import find_index_layout, usual_layout
-from gantrymq_store_tools.index_write import IndexWriter
+from gantrymq_store_tools.index_files import IndexWriter, find_index_layout, usual_layout
 from gantrymq_store_tools.layout import Layout, find_layout
 from gantrymq_store_tools.log_reader import LogReader
 from gantrymq_store_tools.open_files import OpenFiles

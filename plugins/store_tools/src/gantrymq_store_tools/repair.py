@@ -29,7 +29,7 @@ from gantrymq_store_files.log_walk import LogDamage
 from gantrymq_store_tools.check import CheckReport, check_store, ranges
 from gantrymq_store_tools.config_check import NO_JSON, json_problem, read_checkpoint
 from gantrymq_store_tools.findings import ProgressListener, counted, no_progress
-from gantrymq_store_tools.index_write import IndexWriter
+from gantrymq_store_tools.index_files import IndexWriter
 from gantrymq_store_tools.layout import Layout, find_layout
 from gantrymq_store_tools.log_reader import LogReader
 from gantrymq_store_tools.log_repair import copy_log, repair_log
@@ -39,10 +39,8 @@ from gantrymq_store_tools.rebuild_store import present_index_layout
 from gantrymq_store_tools.store_rules import has_tag_keys, rules_of
 from gantrymq_store_tools.target_files import copy_file, new_folder, refuse_store_folder
 
-__all__ = ["RepairReport", "repair_store"]
-
-QUEUE_OFFSET_AT = 20  # position in a record, see `formats.record`
-REWRITTEN = frozenset({QUEUES, BATCH_QUEUES, INDEX, "checkpoint", "config", "abort", "lock"})
+_QUEUE_OFFSET_AT = 20  # position in a record, see `formats.record`
+_REWRITTEN = frozenset({QUEUES, BATCH_QUEUES, INDEX, "checkpoint", "config", "abort", "lock"})
 
 
 @attrs.define
@@ -188,7 +186,7 @@ def _correct_offsets(files: Files, layout: Layout, queues: QueueWriter, target: 
         start = log_offset - log_offset % layout.log.file_bytes
         file = files.open(target / file_name(start))
         try:
-            file.pwrite(right.to_bytes(8, "big"), log_offset - start + QUEUE_OFFSET_AT)
+            file.pwrite(right.to_bytes(8, "big"), log_offset - start + _QUEUE_OFFSET_AT)
             file.datasync()
         finally:
             file.close()
@@ -221,7 +219,7 @@ def _copy_rest(files: Files, layout: Layout, target: Path) -> None:
     def copy(source: Path, to: Path) -> None:
         for name in files.list(source):
             path, stat = source / name, files.stat(source / name)
-            if stat is None or path in log_folders or (source == layout.root and name in REWRITTEN):
+            if stat is None or path in log_folders or (source == layout.root and name in _REWRITTEN):
                 continue
             if (
                 path.is_relative_to(ext_root)

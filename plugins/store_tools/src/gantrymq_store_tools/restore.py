@@ -24,13 +24,11 @@ from gantrymq_store_tools.findings import ProgressListener, no_progress
 from gantrymq_store_tools.rebuild_store import rebuild_index
 from gantrymq_store_tools.summed_copy import NewFolder, Sum, read_summed
 
-__all__ = ["RestoreReport", "restore_store"]
-
 INCOMPLETE: Final = "restore.incomplete"
 _NOTE = b"a restore has not been completed: empty the store's folder, and restore again\n"
-LOCK, LOCK_TEXT = "lock", b"lock"
-DISK_LEFT = 64 * 1024 * 1024  # for folders, and what a broker writes when it starts
-BLOCK_BYTES = 4096
+_LOCK, _LOCK_TEXT = "lock", b"lock"
+_DISK_LEFT = 64 * 1024 * 1024  # for folders, and what a broker writes when it starts
+_BLOCK_BYTES = 4096
 
 UtcOffset = Callable[[int], int]
 
@@ -101,8 +99,8 @@ def _refuse_folder(files: Files, root: Path, backup: Path) -> None:
     if stat is not None and not stat.is_dir:
         raise StoreError(f"{root} is not a folder")
     names = [name for name in files.list(root) if name != "lost+found"]
-    if LOCK in names:
-        lock = files.lock(root / LOCK, LOCK_TEXT)
+    if _LOCK in names:
+        lock = files.lock(root / _LOCK, _LOCK_TEXT)
         if lock is None:
             raise StoreLocked(f"a broker has {root} open; stop it, and restore into an empty folder")
         lock.release()
@@ -113,7 +111,7 @@ def _refuse_folder(files: Files, root: Path, backup: Path) -> None:
 
 
 def _refuse_full_disk(files: Files, root: Path, manifest: Manifest) -> None:
-    needed = sum(file.used + BLOCK_BYTES for file in manifest.files) + DISK_LEFT
+    needed = sum(file.used + _BLOCK_BYTES for file in manifest.files) + _DISK_LEFT
     usable = files.disk_use(root).usable
     if usable < needed:
         raise StoreError(f"{root} needs about {needed:,} bytes, its disk has {usable:,} bytes left")
@@ -124,7 +122,7 @@ def _restore(
 ) -> None:
     new = NewFolder(files, root)
     try:
-        lock = files.lock(root / LOCK, LOCK_TEXT)
+        lock = files.lock(root / _LOCK, _LOCK_TEXT)
         if lock is None:
             raise StoreLocked(f"a broker has {root} open; stop it, and restore into an empty folder")
         try:

@@ -21,7 +21,7 @@ from gantrymq_store_tools.record_entries import EntryRules
 
 __all__ = ["delay_levels_of", "has_tag_keys", "known_topics", "rules_of"]
 
-SAMPLE = 256
+_SAMPLE = 256
 
 
 def rules_of(files: FileReader, layout: Layout, delay_levels: str | None = None) -> EntryRules:
@@ -69,7 +69,7 @@ def has_tag_keys(layout: Layout, index_layout: IndexLayout, reader: LogReader, o
     """Return whether the index has entries for tags, as 5.5.0 writes them, by its newest entries."""
     for file in reversed(layout.index):
         count = read_header(open_files.read(file.path, 0, 40).ljust(40, b"\0")).index_count
-        for number in range(max(1, count - SAMPLE), min(count, index_layout.entries)):
+        for number in range(max(1, count - _SAMPLE), min(count, index_layout.entries)):
             raw = open_files.read(file.path, index_layout.entry_at(number), ENTRY.size)
             key_hash, log_offset, _, _ = ENTRY.unpack(raw.ljust(ENTRY.size, b"\0"))
             at = reader.file_at(log_offset)

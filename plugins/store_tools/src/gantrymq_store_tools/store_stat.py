@@ -18,9 +18,7 @@ from gantrymq_store_tools.layout import Layout
 from gantrymq_store_tools.log_reader import LogReader
 from gantrymq_store_tools.open_files import OpenFiles
 
-__all__ = ["QueueStat", "StoreStat", "stat_store"]
-
-PROGRESS_STEP_BYTES = 8 * 1024 * 1024
+_PROGRESS_STEP_BYTES = 8 * 1024 * 1024
 
 
 @attrs.define
@@ -98,7 +96,7 @@ def stat_store(files: Files, layout: Layout, *, progress: ProgressListener = no_
     progress.begin("log", log.end - log.start)
     try:
         for each in walk:
-            if walk.position - told >= PROGRESS_STEP_BYTES:
+            if walk.position - told >= _PROGRESS_STEP_BYTES:
                 progress.advance(walk.position - told)
                 told = walk.position
             if isinstance(each, LogDamage):

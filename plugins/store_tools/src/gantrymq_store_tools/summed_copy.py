@@ -17,12 +17,10 @@ from gantrymq.errors import StoreError
 from gantrymq.plugin.world import File, Files, make_durable_dirs
 from gantrymq_store_tools.backup_manifest import StoredFile
 
-__all__ = ["NewFolder", "Sum", "read_summed"]
-
-CHUNK_BYTES = 1024 * 1024
-MANY_FILES = 1000  # more are made durable together with the rest of their file system
-NO_LINKS = frozenset({errno.EXDEV, errno.EPERM, errno.EMLINK, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS})
-_ZEROS = bytes(CHUNK_BYTES)
+_CHUNK_BYTES = 1024 * 1024
+_MANY_FILES = 1000  # more are made durable together with the rest of their file system
+_NO_LINKS = frozenset({errno.EXDEV, errno.EPERM, errno.EMLINK, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS})
+_ZEROS = bytes(_CHUNK_BYTES)
 _Advance = Callable[[int], None]
 
 
@@ -58,18 +56,18 @@ def read_summed(
         target.truncate(size)
     digest, used = hashlib.sha256(), 0
     for start, end in reading.written(0, size if length is None else min(size, length)):
-        for at in range(start, end, CHUNK_BYTES):
+        for at in range(start, end, _CHUNK_BYTES):
             try:
-                data = reading.pread(min(CHUNK_BYTES, end - at), at)
+                data = reading.pread(min(_CHUNK_BYTES, end - at), at)
             except OSError as error:
                 raise StoreError(f"{reading.path} cannot be read at byte {at}: {error}") from error
             advance(len(data))
             data = data.rstrip(b"\0")
             if not data:
                 continue
-            for _ in range((at - used) // CHUNK_BYTES):
+            for _ in range((at - used) // _CHUNK_BYTES):
                 digest.update(_ZEROS)
-            digest.update(_ZEROS[: (at - used) % CHUNK_BYTES])
+            digest.update(_ZEROS[: (at - used) % _CHUNK_BYTES])
             digest.update(data)
             used = at + len(data)
             if target is not None:
@@ -137,7 +135,7 @@ class NewFolder:
         try:
             self._files.link(source, whole)
         except OSError as error:
-            if error.errno in NO_LINKS:
+            if error.errno in _NO_LINKS:
                 return False
             raise
         self._created.append(whole)
@@ -160,7 +158,7 @@ class NewFolder:
 
     def finish(self) -> None:
         """Make all files durable. Raises OSError."""
-        if self._volume is not None and len(self._created) > MANY_FILES:
+        if self._volume is not None and len(self._created) > _MANY_FILES:
             self._volume.sync()
             return
         for path in self._created:

@@ -14,10 +14,10 @@ from gantrymq_store_files.file_names import file_name, file_start, pieces
 
 __all__ = ["TargetFiles", "copy_file", "new_folder", "refuse_store_folder", "same_bytes"]
 
-IN_STORES = frozenset({"abort", "checkpoint", "lock", QUEUES})  # beside commitlog
-MAX_OPEN = 64
-CHUNK_BYTES = 1024 * 1024
-_ZEROS = bytes(CHUNK_BYTES)
+_IN_STORES = frozenset({"abort", "checkpoint", "lock", QUEUES})  # beside commitlog
+_MAX_OPEN = 64
+_CHUNK_BYTES = 1024 * 1024
+_ZEROS = bytes(_CHUNK_BYTES)
 
 
 def new_folder(files: FileTree, folder: Path) -> None:
@@ -52,7 +52,7 @@ def refuse_store_folder(files: FileReader, target: Path, root: Path | None = Non
 def _is_of_store(files: FileReader, folder: Path) -> bool:
     with suppress(OSError):  # of another user
         names = files.list(folder)
-        return (COMMIT_LOG in names and not IN_STORES.isdisjoint(names)) or any(
+        return (COMMIT_LOG in names and not _IN_STORES.isdisjoint(names)) or any(
             file_start(name) is not None for name in names
         )
     return False
@@ -80,7 +80,7 @@ class TargetFiles:
         if found is not None:
             self._open.move_to_end(path)
             return found
-        if len(self._open) >= MAX_OPEN:
+        if len(self._open) >= _MAX_OPEN:
             self._open.popitem(last=False)[1].close()
         if path.parent not in self._folders:
             self._files.make_dirs(path.parent)
@@ -122,8 +122,8 @@ def copy_file(files: Files, source: Path, target: Path, length: int | None = Non
         writing = files.open(target, create=True)
         try:
             writing.truncate(size if length is None else length)
-            for at in range(0, size if length is None else min(size, length), CHUNK_BYTES):
-                wanted = min(CHUNK_BYTES, (size if length is None else min(size, length)) - at)
+            for at in range(0, size if length is None else min(size, length), _CHUNK_BYTES):
+                wanted = min(_CHUNK_BYTES, (size if length is None else min(size, length)) - at)
                 try:
                     data = reading.pread(wanted, at)
                 except OSError:
@@ -147,8 +147,8 @@ def same_bytes(files: Files, one: Path, other: Path) -> bool:
     opened = files.open(one, read_only=True), files.open(other, read_only=True)
     try:
         return all(
-            opened[0].pread(CHUNK_BYTES, at) == opened[1].pread(CHUNK_BYTES, at)
-            for at in range(0, stats[0].size, CHUNK_BYTES)
+            opened[0].pread(_CHUNK_BYTES, at) == opened[1].pread(_CHUNK_BYTES, at)
+            for at in range(0, stats[0].size, _CHUNK_BYTES)
         )
     finally:
         for file in opened:

@@ -9,16 +9,16 @@ import click
 
 from gantrymq.plugin.commands import output_option, print_json
 from gantrymq_spark.commands.spark import job_session, spark_options
-from gantrymq_store_tools.commands.findings_table import show_rebuilt
-from gantrymq_store_tools.commands.in_use import refuse_if_in_use
 from gantrymq_store_tools.commands.options import (
     folder_argument,
     index_layout_of,
     index_options,
     levels_option,
     log_option,
+    refuse_if_in_use,
     target_option,
 )
+from gantrymq_store_tools.commands.output import show_rebuilt
 
 
 @click.command()

@@ -23,7 +23,7 @@ import attrs
 from gantrymq.plugin.model import Queue
 from gantrymq_store_files.file_names import file_name
 from gantrymq_store_files.index import IndexLayout
-from gantrymq_store_tools.index_write import file_named_ms
+from gantrymq_store_tools.index_files import file_named_ms
 from gantrymq_store_tools.layout import Layout, Series
 from gantrymq_store_tools.part_file import PartHead
 from gantrymq_store_tools.record_entries import EntryRules

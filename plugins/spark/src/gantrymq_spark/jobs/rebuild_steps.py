@@ -13,7 +13,7 @@ from gantrymq.plugin.real_world import RealFiles
 from gantrymq.plugin.world import Files
 from gantrymq_spark.jobs.rebuild_plan import IndexStep, QueueStep, RangeStep, RebuildPlan
 from gantrymq_store_files.index import IndexHeader
-from gantrymq_store_tools.index_write import IndexWriter
+from gantrymq_store_tools.index_files import IndexWriter
 from gantrymq_store_tools.log_reader import LogReader
 from gantrymq_store_tools.open_files import OpenFiles
 from gantrymq_store_tools.part_file import PartHead, read_head, read_part, write_part

@@ -12,10 +12,9 @@ import click
 
 from gantrymq.errors import StoreError
 from gantrymq.plugin.commands import FilledPath, output_option, print_json, say
-from gantrymq_store_tools.commands.findings_table import repair_advice, show_findings
 from gantrymq_store_tools.commands.options import levels_option, log_option
-from gantrymq_store_tools.commands.paced import Paced
-from gantrymq_store_tools.commands.progress_bar import progress_bar
+from gantrymq_store_tools.commands.output import repair_advice, show_findings
+from gantrymq_store_tools.commands.progress import Paced, progress_bar
 
 if TYPE_CHECKING:
     from gantrymq_store_tools.backup_manifest import Manifest

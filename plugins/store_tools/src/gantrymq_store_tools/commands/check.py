@@ -9,10 +9,9 @@ from typing import TYPE_CHECKING
 import click
 
 from gantrymq.plugin.commands import output_option, print_json, say
-from gantrymq_store_tools.commands.findings_table import repair_advice, show_findings
-from gantrymq_store_tools.commands.in_use import IN_USE, in_use
-from gantrymq_store_tools.commands.options import folder_argument, levels_option, log_option
-from gantrymq_store_tools.commands.progress_bar import progress_bar
+from gantrymq_store_tools.commands.options import IN_USE, folder_argument, in_use, levels_option, log_option
+from gantrymq_store_tools.commands.output import repair_advice, show_findings
+from gantrymq_store_tools.commands.progress import progress_bar
 from gantrymq_store_tools.findings import counted
 
 if TYPE_CHECKING:
@@ -39,8 +38,7 @@ def check(
     rest cannot be checked before the broker has stopped.
     """
     from gantrymq.plugin.real_world import RealFiles
-    from gantrymq_store_tools.check import check_store
-    from gantrymq_store_tools.open_check import check_open_store
+    from gantrymq_store_tools.check import check_open_store, check_store
 
     def run(check: Callable[..., CheckReport]) -> CheckReport:
         with progress_bar() as progress:

@@ -7,11 +7,8 @@ import click
 from gantrymq.plugin.commands import CommandGroup
 from gantrymq_store_tools.commands.backup import backup, restore
 from gantrymq_store_tools.commands.check import check
-from gantrymq_store_tools.commands.dump import dump
-from gantrymq_store_tools.commands.extract import extract
-from gantrymq_store_tools.commands.rebuild import rebuild_index, rebuild_queues
-from gantrymq_store_tools.commands.repair import repair
-from gantrymq_store_tools.commands.stat import stat
+from gantrymq_store_tools.commands.read import dump, extract, stat
+from gantrymq_store_tools.commands.repair import rebuild_index, rebuild_queues, repair
 
 
 @click.group(cls=CommandGroup)

@@ -1,23 +1,26 @@
-"""Prints findings and the results of a rebuild for people."""
+"""Output of the commands: findings, the results of a rebuild, and the bodies of records."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from pathlib import Path
+from typing import Any
 
 import click
 
-from gantrymq.plugin.commands import print_table, say
+from gantrymq.plugin.commands import body_members, body_text, print_table, say
+from gantrymq.plugin.formats import RecordView, decompress_or_raw
+from gantrymq_store_tools.extract import describe_record
 from gantrymq_store_tools.findings import Finding, counted, due_times, only_due_times
 from gantrymq_store_tools.rebuild_store import RebuildReport
 
 __all__ = ["repair_advice", "show_findings", "show_rebuilt"]
 
-MAX_ROWS = 200  # the JSON output has all findings
+_MAX_ROWS = 200  # the JSON output has all findings
 
 
 def show_findings(findings: Sequence[Finding]) -> None:
-    """Print a table of the first `MAX_ROWS` findings."""
+    """Print a table of the first `_MAX_ROWS` findings."""
     if not findings:
         return
     rows: Iterable[Sequence[object]] = (
@@ -28,11 +31,11 @@ def show_findings(findings: Sequence[Finding]) -> None:
             "" if finding.extent is None else finding.extent,
             finding.text,
         )
-        for finding in findings[:MAX_ROWS]
+        for finding in findings[:_MAX_ROWS]
     )
     print_table(["Kind", "Where", "Place", "Extent", "What"], rows)
-    if len(findings) > MAX_ROWS:
-        say(f"{len(findings) - MAX_ROWS} more; --output json has all of them")
+    if len(findings) > _MAX_ROWS:
+        say(f"{len(findings) - _MAX_ROWS} more; --output json has all of them")
 
 
 def repair_advice(findings: Sequence[Finding], root: Path) -> str:
@@ -56,3 +59,13 @@ def show_rebuilt(report: RebuildReport, what: str) -> None:
     if report.lost:
         have = "has" if report.lost == 1 else "have"
         say(f"{counted(report.lost, 'queue offset')} {have} no record in the log; their entries repeat others")
+
+
+def text_of(record: RecordView) -> str:
+    """Return the body as text for people."""
+    return body_text(*decompress_or_raw(record.body, record.sys_flag))
+
+
+def with_body(record: RecordView) -> dict[str, Any]:
+    """Return all fields of the record with its body, for scripts."""
+    return {**describe_record(record), **body_members(*decompress_or_raw(record.body, record.sys_flag))}
