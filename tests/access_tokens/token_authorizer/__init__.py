@@ -20,10 +20,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from gantrymq.config import Setting
 from gantrymq.errors import NoPermission, PluginError
-from gantrymq.hooks import hookimpl
-from gantrymq.interfaces import (
+from gantrymq.plugin import hookimpl
+from gantrymq.plugin.interfaces import (
     AuthorizerContext,
     AuthorizerRegistry,
     Broker,
@@ -31,7 +30,8 @@ from gantrymq.interfaces import (
     ConfigRegistry,
     Credentials,
 )
-from gantrymq.model.access import Action, Decision, Principal, Resource, ResourceType
+from gantrymq.plugin.model import Action, Decision, Principal, Resource, ResourceType
+from gantrymq.plugin.settings import Setting
 
 log = logging.getLogger(__name__)
 

@@ -97,6 +97,13 @@ def test_without_the_plugin_one_sentence_says_what_to_install(installed):
     assert (done.exit_code, done.stdout, done.stderr) == (1, "", f"gantrymq: {said}\n")
 
 
+def test_without_the_kit_one_sentence_says_what_to_install(installed):
+    done = invoke("plugin", "new", "store", "counting")
+    assert (done.exit_code, done.stdout) == (1, "")
+    assert "plugin is a command of a plugin that is not installed" in done.stderr
+    assert f"install it with: {install_command('gantrymq-kit')}" in done.stderr
+
+
 def test_a_broken_plugin_is_not_to_be_installed_again(installed):
     def fail(registry):
         raise RuntimeError("no reason")

@@ -3,10 +3,12 @@ imported early, and every name is on a page of docs/plugins/api.
 """
 
 import ast
+import collections.abc
 import json
 import re
 import subprocess
 import sys
+import typing
 from importlib import import_module
 from pathlib import Path
 
@@ -76,6 +78,22 @@ def test_the_index_and_the_site_have_every_page():
     pages = {path.name for path in PAGES.glob("*.md")} - {"README.md"}
     assert set(re.findall(r"^\| \[gantrymq\.\S+\]\((\w+\.md)\) \|", (PAGES / "README.md").read_text(), re.M)) == pages
     assert set(re.findall(r"plugins/api/(\w+\.md)", (ROOT / "mkdocs.yml").read_text())) == pages | {"README.md"}
+
+
+@pytest.mark.parametrize("folder", ["hooks", "broker"])
+def test_types_that_the_pages_declare_are_public(folder):
+    public = {name for path in MODULES for name in dir(import_module(f"gantrymq.plugin.{path.stem}"))}
+    public.update(*(import_module(f"gantrymq.plugin.{word}").__all__ for word in LAZY))
+    declared = set()
+    for page in (ROOT / "docs/plugins" / folder).glob("*.md"):
+        interface = page.read_text().split("## Example")[0]
+        for block in re.findall(r"```python\n(.*?)```", interface, re.DOTALL):
+            declared.update(re.findall(r"^class (\w+)", block, re.MULTILINE))
+            declared.update(re.findall(r"(?:->|:) ([A-Z]\w+[a-z])\b", block))
+    generic = {"FactoryRegistry", "ObjectRegistry", "Made"}  # their aliases, such as StoreRegistry, are public
+    standard = {"None", "Path", *collections.abc.__all__, *typing.__all__}
+    assert len(declared) > 10
+    assert declared - public - generic - standard == set()
 
 
 @pytest.mark.parametrize("page", sorted((ROOT / "docs/plugins").rglob("*.md")), ids=lambda page: page.stem)

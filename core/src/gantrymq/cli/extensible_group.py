@@ -31,6 +31,7 @@ TO_INSTALL = {
     "store": "gantrymq-store-tools",
     "transactions": ADMIN,
     "console": "gantrymq-console",
+    "plugin": "gantrymq-kit",
 }
 """Well-known commands of plugins: words to the distribution that provides the command."""
 

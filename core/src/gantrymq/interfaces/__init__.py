@@ -6,7 +6,7 @@ A hook (`gantrymq.hooks`) registers objects with these interfaces once at startu
 from gantrymq.interfaces.access import Access, Authorizer, Credentials
 from gantrymq.interfaces.allocation import AllocationStrategy
 from gantrymq.interfaces.broker import Broker, BrokerCluster, BrokerConsumers, BrokerEnvironment, BrokerStorage
-from gantrymq.interfaces.client_channel import ClientCalls, ClientChannel, ConnectedClient
+from gantrymq.interfaces.client_channel import ClientCalls, ClientChannel, ConnectedClient, ResponseLimiter
 from gantrymq.interfaces.clients import (
     ClientConnection,
     Clients,
@@ -202,6 +202,7 @@ __all__ = [
     "RecallRequest",
     "RecoveryReport",
     "Registration",
+    "ResponseLimiter",
     "Segment",
     "SendAnswer",
     "SendBackRequest",

@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from gantrymq.model.access import Principal as Principal
     from gantrymq.model.access import Requirement as Requirement
     from gantrymq.model.access import Resource as Resource
+    from gantrymq.model.access import ResourceType as ResourceType
     from gantrymq.model.access import requirements as requirements
     from gantrymq.model.access import topic_resource as topic_resource
     from gantrymq.model.averagely import Averagely as Averagely
@@ -63,7 +64,9 @@ else:
     __all__, __getattr__ = lazy_exports(
         __name__,
         {
-            "gantrymq.model.access": "Action Decision Principal Requirement Resource requirements topic_resource",
+            "gantrymq.model.access": (
+                "Action Decision Principal Requirement Resource ResourceType requirements topic_resource"
+            ),
             "gantrymq.model.averagely": "Averagely averagely",
             "gantrymq.model.data_version": "DataVersion",
             "gantrymq.model.group": "GroupConfig",
