@@ -5,11 +5,10 @@ from __future__ import annotations
 import pytest
 from broker_desk import ADDRESS, body_of
 from test_kept_tables import answered_in_slices
-from test_sliced_answers import GROUPS, QUEUES, TOPICS, Pauses, deleted_names_are_left_out, fill
+from test_sliced_answers import GROUPS, QUEUES, TOPICS, Pauses, answer_made_in_slices, deleted_names_are_left_out, fill
 
 from gantrymq.client import Client
 from gantrymq.errors import ClientError
-from gantrymq.loose_json import dumps, loads
 from gantrymq.remoting.codes import RequestCode
 from gantrymq.remoting.responses import MAX_ITEMS
 
@@ -22,20 +21,7 @@ REQUESTS = {  # code to fields, and the smallest number of items
 
 @pytest.mark.parametrize("code", REQUESTS)
 def test_progress_has_the_bytes_of_one_piece_and_is_made_in_slices(broker, monkeypatch, code):
-    fields, items = REQUESTS[code]
-
-    async def main(desk):
-        await fill(desk)
-        pauses = Pauses(desk, monkeypatch)
-        answer = await desk.ask(code, fields)
-        assert answer.code == 0
-        assert pauses.count >= items // MAX_ITEMS
-        assert pauses.longest < 2 * MAX_ITEMS  # the last slice of a preparation, and the first of the answer
-        if code != 314:
-            assert answer.payload == dumps(loads(answer.payload), sort=True)
-            assert len(answer.payload) > items * 5
-
-    broker(main)
+    broker(lambda desk: answer_made_in_slices(desk, monkeypatch, code, *REQUESTS[code], has_body=code != 314))
 
 
 def test_what_the_progress_of_all_contains(broker):
