@@ -1,6 +1,7 @@
 """docs/plugins/hooks has one page for each hook: its signatures equal those of the code, and its example loads."""
 
 import re
+from importlib.util import find_spec
 from pathlib import Path
 from types import ModuleType
 
@@ -8,7 +9,10 @@ import pytest
 from interface_pages import code_in, declared, in_the_code
 
 from gantrymq import hooks
+from gantrymq.client import Client
+from gantrymq.errors import BrokerRefused
 from gantrymq.plugins import PluginState, load_plugins
+from gantrymq_testing.simulation import simulate_cluster
 
 ROOT = Path(__file__).resolve().parents[3]
 PAGES = ROOT / "docs/plugins/hooks"
@@ -73,8 +77,33 @@ def test_the_example_of_a_page_loads(hook):
     (info,) = loaded.infos
     assert info.state is PluginState.LOADED
     settings = [each for each in info.registers if each.startswith("setting ")]
-    assert len(info.registers) - (0 if hook == "gantry_register_config" else len(settings)) == 1
+    with_service = hook == "gantry_register_handlers"  # the handler is a method of it
+    assert len(info.registers) - (0 if hook == "gantry_register_config" else len(settings)) == 1 + with_service
     assert callable(getattr(module, hook))
+
+
+@pytest.mark.skipif(find_spec("gantrymq_filter_tag") is None, reason="the consumer subscribes to tags")
+def test_the_request_of_the_page_of_handlers_is_answered():
+    page = sections("gantry_register_handlers")["Example"]
+    module = ModuleType("example")
+    exec(compile(code_in(page), "example", "exec"), vars(module))
+    (call,) = re.findall(r"`(await client\.admin\.request_json\(.+?\))`", page)
+    ask = {}
+    exec(f"async def ask(client, address, PROGRESS, ProgressRequest):\n    return {call}", ask)
+
+    async def main(cluster):
+        for body in (b"one", b"two", b"three"):
+            await cluster.send("Orders", body)
+        async with Client(cluster.namesrv, world=cluster.world) as client:
+            given = client, cluster.broker.registration.address, module.PROGRESS, module.ProgressRequest
+            with pytest.raises(BrokerRefused, match="group billing does not exist"):
+                await ask["ask"](*given)
+            async with client.consumer("billing", "Orders", consume_from="first") as consumer:
+                assert (await anext(aiter(consumer))).body in (b"one", b"two", b"three")
+                await cluster.world.clock.sleep(10)
+                return await ask["ask"](*given)
+
+    assert simulate_cluster(main, plugins=[("example", module)]) == {"behind": {"Orders": 3}}
 
 
 @pytest.mark.parametrize("hook", HOOKS)

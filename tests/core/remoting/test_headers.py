@@ -4,6 +4,7 @@ from header_classes import CLASSES
 from gantrymq.errors import RequestRefused
 from gantrymq.remoting.codes import request_name
 from gantrymq.remoting.command import Command
+from gantrymq.remoting.headers.base import RequestHeader, header_of
 from gantrymq.remoting.headers.nameserver import RegisterBrokerRequest
 from gantrymq.remoting.headers.offsets import GetMaxOffsetRequest, UpdateConsumerOffsetRequest
 from gantrymq.remoting.headers.pull import PullMessageRequest
@@ -187,3 +188,10 @@ def test_every_header_reads_what_it_writes(header):
 def test_names_of_requests():
     assert request_name(310) == "SEND_MESSAGE_V2"
     assert request_name(9999) == "request 9999"
+
+
+@pytest.mark.parametrize("kind", [str, "float"])
+def test_a_field_of_another_type_is_refused_with_a_sentence(kind):
+    wrong = header_of()(type("Wrong", (RequestHeader,), {"__annotations__": {"group": kind}}))
+    with pytest.raises(TypeError, match="field group of a header has the type .* 'from __future__ import annotations'"):
+        wrong.from_ext({"group": "billing"})

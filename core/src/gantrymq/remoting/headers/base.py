@@ -87,7 +87,11 @@ class Header:
 
 @dataclass_transform(kw_only_default=True, field_specifiers=(attrs.field,))
 def header_of(*codes: RequestCode) -> _Decorator:
-    """Make the decorated class the header of requests with these *codes*, or of the responses to them."""
+    """Make the decorated class the header of requests with these *codes*, or of the responses to them.
+
+    The types of its fields are str, bool, Int32 and Int64, as they are written in the annotations: its module needs
+    ``from __future__ import annotations``.
+    """
 
     def make(cls: type[HeaderType]) -> type[HeaderType]:
         made = attrs.define(cls, slots=True, kw_only=True, eq=False, repr=False)
@@ -184,8 +188,13 @@ def write_fields(header: Header, fields: Sequence[Field]) -> dict[str, str]:
 
 
 def _field(member: attrs.Attribute[Any]) -> Field:
-    # Annotations of header modules are strings and contain only the names in `_KINDS`.
-    kind, read = _KINDS[str(member.type).removesuffix(" | None")]
+    try:
+        kind, read = _KINDS[str(member.type).removesuffix(" | None")]
+    except KeyError:
+        raise TypeError(
+            f"field {member.name} of a header has the type {member.type}; expected one of {', '.join(_KINDS)}, each "
+            "perhaps with | None, in a module with 'from __future__ import annotations'"
+        ) from None
     wire = member.metadata.get("wire") or re.sub("_(.)", lambda m: m.group(1).upper(), member.name)
     required = member.default is attrs.NOTHING
     return Field(member.name, wire, kind, read, required, None if required else member.default)
