@@ -18,8 +18,7 @@ from gantrymq.world.real import RealFiles, real_world
 from gantrymq_spark import register
 from gantrymq_spark.columns import schema
 from gantrymq_spark.log_scan import LogScan
-from gantrymq_spark.store_options import StoreOptions
-from gantrymq_spark.store_ranges import plan
+from gantrymq_spark.store_options import StoreOptions, plan
 from gantrymq_store_files.log_walk import LogDamage, LogWalk
 from gantrymq_store_tools.layout import find_layout
 from gantrymq_store_tools.log_reader import LogReader

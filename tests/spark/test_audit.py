@@ -15,12 +15,12 @@ from small_store import START_MS
 from gantrymq.world.real import RealFiles
 from gantrymq_spark.batches import RowOptions
 from gantrymq_spark.columns import schema
+from gantrymq_spark.jobs.audit_findings import crc_findings, dead_letters, duplicate_keys, key_places
 from gantrymq_spark.jobs.audit_lag import lag_finding, lags
-from gantrymq_spark.jobs.audit_messages import crc_findings, dead_letters, duplicate_keys, key_places
 from gantrymq_spark.jobs.audit_pending import delay_findings, transaction_findings
 from gantrymq_spark.jobs.audit_queues import queue_findings, queue_runs
 from gantrymq_spark.log_scan import LogScan
-from gantrymq_spark.store_ranges import plan
+from gantrymq_spark.store_options import plan
 
 HOUR_MS = 3_600_000
 

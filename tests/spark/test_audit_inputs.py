@@ -18,7 +18,7 @@ from small_store import START_MS
 from gantrymq_spark.jobs.archive import archive
 from gantrymq_spark.jobs.audit import Limits, audit
 from gantrymq_spark.jobs.inputs import Input
-from gantrymq_spark.report.texts import moment
+from gantrymq_spark.report.page import moment
 from gantrymq_store_files.delay_levels import DELAY_LEVELS, DelayLevels
 from gantrymq_testing.running_broker import RunningBroker
 

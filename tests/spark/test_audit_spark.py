@@ -14,8 +14,8 @@ from planted_store import Planted
 from gantrymq_spark.jobs.audit import Limits, audit
 from gantrymq_spark.jobs.audit_summary import summary_of, write_findings
 from gantrymq_spark.jobs.inputs import Input
-from gantrymq_spark.report.audit_page import audit_page
 from gantrymq_spark.report.page import write_page
+from gantrymq_spark.report.pages import audit_page
 from gantrymq_store_files.delay_levels import DELAY_LEVELS, DelayLevels
 
 pytestmark = pytest.mark.spark

@@ -13,7 +13,7 @@ from click.testing import CliRunner
 
 from gantrymq.cli import main
 from gantrymq_spark import register
-from gantrymq_spark.commands.error_text import sentence_of
+from gantrymq_spark.commands.spark import sentence_of
 from gantrymq_spark.session import open_session
 
 pytestmark = pytest.mark.spark

@@ -4,7 +4,7 @@ import re
 from pathlib import Path
 
 from gantrymq_spark.live.options import DEFAULT_DELAY_MS, DEFAULT_WAIT_MS, OPTIONS
-from gantrymq_spark.live.times import duration_ms
+from gantrymq_spark.live.starting_offsets import duration_ms
 
 PAGE = (Path(__file__).parents[2] / "docs/spark/live.md").read_text()
 

@@ -6,10 +6,16 @@ import random
 import pytest
 
 from gantrymq.model.queue import MessageQueue
-from gantrymq_spark.live.losses import LossKind
-from gantrymq_spark.live.offsets import Offsets, QueuePosition, QueueRange, ranges_between
+from gantrymq_spark.live.offsets import (
+    LossKind,
+    Offsets,
+    QueuePosition,
+    QueueRange,
+    QueueState,
+    Snapshot,
+    ranges_between,
+)
 from gantrymq_spark.live.planner import Planner
-from gantrymq_spark.live.snapshot import QueueState, Snapshot
 
 Q = [MessageQueue("T", "a", number) for number in range(4)]
 OTHER = MessageQueue("T", "b", 0)

@@ -23,14 +23,12 @@ from gantrymq.model.queue import MessageQueue
 from gantrymq.model.topic import TopicConfig
 from gantrymq_nameserver.server import NameServer
 from gantrymq_nameserver.settings import name_server_settings
-from gantrymq_spark.live.losses import DataLost
-from gantrymq_spark.live.offsets import QueueRange
+from gantrymq_spark.live.offsets import DataLost, QueueRange, QueueState
 from gantrymq_spark.live.options import QueueSelection, read_options
 from gantrymq_spark.live.pushdown import PushedFilters
 from gantrymq_spark.live.queue_view import QueueView
 from gantrymq_spark.live.range_reader import read_range
 from gantrymq_spark.live.session import LiveSession, query_reader, range_read_options
-from gantrymq_spark.live.snapshot import QueueState
 from gantrymq_testing.simulation import simulate_cluster
 
 SMALL = {

@@ -9,8 +9,7 @@ from hypothesis import strategies as st
 from gantrymq.errors import FormatError
 from gantrymq.model.queue import MessageQueue
 from gantrymq_spark.live.offsets import Offsets, QueuePosition, QueueRange, ranges_between
-from gantrymq_spark.live.planner import divide_limit
-from gantrymq_spark.live.splitting import split
+from gantrymq_spark.live.planner import divide_limit, split
 
 A, B = MessageQueue("T", "a", 0), MessageQueue("T", "b", 1)
 COUNTS = st.one_of(st.none(), st.integers(1, 300))

@@ -14,7 +14,7 @@ from gantrymq.world.real.files import RealFile
 from gantrymq_spark.batches import RowOptions
 from gantrymq_spark.columns import schema
 from gantrymq_spark.log_scan import LogScan
-from gantrymq_spark.store_ranges import plan
+from gantrymq_spark.store_options import plan
 from gantrymq_store_files.filler import fillers
 from gantrymq_store_files.log_walk import LogDamage, scan
 from gantrymq_store_tools.layout import find_layout
@@ -260,7 +260,7 @@ def test_what_the_disk_does_not_give_is_damage(golden_copy, monkeypatch):
         return pread(self, length, position)
 
     monkeypatch.setattr(RealFile, "pread", failing)
-    monkeypatch.setattr("gantrymq_spark.store_ranges.last_nonzero", lambda read, start, parts: parts[-1][1])
+    monkeypatch.setattr("gantrymq_spark.store_options.last_nonzero", lambda read, start, parts: parts[-1][1])
     table, damages = read(scenario.store)
     hit = [at for at, after in pairwise([*sound, 1 << 60]) if at < bad + 4096 and after > bad]
     assert set(sound) - set(table["commitLogOffset"].to_pylist()) == set(hit)

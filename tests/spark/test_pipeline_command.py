@@ -9,11 +9,10 @@ import pytest
 from click.testing import CliRunner
 
 from gantrymq.cli import main
-from gantrymq_spark.commands.error_text import sentence_of
 from gantrymq_spark.commands.inputs import input_options
 from gantrymq_spark.commands.pipeline import JOBS
 from gantrymq_spark.commands.progress import JobProgress, running_jobs
-from gantrymq_spark.commands.spark import spark_options
+from gantrymq_spark.commands.spark import sentence_of, spark_options
 from gantrymq_spark.jobs.inputs import Input
 
 REBUILD = ["pipeline", "rebuild", "somewhere"]

@@ -3,8 +3,7 @@
 import pytest
 
 from gantrymq.errors import ConfigError
-from gantrymq_spark.jobs.replay_pace import Pace, read_speed
-from gantrymq_spark.jobs.replay_send import Sent, send_paced
+from gantrymq_spark.jobs.replay_send import Pace, Sent, read_speed, send_paced
 from gantrymq_spark.sink.options import read_options
 from gantrymq_spark.sink.rows import RowConverter
 from gantrymq_testing.simulated import simulate

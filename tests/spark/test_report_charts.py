@@ -8,14 +8,13 @@ import click
 import pytest
 
 from gantrymq.cli import main
-from gantrymq_spark.jobs.audit_messages import dead_letter
+from gantrymq_spark.jobs.audit_findings import dead_letter
 from gantrymq_spark.jobs.audit_summary import ADVICE
 from gantrymq_spark.jobs.inputs import Input
-from gantrymq_spark.jobs.stats_summary import StatsSummary
+from gantrymq_spark.jobs.stats import StatsSummary
 from gantrymq_spark.report.charts import MAX_BARS, STEP_SECONDS, bars, lines
-from gantrymq_spark.report.page import Page, Section, Table, write_page
-from gantrymq_spark.report.stats_page import stats_page
-from gantrymq_spark.report.texts import decimals, span
+from gantrymq_spark.report.page import Page, Section, Table, decimals, span, write_page
+from gantrymq_spark.report.pages import stats_page
 from gantrymq_store_tools.findings import counted
 
 NAMES = ["a$x_1$/0", r"$\frac$", "<b>&", "%DLQ%g", "_under", "主题", "x" * 200]

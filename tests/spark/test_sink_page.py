@@ -3,8 +3,7 @@
 import re
 from pathlib import Path
 
-from gantrymq_spark.sink.columns import TAKEN
-from gantrymq_spark.sink.options import OPTIONS
+from gantrymq_spark.sink.options import OPTIONS, TAKEN
 
 PAGE = Path(__file__).parents[2] / "docs/spark/sink.md"
 

@@ -9,9 +9,8 @@ from gantrymq.client.message import Message
 from gantrymq.client.sending import validation
 from gantrymq.errors import ConfigError, InvalidParameter
 from gantrymq.model.queue import MessageQueue
-from gantrymq_spark.sink.columns import RESERVED, SINK_ID, check_columns
 from gantrymq_spark.sink.dedup import SeenIds
-from gantrymq_spark.sink.options import read_options
+from gantrymq_spark.sink.options import RESERVED, SINK_ID, check_columns, read_options
 from gantrymq_spark.sink.rows import Outbound, RowConverter, Source
 from gantrymq_spark.sink.sending import choose_queue, requests
 

@@ -10,9 +10,8 @@ from gantrymq.broker import BrokerServer
 from gantrymq.client import Client
 from gantrymq.client.message import Message
 from gantrymq.errors import ClientError
-from gantrymq_spark.sink.columns import SINK_ID
 from gantrymq_spark.sink.dedup import SeenIds
-from gantrymq_spark.sink.options import read_options
+from gantrymq_spark.sink.options import SINK_ID, read_options
 from gantrymq_spark.sink.rows import Outbound
 from gantrymq_spark.sink.sending import Sender
 from gantrymq_testing.simulation import simulate_cluster

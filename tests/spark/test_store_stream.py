@@ -6,8 +6,7 @@ import pytest
 from gantrymq.errors import StoreError
 from gantrymq.model.names import CHECK_MAX_TIME_TOPIC, HALF_TOPIC, OP_TOPIC
 from gantrymq_spark.store_options import EARLIEST, LATEST, StoreOptions
-from gantrymq_spark.store_reading import plan_read, rows_of_range
-from gantrymq_spark.store_stream import LogTail
+from gantrymq_spark.store_reading import LogTail, plan_read, rows_of_range
 
 
 def offsets_of(options, parts):

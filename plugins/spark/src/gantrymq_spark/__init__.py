@@ -1,14 +1,13 @@
 """Messages of live topics and of store folders as Spark DataFrames, and jobs built on them.
 
     register(spark)                      registers the sources and the sink with a session
-    session, java                        the session of the commands; checks of Spark and Java
+    session                              the session of the commands; checks of Spark and Java
     columns                              the columns of a message
     batches, records                     stored records as Arrow batches, built by column without Python objects per row
-    property_texts, slices, inner_batches
-    store_ranges, record_run, log_scan,  a store's folder: split into ranges, checked many records at a time; its damage
-    damage, store_stream
+    property_texts, inner_batches
+    record_run, log_scan                 ranges of a log, checked many records at a time; their damage
     option_texts                         texts of options, and the values that several of them have
-    store_options, store_reading,        the sources gantrymq.store and gantrymq.damage
+    store_options, store_reading,        the sources gantrymq.store and gantrymq.damage; ranges of a store's log
     store_source
     live                                 the source gantrymq
     sink                                 the sink gantrymq

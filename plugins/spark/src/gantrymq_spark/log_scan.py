@@ -2,11 +2,22 @@
 
 A run of sound records is read in one step (`record_run`). `LogWalk` handles everything between runs: the first record
 of a range, blanks, ends of files, unusual records and damage.
+
+Ranges of a log without a sound record are the rows of the source ``gantrymq.damage``:
+
+- ``path``: the file, null if files are missing. ``commitLogOffset``, ``size``: the range, in bytes.
+- ``kind``: ``damaged`` (a record contradicts itself), ``torn`` (an unfinished write), ``zeros`` (pages that never
+  reached the disk), ``missing`` (missing files), ``unreadable`` (the system returns an error), ``remains`` (of an older
+  log that a broker cut off), ``filler`` (written by `gantrymq store repair` in place of lost bytes).
+- ``damage``: false if nothing is lost: the end of a log that a broker is writing or did not finish, as far as the
+  checkpoint does not cover it, and remains.
+- ``problem``: a sentence. ``storeTimestamp``: of the record before it, null without one.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -14,19 +25,62 @@ import pyarrow as pa
 from gantrymq.plugin.formats import RecordView
 from gantrymq.plugin.world import Files
 from gantrymq_spark.batches import RowOptions, batch_of
-from gantrymq_spark.damage import Damage
 from gantrymq_spark.record_run import sound_run
 from gantrymq_spark.records import Records
-from gantrymq_spark.store_ranges import StoreRange
+from gantrymq_spark.store_options import StoreRange
 from gantrymq_store_files.filler import is_filler
 from gantrymq_store_files.log_walk import LogDamage, LogWalk, align
 from gantrymq_store_tools.log_reader import LogReader
 
-__all__ = ["LogScan"]
+if TYPE_CHECKING:
+    from pyspark.sql.types import StructType
 
-CHUNK_BYTES = 4 * 1024 * 1024  # fits in a processor's cache; half and twice the size were slower
-RETRY_AFTER_RECORDS = 64  # records to read one by one after an unusual one
+
+_COLUMNS: dict[str, Any] = {
+    "path": pa.string(),
+    "kind": pa.string(),
+    "damage": pa.bool_(),
+    "commitLogOffset": pa.int64(),
+    "size": pa.int64(),
+    "problem": pa.string(),
+    "storeTimestamp": pa.timestamp("us", tz="UTC"),
+}
+_CHUNK_BYTES = 4 * 1024 * 1024  # fits in a processor's cache; half and twice the size were slower
+_RETRY_AFTER_RECORDS = 64  # records to read one by one after an unusual one
 RecordFilter = Callable[[Records], Records]
+
+
+class Damage(NamedTuple):
+    """One row."""
+
+    path: str | None
+    kind: str
+    damage: bool
+    log_offset: int
+    size: int  # bytes
+    problem: str
+    timestamp: int  # ms, 0 for none
+
+
+def damage_schema() -> pa.Schema:
+    """Return the Arrow schema."""
+    return pa.schema(list(_COLUMNS.items()))
+
+
+def damage_spark_schema() -> StructType:
+    """Return the same schema for Spark, all columns nullable. Imports pyspark."""
+    from pyspark.sql.pandas.types import from_arrow_schema
+
+    return from_arrow_schema(damage_schema())
+
+
+def damage_batch(found: Iterable[Damage]) -> pa.RecordBatch:
+    """Return the rows of *found*."""
+    rows = [
+        dict(zip(_COLUMNS, (*each[:-1], each.timestamp * 1000 if each.timestamp else None), strict=True))
+        for each in found
+    ]
+    return pa.RecordBatch.from_pylist(rows, schema=damage_schema())
 
 
 class LogScan:
@@ -71,7 +125,7 @@ class LogScan:
             part.end,
             check_crc=self._check_crc,
             check_beyond_end=part.end < part.log_end,
-            chunk_bytes=CHUNK_BYTES,
+            chunk_bytes=_CHUNK_BYTES,
         )
         found = iter(walk)
         single: list[RecordView] = []
@@ -97,7 +151,7 @@ class LogScan:
                 self._add(LogDamage("filler", each.log_offset, each.total_size, text, each.store_timestamp))
             else:
                 first = each.log_offset == self._reader.file_start(each.log_offset)  # it follows a blank
-                alone = 0 if first else RETRY_AFTER_RECORDS if alone <= 0 else alone - 1
+                alone = 0 if first else _RETRY_AFTER_RECORDS if alone <= 0 else alone - 1
                 single.append(each)
         yield from self._joined(single)
         self._finish(walk)

@@ -13,7 +13,7 @@ from typing import Any, Final, overload
 from gantrymq.errors import ConfigError, InvalidParameter
 from gantrymq_spark.batches import BODY_PROBLEMS
 from gantrymq_spark.columns import selected
-from gantrymq_spark.live.times import duration_ms
+from gantrymq_spark.live.starting_offsets import duration_ms
 
 _SIZE: Final = re.compile(r"([1-9][0-9]{0,14})([kmg]?)b?", re.ASCII)
 _UNITS: Final = {"": 1, "k": 1024, "m": 1024**2, "g": 1024**3}

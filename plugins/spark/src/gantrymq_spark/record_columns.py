@@ -16,8 +16,6 @@ import numpy as np
 from gantrymq.plugin.formats import HEAD_FIELDS, HEADS, MAGIC_V1, MAGIC_V2, MIN_RECORD_BYTES
 from gantrymq.plugin.sys_flag import BORN_HOST_V6, STORE_HOST_V6
 
-__all__ = ["RecordFields", "chain", "first_false", "gather", "right_crcs"]
-
 _HOSTS = {"born_host": BORN_HOST_V6, "store_host": STORE_HOST_V6}
 _HOST_BITS = BORN_HOST_V6 | STORE_HOST_V6
 
@@ -32,13 +30,13 @@ _LAYOUTS = [
     np.dtype([(name, _letters(name, letters, number << 4)) for name, letters in HEAD_FIELDS])
     for number in range(len(HEADS))
 ]
-HEAD_BYTES = [layout.itemsize for layout in _LAYOUTS]  # by the host bits, shifted down by four
-assert [head.size for head in HEADS] == HEAD_BYTES
+_HEAD_BYTES = [layout.itemsize for layout in _LAYOUTS]  # by the host bits, shifted down by four
+assert [head.size for head in HEADS] == _HEAD_BYTES
 _SYS_FLAG_AT = _LAYOUTS[0].fields["sys_flag"][1]  # type: ignore[index]
 
 
 _START = struct.Struct(">iI")
-_LONGEST_HEAD = max(HEAD_BYTES)
+_LONGEST_HEAD = max(_HEAD_BYTES)
 
 
 def chain(view: memoryview, end: int, magics: tuple[int, ...] = (MAGIC_V1, MAGIC_V2)) -> list[int]:
@@ -94,7 +92,7 @@ class RecordFields:
         else:
             rows = {number: np.flatnonzero(bits == number) for number in np.unique(bits).tolist()}
         self._heads = {
-            number: (chosen, gather(data, at[chosen], HEAD_BYTES[number]).view(_LAYOUTS[number]))
+            number: (chosen, gather(data, at[chosen], _HEAD_BYTES[number]).view(_LAYOUTS[number]))
             for number, chosen in rows.items()
         }
         self._columns: dict[str, Any] = {}
@@ -128,7 +126,7 @@ class RecordFields:
         """Return the starts of bodies in the data."""
         sizes = np.empty(len(self.at), dtype=np.int64)
         for number, (rows, _) in self._heads.items():
-            sizes[rows] = HEAD_BYTES[number]
+            sizes[rows] = _HEAD_BYTES[number]
         return self.at + sizes
 
     def body_ends(self) -> Any:

@@ -20,9 +20,8 @@ from gantrymq.plugin.model import host_text
 from gantrymq.plugin.sys_flag import COMPRESSED
 from gantrymq_spark.columns import COLUMNS
 from gantrymq_spark.inner_batches import unwrapped
-from gantrymq_spark.property_texts import PropertyTexts
+from gantrymq_spark.property_texts import PropertyTexts, merged, slices, strings_of_one_length
 from gantrymq_spark.record_columns import RecordFields
-from gantrymq_spark.slices import merged, slices, strings_of_one_length
 
 _FIRST_MS, _LAST_MS = -62_135_596_800_000, 253_402_300_799_999  # years 1 to 9999
 _HEX = np.frombuffer(b"".join(b"%02X" % byte for byte in range(256)), dtype=np.uint16)

@@ -1,4 +1,13 @@
-"""Options of the sources ``gantrymq.store`` and ``gantrymq.damage``, parsed from text; a mistake is one sentence."""
+"""Options of the sources ``gantrymq.store`` and ``gantrymq.damage``, and the ranges of the log that they read.
+
+Options are parsed from text; a mistake is one sentence. The log is split into ranges that different processes can read.
+A cut is any log offset within a file: a record belongs to the range in which it starts, and the reader of a range
+searches for the first record after the range's start (`log_walk.align`). So only the ends of files are read here: bytes
+after a file's last non-zero byte are excluded, as are bytes written later to an open log.
+
+If the file ``abort`` exists, a broker has the store open or was not shut down cleanly. Then the checkpoint determines
+up to which store time the log must be intact (`StoreRange.vouched_ms`); unfinished writes after that are not damage.
+"""
 
 from __future__ import annotations
 
@@ -9,23 +18,19 @@ from pathlib import Path
 import attrs
 
 from gantrymq.errors import ConfigError
+from gantrymq.plugin.world import Files
 from gantrymq_spark.batches import RowOptions
 from gantrymq_spark.columns import schema
 from gantrymq_spark.option_texts import OptionTexts
-from gantrymq_spark.store_ranges import SPLIT_BYTES
+from gantrymq_store_files.blank import last_nonzero
+from gantrymq_store_files.checkpoint import RECOVERY_MARGIN_MS
+from gantrymq_store_tools.config_check import read_checkpoint
+from gantrymq_store_tools.layout import Series, StoreFile, find_layout
 
-__all__ = [
-    "DAMAGE_OPTIONS",
-    "EARLIEST",
-    "LATEST",
-    "STORE_OPTIONS",
-    "StoreOptions",
-    "read_store_options",
-]
-
+_SPLIT_BYTES = 64 * 1024 * 1024
 EARLIEST, LATEST = "earliest", "latest"
 DAMAGE_OPTIONS = ("path", "checkCrc", "maxBytesPerPartition")
-STORE_OPTIONS = (
+_STORE_OPTIONS = (
     *DAMAGE_OPTIONS,
     "columns",
     "storedBodies",
@@ -40,12 +45,60 @@ STORE_OPTIONS = (
 
 
 @attrs.frozen
+class StoreRange:
+    """A range of the log. Made of plain values, so it can be sent to other machines, which must see the same folder."""
+
+    log: Series
+    start: int  # log offset; records that start at or after it
+    end: int  # log offset; records that start before it
+    log_end: int  # log offset after which there were only zeros when the range was created
+    vouched_ms: int | None  # store time up to which the log must be intact; None after a clean shutdown: all of it
+
+
+def plan(files: Files, root: Path, split_bytes: int = _SPLIT_BYTES) -> list[StoreRange]:
+    """Return the ranges of the log of the store at *root*, in log order.
+
+    Args:
+        split_bytes: maximum size of a range, unless a record is longer.
+
+    Raises:
+        StoreLayoutError: *root* is not a store that can be read; says which and what to do.
+        OSError: a folder or file cannot be read.
+    """
+    layout = find_layout(files, root)
+    vouched_ms = None
+    if layout.abort:
+        vouched_ms = max(0, read_checkpoint(files, layout).log_timestamp - RECOVERY_MARGIN_MS)
+    used = [(file, _used_bytes(files, file, layout.log.file_bytes)) for file in layout.log.files]
+    while used and not used[-1][1]:
+        used.pop()
+    cuts: list[tuple[int, int]] = []
+    for number, (file, length) in enumerate(used):
+        whole = layout.log.file_bytes if number < len(used) - 1 else length  # zeros before other files are damage
+        starts = range(0, max(length, 1), split_bytes)
+        ends = [*starts[1:], whole]
+        cuts += [(file.start + start, file.start + end) for start, end in zip(starts, ends, strict=True)]
+    log_end = cuts[-1][1] if cuts else layout.log.start
+    return [StoreRange(layout.log, *cut, log_end, vouched_ms) for cut in cuts]
+
+
+def _used_bytes(files: Files, file: StoreFile, file_bytes: int) -> int:
+    """Return the length up to the file's last non-zero byte; at most the size of the log's files."""
+    opened = files.open(file.path, read_only=True)
+    try:
+        length = min(opened.size(), file_bytes)
+        return last_nonzero(lambda at, size: opened.pread(size, at), 0, opened.written(0, length))
+    finally:
+        opened.close()
+
+
+@attrs.frozen
 class StoreOptions:
     """All parsed options; sent to executors."""
 
     path: Path
     check_crc: bool = True
-    split_bytes: int = SPLIT_BYTES
+    split_bytes: int = _SPLIT_BYTES
     columns: tuple[str, ...] = ()
     stored_bodies: bool = False
     body_problems: str = "null"  # one of BODY_PROBLEMS
@@ -62,7 +115,7 @@ class StoreOptions:
 
 
 def read_store_options(
-    given: Mapping[str, str], *, source: str, known: tuple[str, ...] = STORE_OPTIONS
+    given: Mapping[str, str], *, source: str, known: tuple[str, ...] = _STORE_OPTIONS
 ) -> StoreOptions:
     """Parse the options of one query.
 
@@ -80,7 +133,7 @@ def read_store_options(
     return StoreOptions(
         path=_folder(texts.get("path")),
         check_crc=texts.flag("checkCrc", True),
-        split_bytes=texts.size("maxBytesPerPartition") or SPLIT_BYTES,
+        split_bytes=texts.size("maxBytesPerPartition") or _SPLIT_BYTES,
         columns=texts.columns(),
         stored_bodies=texts.flag("storedBodies", False),
         body_problems=texts.body_problems(),

@@ -21,15 +21,11 @@ from pyspark.sql.types import StructType
 
 from gantrymq.errors import ConfigError
 from gantrymq_spark.columns import COLUMNS, spark_schema
-from gantrymq_spark.damage import damage_spark_schema
-from gantrymq_spark.store_options import DAMAGE_OPTIONS, StoreOptions, read_store_options
-from gantrymq_spark.store_ranges import StoreRange
-from gantrymq_spark.store_reading import damage_of_range, plan_read, rows_of_range, with_store_errors
-from gantrymq_spark.store_stream import LogTail
+from gantrymq_spark.log_scan import damage_spark_schema
+from gantrymq_spark.store_options import DAMAGE_OPTIONS, StoreOptions, StoreRange, read_store_options
+from gantrymq_spark.store_reading import LogTail, damage_of_range, plan_read, rows_of_range, with_store_errors
 
-__all__ = ["DamageSource", "StoreSource", "chosen_columns"]
-
-STORE, DAMAGE = "gantrymq.store", "gantrymq.damage"
+_STORE, _DAMAGE = "gantrymq.store", "gantrymq.damage"
 _OFFSET = "logOffset"
 
 
@@ -65,7 +61,7 @@ class StoreSource(DataSource):
     @classmethod
     def name(cls) -> str:
         """Return the name for ``spark.read.format``."""
-        return STORE
+        return _STORE
 
     def schema(self) -> StructType:
         """Return the columns that option ``columns`` names. Raises ConfigError."""
@@ -73,14 +69,14 @@ class StoreSource(DataSource):
 
     def reader(self, schema: StructType) -> DataSourceReader:
         """Return a reader of the whole store. Raises ConfigError."""
-        return StoreReader(self._read_options(), chosen_columns(STORE, schema))
+        return StoreReader(self._read_options(), chosen_columns(_STORE, schema))
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802
         """Return a reader that follows the log. Raises ConfigError."""
-        return StoreStreamReader(self._read_options(), chosen_columns(STORE, schema))
+        return StoreStreamReader(self._read_options(), chosen_columns(_STORE, schema))
 
     def _read_options(self) -> StoreOptions:
-        return read_store_options(dict(self.options), source=STORE)
+        return read_store_options(dict(self.options), source=_STORE)
 
 
 class DamageSource(DataSource):
@@ -89,17 +85,17 @@ class DamageSource(DataSource):
     @classmethod
     def name(cls) -> str:
         """Return the name for ``spark.read.format``."""
-        return DAMAGE
+        return _DAMAGE
 
     def schema(self) -> StructType:
-        """See `gantrymq_spark.damage`."""
+        """See `gantrymq_spark.log_scan`."""
         return damage_spark_schema()
 
     def reader(self, schema: StructType) -> DataSourceReader:
         """Return a reader of the whole store. Raises ConfigError."""
         if schema != damage_spark_schema():
-            raise ConfigError(f"the source {DAMAGE} has fixed columns; read it without a schema, then select")
-        return DamageReader(read_store_options(dict(self.options), source=DAMAGE, known=DAMAGE_OPTIONS))
+            raise ConfigError(f"the source {_DAMAGE} has fixed columns; read it without a schema, then select")
+        return DamageReader(read_store_options(dict(self.options), source=_DAMAGE, known=DAMAGE_OPTIONS))
 
 
 class _RangesReader(DataSourceReader):

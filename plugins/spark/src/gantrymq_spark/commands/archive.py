@@ -10,7 +10,7 @@ from gantrymq_spark.commands.spark import job_session, spark_options
 from gantrymq_spark.jobs.inputs import Input
 from gantrymq_store_tools.findings import counted
 
-SHOWN = 10  # maximum number of queues with losses in the output
+_SHOWN = 10  # maximum number of queues with losses in the output
 
 
 @click.command()
@@ -40,10 +40,10 @@ def archive(folder: str, given: Input, master: str | None, conf: dict[str, str],
         f"{folder}: {counted(report.messages, 'message')} added, {counted(report.files, 'file')} with "
         f"{counted(report.bytes, 'byte')}"
     )
-    for broker, topic, queue, first, end in report.lost[:SHOWN]:
+    for broker, topic, queue, first, end in report.lost[:_SHOWN]:
         say(f"lost: queue {queue} of {topic} at {broker}: offsets {first} to {end - 1} were deleted before this run")
-    if len(report.lost) > SHOWN:
-        say(f"and {counted(len(report.lost) - SHOWN, 'queue')} more; --output json names them")
+    if len(report.lost) > _SHOWN:
+        say(f"and {counted(len(report.lost) - _SHOWN, 'queue')} more; --output json names them")
     if report.missing:
         were = "was" if report.missing == 1 else "were"
         say(

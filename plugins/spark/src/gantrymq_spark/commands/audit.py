@@ -16,13 +16,12 @@ if TYPE_CHECKING:
     from gantrymq_spark.jobs.audit_summary import Summary
     from gantrymq_spark.jobs.inputs import Input
 
-__all__ = ["audit"]
 
-UNUSABLE = 2  # exit code; 1 means that faults were found
+_UNUSABLE = 2  # exit code; 1 means that faults were found
 
 
 def _duration(ctx: click.Context, parameter: click.Parameter, text: str) -> int:
-    from gantrymq_spark.live.times import duration_ms
+    from gantrymq_spark.live.starting_offsets import duration_ms
 
     try:
         return duration_ms("", text)
@@ -89,8 +88,8 @@ def audit(
     from gantrymq.plugin.real_world import RealClock
     from gantrymq_spark.jobs.audit import Limits, audit, refuse
     from gantrymq_spark.jobs.audit_summary import summary_of, write_findings
-    from gantrymq_spark.report.audit_page import audit_page
     from gantrymq_spark.report.page import folder_for, write_page
+    from gantrymq_spark.report.pages import audit_page
 
     now_ms = RealClock().now_ms()
     limits = Limits(now_ms if as_of is None else moment_ms("--as-of", as_of, now_ms), max_lag, late, open_ms)
@@ -105,7 +104,7 @@ def audit(
             audited.close()
     except GantryError as problem:
         say(f"gantrymq: {problem}")
-        ctx.exit(UNUSABLE)
+        ctx.exit(_UNUSABLE)
     if folder is not None:
         write_page(folder / "report.html", audit_page(given, limits, found))
     if output == "json":
@@ -118,7 +117,7 @@ def audit(
 
 
 def _show(found: Summary) -> None:
-    from gantrymq_spark.report.texts import verdict_of
+    from gantrymq_spark.report.page import verdict_of
 
     if found.shown:
         rows = [

@@ -13,7 +13,7 @@ from gantrymq.errors import ConfigError
 from gantrymq.plugin.commands import DEFAULT_NAMESRV, FilledPath, read_time_ms
 from gantrymq.plugin.real_world import RealClock
 from gantrymq_spark.jobs.inputs import Input, live_texts
-from gantrymq_spark.live.times import relative_ms
+from gantrymq_spark.live.starting_offsets import relative_ms
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 

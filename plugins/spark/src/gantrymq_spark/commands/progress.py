@@ -14,10 +14,9 @@ import click
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-__all__ = ["JobProgress", "running_jobs", "show_progress"]
 
-POLL_S = 0.5
-LINE_S = 5.0
+_POLL_S = 0.5
+_LINE_S = 5.0
 
 
 @attrs.frozen
@@ -69,7 +68,7 @@ def show_progress(session: SparkSession, wanted: bool | None) -> Iterator[None]:
         yield
     finally:
         ended.set()
-        poller.join(2 * POLL_S)
+        poller.join(2 * _POLL_S)
 
 
 def _polls(tracker: Any, ended: threading.Event, every_s: float) -> Iterator[list[JobProgress]]:
@@ -83,7 +82,7 @@ def _polls(tracker: Any, ended: threading.Event, every_s: float) -> Iterator[lis
 
 def _lines(tracker: Any, ended: threading.Event) -> None:
     said = ""
-    for found in _polls(tracker, ended, LINE_S):
+    for found in _polls(tracker, ended, _LINE_S):
         line = "; ".join(map(str, found))
         if line and line != said:
             click.echo(line, err=True)
@@ -97,7 +96,7 @@ def _bars(tracker: Any, ended: threading.Event) -> None:
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
     shown: dict[int, TaskID] = {}
     with Progress(*columns, console=Console(file=sys.stderr), transient=True) as bars:
-        for found in _polls(tracker, ended, POLL_S):
+        for found in _polls(tracker, ended, _POLL_S):
             for number in shown.keys() - {done.job for done in found}:
                 bars.remove_task(shown.pop(number))
             for done in found:

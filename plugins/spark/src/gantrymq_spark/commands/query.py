@@ -20,7 +20,7 @@ from gantrymq_store_tools.target_files import refuse_store_folder
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-SHOWN = (
+_SHOWN = (
     "topic",
     "brokerName",
     "queueId",
@@ -32,9 +32,9 @@ SHOWN = (
     "body",
     "bodyProblem",
 )
-BODY_CHARACTERS = 60
-PROBLEM = "bodyProblem"  # column shown only if a message has one
-VIEW = "messages"
+_BODY_CHARACTERS = 60
+_PROBLEM = "bodyProblem"  # column shown only if a message has one
+_VIEW = "messages"
 
 
 @click.command()
@@ -48,7 +48,7 @@ VIEW = "messages"
 @click.option(
     "--where", "condition", metavar="SQL", help='A Spark SQL condition, such as "queueId = 3 and tags is null".'
 )
-@click.option("--sql", "statement", metavar="SQL", help=f"A Spark SQL statement over the table {VIEW}.")
+@click.option("--sql", "statement", metavar="SQL", help=f"A Spark SQL statement over the table {_VIEW}.")
 @click.option(
     "--limit", type=click.IntRange(min=1), default=100, show_default=True, help="Maximum number of rows to show."
 )
@@ -89,10 +89,10 @@ def query(
         given = attrs.evolve(given, namesrv=given.namesrv or DEFAULT_NAMESRV)
     with job_session("query", master, conf) as session:
         search = Search(key, unique_key, message_id, condition)
-        columns = None if statement or target or output == "json" else SHOWN
+        columns = None if statement or target or output == "json" else _SHOWN
         found = work(session, given, search, columns, live=live)
         if statement is not None:
-            found.createOrReplaceTempView(VIEW)
+            found.createOrReplaceTempView(_VIEW)
             found = session.sql(statement)
         if target is not None:
             found.write.mode("errorifexists").parquet(target)
@@ -107,7 +107,7 @@ def _show(found: DataFrame, limit: int, output: str) -> None:
         for row in rows[:limit]:
             print_json(json.loads(json.dumps(row.asDict(recursive=True), default=_plain)))
     else:
-        places = [at for at, name in enumerate(found.columns) if name != PROBLEM or any(row[at] for row in rows)]
+        places = [at for at, name in enumerate(found.columns) if name != _PROBLEM or any(row[at] for row in rows)]
         cells = [[_cell(row[at]) for at in places] for row in rows[:limit]]
         print_table([found.columns[at] for at in places], cells)
     if len(rows) > limit:
@@ -116,8 +116,8 @@ def _show(found: DataFrame, limit: int, output: str) -> None:
 
 def _cell(value: Any) -> object:
     if isinstance(value, (bytes, bytearray)):
-        text = bytes(value[: BODY_CHARACTERS + 1]).decode("utf-8", "backslashreplace")
-        return text if len(text) <= BODY_CHARACTERS else text[:BODY_CHARACTERS] + "..."
+        text = bytes(value[: _BODY_CHARACTERS + 1]).decode("utf-8", "backslashreplace")
+        return text if len(text) <= _BODY_CHARACTERS else text[:_BODY_CHARACTERS] + "..."
     return "" if value is None else value
 
 

@@ -13,11 +13,10 @@ from gantrymq.plugin.real_world import RealClock
 from gantrymq_spark.commands.inputs import check_input, input_options
 from gantrymq_spark.commands.spark import job_session, spark_options
 from gantrymq_spark.jobs.inputs import Input
-from gantrymq_spark.jobs.replay_pace import read_speed
-from gantrymq_spark.jobs.replay_send import Sent
+from gantrymq_spark.jobs.replay_send import Sent, read_speed
 from gantrymq_store_tools.findings import counted
 
-LINE_S = 10.0
+_LINE_S = 10.0
 
 
 @click.command()
@@ -90,14 +89,14 @@ def replay(
 
 
 class _ProgressLine:
-    """Prints a progress line every `LINE_S` seconds."""
+    """Prints a progress line every `_LINE_S` seconds."""
 
     def __init__(self) -> None:
-        self._next_s = RealClock().monotonic() + LINE_S
+        self._next_s = RealClock().monotonic() + _LINE_S
 
     def __call__(self, sent: Sent) -> None:
         if RealClock().monotonic() >= self._next_s:
-            self._next_s = RealClock().monotonic() + LINE_S
+            self._next_s = RealClock().monotonic() + _LINE_S
             say(f"{counted(sent.messages, 'message')} sent, stored up to {_moment(sent.last_ms)}")
 
 

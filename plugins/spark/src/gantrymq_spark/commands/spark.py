@@ -1,8 +1,12 @@
-"""The Spark options, session and progress that all jobs share."""
+"""The Spark options, session and progress that all jobs share, and errors as one sentence.
+
+Spark's error messages are pages long; the relevant sentence is extracted from them.
+"""
 
 from __future__ import annotations
 
 import logging
+import re
 import signal
 import sys
 import threading
@@ -13,16 +17,43 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from gantrymq.errors import GantryError
-from gantrymq_spark.commands.error_text import sentence_of
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-__all__ = ["JobFailed", "job_session", "spark_options"]
 
+_OURS = re.compile(r"^\s*gantrymq[\w.]*\.\w+: (.+)$", re.MULTILINE)  # the last line of a traceback
+_VERSIONS = re.compile(r"Python in worker(?: has)?(?: a)? different version:? \D*(\d[\d.]*)\D+(\d[\d.]*\d)")
+_MODULE = re.compile(r"^\s*ModuleNotFoundError: No module named '([\w]+)", re.MULTILINE)
+_PYTHONS = re.compile(r"^\s*((?:[a-z_]\w*\.)*[A-Z]\w*(?:Error|Exception|Exit|Interrupt)(?:: .+)?)$", re.MULTILINE)
+_JAVAS = re.compile(r"^: (?:[\w.$]+: )?(.+)$", re.MULTILINE)
+_LOST = re.compile(r"most recent failure: Lost task [^:]*: (?:[\w.$]+(?:Exception|Error): )?(.+)")
+_NO_PROGRAM = re.compile(r'Cannot run program "([^"]+)"')
+_SPARKS = re.compile(r"^(?:\[[\w.]+\] )?(.+?)(?:\.? SQLSTATE: \w+.*)?$", re.MULTILINE)
+_PAGE = "docs/spark/cluster.md describes its installation"
 Command = TypeVar("Command", bound=Callable[..., Any])
-INTERRUPTED = 130  # exit code after Ctrl-C
-PROGRESS = "gantrymq_spark.progress"  # in click's context
+_INTERRUPTED = 130  # exit code after Ctrl-C
+_PROGRESS = "gantrymq_spark.progress"  # in click's context
+
+
+def sentence_of(text: str) -> str:
+    """Return GantryMQ's own sentence if *text* contains one, else the first message of a worker or of Spark."""
+    if ours := _OURS.findall(text):
+        return str(ours[-1]).strip()
+    if versions := _VERSIONS.search(text):
+        return f"executors run Python {versions[1]}, the driver {versions[2]}; set PYSPARK_PYTHON to the same version"
+    if module := _MODULE.search(text):
+        return f"the Python of the executors has no {module[1]}; {_PAGE}"
+    if program := _NO_PROGRAM.search(text):
+        return f"executors have no {program[1]}; set PYSPARK_PYTHON to an installed Python, {_PAGE}"
+    if "Traceback (most recent call last)" in text and (pythons := _PYTHONS.findall(text)):
+        return f"a task failed: {pythons[-1].strip()}"
+    if lost := _LOST.search(text):
+        return f"a task failed: {lost[1].strip()}"
+    if javas := _JAVAS.search(text):
+        return f"Spark: {javas[1].strip()}"
+    first = _SPARKS.search(text.strip())
+    return f"Spark: {first[1].strip() if first else 'it failed without a message'}"
 
 
 class JobFailed(GantryError):
@@ -78,13 +109,13 @@ def job_session(job: str, master: str | None, conf: dict[str, str]) -> Iterator[
     try:
         session = open_session(master, {"spark.log.level": "OFF", **conf}, name=f"gantrymq {job}")
         context = click.get_current_context(silent=True)
-        with show_progress(session, context.meta.get(PROGRESS) if context else None), interrupts:
+        with show_progress(session, context.meta.get(_PROGRESS) if context else None), interrupts:
             yield session
     except (KeyboardInterrupt, PySparkException, Py4JError) as problem:
         if not interrupts.seen and not isinstance(problem, KeyboardInterrupt):
             raise JobFailed(sentence_of(str(problem))) from None
         click.echo("gantrymq: interrupted", err=True)
-        sys.exit(INTERRUPTED)
+        sys.exit(_INTERRUPTED)
     finally:
         if session is not None and not found:
             session.stop()
@@ -124,4 +155,4 @@ def _settings(ctx: click.Context, parameter: click.Parameter, given: tuple[str, 
 
 
 def _keep_progress(ctx: click.Context, parameter: click.Parameter, value: bool | None) -> None:
-    ctx.meta[PROGRESS] = value
+    ctx.meta[_PROGRESS] = value

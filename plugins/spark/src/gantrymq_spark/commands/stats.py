@@ -10,7 +10,7 @@ from gantrymq_spark.commands.inputs import check_input, input_options
 from gantrymq_spark.commands.spark import job_session, spark_options
 from gantrymq_spark.jobs.inputs import Input
 from gantrymq_spark.jobs.stats import STEPS
-from gantrymq_spark.report.texts import decimals
+from gantrymq_spark.report.page import decimals
 
 
 @click.command()
@@ -37,10 +37,9 @@ def stats(
 ) -> None:
     """Show rates, sizes and skew by topic, queue, tag and producer. Bodies are not read."""
     from gantrymq_spark.jobs.inputs import messages
-    from gantrymq_spark.jobs.stats import STATS_COLUMNS, stats, without_system_topics
-    from gantrymq_spark.jobs.stats_summary import stats_summary
+    from gantrymq_spark.jobs.stats import STATS_COLUMNS, stats, stats_summary, without_system_topics
     from gantrymq_spark.report.page import folder_for, write_page
-    from gantrymq_spark.report.stats_page import stats_page, tables_of
+    from gantrymq_spark.report.pages import stats_page, tables_of
 
     check_input(given)
     folder = None if report is None else folder_for(report)

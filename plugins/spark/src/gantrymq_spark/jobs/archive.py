@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 
-COMMIT_MESSAGES = 20_000_000  # in one commit, approximately; a stopped run continues after the last commit
+_COMMIT_MESSAGES = 20_000_000  # in one commit, approximately; a stopped run continues after the last commit
 _MADE = "file string"  # JSON of an ArchivedFile
 
 
@@ -68,7 +68,9 @@ class ArchiveReport:
         return found
 
 
-def archive(spark: SparkSession, given: Input, folder: str, *, commit_messages: int = COMMIT_MESSAGES) -> ArchiveReport:
+def archive(
+    spark: SparkSession, given: Input, folder: str, *, commit_messages: int = _COMMIT_MESSAGES
+) -> ArchiveReport:
     """Bring the archive *folder* up to date.
 
     Args:

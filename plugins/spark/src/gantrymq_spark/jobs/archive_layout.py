@@ -21,25 +21,10 @@ import attrs
 from gantrymq.errors import FormatError, InvalidParameter, StoreError
 from gantrymq.plugin.model import Queue
 
-__all__ = [
-    "MANIFEST",
-    "NO_DATE",
-    "STAGING",
-    "ArchiveState",
-    "ArchivedFile",
-    "Commit",
-    "QueueProgress",
-    "commit_name",
-    "commit_version",
-    "folder_of",
-    "safe_name",
-    "state_name",
-]
-
 MANIFEST = "_manifest"
 STAGING = "_staging"
 NO_DATE = "__HIVE_DEFAULT_PARTITION__"
-MAX_NAME_BYTES = 255
+_MAX_NAME_BYTES = 255
 _ESCAPED = re.compile(r"[^A-Za-z0-9_.\-|\u0080-\U0010ffff]")
 _COMMIT = re.compile(r"(\d{20})\.json\Z")
 _STATE = re.compile(r"(\d{20})\.state\.json\Z")
@@ -189,7 +174,7 @@ def folder_of(topic: str, date: str) -> str:
         InvalidParameter: the topic is too long for a folder name.
     """
     name = f"topic={safe_name(topic)}"
-    if len(name.encode("utf-8", "surrogatepass")) > MAX_NAME_BYTES:
+    if len(name.encode("utf-8", "surrogatepass")) > _MAX_NAME_BYTES:
         raise InvalidParameter(f"the topic {topic[:40]!r}... is too long for a folder's name")
     return f"{name}/date={date}"
 

@@ -36,10 +36,8 @@ from gantrymq_spark.jobs.archive_layout import (
     state_name,
 )
 
-__all__ = ["Archive", "data_path", "read_state"]
-
 STATE_EVERY = 16  # commits
-TRIES = 5  # of reading during a write
+_TRIES = 5  # of reading during a write
 
 
 def read_state(files: FileReader, root: Path) -> ArchiveState:
@@ -49,7 +47,7 @@ def read_state(files: FileReader, root: Path) -> ArchiveState:
         FormatError: its manifest has a gap or cannot be read.
         OSError: the disk failed.
     """
-    for last in (False,) * (TRIES - 1) + (True,):
+    for last in (False,) * (_TRIES - 1) + (True,):
         try:
             return _load(files, root)[0]
         except FileNotFoundError:  # a state replaced this commit

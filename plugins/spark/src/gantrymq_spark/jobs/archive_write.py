@@ -17,8 +17,6 @@ from gantrymq_spark.jobs.archive_layout import NO_DATE, ArchivedFile, folder_of,
 from gantrymq_spark.jobs.archive_manifest import Archive
 from gantrymq_spark.jobs.archive_plan import ArchiveRange
 
-__all__ = ["archive_batches", "rows_in_ranges", "staged_files"]
-
 FILE_BYTES = 256 * 1024 * 1024  # of messages in memory, before Parquet's compression
 Stage = Callable[[str, bytes], int]
 

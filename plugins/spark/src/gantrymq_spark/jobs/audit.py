@@ -5,7 +5,7 @@
 
 Messages are read once, in tasks; their digest (`audit_digest`) stays on the executors' disks until `close`. After a
 shuffle, queues are walked in log order and unique keys in key order, so a task holds only one queue's open holes, or
-one position of a key. Pending messages are checked in shares of `SHARE_ROWS`. The driver receives only damage of the
+one position of a key. Pending messages are checked in shares of `_SHARE_ROWS`. The driver receives only damage of the
 log, ends of queues, and offsets of groups.
 
 Checks that an input does not support are listed in `AuditResult.unknown`.
@@ -26,11 +26,9 @@ from gantrymq.errors import ConfigError
 from gantrymq.plugin.names import DLQ_PREFIX, HALF_TOPIC, OP_TOPIC, SCHEDULE_TOPIC, TIMER_TOPIC
 from gantrymq.plugin.properties import REAL_TOPIC
 from gantrymq.plugin.real_world import RealFiles
-from gantrymq_spark.damage import Damage
 from gantrymq_spark.jobs.audit_digest import DIGEST_SCHEMA, HOUR_SCHEMA, Digest, digest_columns, digest_of_ranges
-from gantrymq_spark.jobs.audit_findings import AuditFinding
+from gantrymq_spark.jobs.audit_findings import KEY_ORDER, KEY_SCHEMA, AuditFinding, dead_letter, repeated_keys
 from gantrymq_spark.jobs.audit_lag import GroupLag, lag_finding, lags_of_store, live_groups
-from gantrymq_spark.jobs.audit_messages import KEY_ORDER, KEY_SCHEMA, dead_letter, repeated_keys
 from gantrymq_spark.jobs.audit_pending import PENDING_COLUMNS, TIMER_DELETE, delay_findings, transaction_findings
 from gantrymq_spark.jobs.audit_queues import (
     COST,
@@ -42,6 +40,7 @@ from gantrymq_spark.jobs.audit_queues import (
     walk_runs,
 )
 from gantrymq_spark.jobs.inputs import Input, messages
+from gantrymq_spark.log_scan import Damage
 from gantrymq_store_files.delay_levels import DelayLevels
 from gantrymq_store_tools.store_rules import delay_levels_of
 
@@ -52,7 +51,7 @@ if TYPE_CHECKING:
 
 __all__ = ["FINDING_SCHEMA", "AuditResult", "Limits", "audit", "refuse"]
 
-SHARE_ROWS = 200_000  # pending messages checked by one task
+_SHARE_ROWS = 200_000  # pending messages checked by one task
 FINDING_SCHEMA = pa.schema(
     [
         ("check", pa.string()),
@@ -361,7 +360,7 @@ def _owed(rows: DataFrame, given: Input, limits: Limits, levels: DelayLevels | N
 def _in_shares(frame: DataFrame, count: int, work: Any) -> DataFrame:
     from pyspark.sql import functions as sql
 
-    share = sql.pmod(sql.xxhash64("brokerName", "key"), sql.lit(count // SHARE_ROWS + 1))
+    share = sql.pmod(sql.xxhash64("brokerName", "key"), sql.lit(count // _SHARE_ROWS + 1))
     return frame.withColumn("share", share).groupBy("share").applyInArrow(work, _schema())
 
 

@@ -28,18 +28,14 @@ from gantrymq.plugin.properties import REAL_TOPIC
 from gantrymq.plugin.sys_flag import TRANSACTION_COMMIT, TRANSACTION_MASK
 from gantrymq_spark.batches import batch_of
 from gantrymq_spark.columns import COLUMNS
-from gantrymq_spark.damage import damage_batch, damage_schema
-from gantrymq_spark.jobs.audit_messages import CRC_COLUMNS, KEY_COLUMNS, KEY_SCHEMA, crc_findings, key_places
+from gantrymq_spark.jobs.audit_findings import CRC_COLUMNS, KEY_COLUMNS, KEY_SCHEMA, crc_findings, key_places
 from gantrymq_spark.jobs.audit_pending import PENDING_COLUMNS
 from gantrymq_spark.jobs.audit_queues import RUN_COLUMNS, RUN_SCHEMA, queue_runs
-from gantrymq_spark.log_scan import LogScan
-from gantrymq_spark.store_options import StoreOptions
-from gantrymq_spark.store_ranges import StoreRange
+from gantrymq_spark.log_scan import LogScan, damage_batch, damage_schema
+from gantrymq_spark.store_options import StoreOptions, StoreRange
 from gantrymq_spark.store_reading import with_store_errors
 
-__all__ = ["DIGEST_SCHEMA", "HOUR_SCHEMA", "Digest", "digest_columns", "digest_of_ranges"]
-
-HOUR_US = 3_600_000_000
+_HOUR_US = 3_600_000_000
 HOUR_SCHEMA = pa.schema(
     [
         ("brokerName", pa.string()),
@@ -192,7 +188,7 @@ def _hours(table: pa.Table) -> pa.Table:
     rows = pa.table(
         {
             **{name: table[name] for name in ("brokerName", "topic", "queueId", "queueOffset", "commitLogOffset")},
-            "hour": pa.array(times // HOUR_US * HOUR_US),
+            "hour": pa.array(times // _HOUR_US * _HOUR_US),
             "time": pa.array(times),
             "storeSize": table["storeSize"],
         }

@@ -14,8 +14,7 @@ from gantrymq.plugin.config_files import CONSUMER_OFFSETS, LIGHT_CONSUMER_OFFSET
 from gantrymq.plugin.loose_json import loads
 from gantrymq.plugin.names import DLQ_PREFIX, is_system_group, is_system_topic
 from gantrymq.plugin.remoting import RequestCode
-from gantrymq_spark.jobs.audit_findings import AuditFinding
-from gantrymq_spark.jobs.audit_messages import dead_letter
+from gantrymq_spark.jobs.audit_findings import AuditFinding, dead_letter
 from gantrymq_store_tools.findings import counted
 
 

@@ -29,8 +29,6 @@ from gantrymq.plugin.sys_flag import TRANSACTION_COMMIT, TRANSACTION_MASK
 from gantrymq_spark.jobs.audit_findings import AuditFinding
 from gantrymq_store_files.delay_levels import DelayLevels
 
-__all__ = ["PENDING_COLUMNS", "delay_findings", "transaction_findings"]
-
 PENDING_COLUMNS = (
     "brokerName",
     "topic",

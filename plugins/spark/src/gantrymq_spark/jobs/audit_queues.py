@@ -31,21 +31,9 @@ import pyarrow.compute as pc
 
 from gantrymq.plugin.properties import INNER_BASE, INNER_NUM
 from gantrymq.plugin.sys_flag import INNER_BATCH, TRANSACTION_COMMIT, TRANSACTION_MASK
-from gantrymq_spark.damage import Damage
 from gantrymq_spark.jobs.audit_findings import AuditFinding
+from gantrymq_spark.log_scan import Damage
 from gantrymq_store_tools.findings import counted
-
-__all__ = [
-    "COST",
-    "RUN_COLUMNS",
-    "RUN_ORDER",
-    "RUN_SCHEMA",
-    "DamageCost",
-    "damage_finding",
-    "queue_findings",
-    "queue_runs",
-    "walk_runs",
-]
 
 COST = "log.damaged.cost"  # not a check: what one queue lost by the damage at that log offset
 RUN_ORDER = ("brokerName", "topic", "queueId", "firstLog", "firstOffset")
@@ -62,7 +50,7 @@ RUN_COLUMNS = (
     "storeTimestamp",
     "properties",
 )
-NO_TIME = -(1 << 62)
+_NO_TIME = -(1 << 62)
 RUN_SCHEMA = pa.schema(
     [
         ("brokerName", pa.string()),
@@ -96,7 +84,7 @@ def queue_runs(batch: pa.RecordBatch | pa.Table) -> pa.Table:
     offsets, counts, logs, sizes, times = (column[order] for column in (offsets, counts, logs, sizes, times))
     begins = np.ones(len(order), dtype=bool)
     begins[1:] = offsets[1:] != offsets[:-1] + counts[:-1]
-    begins[1:] |= (times[1:] < times[:-1]) & (times[1:] != NO_TIME)
+    begins[1:] |= (times[1:] < times[:-1]) & (times[1:] != _NO_TIME)
     for code in codes:
         begins[1:] |= code[1:] != code[:-1]
     first = np.flatnonzero(begins)
@@ -242,7 +230,7 @@ class _QueueRuns:
             if run.firstLog < before.lastLog and run.firstOffset >= end:
                 text = f"{self.name}: the record of queue offset {run.firstOffset} is before that of {end - 1}"
                 self._add("queue.order", text, run)
-            if NO_TIME not in (run.firstTime, before.lastTime) and run.firstTime < before.lastTime:
+            if _NO_TIME not in (run.firstTime, before.lastTime) and run.firstTime < before.lastTime:
                 milliseconds = (before.lastTime - run.firstTime) // 1000
                 text = (
                     f"{self.name}: queue offset {run.firstOffset} was stored {milliseconds} ms before the previous one"
@@ -311,7 +299,7 @@ def _numbers(column: pa.ChunkedArray) -> Any:
 
 
 def _times(column: pa.ChunkedArray) -> Any:
-    return pc.fill_null(column.cast(pa.int64()), NO_TIME).to_numpy()
+    return pc.fill_null(column.cast(pa.int64()), _NO_TIME).to_numpy()
 
 
 def _codes(column: pa.ChunkedArray) -> Any:

@@ -15,12 +15,11 @@ from gantrymq_spark.jobs.audit_lag import GroupLag
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-__all__ = ["ADVICE", "Summary", "summary_of", "write_findings"]
 
 PER_CHECK = 100  # maximum number of findings shown
-TOPICS = 8  # of the chart over time
-QUEUES = 25
-HOURS = 1500  # more hours are aggregated by day
+_TOPICS = 8  # of the chart over time
+_QUEUES = 25
+_HOURS = 1500  # more hours are aggregated by day
 _ROWS_AT_ONCE = 10_000
 _DAY_US = 86_400_000_000
 
@@ -87,7 +86,7 @@ class Summary:
             "bytes": self.bytes,
             "topics": self.topics,
             "queues": self.queues,
-            "lag": [{**attrs.asdict(lag), "behind": lag.behind} for lag in self.lags[:QUEUES]],
+            "lag": [{**attrs.asdict(lag), "behind": lag.behind} for lag in self.lags[:_QUEUES]],
         }
 
 
@@ -117,7 +116,7 @@ def summary_of(audited: AuditResult) -> Summary:
         hours.where("hour > 0").agg(sql.min("firstTime"), sql.max("lastTime"), sql.count_distinct("hour")).collect()[0]
     )
     step, per_step = _over_time(hours, span[2])
-    largest = per_queue.orderBy(sql.desc("messages"), "queue").limit(QUEUES).collect()
+    largest = per_queue.orderBy(sql.desc("messages"), "queue").limit(_QUEUES).collect()
     return Summary(
         sorted((row[0], row[1], row[2], row[3]) for row in counted),
         [row.asDict() for row in ordered],
@@ -155,9 +154,9 @@ def _over_time(hours: DataFrame, count: int) -> tuple[str, dict[str, list[tuple[
     from pyspark.sql import functions as sql
 
     step, begins = ("hour", sql.col("hour"))
-    if count > HOURS:
+    if count > _HOURS:
         step, begins = "day", sql.col("hour") - sql.col("hour") % _DAY_US
-    top = hours.groupBy("topic").agg(sql.sum("messages").alias("all")).orderBy(sql.desc("all"), "topic").limit(TOPICS)
+    top = hours.groupBy("topic").agg(sql.sum("messages").alias("all")).orderBy(sql.desc("all"), "topic").limit(_TOPICS)
     names = [row["topic"] for row in top.collect()]
     rows = (
         hours.where(sql.col("topic").isin(*names) & (sql.col("hour") > 0))

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 __all__ = ["Input", "live_texts", "messages", "row_condition", "store_texts"]
 
 T = TypeVar("T")
-FILTERED = ("topic", "tags", "storeTimestamp", "properties")  # columns that conditions use
+_FILTERED = ("topic", "tags", "storeTimestamp", "properties")  # columns that conditions use
 
 
 @attrs.frozen
@@ -96,13 +96,13 @@ def messages(
         return found.where(row_condition(given)).select(*names)
     if given.store is None:
         return spark.read.format("gantrymq").options(**live_texts(given)).option("columns", ",".join(names)).load()
-    needed = [*names, *(each for each in FILTERED if each not in names)] if _narrows(given) else list(names)
+    needed = [*names, *(each for each in _FILTERED if each not in names)] if _narrows(given) else list(names)
     reader = spark.read.format("gantrymq.store").options(**store_texts(given)).option("columns", ",".join(needed))
     return reader.load(given.store).where(row_condition(given)).select(*names)
 
 
 def row_condition(given: Input) -> Column:
-    """Return the condition on rows, over the columns `FILTERED`.
+    """Return the condition on rows, over the columns `_FILTERED`.
 
     Raises:
         ConfigError: tags or the expression are invalid.

@@ -43,15 +43,13 @@ from gantrymq_store_tools.rebuild_store import RebuildReport, changed_due_times,
 from gantrymq_store_tools.store_rules import has_tag_keys, rules_of
 from gantrymq_store_tools.target_files import same_bytes
 
-__all__ = ["RebuildResult", "in_this_process", "over_spark", "rebuild"]
-
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 S = TypeVar("S")
 R = TypeVar("R")
-SCRATCH = ".rebuild"
-PLAN = "plan.sha256"
+_SCRATCH = ".rebuild"
+_PLAN = "plan.sha256"
 
 
 class StepRunner(Protocol):
@@ -127,7 +125,7 @@ def rebuild(
     for name in folders:
         if files.stat(target / name) is not None:
             raise StoreError(f"{target / name} already exists; move it away, or name another folder with --to")
-    plan = _plan(files, layout, target / SCRATCH, delay_levels, index_layout, tag_keys, queues, index)
+    plan = _plan(files, layout, target / _SCRATCH, delay_levels, index_layout, tag_keys, queues, index)
     _prepare(files, plan)
     bound: dict[str, Any] = {"files": files} if run is in_this_process else {}
     progress.begin("log", layout.log.end - layout.log.start)
@@ -185,7 +183,7 @@ def _prepare(files: Files, plan: RebuildPlan) -> None:
     stats = [(file.path, files.stat(file.path)) for file in plan.layout.log.files]
     rules = attrs.asdict(plan.rules) | {"batch_topics": sorted(plan.rules.batch_topics)}
     content = hashlib.sha256(repr((stats, rules, plan.queues, plan.index)).encode()).hexdigest().encode()
-    mark = plan.scratch / PLAN
+    mark = plan.scratch / _PLAN
     if files.stat(mark) is None or files.read(mark) != content:
         remove_folder(files, plan.scratch)
         files.make_dirs(plan.parts)

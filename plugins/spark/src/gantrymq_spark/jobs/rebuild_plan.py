@@ -28,18 +28,6 @@ from gantrymq_store_tools.layout import Layout, Series
 from gantrymq_store_tools.part_file import PartHead
 from gantrymq_store_tools.record_entries import EntryRules
 
-__all__ = [
-    "RANGE_BYTES",
-    "IndexStep",
-    "QueueStep",
-    "RangeStep",
-    "RebuildPlan",
-    "cut_ranges",
-    "index_steps",
-    "merge_misfits",
-    "queue_steps",
-]
-
 RANGE_BYTES = 64 * 1024 * 1024
 
 

@@ -20,9 +20,7 @@ from gantrymq_store_tools.part_file import PartHead, read_head, read_part, write
 from gantrymq_store_tools.queue_write import QueueWriter
 from gantrymq_store_tools.rebuild import rebuild_range
 
-__all__ = ["IndexStepResult", "QueueStepResult", "read_range_step", "write_index_file", "write_queues"]
-
-READ_KEYS = 4_000_000  # at once
+_READ_KEYS = 4_000_000  # at once
 
 
 @attrs.define
@@ -98,8 +96,8 @@ def write_index_file(plan: RebuildPlan, step: IndexStep, files: Files | None = N
     )
     for path, first, end in step.parts:
         head = read_head(files, path)
-        for low in range(first, end, READ_KEYS):
-            writer.add(read_part(files, head, keys=(low, min(low + READ_KEYS, end))))
+        for low in range(first, end, _READ_KEYS):
+            writer.add(read_part(files, head, keys=(low, min(low + _READ_KEYS, end))))
     writer.finish()
     (name,) = writer.names
     return IndexStepResult(step.number, name, writer.entries)

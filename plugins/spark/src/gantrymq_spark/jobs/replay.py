@@ -19,8 +19,7 @@ from gantrymq.client import Client
 from gantrymq.plugin.model import MessageQueue
 from gantrymq.plugin.real_world import real_world
 from gantrymq_spark.jobs.inputs import Input, messages
-from gantrymq_spark.jobs.replay_pace import Pace
-from gantrymq_spark.jobs.replay_send import Sent, send_paced
+from gantrymq_spark.jobs.replay_send import Pace, Sent, send_paced
 from gantrymq_spark.sink.options import SinkOptions, read_options
 from gantrymq_spark.sink.rows import RowConverter, Source
 from gantrymq_spark.sink.sending import Sender, choose_queue

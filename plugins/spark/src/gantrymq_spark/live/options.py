@@ -26,14 +26,12 @@ from gantrymq_spark.live.starting_offsets import (
 )
 from gantrymq_spark.option_texts import OptionTexts, columns_of
 
-__all__ = ["DEFAULT_GROUP", "OPTIONS", "LiveOptions", "QueueSelection", "read_columns", "read_options"]
-
 DEFAULT_GROUP = "GANTRYMQ_SPARK"
 DEFAULT_DELAY_MS = 15 * 60_000
 DEFAULT_WAIT_MS = 2 * 60_000
 
-BATCH_ONLY = ("endingOffsets", "endingTimestamp", "endingOffsetsByTimestamp", "filterPushdown")
-STREAM_ONLY = ("maxOffsetsPerTrigger", "minOffsetsPerTrigger", "maxTriggerDelay")
+_BATCH_ONLY = ("endingOffsets", "endingTimestamp", "endingOffsetsByTimestamp", "filterPushdown")
+_STREAM_ONLY = ("maxOffsetsPerTrigger", "minOffsetsPerTrigger", "maxTriggerDelay")
 OPTIONS = (
     "namesrv",
     "tls",
@@ -43,8 +41,8 @@ OPTIONS = (
     "startingOffsets",
     "startingTimestamp",
     "startingOffsetsByTimestamp",
-    *BATCH_ONLY,
-    *STREAM_ONLY,
+    *_BATCH_ONLY,
+    *_STREAM_ONLY,
     "failOnDataLoss",
     "minPartitions",
     "maxRecordsPerPartition",
@@ -108,7 +106,7 @@ def read_options(given: Mapping[str, str], *, streaming: bool, environ: Mapping[
         ConfigError: an option is unknown or malformed.
     """
     texts = OptionTexts(given, OPTIONS, "the source gantrymq")
-    for name in BATCH_ONLY if streaming else STREAM_ONLY:
+    for name in _BATCH_ONLY if streaming else _STREAM_ONLY:
         if name in texts:
             kind, other = ("batch", "a stream") if streaming else ("streaming", "a batch")
             raise ConfigError(f"option {name} is for {kind} queries; remove it, this query is {other}")

@@ -29,10 +29,8 @@ from gantrymq.plugin.headers import GetEarliestMsgStoretimeRequest
 from gantrymq.plugin.model import PERM_READ, MessageQueue
 from gantrymq.plugin.names import DLQ_PREFIX, RETRY_PREFIX, is_system_topic, similar_name
 from gantrymq.plugin.remoting import RequestCode, ResponseCode
-from gantrymq_spark.live.losses import Loss, LossKind
-from gantrymq_spark.live.offsets import Offsets
+from gantrymq_spark.live.offsets import Loss, LossKind, Offsets, QueueState, Snapshot
 from gantrymq_spark.live.options import QueueSelection
-from gantrymq_spark.live.snapshot import QueueState, Snapshot
 from gantrymq_spark.live.starting_offsets import OffsetKind, StartingOffset, StartingOffsets
 
 _SILENT = (ConnectFailed, ConnectionLost, CallTimeout)

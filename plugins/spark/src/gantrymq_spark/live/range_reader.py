@@ -22,15 +22,12 @@ from gantrymq.plugin.model import ALL, TAG
 from gantrymq.plugin.world import Clock
 from gantrymq_spark.batches import NO_LOG, record_batch
 from gantrymq_spark.inner_batches import unwrapped
-from gantrymq_spark.live.losses import Loss, LossKind, report_losses
-from gantrymq_spark.live.offsets import QueueRange
+from gantrymq_spark.live.offsets import Loss, LossKind, QueueRange, report_losses
 from gantrymq_spark.record_columns import gather
 from gantrymq_spark.record_run import whole_records
 
-__all__ = ["RangeReadOptions", "read_range", "record_positions"]
-
-BATCH_BYTES = 4 * 1024 * 1024  # of records, approximately
-BATCH_ROWS = 8192
+_BATCH_BYTES = 4 * 1024 * 1024  # of records, approximately
+_BATCH_ROWS = 8192
 _PULL_COUNT = 1024  # requested; brokers have lower limits
 _QUEUE_OFFSET_AT = 20  # in a record
 
@@ -138,7 +135,7 @@ class _PendingBatch:
     @property
     def full(self) -> bool:
         """Whether the batch is large enough."""
-        return self.rows >= BATCH_ROWS or self._bytes >= BATCH_BYTES
+        return self.rows >= _BATCH_ROWS or self._bytes >= _BATCH_BYTES
 
     def add(self, found: PulledRecords) -> None:
         """Add the records that belong to the range."""

@@ -10,17 +10,20 @@ from gantrymq.errors import ClientError
 from gantrymq.plugin.client import AGAIN_S, is_transient
 from gantrymq.plugin.model import MessageQueue
 from gantrymq.plugin.world import World
-from gantrymq_spark.live.losses import Loss, report_losses
-from gantrymq_spark.live.offsets import Offsets, QueuePosition, QueueRange, ranges_between
+from gantrymq_spark.live.offsets import (
+    Loss,
+    Offsets,
+    QueuePosition,
+    QueueRange,
+    Snapshot,
+    ranges_between,
+    report_losses,
+)
 from gantrymq_spark.live.options import LiveOptions
-from gantrymq_spark.live.planner import Planner
+from gantrymq_spark.live.planner import DEFAULT_RECORD_BYTES, Planner, split
 from gantrymq_spark.live.pushdown import PushedFilters
 from gantrymq_spark.live.queue_view import QueueView
 from gantrymq_spark.live.range_reader import RangeReadOptions
-from gantrymq_spark.live.snapshot import Snapshot
-from gantrymq_spark.live.splitting import DEFAULT_RECORD_BYTES, split
-
-__all__ = ["LiveSession", "query_reader", "range_read_options"]
 
 
 def new_client(options: LiveOptions, world: World) -> Client:

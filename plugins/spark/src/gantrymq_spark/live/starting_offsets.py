@@ -1,7 +1,7 @@
-"""Positions in queues as options give them, for starts and for ends of batches.
+"""Positions in queues, times and durations as options give them, for starts and for ends of batches.
 
-earliest, latest, -10 minutes                                 for all queues
-{"TopicTest":{"broker-a":{"0":23,"1":-1}}}                    by queue: offsets, -1 latest, -2 earliest
+earliest, latest, -10 minutes                             for all queues
+{"TopicTest":{"broker-a":{"0":23,"1":-1}}}                by queue: offsets, -1 latest, -2 earliest
 """
 
 from __future__ import annotations
@@ -10,27 +10,73 @@ import enum
 import json
 import re
 from collections.abc import Mapping
+from datetime import datetime
 from typing import Any, cast
 
 import attrs
 
 from gantrymq.errors import ConfigError
 from gantrymq.plugin.model import MessageQueue
-from gantrymq_spark.live.times import relative_ms, time_ms
 
-__all__ = [
-    "EARLIEST",
-    "LATEST",
-    "OffsetKind",
-    "StartingOffset",
-    "StartingOffsets",
-    "queue_tree",
-    "read_offsets",
-    "read_time",
-    "read_times",
-]
+_UNITS_MS = {
+    **dict.fromkeys(("ms", "millisecond", "milliseconds"), 1),
+    **dict.fromkeys(("s", "second", "seconds"), 1000),
+    **dict.fromkeys(("m", "min", "minute", "minutes"), 60_000),
+    **dict.fromkeys(("h", "hour", "hours"), 3_600_000),
+    **dict.fromkeys(("d", "day", "days"), 86_400_000),
+}
+_DURATION = re.compile(r"([0-9]{1,12})\s*([a-z]+)", re.ASCII)
+_LAST_MS = 253_402_300_799_999  # end of year 9999
+_LATEST_NUMBER, _EARLIEST_NUMBER = -1, -2
 
-LATEST_NUMBER, EARLIEST_NUMBER = -1, -2
+
+def duration_ms(option: str, text: str) -> int:
+    """Parse ``15m``, ``10 minutes``, ``500 ms``; return milliseconds.
+
+    Raises:
+        ConfigError: *text* is not a duration.
+    """
+    found = _DURATION.fullmatch(text.strip().lower())
+    if found is None or found[2] not in _UNITS_MS:
+        raise ConfigError(f"option {option}: {text!r} is not a duration; write 30s, 15m, 2 hours or 1 day")
+    return int(found[1]) * _UNITS_MS[found[2]]
+
+
+def relative_ms(option: str, text: str) -> int | None:
+    """Parse ``-10 minutes``; return milliseconds before now, None for text of another form.
+
+    Raises:
+        ConfigError: a minus and a digit without a valid duration.
+    """
+    stripped = text.strip()
+    if not re.match(r"-\s*[0-9]+\s*[A-Za-z]", stripped):
+        return None
+    return duration_ms(option, stripped[1:])
+
+
+def time_ms(option: str, text: str) -> int:
+    """Parse milliseconds since 1970, or ``2026-01-31T12:00:00Z``; return milliseconds since 1970.
+
+    Raises:
+        ConfigError: *text* is not a time, has no zone, or is outside 1970 to 9999.
+    """
+    stripped = text.strip()
+    if re.fullmatch(r"[0-9]{1,15}", stripped, re.ASCII):
+        found = int(stripped)
+    else:
+        try:
+            moment = datetime.fromisoformat(stripped)
+        except ValueError:
+            raise ConfigError(
+                f"option {option}: {text!r} is not a time; write milliseconds since 1970, 2026-01-31T12:00:00Z or "
+                "-10 minutes"
+            ) from None
+        if moment.tzinfo is None:
+            raise ConfigError(f"option {option}: {text!r} has no time zone; write {stripped}Z for UTC")
+        found = round(moment.timestamp() * 1000)
+    if not 0 <= found <= _LAST_MS:
+        raise ConfigError(f"option {option}: {text!r} is outside the years 1970 to 9999")
+    return found
 
 
 class OffsetKind(enum.Enum):
@@ -93,12 +139,12 @@ def read_offsets(option: str, text: str) -> StartingOffsets:
         )
     found = {}
     for queue, number in queue_tree(option, text).items():
-        if type(number) is not int or number < EARLIEST_NUMBER:
+        if type(number) is not int or number < _EARLIEST_NUMBER:
             raise ConfigError(
                 f"option {option}: {json.dumps(number)} is not an offset of {queue.topic}, {queue.broker_name}, queue "
                 f"{queue.queue_id}; write a number from 0, -1 for latest or -2 for earliest"
             )
-        named = {LATEST_NUMBER: LATEST, EARLIEST_NUMBER: EARLIEST}
+        named = {_LATEST_NUMBER: LATEST, _EARLIEST_NUMBER: EARLIEST}
         found[queue] = named.get(number) or StartingOffset(OffsetKind.OFFSET, number)
     return StartingOffsets(option, by_queue=found)
 

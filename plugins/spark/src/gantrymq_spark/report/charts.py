@@ -10,10 +10,8 @@ from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
-__all__ = ["MAX_BARS", "STEP_SECONDS", "bars", "lines"]
-
 MAX_BARS = 25
-MAX_LINES = 8
+_MAX_LINES = 8
 STEP_SECONDS = {"minute": 60, "hour": 3600, "day": 86_400}
 _NAME_CHARS = 48  # of a label
 _END_CHARS = 20  # of these, at its end: where the queue's number is
@@ -37,7 +35,7 @@ def bars(names: Sequence[str], values: Sequence[float], unit: str) -> str:
 
 
 def lines(series: Mapping[str, Sequence[tuple[int, float]]], unit: str, step_s: int) -> str:
-    """Lines over time, broken where steps have no point; at most `MAX_LINES`, of the first. Empty without points.
+    """Lines over time, broken where steps have no point; at most `_MAX_LINES`, of the first. Empty without points.
 
     If all points have the same time, which is no line, the chart has a bar for each series, and the time in its title.
 
@@ -46,7 +44,7 @@ def lines(series: Mapping[str, Sequence[tuple[int, float]]], unit: str, step_s: 
         unit: of the values.
         step_s: seconds from one point to the next.
     """
-    drawn = [(name, points) for name, points in series.items() if points][:MAX_LINES]
+    drawn = [(name, points) for name, points in series.items() if points][:_MAX_LINES]
     if not drawn:
         return ""
     times = {time for _, points in drawn for time, _ in points}

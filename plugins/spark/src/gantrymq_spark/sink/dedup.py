@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING
 
 from gantrymq.errors import InvalidParameter
-from gantrymq_spark.sink.columns import SINK_ID
+from gantrymq_spark.sink.options import SINK_ID
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame

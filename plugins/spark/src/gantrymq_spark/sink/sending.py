@@ -22,12 +22,10 @@ from gantrymq.plugin.world import Clock
 from gantrymq_spark.sink.options import SinkOptions
 from gantrymq_spark.sink.rows import Outbound, Source
 
-__all__ = ["Sender", "choose_queue", "requests"]
-
-FIRST_PAUSE_S: Final = 0.2
-MAX_PAUSE_S: Final = 5.0
-RECORD_BYTES: Final = 100  # maximum overhead of a message in a batch besides body and properties
-MAX_REQUESTS: Final = 32  # concurrent requests without an order
+_FIRST_PAUSE_S: Final = 0.2
+_MAX_PAUSE_S: Final = 5.0
+_RECORD_BYTES: Final = 100  # maximum overhead of a message in a batch besides body and properties
+_MAX_REQUESTS: Final = 32  # concurrent requests without an order
 _AWAY = (ConnectFailed, ConnectionLost, CallTimeout)
 
 
@@ -38,7 +36,7 @@ class Sender:
         self._producer = producer
         self._clock = clock
         self._options = options
-        self._free = asyncio.Semaphore(MAX_REQUESTS)
+        self._free = asyncio.Semaphore(_MAX_REQUESTS)
 
     async def send(self, messages: Iterable[Outbound]) -> int:
         """Send messages and return how many were stored.
@@ -82,7 +80,7 @@ class Sender:
     async def _send_with_retries(self, request: list[Message], queue: MessageQueue | None) -> None:
         """Send *request*, with retries while no broker responds, for at most the time of option brokerWait."""
         deadline_s = self._clock.monotonic() + self._options.wait_ms / 1000
-        pause_s = FIRST_PAUSE_S
+        pause_s = _FIRST_PAUSE_S
         while True:
             try:
                 if len(request) == 1:
@@ -94,7 +92,7 @@ class Sender:
                 if not _away(problem) or self._clock.monotonic() + pause_s > deadline_s:
                     raise
             await self._clock.sleep(pause_s)
-            pause_s = min(2 * pause_s, MAX_PAUSE_S)
+            pause_s = min(2 * pause_s, _MAX_PAUSE_S)
 
 
 def _away(problem: Exception) -> bool:
@@ -131,7 +129,7 @@ def requests(line: Sequence[Outbound], options: SinkOptions) -> Iterator[list[Me
     found: list[Message] = []
     size = 0
     for each in line:
-        length = len(each.message.body) + RECORD_BYTES + _properties_bytes(each.message)
+        length = len(each.message.body) + _RECORD_BYTES + _properties_bytes(each.message)
         if found and (each.alone or size + length > options.batch_bytes or len(found) >= options.batch_messages):
             yield found
             found, size = [], 0

@@ -21,10 +21,8 @@ from gantrymq.client import Client
 from gantrymq.errors import ConfigError
 from gantrymq.plugin.real_world import real_world
 from gantrymq.plugin.world import Clock
-from gantrymq_spark.sink.columns import check_columns
-from gantrymq_spark.sink.local_times import SESSION_ZONE
-from gantrymq_spark.sink.options import SinkOptions
-from gantrymq_spark.sink.rows import RowConverter
+from gantrymq_spark.sink.options import SinkOptions, check_columns
+from gantrymq_spark.sink.rows import SESSION_ZONE, RowConverter
 from gantrymq_spark.sink.sending import Sender
 
 _QUERY, _BATCH = "sql.streaming.queryId", "streaming.sql.batchId"  # Spark's names of local properties of a task
