@@ -2,6 +2,7 @@
 
 import asyncio
 
+import attrs
 import pytest
 
 from gantrymq.client import Client
@@ -21,6 +22,8 @@ from gantrymq_admin.transactions import list_transactions, resume_check, show_tr
 
 for each in ("schedule", "transaction", "diagnosis", "filter_tag", "storage_memory"):
     pytest.importorskip(f"gantrymq_{each}")
+group_rows = pytest.importorskip("gantrymq_diagnosis.group_rows")
+topic_rows = pytest.importorskip("gantrymq_diagnosis.topic_rows")
 
 HALF = "TRAN_MSG\x01true\x02PGROUP\x01PG\x02UNIQ_KEY\x01HALF\x02"
 CALLS = {
@@ -55,6 +58,14 @@ async def join(admin, cluster, group="CG"):
     wanted = [{"topic": "T", "subString": "*", "subVersion": 1, "expressionType": "TAG"}]
     body = dumps({"clientID": "c1", "consumerDataSet": [{"groupName": group, "subscriptionDataSet": wanted}]})
     await admin.request(cluster.broker_address, RequestCode.HEART_BEAT, body=body)
+
+
+@pytest.mark.parametrize(
+    ("row", "summary"), [(group_rows.GroupRow, summaries.GroupSummary), (topic_rows.TopicRow, summaries.TopicSummary)]
+)
+def test_brokers_and_tools_have_the_same_row(row, summary):
+    served = {each.name for each in attrs.fields(row) if each.metadata.get("json", True)}
+    assert served == {each.name for each in attrs.fields(summary)}
 
 
 def test_settings_have_their_meaning_and_source(run):

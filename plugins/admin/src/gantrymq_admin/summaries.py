@@ -56,6 +56,16 @@ TopicColumn = Literal["type", "kept", "newest", "put", "got", "groups", "queues"
 
 
 @attrs.frozen
+class Page:
+    """A page of a list, without its rows."""
+
+    broker: str  # its name
+    computed_ms: int  # wall time of the broker
+    age_ms: int  # of the list
+    total: int  # rows that fit, on all pages
+
+
+@attrs.frozen
 class GroupSummary:
     """A consumer group at one broker."""
 
@@ -80,13 +90,9 @@ class GroupSummary:
 
 
 @attrs.frozen
-class GroupSummaries:
+class GroupSummaries(Page):
     """A page of groups."""
 
-    broker: str  # its name
-    computed_ms: int  # wall time of the broker
-    age_ms: int  # of the list
-    total: int  # groups that fit, on all pages
     retry_waiting_more: bool  # whether more messages may wait for another try than were counted
     groups: tuple[GroupSummary, ...]
 
@@ -111,13 +117,9 @@ class ConnectionSummary:
 
 
 @attrs.frozen
-class ConnectionSummaries:
+class ConnectionSummaries(Page):
     """A page of connections."""
 
-    broker: str  # its name
-    computed_ms: int  # wall time of the broker
-    age_ms: int  # of the list
-    total: int  # connections that fit, on all pages
     connections: tuple[ConnectionSummary, ...]
 
 
@@ -141,13 +143,9 @@ class TopicSummary:
 
 
 @attrs.frozen
-class TopicSummaries:
+class TopicSummaries(Page):
     """A page of topics."""
 
-    broker: str  # its name
-    computed_ms: int  # wall time of the broker
-    age_ms: int  # of the list
-    total: int  # topics that fit, on all pages
     topics: tuple[TopicSummary, ...]
 
 

@@ -20,6 +20,7 @@ from gantrymq.plugin.names import DLQ_PREFIX, retry_topic
 from gantrymq.plugin.world import TimeSlices
 from gantrymq_diagnosis.gather import BROADCASTING, POPS, retry_behind
 from gantrymq_diagnosis.pop_modes import POP, PopModes
+from gantrymq_diagnosis.shared_table import INTERNAL, fields_json
 from gantrymq_diagnosis.waiting_retries import WaitingRetries, waiting_retries
 from gantrymq_diagnosis.watch import Watch
 
@@ -34,44 +35,37 @@ Place = tuple[str, int, int]  # topic, queue id, queue offset
 
 @attrs.define
 class GroupRow:
-    """One group at this broker."""
+    """One group at this broker, with the fields of the response."""
 
-    name: str
+    group: str
     system: bool
     consume_enable: bool
     members: int
     model: str | None  # CLUSTERING, BROADCASTING or POP; None: no member is online that says it
     behind: int | None = 0  # messages not consumed yet, without retry topics; None: not known
     deleted: int = 0  # messages that were deleted before the group consumed them
-    places: tuple[Place, ...] = ()  # first message not consumed of each queue with a lag, until `late_ms` is known
     late_ms: int | None = 0  # age of the oldest message not consumed, 0 without one; None: not known
     retry_behind: int = 0
     retry_waiting: int = 0
     dead_letters: int = 0
-    per_s: float = 0.0  # messages delivered
+    consumed_per_s: float = 0.0  # messages delivered
+    # First message not consumed of each queue with a lag, until `late_ms` is known.
+    places: tuple[Place, ...] = attrs.field(default=(), metadata=INTERNAL)
+
+    @property
+    def name(self) -> str:
+        """The group."""
+        return self.group
 
     @property
     def searched(self) -> str:
         """The text to search in."""
-        return self.name
+        return self.group
 
     def as_json(self) -> dict[str, Any]:
         """Return the members of the response."""
-        return {
-            "group": self.name,
-            "system": self.system,
-            "consume_enable": self.consume_enable,
-            "members": self.members,
-            "model": self.model,
-            "behind": self.behind or 0,  # a number, because older tools expect one
-            "behind_known": self.behind is not None,
-            "deleted": self.deleted,
-            "late_ms": self.late_ms,
-            "retry_behind": self.retry_behind,
-            "retry_waiting": self.retry_waiting,
-            "dead_letters": self.dead_letters,
-            "consumed_per_s": round(self.per_s, 3),
-        }
+        # A number, because older tools expect one.
+        return {**fields_json(self), "behind": self.behind or 0, "behind_known": self.behind is not None}
 
 
 @attrs.frozen
@@ -171,7 +165,7 @@ async def _row(
     row = GroupRow(group, system, True, len(online), model)
     places, topics = list[Place](), broker.lags.topics(group)
     for topic in {*topics, *broker.offsets.topics_of(group)}:
-        row.per_s += broker.metrics.got_per_s(topic, group)
+        row.consumed_per_s += broker.metrics.got_per_s(topic, group)
     for topic in topics:
         lag = await reading.of(group, topic)
         row.behind = None if row.behind is None or lag.behind is None else row.behind + lag.behind

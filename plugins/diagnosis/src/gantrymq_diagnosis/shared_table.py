@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
-from typing import Final, Generic, TypeVar
+from typing import Any, Final, Generic, TypeVar
+
+import attrs
 
 from gantrymq.errors import ServiceNotAvailable
 from gantrymq.plugin.world import Clock, Timer
 
-__all__ = ["KEPT_S", "SharedTable"]
+__all__ = ["INTERNAL", "KEPT_S", "SharedTable", "fields_json"]
 
 KEPT_S: Final = 10.0  # shortest time that a table is used
 LATE_S: Final = 10.0  # additional time that a table is served while the next one is computed
@@ -17,7 +19,16 @@ TIMES_KEPT: Final = 20  # or this multiple of the time to compute it, which is a
 MAX_KEPT_S: Final = 60.0
 UNUSED_S: Final = 90.0  # without a request, the memory of the table is released
 
+INTERNAL: Final = {"json": False}  # metadata of fields of a row that are not in the response
+DIGITS: Final = 3  # of rates
+
 Table = TypeVar("Table")
+
+
+def fields_json(row: attrs.AttrsInstance) -> dict[str, Any]:
+    """Return the fields of a row as members of a response, except `INTERNAL` ones."""
+    values = attrs.asdict(row, filter=lambda field, _value: field.metadata.get("json", True))
+    return {name: round(value, DIGITS) if isinstance(value, float) else value for name, value in values.items()}
 
 
 class SharedTable(Generic[Table]):

@@ -58,7 +58,7 @@ GROUP_COLUMNS: Final[Mapping[str, Callable[[GroupRow], Any]]] = {
     "members": attrgetter("members"),
     "retries": lambda row: row.retry_behind + row.retry_waiting,
     "dead_letters": attrgetter("dead_letters"),
-    "rate": lambda row: round(row.per_s, 3),
+    "rate": lambda row: round(row.consumed_per_s, 3),
 }
 GROUP_SORTS: Final[Mapping[str, Callable[[GroupRow], Any]]] = {
     "behind": lambda row: 0.5 if row.behind is None else row.behind,  # unknown: before groups that are not behind
@@ -83,7 +83,7 @@ TOPIC_COLUMNS: Final[Mapping[str, Callable[[TopicRow], Any]]] = {
     "put": lambda row: round(row.put_per_s, 3),
     "got": lambda row: round(row.got_per_s, 3),
     "groups": attrgetter("groups"),
-    "queues": attrgetter("config.read_queues"),
+    "queues": attrgetter("read_queues"),
 }
 
 

@@ -12,10 +12,11 @@ from typing import Any, Final
 import attrs
 
 from gantrymq.plugin.interfaces import Broker, BrokerEnvironment, BrokerStorage
-from gantrymq.plugin.model import Queue, TopicConfig
+from gantrymq.plugin.model import Queue
 from gantrymq.plugin.names import DLQ_PREFIX, RETRY_PREFIX
 from gantrymq.plugin.world import TimeSlices
 from gantrymq_diagnosis.group_rows import StoredTimes
+from gantrymq_diagnosis.shared_table import fields_json
 
 __all__ = ["KINDS", "TopicRow", "TopicTable", "add_newest", "topic_table"]
 
@@ -26,12 +27,17 @@ MESSAGE_TYPE: Final = "message.type"
 
 @attrs.define
 class TopicRow:
-    """One topic at this broker."""
+    """One topic at this broker, with the fields of the response."""
 
-    config: TopicConfig
+    topic: str
     kind: str  # of KINDS
+    message_type: str  # empty if it is not known
+    perm: int
+    read_queues: int
+    write_queues: int
     min_sum: int = 0  # of the minimum offsets of all queues
     max_sum: int = 0
+    kept: int = 0  # messages: the difference
     put_per_s: float = 0.0
     got_per_s: float = 0.0
     groups: int = 0  # with committed offsets
@@ -40,40 +46,21 @@ class TopicRow:
     @property
     def name(self) -> str:
         """The topic."""
-        return self.config.name
-
-    @property
-    def message_type(self) -> str:
-        """The type of its messages, empty if it is not known."""
-        return self.config.attributes.get(MESSAGE_TYPE, "")
-
-    @property
-    def kept(self) -> int:
-        """Number of messages."""
-        return self.max_sum - self.min_sum
+        return self.topic
 
     @property
     def searched(self) -> str:
         """The text to search in."""
-        return self.name
+        return self.topic
+
+    @property
+    def queues(self) -> int:
+        """Number of queues with messages to read or to write."""
+        return max(self.read_queues, self.write_queues)
 
     def as_json(self) -> dict[str, Any]:
         """Return the members of the response."""
-        return {
-            "topic": self.name,
-            "kind": self.kind,
-            "message_type": self.message_type,
-            "perm": self.config.perm,
-            "read_queues": self.config.read_queues,
-            "write_queues": self.config.write_queues,
-            "min_sum": self.min_sum,
-            "max_sum": self.max_sum,
-            "kept": self.kept,
-            "put_per_s": round(self.put_per_s, 3),
-            "got_per_s": round(self.got_per_s, 3),
-            "groups": self.groups,
-            "newest_ms": self.newest_ms,
-        }
+        return fields_json(self)
 
 
 @attrs.frozen
@@ -92,12 +79,14 @@ async def topic_table(broker: Broker) -> TopicTable:
         config = broker.topics.get(name)
         if config is None:  # deleted meanwhile
             continue
-        row = TopicRow(config, _kind(broker, name))
-        for queue_id in range(_queues(config)):
+        message_type = config.attributes.get(MESSAGE_TYPE, "")
+        row = TopicRow(name, _kind(broker, name), message_type, config.perm, config.read_queues, config.write_queues)
+        for queue_id in range(row.queues):
             bounds = broker.store.bounds(Queue(name, queue_id))
             row.min_sum += bounds.min_offset
             row.max_sum += bounds.max_offset
             await slices.item_done()
+        row.kept = row.max_sum - row.min_sum
         row.put_per_s = broker.metrics.put_per_s(name)
         row.got_per_s = broker.metrics.got_per_s(name)
         row.groups = len(broker.offsets.groups_of(name))
@@ -110,17 +99,13 @@ async def add_newest(rows: Iterable[TopicRow], times: StoredTimes, broker: Broke
     """Set `TopicRow.newest_ms` of topics that have messages, unless it is known."""
     slices = TimeSlices(broker.world.clock, QUEUES_TOGETHER)
     for row in rows:
-        for queue_id in range(_queues(row.config) if row.newest_ms is None else 0):
+        for queue_id in range(row.queues if row.newest_ms is None else 0):
             bounds = broker.store.bounds(Queue(row.name, queue_id))
             if bounds.max_offset > bounds.min_offset:
                 stored_ms = await times.get((row.name, queue_id, bounds.max_offset - 1))
                 if stored_ms is not None:
                     row.newest_ms = max(row.newest_ms or 0, stored_ms)
             await slices.item_done()
-
-
-def _queues(config: TopicConfig) -> int:
-    return max(config.read_queues, config.write_queues)
 
 
 def _kind(broker: BrokerEnvironment, name: str) -> str:
