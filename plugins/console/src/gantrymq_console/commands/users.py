@@ -5,10 +5,11 @@ from __future__ import annotations
 import os
 import secrets
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import TypeVar
 
 import attrs
 import click
@@ -29,6 +30,8 @@ from gantrymq_console.access.users import (
     token_digest,
     write_users,
 )
+
+Entry = TypeVar("Entry")
 
 ROLES = [each.word for each in Role]
 PASSWORD = "GANTRYMQ_CONSOLE_PASSWORD"
@@ -167,7 +170,9 @@ def set_password(name: str, state: str | None) -> None:
 @state_option
 def remove_user(name: str, state: str | None) -> None:
     """Remove a user. It ends the user's sessions."""
-    _remove("user", name, state)
+    with changed_table(state) as table:
+        table.content = attrs.evolve(table.content, users=_without(table.content.users, "user", name))
+    say(f"user {name} removed")
 
 
 @user.command("list")
@@ -186,14 +191,11 @@ def list_users(state: str | None, output: str) -> None:
         say(f"no users in {state_folder(state)}; add one with `gantrymq console user add NAME --role admin`")
 
 
-def _remove(kind: str, name: str, state: str | None) -> None:
-    """Remove a user or token, a *kind* of entry."""
-    with changed_table(state) as table:
-        entries = dict(getattr(table.content, f"{kind}s"))
-        if entries.pop(name, None) is None:
-            raise ConfigError(f"there is no {kind} {name}; see `gantrymq console {kind} list`")
-        table.content = attrs.evolve(table.content, **{f"{kind}s": entries})
-    say(f"{kind} {name} removed")
+def _without(entries: Mapping[str, Entry], kind: str, name: str) -> dict[str, Entry]:
+    """Return *entries*, users or tokens, without the one named *name*. Raises ConfigError: there is none."""
+    if name not in entries:
+        raise ConfigError(f"there is no {kind} {name}; see `gantrymq console {kind} list`")
+    return {each: entry for each, entry in entries.items() if each != name}
 
 
 def _first_password(before: UserTable, after: UserTable) -> bool:
@@ -250,7 +252,9 @@ def add_token(name: str, role: str, days: int, state: str | None, output: str) -
 @state_option
 def remove_token(name: str, state: str | None) -> None:
     """Remove a token."""
-    _remove("token", name, state)
+    with changed_table(state) as table:
+        table.content = attrs.evolve(table.content, tokens=_without(table.content.tokens, "token", name))
+    say(f"token {name} removed")
 
 
 @token.command("list")
