@@ -21,7 +21,7 @@ from gantrymq_console.data.brokers import BrokerState, Overview
 from gantrymq_console.data.cluster import Aged
 from gantrymq_console.data.groups import GroupRow
 from gantrymq_console.data.nameservers import NameServers, NameServerState
-from gantrymq_console.web.values import Long
+from gantrymq_console.values import Long
 from gantrymq_testing.simulated import simulate
 
 WELL = Attention((), Overview(()), NameServers(()), (), (), 0, None, None, ())

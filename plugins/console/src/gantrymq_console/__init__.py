@@ -4,6 +4,7 @@
     pages        one module for each part of the console: addresses, forms, actions
     web          the ASGI application: routes, sessions, security, rendering, languages
     commands     ``gantrymq console``
+    values       values of pages in JSON, used by all of them
 
 Source of the feature list: apache/rocketmq-dashboard.
 """

@@ -23,7 +23,7 @@ from gantrymq_admin.asking import Asking, Missing
 from gantrymq_admin.messages import as_json
 from gantrymq_console.data.cluster import HEAD_BYTES, Cluster
 from gantrymq_console.data.listing import SEARCHED_BYTES, Contains, Listing, Pace, Row, Walk, Wanted, by_key
-from gantrymq_console.web.values import Long
+from gantrymq_console.values import Long
 
 SHOWN_BYTES: Final = 64 * 1024
 WHOLE_BYTES: Final = 1024 * 1024  # on request; more by download only

@@ -19,7 +19,7 @@ from gantrymq_admin.copies import Copy, ask_copies
 from gantrymq_admin.elected import ElectedSet, ask_set
 from gantrymq_admin.figures import Figure, plugin_figures
 from gantrymq_console.data.cluster import Aged, BrokerAddress, Cluster
-from gantrymq_console.web.values import Long
+from gantrymq_console.values import Long
 
 AGE_S: Final = 5.0
 DEADLINE_S: Final = 2.0  # shorter than the deadline of a page, so that an overview with a silent broker is still shown

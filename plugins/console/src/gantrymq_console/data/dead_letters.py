@@ -19,8 +19,8 @@ from gantrymq_admin.resending import Outcome, Resend, Resent
 from gantrymq_console.data import messages
 from gantrymq_console.data.cluster import Cluster
 from gantrymq_console.data.groups import group_configs
+from gantrymq_console.values import Long
 from gantrymq_console.web.jobs import Job
-from gantrymq_console.web.values import Long
 
 _MOST_READ: Final = 1000  # newest letters of each broker
 KNOWN_S: Final = 1.0  # for the question whether a group exists

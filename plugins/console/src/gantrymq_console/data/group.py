@@ -18,7 +18,7 @@ from gantrymq_admin.asking import Asking, or_none
 from gantrymq_admin.explanations import GroupExplanation, QueueExplanation, explain_group, without_topics_of_others
 from gantrymq_admin.progress import is_broadcasting, oldest_age, queues_of_group
 from gantrymq_console.data.cluster import Cluster, readers_of
-from gantrymq_console.web.values import Long
+from gantrymq_console.values import Long
 
 _FINE: Final = frozenset({"reading", "up-to-date", "popped", "broadcasting"})  # reasons that name no problem
 _MOST_TIMES: Final = 16  # topics whose times are asked for

@@ -32,7 +32,7 @@ from gantrymq_console.data.table import (
     tables_of,
     total,
 )
-from gantrymq_console.web.values import Long
+from gantrymq_console.values import Long
 
 _NAMES_AGE_S: Final = 30.0
 KINDS: Final = ("user", "all")

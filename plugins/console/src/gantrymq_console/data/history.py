@@ -26,7 +26,7 @@ from gantrymq_console.data.groups import group_tables
 from gantrymq_console.data.table import BrokerTable, total
 from gantrymq_console.data.topics import COLUMNS as TOPIC_COLUMNS
 from gantrymq_console.data.topics import TopicRow, topic_tables
-from gantrymq_console.web.values import Long
+from gantrymq_console.values import Long
 
 EVERY_S: Final = 10
 KEPT: Final = 360  # samples: an hour

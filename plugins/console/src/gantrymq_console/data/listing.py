@@ -22,7 +22,7 @@ from gantrymq.plugin.sys_flag import INNER_BATCH
 from gantrymq.plugin.world import Clock
 from gantrymq_admin.asking import Asking, Missing
 from gantrymq_console.data.cluster import HEAD_BYTES, Cluster, route_of
-from gantrymq_console.web.values import Long
+from gantrymq_console.values import Long
 
 _AT_ONCE: Final = 8  # queues that are read at the same time
 ROUND_S: Final = 1.5  # for each broker, so that a silent one leaves time for the others

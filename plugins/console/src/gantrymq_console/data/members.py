@@ -14,7 +14,7 @@ from gantrymq_console.access.users import mask
 from gantrymq_console.data.clients import version_name
 from gantrymq_console.data.cluster import Cluster, readers_of
 from gantrymq_console.data.group import GroupFacts, GroupHead, head_of
-from gantrymq_console.web.values import Long
+from gantrymq_console.values import Long
 
 
 @attrs.frozen

@@ -18,7 +18,7 @@ from gantrymq.plugin.names import DLQ_PREFIX, HALF_TOPIC, RETRY_PREFIX, SCHEDULE
 from gantrymq.plugin.remoting import ResponseCode
 from gantrymq_admin.asking import Asking
 from gantrymq_console.data.cluster import HEAD_BYTES, BrokerAddress, Cluster, route_of
-from gantrymq_console.web.values import Long
+from gantrymq_console.values import Long
 
 _PART_BYTES: Final = 256 * 1024  # of a body that are decompressed at a time for a download
 _NO_QUEUE: Final = (

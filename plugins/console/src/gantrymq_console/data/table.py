@@ -21,7 +21,7 @@ from gantrymq.plugin.world import monotonic_ms
 from gantrymq_admin import summaries
 from gantrymq_admin.asking import Asking
 from gantrymq_console.data.cluster import Aged, Cluster
-from gantrymq_console.web.values import Long
+from gantrymq_console.values import Long
 
 _AT_ONCE: Final = 8  # requests to one broker
 FEW: Final = 100  # names that are all asked for at once

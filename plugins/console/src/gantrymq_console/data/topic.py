@@ -20,8 +20,8 @@ from gantrymq_console.data.clients import version_name
 from gantrymq_console.data.cluster import Cluster, route_of
 from gantrymq_console.data.table import limited
 from gantrymq_console.data.topics import TYPES, groups_of, kind_by_name, own_topics, put_rate, stats_at
+from gantrymq_console.values import Long
 from gantrymq_console.web.pages import BadInput
-from gantrymq_console.web.values import Long
 
 _FIRST: Final = 0.6  # share of the deadline for the head, so that other brokers are still asked after a silent one
 _MOST_CLIENTS: Final = 200  # of a topic's groups on one page

@@ -33,7 +33,7 @@ from gantrymq_console.data.table import (
     tables_of,
     total,
 )
-from gantrymq_console.web.values import Long
+from gantrymq_console.values import Long
 
 Got = TypeVar("Got")
 

@@ -18,7 +18,7 @@ from gantrymq_admin.asking import Asking, or_none
 from gantrymq_admin.pending import MAX_PAGE, PendingMessage, PendingPage, pending_page
 from gantrymq_admin.transactions import HalfMessage, TransactionPage, list_transactions
 from gantrymq_console.data.cluster import Cluster, readers_of
-from gantrymq_console.web.values import Long
+from gantrymq_console.values import Long
 
 _SOURCES: Final = ("levels", "timers")
 _MOST_GROUPS: Final = 16  # producer groups whose members are counted

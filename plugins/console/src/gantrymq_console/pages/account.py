@@ -20,8 +20,8 @@ from gantrymq_admin.asking import Asking
 from gantrymq_console.access.audit import Entry
 from gantrymq_console.access.users import Role
 from gantrymq_console.data.cluster import Cluster
+from gantrymq_console.values import Long
 from gantrymq_console.web.pages import Action, Confirm, Download, Form, Outcome, Page, Section, View
-from gantrymq_console.web.values import Long
 from gantrymq_console.web.visit import Visit
 
 _PROBED_AGE_S: Final = 600.0

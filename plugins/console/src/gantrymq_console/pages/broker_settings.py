@@ -11,8 +11,8 @@ from gantrymq_console.access.users import Role, mask
 from gantrymq_console.data.brokers import broker_named
 from gantrymq_console.data.cluster import BrokerAddress
 from gantrymq_console.data.nameservers import SettingRow, broker_settings
+from gantrymq_console.values import Long
 from gantrymq_console.web.pages import Action, BadInput, Form, NotFound, Outcome, Page, Preview, View
-from gantrymq_console.web.values import Long
 from gantrymq_console.web.visit import Visit
 
 if TYPE_CHECKING:

@@ -24,8 +24,8 @@ from gantrymq_console.data.brokers import (
 )
 from gantrymq_console.pages import broker_settings
 from gantrymq_console.pages.broker_settings import named
+from gantrymq_console.values import Long
 from gantrymq_console.web.pages import Action, BadInput, Form, Outcome, Page, Preview, Section, View
-from gantrymq_console.web.values import Long
 from gantrymq_console.web.visit import Visit
 
 _TOPICS_AGE_S = 30.0

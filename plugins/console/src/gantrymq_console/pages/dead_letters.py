@@ -16,9 +16,9 @@ from gantrymq_console.data import dead_letters
 from gantrymq_console.data.dead_letters import Cause, Letter, Progress, Selection
 from gantrymq_console.data.group import GroupHead, group_facts, head_of
 from gantrymq_console.pages.sending import PRODUCER_GROUP
+from gantrymq_console.values import Long
 from gantrymq_console.web.jobs import Job
 from gantrymq_console.web.pages import Action, BadInput, Confirm, Form, NotFound, Outcome, Page, Preview, Section, View
-from gantrymq_console.web.values import Long
 from gantrymq_console.web.visit import Visit
 
 _JOB: Final = "resend"

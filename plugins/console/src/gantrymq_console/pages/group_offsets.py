@@ -15,8 +15,8 @@ from gantrymq_admin.progress import delete_offsets
 from gantrymq_console.access.users import Role
 from gantrymq_console.data.group import GroupHead
 from gantrymq_console.data.groups import forget_groups
+from gantrymq_console.values import Long
 from gantrymq_console.web.pages import Action, BadInput, NotFound, Outcome, Preview
-from gantrymq_console.web.values import Long
 from gantrymq_console.web.visit import Visit, moment_of
 
 _TARGETS: Final = ("time", "first", "last", "offset")

@@ -16,6 +16,7 @@ from gantrymq_console.data import bodies, listing, searching
 from gantrymq_console.data.listing import Listing, Row
 from gantrymq_console.data.searching import Search, Tail
 from gantrymq_console.pages.message_form import FIELDS, Asked, as_typed, command_of, filter_options, streamed, wanted_by
+from gantrymq_console.values import Long
 from gantrymq_console.web.jobs import Job
 from gantrymq_console.web.pages import (
     Action,
@@ -30,7 +31,6 @@ from gantrymq_console.web.pages import (
     Section,
     View,
 )
-from gantrymq_console.web.values import Long
 from gantrymq_console.web.visit import Visit
 
 _NAV: Final = "topics"

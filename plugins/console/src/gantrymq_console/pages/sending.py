@@ -24,6 +24,7 @@ from gantrymq_console.data import messages
 from gantrymq_console.data.brokers import accepts_sends, state_of
 from gantrymq_console.data.cluster import HEAD_BYTES, BrokerAddress
 from gantrymq_console.data.topics import kind_by_name, own_topics
+from gantrymq_console.values import Long
 from gantrymq_console.web.pages import (
     Action,
     BadInput,
@@ -36,7 +37,6 @@ from gantrymq_console.web.pages import (
     Section,
     View,
 )
-from gantrymq_console.web.values import Long
 from gantrymq_console.web.visit import Visit
 
 PRODUCER_GROUP: Final = "gantrymq-console"

@@ -21,9 +21,9 @@ from starlette.responses import JSONResponse, RedirectResponse, Response
 
 from gantrymq.errors import GantryError
 from gantrymq_console.access.audit import AuditUnwritable, Entry
+from gantrymq_console.values import to_json
 from gantrymq_console.web import responses
 from gantrymq_console.web.pages import Action, BadInput, Confirm, Conflict, Outcome, Preview, View
-from gantrymq_console.web.values import to_json
 from gantrymq_console.web.visit import Visit
 
 log = logging.getLogger(__name__)

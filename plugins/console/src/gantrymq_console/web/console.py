@@ -16,9 +16,9 @@ from gantrymq_console.access.exposure import Exposure
 from gantrymq_console.access.users import Identities
 from gantrymq_console.data.cluster import Cluster
 from gantrymq_console.data.history import History
+from gantrymq_console.values import to_json
 from gantrymq_console.web.jobs import Jobs
 from gantrymq_console.web.pages import Page, View
-from gantrymq_console.web.values import to_json
 from gantrymq_console.web.visit import Visit, page_of
 
 if TYPE_CHECKING:

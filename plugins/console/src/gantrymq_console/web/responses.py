@@ -24,9 +24,9 @@ from gantrymq.plugin.client import SendNotConnected, SendTimedOut
 from gantrymq.plugin.remoting import ResponseCode
 from gantrymq_console.access.audit import AuditUnwritable
 from gantrymq_console.data.cluster import RouteUnknown
+from gantrymq_console.values import to_json
 from gantrymq_console.web.pages import BadInput, Conflict, Forbidden, NotAccepted, NotFound, Outcome, Page, View
 from gantrymq_console.web.render import render
-from gantrymq_console.web.values import to_json
 from gantrymq_console.web.visit import Visit
 
 _KINDS: Final = (
