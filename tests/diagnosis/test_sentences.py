@@ -250,6 +250,13 @@ def test_a_missing_topic_of_members_is_told_with_the_similar_name():
     assert not [each for each in explain_group(group(members=()), [missing], 0) if each.word == "topic-missing"]
 
 
+def test_no_text_is_taken_for_a_form_of_the_table_before_it():
+    texts = [text for language in ("en", "zh") for text in texts_in("gantrymq_diagnosis", language).values()]
+    tables = [text for text in texts if not isinstance(text, str)]
+    assert tables
+    assert {form for text in tables for form in text} <= {"none", "one", "other"}
+
+
 def test_every_word_has_a_text_in_both_languages_with_the_same_fields():
     def fields(text):
         forms = [text] if isinstance(text, str) else text.values()

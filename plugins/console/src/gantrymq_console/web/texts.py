@@ -72,7 +72,11 @@ def texts_of(language: str) -> Texts:
         table |= _flat(prefix, texts_in(package, language))
     for path in files("gantrymq_console").joinpath("texts", language).iterdir():
         if path.name.endswith(".toml"):
-            table |= _flat(path.name.removesuffix("toml"), tomllib.loads(path.read_text("utf-8")))
+            try:
+                table |= _flat(path.name.removesuffix("toml"), tomllib.loads(path.read_text("utf-8")))
+            except tomllib.TOMLDecodeError as problem:
+                problem.add_note(f"in texts/{language}/{path.name} of gantrymq_console")
+                raise
     return Texts(language, table)
 
 
