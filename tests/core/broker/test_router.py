@@ -191,6 +191,18 @@ def test_what_a_plugin_serves_is_told_with_the_command_that_brings_it(router, co
     assert install_command(IN_PLUGINS[code]) in remark
 
 
+def test_what_a_plugin_serves_that_the_settings_leave_out_is_told_with_its_name():
+    router = RequestRouter({"gantrymq-diagnosis": "diagnosis"})
+    ((_, answered, remark),) = answers_of(router, asked(208))
+    assert answered == 3
+    assert remark == (
+        "request 208 GET_CONSUME_STATS is served by plugin diagnosis, which plugins= leaves out; add it there, and "
+        "restart the broker"
+    )
+    ((_, _, remark),) = answers_of(router, asked(321))
+    assert install_command("gantrymq-filter-sql92") in remark
+
+
 def test_a_later_handler_replaces_an_earlier_one(router):
     router.add({2: lambda command, connection: ok(command)})
     assert answers_of(router, asked(2)) == [(1, 0, None)]

@@ -79,6 +79,7 @@ def test_plugins_that_are_not_named_are_not_even_imported(install):
     install("bad_import", "import no_such_module_anywhere")
     loaded = load_plugins("made_up")
     assert info_of("bad_import", loaded).state is PluginState.LEFT_OUT
+    assert loaded.left_out["gantrymq-bad-import"] == "bad_import"
     assert not loaded.problems
 
 

@@ -160,7 +160,7 @@ class BrokerServer:
         running = Dispatchers(self.store, dispatchers, world.workers)
         await running.catch_up()
         self._closing.append(running.close)
-        router = RequestRouter()
+        router = RequestRouter(self._plugins.left_out)
         admission = admission_of(settings, world.clock, world.files)
         remoting = RemotingServer(
             world, router, limits=limits_of(settings, world.descriptors()), name="broker", admission=admission

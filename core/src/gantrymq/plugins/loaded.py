@@ -77,6 +77,11 @@ class Plugins:
     name_servers: Mapping[str, NameServerKind] = attrs.field(factory=dict)
     commands: Mapping[str, click.Command | ImportedCommand] = attrs.field(factory=dict)
 
+    @property
+    def left_out(self) -> dict[str, str]:
+        """Return the names of the plugins that ``plugins=`` leaves out, by distribution."""
+        return {info.distribution: info.name for info in self.infos if info.state is PluginState.LEFT_OUT}
+
     def store(self, name: str, settings: Settings | None = None) -> Callable[[StoreContext], MessageStore]:
         """Return the factory that ``store=NAME`` selects; *settings* gives the source of the value for errors.
 

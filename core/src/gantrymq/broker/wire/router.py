@@ -113,7 +113,9 @@ IN_PLUGINS: Mapping[int, str] = {  # request code to the distribution that serve
 class RequestRouter:
     """Handlers by request code."""
 
-    def __init__(self) -> None:
+    def __init__(self, left_out: Mapping[str, str] | None = None) -> None:
+        """*left_out*: installed plugins that the setting ``plugins`` leaves out, by distribution."""
+        self._left_out = left_out or {}
         self._handlers: dict[int, Handler] = {}
         self._together: HandlerOfMany | None = None
         self._before: Callable[[], object] = _nothing
@@ -195,7 +197,7 @@ class RequestRouter:
                 if access is not None and not self._admitted(access, asked, connection):
                     connection.hold(commands[index:])
                     return
-                response = _unknown(asked) if handler is None else handler(asked, connection)
+                response = _unknown(asked, self._left_out) if handler is None else handler(asked, connection)
             except GantryError as error:
                 response = refusal(asked, error)
             except Exception as error:
@@ -310,17 +312,18 @@ def _nothing(*_: object) -> None:
     """Do nothing."""
 
 
-def _unknown(asked: Command) -> Command:
+def _unknown(asked: Command, left_out: Mapping[str, str]) -> Command:
     what = NOT_BUILT.get(asked.code)
     if what is not None:
         sentence = f"request {asked.code} {request_name(asked.code)}: {what} not implemented in this version"
         return refusal(asked, RequestNotSupported(sentence))
     plugin = IN_PLUGINS.get(asked.code)
     if plugin is not None:
-        sentence = (
-            f"request {asked.code} {request_name(asked.code)} is served by a plugin that is not installed; install it "
-            f"with: {install_command(plugin)}"
-        )
+        sentence = f"request {asked.code} {request_name(asked.code)} is served by "
+        if plugin in left_out:
+            sentence += f"plugin {left_out[plugin]}, which plugins= leaves out; add it there, and restart the broker"
+        else:
+            sentence += f"a plugin that is not installed; install it with: {install_command(plugin)}"
         return refusal(asked, RequestNotSupported(sentence))
     elsewhere = broker_port_message(asked.code)
     if elsewhere is not None:

@@ -30,7 +30,7 @@ _UNREACHABLE: Final = (ConnectFailed, ConnectionLost, CallTimeout)
 
 T = TypeVar("T")
 _PAGE: Final = 64
-_SKEW_MS: Final = 13 * 3_600_000  # as `gantrymq.client.admin.messages.UNIQUE_MARGIN_MS`
+_SKEW_MS: Final = 13 * 3_600_000  # like the admin client's search by a unique key
 _INDEX_MS: Final = 1000  # the index has times in seconds
 _TRACE_BYTES: Final = 128 * 1024  # of a body; clients end a message with traces at 128,000 bytes
 
