@@ -29,6 +29,15 @@ def test_control_and_bidirectional_characters_are_shown_as_signs(text, shown):
     assert visible(text) == shown
 
 
+def test_a_key_that_a_catalogue_has_twice_is_reported_with_its_file(tmp_path, monkeypatch):
+    (tmp_path / "texts/en").mkdir(parents=True)
+    (tmp_path / "texts/en/groups.toml").write_text('deleted = "Deleted"\ndeleted = "Group {group} was deleted."\n')
+    monkeypatch.setattr("gantrymq_console.web.texts.files", lambda package: tmp_path)
+    with pytest.raises(tomllib.TOMLDecodeError) as raised:
+        texts_of.__wrapped__("en")
+    assert raised.value.__notes__ == ["in texts/en/groups.toml of gantrymq_console"]
+
+
 def test_both_languages_have_every_text_with_the_same_fields():
     def fields(text):
         return {name for _, name, _, _ in string.Formatter().parse(text) if name}
