@@ -14,7 +14,6 @@ from gantrymq.model.ids import offset_id
 from gantrymq.model.queue import MessageQueue
 from gantrymq.remoting.command import Command
 from gantrymq_admin.consumption import Kind, MessageFacts, Pop
-from gantrymq_admin.consumption.asking import records_at
 from gantrymq_admin.consumption.copies import (
     delayed_by_group,
     is_copy_of,
@@ -24,6 +23,7 @@ from gantrymq_admin.consumption.copies import (
     records_of,
     tries_by_group,
 )
+from gantrymq_admin.consumption.fact_queries import records_at
 from gantrymq_admin.consumption.pops import Pops
 
 HOST = bytes([127, 0, 0, 1, 0, 0, 0x2A, 0x9F])

@@ -1,13 +1,13 @@
 """Which consumer groups consumed a message, with the evidence.
 
-    facts      the known facts about a message and about each group
-    verdicts   the verdict that follows from the facts; pure
-    evidence   why, as a word and values, with the English sentence and the JSON of the command line
-    asking     requests with one deadline and the list of failed ones, routes, and records with one unique id
-    copies     copies of a message, its original, and the tries in its trace
-    pops       pops that are in flight
-    groups     the facts of one group, its filter, and groups that read through a light queue
-    gather     asks for everything within the deadline
+    facts         the known facts about a message and about each group
+    verdicts      the verdict that follows from the facts; pure
+    evidence      why, as a word and values, with the English sentence and the JSON of the command line
+    fact_queries  requests with one deadline and the list of failed ones, routes, and records with one unique id
+    copies        copies of a message, its original, and the tries in its trace
+    pops          pops that are in flight
+    groups        the facts of one group, its filter, and groups that read through a light queue
+    gather        asks for everything within the deadline
 
 `consumers_of` is the entry point.
 """

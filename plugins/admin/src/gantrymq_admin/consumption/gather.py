@@ -21,7 +21,6 @@ from gantrymq.plugin.client import BrokerAddresses, EndTransaction
 from gantrymq.plugin.model import MessageQueue
 from gantrymq.plugin.remoting import ResponseCode
 from gantrymq.plugin.world import Clock
-from gantrymq_admin.consumption.asking import FactAsking, Routes, addresses_of, records_at
 from gantrymq_admin.consumption.copies import (
     Origin,
     Traced,
@@ -33,6 +32,7 @@ from gantrymq_admin.consumption.copies import (
     records_of,
     tries_by_group,
 )
+from gantrymq_admin.consumption.fact_queries import FactAsking, Routes, addresses_of, records_at
 from gantrymq_admin.consumption.facts import Fact, GroupFacts, Kind, MessageFacts, MissingFact, Try
 from gantrymq_admin.consumption.groups import GroupSurvey, LightReader, light_readers
 from gantrymq_admin.consumption.pops import REVIVE_GROUP, REVIVE_PREFIX, Pops, read_newest

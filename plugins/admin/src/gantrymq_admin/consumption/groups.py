@@ -25,8 +25,8 @@ from gantrymq.errors import ClientError
 from gantrymq.plugin import names
 from gantrymq.plugin.client import parse_tags
 from gantrymq.plugin.model import LIGHT_QUEUE_ID, TAG, MessageQueue, Subscription, light_queue_offsets
-from gantrymq_admin.consumption.asking import FactAsking, Found, Routes, addresses_of, records_at
 from gantrymq_admin.consumption.copies import copy_of, is_copy_of
+from gantrymq_admin.consumption.fact_queries import FactAsking, Found, Routes, addresses_of, records_at
 from gantrymq_admin.consumption.facts import Copy, Fact, Fit, GroupFacts, MemberPosition, MessageFacts, Pop, Stage, Try
 from gantrymq_admin.consumption.pops import Pops
 from gantrymq_admin.progress import committed_at

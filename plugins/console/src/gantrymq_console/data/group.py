@@ -115,8 +115,8 @@ class GroupQueues:
 
 
 @attrs.frozen
-class BrokerFacts:
-    """Facts of one broker about a group."""
+class BrokerReport:
+    """The report of one broker about a group."""
 
     explained: GroupExplanation | None  # None: the broker does not explain groups
     queues: tuple[QueueState, ...]
@@ -128,38 +128,38 @@ class BrokerFacts:
 
 
 @attrs.frozen
-class GroupFacts:
-    """Facts of all brokers about a group."""
+class GroupReports:
+    """The reports of all brokers about a group."""
 
     name: str
     asked: int  # number of brokers that were asked
-    brokers: Mapping[str, BrokerFacts]
+    brokers: Mapping[str, BrokerReport]
 
 
-async def group_facts(cluster: Cluster, asking: Asking, group: str) -> GroupFacts:
-    """Return the facts of brokers about a group; brokers without the group are left out.
+async def group_reports(cluster: Cluster, asking: Asking, group: str) -> GroupReports:
+    """Return the reports of brokers about a group; brokers without the group are left out.
 
     Raises:
         GroupNotExist: all brokers answered, and none knows it.
     """
     readers = await readers_of(cluster, asking)
-    found = await asking.all({name: _facts(cluster, name, at, group) for name, at in readers.items()})
+    found = await asking.all({name: _report(cluster, name, at, group) for name, at in readers.items()})
     known = _without_topics_of_others({name: each for name, each in found.items() if each is not None})
     if not known and len(found) == len(readers):
         raise GroupNotExist(f"there is no group {group}")
-    return GroupFacts(group, len(readers) - (len(found) - len(known)), known)
+    return GroupReports(group, len(readers) - (len(found) - len(known)), known)
 
 
-def _without_topics_of_others(brokers: Mapping[str, BrokerFacts]) -> dict[str, BrokerFacts]:
+def _without_topics_of_others(brokers: Mapping[str, BrokerReport]) -> dict[str, BrokerReport]:
     told = without_topics_of_others({name: each.explained for name, each in brokers.items() if each.explained})
     return {name: attrs.evolve(each, explained=told.get(name)) for name, each in brokers.items()}
 
 
-def head_of(facts: GroupFacts) -> GroupHead:
+def head_of(reports: GroupReports) -> GroupHead:
     """Return the head of a group's pages."""
-    parts = list(facts.brokers.values())
+    parts = list(reports.brokers.values())
     blind = any(part.explained is None and is_broadcasting(part.online) for part in parts)
-    partial = len(parts) < facts.asked
+    partial = len(parts) < reports.asked
     queues = [queue for part in parts for queue in part.queues]
     configs = [part.config for part in parts if part.config is not None]
     is_blank = not queues and not any(part.online for part in parts)
@@ -169,8 +169,8 @@ def head_of(facts: GroupFacts) -> GroupHead:
     dead = [part.dead_letters for part in parts]
     lag = _sum_of([queue.behind for queue in queues])
     return GroupHead(
-        facts.name,
-        facts.name in names.SYSTEM_GROUPS or names.is_system_group(facts.name),
+        reports.name,
+        reports.name in names.SYSTEM_GROUPS or names.is_system_group(reports.name),
         max((len(part.online.clients) if part.online else 0 for part in parts), default=0) or (None if partial else 0),
         lag if known else None,
         oldest_age(queue.lag_ms for queue in queues) if known and lag is not None else None,
@@ -185,45 +185,45 @@ def head_of(facts: GroupFacts) -> GroupHead:
     )
 
 
-def overview_of(facts: GroupFacts) -> GroupOverview:
+def overview_of(reports: GroupReports) -> GroupOverview:
     """Return the findings about a group, the worst first."""
-    head = head_of(facts)
+    head = head_of(reports)
     found: list[Finding] = []
     told: dict[str, set[str]] = {}
-    for broker, part in facts.brokers.items():
+    for broker, part in reports.brokers.items():
         if part.explained is None:
-            found += _own_findings(facts.name, broker, part, head)
+            found += _own_findings(reports.name, broker, part, head)
             continue
         for reason in part.explained.diagnosis:
             bad = _is_bad(reason.reason, head)
             found.append(Finding(reason.reason, reason.sentence, broker, bad, reason.values, reason.variant))
         told[broker] = {each.reason for each in part.explained.diagnosis}
-    found += _of_queues(facts, told)
+    found += _of_queues(reports, told)
     found.sort(key=lambda each: (not each.bad, _WORSE_FIRST.index(each.reason) if each.reason in _WORSE_FIRST else 9))
-    topics = _by_topic(facts)
+    topics = _by_topic(reports)
     return GroupOverview(
         head,
         tuple(found[:SHOWN]),
         max(0, len(found) - SHOWN),
-        tuple(broker for broker, part in facts.brokers.items() if part.explained is None),
+        tuple(broker for broker, part in reports.brokers.items() if part.explained is None),
         topics[:SHOWN],
         max(0, len(topics) - SHOWN),
     )
 
 
-def queues_of(facts: GroupFacts, topic: str, start: int, rows: int) -> GroupQueues:
+def queues_of(reports: GroupReports, topic: str, start: int, rows: int) -> GroupQueues:
     """Return a page of the queues of a group, those with the largest lag first."""
-    queues = [queue for part in facts.brokers.values() for queue in part.queues if topic in ("", queue.topic)]
+    queues = [queue for part in reports.brokers.values() for queue in part.queues if topic in ("", queue.topic)]
     queues.sort(key=lambda each: (-(each.behind or 0), each.topic, each.broker, each.queue))
-    return GroupQueues(head_of(facts), start, len(queues), tuple(queues[start : start + rows]))
+    return GroupQueues(head_of(reports), start, len(queues), tuple(queues[start : start + rows]))
 
 
-async def _facts(cluster: Cluster, broker: str, address: str, group: str) -> BrokerFacts | None:
+async def _report(cluster: Cluster, broker: str, address: str, group: str) -> BrokerReport | None:
     admin = cluster.admin
     try:
         explained = await explain_group(admin, address, group)
     except RequestNotServed:
-        return await _facts_without_explanation(cluster, broker, address, group)
+        return await _report_without_explanation(cluster, broker, address, group)
     except BrokerRefused as problem:
         if problem.response_code == ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST:
             return None
@@ -231,11 +231,11 @@ async def _facts(cluster: Cluster, broker: str, address: str, group: str) -> Bro
     online, config = await asyncio.gather(admin.consumer_connections(address, group), _config(cluster, address, group))
     queues = tuple(_explained(broker, each) for each in explained.queues)
     retries = explained.retry.behind + explained.retry.waiting
-    return BrokerFacts(explained, queues, online, config, retries, explained.dead_letters, explained.deleted)
+    return BrokerReport(explained, queues, online, config, retries, explained.dead_letters, explained.deleted)
 
 
-async def _facts_without_explanation(cluster: Cluster, broker: str, address: str, group: str) -> BrokerFacts | None:
-    """Return the facts of a broker of RocketMQ: offsets, times and members."""
+async def _report_without_explanation(cluster: Cluster, broker: str, address: str, group: str) -> BrokerReport | None:
+    """Return the report of a broker of RocketMQ: offsets, times and members."""
     admin = cluster.admin
     config = (await admin.groups(address)).get(group)  # asking for one group would make some brokers create it
     if config is None:
@@ -261,7 +261,7 @@ async def _facts_without_explanation(cluster: Cluster, broker: str, address: str
     )
     retries = sum(each.behind or 0 for each in found if each.topic.startswith(names.RETRY_PREFIX))
     deleted = sum(each.deleted or 0 for each in found)
-    return BrokerFacts(None, queues, online, config, retries, await _dead_letters(admin, address, group), deleted)
+    return BrokerReport(None, queues, online, config, retries, await _dead_letters(admin, address, group), deleted)
 
 
 async def _dead_letters(admin: Admin, address: str, group: str) -> int | None:
@@ -298,14 +298,14 @@ def _explained(broker: str, each: QueueExplanation) -> QueueState:
     )
 
 
-def _of_queues(facts: GroupFacts, told: Mapping[str, set[str]]) -> list[Finding]:
+def _of_queues(reports: GroupReports, told: Mapping[str, set[str]]) -> list[Finding]:
     """Return the findings about queues, one for all queues of a topic with the same reason and values.
 
     Counts are added up, and of durations the longest counts.
     """
     same: dict[Hashable, list[tuple[str, QueueExplanation]]] = {}
     for broker, words in told.items():
-        part = facts.brokers[broker]
+        part = reports.brokers[broker]
         for each in part.explained.queues if part.explained is not None else ():
             if each.reason not in _FINE and each.reason not in words:
                 kept = frozenset(item for item in each.values.items() if not _is_sum(item[0])) or (
@@ -336,7 +336,7 @@ def _of_same(group: Sequence[tuple[str, QueueExplanation]]) -> Finding:
     return Finding(first.reason, sentence, where, bad, values, first.variant, first.topic, queues)
 
 
-def _own_findings(group: str, broker: str, part: BrokerFacts, head: GroupHead) -> list[Finding]:
+def _own_findings(group: str, broker: str, part: BrokerReport, head: GroupHead) -> list[Finding]:
     """Return the findings that follow from the offsets and members alone."""
     found = []
     name = {"group": group}
@@ -360,10 +360,10 @@ def _is_bad(reason: str, head: GroupHead) -> bool:
     return reason != "nobody-online" or (head.lag is None and not head.may_broadcast) or bool(head.lag) or head.partial
 
 
-def _by_topic(facts: GroupFacts) -> tuple[TopicLag, ...]:
-    partial = len(facts.brokers) < facts.asked
+def _by_topic(reports: GroupReports) -> tuple[TopicLag, ...]:
+    partial = len(reports.brokers) < reports.asked
     topics: dict[str, list[QueueState]] = {}
-    for part in facts.brokers.values():
+    for part in reports.brokers.values():
         for queue in part.queues:
             topics.setdefault(queue.topic, []).append(queue)
     found = []

@@ -13,7 +13,7 @@ from gantrymq_admin.asking import Asking
 from gantrymq_console.access.users import mask
 from gantrymq_console.data.clients import version_name
 from gantrymq_console.data.cluster import Cluster, readers_of
-from gantrymq_console.data.group import GroupFacts, GroupHead, head_of
+from gantrymq_console.data.group import GroupHead, GroupReports, head_of
 from gantrymq_console.values import Long
 
 
@@ -107,13 +107,13 @@ class MemberState:
     asked_stacks: bool
 
 
-def members_of(facts: GroupFacts, start: int, rows: int) -> GroupMembers:
+def members_of(reports: GroupReports, start: int, rows: int) -> GroupMembers:
     """Return a page of the members of a group."""
     found: dict[str, Member] = {}
     subscriptions: dict[str, Wanted] = {}
     conflicts: list[Clash] = []
     said = ("", "", "")
-    for broker, part in facts.brokers.items():
+    for broker, part in reports.brokers.items():
         if part.explained is not None:
             conflicts += [
                 Clash(each.kind, each.sentence, broker, each.values, each.variant) for each in part.explained.conflicts
@@ -138,11 +138,11 @@ def members_of(facts: GroupFacts, start: int, rows: int) -> GroupMembers:
             )
     members = [found[key] for key in sorted(found)]
     return GroupMembers(
-        head_of(facts),
+        head_of(reports),
         *said,
         tuple(subscriptions[topic] for topic in sorted(subscriptions)),
         tuple(conflicts),
-        all(part.explained is not None for part in facts.brokers.values()),
+        all(part.explained is not None for part in reports.brokers.values()),
         start,
         len(members),
         tuple(members[start : start + rows]),

@@ -14,7 +14,7 @@ from gantrymq_admin.asking import Asking
 from gantrymq_console.access.users import Role
 from gantrymq_console.data import dead_letters
 from gantrymq_console.data.dead_letters import Cause, Letter, Progress, Selection
-from gantrymq_console.data.group import GroupHead, group_facts, head_of
+from gantrymq_console.data.group import GroupHead, group_reports, head_of
 from gantrymq_console.pages.sending import PRODUCER_GROUP
 from gantrymq_console.values import Long
 from gantrymq_console.web.jobs import Job
@@ -81,7 +81,7 @@ async def show(visit: Visit) -> View:
 
 async def _head(visit: Visit, asking: Asking) -> GroupHead | None:
     try:
-        return head_of(await group_facts(visit.cluster, asking, visit.names["group"]))
+        return head_of(await group_reports(visit.cluster, asking, visit.names["group"]))
     except ClientError:
         return None
 

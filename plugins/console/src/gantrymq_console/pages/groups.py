@@ -15,7 +15,7 @@ from gantrymq.plugin.model import GroupConfig
 from gantrymq_admin.asking import Asking
 from gantrymq_console.access.users import Role
 from gantrymq_console.data import group, groups, members
-from gantrymq_console.data.group import GroupFacts, GroupHead, head_of
+from gantrymq_console.data.group import GroupHead, GroupReports, head_of
 from gantrymq_console.data.groups import forget_groups, is_system
 from gantrymq_console.data.table import oldest_ms
 from gantrymq_console.data.topic import masters_of
@@ -100,12 +100,12 @@ class GroupDeletion:
     gone: tuple[str, ...] = ()  # brokers that the deletion does not reach
 
 
-def settings_of(facts: GroupFacts) -> GroupSettings:
+def settings_of(reports: GroupReports) -> GroupSettings:
     """Return the settings of a group."""
     found = tuple(
-        BrokerConfig(broker, part.config) for broker, part in facts.brokers.items() if part.config is not None
+        BrokerConfig(broker, part.config) for broker, part in reports.brokers.items() if part.config is not None
     )
-    return GroupSettings(head_of(facts), found)
+    return GroupSettings(head_of(reports), found)
 
 
 async def new(visit: Visit) -> View:
@@ -136,46 +136,46 @@ async def _create(visit: Visit, form: Form) -> Outcome:
 
 
 async def _preview_change(change: str, visit: Visit, form: Form) -> Preview:
-    facts, gone = await _facts_to_change(visit)
+    reports, gone = await _reports_to_change(visit)
     brokers: list[tuple[str, Changes]] = []
-    for broker, part in facts.brokers.items():
+    for broker, part in reports.brokers.items():
         if part.config is not None:
             old, wanted = _shown(part.config), _shown(_wanted(change, form, part.config))
             brokers.append((broker, tuple((key, old[key], new) for key, new in wanted.items() if new != old[key])))
     if not any(each for _, each in brokers):
         raise BadInput("groups.nothing_changes")
-    head = head_of(facts)
+    head = head_of(reports)
     stops = any(pair == ("consume_enable", "true", "false") for _, each in brokers for pair in each)
-    data = GroupChange(facts.name, False, tuple(brokers), head.members, head.lag, stops, gone)
+    data = GroupChange(reports.name, False, tuple(brokers), head.members, head.lag, stops, gone)
     told = ", ".join(f"{key} {old} -> {value}" for _, each in brokers[:1] for key, old, value in each)
-    wanted_config = _wanted(change, form, next(part.config for part in facts.brokers.values() if part.config))
-    return Preview("group_change.html", data, _command(wanted_config), facts.name, told, steady=[brokers, gone])
+    wanted_config = _wanted(change, form, next(part.config for part in reports.brokers.values() if part.config))
+    return Preview("group_change.html", data, _command(wanted_config), reports.name, told, steady=[brokers, gone])
 
 
 async def _change(change: str, visit: Visit, form: Form) -> Outcome:
-    (facts, gone), masters = await _facts_to_change(visit), await visit.cluster.masters()
-    for broker, part in facts.brokers.items():
+    (reports, gone), masters = await _reports_to_change(visit), await visit.cluster.masters()
+    for broker, part in reports.brokers.items():
         if part.config is not None and broker in masters:
             wanted = attrs.evolve(_wanted(change, form, part.config), attributes={})  # no value changes
             await visit.cluster.admin.create_group(masters[broker], wanted)
-    await forget_groups(visit.cluster, facts.name)
+    await forget_groups(visit.cluster, reports.name)
     key = {"settings": "groups.changed", "stop": "groups.stopped", "allow": "groups.allowed"}[change]
-    return outcome_of(key, "group", facts.name, f"groups/{facts.name}/settings", gone)
+    return outcome_of(key, "group", reports.name, f"groups/{reports.name}/settings", gone)
 
 
 async def _preview_deletion(visit: Visit, form: Form) -> Preview:
-    facts, gone = await _facts_to_change(visit)
-    head, clean = head_of(facts), form.get("clean_offsets") == "on"
-    data = GroupDeletion(facts.name, head.members, head.lag, tuple(facts.brokers), clean, gone)
-    command = f"group delete {quote(facts.name)}" + (" --clean-offsets" if clean else "")
+    reports, gone = await _reports_to_change(visit)
+    head, clean = head_of(reports), form.get("clean_offsets") == "on"
+    data = GroupDeletion(reports.name, head.members, head.lag, tuple(reports.brokers), clean, gone)
+    command = f"group delete {quote(reports.name)}" + (" --clean-offsets" if clean else "")
     change = "deletes the group and its offsets" if clean else "deletes the group"
-    return Preview("group_delete.html", data, command, facts.name, change, steady=[head.members, clean, gone])
+    return Preview("group_delete.html", data, command, reports.name, change, steady=[head.members, clean, gone])
 
 
 async def _delete(visit: Visit, form: Form) -> Outcome:
     name, masters = visit.names["group"], await visit.cluster.masters()
-    facts, gone = await _facts_to_change(visit)
-    for broker in facts.brokers:
+    reports, gone = await _reports_to_change(visit)
+    for broker in reports.brokers:
         await visit.cluster.admin.delete_group(masters[broker], name, clean_offsets=form.get("clean_offsets") == "on")
     await forget_groups(visit.cluster, name)
     return outcome_of("groups.deleted", "group", name, "groups", gone)
@@ -203,8 +203,8 @@ _ACTIONS: Final = (
 )
 
 
-async def _facts_to_change(visit: Visit) -> tuple[GroupFacts, tuple[str, ...]]:
-    """Return the facts of the group of the address, which must not be a system group, and the missing brokers.
+async def _reports_to_change(visit: Visit) -> tuple[GroupReports, tuple[str, ...]]:
+    """Return the reports of the group of the address, which must not be a system group, and the missing brokers.
 
     Raises:
         NotFound, BadInput: there is no such group, or it is a system group, or a registered broker does not answer, or
@@ -213,11 +213,11 @@ async def _facts_to_change(visit: Visit) -> tuple[GroupFacts, tuple[str, ...]]:
     name, asking = visit.names["group"], Asking(visit.console.world.clock)
     if is_system(name):
         raise BadInput("groups.system_stays", group=name)
-    facts = await _facts(visit, asking)
+    reports = await _reports(visit, asking)
     silent, gone = [each.what for each in asking.missing], await visit.cluster.gone()
-    if silent and (not facts.brokers or any(each not in gone for each in silent)):
+    if silent and (not reports.brokers or any(each not in gone for each in silent)):
         raise BadInput("groups.not_all_answer", brokers=", ".join(silent))
-    return facts, tuple(silent)
+    return reports, tuple(silent)
 
 
 def _wanted(change: str, form: Form, config: GroupConfig) -> GroupConfig:
@@ -282,7 +282,7 @@ async def group_list(visit: Visit) -> View:
 async def overview(visit: Visit) -> View:
     """Show why a group receives nothing, and its lag by topic."""
     asking, name = Asking(visit.console.world.clock), visit.names["group"]
-    data = group.overview_of(await _facts(visit, asking))
+    data = group.overview_of(await _reports(visit, asking))
     return View("group.html", data, f"group explain {quote(name)}", asking.missing, title=name)
 
 
@@ -290,7 +290,7 @@ async def queues(visit: Visit) -> View:
     """Show the queues of a group, those with the largest lag first."""
     asking, name = Asking(visit.console.world.clock), visit.names["group"]
     topic = visit.text("topic")
-    data = group.queues_of(await _facts(visit, asking), topic, visit.start, visit.rows)
+    data = group.queues_of(await _reports(visit, asking), topic, visit.start, visit.rows)
     command = f"group progress {quote(name)}" + (f" -t {quote(topic)}" if topic else "")
     return View("group_queues.html", data, command, asking.missing, title=name)
 
@@ -298,7 +298,7 @@ async def queues(visit: Visit) -> View:
 async def group_members(visit: Visit) -> View:
     """Show the members of a group, their subscriptions and conflicts."""
     asking, name = Asking(visit.console.world.clock), visit.names["group"]
-    data = members.members_of(await _facts(visit, asking), visit.start, visit.rows)
+    data = members.members_of(await _reports(visit, asking), visit.start, visit.rows)
     return View("group_members.html", data, f"group clients {quote(name)}", asking.missing, title=name)
 
 
@@ -315,22 +315,22 @@ async def member(visit: Visit) -> View:
 async def settings(visit: Visit) -> View:
     """Show the settings of a group at each broker, with forms to change and to delete it."""
     asking, name = Asking(visit.console.world.clock), visit.names["group"]
-    data = settings_of(await _facts(visit, asking))
+    data = settings_of(await _reports(visit, asking))
     return View("group_settings.html", data, "group list", asking.missing, title=name)
 
 
 async def offsets(visit: Visit) -> View:
     """Show the forms that set offsets."""
     asking, name = Asking(visit.console.world.clock), visit.names["group"]
-    data = group.head_of(await _facts(visit, asking))
+    data = group.head_of(await _reports(visit, asking))
     command = f"group progress {quote(name)}"
     return View("group_offsets.html", group_offsets.OffsetForms(data), command, asking.missing, title=name)
 
 
-async def _facts(visit: Visit, asking: Asking) -> group.GroupFacts:
-    """Return the facts of brokers about the group of the address. Raises NotFound."""
+async def _reports(visit: Visit, asking: Asking) -> group.GroupReports:
+    """Return the reports of brokers about the group of the address. Raises NotFound."""
     try:
-        return await group.group_facts(visit.cluster, asking, visit.names["group"])
+        return await group.group_reports(visit.cluster, asking, visit.names["group"])
     except GroupNotExist:
         raise NotFound("groups.none_there", group=visit.names["group"]) from None
 
