@@ -31,8 +31,7 @@ from gantrymq.model.names import SCHEDULE_TOPIC
 from gantrymq.model.queue import Queue
 from gantrymq.world import World
 from gantrymq_testing.simulated import SimulatedLoop, SimulatedProcess, simulate
-from gantrymq_testing.store_contract.cases import StoreCases
-from gantrymq_testing.store_contract_bench import START_MS, StandingClock, StoreBench, bodies, message
+from gantrymq_testing.store_contract_bench import START_MS, StandingClock, StoreBench, StoreCases, bodies, message
 
 __all__ = ["DurableRawLogContract", "RawLogContract"]
 

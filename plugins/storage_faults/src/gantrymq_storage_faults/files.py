@@ -29,7 +29,7 @@ from gantrymq_storage_faults.disk_space import DiskSpace
 from gantrymq_storage_faults.layer import Layer
 from gantrymq_storage_faults.machine import Machine, PowerCut
 from gantrymq_storage_faults.plan import Failure, FaultPlan
-from gantrymq_testing.simulated.process_files import ProcessFiles
+from gantrymq_testing.simulated.process import ProcessFiles
 
 __all__ = ["FaultyFiles", "PowerCut", "flip_bit"]
 

@@ -12,15 +12,14 @@ from collections.abc import Awaitable, Callable
 from typing import TypeVar
 
 from gantrymq.world import World
-from gantrymq_testing.simulated.clock import SimulatedClock
-from gantrymq_testing.simulated.delivery import Delivery, Link, SeededDelivery
+from gantrymq_testing.simulated.clock import SimulatedClock, SimulatedWorkers
 from gantrymq_testing.simulated.faults import FaultyDelivery
 from gantrymq_testing.simulated.files import CAPACITY_BYTES, SimulatedFiles
 from gantrymq_testing.simulated.loop import SimulatedLoop, SimulationDeadlock, SimulationError, SimulationTimeout
 from gantrymq_testing.simulated.network import SimulatedNetwork
 from gantrymq_testing.simulated.process import ProcessKilled, SimulatedProcess
+from gantrymq_testing.simulated.stream import Delivery, Link, SeededDelivery
 from gantrymq_testing.simulated.trace import Event, Trace
-from gantrymq_testing.simulated.workers import SimulatedWorkers
 
 __all__ = [
     "Delivery",

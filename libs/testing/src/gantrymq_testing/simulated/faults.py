@@ -17,8 +17,8 @@ from __future__ import annotations
 import random
 from collections.abc import Callable
 
-from gantrymq_testing.simulated.delivery import READ_BYTES, Link
 from gantrymq_testing.simulated.network import SimulatedNetwork
+from gantrymq_testing.simulated.stream import READ_BYTES, Link
 
 QUICK_S = (20e-6, 2e-3)
 SLOW_S = (0.01, 0.3)

@@ -12,8 +12,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from gantrymq.world.files import DiskUsage, FileStat
-from gantrymq_testing.simulated.disk import Content, Disk
-from gantrymq_testing.simulated.file import Note, SimulatedFile
+from gantrymq_testing.simulated.file import Content, Disk, Note, SimulatedFile
 from gantrymq_testing.simulated.trace import Trace
 
 CAPACITY_BYTES = 1 << 40

@@ -16,8 +16,7 @@ from contextvars import Context
 
 from gantrymq.model.hosts import is_ip_address
 from gantrymq.world.network import ProtocolFactory
-from gantrymq_testing.simulated.delivery import Address, Delivery, Link
-from gantrymq_testing.simulated.stream import Stream
+from gantrymq_testing.simulated.stream import Address, Delivery, Link, Stream
 from gantrymq_testing.simulated.trace import Trace
 from gantrymq_testing.simulated.transport import SimulatedTransport
 

@@ -2,7 +2,8 @@
 
 After `kill`, nothing of the process runs any more: its timers and completions do not run, its tasks end, its ports are
 free, its peers see resets, and its locks are released. Files keep everything written; the page cache is not lost. A
-call of its code to files, network, clock or workers raises `ProcessKilled`, which is no ``Exception``.
+call of its code to files, network, clock or workers raises `ProcessKilled`, which is no ``Exception``. `ProcessFiles`
+and `ProcessNetwork` know the descriptors, locks, listeners and connections that end with the process.
 
 While it is paused, none of its code runs; time passes, its connections stay open, and its peers may connect and send.
 After `resume`, everything that waited runs in the order in which it became due.
@@ -18,18 +19,145 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Coroutine
 from contextvars import copy_context
-from typing import Any, TypeVar
+from pathlib import Path
+from typing import Any, Protocol, TypeVar, cast
 
 import attrs
 
 from gantrymq.world import World
+from gantrymq.world.files import Files
+from gantrymq.world.network import Listener, ProtocolFactory
 from gantrymq.world.workers import Done, Workers
+from gantrymq_testing.forwarding import CHANGES, ENDS, ForwardingFiles, Handle
 from gantrymq_testing.simulated.loop import OWNER, SimulatedLoop
-from gantrymq_testing.simulated.network import SimulatedNetwork
-from gantrymq_testing.simulated.process_files import ProcessFiles
-from gantrymq_testing.simulated.process_network import ProcessNetwork
+from gantrymq_testing.simulated.network import SimulatedListener, SimulatedNetwork
 
 T = TypeVar("T")
+
+
+class Check(Protocol):
+    """Called before every call."""
+
+    def __call__(self, *, changes: bool) -> None:
+        """Raise if the process was killed, or is killed by this call; *changes*: it changes or syncs something."""
+
+
+class ProcessFiles(ForwardingFiles):
+    """`Files` of one process; ``held`` are its open objects, in the order they were opened."""
+
+    def __init__(self, inner: Files, check: Check) -> None:
+        super().__init__(inner)
+        self._check = check
+        self.held: dict[Handle, Path] = {}
+
+    def break_off(self) -> None:
+        """Release everything, as the operating system does for an ended process."""
+        for handle in reversed(list(self.held)):
+            handle.close()
+
+    def around(self, name: str, path: Path, proceed: Callable[[], T], *, position: int = 0, length: int = 0) -> T:
+        """Check first, except for releases: a killed process may make them."""
+        if name not in ENDS:
+            self._check(changes=name in CHANGES)
+        return proceed()
+
+    def began(self, handle: Handle) -> None:
+        """Add it to the open objects."""
+        self.held[handle] = handle.path
+
+    def ended(self, handle: Handle) -> None:
+        """Remove it from the open objects."""
+        self.held.pop(handle, None)
+
+
+class Owner(Protocol):
+    """The process."""
+
+    def check(self) -> None:
+        """Raise once it was killed."""
+
+    def enter(self, callback: Callable[..., Any], *args: Any) -> Any:
+        """Call back as code of the process, if it runs."""
+
+
+class ProcessNetwork:
+    """`Network` of one process."""
+
+    def __init__(self, inner: SimulatedNetwork, owner: Owner) -> None:
+        self._inner = inner
+        self._owner = owner
+        self._listeners: list[SimulatedListener] = []
+        self._open: dict[_Guard, None] = {}  # in the order of their creation
+
+    @property
+    def open_connections(self) -> int:
+        """Number of its open connections."""
+        return len(self._open)
+
+    async def listen(self, host: str, port: int, factory: ProtocolFactory) -> Listener:
+        """As `SimulatedNetwork.listen`."""
+        self._owner.check()
+        listener = await self._inner.listen(host, port, lambda: self._guard(factory()))
+        self._listeners.append(listener)
+        return listener
+
+    async def connect(
+        self, host: str, port: int, factory: ProtocolFactory
+    ) -> tuple[asyncio.Transport, asyncio.BaseProtocol]:
+        """As `SimulatedNetwork.connect`."""
+        self._owner.check()
+        transport, guard = await self._inner.connect(host, port, lambda: self._guard(factory()))
+        return transport, cast(_Guard, guard).inner
+
+    async def resolve(self, host: str) -> str:
+        """Resolve on the process's host."""
+        return await self._inner.resolve(host)
+
+    def own_address(self) -> str:
+        """Return the address of the process's host."""
+        return self._inner.own_address()
+
+    def break_off(self) -> None:
+        """Free the ports and reset every connection."""
+        for listener in self._listeners:
+            listener.free()
+        for guard in list(self._open):
+            guard.transport.abort()
+
+    def _guard(self, protocol: asyncio.BaseProtocol) -> _Guard:
+        return _Guard(cast(asyncio.Protocol, protocol), self._owner, self._open)
+
+
+class _Guard(asyncio.Protocol):
+    """Wraps a protocol of the process and passes events on while it runs."""
+
+    transport: asyncio.Transport
+
+    def __init__(self, inner: asyncio.Protocol, owner: Owner, table: dict[_Guard, None]) -> None:
+        self.inner = inner
+        self._enter = owner.enter
+        self._table = table
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self.transport = cast(asyncio.Transport, transport)
+        self._table[self] = None
+        self._enter(self.inner.connection_made, transport)
+
+    def data_received(self, data: bytes) -> None:
+        self._enter(self.inner.data_received, data)
+
+    def eof_received(self) -> bool | None:
+        return cast("bool | None", self._enter(self.inner.eof_received))
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._table.pop(self, None)
+        self._enter(self.inner.connection_lost, exc)
+
+    def pause_writing(self) -> None:
+        self._enter(self.inner.pause_writing)
+
+    def resume_writing(self) -> None:
+        self._enter(self.inner.resume_writing)
 
 
 class ProcessKilled(BaseException):

@@ -14,14 +14,11 @@ others are skipped. Statuses and offsets of a get are RocketMQ's
 
 from __future__ import annotations
 
-from gantrymq_testing.store_contract.finding import FindingCases
-from gantrymq_testing.store_contract.getting import GettingCases
-from gantrymq_testing.store_contract.keeping import KeepingCases
-from gantrymq_testing.store_contract.putting import PuttingCases
-from gantrymq_testing.store_contract.showing import ShowingCases
+from gantrymq_testing.store_contract.reads import GetCases, LookupCases
+from gantrymq_testing.store_contract.writes import PreservationCases, PutCases, VisibilityCases
 
 __all__ = ["StoreContract"]
 
 
-class StoreContract(ShowingCases, PuttingCases, GettingCases, FindingCases, KeepingCases):
+class StoreContract(VisibilityCases, PutCases, GetCases, LookupCases, PreservationCases):
     """Derive and define `make_store`."""

@@ -1,22 +1,93 @@
-"""What a put accepts, numbers and refuses, and the content of its record."""
+"""Cases of puts: what a store accepts and refuses, when it is visible, and what cleaning and a restart preserve."""
 
 from __future__ import annotations
 
 import asyncio
 from typing import Any
 
+import pytest
+
 from gantrymq.formats.record import MAGIC_V1, MAGIC_V2, RecordView, body_crc
-from gantrymq.interfaces import ExtUnit, GetLimit, GetResult, PutStatus, QueueTargets
+from gantrymq.interfaces import (
+    Bounds,
+    Cleaning,
+    CleanReport,
+    ExtUnit,
+    GetLimit,
+    GetResult,
+    GetStatus,
+    PutStatus,
+    QueueTargets,
+)
 from gantrymq.model import sys_flag
 from gantrymq.model.hosts import pack_host
 from gantrymq.model.queue import Queue
-from gantrymq_testing.store_contract.cases import T0, StoreCases, with_store
-from gantrymq_testing.store_contract_bench import START_MS, StoreBench, bodies, message
+from gantrymq_testing.store_contract_bench import (
+    START_MS,
+    T0,
+    StoreBench,
+    StoreCases,
+    bodies,
+    keyed,
+    message,
+    with_store,
+)
 
 HOUR_MS = 3_600_000
 
 
-class PuttingCases(StoreCases):
+class VisibilityCases(StoreCases):
+    """Nothing is visible before it is published."""
+
+    @with_store()
+    async def test_nothing_is_visible_before_it_is_published(self, bench: StoreBench) -> None:
+        (result,) = bench.store.put([message()])
+        await bench.store.flushed(result.end)
+        assert bench.store.bounds(T0) == Bounds(0, 0)
+        assert (await bench.get(T0, 0)).status is GetStatus.NO_MESSAGE_IN_QUEUE
+        assert list(bench.store.scan(0, result.end)) == []
+        assert await bench.offsets_at(T0, START_MS) == (0, 0)
+        await bench.publish([result])
+        assert bench.store.bounds(T0) == Bounds(0, 1)
+        assert (await bench.get(T0, 0)).status is GetStatus.FOUND
+
+    @with_store()
+    async def test_publish_shows_what_ends_at_or_before_the_given_offset(self, bench: StoreBench) -> None:
+        first, second, third = bench.store.put([message(body=b"1"), message(body=b"2"), message(body=b"3")])
+        await bench.store.flushed(third.end)
+        assert [entry.log_offset for entry in bench.store.publish(second.end - 1)] == [first.log_offset]
+        assert bench.store.bounds(T0).max_offset == 1
+        assert [entry.log_offset for entry in bench.store.publish(second.end)] == [second.log_offset]
+        assert list(bench.store.publish(first.end)) == []  # moving the end back shows no message twice
+        assert [entry.queue_offset for entry in bench.store.publish(third.end)] == [2]
+        assert bodies(await bench.read_all(T0)) == [b"1", b"2", b"3"]
+
+    @with_store()
+    async def test_publish_says_what_was_stored(self, bench: StoreBench) -> None:
+        sent = message("Topic", 3, b"hello", "TagA", sys_flag=sys_flag.TRANSACTION_COMMIT, prepared_offset=77)
+        (result,) = bench.store.put([sent])
+        (entry,) = await bench.publish([result])
+        assert entry[:4] == ("Topic", 3, 0, result.log_offset)
+        assert (entry.size, entry.tags_code) == (result.size, 2598919)
+        assert (entry.store_timestamp, entry.sys_flag) == (START_MS, sys_flag.TRANSACTION_COMMIT)
+        assert (entry.prepared_offset, bytes(entry.properties)) == (77, b"TAGS\x01TagA\x02")
+
+    @with_store()
+    async def test_prepared_and_rolled_back_records_are_in_the_log_but_in_no_queue(self, bench: StoreBench) -> None:
+        await bench.add(message(body=b"before"))
+        results = bench.store.put(
+            [
+                message(body=b"half", sys_flag=sys_flag.TRANSACTION_PREPARED),
+                message(body=b"undone", sys_flag=sys_flag.TRANSACTION_ROLLBACK),
+                message(body=b"done", sys_flag=sys_flag.TRANSACTION_COMMIT),
+            ]
+        )
+        assert [result.queue_offset for result in results] == [0, 0, 1]
+        assert len(await bench.publish(results)) == 3
+        assert bodies(await bench.read_all(T0)) == [b"before", b"done"]
+
+
+class PutCases(StoreCases):
     """Messages are in the log as they were put."""
 
     @with_store()
@@ -223,3 +294,68 @@ class PuttingCases(StoreCases):
         await asyncio.gather(*[wait(result.end) for result in results])
         await bench.store.flushed(results[0].end)
         assert bench.store.state().flushed_offset == results[-1].end
+
+
+class PreservationCases(StoreCases):
+    """Only expired messages are removed."""
+
+    # --- cleaning -----------------------------------------------------------------------------------------------------
+
+    @with_store()
+    async def test_cleaning_leaves_alone_what_has_not_expired(self, bench: StoreBench) -> None:
+        await bench.add(message("A", body=b"1"), message("B", body=b"2"))
+        for what in Cleaning:
+            assert await bench.require(bench.capabilities.cleaning).clean(what) == CleanReport()
+        assert bodies(await bench.read_all(Queue("A", 0))) == [b"1"]
+        assert sorted(bench.store.queues()) == [Queue("A", 0), Queue("B", 0)]
+
+    # --- restart ------------------------------------------------------------------------------------------------------
+
+    @with_store()
+    async def test_a_restart_keeps_everything(self, bench: StoreBench) -> None:
+        if not self.durable:
+            pytest.skip("this store is not durable")
+        sent = [message("AB"[n % 2], n % 3, b"%d" % n * 50, "TagA") for n in range(60)]
+        results = await bench.add(*sent)
+        queues = sorted(bench.store.queues())
+        before = {queue: [bytes(record.raw) for record in await bench.read_all(queue)] for queue in queues}
+        entries = list(bench.store.scan(0, results[-1].end))
+        for _ in range(2):
+            report = await bench.restart()
+            assert report.clean
+            assert (report.log_end, report.cut_bytes) == (results[-1].end, 0)
+            assert sorted(bench.store.queues()) == queues
+            after = {queue: [bytes(record.raw) for record in await bench.read_all(queue)] for queue in queues}
+            assert after == before
+            assert list(bench.store.scan(0, results[-1].end)) == entries
+            state = bench.store.state()
+            assert state.max_log_offset == state.flushed_offset == state.published_offset == results[-1].end
+
+    @with_store()
+    async def test_a_restart_keeps_keys(self, bench: StoreBench) -> None:
+        if not self.durable:
+            pytest.skip("this store is not durable")
+        for n in range(3):
+            await bench.add(keyed(b"%d" % n, "k", f"U{n}"), message(body=b"no key"))
+            await bench.restart()
+            assert bodies((await bench.query("k"))[0]) == [b"%d" % m for m in range(n + 1)]
+            assert bodies((await bench.query(f"U{n}"))[0]) == [b"%d" % n]
+
+    @with_store()
+    async def test_numbers_go_on_after_a_restart(self, bench: StoreBench) -> None:
+        if not self.durable:
+            pytest.skip("this store is not durable")
+        results = await bench.add(message(), message(), message(queue_id=1))
+        bench.clock.now -= 1000
+        await bench.restart()
+        more = await bench.add(message(body=b"more"), message(queue_id=1), message("Other"))
+        assert [result.queue_offset for result in more] == [2, 1, 0]
+        assert more[0].log_offset == results[-1].end
+        assert bodies(await bench.read_all(T0, 2)) == [b"more"]
+
+    @with_store()
+    async def test_an_empty_store_restarts(self, bench: StoreBench) -> None:
+        report = await bench.restart()
+        assert report.clean
+        assert (report.log_end, report.records_checked) == (0, 0)
+        assert list(bench.store.queues()) == []
