@@ -5,8 +5,7 @@ import pytest
 from gantrymq.interfaces import Bounds, GetLimit
 from gantrymq.model.queue import Queue
 from gantrymq_storage_mmap.queues import pending_entries
-from gantrymq_storage_mmap.queues import writer as queue_writer
-from gantrymq_storage_mmap.queues.writer import AGE_TICKS
+from gantrymq_storage_mmap.queues.pending_entries import AGE_TICKS
 from gantrymq_store_files.queue_entry import ENTRY, ENTRY_BYTES
 from gantrymq_testing.store_contract_bench import bodies, message
 
@@ -27,7 +26,7 @@ def written(rig, queue_id=0):
 @pytest.fixture(autouse=True)
 def as_long_as_it_takes(monkeypatch):
     """On a busy machine a slice may be over after its first segmented file."""
-    monkeypatch.setattr(queue_writer, "MAX_SLICE_S", 3600.0)
+    monkeypatch.setattr(pending_entries, "MAX_SLICE_S", 3600.0)
 
 
 def ticks(bench, count):
@@ -93,8 +92,8 @@ def test_beyond_the_bound_the_queue_that_waited_longest_is_written_first(rig, mo
 
 
 def test_many_queues_are_written_slice_by_slice(rig, monkeypatch):
-    monkeypatch.setattr(queue_writer, "SLICE_FILES", 2)
-    monkeypatch.setattr(queue_writer, "PAUSE_S", 0.0)
+    monkeypatch.setattr(pending_entries, "SLICE_FILES", 2)
+    monkeypatch.setattr(pending_entries, "PAUSE_S", 0.0)
 
     async def case(bench):
         writer = bench.store._entry_writer
@@ -112,8 +111,8 @@ def test_many_queues_are_written_slice_by_slice(rig, monkeypatch):
 
 
 def test_slices_leave_alone_what_came_meanwhile(rig, monkeypatch):
-    monkeypatch.setattr(queue_writer, "SLICE_FILES", 1)
-    monkeypatch.setattr(queue_writer, "PAUSE_S", 0.0)
+    monkeypatch.setattr(pending_entries, "SLICE_FILES", 1)
+    monkeypatch.setattr(pending_entries, "PAUSE_S", 0.0)
 
     async def case(bench):
         await bench.add(*numbered(0, 1), *numbered(0, 1, 1))

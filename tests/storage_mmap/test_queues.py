@@ -4,7 +4,7 @@ import pytest
 
 from gantrymq.interfaces import BoundaryType, Bounds, PutStatus
 from gantrymq.model.queue import Queue
-from gantrymq_storage_mmap.queues.writer import AGE_TICKS
+from gantrymq_storage_mmap.queues.pending_entries import AGE_TICKS
 from gantrymq_store_files.queue_entry import ENTRY, PRE_BLANK
 from gantrymq_testing.store_contract_bench import bodies, message
 

@@ -13,9 +13,7 @@ from gantrymq_storage_mmap.log.file import LogFile
 from gantrymq_storage_mmap.recovery.opening import StoreOpening
 from gantrymq_store_files.raw_records import mismatch
 
-__all__ = ["StoreWithRawLog"]
-
-MOST_BYTES: Final = 1024**2  # per read: more would block the event loop
+_MOST_BYTES: Final = 1024**2  # per read: more would block the event loop
 
 
 class StoreWithRawLog(StoreOpening):
@@ -40,12 +38,12 @@ class StoreWithRawLog(StoreOpening):
         return LogRange(self._log.min_offset, self._log.end)
 
     def read_log(self, start: int, max_bytes: int) -> bytes | Awaitable[bytes]:
-        """Return up to *max_bytes* from *start* on, at most `MOST_BYTES`, of one file."""
+        """Return up to *max_bytes* from *start* on, at most `_MOST_BYTES`, of one file."""
         log = self._log
         if not log.min_offset <= start <= log.end:
             raise LogMismatch(f"log offset {start} is outside the log, which has {log.min_offset} to {log.end}")
         file = log.find(start)
-        end = min(start + min(max_bytes, MOST_BYTES), log.end)
+        end = min(start + min(max_bytes, _MOST_BYTES), log.end)
         if file is None or end <= start:
             return b""
         end = min(end, file.end)

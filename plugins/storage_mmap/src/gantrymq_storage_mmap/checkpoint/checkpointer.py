@@ -33,11 +33,11 @@ from gantrymq_storage_mmap.index.builder import IndexBuilder
 from gantrymq_storage_mmap.index.checkpoint import IndexCheckpoint
 from gantrymq_storage_mmap.log.commit_log import CommitLog
 from gantrymq_storage_mmap.log.flush import LogFlusher
-from gantrymq_storage_mmap.options import Options
 from gantrymq_storage_mmap.queues.pending_entries import MOST_KEPT_BYTES
 from gantrymq_storage_mmap.queues.publisher import Publisher
 from gantrymq_storage_mmap.queues.segmented_file import SegmentedFile
 from gantrymq_storage_mmap.queues.table import QueueTable
+from gantrymq_storage_mmap.settings import Options
 from gantrymq_store_files.batch_entry import BATCH_ENTRY_BYTES
 from gantrymq_store_files.checkpoint import Checkpoint, encode_checkpoint
 from gantrymq_store_files.queue_entry import ENTRY_BYTES
@@ -45,7 +45,7 @@ from gantrymq_store_files.queue_entry import ENTRY_BYTES
 TURN_FILES: Final = 64  # written without a pause: 1 ms, or 3 ms when each file has to be opened
 _TURN_ENDS: Final = 4000  # queue ends collected without a pause
 LOG_BYTES: Final = 256 * 1024**2  # of log since the last checkpoint that trigger the next: recovery has to read them
-FIRST_S: Final = 10.0  # until the first checkpoint after a crash or without a checkpoint
+_FIRST_S: Final = 10.0  # until the first checkpoint after a crash or without a checkpoint
 _LEAST_S: Final = 10.0  # minimum between two checkpoints, however fast the log grows
 
 _Ends = tuple[int, SavedQueues, SavedQueues, SavedQueues]  # start of the log; ends of queues, batch queues, ext files
@@ -129,7 +129,7 @@ class Checkpointer:
         published = self._publisher.published_offset
         if not clean or durable_offset < published or (saved is None and published):
             # Soon, because the next start would have as much to recover; not now, because this start is still busy.
-            self._begun_at -= max(0.0, self._options.queue_flush_thorough_ms / 1000 - FIRST_S)
+            self._begun_at -= max(0.0, self._options.queue_flush_thorough_ms / 1000 - _FIRST_S)
 
     def request(self) -> None:
         """Take a checkpoint as soon as possible: a caller waits for `durable_offset`."""

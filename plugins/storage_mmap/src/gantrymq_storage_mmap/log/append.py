@@ -26,8 +26,6 @@ from gantrymq_store_files.blank import BLANK_BYTES
 from gantrymq_store_files.put import problem_in_group, refused, stored_at
 from gantrymq_store_files.queue_entry import ENTRY
 
-__all__ = ["Appender"]
-
 _HOST_BITS = BORN_HOST_V6 | STORE_HOST_V6
 _FIXED_BYTES = HEAD_V4.size + PROPERTIES_LENGTH.size
 _OK = PutStatus.OK

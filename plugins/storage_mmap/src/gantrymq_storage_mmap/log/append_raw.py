@@ -19,7 +19,6 @@ from gantrymq.plugin.sys_flag import INNER_BATCH, TRANSACTION_PREPARED
 from gantrymq_storage_mmap.log.commit_log import CommitLog
 from gantrymq_storage_mmap.log.file import LogFile
 from gantrymq_storage_mmap.log.writer import LogWriter
-from gantrymq_storage_mmap.options import Options
 from gantrymq_storage_mmap.queues.batch_queue import BatchQueue
 from gantrymq_storage_mmap.queues.consume_queue import ConsumeQueue
 from gantrymq_storage_mmap.queues.dropper import QueueDropper
@@ -27,6 +26,7 @@ from gantrymq_storage_mmap.queues.pending_entries import Target
 from gantrymq_storage_mmap.queues.publisher import Publisher
 from gantrymq_storage_mmap.queues.table import QueueTable
 from gantrymq_storage_mmap.recovery.requeue import MAX_GAP_ENTRIES
+from gantrymq_storage_mmap.settings import Options
 from gantrymq_store_files.batch_entry import pack_batch_entry
 from gantrymq_store_files.blank import BLANK_BYTES
 from gantrymq_store_files.queue_entry import ENTRY

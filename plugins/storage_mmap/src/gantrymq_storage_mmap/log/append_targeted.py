@@ -30,23 +30,21 @@ from gantrymq.plugin.properties import ordered_text
 from gantrymq.plugin.sys_flag import INNER_BATCH, TRANSACTION_PREPARED
 from gantrymq_storage_mmap.log.commit_log import CommitLog
 from gantrymq_storage_mmap.log.writer import LogWriter
-from gantrymq_storage_mmap.options import Options
 from gantrymq_storage_mmap.queues.batch_queue import BatchQueue
 from gantrymq_storage_mmap.queues.consume_queue import ConsumeQueue
 from gantrymq_storage_mmap.queues.pending_entries import Target
 from gantrymq_storage_mmap.queues.publisher import Publisher
 from gantrymq_storage_mmap.queues.table import QueueTable
+from gantrymq_storage_mmap.settings import Options
 from gantrymq_store_files.batch_entry import pack_batch_entry
 from gantrymq_store_files.blank import BLANK_BYTES
 from gantrymq_store_files.check import properties_problem
 from gantrymq_store_files.put import encode_message, problem_in_group, refused, stored_at
 from gantrymq_store_files.queue_entry import ENTRY
 
-__all__ = ["NO_INNER_BATCH", "TargetedAppender"]
-
 NO_INNER_BATCH = "an inner batch requires a topic with queue.type=BatchCQ"
 _ORDINARY = QueueTargets()
-MAX_INNER = 32767  # messages of one inner batch: a signed 16-bit field of the queue entry
+_MAX_INNER = 32767  # messages of one inner batch: a signed 16-bit field of the queue entry
 
 
 class _TargetedRecord(NamedTuple):
@@ -152,8 +150,8 @@ class TargetedAppender:
         if isinstance(queue, str):
             return queue
         inner = bool(message.sys_flag & INNER_BATCH)
-        if not 1 <= messages <= (MAX_INNER if inner else 1):
-            return f"a batch of {messages} messages; an inner batch holds 1 to {MAX_INNER}, any other record 1"
+        if not 1 <= messages <= (_MAX_INNER if inner else 1):
+            return f"a batch of {messages} messages; an inner batch holds 1 to {_MAX_INNER}, any other record 1"
         queue_offset, properties = queue.next_offset, message.properties
         if inner:
             own = props.decode(properties)

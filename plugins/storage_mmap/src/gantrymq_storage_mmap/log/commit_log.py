@@ -17,9 +17,7 @@ from gantrymq_storage_mmap.log.file import LogFile
 from gantrymq_storage_mmap.log.preallocation import Preallocation
 from gantrymq_store_files.blank import encode_blank
 
-__all__ = ["CommitLog"]
-
-NEAR = 3  # runs are read together if the gaps are at most twice the wanted bytes
+_NEAR = 3  # runs are read together if the gaps are at most twice the wanted bytes
 
 
 class CommitLog:
@@ -146,7 +144,7 @@ class CommitLog:
             wanted = runs[first][1] - start
             while stop < len(runs) and runs[stop][1] <= file.end:
                 wanted += runs[stop][1] - runs[stop][0]
-                if runs[stop][1] - start > NEAR * wanted:
+                if runs[stop][1] - start > _NEAR * wanted:
                     break
                 stop += 1
             end = runs[stop - 1][1]

@@ -21,9 +21,7 @@ from gantrymq.plugin.world import Clock, Timer, Workers
 from gantrymq_storage_mmap.log.commit_log import CommitLog
 from gantrymq_storage_mmap.log.file import LogFile
 
-__all__ = ["LogFlusher"]
-
-PAGE_BYTES = 4096
+_PAGE_BYTES = 4096
 
 
 class _Done:
@@ -152,7 +150,7 @@ class LogFlusher:
         if now - self._thorough_at >= self._settings.number("flushCommitLogThoroughInterval") / 1000:
             self._thorough_at = now
             self.kick()
-        elif waiting >= self._settings.number("flushCommitLogLeastPages") * PAGE_BYTES:
+        elif waiting >= self._settings.number("flushCommitLogLeastPages") * _PAGE_BYTES:
             self.kick()
 
 

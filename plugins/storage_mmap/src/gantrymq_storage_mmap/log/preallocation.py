@@ -35,8 +35,6 @@ from gantrymq_storage_mmap.log.file import LogFile, create_log_file
 from gantrymq_storage_mmap.log.writer import no_room
 from gantrymq_store_files.file_names import file_name
 
-__all__ = ["Preallocation", "Warming"]
-
 STEP_BYTES: Final = 64 * 1024  # one write of zeros; `take` waits for one at most
 _ZEROS: Final = bytes(STEP_BYTES)
 

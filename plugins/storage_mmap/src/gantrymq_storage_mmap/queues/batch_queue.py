@@ -21,10 +21,8 @@ from gantrymq_storage_mmap.queues.files import QueueFiles
 from gantrymq_storage_mmap.queues.segmented_file import SegmentedFile, first_false
 from gantrymq_store_files.batch_entry import BATCH_ENTRY_BYTES, BatchQueueEntry, read_batch_entry
 
-__all__ = ["BatchQueue", "Read"]
-
 Read = Callable[[int, int], bytes]  # entry number and count to packed entries, as `BatchQueue.read_entries`
-KEPT_PLACES = 256
+_KEPT_PLACES = 256
 
 
 class BatchQueue(SegmentedFile):
@@ -117,7 +115,7 @@ class BatchQueue(SegmentedFile):
 
     def remember_position(self, queue_offset: int, number: int) -> None:
         """Cache that the entry of *queue_offset*, which a reader will request next, is entry *number*."""
-        if len(self._places) >= KEPT_PLACES:
+        if len(self._places) >= _KEPT_PLACES:
             self._places.clear()
         self._places[queue_offset] = number
 

@@ -19,8 +19,6 @@ from typing import Final, Protocol
 
 from gantrymq.plugin.world import File, Files
 
-__all__ = ["QueueFiles", "Segments"]
-
 MOST_PINNED: Final = 64
 
 

@@ -24,10 +24,7 @@ from gantrymq_store_files.batch_entry import BATCH_ENTRY_BYTES
 from gantrymq_store_files.blank import without_zeros
 from gantrymq_store_files.queue_entry import ENTRY_BYTES
 
-__all__ = ["QueueLoader"]
-
-
-LOOK_ENTRIES = 256  # entries of a file read before its hole: more than a page holds
+_LOOK_ENTRIES = 256  # entries of a file read before its hole: more than a page holds
 
 
 @attrs.define(eq=False)
@@ -170,6 +167,6 @@ def _count_written(queue: ConsumeQueue | BatchQueue, first: int, unit: int) -> i
     if file is None or not ranges:
         return 0
     end = min(-(-ranges[-1][1] // unit), per_file)
-    low = max(0, end - LOOK_ENTRIES)
+    low = max(0, end - _LOOK_ENTRIES)
     data = without_zeros(file.pread((end - low) * unit, low * unit))
     return low - (-len(data) // unit) if data else first_false(lambda n: queue.entry(first + n) is not None, 0, low)

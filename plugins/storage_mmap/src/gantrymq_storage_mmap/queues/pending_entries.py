@@ -5,6 +5,9 @@ one open and close, per message. So entries wait in the in-memory tails of their
 find them. The file that has waited longest is written first: when `MOST_WAITING_BYTES` are waiting, or when its oldest
 bytes have waited for several ticks. Writing n entries costs the same as writing one, whatever the number of topics.
 
+Every second (a tick), `EntryWriter` writes the entries that arrived `AGE_TICKS` ago or earlier, a few files at a time:
+writing ten thousand files at once would block the event loop. Nothing is synced here; the checkpoint does that.
+
 Entries can be rebuilt from the log, so a killed process loses nothing; recovery, which starts at the checkpoint, only
 has a little more to read. If a file cannot be written, its bytes stay in memory and visible, the other files are still
 written, and messages are refused until the write succeeds.
@@ -15,19 +18,21 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Final
 
+import attrs
+
 from gantrymq.plugin.interfaces import DispatchEntry
-from gantrymq.plugin.world import is_disk_full
+from gantrymq.plugin.world import MAX_SLICE_S, Clock, Timer, is_disk_full
 from gantrymq_storage_mmap.queues.batch_queue import BatchQueue
 from gantrymq_storage_mmap.queues.consume_queue import ConsumeQueue
 from gantrymq_storage_mmap.queues.segmented_file import SegmentedFile
 from gantrymq_store_files.queue_entry import ENTRY_BYTES
 
-__all__ = ["MOST_KEPT_BYTES", "PendingEntries", "Target"]
-
 MOST_WAITING_BYTES: Final = 131_072 * ENTRY_BYTES  # 2.6 MB: 1 ms to write if they belong to one queue
 MOST_KEPT_BYTES: Final = 32 * 1024**2  # in memory until they are durable; more of them trigger a checkpoint
-
 Target = ConsumeQueue | BatchQueue | None
+AGE_TICKS: Final = 5  # an entry is in its file about 5 s after it became visible
+SLICE_FILES: Final = 64  # written without a pause, unless they take longer than `MAX_SLICE_S`
+PAUSE_S: Final = 0.01  # between slices
 
 
 class PendingEntries:
@@ -181,3 +186,43 @@ class PendingEntries:
             self.kept_bytes -= len(segments.tail)
             for table in (self.unsynced, self._waiting, self._failed):
                 table.pop(segments, None)
+
+
+@attrs.define(eq=False)
+class EntryWriter:
+    """Background writer of pending entries. All methods belong to the event loop; nothing runs before `start`."""
+
+    _pending: PendingEntries
+    _clock: Clock
+    _interval_ms: int  # between ticks (``flushIntervalConsumeQueue``)
+    _timer: Timer | None = None
+    _slice_timer: Timer | None = None  # set while files are being written slice by slice
+    _due: int = -1  # ticks up to this one are to be written
+
+    def start(self) -> None:
+        """Start the ticks."""
+        self._timer = self._clock.call_later(self._interval_ms / 1000, self._tick)
+
+    def halt(self) -> None:
+        """Stop without writing what is pending."""
+        for timer in (self._timer, self._slice_timer):
+            if timer is not None:
+                timer.cancel()
+        self._timer = self._slice_timer = None
+
+    def _tick(self) -> None:
+        self.start()
+        self._pending.retry()
+        self._due = self._pending.tick() - AGE_TICKS
+        if self._slice_timer is None:
+            self._write_slice()
+
+    def _write_slice(self) -> None:
+        self._slice_timer = None
+        segmented_files, until = self._pending.due(self._due, SLICE_FILES), self._clock.monotonic() + MAX_SLICE_S
+        written = 0
+        while written < len(segmented_files) and self._clock.monotonic() <= until:
+            self._pending.write(segmented_files[written])
+            written += 1
+        if written < len(segmented_files) or written == SLICE_FILES:
+            self._slice_timer = self._clock.call_later(PAUSE_S, self._write_slice)

@@ -15,13 +15,13 @@ from gantrymq.plugin.formats import BATCH_QUEUES, EXT_QUEUES, QUEUES, topic_part
 from gantrymq.plugin.interfaces import BitMaps
 from gantrymq.plugin.model import Queue, is_light
 from gantrymq.plugin.world import Files
-from gantrymq_storage_mmap.options import Options
 from gantrymq_storage_mmap.queues.batch_queue import BatchQueue
 from gantrymq_storage_mmap.queues.consume_queue import ConsumeQueue, topic_problem
 from gantrymq_storage_mmap.queues.ext_queue import ExtQueue
 from gantrymq_storage_mmap.queues.files import QueueFiles
 from gantrymq_storage_mmap.queues.pending_entries import PendingEntries
 from gantrymq_storage_mmap.queues.segmented_file import SegmentedFile
+from gantrymq_storage_mmap.settings import Options
 from gantrymq_store_files.file_names import file_start
 
 

@@ -19,12 +19,12 @@ import attrs
 from gantrymq.errors import FilterBudgetExceeded
 from gantrymq.plugin.interfaces import GetLimit, GetResult, GetStatus, MessageFilter
 from gantrymq_storage_mmap.log.commit_log import CommitLog
-from gantrymq_storage_mmap.options import Options
 from gantrymq_storage_mmap.queues.batch_queue import BatchQueue, Read
 from gantrymq_storage_mmap.reading.bounded_workers import BoundedWorkers
 from gantrymq_storage_mmap.reading.entry_repair import EntryRepairer, is_impossible
 from gantrymq_storage_mmap.reading.read_check import DamagedRecords, read_each
 from gantrymq_storage_mmap.reading.selection import MAX_EXAMINED, Selection, outside
+from gantrymq_storage_mmap.settings import Options
 from gantrymq_store_files.batch_entry import BATCH_ENTRY_BYTES, BatchQueueEntry, read_batch_entry
 
 

@@ -14,11 +14,9 @@ from gantrymq.plugin.world import File
 from gantrymq_storage_mmap.log.commit_log import CommitLog
 from gantrymq_storage_mmap.log.file import LogFile
 
-__all__ = ["CachedReads", "DiskReads", "HotReads", "NotInMemory", "read_cold"]
-
-MOST_READS: Final = 64  # of one lookup on the event loop: 0.1 ms
-MOST_BYTES: Final = 1024**2
-USUAL_BYTES: Final = 2048  # most records are shorter and need one read
+_MOST_READS: Final = 64  # of one lookup on the event loop: 0.1 ms
+_MOST_BYTES: Final = 1024**2
+_USUAL_BYTES: Final = 2048  # most records are shorter and need one read
 
 
 class NotInMemory(Exception):
@@ -52,7 +50,7 @@ class CachedReads(DiskReads):
     """
 
     def __init__(self) -> None:
-        self._reads, self._bytes = MOST_READS, MOST_BYTES
+        self._reads, self._bytes = _MOST_READS, _MOST_BYTES
 
     def index(self, file: File, length: int, position: int) -> bytes:
         """See `DiskReads`."""
@@ -88,7 +86,7 @@ def read_cold(log: CommitLog, log_offset: int, source: DiskReads) -> RecordView 
     if file is None or log_offset >= log.end:
         return None
     end = min(file.end, log.end)
-    data = source.log(file, log_offset, min(log_offset + USUAL_BYTES, end))
+    data = source.log(file, log_offset, min(log_offset + _USUAL_BYTES, end))
     size = int.from_bytes(data[:4], "big", signed=True)
     if not 0 < size <= end - log_offset:
         return None

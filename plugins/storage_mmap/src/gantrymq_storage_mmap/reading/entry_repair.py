@@ -24,8 +24,6 @@ from gantrymq_storage_mmap.reading.bounded_workers import BoundedWorkers
 from gantrymq_storage_mmap.recovery.queue_repair import QueueRepair, RebuiltEntries, RepairView, repair_summary
 from gantrymq_store_files.queue_entry import ENTRY_BYTES, is_pre_blank
 
-__all__ = ["EntryRepairer", "impossible", "is_impossible"]
-
 AGAIN_S: Final = 60.0  # minimum time between two repairs of a file, or of a single entry
 
 # A queue, and the number of one of its files, or of an entry; whether it is an entry.

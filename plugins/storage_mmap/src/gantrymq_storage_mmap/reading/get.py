@@ -27,7 +27,6 @@ from gantrymq.plugin.interfaces import (
 )
 from gantrymq.plugin.model import Queue
 from gantrymq_storage_mmap.log.commit_log import CommitLog
-from gantrymq_storage_mmap.options import Options
 from gantrymq_storage_mmap.queues.consume_queue import ConsumeQueue
 from gantrymq_storage_mmap.reading.bounded_workers import BoundedWorkers
 from gantrymq_storage_mmap.reading.cold_record import NotInMemory
@@ -44,11 +43,10 @@ from gantrymq_storage_mmap.reading.read_check import (
     sound_pieces,
 )
 from gantrymq_storage_mmap.reading.selection import MAX_EXAMINED, Selection, outside
+from gantrymq_storage_mmap.settings import Options
 from gantrymq_store_files.check import verified_queue_offset
 from gantrymq_store_files.ext_unit import ExtUnit
 from gantrymq_store_files.queue_entry import ENTRY, ENTRY_BYTES, is_ext_address
-
-__all__ = ["QueueReader"]
 
 Units = Mapping[int, ExtUnit]
 _NO_UNITS: Units = {}

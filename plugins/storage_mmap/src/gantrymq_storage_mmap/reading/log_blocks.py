@@ -22,16 +22,14 @@ from gantrymq_storage_mmap.log.file import LogFile
 from gantrymq_store_files.check import sound_records
 from gantrymq_store_files.queue_entry import ENTRY, ENTRY_BYTES
 
-__all__ = ["LogBlocks"]
-
 BLOCK_BYTES: Final = 128 * 1024
 OVERLAP_BYTES: Final = 16 * 1024
 MOST_SPREAD: Final = 16  # range divided by wanted bytes: beyond this, records are read one by one
-BLOCK_READS: Final = 10  # reads of single records that take as long as reading a block
-NOT_AGAIN: Final = -1_000_000
-FEW_RUNS: Final = 4  # so many reads take less than that
+_BLOCK_READS: Final = 10  # reads of single records that take as long as reading a block
+_NOT_AGAIN: Final = -1_000_000
+_FEW_RUNS: Final = 4  # so many reads take less than that
 MOST_ASKED: Final = 128  # blocks
-USUAL_BYTES: Final = 2048  # a block has too few records that are larger on average
+_USUAL_BYTES: Final = 2048  # a block has too few records that are larger on average
 
 
 class Block(NamedTuple):
@@ -90,7 +88,7 @@ class LogBlocks:
             OSError: the disk failed.
         """
         log, count = self._log, len(runs)
-        if not self._most or count <= FEW_RUNS or size > count * USUAL_BYTES:
+        if not self._most or count <= _FEW_RUNS or size > count * _USUAL_BYTES:
             return log.read_hot(runs)
         if runs[-1][1] + BLOCK_BYTES + OVERLAP_BYTES > log.end:
             return log.read_hot(runs)
@@ -126,11 +124,11 @@ class LogBlocks:
             return block
         number = start // BLOCK_BYTES
         asked = self._asked.pop(number, 0) + records
-        if asked >= BLOCK_READS:
+        if asked >= _BLOCK_READS:
             try:
                 block = self.shared(start, end)
             except OSError:  # perhaps of other records than those wanted
-                asked = NOT_AGAIN
+                asked = _NOT_AGAIN
             if block is not None:
                 return block
         self._asked[number] = asked

@@ -42,11 +42,9 @@ from gantrymq_storage_mmap.reading.needle_hits import NeedleHits
 from gantrymq_storage_mmap.reading.selection import Selection
 from gantrymq_store_files.queue_entry import ENTRY, ENTRY_BYTES, is_pre_blank
 
-__all__ = ["MessageScan", "load_records"]
-
 MOST_BYTES: Final = 16 * 1024 * 1024  # of records per get: 5 ms from the page cache
-FEW: Final = 16  # entries: this many records, or records far apart, are read one by one
-MAX_RANGES: Final = 128  # blocks of the log searched for needles per get: 8 ms
+_FEW: Final = 16  # entries: this many records, or records far apart, are read one by one
+_MAX_RANGES: Final = 128  # blocks of the log searched for needles per get: 8 ms
 SLICE_BYTES: Final = 256 * 1024  # of records; keeps at most `MOST_SPREAD` times as much of the log in memory
 
 _HEAD = struct.Struct(">4xI28xi44xi")  # of HEAD_V4: magic, sys flag, body length
@@ -127,7 +125,7 @@ class MessageScan:
         plain = self._log.min_offset <= offsets[0] and offsets[-1] + sizes[-1] <= self._log.end and min(sizes) > 0
         if not plain or max(map(len, needles)) > OVERLAP_BYTES or offsets != tuple(sorted(offsets)):
             return indexes, count
-        held = self._hits.holding(needles, offsets, sizes, MAX_RANGES)
+        held = self._hits.holding(needles, offsets, sizes, _MAX_RANGES)
         known = count if held.known == len(offsets) else indexes[held.known]
         return [indexes[each] for each in held.indexes], known
 
@@ -316,7 +314,7 @@ def _in_one_turn(entries: bytes) -> int:
 def _far_apart(entries: bytes, indexes: Sequence[int]) -> bool:
     """Return whether blocks of the log would contain few of the records at *indexes* of *entries*."""
     count = len(indexes)
-    if count <= FEW:
+    if count <= _FEW:
         return True
     first, size, _ = ENTRY.unpack_from(entries, indexes[0] * ENTRY_BYTES)
     last, last_size, _ = ENTRY.unpack_from(entries, indexes[-1] * ENTRY_BYTES)

@@ -19,10 +19,8 @@ from typing import Final, NamedTuple
 from gantrymq_storage_mmap.log.commit_log import CommitLog
 from gantrymq_storage_mmap.reading.log_blocks import BLOCK_BYTES, LogBlocks
 
-__all__ = ["NeedleHits"]
-
-MOST_HITS: Final = 32  # per range; in a range with more hits every record counts as a match
-MAX_RANGES: Final = 4096  # ranges whose positions are cached: half a gigabyte of the log, at most 6 MB of memory
+_MOST_HITS: Final = 32  # per range; in a range with more hits every record counts as a match
+_MAX_RANGES: Final = 4096  # ranges whose positions are cached: half a gigabyte of the log, at most 6 MB of memory
 
 Needles = tuple[bytes, ...]
 
@@ -105,7 +103,7 @@ class NeedleHits:
         if searched.end == whole:
             self._ranges[needles, number] = searched
             self._ranges.move_to_end((needles, number))
-            if len(self._ranges) > MAX_RANGES:
+            if len(self._ranges) > _MAX_RANGES:
                 self._ranges.popitem(last=False)
         return searched
 
@@ -117,7 +115,7 @@ def _hits(data: bytes, needles: Needles, start: int, end: int) -> tuple[int, ...
         search_end = end - start + len(needle) - 1
         at = data.find(needle, 0, search_end)
         while at >= 0:
-            if len(found) == MOST_HITS:
+            if len(found) == _MOST_HITS:
                 return None
             found.append(start + at)
             at = data.find(needle, at + 1, search_end)

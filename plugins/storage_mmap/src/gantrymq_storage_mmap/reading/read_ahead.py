@@ -22,21 +22,19 @@ from typing import Final, NamedTuple
 import attrs
 
 from gantrymq_storage_mmap.log.commit_log import CommitLog
-from gantrymq_storage_mmap.options import Options
 from gantrymq_storage_mmap.queues.consume_queue import ConsumeQueue
 from gantrymq_storage_mmap.reading.bounded_workers import BoundedWorkers
+from gantrymq_storage_mmap.settings import Options
 from gantrymq_store_files.queue_entry import ENTRY, ENTRY_BYTES
 
-__all__ = ["ReadAhead"]
-
 AHEAD_BYTES: Final = 4 * 1024**2  # of the log per stream
-AHEAD_ENTRIES: Final = 2048  # entries examined for that: with small or scattered records, fewer bytes are read ahead
+_AHEAD_ENTRIES: Final = 2048  # entries examined for that: with small or scattered records, fewer bytes are read ahead
 PROBED_ENTRIES: Final = 256  # entries between the two ends that are probed
 PROBED_BYTES: Final = 4 * AHEAD_BYTES  # if the ends are further apart, they say nothing about the data between
 GAP_BYTES: Final = 32 * 1024  # runs closer than this are joined
-NEAR_BYTES: Final = 64 * 1024**2  # a stream within this distance will soon need the window that another one has left
+_NEAR_BYTES: Final = 64 * 1024**2  # a stream within this distance will soon need the window that another one has left
 MOST_STREAMS: Final = 1024
-MOST_WINDOWS: Final = 64  # windows that a stream has left and another may need; beyond that, the system decides
+_MOST_WINDOWS: Final = 64  # windows that a stream has left and another may need; beyond that, the system decides
 FORGOTTEN_S: Final = 60.0  # a stream without a get for this time has ended
 
 
@@ -56,7 +54,7 @@ class ReadAheadStream:
     cached: bool = True  # everything it requested was in the cache
     busy: bool = False  # a thread is reading ahead
     windows: deque[ReadAheadWindow] = attrs.Factory(deque)  # windows ahead of the consumer, or around its position
-    passed_windows: deque[ReadAheadWindow] = attrs.Factory(lambda: deque(maxlen=MOST_WINDOWS))  # still in the cache
+    passed_windows: deque[ReadAheadWindow] = attrs.Factory(lambda: deque(maxlen=_MOST_WINDOWS))  # still in the cache
 
 
 @attrs.frozen(eq=False)
@@ -110,7 +108,7 @@ class ReadAhead:
 
     def _read(self, queue: ConsumeQueue, stream: ReadAheadStream, start: int) -> None:
         """Start reading ahead from entry *start* in a thread, and dropping passed windows."""
-        count = min(AHEAD_ENTRIES, queue.max_offset - start)
+        count = min(_AHEAD_ENTRIES, queue.max_offset - start)
         if count <= 0:
             return
         passed = self._take_passed(stream)
@@ -161,7 +159,7 @@ class ReadAhead:
         remaining: list[ReadAheadWindow] = []
         for window in stream.passed_windows:
             low, high = window.runs[0][0], window.runs[-1][1]
-            if high <= oldest and not any(low - NEAR_BYTES <= other < high for other in others):
+            if high <= oldest and not any(low - _NEAR_BYTES <= other < high for other in others):
                 passed += window.runs
             elif high <= oldest:
                 remaining.append(window)

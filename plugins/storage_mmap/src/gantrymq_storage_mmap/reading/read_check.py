@@ -17,9 +17,7 @@ from gantrymq_storage_mmap.reading.cold_record import NotInMemory
 from gantrymq_store_files.check import LogContent, check_bytes, verified_queue_offset
 from gantrymq_store_files.queue_entry import ENTRY, ENTRY_BYTES
 
-__all__ = ["DamagedRecords", "ExpectedRecord", "expected_records", "read_each", "read_runs"]
-
-MAX_REMEMBERED = 10_000
+_MAX_REMEMBERED = 10_000
 
 _ANY = 2**63 - 1
 _UNKNOWN = (_ANY, 0, _ANY)  # a place between entries that overlap: what follows is refused
@@ -48,7 +46,7 @@ class DamagedRecords:
     def refuse(self, log_offset: int, problem: str) -> None:
         """Count a refused record, and log it the first time. Belongs to the event loop."""
         self.refused += 1
-        if log_offset not in self._reported and len(self._reported) < MAX_REMEMBERED:
+        if log_offset not in self._reported and len(self._reported) < _MAX_REMEMBERED:
             self._reported.add(log_offset)
             self._report(f"a damaged record was not delivered to a consumer: {problem}")
 

@@ -16,14 +16,12 @@ from gantrymq.errors import FormatError
 from gantrymq.plugin.formats import read_record
 from gantrymq.plugin.interfaces import GetLimit, GetResult, GetStatus, MessageFilter
 from gantrymq_storage_mmap.log.commit_log import CommitLog
-from gantrymq_storage_mmap.options import Options
 from gantrymq_storage_mmap.reading.entry_repair import is_impossible
+from gantrymq_storage_mmap.settings import Options
 from gantrymq_store_files.queue_entry import ENTRY, is_pre_blank
 
-__all__ = ["MAX_EXAMINED", "Selection", "outside"]
-
-MIN_PULL_BYTES = 100
-MAX_PULL_BYTES = 128 * 1024 * 1024
+_MIN_PULL_BYTES = 100
+_MAX_PULL_BYTES = 128 * 1024 * 1024
 MAX_EXAMINED: Final = 4096  # entries per filtered get, whatever number of messages is requested
 
 
@@ -59,7 +57,7 @@ class Selection:
     def __init__(self, log: CommitLog, options: Options, queue_offset: int, limit: GetLimit) -> None:
         """*queue_offset*: of the first entry to examine."""
         self._log = log
-        most_bytes, most = min(max(limit.max_bytes, MIN_PULL_BYTES), MAX_PULL_BYTES), limit.max_count
+        most_bytes, most = min(max(limit.max_bytes, _MIN_PULL_BYTES), _MAX_PULL_BYTES), limit.max_count
         # Limits of bytes and records, near the log's end and further back.
         self._near = min(most_bytes, options.memory_limit_bytes), min(most, options.memory_limit_count)
         self._far = min(most_bytes, options.disk_limit_bytes), min(most, options.disk_limit_count)

@@ -17,12 +17,10 @@ from gantrymq_storage_mmap.queues.consume_queue import ConsumeQueue, entry_of
 from gantrymq_storage_mmap.queues.segmented_file import first_false
 from gantrymq_store_files.queue_entry import ENTRY_BYTES, QueueEntry
 
-__all__ = ["search", "store_time"]
-
 _SYS_FLAG_TO_TIME = struct.Struct(">i8x8xq")  # from byte 36; the born host in between has 8 bytes
 _SYS_FLAG_TO_TIME_V6 = struct.Struct(">i8x20xq")
-STORE_TIME_AT = 36  # from the start of a record: flag and store time are in the STORE_TIME_BYTES from here on
-STORE_TIME_BYTES = _SYS_FLAG_TO_TIME_V6.size
+_STORE_TIME_AT = 36  # from the start of a record: flag and store time are in the STORE_TIME_BYTES from here on
+_STORE_TIME_BYTES = _SYS_FLAG_TO_TIME_V6.size
 
 
 def search(log: CommitLog, queue: ConsumeQueue | BatchQueue, time_ms: int, edge: BoundaryType) -> Callable[[], int]:
@@ -66,9 +64,9 @@ def store_time(log: CommitLog, entry: QueueEntry | None) -> int:
     file = log.find(entry[0]) if entry is not None else None
     if entry is None or file is None:
         return 0
-    at = entry[0] + STORE_TIME_AT
-    data = file.pread(at, at + STORE_TIME_BYTES)
-    if len(data) < STORE_TIME_BYTES:
+    at = entry[0] + _STORE_TIME_AT
+    data = file.pread(at, at + _STORE_TIME_BYTES)
+    if len(data) < _STORE_TIME_BYTES:
         return 0
     sys_flag, stored = _SYS_FLAG_TO_TIME.unpack_from(data)
     if sys_flag & BORN_HOST_V6:

@@ -13,11 +13,11 @@ from gantrymq.errors import FormatError, StoreError
 from gantrymq.plugin.interfaces import RecoveryReport
 from gantrymq.plugin.world import is_disk_full
 from gantrymq_storage_mmap.checkpoint.saved_point import SavedPoint, read_point, write_point
+from gantrymq_storage_mmap.components import StoreComponents
 from gantrymq_storage_mmap.index.file import IndexPosition
 from gantrymq_storage_mmap.index.folder import IndexLoader, LoadedIndex
 from gantrymq_storage_mmap.log.file import load_log_files
 from gantrymq_storage_mmap.log.source import next_record
-from gantrymq_storage_mmap.parts import StoreParts
 from gantrymq_storage_mmap.queues.loading import QueueLoader
 from gantrymq_storage_mmap.recovery.recovery import Recovery
 from gantrymq_storage_mmap.truncation import clear_after_end, cut_log_files
@@ -36,8 +36,8 @@ class OpenedStore:
     index: LoadedIndex
 
 
-class StoreOpening(StoreParts):
-    """The parts of a store, and the loading of its files."""
+class StoreOpening(StoreComponents):
+    """The components of a store, and the loading of its files."""
 
     _given_up = False  # whether the start was cancelled
     _levels: DelayLevels | None = None  # as recorded in the store's folder

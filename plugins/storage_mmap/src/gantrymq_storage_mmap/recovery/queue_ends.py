@@ -23,7 +23,7 @@ from gantrymq_storage_mmap.queues.consume_queue import ConsumeQueue, entry_of
 from gantrymq_storage_mmap.queues.ext_queue import ExtQueue
 from gantrymq_storage_mmap.queues.segmented_file import SegmentedFile
 from gantrymq_storage_mmap.queues.table import QueueTable
-from gantrymq_storage_mmap.recovery.quarantine import Quarantine
+from gantrymq_storage_mmap.recovery.log_repair import Quarantine
 from gantrymq_storage_mmap.recovery.replay import Replay
 from gantrymq_storage_mmap.recovery.requeue import BatchQueueRequeue, ConsumeQueueRequeue, LogHoles
 from gantrymq_store_files.batch_entry import BATCH_ENTRY_BYTES

@@ -34,12 +34,10 @@ from gantrymq_store_files.blank import without_zeros
 from gantrymq_store_files.log_source import check_offset
 from gantrymq_store_files.queue_entry import ENTRY, ENTRY_BYTES, PRE_BLANK, is_pre_blank, read_entry
 
-__all__ = ["QueueHole", "QueueRepair", "RebuiltEntries", "RepairView", "repair_summary"]
-
-MOST_NAMES = 10  # queues named in a sentence
-MOST_OUTSIDE = 1_000_000  # entries before the first file of a queue, or after its last
-PLACE_BYTES = 12  # log offset and size at the start of an entry
-READ_AT_ONCE = 256  # entries
+_MOST_NAMES = 10  # queues named in a sentence
+_MOST_OUTSIDE = 1_000_000  # entries before the first file of a queue, or after its last
+_PLACE_BYTES = 12  # log offset and size at the start of an entry
+_READ_AT_ONCE = 256  # entries
 MOST_BETWEEN = 16 * 1024**2  # bytes of the log that are read to rebuild a single entry
 
 AnyQueue = ConsumeQueue | BatchQueue
@@ -104,7 +102,7 @@ class RepairView:
 
     def edges(self, first: int, end: int) -> Iterator[tuple[int, int, int, int] | None]:
         """Yield the first and the last entry of ``[first, end)``, which are in one file."""
-        if end - first <= READ_AT_ONCE:
+        if end - first <= _READ_AT_ONCE:
             data = self.read(first * self.unit, (end - first) * self.unit).ljust((end - first) * self.unit, b"\0")
             yield self.entry(first, data[: self.unit])
             yield self.entry(end - 1, data)
@@ -271,11 +269,11 @@ class QueueRepair:
             return []
         first, last = view.entry(view.low), view.entry(view.end - 1)
         if view.low and not view.low % view.per_file and first is not None and first[0] > self._log.min_offset:
-            low = max(0, view.low - MOST_OUTSIDE)
+            low = max(0, view.low - _MOST_OUTSIDE)
             found.append(QueueHole(view, low, view.low, self._log.min_offset, first[0], front=True))
         doubtful = not view.end % view.per_file or any(start >= queue.end for start in queue.starts())
         if last is not None and last[1] and doubtful and not queue.unwritten:
-            high = view.end + MOST_OUTSIDE
+            high = view.end + _MOST_OUTSIDE
             found.append(QueueHole(view, view.end, high, last[0] + last[1], log_end, open=True))
         return found
 
@@ -331,7 +329,7 @@ class QueueRepair:
 
 def _split(entries: bytes, unit: int) -> Iterator[bytes]:
     """Yield packed log offset and size of each entry, without tags codes, which may be addresses of ext units."""
-    return (entries[at : at + PLACE_BYTES] for at in range(0, len(entries), unit))
+    return (entries[at : at + _PLACE_BYTES] for at in range(0, len(entries), unit))
 
 
 def repair_summary(made: Sequence[RebuiltEntries]) -> str | None:
@@ -340,7 +338,7 @@ def repair_summary(made: Sequence[RebuiltEntries]) -> str | None:
     if not made:
         return None
     names = sorted({f"{each.hole.view.queue.topic}/{each.hole.view.queue.queue_id}" for each in made})
-    named = ", ".join(names[:MOST_NAMES]) + (", ..." if len(names) > MOST_NAMES else "")
+    named = ", ".join(names[:_MOST_NAMES]) + (", ..." if len(names) > _MOST_NAMES else "")
     count, lost = sum(each.count for each in made), sum(each.lost for each in made)
     missing = f"; {lost} message{'s are' if lost > 1 else ' is'} not in the log" if lost else ""
     return (

@@ -37,17 +37,16 @@ from gantrymq_storage_mmap.checkpoint.saved_point import SavedPoint
 from gantrymq_storage_mmap.log.commit_log import CommitLog
 from gantrymq_storage_mmap.log.file import LogFile
 from gantrymq_storage_mmap.log.source import CommitLogSource
-from gantrymq_storage_mmap.options import Options
 from gantrymq_storage_mmap.queues.batch_queue import BatchQueue
 from gantrymq_storage_mmap.queues.consume_queue import ConsumeQueue
 from gantrymq_storage_mmap.queues.dropped_topics import DroppedTopics
 from gantrymq_storage_mmap.queues.table import QueueTable
-from gantrymq_storage_mmap.recovery.log_repair import MAX_NOTES, LogRepair
-from gantrymq_storage_mmap.recovery.quarantine import Quarantine
+from gantrymq_storage_mmap.recovery.log_repair import MAX_NOTES, LogRepair, Quarantine
 from gantrymq_storage_mmap.recovery.queue_ends import QueueEnds
 from gantrymq_storage_mmap.recovery.queue_repair import QueueHole, QueueRepair, RepairView, repair_summary
 from gantrymq_storage_mmap.recovery.replay import BatchTopic, Replay
 from gantrymq_storage_mmap.recovery.requeue import EntriesMissing, LogHoles
+from gantrymq_storage_mmap.settings import Options
 from gantrymq_store_files.check import HEAD_BYTES, LogContent, head_is_sound
 from gantrymq_store_files.checkpoint import Checkpoint
 from gantrymq_store_files.log_entries import LogEntries

@@ -31,7 +31,7 @@ from gantrymq_store_files.batch_entry import BATCH_ENTRY_BYTES, BatchQueueEntry
 from gantrymq_store_files.ext_unit import ext_position
 from gantrymq_store_files.queue_entry import ENTRY_BYTES, is_ext_address
 
-TURN_QUEUES = 500  # queues examined in one turn of the event loop
+_TURN_QUEUES = 500  # queues examined in one turn of the event loop
 
 IsExpired = Callable[[BatchQueueEntry], bool]  # whether an entry, and so all before it, is expired
 ReadBytes = Callable[[int, int], bytes]  # of a queue, see `SegmentedFile.detached`
@@ -57,7 +57,7 @@ class QueueCleaner:
         """
         self._trimmed = {queue: keep for queue, keep in self._trimmed.items() if not queue.dropped}
         clock, workers = self._world.clock, self._world.workers
-        now, slices = clock.now_ms(), TimeSlices(clock, TURN_QUEUES)
+        now, slices = clock.now_ms(), TimeSlices(clock, _TURN_QUEUES)
         due: list[tuple[ConsumeQueue, Callable[[], int]]] = []
         batches: list[tuple[BatchQueue, IsExpired]] = []
         for topic, queues in list(self._queues.by_topic.items()):
@@ -89,7 +89,7 @@ class QueueCleaner:
         segmented_files, trimmed, slices = (
             list[tuple[SegmentedFile, int]](),
             {},
-            TimeSlices(self._world.clock, TURN_QUEUES),
+            TimeSlices(self._world.clock, _TURN_QUEUES),
         )
         for queue in list(self._queues.by_name.values()):
             await slices.item_done()

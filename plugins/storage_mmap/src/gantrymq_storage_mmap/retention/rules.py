@@ -29,10 +29,8 @@ import attrs
 from gantrymq.plugin.world import DiskUsage
 from gantrymq_storage_mmap.log.writer import RESUME
 
-__all__ = ["Cause", "DeletionPlan", "DiskState", "Refusal", "RetentionRules", "is_near", "plan_deletion", "refusal_for"]
-
-NEAR_PERCENT = 2  # distance to a limit from which the disk is checked every second
-NEAR_FILES = 2
+_NEAR_PERCENT = 2  # distance to a limit from which the disk is checked every second
+_NEAR_FILES = 2
 HOUR_MS = 3_600_000
 
 
@@ -138,9 +136,9 @@ def refusal_for(rules: RetentionRules, disks: DiskState) -> Refusal | None:
 
 def is_near(rules: RetentionRules, disks: DiskState) -> bool:
     """Return whether a limit may be reached soon."""
-    if any(used_percent(disk) > rules.forced_percent - NEAR_PERCENT for disk in (disks.log_disk, disks.queue_disk)):
+    if any(used_percent(disk) > rules.forced_percent - _NEAR_PERCENT for disk in (disks.log_disk, disks.queue_disk)):
         return True
-    ahead = NEAR_FILES * rules.log_file_bytes
+    ahead = _NEAR_FILES * rules.log_file_bytes
     if rules.min_free_bytes and disks.log_disk.usable < rules.min_free_bytes + ahead:
         return True
     return 0 < rules.quota_bytes < disks.store_bytes + ahead

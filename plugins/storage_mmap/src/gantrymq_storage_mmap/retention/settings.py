@@ -14,7 +14,7 @@ from gantrymq.errors import ConfigError
 from gantrymq.plugin.settings import Setting, Settings, Value
 from gantrymq_storage_mmap.retention.rules import HOUR_MS, RetentionRules
 
-LEAST_QUOTA_FILES = 3  # the current one, the next one, and one to delete
+_LEAST_QUOTA_FILES = 3  # the current one, the next one, and one to delete
 
 
 def hours_of(text: str) -> frozenset[int]:
@@ -117,9 +117,9 @@ def check_quota(rules: RetentionRules) -> None:
     Raises:
         ConfigError: it is not; the message says what is.
     """
-    least = LEAST_QUOTA_FILES * rules.log_file_bytes
+    least = _LEAST_QUOTA_FILES * rules.log_file_bytes
     if 0 < rules.quota_bytes < least:
         raise ConfigError(
-            f"storeQuotaBytes={rules.quota_bytes} is less than {LEAST_QUOTA_FILES} log files take; set it to {least} "
+            f"storeQuotaBytes={rules.quota_bytes} is less than {_LEAST_QUOTA_FILES} log files take; set it to {least} "
             f"or more, or make mappedFileSizeCommitLog={rules.log_file_bytes} smaller"
         )

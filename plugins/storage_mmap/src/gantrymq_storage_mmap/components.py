@@ -1,4 +1,4 @@
-"""Construction of a store's parts over its log files."""
+"""Construction of a store's components over its log files."""
 
 from __future__ import annotations
 
@@ -15,12 +15,11 @@ from gantrymq_storage_mmap.log.file import LogFile
 from gantrymq_storage_mmap.log.flush import LogFlusher
 from gantrymq_storage_mmap.log.preallocation import Preallocation
 from gantrymq_storage_mmap.log.writer import LogWriter
-from gantrymq_storage_mmap.options import Options
 from gantrymq_storage_mmap.queues.dropped_topics import DroppedTopics
 from gantrymq_storage_mmap.queues.dropper import DROPPED_FOLDER, QueueDropper
+from gantrymq_storage_mmap.queues.pending_entries import EntryWriter
 from gantrymq_storage_mmap.queues.publisher import Publisher
 from gantrymq_storage_mmap.queues.table import QueueTable
-from gantrymq_storage_mmap.queues.writer import EntryWriter
 from gantrymq_storage_mmap.reading.batch_get import BatchReader
 from gantrymq_storage_mmap.reading.bounded_workers import BoundedWorkers
 from gantrymq_storage_mmap.reading.entry_repair import EntryRepairer
@@ -35,21 +34,20 @@ from gantrymq_storage_mmap.retention.disk_watch import DiskWatch
 from gantrymq_storage_mmap.retention.queue_cleaning import QueueCleaner
 from gantrymq_storage_mmap.retention.retention import Retention
 from gantrymq_storage_mmap.retention.settings import check_quota, read_rules
+from gantrymq_storage_mmap.settings import Options
 from gantrymq_storage_mmap.store_locks import StoreLocks
 from gantrymq_storage_mmap.truncation import Truncation
 from gantrymq_store_files.log_listeners import LogListeners
 
-__all__ = ["StoreParts"]
-
-COLD_READS = 2  # concurrent; the other threads are for syncs that senders wait for and for creating log files
+_COLD_READS = 2  # concurrent; the other threads are for syncs that senders wait for and for creating log files
 _MAX_BODY_BYTES = 4 * 1024**2  # if no setting maxMessageSize is declared
 
 
-class StoreParts(LogListeners):
-    """The parts of a store and their connections."""
+class StoreComponents(LogListeners):
+    """The components of a store and their connections."""
 
     def __init__(self, context: StoreContext) -> None:
-        """Read the settings and build the parts without files; nothing on disk is touched.
+        """Read the settings and build the components without files; nothing on disk is touched.
 
         Raises:
             ConfigError: the settings contradict each other.
@@ -69,7 +67,7 @@ class StoreParts(LogListeners):
         self._wire([])
 
     def _wire(self, loaded: list[LogFile]) -> None:
-        """Build the parts over the log files *loaded*."""
+        """Build the components over the log files *loaded*."""
         options, world = self._options, self._context.world
         files, workers, clock = self._files, self._workers, self._clock
         ahead = Preallocation(
@@ -98,7 +96,7 @@ class StoreParts(LogListeners):
             self._report,
         )
         self._flusher = LogFlusher(self._log, workers, clock, self._settings)
-        self._cold = cold = BoundedWorkers(workers, COLD_READS)
+        self._cold = cold = BoundedWorkers(workers, _COLD_READS)
         self._damaged = DamagedRecords(self._report)
         self._read_ahead = read_ahead = ReadAhead(self._log, cold, options, clock.monotonic)
         blocks = LogBlocks(self._log, options.block_cache_bytes)
