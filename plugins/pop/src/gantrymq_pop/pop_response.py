@@ -118,7 +118,7 @@ def rename_records(buffers: Buffers, topic: str, handle_start: str, broker_name:
     ``popResponseReturnActualRetryTopic``; clients then build the handle themselves.
 
     Args:
-        handle_start: the first five parts of the handle, see `receipt_handle`.
+        handle_start: the first five parts of the handle, see `ReceiptHandle`.
     """
     made = []
     for buffer in buffers:

@@ -104,15 +104,15 @@ class ReviveLog:
         end = self._broker.store.bounds(Queue(self.topic, revive_queue)).max_offset
         return self._logs[revive_queue].next_offset >= end
 
-    async def catch_up(self, seen: Callable[[Checkpoint], None] = lambda checkpoint: None) -> None:
+    async def catch_up(self, on_checkpoint: Callable[[Checkpoint], None] = lambda checkpoint: None) -> None:
         """Read the log from the committed position to its end.
 
-        *seen* is called with each checkpoint of a pop that the saved offsets of groups do not cover.
+        *on_checkpoint* is called with each checkpoint of a pop that the saved offsets of groups do not cover.
         """
         for revive_queue in range(self.queues):
-            while not self.caught_up(revive_queue) and self._room() and await self._read(revive_queue, seen):
+            while not self.caught_up(revive_queue) and self._room() and await self._read(revive_queue, on_checkpoint):
                 pass
-            await self._read_the_rest(revive_queue, seen)
+            await self._read_the_rest(revive_queue, on_checkpoint)
         self._stopped = False
         self._arm()
 
@@ -139,7 +139,7 @@ class ReviveLog:
                 messages.append(ack_message(each.key, each.offsets, self.topic, revive_queue, now_ms, host))
         results = list(
             await self._broker.messages.put_all(messages, skip_interceptors=True)
-        )  # own records, and copies of messages seen before
+        )  # own records, and copies of messages read before
         ends: dict[int, int] = {}
         for (revive_queue, each), result in zip(entries, results[len(first) :], strict=True):
             if result.status is PutStatus.OK:
@@ -190,15 +190,17 @@ class ReviveLog:
         elif isinstance(found, Coroutine):
             found.close()
 
-    async def _read(self, revive_queue: int, seen: Callable[[Checkpoint], None] = lambda checkpoint: None) -> bool:
+    async def _read(
+        self, revive_queue: int, on_checkpoint: Callable[[Checkpoint], None] = lambda checkpoint: None
+    ) -> bool:
         """Read the next page. Return whether there was a record."""
         await asyncio.sleep(0)
         queue = Queue(self.topic, revive_queue)
         found = await self._broker.messages.get(queue, self._logs[revive_queue].next_offset, _READ)
-        return self._take(revive_queue, found, seen)
+        return self._take(revive_queue, found, on_checkpoint)
 
     def _take(
-        self, revive_queue: int, found: GetResult, seen: Callable[[Checkpoint], None] = lambda checkpoint: None
+        self, revive_queue: int, found: GetResult, on_checkpoint: Callable[[Checkpoint], None] = lambda checkpoint: None
     ) -> bool:
         """Add the records of a page. Return whether there was a record."""
         queue, before = self._logs[revive_queue], self._logs[revive_queue].next_offset
@@ -210,7 +212,7 @@ class ReviveLog:
                 queue.skip_to(record.queue_offset)
                 read = read_revive_record(record, self._broker_name)
                 if isinstance(read.entry, Checkpoint) and self._is_news(revive_queue, record.queue_offset, read):
-                    seen(read.entry)
+                    on_checkpoint(read.entry)
                 queue.feed(record.queue_offset, read, now_ms)
         if not found.buffers:
             queue.skip_to(found.next_offset)
@@ -223,7 +225,7 @@ class ReviveLog:
         again = isinstance(read.entry, Checkpoint) and read.entry.again
         return not (read.by_timer or again) and queue_offset >= known
 
-    async def _read_the_rest(self, revive_queue: int, seen: Callable[[Checkpoint], None]) -> None:
+    async def _read_the_rest(self, revive_queue: int, on_checkpoint: Callable[[Checkpoint], None]) -> None:
         """Scan entries that do not fit in memory for acknowledgements of known checkpoints, and offsets of groups."""
         queue = self._logs[revive_queue]
         offset = queue.next_offset
@@ -236,7 +238,7 @@ class ReviveLog:
                     if isinstance(read.entry, Acknowledgement):
                         queue.acknowledge(read.entry)
                     elif read.entry is not None and self._is_news(revive_queue, record.queue_offset, read):
-                        seen(read.entry)
+                        on_checkpoint(read.entry)
             if found.next_offset <= offset:
                 return
             offset = found.next_offset

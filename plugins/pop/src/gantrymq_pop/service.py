@@ -154,12 +154,12 @@ class PopService:
         """Read the revive log, and after a crash move the offsets of groups over messages delivered before."""
         ends: dict[tuple[str, Queue], int] = {}
 
-        def seen(checkpoint: Checkpoint) -> None:
+        def on_checkpoint(checkpoint: Checkpoint) -> None:
             key = checkpoint.key
             place = key.group, Queue(key.topic, key.queue_id)
             ends[place] = max(ends.get(place, 0), checkpoint.offsets[-1] + 1 if checkpoint.offsets else 0)
 
-        await self._revive.catch_up(seen)
+        await self._revive.catch_up(on_checkpoint)
         for (group, queue), end in ends.items():
             committed = self._broker.offsets.committed(group, queue)
             if self._broker.topics.get(queue.topic) is not None and (committed is None or committed < end):

@@ -42,10 +42,10 @@ class _TagsCodeRecorder:
     needs_message = False
 
     def __init__(self) -> None:
-        self.seen: list[int] = []
+        self.recorded: list[int] = []
 
     def match_entry(self, tags_code: int, ext: ExtUnit | None) -> bool:
-        self.seen.append(tags_code)
+        self.recorded.append(tags_code)
         return True
 
     def match_message(self, record: RecordView) -> bool:
@@ -84,13 +84,13 @@ async def read_from(
     found = broker.store.get(queue, position, limit, codes)
     result = found if isinstance(found, GetResult) else await found
     records: list[tuple[RecordView, int]] = []
-    complete = len(codes.seen) == result.next_offset - position
+    complete = len(codes.recorded) == result.next_offset - position
     try:
         for buffer in result.buffers:
             for record in iter_records(buffer):
                 at = record.queue_offset - position
-                if complete and 0 <= at < len(codes.seen):
-                    code = codes.seen[at]
+                if complete and 0 <= at < len(codes.recorded):
+                    code = codes.recorded[at]
                 else:
                     code = tags_code_of(record.topic, record.properties, record.store_timestamp, delays_ms)
                 records.append((record, code))

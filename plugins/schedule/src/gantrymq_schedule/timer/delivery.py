@@ -89,7 +89,7 @@ class TimerDelivery:
         Raises:
             StoreError: a message could not be stored before the broker stopped.
         """
-        told: PutStatus | None = None  # the logged reason; its text may change with each try
+        logged_status: PutStatus | None = None  # the logged reason; its text may change with each try
         unsure = [] if unsure is None else unsure
         waiting = list(messages) if not self.known else [each for each in messages if not _known(each, self.known)]
         while waiting := [each for each in waiting if not self.deleted.has(each.topic, max(0, made_at - 1))]:
@@ -120,9 +120,11 @@ class TimerDelivery:
                     refusal = refusal or result
             waiting = unsure[:] = left
             if refusal is not None:
-                if refusal.status is not told:
-                    told = refusal.status
-                    log.warning("%d timed messages wait for the store: %s", len(left), refusal.problem or told.name)
+                if refusal.status is not logged_status:
+                    logged_status = refusal.status
+                    log.warning(
+                        "%d timed messages wait for the store: %s", len(left), refusal.problem or logged_status.name
+                    )
                 await self._pause()
         unsure.clear()
 

@@ -131,20 +131,20 @@ def recover(
     trusted = flushed
     if found is None or found.size == 0 or begin not in starts or check.in_slots < 0:
         begin = trusted = starts[0]
-    seen = _ScannedEntries(wheel, max(flushed, begin), trusted, read_tick)
-    cut, sound = _read_log(wheel, starts, begin, log_end, seen)
+    scanned = _ScannedEntries(wheel, max(flushed, begin), trusted, read_tick)
+    cut, sound = _read_log(wheel, starts, begin, log_end, scanned)
     if sound and wheel.end < flushed:
         return WheelRecovery(damage=f"{wheel.folder} holds no entry at {wheel.end}, timercheck claims {flushed} bytes")
-    seen.set_slots()
+    scanned.set_slots()
     _repair_slots(wheel, starts, read_tick, log_end)
     waiting, last_tick = 0, -1
     for slot in wheel.busy(read_tick, read_tick + SLOTS):
         waiting += slot.count
         last_tick = slot.tick
-    before = waiting - seen.came
+    before = waiting - scanned.came
     if sound and 0 <= check.in_slots != before:
         return WheelRecovery(damage=f"{wheel.wheel_path} counts {before} messages, timercheck claims {check.in_slots}")
-    return WheelRecovery(seen.behind, waiting, seen.came, last_tick, cut)
+    return WheelRecovery(scanned.behind, waiting, scanned.came, last_tick, cut)
 
 
 def _damage_of(wheel: WheelFiles, files: FileReader, start: int, flushed: int) -> str:
@@ -196,25 +196,25 @@ class _ScannedEntries:
     def set_slots(self) -> None:
         """Write each slot with its newest entry."""
         wheel, changed = self._wheel, []
-        for seen in self._slots.values():
-            known = wheel.slot(seen.tick)
-            if known is not None and known.last >= seen.last:
+        for scanned in self._slots.values():
+            known = wheel.slot(scanned.tick)
+            if known is not None and known.last >= scanned.last:
                 continue
             count, at = (known.count, known.last) if known is not None else (0, -1)
-            position = seen.last
+            position = scanned.last
             while position > at and (entry := wheel.entry(position)) is not None:
                 count += -1 if entry.deletes else 1
                 if entry.previous >= position:
                     break
                 position = entry.previous
-            first = known.first if known is not None else seen.first
-            changed.append(seen._replace(first=first, count=count))
+            first = known.first if known is not None else scanned.first
+            changed.append(scanned._replace(first=first, count=count))
         if changed:
             wheel.write_slots(changed)
 
 
 def _read_log(
-    wheel: WheelFiles, starts: list[int], begin: int, log_end: int, seen: _ScannedEntries
+    wheel: WheelFiles, starts: list[int], begin: int, log_end: int, scanned: _ScannedEntries
 ) -> tuple[int, bool]:
     """Read the log from *begin* on, set its end, and remove everything after the end.
 
@@ -229,7 +229,7 @@ def _read_log(
         data = wheel.read_log(start, wheel.file_bytes)
         at = 0
         while (entry := decode_entry(data, at)) is not None and entry.log_offset < log_end:
-            seen.entry(start + at, entry)
+            scanned.entry(start + at, entry)
             at += ENTRY_BYTES
         expected = start + wheel.file_bytes
         if at and is_blank(data, at):

@@ -1,7 +1,7 @@
 """Timed messages of one broker: enqueued, kept in the wheel, delivered when they are due.
 
 One task works in turns: it enqueues all new messages of the timer queue into wheel and log (`enqueue`), then delivers
-due slots, one batch per turn (`dequeue`). A second task saves the state (`flush`).
+due slots, one batch per turn (`dequeue`). A second task saves the state (`TimerFlusher`).
 
     a message        timer queue -> entry in the log, slot of the wheel -> real topic
     position         queue offset                                         read tick

@@ -3,7 +3,7 @@
 | kind | content of a row |
 |---|---|
 | `run` | a run of `audit_queues` |
-| `key` | a position of a unique key, of `audit_messages` |
+| `key` | a position of a unique key, of `audit_findings` |
 | `hour` | messages and bytes of a queue in one hour, the first queue offset and log offset, the first and last time |
 | `transaction`, `delay` | a message that `audit_pending` needs |
 | `crc` | a finding about a body |
