@@ -100,7 +100,7 @@ def test_no_thread_is_needed_for_what_is_in_memory(rig, in_memory):
     rig.run(case, **SMALL)
 
 
-@pytest.mark.parametrize(("limit", "value"), [("MOST_READS", 5), ("MOST_BYTES", 1000)])
+@pytest.mark.parametrize(("limit", "value"), [("_MOST_READS", 5), ("_MOST_BYTES", 1000)])
 def test_what_takes_too_long_is_for_a_thread(rig, monkeypatch, limit, value):
     monkeypatch.setattr(cold_record, limit, value)
 
