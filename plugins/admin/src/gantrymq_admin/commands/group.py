@@ -334,7 +334,9 @@ async def _explain(
     found, missing = dict[str, GroupExplanation](), ""
     for address in addresses:
         try:
-            with served_by("gantrymq-diagnosis", address, "explains no groups", "see: gantrymq group progress"):
+            with served_by(
+                "gantrymq-diagnosis", address, "explains no groups", "for RocketMQ's see: gantrymq group progress"
+            ):
                 found[address] = await explain_group(admin, address, group, topic)
         except BrokerRefused as problem:
             if problem.response_code != ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST:
