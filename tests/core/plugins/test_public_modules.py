@@ -31,6 +31,12 @@ def imports_for_type_checkers(word):
 
 
 @pytest.mark.parametrize("word", LAZY)
+def test_the_names_of_a_module_are_listed_before_their_first_use(word):
+    program = f"import gantrymq.plugin.{word} as module; assert {{*module.__all__}} <= {{*dir(module)}}, dir(module)"
+    subprocess.run([sys.executable, "-c", program], check=True)
+
+
+@pytest.mark.parametrize("word", LAZY)
 def test_type_checkers_see_the_names_that_python_exports(word):
     module, seen = import_module(f"gantrymq.plugin.{word}"), imports_for_type_checkers(word)
     assert module.__all__ == sorted(seen)

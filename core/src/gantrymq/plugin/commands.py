@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 else:
     from gantrymq.plugin.lazy import lazy_exports
 
-    __all__, __getattr__ = lazy_exports(
+    __all__, __getattr__, __dir__ = lazy_exports(
         __name__,
         {
             "gantrymq.commands.groups": "CommandGroup",

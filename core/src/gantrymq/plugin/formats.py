@@ -42,7 +42,7 @@ if TYPE_CHECKING:
 else:
     from gantrymq.plugin.lazy import lazy_exports
 
-    __all__, __getattr__ = lazy_exports(
+    __all__, __getattr__, __dir__ = lazy_exports(
         __name__,
         {
             "gantrymq.formats.batch_body": "decode_batch",

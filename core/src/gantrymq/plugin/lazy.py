@@ -7,8 +7,10 @@ from importlib import import_module
 from sys import modules
 
 
-def lazy_exports(module: str, homes: Mapping[str, str]) -> tuple[list[str], Callable[[str], object]]:
-    """Return ``__all__`` and ``__getattr__`` of *module*.
+def lazy_exports(
+    module: str, homes: Mapping[str, str]
+) -> tuple[list[str], Callable[[str], object], Callable[[], list[str]]]:
+    """Return ``__all__``, ``__getattr__`` and ``__dir__`` of *module*.
 
     Args:
         module: its name.
@@ -23,4 +25,7 @@ def lazy_exports(module: str, homes: Mapping[str, str]) -> tuple[list[str], Call
         setattr(modules[module], name, value)
         return value
 
-    return sorted(home_of), imported
+    def listed() -> list[str]:
+        return sorted({*vars(modules[module]), *home_of})
+
+    return sorted(home_of), imported, listed
