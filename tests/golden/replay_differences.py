@@ -44,7 +44,7 @@ NOT_BUILT = (
         "GET_BROKER_EPOCH_CACHE",
         "code",
         "the controller, which Java and gantrymq-replication refuse here too (1)",
-        ours="3 *not installed*",
+        ours="3 *is served by *plugin*",
     ),
     Named(1, "AUTH_LIST_USER", "code", "users, which Java refuses here too (1)", ours="3 *not implemented*"),
     Named(1, "AUTH_LIST_ACL", "code", "access control, which Java refuses here too (1)", ours="3 *not implemented*"),
