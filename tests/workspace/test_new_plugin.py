@@ -257,7 +257,7 @@ def test_with_a_library_come_the_plugins_it_depends_on(tree):
 
 def test_a_library_keeps_the_contracts_of_plugins(tree):
     tree.add_plugin("fresh", "import gantrymq.broker\n", "[tool.gantrymq]\nlibrary = true\n")
-    assert tree.contracts() == {ONLY_INTERFACES}
+    assert tree.contracts() == {ONLY_INTERFACES, ONLY_PUBLIC}
 
 
 def test_a_misspelt_key_of_a_plugin_is_named(tree):
