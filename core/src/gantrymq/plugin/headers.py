@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from gantrymq.remoting.headers.admin import CleanRequest as CleanRequest
-    from gantrymq.remoting.headers.admin import ResetMasterFlushOffsetRequest as ResetMasterFlushOffsetRequest
     from gantrymq.remoting.headers.admin import ResumeCheckHalfMessageRequest as ResumeCheckHalfMessageRequest
     from gantrymq.remoting.headers.base import Header as Header
     from gantrymq.remoting.headers.base import Int32 as Int32
@@ -60,9 +59,7 @@ else:
     __all__, __getattr__, __dir__ = lazy_exports(
         __name__,
         {
-            "gantrymq.remoting.headers.admin": (
-                "CleanRequest ResetMasterFlushOffsetRequest ResumeCheckHalfMessageRequest"
-            ),
+            "gantrymq.remoting.headers.admin": "CleanRequest ResumeCheckHalfMessageRequest",
             "gantrymq.remoting.headers.base": "Header Int32 Int64 RequestHeader header_of",
             "gantrymq.remoting.headers.clients": (
                 "ConsumeMessageDirectlyRequest GetConsumerConnectionListRequest GetConsumerRunningInfoRequest "
